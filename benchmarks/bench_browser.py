@@ -57,8 +57,14 @@ class Reporter:
         url = tower.base.replace("http", "ws", 1) + protocol.PATH
         self.socket = connect(url, compression=None, max_size=None).__enter__()
         writer = protocol.WriterId("first", 0, "boot", 100, 1)
-        told = {"project": "bench", "name": run, "run": run, "host": "bench", "world_size": 1}
-        hello = protocol.Hello(version=1, token=tower.token, writer=writer, time_ns=time.time_ns(), **told)  # type: ignore[arg-type]
+        reported = {"project": "bench", "name": run, "run": run, "host": "bench", "world_size": 1}
+        hello = protocol.Hello(
+            version=1,
+            token=tower.token,
+            writer=writer,
+            time_ns=time.time_ns(),
+            **reported,  # type: ignore[arg-type]
+        )
         self.socket.send(protocol.encode(hello))
         self.sent = self.acked = 0
         threading.Thread(target=self._hear, daemon=True).start()

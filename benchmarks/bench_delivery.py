@@ -53,9 +53,9 @@ def arrivals(receiver: Receiver, wanted: int) -> dict[str, float]:
     ends = time.monotonic() + LAST_S
     found: dict[str, float] = {}
     while len(found) < wanted and time.monotonic() < ends:
-        for heard in list(receiver.heard):
-            for alert in heard.json["alerts"]:
-                found.setdefault(alert["run_name"], heard.at)
+        for received in list(receiver.received):
+            for alert in received.json["alerts"]:
+                found.setdefault(alert["run_name"], received.at)
         time.sleep(0.1)
     return found
 
@@ -63,7 +63,7 @@ def arrivals(receiver: Receiver, wanted: int) -> dict[str, float]:
 def rung(server: ServerProcess, receiver: Receiver, place: Path) -> list[float]:
     """Seconds from ``log`` to the receiver, of each alarm. Raises SystemExit where one never came."""
     with contextlib.ExitStack() as stack:
-        words = (server.base, server.trainer_token, str(ALARMS), str(place))
+        words = (server.base, server.client_token, str(ALARMS), str(place))
         said = ended(started(stack, "ringing_process.py", *words)).split("\n")
     logged = {name: float(at) for name, at in (line.split() for line in said if line)}
     came = arrivals(receiver, len(logged))
@@ -83,7 +83,7 @@ def main() -> None:
         open_channel(server, receiver.url)
         each = TRAINERS // PROCESSES
         loads = [
-            started(stack, "fleet_trainers.py", server.base, server.trainer_token, str(no * each), str(each))
+            started(stack, "fleet_trainers.py", server.base, server.client_token, str(no * each), str(each))
             for no in range(PROCESSES)
         ]
         delays = rung(server, receiver, Path(place) / "spool")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from tocsin_server.core.models import Severity
 from tocsin_server.detect.interface.liveness import Liveness
 from tocsin_server.detect.rules.system import stalled, trainer_lost
-from tocsin_server.runs.active_run import Pulse
+from tocsin_server.runs.active_run import Heartbeat
 
 HOURS = 48.0
 RUNS = 12
@@ -81,16 +81,18 @@ class Tally:
     lost_critical: int = 0
 
 
-def gravest(pulse: Pulse, silence_s: float, *, cut: bool) -> tuple[Severity | None, Severity | None]:
+def gravest(pulse: Heartbeat, silence_s: float, *, cut: bool) -> tuple[Severity | None, Severity | None]:
     """What ``stalled`` and ``trainer-lost`` say in the last second of a silence, at its gravest."""
     last_ns = pulse.last_record_ns or 0
     now_ns = last_ns + int(silence_s * SECOND)
-    facts = Liveness(
+    liveness = Liveness(
         opened_ns=0, last_record_ns=last_ns, last_step=1, intervals_s=tuple(pulse.intervals_s), phase="",
         phase_since_ns=None, connected=not cut, silent_since_ns=last_ns if cut else None, server_started_ns=0,
         ended=False, longest_pause_s=pulse.longest_pause_s,
     )  # fmt: skip
-    said = [[finding.severity for finding in rule.judge(facts, now_ns)] for rule in (stalled, trainer_lost)]
+    said = [
+        [finding.severity for finding in rule.judge(liveness, now_ns)] for rule in (stalled, trainer_lost)
+    ]
     return (said[0] or [None])[0], (said[1] or [None])[0]
 
 
@@ -98,7 +100,7 @@ def count(kind: Callable[[random.Random], Silences], runs: int = RUNS, hours: fl
     """What the rules raise over ``runs`` healthy runs of ``hours`` each."""
     tally = Tally(hours=runs * hours)
     for seed in range(runs):
-        pulse, now_s = Pulse(0), 0.0
+        pulse, now_s = Heartbeat(0), 0.0
         pulse.record(0)
         for silence_s, cut in kind(random.Random(seed)):
             if silence_s > trainer_lost.Settings().silence_s:

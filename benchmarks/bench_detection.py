@@ -54,7 +54,7 @@ class Alarm:
 
 
 @dataclass
-class Case:
+class LabelledLog:
     """A labelled log: training records, onset (in records; None without a number), alarms of every rule."""
 
     name: str
@@ -74,10 +74,10 @@ def log_of(folder: Path) -> Path:
     return logs[0] if logs else folder / "normalized.jsonl"
 
 
-def read(folder: Path) -> Case:
+def read(folder: Path) -> LabelledLog:
     """The log of ``folder`` under every rule, ours and the published ones."""
     label = json.loads((folder / "label.json").read_text("utf-8"))
-    case = Case(folder.name, str(label["label"]).startswith("UNSTABLE"))
+    case = LabelledLog(folder.name, str(label["label"]).startswith("UNSTABLE"))
     log = open_log(log_of(folder))
     return judged(case, label, list(log.items()), log.planned_steps)
 
@@ -97,7 +97,7 @@ def thinned(items: Iterable[Item], every: int) -> list[Item]:
     return kept
 
 
-def judged(case: Case, label: dict[str, Any], items: list[Item], planned: int | None) -> Case:
+def judged(case: LabelledLog, label: dict[str, Any], items: list[Item], planned: int | None) -> LabelledLog:
     """``case`` with the alarms of every rule over ``items``."""
     records = [item for item in items if isinstance(item, LogRecord) and is_training(item)]
     case.steps = [record.step for record in records]
@@ -123,7 +123,7 @@ def ruin_of(losses: Sequence[tuple[int, float]]) -> int | None:
     return None
 
 
-def lead_of(case: Case, rules: set[str], severities: tuple[Severity, ...]) -> int | None:
+def lead_of(case: LabelledLog, rules: set[str], severities: tuple[Severity, ...]) -> int | None:
     """Steps from the first alarm at or after the onset to the ruin; negative where it came after it."""
     delay = delay_of(case, rules, severities)
     if delay is None or case.ruin is None:
@@ -131,7 +131,7 @@ def lead_of(case: Case, rules: set[str], severities: tuple[Severity, ...]) -> in
     return case.ruin - case.steps[(case.onset or 0) + delay]
 
 
-def verdict_of(case: Case) -> str:
+def outcome_of(case: LabelledLog) -> str:
     """What tocsin makes of a log: unstable, or nothing at warning or above, or too few records to say."""
     own = {alarm.rule for alarm in case.alarms} - {rule.name for rule in PUBLISHED}
     onset = case.onset or 0
@@ -141,10 +141,10 @@ def verdict_of(case: Case) -> str:
     return "too few records" if len(case.steps) < FULL_RECORDS else "nothing"
 
 
-def onset_of(steps: Sequence[int], told: str) -> int | None:
+def onset_of(steps: Sequence[int], reported: str) -> int | None:
     """The first record at or after the first number of ``told``; None without, or for a range."""
-    number = re.search(r"\d+", told)
-    if number is None or told.startswith("between"):
+    number = re.search(r"\d+", reported)
+    if number is None or reported.startswith("between"):
         return None
     return next((at for at, step in enumerate(steps) if step >= int(number.group())), None)
 
@@ -156,13 +156,13 @@ def place(steps: Sequence[int], step: int) -> int:
     return exact[0] if exact else max(before, default=0)
 
 
-def ours(case: Case, items: Iterable[Item], planned: int | None) -> list[Alarm]:
+def ours(case: LabelledLog, items: Iterable[Item], planned: int | None) -> list[Alarm]:
     """The first finding of each alert at warning, and at critical."""
     judge = Judge(RunContext(run_id=case.name, planned_steps=planned))
     firsts: dict[tuple[str, str, int | None, Severity], Alarm] = {}
     found: list[Finding] = []
-    for heard in Replay(case.name).take(items):
-        found += judge.take(heard)
+    for received in Replay(case.name).take(items):
+        found += judge.take(received)
     found += judge.finish()
     for one in found:
         if one.state is AlertState.FIRING and one.severity is not Severity.INFO:
@@ -171,7 +171,7 @@ def ours(case: Case, items: Iterable[Item], planned: int | None) -> list[Alarm]:
     return list(firsts.values())
 
 
-def theirs(case: Case, records: Sequence[LogRecord]) -> list[Alarm]:
+def theirs(case: LabelledLog, records: Sequence[LogRecord]) -> list[Alarm]:
     """Alarms of the published rules; all count as warnings. A log is skipped that lacks a rule's series."""
     found = []
     for rule in PUBLISHED:
@@ -186,7 +186,7 @@ def theirs(case: Case, records: Sequence[LogRecord]) -> list[Alarm]:
     return found
 
 
-def apart(alarms: Sequence[int], case: Case, rows: Sequence[int]) -> list[int]:
+def apart(alarms: Sequence[int], case: LabelledLog, rows: Sequence[int]) -> list[int]:
     """The first alarm of each stretch; the onset begins one, so that alarms before it hide nothing."""
     onset = case.onset if case.onset is not None else -1
     first: list[int] = []
@@ -214,7 +214,7 @@ class Row:
         return f"| {' | '.join(cells)} |"
 
 
-def row(name: str, cases: Sequence[Case], rules: set[str], severities: tuple[Severity, ...]) -> Row:
+def row(name: str, cases: Sequence[LabelledLog], rules: set[str], severities: tuple[Severity, ...]) -> Row:
     """What ``rules`` did at ``severities``; several alerts in one run each count in the rate."""
     unstable = [case for case in cases if case.unstable]
     healthy = [case for case in cases if not case.unstable]
@@ -239,19 +239,19 @@ def spread(values: Sequence[int]) -> str:
     return f"{median(values):g} ({min(values)} to {max(values)})" if values else "-"
 
 
-def picked(case: Case, rules: set[str], severities: tuple[Severity, ...]) -> list[Alarm]:
+def picked(case: LabelledLog, rules: set[str], severities: tuple[Severity, ...]) -> list[Alarm]:
     """The alarms of ``case`` by ``rules`` at ``severities``."""
     return [alarm for alarm in case.alarms if alarm.rule in rules and alarm.severity in severities]
 
 
-def delay_of(case: Case, rules: set[str], severities: tuple[Severity, ...]) -> int | None:
+def delay_of(case: LabelledLog, rules: set[str], severities: tuple[Severity, ...]) -> int | None:
     """Records from the onset to the first alarm at or after it; None where there is none."""
     onset = case.onset or 0
     after = [alarm.at - onset for alarm in picked(case, rules, severities) if alarm.at >= onset]
     return min(after, default=None)
 
 
-def table(cases: Sequence[Case]) -> list[Row]:
+def table(cases: Sequence[LabelledLog]) -> list[Row]:
     """All rules together, each that alarmed anywhere, then the published ones."""
     loud, known = LOUD, {rule.name for rule in PUBLISHED}
     own = {alarm.rule for case in cases for alarm in case.alarms} - known
@@ -281,26 +281,26 @@ def main() -> None:
     own = {alarm.rule for case in cases for alarm in case.alarms} - {rule.name for rule in PUBLISHED}
     for case in cases:
         alarms = picked(case, own, (Severity.WARNING, Severity.CRITICAL))
-        told = ", ".join(f"{alarm.rule} {alarm.severity.value} at record {alarm.at}" for alarm in alarms)
+        reported = ", ".join(f"{alarm.rule} {alarm.severity.value} at record {alarm.at}" for alarm in alarms)
         kind = "unstable" if case.unstable else "healthy"
-        print(f"{case.name}: {kind}, onset at record {case.onset}: {told or 'nothing'}")
+        print(f"{case.name}: {kind}, onset at record {case.onset}: {reported or 'nothing'}")
     print("\n| log | all records | " + " | ".join(f"1 of {every}" for every in THINNED) + " |")
     print("|---|---|" + "---|" * len(THINNED))
     for folder_of in sorted(Path(folder).glob("*/label.json")):
-        print(f"| {folder_of.parent.name} | {' | '.join(verdicts(folder_of.parent))} |")
+        print(f"| {folder_of.parent.name} | {' | '.join(outcomes(folder_of.parent))} |")
 
 
-def verdicts(folder: Path) -> list[str]:
+def outcomes(folder: Path) -> list[str]:
     """The verdict of a log with all its records, and thinned."""
     label = json.loads((folder / "label.json").read_text("utf-8"))
     log = open_log(log_of(folder))
     items = list(log.items())
     return [
-        f"{verdict_of(case)} ({len(case.steps)})"
+        f"{outcome_of(case)} ({len(case.steps)})"
         for every in (1, *THINNED)
         for case in [
             judged(
-                Case(folder.name, str(label["label"]).startswith("UNSTABLE")),
+                LabelledLog(folder.name, str(label["label"]).startswith("UNSTABLE")),
                 label,
                 thinned(items, every) if every > 1 else items,
                 log.planned_steps,

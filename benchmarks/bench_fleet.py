@@ -73,8 +73,8 @@ def watched(server: ServerProcess, seconds: float) -> tuple[float, str]:
         used = share(server, seconds)
         volume, *delays = map(float, ended(browsers).split())
     cuts = quantiles(delays, n=100)
-    told = f"send to delta p50 {cuts[49]:.3f} s, p99 {cuts[98]:.3f} s ({len(delays)} frames)"
-    return used, f"{told}, {volume / (seconds + WARM_UP_S):.1f} MB/s to browsers"
+    reported = f"send to delta p50 {cuts[49]:.3f} s, p99 {cuts[98]:.3f} s ({len(delays)} frames)"
+    return used, f"{reported}, {volume / (seconds + WARM_UP_S):.1f} MB/s to browsers"
 
 
 def main() -> None:
@@ -85,12 +85,12 @@ def main() -> None:
         each = TRAINERS // PROCESSES
         places = [(str(no * each), str(each)) for no in range(PROCESSES)]
         loads = [
-            started(stack, "fleet_trainers.py", server.base, server.trainer_token, *words) for words in places
+            started(stack, "fleet_trainers.py", server.base, server.client_token, *words) for words in places
         ]
         alone = share(server, seconds)
         print(f"{TRAINERS} trainers at 10 steps/s: {alone:.1%} of one core", flush=True)
-        used, told = watched(server, seconds)
-        print(f"with {BROWSERS} browsers: {used:.1%} of one core, limit {LIMIT:.0%}; {told}", flush=True)
+        used, reported = watched(server, seconds)
+        print(f"with {BROWSERS} browsers: {used:.1%} of one core, limit {LIMIT:.0%}; {reported}", flush=True)
         for load in loads:
             ended(load)
 

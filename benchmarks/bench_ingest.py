@@ -45,14 +45,12 @@ class Figures:
     memory_mb: float
 
 
-def trained(server: ServerProcess, folder: Path, trainers: int, steps: int) -> Figures:
+def trained(server: ServerProcess, folder: Path, clients: int, steps: int) -> Figures:
     """``trainers`` runs of ``steps`` steps each, all durable."""
-    count = min(trainers, PROCESSES)
+    count = min(clients, PROCESSES)
     process = psutil.Process(server.process.pid)
     with contextlib.ExitStack() as stack:
-        started = [
-            _trainer(stack, server, folder / f"p{no}", trainers // count, steps) for no in range(count)
-        ]
+        started = [_trainer(stack, server, folder / f"p{no}", clients // count, steps) for no in range(count)]
         for one in started:
             assert _said(one) == "ready"
         before = sum(process.cpu_times()[:2])
@@ -60,11 +58,11 @@ def trained(server: ServerProcess, folder: Path, trainers: int, steps: int) -> F
             assert one.stdin is not None
             one.stdin.write("go\n")
             one.stdin.flush()
-        told = [_figures(_said(one)) for one in started]
-    points = trainers * steps * SERIES
-    acked = sum(count for _, count in told)
+        reported = [_figures(_said(one)) for one in started]
+    points = clients * steps * SERIES
+    acked = sum(count for _, count in reported)
     assert acked * SERIES == points, f"expected {points} points acknowledged, got {acked * SERIES}"
-    wall = max(took for took, _ in told)
+    wall = max(took for took, _ in reported)
     return Figures(points, wall, sum(process.cpu_times()[:2]) - before, process.memory_info().rss / (1 << 20))
 
 
@@ -72,7 +70,7 @@ def _trainer(
     stack: contextlib.ExitStack, server: ServerProcess, folder: Path, runs: int, steps: int
 ) -> subprocess.Popen[str]:
     folder.mkdir(parents=True)
-    place = [server.base, server.trainer_token, str(runs), str(steps), str(folder)]
+    place = [server.base, server.client_token, str(runs), str(steps), str(folder)]
     made = subprocess.Popen(
         [sys.executable, str(PROGRAM), *place], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -95,31 +93,31 @@ def measure(name: str, url: URL, folder: Path, raw: RawRate, best: Peer | None, 
     """One database, all numbers of trainers, each with a server process of its own; how many failed."""
     folder.mkdir()
     failed = 0
-    for trainers in TRAINERS:
+    for clients in TRAINERS:
         try:
-            told = measured_with(url, folder / f"t{trainers}", trainers, steps // trainers)
-            print(f"{name:>10} {trainers:>8} {row(told, raw, best)}", flush=True)
+            reported = measured_with(url, folder / f"t{clients}", clients, steps // clients)
+            print(f"{name:>10} {clients:>8} {row(reported, raw, best)}", flush=True)
         except AssertionError as error:
             failed += 1
-            print(f"{name:>10} {trainers:>8} FAILED, {error}", flush=True)
+            print(f"{name:>10} {clients:>8} FAILED, {error}", flush=True)
     return failed
 
 
-def measured_with(url: URL, folder: Path, trainers: int, steps: int) -> Figures:
+def measured_with(url: URL, folder: Path, clients: int, steps: int) -> Figures:
     """A server on its data, and that many trainers."""
     folder.mkdir()
     options = ["--database-url", url.render_as_string(hide_password=False)]
     with server_process(folder, *options, TOCSIN_LIMIT_RECORDS_PER_S="100000000") as server:
-        return trained(server, folder, trainers, steps)
+        return trained(server, folder, clients, steps)
 
 
-def row(told: Figures, raw: RawRate, best: Peer | None) -> str:
+def row(reported: Figures, raw: RawRate, best: Peer | None) -> str:
     """Rates and their ratios, wall time first."""
-    rate, server = told.points / told.wall_s, told.points / told.server_s
+    rate, server = reported.points / reported.wall_s, reported.points / reported.server_s
     peer = f"{rate / best.points_per_s:8.1f}" if best else "       -"
     return (
         f"{rate:>12,.0f} {rate / raw.wall:>7.3f} {peer} "
-        f"{server:>14,.0f} {server / raw.cpu:>7.3f} {told.memory_mb:>8.0f}"
+        f"{server:>14,.0f} {server / raw.cpu:>7.3f} {reported.memory_mb:>8.0f}"
     )
 
 
@@ -129,15 +127,16 @@ def peers(place: Path) -> Peer | None:
         return None
     found: list[Peer] = []
     for name in PACKAGES:
-        told = measured(place, name)
-        if isinstance(told, Peer):
-            found.append(told)
+        reported = measured(place, name)
+        if isinstance(reported, Peer):
+            found.append(reported)
             print(
-                f"{name:>12}: {told.points_per_s:>10,.0f} points/s, {told.bytes_a_point:.1f} bytes a point",
+                f"{name:>12}: {reported.points_per_s:>10,.0f} points/s, "
+                f"{reported.bytes_a_point:.1f} bytes a point",
                 flush=True,
             )
         else:
-            print(told, flush=True)
+            print(reported, flush=True)
     return max(found, key=lambda peer: peer.points_per_s, default=None)
 
 

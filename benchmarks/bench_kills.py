@@ -39,7 +39,7 @@ def besiege(name: str, url: URL, folder: Path, kills: int) -> None:
     begun = time.monotonic()
     seed = int(os.environ.get("TOCSIN_BENCH_SEED", "1"))
     tell = told(name, kills, begun)
-    scene = siege.Siege(url, folder, trainers=TRAINERS, seed=seed, on_kill=tell, on_look=look)
+    scene = siege.Siege(url, folder, clients=TRAINERS, seed=seed, on_kill=tell, on_look=look)
     records, _ = scene.run(kills)
     siege.check(url, records, TRAINERS)
     took = time.monotonic() - begun

@@ -36,7 +36,7 @@ def besiege(name: str, url: URL, folder: Path, count: int, outage: Outage) -> No
     folder.mkdir(parents=True)
     begun = time.monotonic()
     seed = int(os.environ.get("TOCSIN_BENCH_SEED", "1"))
-    scene = siege.Siege(url, folder, trainers=TRAINERS, seed=seed, on_look=look)
+    scene = siege.Siege(url, folder, clients=TRAINERS, seed=seed, on_look=look)
     records = scene.outages(count, outage)
     siege.check(url, records, TRAINERS)
     took = time.monotonic() - begun

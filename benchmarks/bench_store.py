@@ -31,7 +31,7 @@ from benchmarks.peers import PACKAGES, measured
 from benchmarks.raw_append import RawRate, raw_rate
 from tests.server.own_postgres import OwnPostgres
 from tocsin.protocol import Hello, WriterId
-from tocsin_server.core.models import Column, Intake, RecordBatch, Writer
+from tocsin_server.core.models import Column, RecordBatch, WriteBatch, Writer
 from tocsin_server.store.chunks import RECORDS
 from tocsin_server.store.database import Database, migrate, open_database
 from tocsin_server.store.reader import StoreReader
@@ -101,7 +101,7 @@ class Bench:
             making += time.thread_time() - begun
             if batch is None:
                 break
-            self.store.submit(Intake(who.run_id, batch=batch))
+            self.store.submit(WriteBatch(who.run_id, batch=batch))
             while self.store.backlog_bytes > WAITING:
                 time.sleep(0.002)
             last = batch
@@ -208,10 +208,10 @@ def measure(url: URL, steps: list[int], raw: RawRate) -> None:
             f"{steps[-2]:,}; goal: 1.5"
         )
     if bench.database.dialect == "postgresql":
-        told = bench.by_table()
+        reported = bench.by_table()
         vacuum(bench.database)
         size = (bench.bytes() - empty) / (steps[-1] * len(VITALS))
-        print(f"{told}; after VACUUM {size:.2f} B/point: {bench.by_table()}")
+        print(f"{reported}; after VACUUM {size:.2f} B/point: {bench.by_table()}")
     measure_wide(bench)
     bench.close()
 
@@ -258,8 +258,8 @@ def tell_peers(place: Path) -> None:
     """The same four series with other tools, for the room they take; one that does not install is said."""
     for name in PACKAGES:
         found = measured(place, name)
-        told = found if isinstance(found, str) else f"{name}: {found.bytes_a_point:.1f} B/point"
-        print(told, flush=True)
+        reported = found if isinstance(found, str) else f"{name}: {found.bytes_a_point:.1f} B/point"
+        print(reported, flush=True)
 
 
 if __name__ == "__main__":

@@ -142,8 +142,8 @@ class Contestant:
         line = self.process.stdout.readline() if ready else b""
         if not line:
             self._errors.seek(0)
-            told = self._errors.read().strip().splitlines()
-            raise LeftOutError(told[-1][:200] if told else f"no answer within {ANSWER_S:g} s")
+            reported = self._errors.read().strip().splitlines()
+            raise LeftOutError(reported[-1][:200] if reported else f"no answer within {ANSWER_S:g} s")
         answer: dict[str, Any] = json.loads(line)
         return answer
 

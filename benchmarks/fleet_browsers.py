@@ -37,12 +37,12 @@ class Heard:
                 self.delays_s += [now - each for each in sent]
 
 
-def numbers(told: Any) -> list[float]:
+def numbers(reported: Any) -> list[float]:
     """A column of the live socket: a list, or float64 in base64 as Plotly takes it."""
-    if isinstance(told, dict):
-        body = base64.b64decode(told["bdata"])
+    if isinstance(reported, dict):
+        body = base64.b64decode(reported["bdata"])
         return list(struct.unpack(f"<{len(body) // 8}d", body))
-    return [float(each) for each in told]
+    return [float(each) for each in reported]
 
 
 async def _subscribed(url: str, token: str, run: str | None) -> ClientConnection:
@@ -57,24 +57,24 @@ async def _subscribed(url: str, token: str, run: str | None) -> ClientConnection
     return socket
 
 
-async def _follow(socket: ClientConnection, heard: Heard) -> None:
+async def _follow(socket: ClientConnection, received: Heard) -> None:
     async for text in socket:
-        heard.take(str(text), time.time())
+        received.take(str(text), time.time())
 
 
 async def main() -> None:
     """All browsers of this process, until standard input ends."""
     base, token, count, *runs = sys.argv[1:]
-    url, heard = base.replace("http", "ws", 1) + PATH, Heard()
+    url, received = base.replace("http", "ws", 1) + PATH, Heard()
     followed = [runs[no % len(runs)] if no % RUN_EVERY == 0 else None for no in range(int(count))]
     sockets = [await _subscribed(url, token, run) for run in followed]
-    tasks = [asyncio.create_task(_follow(socket, heard)) for socket in sockets]
+    tasks = [asyncio.create_task(_follow(socket, received)) for socket in sockets]
     print("ready", flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    print(heard.bytes / 1e6, *(f"{delay:.4f}" for delay in sorted(heard.delays_s)), flush=True)
+    print(received.bytes / 1e6, *(f"{delay:.4f}" for delay in sorted(received.delays_s)), flush=True)
 
 
 if __name__ == "__main__":

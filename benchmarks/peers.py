@@ -113,8 +113,8 @@ def _run(python: Path, name: str, home: Path) -> Peer:
 
 
 def _last_line(error: BaseException) -> str:
-    told = getattr(error, "stderr", None) or str(error)
-    text = told.decode(errors="replace") if isinstance(told, bytes) else str(told)
+    reported = getattr(error, "stderr", None) or str(error)
+    text = reported.decode(errors="replace") if isinstance(reported, bytes) else str(reported)
     return text.strip().splitlines()[-1][:200] if text.strip() else ""
 
 

@@ -252,7 +252,7 @@ def test_everything_that_the_hook_sends_is_documented() -> None:
     page = text_of("docs/reference/what-is-sent.md")
     kinds = set(re.findall(r"^\| `([a-z-]+)` \| `\{", text_of("docs/internals/protocol.md"), re.MULTILINE))
     kinds |= set(re.findall(r"put_event\(\s*\"([a-z-]+)\"", hook_sources()))
-    from_the_server = {"sibling-facts", "closed", "rules", "refused"}
+    from_the_server = {"similar-runs", "closed", "rules", "refused"}
     named = set(protocol.Hello.__struct_fields__) | kinds - from_the_server
     assert {name for name in named if f"`{name}`" not in page} == set()
 

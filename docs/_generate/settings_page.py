@@ -20,8 +20,17 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Retention": ("retention_",),
     "Notifications": ("notify_", "restart_grace_s", "ping_"),
     "Limits": ("limit_",),
-    "Record path": ("commit_", "backlog_", "flush_", "receive_", "hello_", "head_", "body_", "snapshot_"),
-    "Live pages": ("tick_", "beat_", "viewer_", "live_", "fleet_"),
+    "Record path": (
+        "commit_",
+        "backlog_",
+        "flush_",
+        "receive_",
+        "handshake_",
+        "head_",
+        "body_",
+        "rule_state_",
+    ),
+    "Live pages": ("tick_", "heartbeat_", "subscriber_", "live_", "fleet_"),
 }
 """Section -> the names, or beginnings of names, of its settings. What matches none comes last."""
 INTRODUCTION = """\

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from benchmarks.bench_detection import (
-    Case,
+    LabelledLog,
     apart,
     delay_of,
     lead_of,
     onset_of,
+    outcome_of,
+    outcomes,
     read,
     ruin_of,
-    verdict_of,
-    verdicts,
 )
 from tocsin_server.core.models import Severity
 
@@ -32,8 +32,8 @@ def test_the_onset_is_the_first_number_of_the_label() -> None:
 def test_alarms_near_each_other_are_one() -> None:
     """Fifty records without one end it; the onset begins one of its own."""
     rows = list(range(200))
-    assert apart([3, 10, 59, 109], Case("a", False), rows) == [3, 109]
-    assert apart([3, 10, 12], Case("a", True, onset=11), rows) == [3, 12]
+    assert apart([3, 10, 59, 109], LabelledLog("a", False), rows) == [3, 109]
+    assert apart([3, 10, 12], LabelledLog("a", True, onset=11), rows) == [3, 12]
 
 
 def test_a_log_that_diverges_is_caught_after_its_onset(tmp_path: Path) -> None:
@@ -76,10 +76,10 @@ def test_a_thinned_log_has_the_same_verdict_or_too_few_records(
     (tmp_path / "log.csv").write_text(
         "step,loss\n" + "".join(f"{at},{loss}\n" for at, loss in enumerate(losses))
     )
-    assert [text.partition(" (")[0] for text in verdicts(tmp_path)] == told
+    assert [text.partition(" (")[0] for text in outcomes(tmp_path)] == told
 
 
 def test_silence_about_few_records_is_no_verdict() -> None:
     """Below the longest warm-up nothing found means little."""
-    assert verdict_of(Case("a", True, steps=list(range(100)))) == "too few records"
-    assert verdict_of(Case("a", True, steps=list(range(1000)))) == "nothing"
+    assert outcome_of(LabelledLog("a", True, steps=list(range(100)))) == "too few records"
+    assert outcome_of(LabelledLog("a", True, steps=list(range(1000)))) == "nothing"

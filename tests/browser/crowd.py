@@ -18,7 +18,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, ConnectionClosedError
 
 from tocsin import protocol
-from tocsin_server.core.models import Column, Intake, RecordBatch
+from tocsin_server.core.models import Column, RecordBatch, WriteBatch
 from tocsin_server.store.database import open_database
 from tocsin_server.store.registration import register
 from tocsin_server.store.writer import StoreWriter
@@ -32,7 +32,7 @@ PROJECTS = ("deblur", "speech", "nmt", "imagenet")
 def hello(number: int, token: str) -> protocol.Hello:
     """The first message of run ``number``."""
     writer = protocol.WriterId("first", 0, "boot", 1000 + number, 1)
-    told = {"name": f"run-{number:04}", "run": f"c_{number:04}", "project": PROJECTS[number % 4]}
+    reported = {"name": f"run-{number:04}", "run": f"c_{number:04}", "project": PROJECTS[number % 4]}
     config = {"lr": 10.0 ** -(2 + number % 4), "batch_size": 2 ** (3 + number % 5), "seed": number}
     tags = ["fp16" if number % 2 else "bf16"]
     rest = {
@@ -42,7 +42,7 @@ def hello(number: int, token: str) -> protocol.Hello:
         "world_size": 1,
         "host": f"node-{number % 32}",
     }
-    return protocol.Hello(version=1, token=token, writer=writer, time_ns=time.time_ns(), **told, **rest)  # type: ignore[arg-type]
+    return protocol.Hello(version=1, token=token, writer=writer, time_ns=time.time_ns(), **reported, **rest)  # type: ignore[arg-type]
 
 
 def values(number: int) -> dict[str, list[float]]:
@@ -57,8 +57,8 @@ def values(number: int) -> dict[str, list[float]]:
 
 def records(number: int, now_ns: int) -> protocol.Records:
     """These values as one message."""
-    told = values(number).items()
-    packed: dict[str, protocol.Column] = {k: protocol.little_endian("d", v) for k, v in told}
+    reported = values(number).items()
+    packed: dict[str, protocol.Column] = {k: protocol.little_endian("d", v) for k, v in reported}
     steps, times = range(STEPS), [now_ns + step * 1_000_000 for step in range(STEPS)]
     step_bytes, time_bytes = protocol.little_endian("q", steps), protocol.little_endian("q", times)
     return protocol.Records(0, STEPS, step_bytes, time_bytes, packed)
@@ -112,14 +112,14 @@ def store(database: Path, numbers: range) -> None:
     now_ns, opened = time.time_ns(), open_database(make_url(f"sqlite:///{database}"))
     writer = StoreWriter(opened)
     writer.start()
-    told = [hello(number, "") for number in numbers]
-    known = writer.call(lambda connection: [register(connection, each, now_ns) for each in told]).result()
+    reported = [hello(number, "") for number in numbers]
+    known = writer.call(lambda connection: [register(connection, each, now_ns) for each in reported]).result()
     step = np.arange(STEPS)
     for number, each in zip(numbers, known, strict=True):
         columns = {name: Column(np.asarray(column)) for name, column in values(number).items()}
         batch = RecordBatch(each.writer, 0, 0, STEPS, step, now_ns + step * 1_000_000, columns)
         ended = {"state": "finished", "ended_ns": now_ns}
-        writer.submit(Intake(each.writer.run_id, batch=batch, changes=ended))
+        writer.submit(WriteBatch(each.writer.run_id, batch=batch, changes=ended))
     writer.call(lambda connection: None).result()
     writer.stop(60)
     opened.close()

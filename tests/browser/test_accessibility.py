@@ -84,7 +84,7 @@ def test_axe_finds_nothing(looked_at: Any, visit: Callable[..., Any]) -> None:
         tab.page.goto(looked_at.base + address)
         tab.page.locator(there).first.wait_for()
         found[name] = faults_of(tab)
-    assert not {name: faults for name, faults in found.items() if faults}
+    assert not {name: issues for name, issues in found.items() if issues}
 
 
 def test_axe_finds_nothing_in_what_opens(looked_at: Any, visit: Callable[..., Any]) -> None:
@@ -106,7 +106,7 @@ def test_axe_finds_nothing_in_what_opens(looked_at: Any, visit: Callable[..., An
     for name in ("Environment", "Series", "Attempts", "Config check", "Events", "Notes"):
         tab.page.get_by_role("tab", name=name).click()
         found[name] = faults_of(tab)
-    assert not {name: faults for name, faults in found.items() if faults}
+    assert not {name: issues for name, issues in found.items() if issues}
 
 
 def test_axe_finds_nothing_in_forms(looked_at: Any, visit: Callable[..., Any]) -> None:
@@ -124,7 +124,7 @@ def test_axe_finds_nothing_in_forms(looked_at: Any, visit: Callable[..., Any]) -
         tab.page.get_by_role("dialog").get_by_role("button", name=submit).click()
         tab.page.locator("[aria-invalid=true]").first.wait_for()
         found[address] = faults_of(tab)
-    assert not {name: faults for name, faults in found.items() if faults}
+    assert not {name: issues for name, issues in found.items() if issues}
 
 
 def test_a_run_is_found_and_opened_by_keyboard_alone(looked_at: Any, visit: Callable[..., Any]) -> None:

@@ -37,7 +37,7 @@ def test_axe_finds_nothing_before_the_login(quiet: Any, chromium: Browser) -> No
         tab.page.locator("form").wait_for()
         found[address] = faults_of(tab)
     context.close()
-    assert not {name: faults for name, faults in found.items() if faults}
+    assert not {name: issues for name, issues in found.items() if issues}
 
 
 def test_axe_finds_nothing_on_an_empty_fleet(quiet: Any, visit: Callable[..., Any]) -> None:
@@ -77,4 +77,4 @@ def test_axe_finds_nothing_in_toasts_and_editors(
     tab.page.locator(".deleting button").wait_for()
     tab.page.locator(".undo").wait_for()
     found["deleted"] = faults_of(tab)
-    assert not {name: faults for name, faults in found.items() if faults}
+    assert not {name: issues for name, issues in found.items() if issues}

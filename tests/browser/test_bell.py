@@ -47,8 +47,8 @@ def test_the_tab_says_how_many_alerts_fire(tab: Any, collapsing: tuple[Any, str]
     """The number before the title is the number of firing alerts that the API gives."""
     firing = re.compile(r"^\((\d+)\) restorer-fp16")
     for _ in range(100):
-        told = firing.match(tab.page.title())
-        if told and int(told[1]) == len(collapsing[0].get("/alerts", state="firing")["items"]):
+        reported = firing.match(tab.page.title())
+        if reported and int(reported[1]) == len(collapsing[0].get("/alerts", state="firing")["items"]):
             return
         tab.page.wait_for_timeout(200)
     raise AssertionError(f"the title is {tab.page.title()!r}")

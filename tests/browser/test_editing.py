@@ -109,10 +109,10 @@ def test_a_deleted_run_says_so_and_comes_back(tab: Any, edited: Any) -> None:
     tab.page.locator(".pagehead .menubutton").click()
     tab.page.get_by_role("menuitem", name="Delete").click()
     tab.page.locator(".deleting", has_text="will be deleted").wait_for()
-    assert stored(edited)["leaving_ms"]
+    assert stored(edited)["deletion_ms"]
     tab.page.get_by_role("button", name="Undo").click()
     tab.page.locator(".deleting").wait_for(state="hidden")
-    assert stored(edited)["leaving_ms"] is None
+    assert stored(edited)["deletion_ms"] is None
 
 
 def test_picked_runs_are_deleted_and_brought_back_in_every_browser(

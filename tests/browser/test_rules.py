@@ -22,7 +22,7 @@ def stored(shared_tower: Any, script: Callable[[str], str]) -> Any:
 
 
 def rules(tower: Any) -> dict[str, Any]:
-    return {rule["id"]: rule for rule in tower.get("/rules")["own"]}
+    return {rule["id"]: rule for rule in tower.get("/rules")["custom"]}
 
 
 def remove(tower: Any, *ids: str) -> None:

@@ -86,9 +86,9 @@ def test_the_csv_of_a_panel_is_exact(tab: Any, tmp_path: Path) -> None:
     download.value.save_as(tmp_path / "loss.csv")
     rows = [line.split(",") for line in (tmp_path / "loss.csv").read_text("utf-8").splitlines()]
     at, step = rows[0].index("loss"), rows[0].index("step")
-    told = [(int(row[step]), row[at]) for row in rows[1:] if row[at]]
-    found = dict(told)
-    assert len(told) == 80
+    reported = [(int(row[step]), row[at]) for row in rows[1:] if row[at]]
+    found = dict(reported)
+    assert len(reported) == 80
     assert [found[n] for n in (7, 8, 9)] == ["nan", "inf", "-inf"]
 
 

@@ -45,8 +45,8 @@ def test_a_nan_loss_is_drawn(
     with shared_tower.training(script("root_of_negative")) as process:
         assert process.wait(300) == 0
     run = run_of(shared_tower, "root-of-negative")
-    told = [record for record in shared_tower.records(run) if "loss" in record["values"]]
-    losses = {record["step"]: record["values"]["loss"] for record in told}
+    reported = [record for record in shared_tower.records(run) if "loss" in record["values"]]
+    losses = {record["step"]: record["values"]["loss"] for record in reported}
     onset = min(step for step, loss in losses.items() if loss == "NaN")
     tab = visit(shared_tower)
     tab.open_run(run)

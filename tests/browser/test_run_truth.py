@@ -56,17 +56,17 @@ def test_every_series_lies_on_its_steps(steps: dict[str, list[int]]) -> None:
 def test_every_word_reaches_the_api(run: str, shared_tower: Any) -> None:
     """Events with their steps and data: expected, metric, phases, checkpoints, the bad batch by its name."""
     events = shared_tower.get(f"/runs/{run}/events", limit=1000)["items"]
-    told = {
+    reported = {
         kind: [(e["step"], e["data"]) for e in events if e["kind"] == kind]
         for kind in {e["kind"] for e in events}
     }
-    assert told["expect"] == [(0, {"what": "lr-restart", "steps": [100]})]
-    assert told["metric"] == [(49, {"name": "val/psnr", "goal": "max", "unit": "dB"})]
-    assert told["checkpoint"][-1] == (149, {"path": "step-149.pt"})
-    assert [(step, data["state"]) for step, data in told["phase"]][:2] == [(49, "begin"), (49, "end")]
-    assert told["loss-components"] == [(0, {"names": ["near", "flat"]})]
-    assert (BAD, {"id": f"shard-{BAD}"}) in told["batch"]
-    ((step, data),) = told["nonfinite-input"]
+    assert reported["expect"] == [(0, {"what": "lr-restart", "steps": [100]})]
+    assert reported["metric"] == [(49, {"name": "val/psnr", "goal": "max", "unit": "dB"})]
+    assert reported["checkpoint"][-1] == (149, {"path": "step-149.pt"})
+    assert [(step, data["state"]) for step, data in reported["phase"]][:2] == [(49, "begin"), (49, "end")]
+    assert reported["loss-components"] == [(0, {"names": ["near", "flat"]})]
+    assert (BAD, {"id": f"shard-{BAD}"}) in reported["batch"]
+    ((step, data),) = reported["nonfinite-input"]
     assert (step, data["inputs"][0]["name"], data["inputs"][0]["nan"]) == (BAD, "image", 1)
 
 

@@ -84,7 +84,7 @@ class Recorded:
     def warnings(self) -> list[str]:
         """Warnings of the config check."""
         found = [
-            one for event in self.events if event["kind"] == "audit" for one in event["data"]["findings"]
+            one for event in self.events if event["kind"] == "preflight" for one in event["data"]["findings"]
         ]
         return [
             f"{one['check']}: {one['subject']}: {one['got']}" for one in found if one["severity"] == "warning"

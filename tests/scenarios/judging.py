@@ -23,8 +23,8 @@ from tocsin.core.columns import columns_of
 from tocsin.protocol import Records
 from tocsin_server.core.models import Alert, RecordBatch, RunEvent, Severity, Writer
 from tocsin_server.detect.interface.context import RunContext
-from tocsin_server.detect.interface.similar_runs import KIND as SIBLING_FACTS
-from tocsin_server.detect.interface.similar_runs import SERVER, Sibling, SiblingFacts
+from tocsin_server.detect.interface.similar_runs import KIND as SIMILAR_RUNS
+from tocsin_server.detect.interface.similar_runs import SERVER, SimilarRun, SimilarRuns
 from tocsin_server.offline.replay import Judge
 from tocsin_server.runs.validation import Limits, read_records
 
@@ -146,20 +146,20 @@ def trained(training: Training, **options: Any) -> Wire:
 
 
 @dataclass
-class Verdict:
+class JudgedRun:
     """What the rules said of a run: its alerts in the order in which they fired."""
 
     alerts: list[Alert]
 
     @property
-    def grave(self) -> list[Alert]:
+    def severe(self) -> list[Alert]:
         """Those at warning or above."""
         return [alert for alert in self.alerts if alert.severity is not Severity.INFO]
 
     @property
     def rules(self) -> list[str]:
         """Rules of the alerts at warning or above, each once, in the order in which they fired."""
-        return list(dict.fromkeys(alert.rule for alert in self.grave))
+        return list(dict.fromkeys(alert.rule for alert in self.severe))
 
     def of(self, rule: str, subject: str | None = None) -> Alert:
         """The first alert of a rule. Raises AssertionError where it did not fire."""
@@ -169,20 +169,20 @@ class Verdict:
         raise AssertionError(f"expected an alert of {rule}, got {[alert.rule for alert in self.alerts]}")
 
 
-def judged(*wires: Wire, siblings: Sequence[Sibling] = (), planned_steps: int | None = None) -> Verdict:
+def judged(*wires: Wire, siblings: Sequence[SimilarRun] = (), planned_steps: int | None = None) -> JudgedRun:
     """The rules over what these processes of one run said, as if they had said it at the same time."""
     context = RunContext(run_id="r", project="tests", world_size=1, planned_steps=planned_steps)
     judge = Judge(context)
     streams = [_heard(wire, number) for number, wire in enumerate(wires, 1)]
     arrival = 0
     if siblings:
-        told = SiblingFacts(tuple(siblings)).plain()
-        judge.take(RunEvent(Writer("r", SERVER, 1, 0), 0, 0, SIBLING_FACTS, 0, None, told))
-    for heard in chain.from_iterable(zip_longest(*streams)):
-        if heard is not None:
+        reported = SimilarRuns(tuple(siblings)).plain()
+        judge.take(RunEvent(Writer("r", SERVER, 1, 0), 0, 0, SIMILAR_RUNS, 0, None, reported))
+    for received in chain.from_iterable(zip_longest(*streams)):
+        if received is not None:
             arrival += 1
-            judge.take(heard)
-    return Verdict(judge.alerts)
+            judge.take(received)
+    return JudgedRun(judge.alerts)
 
 
 def _heard(wire: Wire, number: int) -> Iterator[Heard]:
@@ -205,6 +205,6 @@ def _batch(rows: list[tuple[Any, ...]], writer: Writer, seq: int, arrival: int) 
     times = [(step + 1) * STEP_NS for step in steps]
     step, t = torch.tensor(steps).numpy().tobytes(), torch.tensor(times).numpy().tobytes()
     message = Records(seq=seq, n=len(rows), step=step, t=t, cols=columns)
-    sound = read_records(message, after=seq - 1, offset_ns=0, known=(), limits=Limits())
-    assert not sound.refused
-    return RecordBatch(writer, arrival, seq, sound.n, sound.step, sound.time_ns, sound.columns)
+    valid = read_records(message, after=seq - 1, offset_ns=0, known=(), limits=Limits())
+    assert not valid.rejected
+    return RecordBatch(writer, arrival, seq, valid.n, valid.step, valid.time_ns, valid.columns)

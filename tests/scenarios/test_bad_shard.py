@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from tests.scenarios.judging import Verdict, judged, per_variant, seeded, trained
+from tests.scenarios.judging import JudgedRun, judged, per_variant, seeded, trained
 from tocsin.api.run import Run
 
 SHARDS, BROKEN, EPOCHS = 550, 333, 4
@@ -33,13 +33,13 @@ def train(run: Run, checked: bool) -> None:
 
 
 @per_variant
-def verdict(checked: bool) -> Verdict:
+def outcome(checked: bool) -> JudgedRun:
     return judged(trained(lambda run: train(run, checked)))
 
 
 def test_the_shard_that_recurs_is_named() -> None:
     """After three epochs, with the steps at which it came; nothing else tells of the data."""
-    alert = verdict(False).of("bad-shard")
+    alert = outcome(False).of("bad-shard")
     assert f"came with shard {BROKEN}" in alert.summary
     assert str(BROKEN + 2 * SHARDS) in alert.summary
     assert alert.diagnosis.cause == f"Likely the data: the trouble comes whenever shard {BROKEN} is read."
@@ -47,6 +47,6 @@ def test_the_shard_that_recurs_is_named() -> None:
 
 def test_the_broken_input_is_named_by_kind() -> None:
     """The first time already: which tensor, how many NaN of how many elements."""
-    alert = verdict(True).of("nonfinite-input")
+    alert = outcome(True).of("nonfinite-input")
     assert alert.onset_step == BROKEN
     assert any("features: 1 NaN of 64" in str(one.value) for one in alert.diagnosis.evidence)

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from tests.scenarios.judging import Training, Verdict, Wire, judged, per_variant, seeded, trained
+from tests.scenarios.judging import JudgedRun, Training, Wire, judged, per_variant, seeded, trained
 from tocsin.api.run import Run
 from tocsin_server.core.models import Severity
-from tocsin_server.detect.interface.similar_runs import Sibling
+from tocsin_server.detect.interface.similar_runs import SimilarRun
 
 STEPS = 400
 WIDTH, CLASSES, BATCH = 32, 16, 32
@@ -62,14 +62,14 @@ def wire(how: str) -> Wire:
 
 
 @per_variant
-def verdict(how: str) -> Verdict:
+def outcome(how: str) -> JudgedRun:
     return judged(wire(how))
 
 
 def test_a_wired_scaler_alarms_nobody() -> None:
     """The same training, with its saw-tooth of growth and backoff, raises nothing."""
     assert 1.0 in dict(wire("wired").series("skipped")).values()
-    assert verdict("wired").grave == []
+    assert outcome("wired").severe == []
 
 
 def test_steps_are_abandoned_at_a_constant_scale() -> None:
@@ -82,7 +82,7 @@ def test_steps_are_abandoned_at_a_constant_scale() -> None:
 
 def test_the_scaler_that_is_not_wired_is_named_first() -> None:
     """The first critical alert says so, with the loop to paste; the norms that follow have the same cause."""
-    first, second = [alert for alert in verdict("bypassed").alerts if alert.severity is Severity.CRITICAL]
+    first, second = [alert for alert in outcome("bypassed").alerts if alert.severity is Severity.CRITICAL]
     assert (first.rule, second.rule) == ("scaler-not-updating", "nonfinite-grad-norm")
     assert first.diagnosis.cause == second.diagnosis.cause
     assert "cannot back off" in first.diagnosis.cause
@@ -91,7 +91,7 @@ def test_the_scaler_that_is_not_wired_is_named_first() -> None:
 
 def test_the_clip_of_scaled_gradients_is_told() -> None:
     """The fault of measurement that made it: a norm taken before ``unscale_``."""
-    assert "before scaler.unscale_()" in verdict("bypassed").of("scaled-grad-norm").diagnosis.cause
+    assert "before scaler.unscale_()" in outcome("bypassed").of("scaled-grad-norm").diagnosis.cause
 
 
 def test_with_unscale_the_run_fails() -> None:
@@ -107,17 +107,17 @@ def test_four_processes_say_the_same() -> None:
     """Every rank logs what rank 0 logs: told once, as duplicates; the healthy run stays healthy."""
     found = judged(*[wire("wired")] * 4)
     assert found.rules == ["duplicate-steps"]
-    assert "4" in found.grave[0].summary
+    assert "4" in found.severe[0].summary
 
 
 def test_a_run_four_times_slower_than_its_sibling() -> None:
     """Told beside a sibling a quarter as slow, and not beside one that is as fast."""
     usual = median(seconds for _, seconds in wire("wired").series("step_time"))
-    assert judged(wire("wired"), siblings=[sibling(usual)]).grave == []
+    assert judged(wire("wired"), siblings=[sibling(usual)]).severe == []
     found = judged(wire("wired"), siblings=[sibling(usual / 4)])
     assert found.rules == ["throughput-regression"]
-    assert "faster elsewhere" in found.grave[0].diagnosis.cause
+    assert "faster elsewhere" in found.severe[0].diagnosis.cause
 
 
-def sibling(step_time_s: float) -> Sibling:
-    return Sibling("r0", "before", "finished", step_time_s=step_time_s)
+def sibling(step_time_s: float) -> SimilarRun:
+    return SimilarRun("r0", "before", "finished", step_time_s=step_time_s)

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.scenarios.judging import Training, Verdict, Wire, judged, per_variant, seeded, trained
+from tests.scenarios.judging import JudgedRun, Training, Wire, judged, per_variant, seeded, trained
 from tocsin.api.run import Run
 from tocsin_server.core.models import Severity
-from tocsin_server.detect.interface.similar_runs import Sibling
+from tocsin_server.detect.interface.similar_runs import SimilarRun
 
 STEPS = 500
 BATCH, NOISE = 32, 8
@@ -101,14 +101,14 @@ def wire(sound: bool) -> Wire:
 
 
 @per_variant
-def verdict(sound: bool) -> Verdict:
-    healthy = Sibling("r0", "healthy", "finished", peak_lr=SIBLINGS_RATE)
+def outcome(sound: bool) -> JudgedRun:
+    healthy = SimilarRun("r0", "healthy", "finished", peak_lr=SIBLINGS_RATE)
     return judged(wire(sound), siblings=[healthy])
 
 
 def test_the_healthy_twin_alarms_nobody() -> None:
     """With normalisation, a soft bound, small weights and a sound rate nothing is raised."""
-    assert verdict(True).grave == []
+    assert outcome(True).severe == []
 
 
 def test_both_losses_end_at_the_clamp() -> None:
@@ -121,7 +121,7 @@ def test_both_losses_end_at_the_clamp() -> None:
 @pytest.mark.parametrize("subject", ["loss", "loss/generator"])
 def test_the_clamp_is_named_for_both_losses(subject: str) -> None:
     """Critical for each; the round number, the clamp behind it and the mirror image are told."""
-    found = verdict(False).of("loss-saturated", subject)
+    found = outcome(False).of("loss-saturated", subject)
     assert found.severity is Severity.CRITICAL
     assert "a clamp" in found.diagnosis.cause
     assert "torch.tanh" in found.diagnosis.remedies[0].code
@@ -129,31 +129,31 @@ def test_the_clamp_is_named_for_both_losses(subject: str) -> None:
 
 def test_the_mirror_image_is_seen() -> None:
     """The loss that saturated last is told to stand at the other's number with the other sign."""
-    causes = [alert.diagnosis.cause for alert in verdict(False).alerts if alert.rule == "loss-saturated"]
+    causes = [alert.diagnosis.cause for alert in outcome(False).alerts if alert.rule == "loss-saturated"]
     assert any("the same number with the other sign" in cause for cause in causes)
 
 
 def test_a_gradient_of_zero_is_explained_by_the_clamp() -> None:
     """Not by a detached graph: the loss stands at a round number."""
-    assert "clamp" in verdict(False).of("zero-grad-norm").diagnosis.cause
+    assert "clamp" in outcome(False).of("zero-grad-norm").diagnosis.cause
 
 
 def test_the_rate_is_seen_beside_its_siblings() -> None:
     """A hundred times below those of similar runs; by itself that alarms nobody."""
-    found = verdict(False).of("lr-out-of-range", "lr")
+    found = outcome(False).of("lr-out-of-range", "lr")
     assert (found.severity, "100 times below" in found.summary) == (Severity.INFO, True)
 
 
 def test_a_rate_that_is_too_low_is_not_to_be_lowered() -> None:
     """Once that is known, no remedy says the contrary."""
-    known = [alert for alert in verdict(False).alerts if "similar runs" in str(alert.diagnosis.story)]
+    known = [alert for alert in outcome(False).alerts if "similar runs" in str(alert.diagnosis.timeline)]
     assert len(known) >= 3
     assert not any("Lower the learning rate" in str(alert.diagnosis.remedies) for alert in known)
 
 
 def test_the_clip_that_never_acts_is_told() -> None:
     """1e7, above gradients that are 0 or anything: info, with a clip to paste; the twin's is sound."""
-    found = [alert for alert in verdict(False).alerts if alert.rule == "clip-ineffective"]
+    found = [alert for alert in outcome(False).alerts if alert.rule == "clip-ineffective"]
     assert {alert.severity for alert in found} == {Severity.INFO}
     assert found[0].summary.startswith("Clip of 1e7 never acts")
-    assert not [alert for alert in verdict(True).alerts if alert.rule == "clip-ineffective"]
+    assert not [alert for alert in outcome(True).alerts if alert.rule == "clip-ineffective"]

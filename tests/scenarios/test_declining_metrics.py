@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import l1_loss, mse_loss
 
-from tests.scenarios.judging import Training, Verdict, Wire, judged, per_variant, seeded, trained
+from tests.scenarios.judging import JudgedRun, Training, Wire, judged, per_variant, seeded, trained
 from tocsin.api.run import Run
 from tocsin_server.core.models import Severity
 
@@ -86,26 +86,26 @@ def wire(sound: bool) -> Wire:
 
 
 @per_variant
-def verdict(sound: bool) -> Verdict:
+def outcome(sound: bool) -> JudgedRun:
     return judged(wire(sound), planned_steps=STEPS)
 
 
 def test_training_on_clean_pictures_alarms_nobody() -> None:
     """Its scale grows as high, its metrics stay near their best."""
     assert max(scale for _, scale in wire(True).series("scale")) == 2**21
-    assert verdict(True).grave == []
+    assert outcome(True).severe == []
 
 
 def test_the_scale_alone_is_no_alarm() -> None:
     """A scale of 2^21 with gradients above 0 says that nothing overflowed: no rule warns of it."""
     assert max(scale for _, scale in wire(False).series("scale")) == 2**21
     assert min(norm for _, norm in wire(False).series("grad_norm")) > 0
-    assert verdict(False).rules == ["metric-degradation"]
+    assert outcome(False).rules == ["metric-degradation"]
 
 
 def test_the_decline_is_told_from_its_best() -> None:
     """Critical, from the best evaluation on: within 5 % of the run, after which training did harm."""
-    found = verdict(False).of("metric-degradation")
+    found = outcome(False).of("metric-degradation")
     assert found.severity is Severity.CRITICAL
     assert (found.onset_step or STEPS) < 0.05 * STEPS
     assert "The best came so early" in found.diagnosis.cause

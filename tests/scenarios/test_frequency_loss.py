@@ -6,11 +6,11 @@ import math
 
 import torch
 
-from tests.scenarios.judging import Training, Verdict, Wire, judged, per_variant, seeded, trained
+from tests.scenarios.judging import JudgedRun, Training, Wire, judged, per_variant, seeded, trained
 from tocsin.api.run import Run
 from tocsin_server.core.models import Severity
 from tocsin_server.demo.trainings import deblur
-from tocsin_server.offline.grouping import stories
+from tocsin_server.offline.grouping import cause_groups
 
 LONGEST, HEALTHY_STEPS = 1000, 200
 COLLAPSED = 2.0**-20
@@ -57,25 +57,25 @@ def wire(sound: bool) -> Wire:
 
 
 @per_variant
-def verdict(sound: bool) -> Verdict:
+def outcome(sound: bool) -> JudgedRun:
     return judged(wire(sound))
 
 
 def test_a_sixtieth_of_the_rate_alarms_nobody() -> None:
     """The same model, data and losses: no warning at a rate that the frequency loss can bear."""
-    assert verdict(True).grave == []
+    assert outcome(True).severe == []
 
 
 def test_the_collapse_is_the_root() -> None:
     """Critical, and named first; in which order rules of the chain fire depends on rounding."""
-    assert verdict(False).of("scaler-collapse").severity is Severity.CRITICAL
-    assert "scaler-overflow-burst" in verdict(False).rules
-    assert stories(verdict(False).alerts)[0].head.rule == "scaler-collapse"
+    assert outcome(False).of("scaler-collapse").severity is Severity.CRITICAL
+    assert "scaler-overflow-burst" in outcome(False).rules
+    assert cause_groups(outcome(False).alerts)[0].head.rule == "scaler-collapse"
 
 
 def test_the_onset_is_the_first_burst() -> None:
     """Told from the first skipped step after hundreds of healthy ones, while the loss was finite."""
-    onset = verdict(False).of("scaler-collapse").onset_step
+    onset = outcome(False).of("scaler-collapse").onset_step
     skipped = [step for step, value in wire(False).series("skipped") if value]
     bad = [step for step, loss in wire(False).series("loss") if not math.isfinite(loss)]
     assert onset in skipped
@@ -86,7 +86,7 @@ def test_the_onset_is_the_first_burst() -> None:
 
 def test_every_alert_of_the_chain_names_the_learning_rate() -> None:
     """Loss and norm rose around the first overflow; the operation in fp16 is what else may explain it."""
-    for alert in verdict(False).grave:
+    for alert in outcome(False).severe:
         found = alert.diagnosis
         assert found.cause.startswith("Likely a learning rate that is too high"), alert.rule
         assert found.remedies[0].text.startswith("Lower the learning rate")
@@ -95,6 +95,6 @@ def test_every_alert_of_the_chain_names_the_learning_rate() -> None:
 
 def test_the_story_begins_with_the_episode() -> None:
     """A clip that never acts was told at the start; it is no part of the collapse hundreds of steps later."""
-    collapse = verdict(False).of("scaler-collapse")
-    assert (verdict(False).of("clip-ineffective").onset_step or 0) < HEALTHY_STEPS / 2
-    assert collapse.diagnosis.story[0][0] > HEALTHY_STEPS / 2
+    collapse = outcome(False).of("scaler-collapse")
+    assert (outcome(False).of("clip-ineffective").onset_step or 0) < HEALTHY_STEPS / 2
+    assert collapse.diagnosis.timeline[0][0] > HEALTHY_STEPS / 2

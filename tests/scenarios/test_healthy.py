@@ -70,7 +70,5 @@ def alarms(records: list[dict[str, float]], schedulers: Any, least: Severity = S
         for at in range(0, len(records), 50)
         for item in engine.observe(batch_of(records[at : at + 50], at))
     ]
-    loud = [
-        item for item in found if item.severity.height >= least.height and item.state is AlertState.FIRING
-    ]
+    loud = [item for item in found if item.severity.level >= least.level and item.state is AlertState.FIRING]
     return [f"{item.rule}: {item.summary}" for item in loud]

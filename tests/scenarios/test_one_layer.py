@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.scenarios.judging import Training, Verdict, judged, per_variant, seeded, trained
+from tests.scenarios.judging import JudgedRun, Training, judged, per_variant, seeded, trained
 from tocsin.api.run import Run
 from tocsin_server.core.models import Severity
 
@@ -60,7 +60,7 @@ def training(scaled: bool) -> Training:
 
 
 @per_variant
-def verdict(scaled: bool) -> Verdict:
+def outcome(scaled: bool) -> JudgedRun:
     return judged(trained(training(scaled)))
 
 
@@ -70,33 +70,33 @@ RULES = [(True, "scaler-overflow-burst"), (False, "nonfinite-grad-norm")]
 @pytest.mark.parametrize(("scaled", "rule"), RULES)
 def test_the_story_names_the_layer_and_the_step(scaled: bool, rule: str) -> None:
     """Nearest to the loss of those that are not finite: the first linear layer of the second block."""
-    alert = verdict(scaled).of(rule)
+    alert = outcome(scaled).of(rule)
     facts = {one.name: one for one in alert.diagnosis.evidence}
     assert (facts["layer"].value, facts["layer"].step) == ("blocks.1.up.bias", BREAKS)
     assert facts["layers not finite"].unit == "of 16"
-    (told,) = [
-        text for step, text, _ in alert.diagnosis.story if step == BREAKS and "blocks.1.up.bias" in text
+    (reported,) = [
+        text for step, text, _ in alert.diagnosis.timeline if step == BREAKS and "blocks.1.up.bias" in text
     ]
-    assert "those nearer to the loss are finite" in told
+    assert "those nearer to the loss are finite" in reported
 
 
 @pytest.mark.parametrize(("scaled", "rule"), RULES)
 def test_its_growth_before_is_told_too(scaled: bool, rule: str) -> None:
     """How many times over its usual level, and since which step, as the gradient was made to."""
-    alert = verdict(scaled).of(rule)
+    alert = outcome(scaled).of(rule)
     growth = next(one for one in alert.diagnosis.evidence if one.name == "layer growth")
     assert isinstance(growth.value, float)
     assert growth.value > 4
     assert growth.step is not None
     assert GROWS < growth.step < BREAKS
-    assert any("blocks.1.up.bias grow" in text for _, text, _ in alert.diagnosis.story)
+    assert any("blocks.1.up.bias grow" in text for _, text, _ in alert.diagnosis.timeline)
 
 
 def test_nothing_grave_is_said_before() -> None:
     """The same stack alarms nobody until the layer's gradients grow."""
     assert all(
         (alert.onset_step or 0) >= GROWS
-        for alert in verdict(True).alerts
+        for alert in outcome(True).alerts
         if alert.severity is Severity.CRITICAL
     )
 

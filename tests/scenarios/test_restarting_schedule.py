@@ -9,10 +9,10 @@ import torch
 from torch import nn
 from torch.nn.functional import mse_loss
 
-from tests.scenarios.judging import Training, Verdict, Wire, judged, per_variant, seeded, trained
+from tests.scenarios.judging import JudgedRun, Training, Wire, judged, per_variant, seeded, trained
 from tocsin.api.run import Run
 from tocsin_server.core.models import Severity
-from tocsin_server.detect.interface.similar_runs import Sibling
+from tocsin_server.detect.interface.similar_runs import SimilarRun
 
 STEPS = 640
 WARMUP, BOTTOM, PEAK = 20, 300, 583
@@ -72,13 +72,13 @@ def wire(schedule: str, measured: str = "after") -> Wire:
 
 
 @per_variant
-def verdict(schedule: str, measured: str = "after") -> Verdict:
+def outcome(schedule: str, measured: str = "after") -> JudgedRun:
     return judged(wire(schedule, measured), planned_steps=STEPS)
 
 
 def test_the_schedule_that_was_meant_alarms_nobody() -> None:
     """The same data with one cosine and a norm taken before zero_grad raises nothing."""
-    assert verdict("decaying", "before").grave == []
+    assert outcome("decaying", "before").severe == []
 
 
 def test_the_loss_explodes_in_the_rise() -> None:
@@ -89,14 +89,14 @@ def test_the_loss_explodes_in_the_rise() -> None:
 
 def test_measurement_restart_and_explosion_are_told() -> None:
     """The fault of measurement is there from the start; the loss may diverge before the restart is sure."""
-    rules = verdict("restarting").rules
+    rules = outcome("restarting").rules
     assert rules[0] == "norm-after-zero"
     assert {"lr-restart", "nonfinite-loss", "nonfinite-weights"} <= set(rules)
 
 
 def test_the_zero_norm_is_a_fault_of_measurement() -> None:
     """A norm logged after zero_grad is named so while the loss moves, with the order of calls to paste."""
-    found = verdict("restarting").of("norm-after-zero")
+    found = outcome("restarting").of("norm-after-zero")
     assert "fault of measurement" in found.diagnosis.cause
     assert "clip_grad_norm_" in found.diagnosis.remedies[0].code
 
@@ -104,25 +104,25 @@ def test_the_zero_norm_is_a_fault_of_measurement() -> None:
 @pytest.mark.parametrize("rule", ["nonfinite-loss", "nonfinite-weights"])
 def test_the_restart_is_the_first_cause(rule: str) -> None:
     """The rise is told from its lowest rate on, and the schedule is the first thing to look at."""
-    found = verdict("restarting").of(rule).diagnosis
+    found = outcome("restarting").of(rule).diagnosis
     assert "the learning rate: it rose" in found.cause
     assert "the schedule starts over" in found.cause
-    assert f"from step {BOTTOM}" in " ".join(sentence for _, sentence, _ in found.story)
+    assert f"from step {BOTTOM}" in " ".join(sentence for _, sentence, _ in found.timeline)
     assert "scheduler" in found.remedies[0].code
 
 
 def test_the_story_is_in_order() -> None:
     """Restart, then the loss: steps never go back."""
-    steps = [step for step, _, _ in verdict("restarting").of("nonfinite-loss").diagnosis.story]
+    steps = [step for step, _, _ in outcome("restarting").of("nonfinite-loss").diagnosis.timeline]
     assert steps == sorted(steps)
     assert len(steps) > 2
 
 
 def test_two_runs_failed_at_the_same_step() -> None:
     """A second run of the same configuration that failed there before makes it systematic."""
-    failed = verdict("restarting").of("nonfinite-loss").onset_step
+    failed = outcome("restarting").of("nonfinite-loss").onset_step
     assert failed is not None
-    earlier = Sibling("r0", "before", "failed", failed_step=failed - 2, failure="nonfinite-loss")
+    earlier = SimilarRun("r0", "before", "failed", failed_step=failed - 2, failure="nonfinite-loss")
     found = judged(wire("restarting"), siblings=[earlier]).of("same-step-failure")
     assert (found.severity, found.onset_step is not None) == (Severity.WARNING, True)
     assert "Chance and hardware do not repeat" in found.diagnosis.cause
@@ -130,7 +130,7 @@ def test_two_runs_failed_at_the_same_step() -> None:
 
 def test_a_rate_of_zero_after_the_scheduler_was_removed() -> None:
     """Critical from the step on, with the schedule as its cause."""
-    found = verdict("removed").of("zero-lr")
+    found = outcome("removed").of("zero-lr")
     assert (found.severity, found.onset_step) == (Severity.CRITICAL, BOTTOM)
     assert "set the rate to 0 in the middle of training" in found.diagnosis.cause
 
@@ -138,4 +138,4 @@ def test_a_rate_of_zero_after_the_scheduler_was_removed() -> None:
 def test_same_records_same_words() -> None:
     """Judged twice, the same alerts with the same diagnoses."""
     again = judged(wire("restarting"), planned_steps=STEPS)
-    assert repr(again.alerts) == repr(verdict("restarting").alerts)  # NaN in evidence equals nothing
+    assert repr(again.alerts) == repr(outcome("restarting").alerts)  # NaN in evidence equals nothing

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from tests.scenarios.judging import Training, Verdict, Wire, judged, per_variant, seeded, trained
+from tests.scenarios.judging import JudgedRun, Training, Wire, judged, per_variant, seeded, trained
 from tocsin.api.run import Run
 
 STEPS, TROUBLE = 260, 200
@@ -98,7 +98,7 @@ def wire(cause: str) -> Wire:
 
 
 @per_variant
-def verdict(cause: str) -> Verdict:
+def outcome(cause: str) -> JudgedRun:
     return judged(wire(cause))
 
 
@@ -112,13 +112,13 @@ def thinned(cause: str, every: int) -> Wire:
 
 def test_the_training_itself_alarms_nobody() -> None:
     """Without trouble nothing is raised."""
-    assert verdict("none").grave == []
+    assert outcome("none").severe == []
 
 
 @pytest.mark.parametrize("cause", FIRST)
 def test_the_first_cause_changes_with_the_cause(cause: str) -> None:
     """The gradient norm stops being finite each time; why is told of what was done, and of nothing else."""
-    said = verdict(cause).of("nonfinite-grad-norm").diagnosis.cause
+    said = outcome(cause).of("nonfinite-grad-norm").diagnosis.cause
     assert [name for name, words in FIRST.items() if words in said] == [cause]
 
 
@@ -127,7 +127,7 @@ def test_a_loss_that_is_misread_is_told_from_one_that_is_lost() -> None:
     said = judged(trained(misread("loss"))).of("nonfinite-loss").diagnosis
     assert said.cause.startswith("Likely a fault of logging")
     assert "backward()" in said.remedies[0].code
-    others = [verdict(cause).of("nonfinite-loss").diagnosis for cause in ("rate", "data", "operation")]
+    others = [outcome(cause).of("nonfinite-loss").diagnosis for cause in ("rate", "data", "operation")]
     assert not any("logging" in " ".join([other.cause, *other.alternatives]) for other in others)
 
 
@@ -135,11 +135,11 @@ def test_a_loss_that_is_misread_is_told_from_one_that_is_lost() -> None:
 def test_every_alert_of_an_episode_has_its_cause(cause: str) -> None:
     """Collapse and non-finite loss are explained as the norm is."""
     for rule in ("scaler-collapse", "nonfinite-loss"):
-        assert FIRST[cause] in verdict(cause).of(rule).diagnosis.cause
+        assert FIRST[cause] in outcome(cause).of(rule).diagnosis.cause
 
 
 @pytest.mark.parametrize("cause", ["rate", "data", "operation", "scaler"])
 def test_the_cause_is_known_from_every_tenth_record(cause: str) -> None:
     """A rate that rose between two records too."""
-    said = judged(thinned(cause, 10)).grave[0].diagnosis.cause
+    said = judged(thinned(cause, 10)).severe[0].diagnosis.cause
     assert [name for name, words in FIRST.items() if words in said] == [cause]

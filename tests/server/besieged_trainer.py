@@ -90,14 +90,14 @@ class Trainer:
                     self._converse(socket)
             except (ConnectionClosed, InvalidHandshake, OSError, TimeoutError, EOFError):
                 time.sleep(0.02)
-            self._tell(connected=False)
+            self._reject_with(connected=False)
 
     def _listen(self) -> None:
         self._goal = int(sys.stdin.readline() or 0)
 
-    def _tell(self, *, connected: bool) -> None:
-        told = (self._sent, self._acked, self._connections, connected)
-        self._status[:] = STATUS.pack(*told)
+    def _reject_with(self, *, connected: bool) -> None:
+        reported = (self._sent, self._acked, self._connections, connected)
+        self._status[:] = STATUS.pack(*reported)
 
     def _hello(self) -> protocol.Hello:
         who = protocol.WriterId("first", 0, "boot", 100, 1)
@@ -128,7 +128,7 @@ class Trainer:
             socket.send(protocol.encode(message))
             self._sent += message.n
             under_way.append(self._sent)
-            self._tell(connected=True)
+            self._reject_with(connected=True)
 
     def _hear(self, socket: ClientConnection, under_way: deque[int], timeout_s: float) -> None:
         try:
@@ -139,7 +139,7 @@ class Trainer:
             self._acked = max(self._acked, message.seq + 1)
             while under_way and under_way[0] <= self._acked:
                 under_way.popleft()
-            self._tell(connected=True)
+            self._reject_with(connected=True)
 
     def _hear_out(self, socket: ClientConnection, under_way: deque[int]) -> None:
         """Acks that came before the connection broke."""

@@ -23,7 +23,7 @@ class BrowserSocket:
         """One message as JSON; text goes as it is."""
         self.socket.send(message if isinstance(message, str) else json.dumps(message))
 
-    def hear(self, kind: str, true: Callable[[dict[str, Any]], bool] = lambda _: True) -> dict[str, Any]:
+    def receive(self, kind: str, true: Callable[[dict[str, Any]], bool] = lambda _: True) -> dict[str, Any]:
         """The next message of type ``kind`` for which ``true`` holds."""
         ends = time.monotonic() + DEADLINE_S
         while time.monotonic() < ends:

@@ -129,7 +129,7 @@ class ServerProcess:
     lines: list[str] = field(default_factory=list)
     base: str = ""
     token: str = ""
-    trainer_token: str = ""
+    client_token: str = ""
 
     @property
     def text(self) -> str:
@@ -160,10 +160,10 @@ def _read(server: ServerProcess) -> None:
 
 def _understand(server: ServerProcess) -> bool:
     found = re.search(r"^\s+(\S+)/login\?token=(\S+)$", server.text, re.MULTILINE)
-    trainer = re.search(r'token="(\S+)"', server.text)
-    if not (found and trainer and "Ctrl-C" in server.text):
+    client = re.search(r'token="(\S+)"', server.text)
+    if not (found and client and "Ctrl-C" in server.text):
         return False
-    server.base, server.token, server.trainer_token = found[1], found[2], trainer[1]
+    server.base, server.token, server.client_token = found[1], found[2], client[1]
     return True
 
 
@@ -284,7 +284,7 @@ def sparse_of(at: Sequence[int], values: Sequence[float]) -> protocol.Sparse:
 def hello_of(run: str, token: str = "", **changes: Any) -> protocol.Hello:
     """A hello of one process that trains ``run``."""
     attempt, rank = changes.pop("attempt", "first"), changes.pop("rank", 0)
-    told: dict[str, Any] = {
+    reported: dict[str, Any] = {
         "version": 1,
         "token": token,
         "project": "project",
@@ -295,7 +295,7 @@ def hello_of(run: str, token: str = "", **changes: Any) -> protocol.Hello:
         "host": "node",
         "time_ns": time.time_ns(),
     }
-    return protocol.Hello(**(told | changes))
+    return protocol.Hello(**(reported | changes))
 
 
 @pytest.fixture
@@ -316,23 +316,23 @@ def make_hello() -> Callable[..., protocol.Hello]:
     return hello_of
 
 
-class TrainerSocket:
+class WriterSocket:
     """A training process as the server sees it: a real websocket, messages made by hand."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self.socket = socket
         self.welcome: protocol.Welcome | None = None
-        self.heard: list[protocol.ServerMessage] = []
+        self.received: list[protocol.ServerMessage] = []
         self.next_seq = 0
 
     def send(self, message: protocol.ClientMessage | bytes) -> None:
         """One message, or raw bytes."""
         self.socket.send(message if isinstance(message, bytes) else protocol.encode(message))
 
-    def greet(self, hello: protocol.Hello) -> protocol.Welcome:
+    def send_hello(self, hello: protocol.Hello) -> protocol.Welcome:
         """Says hello and hears the welcome."""
         self.send(hello)
-        self.welcome = self.hear(protocol.Welcome)
+        self.welcome = self.receive(protocol.Welcome)
         self.next_seq = self.welcome.seq + 1
         return self.welcome
 
@@ -342,41 +342,41 @@ class TrainerSocket:
         self.next_seq += len(steps)
         return self.next_seq - 1
 
-    def hear(self, kind: type[Heard], true: Callable[[Heard], bool] = lambda _: True) -> Heard:
+    def receive(self, kind: type[Heard], true: Callable[[Heard], bool] = lambda _: True) -> Heard:
         """The next message of ``kind`` for which ``true`` holds; the others are kept in ``heard``."""
         ends = time.monotonic() + DEADLINE_S
         while time.monotonic() < ends:
             frame = self.socket.recv(timeout=DEADLINE_S)
             message = protocol.decode_server(frame)  # type: ignore[arg-type]
-            self.heard.append(message)
+            self.received.append(message)
             if isinstance(message, kind) and true(message):
                 return message
-        raise AssertionError(f"heard no {kind.__name__}, but {self.heard}")
+        raise AssertionError(f"heard no {kind.__name__}, but {self.received}")
 
     def acked(self, seq: int = -1, events: int = -1) -> protocol.Ack:
         """Waits until records up to ``seq`` and events up to ``events`` are durable."""
-        return self.hear(protocol.Ack, lambda ack: ack.seq >= seq and ack.events >= events)
+        return self.receive(protocol.Ack, lambda ack: ack.seq >= seq and ack.events >= events)
 
     def ended(self) -> int | None:
         """Reads to the end of the connection; its close code."""
         try:
             while True:
-                self.heard.append(protocol.decode_server(self.socket.recv(timeout=DEADLINE_S)))  # type: ignore[arg-type]
+                self.received.append(protocol.decode_server(self.socket.recv(timeout=DEADLINE_S)))  # type: ignore[arg-type]
         except ConnectionClosed:
             return self.socket.close_code
 
 
 @pytest.fixture
-def dial() -> Iterator[Callable[..., TrainerSocket]]:
+def dial() -> Iterator[Callable[..., WriterSocket]]:
     """``dial(address, run=..., token=...)`` greets; ``dial(address)`` only connects."""
     with contextlib.ExitStack() as stack:
 
-        def connect(address: str, run: str | None = None, token: str = "", **hello: Any) -> TrainerSocket:
+        def connect(address: str, run: str | None = None, token: str = "", **hello: Any) -> WriterSocket:
             url = address.replace("http", "ws", 1) + protocol.PATH
-            trainer = TrainerSocket(stack.enter_context(connect_to(url, compression=None, max_size=None)))
+            client = WriterSocket(stack.enter_context(connect_to(url, compression=None, max_size=None)))
             if run is not None:
-                trainer.greet(hello_of(run, token, **hello))
-            return trainer
+                client.send_hello(hello_of(run, token, **hello))
+            return client
 
         yield connect
 
@@ -426,7 +426,7 @@ class ServerThread:
     def rows(self) -> list[dict[str, Any]]:
         """The row of every run, newest first."""
         pipeline = self.pipeline
-        found = self.call(lambda: [board.row(pipeline.clock()) for board in pipeline.roster.newest_first()])
+        found = self.call(lambda: [board.row(pipeline.clock()) for board in pipeline.registry.newest_first()])
         return list(found)
 
     def call(self, work: Callable[[], Any]) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 
 @dataclass
-class Heard:
+class ReceivedRequest:
     """One request."""
 
     path: str
@@ -29,7 +29,7 @@ class Receiver:
     """``answers`` are given in order, the last one for ever: a status, (status, headers), or ``hang``."""
 
     answers: list[Any] = field(default_factory=lambda: [200])
-    heard: list[Heard] = field(default_factory=list)
+    received: list[ReceivedRequest] = field(default_factory=list)
     release: threading.Event = field(default_factory=threading.Event)
     """Set: hanging requests end."""
 
@@ -39,7 +39,7 @@ class Receiver:
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers.get("content-length") or 0))
-                receiver.heard.append(Heard(self.path, dict(self.headers), body, time.time()))
+                receiver.received.append(ReceivedRequest(self.path, dict(self.headers), body, time.time()))
                 receiver.answer(self)
 
             def do_GET(self) -> None:

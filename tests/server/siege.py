@@ -23,7 +23,7 @@ from tests.server.conftest import ServerProcess, server_process, wait_until
 from tocsin_server.store.database import Database, open_database
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.results import RecordPage
-from tocsin_server.store.tables import alert_transition, fault
+from tocsin_server.store.tables import alert_transition, nonfinite_onset
 
 PROGRAM = Path(__file__).with_name("besieged_trainer.py")
 BY_THE_CLOCK = {"stalled", "trainer-lost"}
@@ -40,14 +40,14 @@ class Progress:
     connected: bool
 
 
-class TrainerProcess:
+class WriterProcess:
     """A trainer in a process of its own."""
 
     def __init__(self, server: ServerProcess, run: str, seed: int, folder: Path) -> None:
         self.run, self.seed = run, seed
         self._status = folder / f"{run}.status"
         self._status.write_bytes(bytes(STATUS.size))
-        place = [server.base, server.trainer_token, run, str(seed), str(self._status)]
+        place = [server.base, server.client_token, run, str(seed), str(self._status)]
         self.process = subprocess.Popen([sys.executable, str(PROGRAM), *place], stdin=subprocess.PIPE)
 
     @property
@@ -77,7 +77,7 @@ class Siege:
         url: URL,
         folder: Path,
         *,
-        trainers: int,
+        clients: int,
         seed: int,
         on_kill: Callable[[int], None] = lambda _: None,
         on_look: Callable[[], None] = lambda: None,
@@ -87,7 +87,7 @@ class Siege:
         self.kills = 0
         self._on_kill, self._on_look = on_kill, on_look
         self._chance = random.Random(seed)
-        self._count = trainers
+        self._count = clients
         self._port = 0
 
     @contextlib.contextmanager
@@ -99,7 +99,7 @@ class Siege:
             self._port = int(running.base.rsplit(":", 1)[1])
             yield running
 
-    def run(self, kills: int) -> tuple[int, list[TrainerProcess]]:
+    def run(self, kills: int) -> tuple[int, list[WriterProcess]]:
         """``kills`` kills, each with something unacknowledged at every trainer, then calm runs of the same.
 
         Returns how many records each run has, and the trainers of the besieged runs.
@@ -134,57 +134,55 @@ class Siege:
     def _strike(
         self,
         server: ServerProcess,
-        trainers: Sequence[TrainerProcess],
+        clients: Sequence[WriterProcess],
         outage: Callable[[], contextlib.AbstractContextManager[Any]],
     ) -> None:
         """One outage at a random moment, over once health has said so and every trainer waits."""
-        self._until_all_moved(trainers)
+        self._until_all_moved(clients)
         time.sleep(self._chance.uniform(0.0, 0.6))  # the moment is the subject, not a wait
         with outage():
             self._until(lambda: _status(server) == "failing", "health to say so")
-            self._until(lambda: all(one.progress.sent > one.progress.acked for one in trainers), "a wait")
+            self._until(lambda: all(one.progress.sent > one.progress.acked for one in clients), "a wait")
         self.kills += 1
         self._on_kill(self.kills)
 
     def _calm(self, stack: contextlib.ExitStack, server: ServerProcess, records: int) -> None:
         """Runs of the same records that meet nothing, and the end of the server in order."""
         calm = self._trainers(stack, server, "calm")
-        for trainer in calm:
-            trainer.end_at(records)
+        for client in calm:
+            client.end_at(records)
         self._ended(calm)
         assert server.stop() == 0
 
-    def _trainers(
-        self, stack: contextlib.ExitStack, server: ServerProcess, kind: str
-    ) -> list[TrainerProcess]:
-        made = [TrainerProcess(server, f"{kind}-{no}", no, self.folder) for no in range(self._count)]
-        for trainer in made:
-            stack.callback(trainer.kill)
+    def _trainers(self, stack: contextlib.ExitStack, server: ServerProcess, kind: str) -> list[WriterProcess]:
+        made = [WriterProcess(server, f"{kind}-{no}", no, self.folder) for no in range(self._count)]
+        for client in made:
+            stack.callback(client.kill)
         return made
 
-    def _kill(self, server: ServerProcess, trainers: Sequence[TrainerProcess]) -> None:
+    def _kill(self, server: ServerProcess, clients: Sequence[WriterProcess]) -> None:
         """kill -9 at a random moment; it counts where every trainer had something unacknowledged."""
-        self._until_all_moved(trainers)
+        self._until_all_moved(clients)
         time.sleep(self._chance.uniform(0.0, 0.6))  # the moment of the kill is the subject, not a wait
         server.process.send_signal(signal.SIGKILL)
         server.process.wait()
-        self._until(lambda: not any(one.progress.connected for one in trainers), "the trainers to notice")
-        if all(trainer.progress.sent > trainer.progress.acked for trainer in trainers):
+        self._until(lambda: not any(one.progress.connected for one in clients), "the trainers to notice")
+        if all(client.progress.sent > client.progress.acked for client in clients):
             self.kills += 1
             self._on_kill(self.kills)
 
-    def _until_all_moved(self, trainers: Sequence[TrainerProcess]) -> None:
-        before = [trainer.progress for trainer in trainers]
+    def _until_all_moved(self, clients: Sequence[WriterProcess]) -> None:
+        before = [client.progress for client in clients]
         self._until(
-            lambda: all(_moved(trainer.progress, was) for trainer, was in zip(trainers, before, strict=True)),
+            lambda: all(_moved(client.progress, was) for client, was in zip(clients, before, strict=True)),
             "every trainer to be acknowledged something",
         )
 
-    def _finish(self, besieged: Sequence[TrainerProcess]) -> int:
+    def _finish(self, besieged: Sequence[WriterProcess]) -> int:
         """Ends the besieged runs at the same number of records."""
-        records = max(trainer.progress.sent for trainer in besieged) + 500
-        for trainer in besieged:
-            trainer.end_at(records)
+        records = max(client.progress.sent for client in besieged) + 500
+        for client in besieged:
+            client.end_at(records)
         self._ended(besieged)
         return records
 
@@ -195,16 +193,16 @@ class Siege:
 
         wait_until(looked, what)
 
-    def _ended(self, trainers: Sequence[TrainerProcess]) -> None:
+    def _ended(self, clients: Sequence[WriterProcess]) -> None:
         """Waits for as long as acknowledgements come: a hundred thousand records take their time."""
         acked = -1
-        while any(one.process.poll() is None for one in trainers):
-            now = sum(one.progress.acked for one in trainers)
+        while any(one.process.poll() is None for one in clients):
+            now = sum(one.progress.acked for one in clients)
             assert now != acked, f"{now} records acknowledged, and no more within the deadline"
             acked = now
             with contextlib.suppress(AssertionError):
-                self._until(lambda: all(one.process.poll() is not None for one in trainers), "all to end")
-        assert [one.process.returncode for one in trainers] == [0] * len(trainers)
+                self._until(lambda: all(one.process.poll() is not None for one in clients), "all to end")
+        assert [one.process.returncode for one in clients] == [0] * len(clients)
 
 
 def _moved(now: Progress, was: Progress) -> bool:
@@ -213,15 +211,15 @@ def _moved(now: Progress, was: Progress) -> bool:
 
 def _status(server: ServerProcess) -> str:
     """What health says without a login."""
-    told: str = httpx.get(f"{server.base}/api/v1/health", timeout=30).json()["status"]
-    return told
+    reported: str = httpx.get(f"{server.base}/api/v1/health", timeout=30).json()["status"]
+    return reported
 
 
-def check(url: URL, records: int, trainers: int) -> None:
+def check(url: URL, records: int, clients: int) -> None:
     """Every record once and bit for bit, every alert and onset as in the run that met no kill."""
     database = open_database(url)
     try:
-        for no in range(trainers):
+        for no in range(clients):
             check_records(whole(StoreReader(database), f"besieged-{no}"), records, seed=no)
             assert alerts(database, f"besieged-{no}") == alerts(database, f"calm-{no}") != []
             assert onsets(database, f"besieged-{no}") == onsets(database, f"calm-{no}") != []
@@ -253,23 +251,23 @@ def alerts(database: Database, run: str) -> list[Any]:
     """Each alert and each line of its history, without what depends on the clock."""
     reader = StoreReader(database)
     found = [stored.alert for stored in reader.alerts(run, limit=10**6)]
-    told = [
+    reported = [
         (a.rule, a.subject, a.episode, a.severity.value, a.state.value, a.onset_step, a.fired_step)
         for a in found
         if a.rule not in BY_THE_CLOCK
     ]
-    assert len(told) == len(set(told))
+    assert len(reported) == len(set(reported))
     with database.reader.connect() as connection:
         own = alert_transition.c
         lines = select(own.fingerprint, own.episode, own.state, func.count()).where(own.run_id == run)
         silent = {a.fingerprint for a in found if a.rule in BY_THE_CLOCK}
         rows = connection.execute(lines.group_by(own.fingerprint, own.episode, own.state)).all()
-    return sorted(map(repr, [*told, *(tuple(row) for row in rows if row.fingerprint not in silent)]))
+    return sorted(map(repr, [*reported, *(tuple(row) for row in rows if row.fingerprint not in silent)]))
 
 
 def onsets(database: Database, run: str) -> list[Any]:
     """Recorded onsets of NaN and infinities, with their ends."""
-    columns = [column for column in fault.c if column.name not in ("run_id", "time_ns", "col_id")]
+    columns = [column for column in nonfinite_onset.c if column.name not in ("run_id", "time_ns", "col_id")]
     with database.reader.connect() as connection:
-        query = select(fault.c.seq, *columns).where(fault.c.run_id == run)
+        query = select(nonfinite_onset.c.seq, *columns).where(nonfinite_onset.c.run_id == run)
         return sorted(map(repr, connection.execute(query)))

@@ -13,7 +13,7 @@ const finding = (change = {}) => ({
 });
 const audit = (data, change = {}) => ({
   id: 1,
-  kind: "audit",
+  kind: "preflight",
   step: 0,
   time_ms: 0,
   attempt: 1,
@@ -26,7 +26,7 @@ test("no config check differs from a check without findings", () => {
   assert.equal(configCheckOf([]), null);
   assert.equal(configCheckOf([audit({}, { kind: "phase" })]), null);
   assert.deepEqual(
-    configCheckOf([audit({ checks: ["lr-zero"], findings: [], not_auditable: [], took_ms: 2 })]),
+    configCheckOf([audit({ checks: ["lr-zero"], findings: [], not_checkable: [], took_ms: 2 })]),
     {
       findings: [],
       unseen: [],
@@ -55,7 +55,7 @@ test("severe findings come first, of the newest attempt and its lowest rank only
   const told = (severities) => ({
     checks: [],
     findings: severities.map((severity) => finding({ severity })),
-    not_auditable: ["graph"],
+    not_checkable: ["graph"],
     took_ms: 1,
   });
   const { findings, unseen } = configCheckOf([
@@ -75,7 +75,7 @@ test("malformed findings are dropped", () => {
     audit({
       checks: "x",
       findings: [null, 3, {}, { check: "a", severity: "<b>" }],
-      not_auditable: [7, null],
+      not_checkable: [7, null],
       took_ms: "Infinity",
     }),
   ]);

@@ -19,7 +19,7 @@ test("hook events are described as sentences", () => {
     "AdamW with 3 parameters, lr 0.001 · torch 2.13.0 · loss missing: x",
   );
   assert.equal(
-    told("audit", {
+    told("preflight", {
       checks: ["a", "b"],
       findings: [{ severity: "critical", check: "eps", subject: "opt1" }],
       took_ms: 1.5,
@@ -62,7 +62,7 @@ test("malformed events are described without an exception", () => {
   for (const kind of [
     "accumulation",
     "attached",
-    "audit",
+    "preflight",
     "scaler",
     "grad-norm-source",
     "start-step",

@@ -104,8 +104,8 @@ test("a deleted run is listed as deleted, archived or not", () => {
     [
       rowOf({}),
       rowOf({ archived: true }),
-      rowOf({ archived: true, leaving_ms: 5 }),
-      rowOf({ leaving_ms: null }),
+      rowOf({ archived: true, deletion_ms: 5 }),
+      rowOf({ deletion_ms: null }),
     ].map(shelfOf),
     ["fleet", "archived", "deleted", "fleet"],
   );

@@ -113,7 +113,7 @@ test("when the database is back, failed requests are repeated, once", () => {
   live.onReconnect(() => missed++);
   world.connect();
   for (const failing of [null, "connection refused", "connection refused", null, null]) {
-    world.say({ type: "beat", failing });
+    world.say({ type: "heartbeat", failing });
   }
   assert.equal(missed, 2);
 });
@@ -150,7 +150,7 @@ test("a heartbeat keeps it online and reports the server's lag", () => {
   world.connect();
   for (let i = 0; i < 6; i++) {
     world.pass(5000);
-    world.say({ type: "beat", now_ms: i, backlog_bytes: 0, lag_ms: 40 });
+    world.say({ type: "heartbeat", now_ms: i, backlog_bytes: 0, lag_ms: 40 });
   }
   assert.deepEqual([live.state.online, live.state.lag_ms, beats.length], [true, 40, 6]);
 });

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { levelOf, listed, readRules, sourceText, writeRules } from "../../web/lib/views/ruleview.js";
 
 const own = (fields) => ({
-  kind: "own",
+  kind: "custom",
   id: "a",
   title: "",
   series: "loss",

@@ -177,9 +177,9 @@ export class Live {
       online: true,
       received_ms: this.world.now(),
       retry_ms: null,
-      ...(frame.type === "beat" ? { lag_ms: frame.lag_ms ?? null } : {}),
+      ...(frame.type === "heartbeat" ? { lag_ms: frame.lag_ms ?? null } : {}),
     });
-    if (frame.type === "beat") {
+    if (frame.type === "heartbeat") {
       for (const listener of this.#beatListeners) listener(frame);
       this.#database(frame.failing ?? null);
     } else if (frame.type === "alert") for (const listener of this.#alertListeners) listener(frame.alert);

@@ -27,7 +27,7 @@ export class RuleClient {
 
   /**
    * @param {string} project "" for none
-   * @returns {Promise<{ items: BuiltinRule[], own: OwnRule[] }>}
+   * @returns {Promise<{ items: BuiltinRule[], custom: CustomRule[] }>}
    */
   rules(project) {
     return this.api.ask(`/rules${query({ project })}`);
@@ -45,7 +45,7 @@ export class RuleClient {
 
   /**
    * @param {Record<string, unknown>} fields
-   * @returns {Promise<OwnRule>}
+   * @returns {Promise<CustomRule>}
    */
   create(fields) {
     return this.#send("POST", "/rules", fields);
@@ -54,7 +54,7 @@ export class RuleClient {
   /**
    * @param {string} id
    * @param {Record<string, unknown>} fields
-   * @returns {Promise<OwnRule>}
+   * @returns {Promise<CustomRule>}
    */
   change(id, fields) {
     return this.#send("PATCH", `/rules/${encodeURIComponent(id)}`, fields);

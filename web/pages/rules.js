@@ -26,7 +26,7 @@ const ACTIONS = /** @type {Record<string, string>} */ ({
 });
 
 class Rules {
-  /** @type {{ items: BuiltinRule[], own: OwnRule[] } | null} */
+  /** @type {{ items: BuiltinRule[], custom: CustomRule[] } | null} */
   #known = null;
   /** @type {RulePack[]} */
   #packs = [];
@@ -69,8 +69,8 @@ class Rules {
     this.acts = {
       href: (/** @type {string} */ id) => this.#address({ rule: id, fresh: false, copy: "" }),
       toggle: (/** @type {AnyRule} */ rule) => void this.#toggle(rule),
-      copy: (/** @type {OwnRule} */ rule) => go(this.#address({ fresh: true, copy: rule.id, rule: "" })),
-      remove: (/** @type {OwnRule} */ rule) => void this.remove(rule),
+      copy: (/** @type {CustomRule} */ rule) => go(this.#address({ fresh: true, copy: rule.id, rule: "" })),
+      remove: (/** @type {CustomRule} */ rule) => void this.remove(rule),
       may: this.may,
     };
   }
@@ -199,11 +199,11 @@ class Rules {
     if (!known) {
       return refill(this.list, el("section.card.pad.muted", { role: "status" }, "Loading rules …"));
     }
-    const own = listed(known.own, view);
+    const own = listed(known.custom, view);
     const builtin = listed(known.items, view).sort((a, b) => a.id.localeCompare(b.id));
     const on = (/** @type {AnyRule[]} */ rules) =>
       `${int(rules.filter((rule) => rule.enabled).length)} of ${int(rules.length)}`;
-    say(this.count, `${on(known.own)} custom and ${on(known.items)} built-in rules are on`);
+    say(this.count, `${on(known.custom)} custom and ${on(known.items)} built-in rules are on`);
     const key = JSON.stringify([
       view,
       own,
@@ -219,7 +219,7 @@ class Rules {
         "Custom rules",
         "defined by users",
         own,
-        known.own.length ? "No custom rule matches." : this.#none(),
+        known.custom.length ? "No custom rule matches." : this.#none(),
       ),
       this.#section("Built-in rules", "each is documented", builtin, "No built-in rule matches."),
       this.#packSection(),
@@ -316,12 +316,12 @@ class Rules {
 
   /** @param {AnyRule} rule */
   async #toggle(rule) {
-    const name = rule.kind === "own" ? rule.title || rule.id : ruleTitle(rule.id);
+    const name = rule.kind === "custom" ? rule.title || rule.id : ruleTitle(rule.id);
     const on = !rule.enabled;
     const where = rule.kind === "builtin" ? ` in ${this.view.project || "all projects"}` : "";
     await this.#do(
       () =>
-        rule.kind === "own" ? this.client.change(rule.id, { enabled: on }) : this.#switchBuiltin(rule, on),
+        rule.kind === "custom" ? this.client.change(rule.id, { enabled: on }) : this.#switchBuiltin(rule, on),
       `${name} is ${on ? "on" : "off"}${where}`,
       () => void this.#toggle({ ...rule, enabled: on }),
     );
@@ -351,7 +351,7 @@ class Rules {
     return this.client.tune(rule.id, { project, enabled: wanted, severity, settings });
   }
 
-  /** @param {OwnRule} rule */
+  /** @param {CustomRule} rule */
   async remove(rule) {
     const fields = bodyOf(draftOf(rule));
     await this.#do(

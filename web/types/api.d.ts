@@ -26,7 +26,7 @@ interface RunRow {
   host: string | null;
   archived: boolean;
   edited_ms?: number | null;
-  leaving_ms?: number | null;
+  deletion_ms?: number | null;
   gpu_util?: Wire | null;
   created_ms: number;
   last_seen_ms: number | null;
@@ -42,9 +42,9 @@ interface RunRow {
   alerts: number;
   severities: Record<Severity, number>;
   reason: Reason | null;
-  trainer: { queued: number; dropped: number; spooled_bytes: number; phase: string } | null;
+  client: { queued: number; dropped: number; spooled_bytes: number; phase: string } | null;
 }
-interface SeriesFact {
+interface SeriesRow {
   name: string;
   n: number;
   first_step: number | null;
@@ -54,8 +54,8 @@ interface SeriesFact {
 interface RunDetail extends RunRow {
   config: unknown;
   notes: string | null;
-  facts: Record<string, unknown> | null;
-  series: SeriesFact[];
+  environment: Record<string, unknown> | null;
+  series: SeriesRow[];
   attempts_list: {
     attempt: number;
     started_ms: number | null;
@@ -114,8 +114,8 @@ interface Diagnosis {
   evidence: Evidence[];
   alternatives: string[];
   remedies: { text: string; code: string }[];
-  disproof: string;
-  story: [number, string, string][];
+  how_to_confirm: string;
+  timeline: [number, string, string][];
 }
 interface Alert {
   id: string;

@@ -20,8 +20,8 @@ interface RuleFields {
   remedy: string;
   enabled: boolean;
 }
-interface OwnRule extends RuleFields {
-  kind: "own";
+interface CustomRule extends RuleFields {
+  kind: "custom";
   source: string;
   created_ms: number;
   created_by: string;

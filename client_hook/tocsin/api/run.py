@@ -29,7 +29,7 @@ UNSEEN: dict[str, Any] = {
     "stage": "first-step",
     "checks": [],
     "findings": [],
-    "not_auditable": ["everything: the script reports its steps by run.step, and no torch loop is watched"],
+    "not_checkable": ["everything: the script reports its steps by run.step, and no torch loop is watched"],
     "took_ms": 0.0,
 }
 """The config check of a run without capture."""
@@ -334,7 +334,7 @@ class Run:
             if self._last_ns and "step_time" not in values:
                 values["step_time"] = (now - self._last_ns - (paused - self._last_paused)) * 1e-9
             if not self._last_ns and self._ledger is None:
-                reporter.put_event("audit", UNSEEN, self._step)
+                reporter.put_event("preflight", UNSEEN, self._step)
             self._last_ns, self._last_paused = now, paused
             self._take_mixed(self._step, self._name(tuple(values)), values.values())
             self._actions.stepped(self._step)

@@ -87,11 +87,11 @@ class ServerRequests:
         elif self._world() == 1:
             self._act(request)
         elif request.at_step is None:
-            self._report_outcome(request, "heard")
+            self._report_outcome(request, "received")
         elif request.at_step <= self.step:
-            self._report_outcome(request, "dropped", reason=f"heard after step {self.step}")
+            self._report_outcome(request, "dropped", reason=f"received after step {self.step}")
         elif not request.confirmed:
-            self._report_outcome(request, "heard")
+            self._report_outcome(request, "received")
         else:
             self._arm(request, request.at_step)
 

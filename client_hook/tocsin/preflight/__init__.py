@@ -2,7 +2,7 @@
 
 One ``audit`` event is sent at the first step, one at the tenth, and one after fifty clipped steps.
 docs/reference/config-check.md has a heading for each check. What cannot be checked is listed as
-``not_auditable``.
+``not_checkable``.
 """
 
 from __future__ import annotations

@@ -55,11 +55,11 @@ class Finding:
 
 @dataclass
 class Report:
-    """One audit event in the making: ``checks`` were made, ``not_auditable`` could not be."""
+    """One audit event in the making: ``checks`` were made, ``not_checkable`` could not be."""
 
     stage: str
     findings: list[Finding] = field(default_factory=list)
-    not_auditable: list[str] = field(default_factory=list)
+    not_checkable: list[str] = field(default_factory=list)
     checks: list[str] = field(default_factory=list)
 
     def add(self, check: str, severity: str, subject: str, *, expected: str, got: str) -> None:
@@ -69,8 +69,8 @@ class Report:
 
     def unseen(self, what: str) -> None:
         """Note what cannot be checked, and why, so that it does not count as clean."""
-        if what not in self.not_auditable and len(self.not_auditable) < FINDINGS:
-            self.not_auditable.append(what)
+        if what not in self.not_checkable and len(self.not_checkable) < FINDINGS:
+            self.not_checkable.append(what)
 
     def drop_repeated(self, earlier: Report) -> None:
         """Drop the checks whose findings are those of ``earlier``, and what both could not check."""
@@ -78,7 +78,7 @@ class Report:
             if self._answer(check) == earlier._answer(check):
                 self.findings = [one for one in self.findings if one.check != check]
                 self.checks = [one for one in self.checks if one != check]
-        self.not_auditable = [one for one in self.not_auditable if one not in earlier.not_auditable]
+        self.not_checkable = [one for one in self.not_checkable if one not in earlier.not_checkable]
 
     def _answer(self, check: str) -> set[tuple[str, str]]:
         return {(one.severity, one.subject) for one in self.findings if one.check == check}
@@ -89,7 +89,7 @@ class Report:
             "stage": self.stage,
             "checks": self.checks,
             "findings": [asdict(one) for one in self.findings],
-            "not_auditable": self.not_auditable,
+            "not_checkable": self.not_checkable,
             "took_ms": round(took_ms, 3),
         }
 

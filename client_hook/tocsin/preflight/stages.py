@@ -205,7 +205,7 @@ class Preflight:
         self._reporter.remove_observer(self._clip)
 
     def _send(self, report: Report, took_s: float) -> None:
-        self._reporter.put_event("audit", report.data(took_s * 1e3), max(self._ledger.step, 0))
+        self._reporter.put_event("preflight", report.data(took_s * 1e3), max(self._ledger.step, 0))
 
     def _optimizers(self) -> dict[str, Any]:
         """Return all living optimizers by name, or by class before their first step."""

@@ -58,22 +58,22 @@ from tocsin_server.http.auth.login import Attempts
 from tocsin_server.http.auth.middleware import Guard
 from tocsin_server.http.connections import Bounds, Connections
 from tocsin_server.http.live import endpoint as live
-from tocsin_server.http.live.endpoint import LiveRoom
+from tocsin_server.http.live.endpoint import BroadcastServer
 from tocsin_server.http.pages import Pieces, SecurityHeaders, page_routes, web_directory
 from tocsin_server.http.plotlyjs import PlotlyJS
 from tocsin_server.http.root_path import RootPath
 from tocsin_server.http.services import Services
 from tocsin_server.jobs.cleanup import Housekeeper
-from tocsin_server.jobs.snapshot_recorder import Recorder, record_flights
-from tocsin_server.runs.client_requests import Desk
+from tocsin_server.jobs.snapshot_recorder import SnapshotRecorder, record_incident_snapshots
+from tocsin_server.runs.client_requests import RequestCoordinator
 from tocsin_server.runs.pipeline import Pipeline
 from tocsin_server.runs.pubsub import Hub
-from tocsin_server.runs.rule_assignments import watch_rules
-from tocsin_server.runs.similar_runs import Siblings, watch_siblings
-from tocsin_server.runs.watchdog import watch
+from tocsin_server.runs.rule_assignments import poll_rules
+from tocsin_server.runs.similar_runs import SimilarRunFinder, poll_similar_runs
+from tocsin_server.runs.watchdog import run_watchdog
 from tocsin_server.store import tokens as token_store
 from tocsin_server.store.database import Database, migrate, open_database
-from tocsin_server.store.periodic_jobs import DATABASE, Rounds
+from tocsin_server.store.periodic_jobs import DATABASE, PeriodicJobs
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.writer import StoreWriter
 
@@ -171,19 +171,19 @@ def create_app(settings: Settings) -> FastAPI:
 
 def assemble(settings: Settings, database: Database) -> Services:
     """The parts of a server, not started yet."""
-    rounds, pause_s = Rounds(), settings.commit_ms / 1000
-    writer = StoreWriter(database, interval_s=pause_s, limit_bytes=settings.backlog_bytes, rounds=rounds)
+    jobs, pause_s = PeriodicJobs(), settings.commit_ms / 1000
+    writer = StoreWriter(database, interval_s=pause_s, limit_bytes=settings.backlog_bytes, jobs=jobs)
     reader = StoreReader(database)
     hub = Hub()
-    pipeline = Pipeline(settings, writer, reader, hub, rounds=rounds)
+    pipeline = Pipeline(settings, writer, reader, hub, jobs=jobs)
     gate = Auth(settings, lambda: stored_tokens(database))
-    room = LiveRoom(pipeline, hub, settings)
-    desk = Desk(pipeline)
-    delivery = Delivery(settings, database, writer, reader, hub, rounds=rounds)
+    room = BroadcastServer(pipeline, hub, settings)
+    requests = RequestCoordinator(pipeline)
+    delivery = Delivery(settings, database, writer, reader, hub, jobs=jobs)
     pipeline.on_clock_set.append(delivery.clock_was_set)
     connections = Connections(bounds_of(settings), time.monotonic)
     return Services(
-        settings, database, writer, reader, pipeline, hub, gate, room, desk, delivery, connections
+        settings, database, writer, reader, pipeline, hub, gate, room, requests, delivery, connections
     )
 
 
@@ -213,12 +213,12 @@ def stored_tokens(database: Database) -> Iterable[Token]:
 
 
 def _lifespan(services: Services, plotly: PlotlyJS):  # type: ignore[no-untyped-def] # starlette's own type is private
-    pipeline, rounds = services.pipeline, services.pipeline.rounds
+    pipeline, jobs = services.pipeline, services.pipeline.jobs
     housekeeper = Housekeeper(
-        services.settings, services.database, services.writer, pipeline, work=rounds.round("housekeeping")
+        services.settings, services.database, services.writer, pipeline, work=jobs.round("housekeeping")
     )
-    recorder = Recorder(services.database, services.writer, work=rounds.round("flights"))
-    siblings = Siblings(pipeline, services.reader, work=rounds.round("siblings"))
+    recorder = SnapshotRecorder(services.database, services.writer, work=jobs.round("snapshots"))
+    siblings = SimilarRunFinder(pipeline, services.reader, work=jobs.round("siblings"))
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -227,11 +227,11 @@ def _lifespan(services: Services, plotly: PlotlyJS):  # type: ignore[no-untyped-
         services.live.start()
         await services.delivery.start()
         tasks = [
-            asyncio.create_task(watch(pipeline, rounds.round("watchdog")), name="watchdog"),
-            asyncio.create_task(watch_siblings(siblings), name="siblings"),
-            asyncio.create_task(watch_rules(pipeline.rulebook, pipeline), name="rules"),
+            asyncio.create_task(run_watchdog(pipeline, jobs.round("watchdog")), name="watchdog"),
+            asyncio.create_task(poll_similar_runs(siblings), name="siblings"),
+            asyncio.create_task(poll_rules(pipeline.rulebook, pipeline), name="rules"),
             asyncio.create_task(housekeeper.keep(), name="housekeeping"),
-            asyncio.create_task(record_flights(recorder), name="flights"),
+            asyncio.create_task(record_incident_snapshots(recorder), name="snapshots"),
             asyncio.create_task(_keep_tokens_fresh(services), name="tokens"),
             asyncio.create_task(_ask_database(services), name="database"),
             asyncio.create_task(_compress(plotly), name="plotly"),
@@ -253,7 +253,7 @@ async def _keep_tokens_fresh(services: Services) -> None:
     async def refresh() -> None:
         await asyncio.to_thread(services.gate.refresh)
 
-    await services.pipeline.rounds.round("tokens").keep(refresh, REFRESH_S)
+    await services.pipeline.jobs.round("tokens").keep(refresh, REFRESH_S)
 
 
 async def _ask_database(services: Services) -> None:
@@ -262,7 +262,7 @@ async def _ask_database(services: Services) -> None:
     async def ask() -> None:
         await asyncio.to_thread(services.database.ping)
 
-    await services.pipeline.rounds.round(DATABASE).keep(ask, ASK_S)
+    await services.pipeline.jobs.round(DATABASE).keep(ask, ASK_S)
 
 
 async def _stop(services: Services, tasks: list[asyncio.Task[None]]) -> None:

@@ -65,7 +65,9 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> int:
         base = address(settings, listener.getsockname()[1])
         app = create_app(settings)
         app.state.services.delivery.base = base
-        server = AnnouncedServer(uvicorn_config(app, settings), lambda: announce(greeting(settings, base)))
+        server = AnnouncedServer(
+            uvicorn_config(app, settings), lambda: announce(startup_message(settings, base))
+        )
 
         def stop(reason: str) -> None:
             log.error("%s", reason)
@@ -73,7 +75,7 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> int:
             server.should_exit = True
 
         if lock is not None:
-            lock.watch(app.state.services.database.gate, stop)
+            lock.monitor(app.state.services.database.gate, stop)
         server.run(sockets=[listener])
     return 0 if server.started and not displaced else 1
 
@@ -257,7 +259,7 @@ def address(settings: Settings, port: int) -> str:
     return f"http://{name}:{port}{settings.root_path}"
 
 
-def greeting(settings: Settings, base: str) -> str:
+def startup_message(settings: Settings, base: str) -> str:
     """What ``serve`` prints once it answers: address, login link, the lines to paste."""
     own = settings.loopback or settings.allow_admin_link
     link = login_address(base, ADMIN.secret(settings.data_dir)) if own else f"{base}/login"

@@ -17,7 +17,7 @@ from tocsin_server.detect.custom.backtest import settings_of as rule_settings_of
 from tocsin_server.detect.custom.settings_changes import SettingError
 from tocsin_server.offline.backtest import Backtest
 from tocsin_server.store.reader import StoreReader
-from tocsin_server.store.results import RunFacts
+from tocsin_server.store.results import StoredRun
 from tocsin_server.transfer.record_export import find_run
 
 SHOWN = 40
@@ -52,11 +52,11 @@ def backtest(
         if runs or project:
             with opened(settings_of(database_url, data_dir, config)) as database:
                 reader = StoreReader(database)
-                tested += [test.of_run(reader, facts) for facts in _stored(reader, runs or [], project)]
+                tested += [test.of_run(reader, stored) for stored in _stored(reader, runs or [], project)]
     except (SettingError, UnreadableLogError) as error:
         raise TocsinError(str(error)) from error
-    told = summary_of(rule, test.settings, tested)
-    print(exact_json.dumps(told) if as_json else "\n".join(_text(told, tested)))
+    reported = summary_of(rule, test.settings, tested)
+    print(exact_json.dumps(reported) if as_json else "\n".join(_text(reported, tested)))
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -66,21 +66,22 @@ def _pair(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def _stored(reader: StoreReader, runs: list[str], project: str | None) -> list[RunFacts]:
+def _stored(reader: StoreReader, runs: list[str], project: str | None) -> list[StoredRun]:
     found = [reader.run(find_run(reader, run)) for run in runs]
     if project is not None:
-        mine = [facts for facts in reader.runs() if facts.project == project]
+        mine = [stored for stored in reader.runs() if stored.project == project]
         if not mine:
             raise TocsinError(f"project: expected one with runs, got {project!r}")
         found += mine
-    return [facts for facts in found if facts is not None]
+    return [stored for stored in found if stored is not None]
 
 
-def _text(told: dict[str, Any], tested: list[Tested]) -> Iterator[str]:
-    rates = told["alarms_per_1000_healthy_steps"]
-    yield f"{told['rule']} with {', '.join(f'{name}={value}' for name, value in told['settings'].items())}"
-    counts = f"{told['steps']} steps, {told['healthy_steps']} healthy"
-    yield f"{told['firings']} firings in {len(tested)} runs, {counts}"
+def _text(reported: dict[str, Any], tested: list[Tested]) -> Iterator[str]:
+    rates = reported["alarms_per_1000_healthy_steps"]
+    settings = ", ".join(f"{name}={value}" for name, value in reported["settings"].items())
+    yield f"{reported['rule']} with {settings}"
+    counts = f"{reported['steps']} steps, {reported['healthy_steps']} healthy"
+    yield f"{reported['firings']} firings in {len(tested)} runs, {counts}"
     for severity, rate in rates.items():
         shown = "-" if rate is None else f"{rate:.3g}"
         yield f"  {severity} and above, alarms per 1000 healthy steps: {shown}"

@@ -17,7 +17,7 @@ from tocsin_server.cli.options import (
     settings_of,
 )
 from tocsin_server.core.errors import StartError
-from tocsin_server.jobs.database_check import copy_name, damages, keep, rebuild_board
+from tocsin_server.jobs.database_check import copy_name, damages, keep, rebuild_summary
 from tocsin_server.store.connection import make_url
 from tocsin_server.store.database import Database, check_not_emptied
 from tocsin_server.store.value_check import Damage, repair
@@ -83,6 +83,6 @@ def _repaired(database: Database, found: list[Damage]) -> int:
         for one in found:
             count += repair(connection, one, now_ns)
     for one in found:
-        if (one.table, one.column) == ("run", "board"):
-            rebuild_board(database, one.run_id)
+        if (one.table, one.column) == ("run", "summary"):
+            rebuild_summary(database, one.run_id)
     return count

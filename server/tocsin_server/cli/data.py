@@ -82,7 +82,7 @@ def export(
         for run_id in _chosen(database, run, project):
             folder = out / file_name(run_id)
             counts = export_run(database, run_id, format, folder).counts
-            typer.echo(f"{folder}: {_told(counts)}", err=True)
+            typer.echo(f"{folder}: {_counted(counts)}", err=True)
 
 
 def import_(
@@ -105,11 +105,11 @@ def import_(
             _finish_all(database, transact)
         for folder in folders:
             done = import_run(database, transact, folder, actor=who(), limits=limits_of(settings))
-            what = "is there already, nothing to do" if done.was_there else _told(done.counts)
+            what = "is there already, nothing to do" if done.was_there else _counted(done.counts)
             typer.echo(f"{done.run_id}: {what}")
 
 
-def flight(
+def snapshot(
     alert: Annotated[str, typer.Argument(help="The alert's id, as the API and its page show it.")],
     file: Annotated[Path, typer.Argument(help="The file to write; `diagnose` reads it.")],
     database_url: DatabaseUrl = None,
@@ -193,7 +193,7 @@ def backup(
     finally:
         database.close()
     typer.echo(f"{made.file}: {made.bytes:,} bytes, revision {made.revision}, {made.seconds:.1f} s, checked.")
-    _no_faults("the database, and so its backup,", made.faults)
+    _no_issues("the database, and so its backup,", made.issues)
 
 
 def restore(
@@ -232,14 +232,14 @@ def rehearse_upgrade(settings: Settings) -> None:
             typer.echo(f"  {name}: {_rows(before)} -> {_rows(after)}")
     if went.lost:
         raise TocsinError(f"upgrade: expected every row to stay, got fewer in {', '.join(went.lost)}")
-    _no_faults("the database", went.faults)
+    _no_issues("the database", went.issues)
     typer.echo("Integrity: ok. The database itself was not touched.")
 
 
-def _no_faults(subject: str, faults: list[str]) -> None:
+def _no_issues(subject: str, issues: list[str]) -> None:
     """Raises TocsinError where values cannot be read."""
-    if faults:
-        raise TocsinError(f"{subject}: expected every value to be readable, got: {'; '.join(faults)}")
+    if issues:
+        raise TocsinError(f"{subject}: expected every value to be readable, got: {'; '.join(issues)}")
 
 
 def _rows(count: int | None) -> str:
@@ -249,7 +249,7 @@ def _rows(count: int | None) -> str:
 COMMANDS: dict[str, Callable[..., None]] = {
     "export": export,
     "import": import_,
-    "flight": flight,
+    "snapshot": snapshot,
     "delete": delete,
     "prune": prune,
     "backup": backup,
@@ -257,7 +257,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
 }
 
 
-def _told(counts: dict[str, int]) -> str:
+def _counted(counts: dict[str, int]) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.items())
 
 
@@ -326,7 +326,7 @@ def _transacting(database: Database, free: bool) -> deletion_jobs.Transact:
 def _finish_all(database: Database, transact: deletion_jobs.Transact) -> None:
     """What a kill interrupted, however lately: no other process can be at it now."""
     with database.reader.begin() as connection:
-        left = deletion.leaving(connection, time.time_ns(), interrupted=True)
+        left = deletion.due(connection, time.time_ns(), interrupted=True)
     deletion_jobs.finish(transact, left)
 
 
@@ -335,7 +335,7 @@ def _taken(database: Database, run_ids: list[str]) -> bool:
     ends = time.monotonic() + WAIT_S
     while time.monotonic() < ends:
         with database.reader.begin() as connection:
-            if any(deletion.is_taken(connection, run_id) for run_id in run_ids):
+            if any(deletion.has_begun(connection, run_id) for run_id in run_ids):
                 return True
         time.sleep(0.1)
     return not run_ids

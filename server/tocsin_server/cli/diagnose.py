@@ -18,12 +18,12 @@ from tocsin_server.core import exact_json
 from tocsin_server.core.models import Severity
 from tocsin_server.offline.diagnose import as_data, exit_status, report, unreadable_data
 from tocsin_server.offline.replay import Judged, judge
-from tocsin_server.offline.snapshot import Flight, FlightError, is_flight, read
-from tocsin_server.offline.snapshot_replay import judge_flight
+from tocsin_server.offline.snapshot import IncidentSnapshot, IncidentSnapshotError, is_incident_snapshot, read
+from tocsin_server.offline.snapshot_replay import judge_incident_snapshot
 
 STDIN = Path("-")
 BEGINNING = 64
-"""Bytes that tell a flight record from a log."""
+"""Bytes that tell an incident snapshot from a log."""
 
 
 class FailOn(enum.StrEnum):
@@ -72,8 +72,10 @@ def diagnose(
 def _judged(path: Path) -> Judged:
     with _rewindable(path) as file:
         try:
-            flight = _flight(file)
-            judged = judge(open_log(file)) if flight is None else judge_flight(flight, str(path))
+            snapshot = _flight(file)
+            judged = (
+                judge(open_log(file)) if snapshot is None else judge_incident_snapshot(snapshot, str(path))
+            )
         except UnreadableLogError as error:
             raise UnreadableLogError(str(error).replace(str(file), str(path), 1)) from error
     judged.path = str(path)
@@ -97,13 +99,13 @@ def _rewindable(path: Path) -> Iterator[Path]:
         yield Path(copy.name)
 
 
-def _flight(path: Path) -> Flight | None:
-    """The flight record in ``path``, None where it is another file. Raises UnreadableLogError."""
+def _flight(path: Path) -> IncidentSnapshot | None:
+    """The incident snapshot in ``path``, None where it is another file. Raises UnreadableLogError."""
     try:
         with opened(path) as file:
             beginning = file.read(BEGINNING)
-            return read(beginning + file.read()) if is_flight(beginning) else None
+            return read(beginning + file.read()) if is_incident_snapshot(beginning) else None
     except BROKEN:
         return None  # whoever reads it as a log says why
-    except FlightError as error:
+    except IncidentSnapshotError as error:
         raise UnreadableLogError(f"{path}: {error}") from error

@@ -55,15 +55,15 @@ def in_order(event: tuple[int, str, str]) -> tuple[int, int, str]:
 
 def by_cause(alerts: Iterable[Alert]) -> list[Alert]:
     """Return the alerts, most severe first; within a severity and run, simultaneous ones by cause."""
-    oldest = sorted(alerts, key=lambda alert: (-alert.severity.height, alert.onset_ns, alert.id))
+    oldest = sorted(alerts, key=lambda alert: (-alert.severity.level, alert.onset_ns, alert.id))
     began: dict[tuple[str, int], Alert] = {}
     keys: dict[int, tuple[int, int, str, int]] = {}
     for alert in oldest:
-        group = (alert.run_id, alert.severity.height)
+        group = (alert.run_id, alert.severity.level)
         first = began.get(group)
         if first is None or not _simultaneous(first, alert):
             first = began[group] = alert
-        keys[id(alert)] = (-alert.severity.height, first.onset_ns, first.id, place(alert.rule))
+        keys[id(alert)] = (-alert.severity.level, first.onset_ns, first.id, place(alert.rule))
     return sorted(oldest, key=lambda alert: keys[id(alert)])
 
 

@@ -99,7 +99,7 @@ def loads(text: str | bytes) -> Any:
         raise ValueError("JSON: expected fewer levels of lists and maps, got more than can be read") from None
 
 
-def fault(value: Any) -> tuple[str, str] | None:
+def problem(value: Any) -> tuple[str, str] | None:
     """Return where data from outside cannot be kept, and what is expected there; None if all can.
 
     Levels beyond :data:`DEEPEST` and halves of surrogate pairs, which no UTF-8 can hold.

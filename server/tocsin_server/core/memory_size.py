@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tocsin_server.core.models import Intake, RecordBatch, RunEvent, Writer
+from tocsin_server.core.models import RecordBatch, RunEvent, WriteBatch, Writer
 
 FIXED = 600
 """Bytes of a batch, an event or an intake without its contents: the object, its numbers, its queue entry."""
@@ -74,17 +74,17 @@ def size_of_event(event: RunEvent) -> int:
     return FIXED + (event.size or size_of(event.data))
 
 
-def size_of_intake(intake: Intake) -> int:
+def size_of_write_batch(write: WriteBatch) -> int:
     """Return the bytes of memory of an intake that waits to be written."""
     total = FIXED
-    if intake.batch is not None:
-        total += size_of_batch(intake.batch)
-    if intake.event is not None:
-        total += size_of_event(intake.event)
-    if intake.snapshot is not None:
-        total += len(intake.snapshot.body)
-    if intake.changes:
-        total += size_of(intake.changes)
-    if intake.transitions:
-        total += size_of(intake.transitions)
+    if write.batch is not None:
+        total += size_of_batch(write.batch)
+    if write.event is not None:
+        total += size_of_event(write.event)
+    if write.rule_state is not None:
+        total += len(write.rule_state.body)
+    if write.changes:
+        total += size_of(write.changes)
+    if write.transitions:
+        total += size_of(write.transitions)
     return total

@@ -26,7 +26,7 @@ class Severity(enum.StrEnum):
     CRITICAL = "critical"
 
     @property
-    def height(self) -> int:
+    def level(self) -> int:
         """0, 1, 2: for comparing."""
         return ("info", "warning", "critical").index(self.value)
 
@@ -146,8 +146,8 @@ class Diagnosis:
     evidence: tuple[Evidence, ...] = ()
     alternatives: tuple[str, ...] = ()
     remedies: tuple[Remedy, ...] = ()
-    disproof: str = ""
-    story: tuple[tuple[int, str, str], ...] = ()
+    how_to_confirm: str = ""
+    timeline: tuple[tuple[int, str, str], ...] = ()
     """The chain of events in order: (step, sentence, rule identifier)."""
 
 
@@ -239,7 +239,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class RuleSnapshot:
+class SavedRuleState:
     """The state of a run's rules after everything up to ``arrival`` was judged."""
 
     run_id: str
@@ -248,7 +248,7 @@ class RuleSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Intake:
+class WriteBatch:
     """What must become durable together: a batch or event, the alerts it caused, and sometimes a snapshot.
 
     ``changes`` are column updates of the run row (state, ended_ns, error).
@@ -257,11 +257,11 @@ class Intake:
     run_id: str
     batch: RecordBatch | None = None
     event: RunEvent | None = None
-    refused_to_seq: tuple[Writer, int] | None = None
+    rejected_to_seq: tuple[Writer, int] | None = None
     """Records up to this number of this writer were refused and count as dealt with."""
     transitions: tuple[Transition, ...] = ()
     failure: Failure | None = None
-    snapshot: RuleSnapshot | None = None
+    rule_state: SavedRuleState | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)
     done: Callable[[], None] | None = None
     """Called on the writer thread after the commit that holds this intake."""

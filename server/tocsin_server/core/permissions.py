@@ -17,7 +17,7 @@ from starlette.requests import HTTPConnection
 SECRET_PREFIX = "tcn_"  # noqa: S105 - lets secret scanners recognise a leaked token
 SECRET_BYTES = 32
 NAME_CHARACTERS = 200
-ADMIN_ID, TRAINER_ID = "admin", "trainer"
+ADMIN_ID, CLIENT_ID = "admin", "trainer"
 """The two tokens that lie in the data directory: of the login link, of the lines to paste."""
 
 

@@ -86,7 +86,7 @@ class Settings:
     """How often training processes send."""
     flush_ms_max: int = 5000
     """The same under back-pressure, at most."""
-    hello_timeout_s: float = 10.0
+    handshake_timeout_s: float = 10.0
     """Seconds within which a training process must send its handshake on a new WebSocket."""
     head_timeout_s: float = 10.0
     """Seconds from the connection, or the first byte of a further request, to the end of the request's
@@ -96,17 +96,17 @@ class Settings:
     receive_bytes: int = 64 * MIB
     """Received data that is not processed yet; above it, messages of more than 64 KiB are received one at a
     time."""
-    snapshot_records: int = 512
+    rule_state_records: int = 512
     """Rule states are saved after this many records of a run."""
-    snapshot_s: float = 30.0
+    rule_state_s: float = 30.0
     """Rule states are saved at least this often."""
-    snapshot_pause_s: float = 1.0
+    rule_state_pause_s: float = 1.0
     """Rule states are saved at most this often."""
     tick_ms: int = 250
     """How often browsers receive new records; up to 2000 ms while the server is behind."""
-    beat_s: float = 5.0
+    heartbeat_s: float = 5.0
     """How often browsers receive a heartbeat."""
-    viewer_bytes: int = 2 * MIB
+    subscriber_bytes: int = 2 * MIB
     """Data that may wait for one slow browser; above it the page queries again instead."""
     live_kept_bytes: int = MIB
     """Newest records of a run that are kept in memory for live pages."""
@@ -177,14 +177,14 @@ _POSITIVE = (
     "commit_",
     "backlog_",
     "flush_",
-    "hello_",
+    "handshake_",
     "head_",
     "body_",
     "receive_",
-    "snapshot_",
+    "rule_state_",
     "tick_",
-    "beat_",
-    "viewer_",
+    "heartbeat_",
+    "subscriber_",
     "live_",
     "fleet_",
     "notify_timeout_",

@@ -34,7 +34,7 @@ class Durations:
 
 
 @dataclass(slots=True)
-class Taken:
+class IngestCounts:
     """What the record path took in: records, their values, batches, events, and the time it judged them."""
 
     records: int = 0

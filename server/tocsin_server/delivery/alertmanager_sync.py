@@ -11,21 +11,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from tocsin_server.core.models import AlertState
-from tocsin_server.delivery.router import MIRRORED, facts_of, id_of, marks_of, routing_of, silence_of
-from tocsin_server.delivery.run_failures import fact_of
+from tocsin_server.delivery.router import MIRRORED, id_of, marks_of, routed_alerts_of, routing_of, silence_of
+from tocsin_server.delivery.run_failures import routed_alert_of
 from tocsin_server.notify.channels.alertmanager import alert_of, watchdog
 from tocsin_server.notify.routing import channels_of
 from tocsin_server.store import alert_groups, notification_config, run_failures
 from tocsin_server.store.connection import Connection
 from tocsin_server.store.notification_config import ChannelRow
-from tocsin_server.store.periodic_jobs import Round
+from tocsin_server.store.periodic_jobs import PeriodicJob
 
 RESOLVED_NS = 15 * 60 * 10**9
 """Alerts that are over are pushed so long, should Alertmanager have been away; and runs that failed."""
 
 
 def pictures(
-    connection: Connection, base: str, started_ns: int, now_ns: int, work: Round | None = None
+    connection: Connection, base: str, started_ns: int, now_ns: int, work: PeriodicJob | None = None
 ) -> list[tuple[ChannelRow, list[Any]]]:
     """For each Alertmanager that is switched on: every alert that it shall know, and the watchdog."""
     rows = [row for row in notification_config.channels(connection) if row.enabled and row.kind == MIRRORED]
@@ -35,21 +35,25 @@ def pictures(
         connection, now_ns - RESOLVED_NS
     )
     failed = run_failures.lately_failed(connection, now_ns - RESOLVED_NS)
-    facts = facts_of(known, ()) | {id_of(key): fact_of(one) for key, one in failed.items()}
+    routed_alerts = routed_alerts_of(known, ()) | {
+        id_of(key): routed_alert_of(one) for key, one in failed.items()
+    }
     routing = routing_of(connection)
-    work = work or Round("alertmanagers")
+    work = work or PeriodicJob("alertmanagers")
     silences = [silence_of(row) for row in notification_config.silences(connection, ending_after_ns=now_ns)]
-    marks = marks_of(facts.values(), facts.values(), silences, routing, now_ns, work)
-    told: Mapping[str, list[Any]] = {
+    marks = marks_of(routed_alerts.values(), routed_alerts.values(), silences, routing, now_ns, work)
+    reported: Mapping[str, list[Any]] = {
         row.name: [watchdog(base, started_ns / 1e9, now_ns / 1e9)] for row in rows
     }
-    for fact in facts.values():
-        if fact.imported or fact.alert.late or fact.alert.state is AlertState.PENDING:
+    for routed in routed_alerts.values():
+        if routed.imported or routed.alert.late or routed.alert.state is AlertState.PENDING:
             continue
-        with work.isolated(f"run {fact.alert.run_id}"):
-            quiet = marks[fact.alert.id].quiet and not fact.over
-            names = {name for route in routing.routes_of(fact.labels) for name in channels_of(route, told)}
-            item = alert_of(fact, base, now_ns / 1e9, marked_over=quiet)
+        with work.isolated(f"run {routed.alert.run_id}"):
+            quiet = marks[routed.alert.id].suppressed and not routed.over
+            names = {
+                name for route in routing.routes_of(routed.labels) for name in channels_of(route, reported)
+            }
+            item = alert_of(routed, base, now_ns / 1e9, marked_over=quiet)
             for name in names:
-                told[name].append(item)
-    return [(row, told[row.name]) for row in rows]
+                reported[name].append(item)
+    return [(row, reported[row.name]) for row in rows]

@@ -16,7 +16,7 @@ from tocsin_server.core import exact_json
 from tocsin_server.runs.pubsub import Hub
 from tocsin_server.store.notification_config import ChannelRow
 from tocsin_server.store.outbox import SENT, Notification
-from tocsin_server.store.periodic_jobs import Round
+from tocsin_server.store.periodic_jobs import PeriodicJob
 
 LOOK_S = 5.0
 """The outbox is looked at so often, besides after every attempt: other servers send from it too."""
@@ -43,43 +43,43 @@ def note_of(item: Notification) -> dict[str, Any]:
 
 def trouble(failing: Sequence[str], errors: Mapping[str, str]) -> str:
     """What is wrong with deliveries in a sentence, for the head of every page; empty: nothing."""
-    told = [f"{name}: {errors[name]}" if errors.get(name) else name for name in failing[:NAMED]]
+    reported = [f"{name}: {errors[name]}" if errors.get(name) else name for name in failing[:NAMED]]
     more = f", and {len(failing) - NAMED} more" if len(failing) > NAMED else ""
-    return f"Notifications are not delivered by {'; '.join(told)}{more}" if told else ""
+    return f"Notifications are not delivered by {'; '.join(reported)}{more}" if reported else ""
 
 
-class News:
+class BrowserNotifier:
     """``look`` reads the outbox (it blocks); ``attempts`` counts by channel, kind and outcome."""
 
-    def __init__(self, hub: Hub, look: Callable[[], dict[str, Any]], work: Round | None = None) -> None:
-        self._work = work or Round(NAME)
+    def __init__(self, hub: Hub, look: Callable[[], dict[str, Any]], work: PeriodicJob | None = None) -> None:
+        self._work = work or PeriodicJob(NAME)
         self.newest: dict[str, Any] = {"waiting": 0, "failed": 0, "failing": [], "trouble": ""}
         """What ``look`` said last."""
         self.attempts: Counter[tuple[str, str, str]] = Counter()
         self._hub = hub
         self._look = look
-        self._bell = asyncio.Event()
+        self._event = asyncio.Event()
 
     def settled(self, channel: ChannelRow, item: Notification, outcome: str) -> None:
         """An attempt came to its end, and that is durable. Call it on the event loop."""
         self.attempts[channel.name, channel.kind, outcome] += 1
         if outcome == SENT and channel.kind == BROWSER:
-            self._hub.tell(exact_json.dumps({"type": "notification", "note": note_of(item)}))
-        self._bell.set()
+            self._hub.broadcast(exact_json.dumps({"type": "notification", "note": note_of(item)}))
+        self._event.set()
 
-    def stir(self) -> None:
+    def refresh(self) -> None:
         """The outbox may have changed."""
-        self._bell.set()
+        self._event.set()
 
     async def work(self) -> None:
         """Tells how deliveries do whenever that changes, until it is cancelled."""
         while True:
-            self._bell.clear()
+            self._event.clear()
             await self._work.once(self._refresh)
             await asyncio.sleep(PAUSE_S)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._bell.wait(), LOOK_S)
+                await asyncio.wait_for(self._event.wait(), LOOK_S)
 
     async def _refresh(self) -> None:
-        self.newest = told = await asyncio.to_thread(self._look)
-        self._hub.tell_deliveries(exact_json.dumps({"type": "deliveries", **told}))
+        self.newest = reported = await asyncio.to_thread(self._look)
+        self._hub.broadcast_deliveries(exact_json.dumps({"type": "deliveries", **reported}))

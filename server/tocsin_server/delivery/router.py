@@ -22,11 +22,11 @@ from tocsin_server.core import exact_json
 from tocsin_server.core.errors import FieldError
 from tocsin_server.core.models import AlertState
 from tocsin_server.delivery.payload import body_of, every, title_of
-from tocsin_server.delivery.run_failures import fact_of
+from tocsin_server.delivery.run_failures import routed_alert_of
 from tocsin_server.notify import grouping, hourly_limit
 from tocsin_server.notify.grouping import Batch, Group
 from tocsin_server.notify.inhibition import inhibited_by
-from tocsin_server.notify.labels import NO_MARKS, AlertFacts, Marks, Told
+from tocsin_server.notify.labels import NO_MARKS, Marks, NotifiedState, RoutedAlert
 from tocsin_server.notify.matching import Matcher, parse_matchers
 from tocsin_server.notify.routing import Route, Routing, channels_of, read_stored_routing
 from tocsin_server.notify.silences import Silence, silenced_by
@@ -38,7 +38,7 @@ from tocsin_server.store.connection import Connection, SQLAlchemyError
 from tocsin_server.store.notification_config import ChannelRow, SilenceRow
 from tocsin_server.store.outage import is_outage
 from tocsin_server.store.outbox import Notification
-from tocsin_server.store.periodic_jobs import Round as Work
+from tocsin_server.store.periodic_jobs import PeriodicJob as Work
 
 log = logging.getLogger("tocsin.notify")
 
@@ -85,11 +85,11 @@ def _warn_once(sentence: str) -> None:
     log.warning("%s", sentence)
 
 
-def facts_of(known: Mapping[Key, Known], acked: Iterable[Key]) -> dict[str, AlertFacts]:
+def routed_alerts_of(known: Mapping[Key, Known], acked: Iterable[Key]) -> dict[str, RoutedAlert]:
     """What routing knows of alerts, by their ids."""
     taken = set(acked)
     return {
-        one.alert.id: AlertFacts(
+        one.alert.id: RoutedAlert(
             one.alert, one.run_name, one.project, one.host, one.tags, one.imported, key in taken
         )
         for key, one in known.items()
@@ -108,7 +108,7 @@ def id_of(key: Key) -> str:
     return f"{key[0]}.{key[1]}.{key[2]}"
 
 
-class Round:
+class RoutingPass:
     """One transaction of routing. ``told``: ids of the channels that have something new to send."""
 
     def __init__(self, connection: Connection, now_ns: int, work: Work | None = None) -> None:
@@ -116,7 +116,7 @@ class Round:
         self._work = work or Work(NAME)
         self._failed: set[str] = set()
         """Runs with an alert that could not be routed."""
-        self.told: set[str] = set()
+        self.notified: set[str] = set()
         self._connection = connection
         self._rows: dict[str, GroupRow] = {}
         self._changed: set[str] = set()
@@ -141,18 +141,18 @@ class Round:
     def run(self) -> bool:
         """Routes what there is; True where there may be more."""
         keys = alert_groups.take_unrouted(self._connection, self.now_ns, self._work.resting("run"))
-        news = self._facts(keys)
+        arrived = self._routed_alerts(keys)
         self._fresh = {id_of(key) for key, states in keys.items() if AlertState.FIRING in states}
         homes: dict[str, list[GroupRow]] = {}
-        for alert_id, fact in news.items():
-            with self._of_run(fact):
-                homes[alert_id] = self._homes(fact)
+        for alert_id, routed in arrived.items():
+            with self._of_run(routed):
+                homes[alert_id] = self._homes(routed)
         wanted = {home.id for found in homes.values() for home in found}
         theirs = alert_groups.groups_of(self._connection, list(keys))
         self._rows = alert_groups.groups_to_look_at(self._connection, wanted | theirs, self.now_ns)
         for alert_id, found in homes.items():
-            with self._of_run(news[alert_id]):
-                self._arrive(news[alert_id], found)
+            with self._of_run(arrived[alert_id]):
+                self._arrive(arrived[alert_id], found)
         self._flush_due()
         self._store()
         if self._failed:
@@ -162,211 +162,220 @@ class Round:
         return len(keys) == alert_groups.AT_ONCE
 
     @contextmanager
-    def _of_run(self, fact: AlertFacts) -> Iterator[None]:
+    def _of_run(self, routed: RoutedAlert) -> Iterator[None]:
         """Keep an error to the run of an alert. One of the database itself ends the transaction."""
         try:
             yield
         except SQLAlchemyError:
             raise
         except Exception as error:  # noqa: BLE001 - the alerts of other runs are routed all the same
-            self._failed.add(fact.alert.run_id)
-            self._work.failed(f"run {fact.alert.run_id}", error)
+            self._failed.add(routed.alert.run_id)
+            self._work.failed(f"run {routed.alert.run_id}", error)
 
-    def _facts(self, keys: Iterable[Key]) -> dict[str, AlertFacts]:
+    def _routed_alerts(self, keys: Iterable[Key]) -> dict[str, RoutedAlert]:
         wanted = set(keys)
         known = alert_groups.known_alerts(self._connection, wanted)
         acked = acks_in_force(self._connection, {key[0] for key in known})
         failed = run_failures.known_failures(self._connection, wanted)
-        return facts_of(known, acked) | {id_of(key): fact_of(one) for key, one in failed.items()}
+        return routed_alerts_of(known, acked) | {
+            id_of(key): routed_alert_of(one) for key, one in failed.items()
+        }
 
     # News
 
-    def _homes(self, fact: AlertFacts) -> list[GroupRow]:
+    def _homes(self, routed: RoutedAlert) -> list[GroupRow]:
         """The groups in which an alert that fires belongs, as they would be new; none for an import. One
         that began and ended since the last round has its groups too, where it is grave."""
         if (
-            fact.imported
-            or fact.alert.state is AlertState.PENDING
-            or (fact.over and not self._is_brief(fact))
+            routed.imported
+            or routed.alert.state is AlertState.PENDING
+            or (routed.over and not self._is_brief(routed))
         ):
             return []
         found = []
-        for route in self._routing.routes_of(fact.labels):
+        for route in self._routing.routes_of(routed.labels):
             for name in channels_of(route, self._channels):
-                found.append(self._new_group(fact, route, self._channels[name]))
+                found.append(self._new_group(routed, route, self._channels[name]))
         return found
 
-    def _is_brief(self, fact: AlertFacts) -> bool:
-        return fact.alert.id in self._fresh and not fact.alert.late and grouping.is_grave(fact)
+    def _is_brief(self, routed: RoutedAlert) -> bool:
+        return routed.alert.id in self._fresh and not routed.alert.late and grouping.is_severe(routed)
 
-    def _new_group(self, fact: AlertFacts, route: Route, channel: ChannelRow) -> GroupRow:
-        late = fact.alert.late
-        labels = {"run_id": fact.alert.run_id} if late else route.group_of(fact.labels)
+    def _new_group(self, routed: RoutedAlert, route: Route, channel: ChannelRow) -> GroupRow:
+        late = routed.alert.late
+        labels = {"run_id": routed.alert.run_id} if late else route.group_of(routed.labels)
         kind, name = ("late", "") if late else ("alerts", route.name)
         return GroupRow(
             group_id(kind, name, channel.id, labels), kind, name, channel.id, labels, self.now_ns, None, None
         )
 
-    def _arrive(self, fact: AlertFacts, homes: list[GroupRow]) -> None:
+    def _arrive(self, routed: RoutedAlert, homes: list[GroupRow]) -> None:
         for home in homes:
             self._rows.setdefault(home.id, home)
-        key = key_of(fact.alert.id)
+        key = key_of(routed.alert.id)
         chosen = {home.id for home in homes} | {
             row.id for row in self._rows.values() if key in row.members and row.kind == "alerts"
         }
         for group in chosen:
             row = self._rows[group]
-            self._put(self._late(row, key) if row.kind == "late" else self._joined(row, fact))
+            self._put(self._late(row, key) if row.kind == "late" else self._joined(row, routed))
 
-    def _joined(self, row: GroupRow, fact: AlertFacts) -> GroupRow:
+    def _joined(self, row: GroupRow, routed: RoutedAlert) -> GroupRow:
         route = self._routing.route(row.route)
         if route is None:
             return row
-        brief = fact.over and self._is_brief(fact)
-        return self._stored(row, grouping.arrive(_group(row), fact, route, self.now_ns, brief=brief))
+        brief = routed.over and self._is_brief(routed)
+        return self._stored(row, grouping.arrive(_group(row), routed, route, self.now_ns, brief=brief))
 
     def _late(self, row: GroupRow, key: Key) -> GroupRow:
-        if row.told_ns is not None and self.now_ns - row.told_ns < hourly_limit.LATE_AGAIN_NS:
+        if row.notified_ns is not None and self.now_ns - row.notified_ns < hourly_limit.LATE_AGAIN_NS:
             return row
-        first = self.now_ns if row.told_ns is not None or not row.members else row.first_ns
+        first = self.now_ns if row.notified_ns is not None or not row.members else row.first_ns
         due = hourly_limit.late_due(first, self.now_ns)
-        return replace(row, first_ns=first, due_ns=due, told_ns=None, members={**row.members, key: -1})
+        return replace(row, first_ns=first, due_ns=due, notified_ns=None, members={**row.members, key: -1})
 
     # Groups that are due
 
     def _flush_due(self) -> None:
         due = [row for row in self._rows.values() if row.due_ns is not None and row.due_ns <= self.now_ns]
-        facts = self._facts({key for row in due for key in row.members})
-        marks = self._marks(facts)
+        routed_alerts = self._routed_alerts({key for row in due for key in row.members})
+        marks = self._marks(routed_alerts)
         by_id = {channel.id: channel for channel in self._channels.values()}
         for row in due:
             channel = by_id.get(row.channel_id)
             try:
                 with self._connection.begin_nested():
-                    self._look_at(row, channel, facts, marks)
+                    self._look_at(row, channel, routed_alerts, marks)
             except Exception as error:
                 if is_outage(error):
                     raise
-                self._put_off(row, facts, error)
+                self._put_off(row, routed_alerts, error)
 
     def _look_at(
         self,
         row: GroupRow,
         channel: ChannelRow | None,
-        facts: dict[str, AlertFacts],
+        routed_alerts: dict[str, RoutedAlert],
         marks: dict[str, Marks],
     ) -> None:
         if channel is None:
             self._put(replace(row, members={}, due_ns=None, kind="gone"))
         elif row.kind == "alerts":
-            self._flush(row, channel, facts, marks)
+            self._flush(row, channel, routed_alerts, marks)
         else:
-            self._digest(row, channel, facts)
+            self._digest(row, channel, routed_alerts)
 
-    def _put_off(self, row: GroupRow, facts: Mapping[str, AlertFacts], error: Exception) -> None:
+    def _put_off(self, row: GroupRow, routed_alerts: Mapping[str, RoutedAlert], error: Exception) -> None:
         """A group could not be told of: the alerts that cannot be put into words leave it."""
         culprits = set()
         for key in row.members:
             name = id_of(key)
             try:
-                if name in facts:
+                if name in routed_alerts:
                     alone = Batch("new", (name,), (), (name,))
-                    exact_json.dumps([title_of(alone, facts), body_of(row, alone, facts)])
+                    exact_json.dumps([title_of(alone, routed_alerts), body_of(row, alone, routed_alerts)])
             except Exception as why:  # noqa: BLE001 - it is reported for its run
                 culprits.add(key)
                 self._work.failed(f"run {key[0]}, alert {key[1]} is left out of notifications", why)
         if not culprits:
             self._work.failed(f"group {row.id}", error)
         due = self.now_ns + (0 if culprits else LATER_NS)
-        members = {key: told for key, told in row.members.items() if key not in culprits}
+        members = {key: reported for key, reported in row.members.items() if key not in culprits}
         self._put(replace(row, due_ns=due, members=members))
 
     def _flush(
-        self, row: GroupRow, channel: ChannelRow, facts: dict[str, AlertFacts], marks: dict[str, Marks]
+        self,
+        row: GroupRow,
+        channel: ChannelRow,
+        routed_alerts: dict[str, RoutedAlert],
+        marks: dict[str, Marks],
     ) -> None:
         route = self._routing.route(row.route)
         if route is None:
             self._put(replace(row, members={}, due_ns=None, kind="gone"))
             return
         muted = self._routing.is_muted(route, self.now_ns)
-        group, batch = grouping.flush(_group(row), route, facts, marks, muted, self.now_ns)
+        group, batch = grouping.flush(_group(row), route, routed_alerts, marks, muted, self.now_ns)
         self._put(replace(row, kind="gone") if group is None else self._stored(row, group))
         if batch is not None:
-            self._tell(row, channel, batch, facts)
+            self._notify(row, channel, batch, routed_alerts)
 
-    def _tell(
-        self, row: GroupRow, channel: ChannelRow, batch: Batch, facts: Mapping[str, AlertFacts]
+    def _notify(
+        self, row: GroupRow, channel: ChannelRow, batch: Batch, routed_alerts: Mapping[str, RoutedAlert]
     ) -> None:
         since_ns = self.now_ns - hourly_limit.HOUR_NS
         sent = outbox.sent_since(self._connection, channel.id, since_ns) if channel.limit_per_hour else 0
         if hourly_limit.is_over(sent, channel.limit_per_hour):
             self._hold_back(channel, [*batch.firing, *batch.resolved])
         else:
-            self._enqueue(row, batch, facts)
+            self._enqueue(row, batch, routed_alerts)
 
     def _hold_back(self, channel: ChannelRow, alert_ids: list[str]) -> None:
         """Above the limit: told in the channel's next digest."""
         name = group_id("digest", "", channel.id, {})
         known = self._rows.get(name) or alert_groups.groups_to_look_at(self._connection, [name], 0).get(name)
         row = known or GroupRow(name, "digest", "", channel.id, {}, self.now_ns, None, None)
-        due = hourly_limit.digest_due(row.due_ns, row.told_ns, self.now_ns)
+        due = hourly_limit.digest_due(row.due_ns, row.notified_ns, self.now_ns)
         self._put(replace(row, due_ns=due, members={**row.members, **{key_of(one): 0 for one in alert_ids}}))
 
-    def _digest(self, row: GroupRow, channel: ChannelRow, facts: Mapping[str, AlertFacts]) -> None:
+    def _digest(self, row: GroupRow, channel: ChannelRow, routed_alerts: Mapping[str, RoutedAlert]) -> None:
         """Tells everything that gathered at once; nobody is paged by it."""
-        known = {id_of(key): facts[id_of(key)] for key in row.members if id_of(key) in facts}
+        known = {id_of(key): routed_alerts[id_of(key)] for key in row.members if id_of(key) in routed_alerts}
         awake = [
-            fact for fact in known.values() if row.kind == "late" and not fact.alert.late and not fact.over
+            routed
+            for routed in known.values()
+            if row.kind == "late" and not routed.alert.late and not routed.over
         ]
-        self._put(replace(row, members={}, due_ns=None, told_ns=self.now_ns))
-        for fact in awake:  # it goes on in records of now: no business of a digest any more
-            self._arrive(fact, self._homes(fact))
-        left = {name: fact for name, fact in known.items() if fact not in awake}
-        firing = tuple(name for name, fact in left.items() if not fact.over)
-        over = tuple(name for name, fact in left.items() if fact.over)
+        self._put(replace(row, members={}, due_ns=None, notified_ns=self.now_ns))
+        for routed in awake:  # it goes on in records of now: no business of a digest any more
+            self._arrive(routed, self._homes(routed))
+        left = {name: routed for name, routed in known.items() if routed not in awake}
+        firing = tuple(name for name, routed in left.items() if not routed.over)
+        over = tuple(name for name, routed in left.items() if routed.over)
         if left:
-            self._enqueue(row, Batch(row.kind, firing, over, ()), facts)
+            self._enqueue(row, Batch(row.kind, firing, over, ()), routed_alerts)
 
-    def _marks(self, facts: Mapping[str, AlertFacts]) -> dict[str, Marks]:
+    def _marks(self, routed_alerts: Mapping[str, RoutedAlert]) -> dict[str, Marks]:
         """Which alerts are silenced or inhibited now."""
         rules = self._routing.inhibitions
-        runs = {fact.alert.run_id for fact in facts.values()}
+        runs = {routed.alert.run_id for routed in routed_alerts.values()}
         within = all("run_id" in rule.equal for rule in rules)
         others = (
-            facts_of(alert_groups.open_alerts(self._connection, runs if within else None), ())
-            if facts
+            routed_alerts_of(alert_groups.open_alerts(self._connection, runs if within else None), ())
+            if routed_alerts
             else {}
         )
         return marks_of(
-            facts.values(), others.values(), self._silences, self._routing, self.now_ns, self._work
+            routed_alerts.values(), others.values(), self._silences, self._routing, self.now_ns, self._work
         )
 
     # What is written
 
-    def _enqueue(self, row: GroupRow, batch: Batch, facts: Mapping[str, AlertFacts]) -> None:
+    def _enqueue(self, row: GroupRow, batch: Batch, routed_alerts: Mapping[str, RoutedAlert]) -> None:
         item = Notification(
             id=outbox.new_id(self.now_ns),
             channel_id=row.channel_id,
             group_id=row.id,
             kind=row.kind,
-            title=title_of(batch, facts),
-            body=body_of(row, batch, facts),
+            title=title_of(batch, routed_alerts),
+            body=body_of(row, batch, routed_alerts),
             created_ns=self.now_ns,
             due_ns=self.now_ns,
         )
         states = [
-            (key_of(one), "resolved" if one in batch.resolved else "firing") for one in every(batch, facts)
+            (key_of(one), "resolved" if one in batch.resolved else "firing")
+            for one in every(batch, routed_alerts)
         ]
         outbox.enqueue(self._connection, item, states)
-        self.told.add(row.channel_id)
+        self.notified.add(row.channel_id)
 
     def _put(self, row: GroupRow) -> None:
         self._rows[row.id] = row
         self._changed.add(row.id)
 
     def _stored(self, row: GroupRow, group: Group) -> GroupRow:
-        members = {key_of(one): told.height for one, told in group.members.items()}
-        return replace(row, members=members, due_ns=group.due_ns, told_ns=group.told_ns)
+        members = {key_of(one): notified.level for one, notified in group.members.items()}
+        return replace(row, members=members, due_ns=group.due_ns, notified_ns=group.notified_ns)
 
     def _store(self) -> None:
         for name in sorted(self._changed):
@@ -378,24 +387,24 @@ class Round:
 
 
 def marks_of(
-    facts: Iterable[AlertFacts],
-    others: Iterable[AlertFacts],
+    routed_alerts: Iterable[RoutedAlert],
+    others: Iterable[RoutedAlert],
     silences: Iterable[Silence],
     routing: Routing,
     now_ns: int,
     work: Work | None = None,
 ) -> dict[str, Marks]:
     """The marks of alerts, given all that is open beside them. One that cannot be compared has none."""
-    wanted, quiet, work = list(facts), list(silences), work or Work(NAME)
+    wanted, quiet, work = list(routed_alerts), list(silences), work or Work(NAME)
     inhibiting: Mapping[str, tuple[str, ...]] = {}
     with work.isolated("inhibitions"):
         inhibiting = inhibited_by(wanted, list(others), routing.inhibitions)
     found: dict[str, Marks] = {}
-    for fact in wanted:
-        found[fact.alert.id] = NO_MARKS
-        with work.isolated(f"silences of run {fact.alert.run_id}"):
-            silenced = silenced_by(fact.labels, quiet, now_ns)
-            found[fact.alert.id] = Marks(silenced, inhibiting.get(fact.alert.id, ()))
+    for routed in wanted:
+        found[routed.alert.id] = NO_MARKS
+        with work.isolated(f"silences of run {routed.alert.run_id}"):
+            silenced = silenced_by(routed.labels, quiet, now_ns)
+            found[routed.alert.id] = Marks(silenced, inhibiting.get(routed.alert.id, ()))
     return found
 
 
@@ -406,5 +415,5 @@ def group_id(kind: str, route: str, channel_id: str, labels: Mapping[str, str]) 
 
 
 def _group(row: GroupRow) -> Group:
-    members = {id_of(key): Told(told) for key, told in row.members.items()}
-    return Group(row.id, row.route, row.channel_id, row.labels, members, row.due_ns, row.told_ns)
+    members = {id_of(key): NotifiedState(reported) for key, reported in row.members.items()}
+    return Group(row.id, row.route, row.channel_id, row.labels, members, row.due_ns, row.notified_ns)

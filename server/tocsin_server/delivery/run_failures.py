@@ -9,37 +9,37 @@ from __future__ import annotations
 from typing import Any
 
 from tocsin_server.core.models import Alert, AlertState, Diagnosis
-from tocsin_server.notify.labels import FAILED, AlertFacts
+from tocsin_server.notify.labels import FAILED, RoutedAlert
 from tocsin_server.store.run_failures import FINGERPRINT, KnownFailure
 
 LAST_LINES = 12
 LONGEST_LINE = 400
 
 
-def fact_of(known: KnownFailure) -> AlertFacts:
+def routed_alert_of(known: KnownFailure) -> RoutedAlert:
     """What routing knows of a failure."""
-    told = known.failure
+    reported = known.failure
     alert = Alert(
-        run_id=told.run_id,
+        run_id=reported.run_id,
         fingerprint=FINGERPRINT,
-        episode=told.attempt_no,
+        episode=reported.attempt_no,
         rule=FAILED,
         subject="",
-        severity=told.severity,
+        severity=reported.severity,
         state=AlertState.RESOLVED if known.over else AlertState.FIRING,
-        onset_step=told.step,
-        onset_ns=told.at_ns,
+        onset_step=reported.step,
+        onset_ns=reported.at_ns,
         pending_ns=None,
-        fired_step=told.step,
-        fired_ns=told.at_ns,
+        fired_step=reported.step,
+        fired_ns=reported.at_ns,
         resolved_step=None,
         resolved_ns=None,
-        summary=told.summary,
+        summary=reported.summary,
         diagnosis=Diagnosis(""),
-        late=told.late,
-        updated_ns=told.at_ns,
+        late=reported.late,
+        updated_ns=reported.at_ns,
     )
-    return AlertFacts(
+    return RoutedAlert(
         alert,
         known.run_name,
         known.project,
@@ -51,23 +51,23 @@ def fact_of(known: KnownFailure) -> AlertFacts:
     )
 
 
-def run_row(fact: AlertFacts, over: bool) -> dict[str, Any]:
+def run_row(routed: RoutedAlert, over: bool) -> dict[str, Any]:
     """The run as messages tell of it; the last lines of its traceback, bounded."""
-    alert, error = fact.alert, fact.failure or {}
+    alert, error = routed.alert, routed.failure or {}
     lines = error.get("lines")
     last = [str(line)[:LONGEST_LINE] for line in lines[-LAST_LINES:]] if isinstance(lines, list) else []
     return {
         "run_id": alert.run_id,
-        "run_name": fact.run_name,
-        "project": fact.project,
+        "run_name": routed.run_name,
+        "project": routed.project,
         "attempt": alert.episode,
         "state": FAILED,
         "severity": alert.severity.value,
         "summary": alert.summary,
         "error": {"type": str(error.get("type") or ""), "message": _text(error), "lines": last},
         "last_step": alert.onset_step,
-        "ended_ms": None if fact.ended_ns is None else fact.ended_ns // 1_000_000,
-        "labels": fact.labels,
+        "ended_ms": None if routed.ended_ns is None else routed.ended_ns // 1_000_000,
+        "labels": routed.labels,
         "over": over,
     }
 

@@ -30,7 +30,7 @@ from tocsin_server.store.damage import Damaged
 from tocsin_server.store.database import Database
 from tocsin_server.store.notification_config import ChannelRow, read_channel
 from tocsin_server.store.outbox import Attempt, Notification
-from tocsin_server.store.periodic_jobs import Round
+from tocsin_server.store.periodic_jobs import PeriodicJob
 from tocsin_server.store.writer import StoreWriter
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ Compose = Callable[[Notification, bool], Message]
 
 
 @dataclass(frozen=True, slots=True)
-class Office:
+class SenderContext:
     """What all couriers share."""
 
     settings: Settings
@@ -80,12 +80,12 @@ async def in_thread(work: Callable[[], T], timeout_s: float) -> T:
     return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(future)), timeout_s)
 
 
-async def deliver(office: Office, channel: ChannelRow, item: Notification) -> str:
+async def deliver(context: SenderContext, channel: ChannelRow, item: Notification) -> str:
     """Sends one notification. Raises DeliveryError."""
     kind = kinds().get(channel.kind)
     if kind is None:
         raise DeliveryError(f"this version knows no channel of kind {channel.kind}", permanent=True)
-    settings = office.settings
+    settings = context.settings
     if isinstance(channel.config, Damaged) or isinstance(channel.secret, Damaged):
         raise DeliveryError("The stored settings of this channel are damaged. Enter and save them again.")
     if isinstance(item.body, Damaged):
@@ -95,9 +95,9 @@ async def deliver(office: Office, channel: ChannelRow, item: Notification) -> st
     values = {**channel.config, **channel.secret}
 
     def work() -> str:
-        message = office.compose(item, kind.pictures)
+        message = context.compose(item, kind.pictures)
         public = settings.public_url
-        now_s = office.clock() / 1e9
+        now_s = context.clock() / 1e9
         sending = Sending(settings.notify_timeout_s, settings.notify_private_addresses, now_s, public)
         return kind.send(values, message, sending)
 
@@ -113,14 +113,14 @@ async def deliver(office: Office, channel: ChannelRow, item: Notification) -> st
         raise DeliveryError(f"the channel failed with {type(error).__name__}; the log says why") from error
 
 
-class Courier:
+class ChannelWorker:
     """The task of one channel."""
 
-    def __init__(self, office: Office, channel_id: str, work: Round | None = None) -> None:
-        self._office = office
-        self._work = work or Round("channels")
+    def __init__(self, context: SenderContext, channel_id: str, work: PeriodicJob | None = None) -> None:
+        self._context = context
+        self._work = work or PeriodicJob("channels")
         self._id = channel_id
-        self.bell = asyncio.Event()
+        self.wakeup = asyncio.Event()
 
     async def work(self) -> None:
         """Sends whatever is due, for ever. The database may fail meanwhile: it is asked again."""
@@ -132,21 +132,21 @@ class Courier:
                 self._work.passed(subject)
             except Exception as error:  # noqa: BLE001 - no fault of one delivery may end its channel
                 self._work.failed(subject, error)
-            self.bell.clear()
+            self.wakeup.clear()
             try:
-                await asyncio.wait_for(self.bell.wait(), self._office.settings.notify_poll_s)
+                await asyncio.wait_for(self.wakeup.wait(), self._context.settings.notify_poll_s)
             except TimeoutError:
                 continue
 
     async def _one(self) -> bool:
         """Sends the oldest that is due; False where there is none."""
-        office, now_ns = self._office, self._office.clock()
+        context, now_ns = self._context, self._context.clock()
         if not await asyncio.to_thread(self._is_due, now_ns):
             return False
         take = partial(
-            outbox.claim, channel_id=self._id, owner=office.owner, now_ns=now_ns, lease_ns=office.lease_ns
+            outbox.claim, channel_id=self._id, owner=context.owner, now_ns=now_ns, lease_ns=context.lease_ns
         )
-        item = await office.write(take)
+        item = await context.write(take)
         channel = await asyncio.to_thread(self._channel)
         if item is None or channel is None:
             return False
@@ -154,18 +154,18 @@ class Courier:
         return True
 
     def _is_due(self, now_ns: int) -> bool:
-        with self._office.database.reader.connect() as connection:
+        with self._context.database.reader.connect() as connection:
             due = outbox.next_due(connection, self._id)
             return due is not None and due <= now_ns
 
     def _channel(self) -> ChannelRow | None:
-        with self._office.database.reader.connect() as connection:
+        with self._context.database.reader.connect() as connection:
             return read_channel(connection, self._id)
 
     async def _send(self, channel: ChannelRow, item: Notification) -> None:
-        begun_ns = self._office.clock()
+        begun_ns = self._context.clock()
         try:
-            detail = await deliver(self._office, channel, item)
+            detail = await deliver(self._context, channel, item)
         except DeliveryError as error:
             await self._failed(channel, item, error, begun_ns)
         else:
@@ -175,7 +175,7 @@ class Courier:
     async def _failed(
         self, channel: ChannelRow, item: Notification, error: DeliveryError, begun_ns: int
     ) -> None:
-        now_ns = self._office.clock()
+        now_ns = self._context.clock()
         over = error.permanent or backoff.is_too_old(item.created_ns, now_ns)
         chance = random.random()  # noqa: S311 - jitter, no secret
         pause_s = backoff.pause_s(item.attempts, chance, error.retry_after_s)
@@ -187,7 +187,7 @@ class Courier:
     async def _settle(
         self, channel: ChannelRow, item: Notification, attempt: Attempt, state: str, due_ns: int
     ) -> None:
-        took_ms = min(max(0, (self._office.clock() - attempt.at_ns) // 1_000_000), 2**31 - 1)
+        took_ms = min(max(0, (self._context.clock() - attempt.at_ns) // 1_000_000), 2**31 - 1)
         line = replace(attempt, took_ms=took_ms)
-        await self._office.write(partial(outbox.settle, item=item, attempt=line, state=state, due_ns=due_ns))
-        self._office.settled(channel, item, attempt.outcome)
+        await self._context.write(partial(outbox.settle, item=item, attempt=line, state=state, due_ns=due_ns))
+        self._context.settled(channel, item, attempt.outcome)

@@ -20,9 +20,9 @@ import numpy as np
 from tocsin_server.core.settings import Settings
 from tocsin_server.delivery import alertmanager_sync as mirror
 from tocsin_server.delivery import browser_feed
-from tocsin_server.delivery.browser_feed import News
-from tocsin_server.delivery.router import Round, report_unread
-from tocsin_server.delivery.sender import GRACE_S, Courier, Office, deliver, in_thread
+from tocsin_server.delivery.browser_feed import BrowserNotifier
+from tocsin_server.delivery.router import RoutingPass, report_unread
+from tocsin_server.delivery.sender import GRACE_S, ChannelWorker, SenderContext, deliver, in_thread
 from tocsin_server.notify import chart_image, http, links
 from tocsin_server.notify.channel import Sending, scrubbed
 from tocsin_server.notify.channels import alertmanager
@@ -34,7 +34,7 @@ from tocsin_server.store.connection import Connection, SQLAlchemyError
 from tocsin_server.store.database import Database
 from tocsin_server.store.notification_config import ChannelRow
 from tocsin_server.store.outbox import Notification
-from tocsin_server.store.periodic_jobs import Rounds
+from tocsin_server.store.periodic_jobs import PeriodicJobs
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.writer import StoreWriter
 
@@ -58,12 +58,12 @@ class Delivery:
         reader: StoreReader,
         hub: Hub,
         *,
-        rounds: Rounds | None = None,
+        jobs: PeriodicJobs | None = None,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
-        self._rounds = rounds or Rounds()
-        self._routing_work = self._rounds.round("routing")
-        self._mirroring_work = self._rounds.round("alertmanagers")
+        self._jobs = jobs or PeriodicJobs()
+        self._routing_job = self._jobs.round("routing")
+        self._sync_job = self._jobs.round("alertmanagers")
         self.settings = settings
         self.base = settings.public_url or f"http://{settings.host}:{settings.port}{settings.root_path}"
         """How people reach the pages; ``serve`` corrects it where the port was chosen by the system."""
@@ -74,14 +74,14 @@ class Delivery:
         self._hub = hub
         self._clock = clock
         self._started_ns = clock()
-        self.news = News(hub, self.health, self._rounds.round(browser_feed.NAME))
-        owner, settled = secrets.token_hex(8), self.news.settled
-        self._office = Office(settings, database, writer, self.compose, owner, settled, clock)
-        self._couriers: dict[str, tuple[Courier, asyncio.Task[None]]] = {}
+        self.browser_notifier = BrowserNotifier(hub, self.health, self._jobs.round(browser_feed.NAME))
+        owner, settled = secrets.token_hex(8), self.browser_notifier.settled
+        self._context = SenderContext(settings, database, writer, self.compose, owner, settled, clock)
+        self._workers: dict[str, tuple[ChannelWorker, asyncio.Task[None]]] = {}
         self._pushed: dict[str, str] = {}
         """What came of the last push, by the name of the Alertmanager; empty: it went well."""
         self._tasks: list[asyncio.Task[None]] = []
-        self._bell = asyncio.Event()
+        self._wakeup = asyncio.Event()
         self._set_back_ns = 0
         """By how much the clock was set back, as far as what waits has not been moved along with it."""
 
@@ -90,30 +90,30 @@ class Delivery:
         self.key = bytes.fromhex(await self._signing_key())
         if self._database.dialect == "sqlite":  # one server at a time: whoever held a claim is gone
             with suppress_and_log("claims run out by themselves"):
-                await self._office.write(outbox.release)
+                await self._context.write(outbox.release)
         with suppress_and_log("stored routes and silences were not checked"):
             await asyncio.to_thread(self._report_unread)
-        loops: list[Callable[[], Coroutine[Any, Any, None]]] = [self._routing, self._mirroring, self._tidying]
-        loops.append(self.news.work)
+        loops: list[Callable[[], Coroutine[Any, Any, None]]] = [self._routing, self._syncing, self._tidying]
+        loops.append(self.browser_notifier.work)
         if self.settings.ping_url:
             loops.append(self._pinging)
         self._tasks = [asyncio.create_task(loop(), name=f"notify-{loop.__name__}") for loop in loops]
 
     async def stop(self) -> None:
         """Ends at once: what is claimed or waits is in the outbox."""
-        tasks = [*self._tasks, *(task for _, task in self._couriers.values())]
+        tasks = [*self._tasks, *(task for _, task in self._workers.values())]
         for task in tasks:
             task.cancel()
         with suppress(asyncio.CancelledError):
             await asyncio.gather(*tasks, return_exceptions=True)
-        self._tasks, self._couriers = [], {}
+        self._tasks, self._workers = [], {}
 
     def wake(self) -> None:
         """Something was decided or is to be sent again. Call it on the event loop."""
-        self._bell.set()
-        self.news.stir()
-        for courier, _ in self._couriers.values():
-            courier.bell.set()
+        self._wakeup.set()
+        self.browser_notifier.refresh()
+        for worker, _ in self._workers.values():
+            worker.wakeup.set()
 
     def clock_was_set(self, jump_ns: int) -> None:
         """Move what waits along with a clock that was set back: else it would wait longer by as much. A clock
@@ -125,7 +125,7 @@ class Delivery:
     async def _signing_key(self) -> str:
         """The installation's own; while the database fails, one for this process, whose links end with it."""
         try:
-            return await self._office.write(self._link_key)
+            return await self._context.write(self._link_key)
         except SQLAlchemyError as error:
             log.warning("the key of acknowledging links could not be stored: %s", error)
             return secrets.token_hex(32)
@@ -147,47 +147,47 @@ class Delivery:
         waiter = asyncio.create_task(self._listen())
         try:
             while True:
-                self._bell.clear()
-                await self._routing_work.once(self._route_and_hire)
+                self._wakeup.clear()
+                await self._routing_job.once(self._route_and_start_workers)
                 pause_s = await asyncio.to_thread(self._pause_s)
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._bell.wait(), pause_s)
+                    await asyncio.wait_for(self._wakeup.wait(), pause_s)
         finally:
             waiter.cancel()
 
     async def _listen(self) -> None:
         with self._hub.listen() as listener:
             while True:
-                await listener.wake()
+                await listener.wait()
                 listener.take_dirty()
                 listener.missed = 0
                 if listener.take_alerts():
-                    self._bell.set()
+                    self._wakeup.set()
 
-    async def _route_and_hire(self) -> None:
+    async def _route_and_start_workers(self) -> None:
         if self._set_back_ns:
             jump_ns = self._set_back_ns
-            await self._office.write(partial(_shift, jump_ns=jump_ns))
+            await self._context.write(partial(_shift, jump_ns=jump_ns))
             self._set_back_ns -= jump_ns
         await self.route()
-        await self._hire()
+        await self._start_workers()
 
     async def route(self) -> None:
         """Routes all that there is now."""
         while await asyncio.to_thread(self._is_due):
-            told, more = await self._office.write(self._round)
-            if told:
-                self.news.stir()
-            for channel_id in told:
-                if channel_id in self._couriers:
-                    self._couriers[channel_id][0].bell.set()
+            reported, more = await self._context.write(self._route_once)
+            if reported:
+                self.browser_notifier.refresh()
+            for channel_id in reported:
+                if channel_id in self._workers:
+                    self._workers[channel_id][0].wakeup.set()
             if not more:
                 return
 
-    def _round(self, connection: Connection) -> tuple[set[str], bool]:
+    def _route_once(self, connection: Connection) -> tuple[set[str], bool]:
         alert_groups.lock(connection)
-        one = Round(connection, self._clock(), self._routing_work)
-        return (one.told, True) if one.run() else (one.told, False)
+        one = RoutingPass(connection, self._clock(), self._routing_job)
+        return (one.notified, True) if one.run() else (one.notified, False)
 
     def _report_unread(self) -> None:
         with self._database.reader.connect() as connection:
@@ -207,16 +207,16 @@ class Delivery:
             return most
         return most if due is None else min(max((due - self._clock()) / 1e9, 0.01), most)
 
-    async def _hire(self) -> None:
+    async def _start_workers(self) -> None:
         """A courier for each channel that is switched on; one whose channel is gone ends."""
         rows = await asyncio.to_thread(self._channels)
         wanted = {row.id for row in rows if row.enabled}
-        for channel_id in wanted - self._couriers.keys():
-            courier = Courier(self._office, channel_id, self._rounds.round("channels"))
-            task = asyncio.create_task(courier.work(), name=f"channel-{channel_id}")
-            self._couriers[channel_id] = (courier, task)
-        for channel_id in self._couriers.keys() - wanted:
-            self._couriers.pop(channel_id)[1].cancel()
+        for channel_id in wanted - self._workers.keys():
+            worker = ChannelWorker(self._context, channel_id, self._jobs.round("channels"))
+            task = asyncio.create_task(worker.work(), name=f"channel-{channel_id}")
+            self._workers[channel_id] = (worker, task)
+        for channel_id in self._workers.keys() - wanted:
+            self._workers.pop(channel_id)[1].cancel()
 
     def _channels(self) -> list[ChannelRow]:
         with self._database.reader.connect() as connection:
@@ -264,36 +264,38 @@ class Delivery:
         item = Notification(
             outbox.new_id(now_ns), channel.id, "", "test", "tocsin: test", body, created_ns=now_ns
         )
-        return await deliver(self._office, channel, item)
+        return await deliver(self._context, channel, item)
 
     # Alertmanagers
 
-    async def _mirroring(self) -> None:
+    async def _syncing(self) -> None:
         with self._hub.listen() as listener:
             while True:
-                await self._mirroring_work.once(self.mirror)
+                await self._sync_job.once(self.sync_alertmanagers)
                 ends = time.monotonic() + alertmanager.PUSH_S
                 while time.monotonic() < ends and not listener.take_alerts():
                     with suppress(TimeoutError):
-                        await asyncio.wait_for(listener.wake(), min(1.0, self.settings.notify_poll_s))
+                        await asyncio.wait_for(listener.wait(), min(1.0, self.settings.notify_poll_s))
                     listener.take_dirty()
 
-    async def mirror(self) -> None:
+    async def sync_alertmanagers(self) -> None:
         """Pushes every alert to every Alertmanager, each in a thread of its own."""
-        found = await asyncio.to_thread(self._mirrored)
+        found = await asyncio.to_thread(self._sync_state)
         self._pushed = {
-            name: told for name, told in self._pushed.items() if name in {row.name for row, _ in found}
+            name: reported
+            for name, reported in self._pushed.items()
+            if name in {row.name for row, _ in found}
         }
         await asyncio.gather(*(self._push(row, alerts) for row, alerts in found))
-        self.news.stir()
+        self.browser_notifier.refresh()
 
-    def _mirrored(self) -> list[tuple[ChannelRow, list[Any]]]:
+    def _sync_state(self) -> list[tuple[ChannelRow, list[Any]]]:
         with self._database.reader.connect() as connection:
-            now_ns, work = self._clock(), self._mirroring_work
+            now_ns, work = self._clock(), self._sync_job
             return mirror.pictures(connection, self.base, self._started_ns, now_ns, work)
 
     async def _push(self, row: ChannelRow, alerts: list[Any]) -> None:
-        with self._mirroring_work.isolated(f"channel {row.name}"):
+        with self._sync_job.isolated(f"channel {row.name}"):
             await self._push_to(row, alerts)
 
     async def _push_to(self, row: ChannelRow, alerts: list[Any]) -> None:
@@ -322,7 +324,7 @@ class Delivery:
     # Who watches the watcher
 
     async def _pinging(self) -> None:
-        work = self._rounds.round("ping")
+        work = self._jobs.round("ping")
         while True:
             await work.once(self._ping)
             await asyncio.sleep(self.settings.ping_s)
@@ -342,16 +344,16 @@ class Delivery:
     @property
     def standing(self) -> dict[str, Any]:
         """Return what :meth:`health` said when it last could, a few seconds ago; asks no database."""
-        return self.news.newest
+        return self.browser_notifier.newest
 
     def health(self) -> dict[str, Any]:
         """How deliveries do, for every page: what waits, what was given up, and the channels in trouble."""
         since_ns = self._clock() - FAILED_NS
         with self._database.reader.connect() as connection:
             found = outbox.counts(connection, since_ns)
-            told = outbox.standings(connection, since_ns) if found else {}
+            reported = outbox.standings(connection, since_ns) if found else {}
             names = {row.id: row.name for row in notification_config.channels(connection)}
-        errors = {names[key]: each.error for key, each in told.items() if key in names and each.error}
+        errors = {names[key]: each.error for key, each in reported.items() if key in names and each.error}
         errors |= {name: error for name, error in self._pushed.items() if error}
         failing = sorted({each.channel for each in found if each.retrying or each.failed} | errors.keys())
         return {
@@ -362,11 +364,11 @@ class Delivery:
         }
 
     async def _tidying(self) -> None:
-        await self._rounds.round("old notifications").keep(self._prune, PRUNE_S)
+        await self._jobs.round("old notifications").keep(self._prune, PRUNE_S)
 
     async def _prune(self) -> None:
-        await self._office.write(partial(outbox.prune, now_ns=self._clock()))
-        await self._office.write(partial(alert_groups.prune, before_ns=self._clock() - 2 * FAILED_NS))
+        await self._context.write(partial(outbox.prune, now_ns=self._clock()))
+        await self._context.write(partial(alert_groups.prune, before_ns=self._clock() - 2 * FAILED_NS))
 
 
 def _shift(connection: Connection, jump_ns: int) -> None:

@@ -64,7 +64,7 @@ def run_demo(
             wait_until_up(server, base, interrupted)
             greet(settings, base, trainings, open_browser=open_browser)
             for child in children:
-                child.start(trainer_environment(settings, base))
+                child.start(client_environment(settings, base))
             return follow(server, children, interrupted)
         finally:
             end_all(server, children)
@@ -119,7 +119,7 @@ def training_command(name: str, steps: int | None) -> list[str]:
     return [f"tocsin_server.demo.trainings.{name}", *bound]
 
 
-def trainer_environment(settings: Settings, base: str) -> dict[str, str]:
+def client_environment(settings: Settings, base: str) -> dict[str, str]:
     """What a user exports before a training, and one thread for each of them."""
     return {
         "TOCSIN_URL": base,

@@ -65,7 +65,7 @@ class Connection:
     close: Callable[[str], None]
     abort: Callable[[], None]
     waiting: bool = True
-    spare: bool = False
+    evictable: bool = False
     """Accepted beyond the limit: for a short request, not for a websocket."""
     kind: str = "request"
     """``request``, ``trainer`` or ``page``."""
@@ -140,7 +140,7 @@ class Connections:
     def may_stay_open(self, connection: Connection, kind: str) -> bool:
         """Return whether a connection may become the websocket of a ``trainer`` or a ``page``."""
         pages = sum(1 for other in self._all if other.kind == "page") if kind == "page" else 0
-        if connection.spare or pages >= self.bounds.total * PAGES_SHARE:
+        if connection.evictable or pages >= self.bounds.total * PAGES_SHARE:
             self.acted("connections", connection.group, f"no room for another {kind}")
             return False
         connection.kind = kind
@@ -190,7 +190,7 @@ class Connections:
         )
         if most is not None and self._let_go(most):
             return True
-        connection.spare = True
+        connection.evictable = True
         return len(self._all) < total + SPARE
 
     def _let_go(self, group: str) -> bool:

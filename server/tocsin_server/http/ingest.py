@@ -27,10 +27,10 @@ from tocsin_server.runs.admission import TryLaterError
 from tocsin_server.runs.client_requests import ACTIONS
 from tocsin_server.runs.client_requests import KIND as ACTION
 from tocsin_server.runs.pipeline import Admitted, UnknownWriterError
-from tocsin_server.runs.rate_limit import Pace
+from tocsin_server.runs.rate_limit import RateLimit
 from tocsin_server.runs.validation import (
-    SealedHello,
-    read_hello,
+    SealedHandshake,
+    read_handshake,
     read_outline,
     read_sealed,
     shown,
@@ -67,19 +67,19 @@ async def ingest(websocket: WebSocket) -> None:
         await websocket.close(1008)  # a page of another site must not write with its visitor's cookie
         return
     await websocket.accept()
-    trainer = Trainer(websocket, services)
+    client = WriterConnection(websocket, services)
     try:
-        await trainer.converse()
+        await client.converse()
     except Closing as closing:
-        await trainer.close(closing)
+        await client.close(closing)
     except WebSocketDisconnect:
         pass
     except UnknownWriterError as error:
         refusal = Refused("connection", "try-later", "a known writer", str(error), retry=True)
-        await trainer.close(Closing(LATER, refusal))
+        await client.close(Closing(LATER, refusal))
 
 
-class Trainer:
+class WriterConnection:
     """One connection of a training process."""
 
     def __init__(self, websocket: WebSocket, services: Services) -> None:
@@ -89,8 +89,8 @@ class Trainer:
         self._limits = services.pipeline.limits
         self._sending = asyncio.Lock()
         self._ack_due = asyncio.Event()
-        self._faults = 0
-        self._heard = time.monotonic()
+        self._rejections = 0
+        self._received_at = time.monotonic()
         self._held_up = False
         """Whether we are not reading for reasons of our own."""
         self._silent_s = 0.0
@@ -98,16 +98,16 @@ class Trainer:
 
     async def converse(self) -> None:
         """Hello, then records until one side goes. Raises :class:`Closing`."""
-        hello, admitted, told, identity = await self._greeted()
+        hello, admitted, reported, identity = await self._handshake()
         try:
-            await self._welcome(hello, admitted, told)
+            await self._welcome(hello, admitted, reported)
             await self._serve(hello, admitted.writer, identity)
         finally:
             self._pipeline.disconnected(admitted.writer, silent_s=self._silent_s)
 
     # Hello
 
-    async def _greeted(self) -> tuple[Hello, Admitted, list[Refused], Identity]:
+    async def _handshake(self) -> tuple[Hello, Admitted, list[Refused], Identity]:
         """Return the checked handshake, its writer, what to say about it, and who sent it.
 
         Its configuration is decoded late, for a token's owner only, and forgotten once it is stored.
@@ -115,27 +115,29 @@ class Trainer:
         Raises:
             Closing: The handshake cannot be accepted.
         """
-        sealed = await self._sealed_hello()
+        sealed = await self._sealed_handshake()
         identity = await self._identified(sealed)
         async with self._pipeline.handshakes.turn() as turn:
             try:
-                hello, told = read_hello(sealed, self._limits)
+                hello, reported = read_handshake(sealed, self._limits)
             except ProtocolError as error:
-                raise _no_hello(error) from error
-            if any(refusal.scope == "connection" for refusal in told):
-                raise Closing(BAD_HELLO, told[0])
+                raise _no_handshake(error) from error
+            if any(refusal.scope == "connection" for refusal in reported):
+                raise Closing(BAD_HELLO, reported[0])
             turn.hold(size_of(hello))
-            return without_parts(hello), await self._admitted(hello, identity), told, identity
+            return without_parts(hello), await self._admitted(hello, identity), reported, identity
 
-    async def _sealed_hello(self) -> SealedHello:
-        limit_s = self._services.settings.hello_timeout_s
+    async def _sealed_handshake(self) -> SealedHandshake:
+        limit_s = self._services.settings.handshake_timeout_s
         try:
             frame = await asyncio.wait_for(self._frame(), limit_s)
         except TimeoutError:
-            raise _bad_hello(f"hello within {limit_s:g} s", "nothing") from None
+            raise _bad_handshake(f"hello within {limit_s:g} s", "nothing") from None
         if len(frame) > self._limits.frame_bytes + self._limits.config_bytes:
-            raise _bad_hello(f"a frame of at most {self._limits.frame_bytes} bytes", f"{len(frame)} bytes")
-        return _decoded_hello(frame)
+            raise _bad_handshake(
+                f"a frame of at most {self._limits.frame_bytes} bytes", f"{len(frame)} bytes"
+            )
+        return _decoded_handshake(frame)
 
     async def _identified(self, hello: Hello) -> Identity:
         gate = self._services.gate
@@ -163,7 +165,7 @@ class Trainer:
             refusal = Refused("connection", "try-later", error.expected, error.got, retry=True)
             raise Closing(LATER, refusal) from error
 
-    async def _welcome(self, hello: Hello, admitted: Admitted, told: list[Refused]) -> None:
+    async def _welcome(self, hello: Hello, admitted: Admitted, reported: list[Refused]) -> None:
         writer = admitted.writer
         welcome = Welcome(
             version=protocol.agree(hello.version, hello.oldest_version),
@@ -172,10 +174,10 @@ class Trainer:
             seq=admitted.seq,
             events=admitted.events,
             flush_ms=self._pipeline.pressure.flush_ms,
-            limits=self._limits.told(),
+            limits=self._limits.as_message(),
         )
         await self._send(welcome)
-        await self._tell(told)
+        await self._reject_with(reported)
 
     # Records
 
@@ -183,8 +185,8 @@ class Trainer:
         """Reads until the trainer goes, while acks and alerts go out beside it."""
         beside: list[Coroutine[Any, Any, None]] = [
             self._send_acks(writer),
-            self._watch_silence(),
-            self._watch_token(identity),
+            self._check_silence(),
+            self._check_token(identity),
         ]
         if "alerts" in hello.wants:
             beside.append(self._send_alerts(writer.run_id))
@@ -193,19 +195,19 @@ class Trainer:
         await _first_of(self._read(writer), *beside)
 
     async def _read(self, writer: Writer) -> None:
-        pace = Pace(self._limits.records_per_s, time.monotonic())
+        rate_limit = RateLimit(self._limits.records_per_s, time.monotonic())
         while True:
             frame = await self._frame()
             # Looked at with the frame in hand: hundreds of trainers wait for one at the same time, and
             # each would add its own to a backlog that was not full when it began to wait.
             self._held_up = True
             await self._pipeline.ready_for_more()
-            self._heard = time.monotonic()
+            self._received_at = time.monotonic()
             records = await self._take(writer, frame)
-            delay_s = pace.delay(records, self._heard) if records else 0.0
+            delay_s = rate_limit.delay(records, self._received_at) if records else 0.0
             if delay_s > 0:
                 await asyncio.sleep(delay_s)
-            self._held_up, self._heard = False, time.monotonic()
+            self._held_up, self._received_at = False, time.monotonic()
 
     async def _take(self, writer: Writer, frame: bytes) -> int:
         """Hand one frame to the pipeline; return how many records it brought, or counts as."""
@@ -214,17 +216,17 @@ class Trainer:
         except ProtocolError as error:
             await self._malformed(Refused("connection", error.code, error.expected, error.got))
             return 0
-        self._faults = 0
-        await self._tell(accepted.refused)
+        self._rejections = 0
+        await self._reject_with(accepted.refused)
         if accepted.event is not None and accepted.event.kind == ACTION:
-            self._services.desk.heard(writer, accepted.event.data)
+            self._services.requests.answered(writer, accepted.event.data)
         return accepted.weight
 
     async def _malformed(self, refusal: Refused) -> None:
-        self._faults += 1
-        if self._faults >= FAULTS:
+        self._rejections += 1
+        if self._rejections >= FAULTS:
             raise Closing(BAD_HELLO, refusal)
-        await self._tell([refusal])
+        await self._reject_with([refusal])
 
     # Sending
 
@@ -239,22 +241,25 @@ class Trainer:
     async def _send_alerts(self, run_id: str) -> None:
         with self._services.hub.listen(run_id) as listener:
             while True:
-                await listener.wake()
+                await listener.wait()
                 listener.take_dirty()
                 for transition in listener.take_alerts():
                     if transition.first and transition.alert.state is not AlertState.PENDING:
-                        await self._send(told_alert(transition))
+                        await self._send(alert_message(transition))
 
     async def _send_requests(self, hello: Hello, writer: Writer) -> None:
         """What a trainer that opted in is asked for when an alert of its run fires."""
-        desk, hub = self._services.desk, self._services.hub
-        with hub.listen(writer.run_id) as listener, desk.seated(writer, hello, listener.ring) as seat:
+        requests, hub = self._services.requests, self._services.hub
+        with (
+            hub.listen(writer.run_id) as listener,
+            requests.joined(writer, hello, listener.wake) as participant,
+        ):
             while True:
-                await listener.wake()
+                await listener.wait()
                 listener.take_dirty()
                 for transition in listener.take_alerts():
-                    desk.alert(transition)
-                for request in seat.take():
+                    requests.alert(transition)
+                for request in participant.drain():
                     await self._send(request)
 
     def _held_back(self) -> bool:
@@ -262,18 +267,18 @@ class Trainer:
         held = self._websocket.scope.get("extensions", {}).get(HELD)
         return self._held_up or (held is not None and held())
 
-    async def _watch_silence(self) -> None:
+    async def _check_silence(self) -> None:
         while True:
             await asyncio.sleep(LOOK_S)
-            silent_s = time.monotonic() - self._heard
+            silent_s = time.monotonic() - self._received_at
             if self._held_back():
-                self._heard = time.monotonic()
+                self._received_at = time.monotonic()
             elif silent_s > SILENCE_S:
                 self._silent_s = silent_s
                 got = f"nothing for {SILENCE_S:g} s"
                 raise Closing(SILENT, Refused("connection", "silence", "alive every 5 s", got, retry=True))
 
-    async def _watch_token(self, identity: Identity) -> None:
+    async def _check_token(self, identity: Identity) -> None:
         """Raise :class:`Closing` once the token is revoked: it must not write on over an open connection."""
         while True:
             await asyncio.sleep(LOOK_S)
@@ -281,8 +286,8 @@ class Trainer:
                 got = "a token that was revoked"
                 raise Closing(BAD_TOKEN, Refused("connection", "bad-token", "a valid ingest token", got))
 
-    async def _tell(self, refused: Sequence[Refused]) -> None:
-        for refusal in refused:
+    async def _reject_with(self, rejected: Sequence[Refused]) -> None:
+        for refusal in rejected:
             await self._send(refusal)
 
     async def _send(self, message: protocol.ServerMessage) -> None:
@@ -305,27 +310,27 @@ class Trainer:
             await self._websocket.close(closing.code)
 
 
-def _bad_hello(expected: str, got: str) -> Closing:
+def _bad_handshake(expected: str, got: str) -> Closing:
     return Closing(BAD_HELLO, Refused("connection", "bad-hello", expected, got))
 
 
-def _no_hello(error: ProtocolError) -> Closing:
+def _no_handshake(error: ProtocolError) -> Closing:
     return Closing(BAD_HELLO, Refused("connection", error.code, error.expected, error.got))
 
 
-def _decoded_hello(frame: bytes) -> SealedHello:
+def _decoded_handshake(frame: bytes) -> SealedHandshake:
     try:
         kind = read_outline(frame).type
         if kind in ("records", "event", "alive", "finish"):
-            raise _bad_hello("hello as the first message", kind)
+            raise _bad_handshake("hello as the first message", kind)
         hello = read_sealed(frame)
         protocol.agree(hello.version, hello.oldest_version)
         return hello
     except ProtocolError as error:
-        raise _no_hello(error) from error
+        raise _no_handshake(error) from error
 
 
-def told_alert(transition: Transition) -> Alert:
+def alert_message(transition: Transition) -> Alert:
     """An alert as the trainer hears of it."""
     alert = transition.alert
     remedies = alert.diagnosis.remedies

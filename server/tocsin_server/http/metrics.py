@@ -71,7 +71,7 @@ def _stored(services: Services) -> Gauges | None:
 
 def of_process(services: Services) -> Iterator[Metric]:
     """Yield what this process has counted since its start, and its present state."""
-    inside, taken = health_of(services.pipeline), services.pipeline.taken
+    inside, taken = health_of(services.pipeline), services.pipeline.counts
     build = GaugeMetricFamily("tocsin_build_info", "The running version.", labels=["version"])
     build.add_metric([__version__], 1.0)
     yield build
@@ -79,8 +79,8 @@ def of_process(services: Services) -> Iterator[Metric]:
     yield _counter("points", "Values in these records.", taken.points)
     yield _counter("batches", "Messages that contained them.", taken.batches)
     yield _counter("events", "Events received.", taken.events)
-    yield _counter("refusals", "Rejections reported to training processes.", inside["refused"])
-    yield _counter("trainer_drops", "Records that training processes dropped.", inside["gaps"])
+    yield _counter("rejections", "Rejections reported to training processes.", inside["rejected"])
+    yield _counter("client_dropped_records", "Records that training processes dropped.", inside["gaps"])
     connections = services.connections
     yield _gauge("connections", "Open connections.", len(connections))
     yield _gauge("connections_limit", "Maximum number of connections.", connections.bounds.total)
@@ -91,9 +91,11 @@ def of_process(services: Services) -> Iterator[Metric]:
         closed.add_metric([limit], connections.closed[limit])
     yield closed
     yield _counter(
-        "left_out", "Write batches that the database rejected because of their content.", inside["left_out"]
+        "rejected_write_batches",
+        "Write batches that the database rejected because of their content.",
+        inside["rejected_write_batches"],
     )
-    yield _counter("judging_seconds", "Time spent evaluating rules.", taken.judged_s)
+    yield _counter("rule_evaluation_seconds", "Time spent evaluating rules.", taken.judged_s)
     yield _gauge("rule_crashes", "Rule crashes in the runs in memory.", inside["rule_crashes"])
     yield _gauge("backlog_bytes", "Bytes accepted but not durable yet.", inside["backlog_bytes"])
     yield _gauge(
@@ -102,12 +104,16 @@ def of_process(services: Services) -> Iterator[Metric]:
         inside["backlog_limit_bytes"],
     )
     yield _gauge(
-        "lag_seconds", "How long the oldest record that is not durable has waited.", inside["lag_ms"] / 1000
+        "commit_lag_seconds",
+        "How long the oldest record that is not durable has waited.",
+        inside["lag_ms"] / 1000,
     )
-    yield _gauge("writer_failing", "1 while writing to the database fails.", inside["failing"] is not None)
-    yield _labelled("round_failures", "Failing items of each periodic job.", ["round"], _by_round(services))
-    yield _gauge("trainers", "Connections of training processes.", inside["trainers"])
-    yield _gauge("live_sockets", "Open pages.", len(services.live.viewers))
+    yield _gauge(
+        "database_write_failing", "1 while writing to the database fails.", inside["failing"] is not None
+    )
+    yield _labelled("job_failures", "Failing items of each periodic job.", ["job"], _by_round(services))
+    yield _gauge("training_processes", "Connections of training processes.", inside["training_processes"])
+    yield _gauge("live_sockets", "Open pages.", len(services.live.subscribers))
     durations = services.writer.commits
     commits = HistogramMetricFamily("tocsin_commit_seconds", "Group commits that succeeded.")
     commits.add_metric([], durations.cumulative(), durations.sum_s)
@@ -116,7 +122,7 @@ def of_process(services: Services) -> Iterator[Metric]:
 
 
 def _by_round(services: Services) -> list[tuple[tuple[str, ...], float]]:
-    counted = Counter(item["round"] for item in services.pipeline.rounds.failing())
+    counted = Counter(item["job"] for item in services.pipeline.jobs.failing())
     return [((name,), float(count)) for name, count in sorted(counted.items())]
 
 
@@ -126,10 +132,10 @@ def _of_attempts(delivery: Any) -> Iterator[Metric]:
         "Attempts to deliver notifications: sent, retry (failed and tried again), failed (given up).",
         labels=["channel", "kind", "outcome"],
     )
-    told = dict(delivery.news.attempts)
-    for channel, kind in sorted({key[:2] for key in told}):
+    reported = dict(delivery.browser_notifier.attempts)
+    for channel, kind in sorted({key[:2] for key in reported}):
         for outcome in OUTCOMES:
-            attempts.add_metric([channel, kind, outcome], told.get((channel, kind, outcome), 0))
+            attempts.add_metric([channel, kind, outcome], reported.get((channel, kind, outcome), 0))
     yield attempts
     pushes = [((name,), float(bool(error))) for name, error in sorted(delivery.pushes.items())]
     yield _labelled(

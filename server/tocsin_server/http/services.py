@@ -13,7 +13,7 @@ from tocsin_server.core.settings import Settings
 if TYPE_CHECKING:
     from tocsin_server.delivery.service import Delivery
     from tocsin_server.http.connections import Connections
-    from tocsin_server.runs.client_requests import Desk
+    from tocsin_server.runs.client_requests import RequestCoordinator
     from tocsin_server.runs.pipeline import Pipeline
     from tocsin_server.runs.pubsub import Hub
     from tocsin_server.store.database import Database
@@ -33,8 +33,8 @@ class Services:
     hub: Hub
     gate: Gate
     live: Any
-    """The LiveRoom of live.py, which this row must not import."""
-    desk: Desk
+    """The BroadcastServer of live.py, which this row must not import."""
+    requests: RequestCoordinator
     delivery: Delivery
     connections: Connections
 

@@ -154,7 +154,7 @@ class BoundedHTTP(HttpToolsProtocol):
         self._in_head, self._in_body, self._part_bytes = False, True, 0
         self._expect("request body", self.shared.settings.body_timeout_s)
         super().on_headers_complete()
-        if self._connection is not None and self._connection.spare and self.cycle is not None:
+        if self._connection is not None and self._connection.evictable and self.cycle is not None:
             self.cycle.keep_alive = False
 
     def on_message_complete(self) -> None:

@@ -18,7 +18,7 @@ from tocsin_server.runs.pipeline import Pipeline
 from tocsin_server.store import deletion, deletion_jobs, vacuum
 from tocsin_server.store.connection import Connection
 from tocsin_server.store.database import Database
-from tocsin_server.store.periodic_jobs import Round
+from tocsin_server.store.periodic_jobs import PeriodicJob
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.writer import StoreWriter
 
@@ -38,10 +38,10 @@ class Housekeeper:
         writer: StoreWriter,
         pipeline: Pipeline,
         *,
-        work: Round | None = None,
+        work: PeriodicJob | None = None,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
-        self.work = work or Round("housekeeping")
+        self.work = work or PeriodicJob("housekeeping")
         self._settings = settings
         self._database = database
         self._writer = writer
@@ -89,7 +89,7 @@ class Housekeeper:
 
     def _marked(self) -> list[str]:
         with self._database.reader.begin() as connection:
-            return deletion.leaving(connection, self._clock())
+            return deletion.due(connection, self._clock())
 
     async def prune(self) -> list[str]:
         """Marks the runs that are past their time; their ids."""
@@ -97,7 +97,7 @@ class Housekeeper:
         if not settings.retention_days and not any(days for _, days in settings.retention_projects):
             return []
         runs = await asyncio.to_thread(StoreReader(self._database).runs)
-        connected = {run.id for run in self._pipeline.roster.active.values() if run.connected}
+        connected = {run.id for run in self._pipeline.registry.active.values() if run.connected}
         now_ns, old = self._clock(), []
         for run in runs:
             with self.work.isolated(f"retention of run {run.id}"):

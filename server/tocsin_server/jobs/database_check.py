@@ -16,29 +16,29 @@ from tocsin_server.detect.interface.context import RunContext
 from tocsin_server.notify.matching import parse_matchers
 from tocsin_server.offline.snapshot import unpacked
 from tocsin_server.rules.documents import rule_of
-from tocsin_server.runs.registry import card_of
-from tocsin_server.runs.run_summary import RunBoard, RunCard
+from tocsin_server.runs.registry import metadata_of
+from tocsin_server.runs.run_summary import RunMetadata, RunSummary
 from tocsin_server.store import value_check
 from tocsin_server.store.alert_rows import diagnosis_of
 from tocsin_server.store.connection import Connection
-from tocsin_server.store.damage import sound_facts
+from tocsin_server.store.damage import valid_environment
 from tocsin_server.store.database import Database
 from tocsin_server.store.reader import StoreReader
-from tocsin_server.store.rules import OwnRow
+from tocsin_server.store.rules import CustomRuleRow
 from tocsin_server.store.run_rows import fill_board
 from tocsin_server.store.value_check import Checks, Damage, Reader
 
-NOBODY = RunCard("", "", "")
+NOBODY = RunMetadata("", "", "")
 """The run of a board that is only read to see whether it can be."""
 
 
 def _board(value: Any) -> None:
     int(value["arrival"])
-    RunBoard.restore(NOBODY, value)
+    RunSummary.restore(NOBODY, value)
 
 
 def _facts(value: Any) -> None:
-    wrong = sorted(value.keys() - sound_facts(value).keys())
+    wrong = sorted(value.keys() - valid_environment(value).keys())
     if wrong:
         raise ValueError(f"expected lists and maps, got others in {', '.join(wrong)}")
 
@@ -54,13 +54,13 @@ def _tuning(value: Any) -> None:
 
 
 READERS: Mapping[str, Reader] = {
-    "run.board": _board,
-    "run.facts": _facts,
+    "run.summary": _board,
+    "run.environment": _facts,
     "run.tags": _texts_only,
     "alert.diagnosis": diagnosis_of,
     "alert.labels": lambda value: _texts_only(value.values()),
     "silence.matchers": lambda value: parse_matchers(value, "matchers", least=1),
-    "user_rule.body": lambda value: rule_of(OwnRow("any", value)),
+    "custom_rule.body": lambda value: rule_of(CustomRuleRow("any", value)),
     "rule_tuning.body": _tuning,
 }
 """Beyond being JSON: what reads the value when the server runs."""
@@ -84,26 +84,26 @@ def keep(file: Path, found: Iterable[Damage]) -> int:
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as out:
         for one in found:
-            told = {"table": one.table, "run": one.run_id, "key": one.key, "column": one.column}
-            told |= {"reason": one.reason, "base64": base64.b64encode(one.raw).decode("ascii")}
-            out.write(json.dumps(told) + "\n")
+            reported = {"table": one.table, "run": one.run_id, "key": one.key, "column": one.column}
+            reported |= {"reason": one.reason, "base64": base64.b64encode(one.raw).decode("ascii")}
+            out.write(json.dumps(reported) + "\n")
             count += 1
         out.flush()
         os.fsync(out.fileno())
     return count
 
 
-def rebuild_board(database: Database, run_id: str) -> bool:
+def rebuild_summary(database: Database, run_id: str) -> bool:
     """Make the row of the list of runs again from the records; False where there is no such run."""
     reader = StoreReader(database)
-    facts = reader.run(run_id)
-    if facts is None:
+    stored = reader.run(run_id)
+    if stored is None:
         return False
-    board, recovery = RunBoard(card_of(facts)), reader.recovery(run_id, anew=True)
+    summary, recovery = RunSummary(metadata_of(stored)), reader.recovery(run_id, from_start=True)
     for item in recovery.replay:
         if isinstance(item, RecordBatch):
-            board.take(item, int(item.time_ns[-1]))
-    made = {"arrival": recovery.last_arrival, **board.saved(), "pulse": {}}
+            summary.take(item, int(item.time_ns[-1]))
+    made = {"arrival": recovery.last_arrival, **summary.saved(), "heartbeat": {}}
     with database.engine.begin() as connection:
         fill_board(connection, run_id, made)
     return True

@@ -13,19 +13,19 @@ from collections.abc import Container, Iterable
 from tocsin_server.core.models import RunState
 from tocsin_server.core.settings import Settings
 from tocsin_server.store.damage import Damaged
-from tocsin_server.store.results import RunFacts
+from tocsin_server.store.results import StoredRun
 
 DAY_NS = 86_400 * 1_000_000_000
 ALIVE = (RunState.RUNNING, RunState.STALLED)
 
 
-def last_word_ns(run: RunFacts) -> int:
+def last_word_ns(run: StoredRun) -> int:
     """When the run was last heard of, ended, or brought in by an import."""
-    imported = (run.facts or {}).get("imported") or {}
+    imported = (run.environment or {}).get("imported") or {}
     return max(run.last_seen_ns, run.ended_ns or 0, int(imported.get("at_ns", 0)))
 
 
-def is_expired(run: RunFacts, days: float, now_ns: int) -> bool:
+def is_expired(run: StoredRun, days: float, now_ns: int) -> bool:
     """Whether the run is older than ``days``; 0 keeps it for ever. A run with a damaged time is kept."""
     if isinstance(run.last_seen_ns, Damaged) or isinstance(run.ended_ns, Damaged):
         return False
@@ -33,8 +33,8 @@ def is_expired(run: RunFacts, days: float, now_ns: int) -> bool:
 
 
 def expired(
-    runs: Iterable[RunFacts], settings: Settings, now_ns: int, *, connected: Container[str] = ()
-) -> list[RunFacts]:
+    runs: Iterable[StoredRun], settings: Settings, now_ns: int, *, connected: Container[str] = ()
+) -> list[StoredRun]:
     """The runs to delete; those in ``connected`` have a trainer on the line and stay."""
     return [
         run

@@ -1,4 +1,4 @@
-"""Flight records of alerts: gathered from what is stored, frozen by the writer thread, remade where missing.
+"""Incident snapshots of alerts: gathered from stored records, frozen by the writer thread.
 
 Nothing here lies on the record path. An alert's record is frozen as soon as it fired, and once more when
 its run has passed the window or ended. A kill in between costs nothing: what is missing is found again in
@@ -15,28 +15,35 @@ from functools import partial
 
 from tocsin_server.core.models import Alert, RecordBatch, RunEvent
 from tocsin_server.detect.engine.plan import KIND as RULES
-from tocsin_server.detect.interface.similar_runs import KIND as SIBLING_FACTS
-from tocsin_server.offline.snapshot import FlightError, Window, document, frozen, overlaps, window_of
+from tocsin_server.detect.interface.similar_runs import KIND as SIMILAR_RUNS
+from tocsin_server.offline.snapshot import (
+    IncidentSnapshotError,
+    Window,
+    document,
+    frozen,
+    overlaps,
+    window_of,
+)
 from tocsin_server.store.alert_rows import alert_key
 from tocsin_server.store.connection import Connection
 from tocsin_server.store.damage import warn
 from tocsin_server.store.database import Database
-from tocsin_server.store.periodic_jobs import Round
+from tocsin_server.store.periodic_jobs import PeriodicJob
 from tocsin_server.store.reader import StoreReader
-from tocsin_server.store.results import RecordPage, RunFacts
+from tocsin_server.store.results import RecordPage, StoredRun
 from tocsin_server.store.snapshots import (
-    FlightRow,
+    IncidentSnapshotRow,
     Lacking,
-    count_flights,
-    keep_flight,
+    count_incident_snapshots,
+    keep_incident_snapshot,
     lacking,
-    read_flight,
+    read_incident_snapshot,
 )
 from tocsin_server.store.writer import StoreWriter
 from tocsin_server.transfer.run_import import batches
 
 MOST_VALUES = 500_000
-"""Numbers of one flight record: about 10 MB of text. The lowest ranks come first; then it is cut."""
+"""Numbers of one incident snapshot: about 10 MB of text. The lowest ranks come first; then it is cut."""
 MOST_EVENTS = 1000
 MOST_ALERTS = 100
 MOST_OF_RUN = 200
@@ -58,15 +65,15 @@ CONTEXT = {
     "loss-components",
     "metric",
     "checkpoint",
-    SIBLING_FACTS,
+    SIMILAR_RUNS,
     RULES,
 }
 """Kinds of events that rules need however long before the onset they came."""
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
-    """A flight record as things stand: its body, and whether nothing more will come."""
+class BuiltSnapshot:
+    """An incident snapshot as things stand: its body, and whether nothing more will come."""
 
     window: Window
     whole: bool
@@ -74,57 +81,59 @@ class Gathered:
 
 
 def download(database: Database, alert_id: str) -> bytes | None:
-    """The flight record of an alert as a file, gathered now where none is frozen; None: no such alert."""
+    """The incident snapshot of an alert as a file, gathered now where none is frozen; None: no such alert."""
     reader = StoreReader(database)
     stored = reader.alert(alert_id)
-    facts = None if stored is None else reader.run(stored.alert.run_id)
-    if stored is None or facts is None:
+    stored_run = None if stored is None else reader.run(stored.alert.run_id)
+    if stored is None or stored_run is None:
         return None
     with database.reader.begin() as connection:
-        row = read_flight(connection, alert_id)
-    window = window_for(facts, stored.alert)
-    others = [other.alert for other in reader.alerts(facts.id, limit=MOST_ALERTS)]
+        row = read_incident_snapshot(connection, alert_id)
+    window = window_for(stored_run, stored.alert)
+    others = [other.alert for other in reader.alerts(stored_run.id, limit=MOST_ALERTS)]
     near = [other for other in others if other.id != alert_id and overlaps(other, window)]
     near.sort(key=lambda other: (other.onset_ns, other.id))
     alerts = [stored.alert, *near[:MOST_ALERTS]]
     if row is not None and row.whole:
         try:
-            return document(facts, alerts, row.body)
-        except FlightError as error:  # the records are there still, unless retention has deleted them
+            return document(stored_run, alerts, row.body)
+        except (
+            IncidentSnapshotError
+        ) as error:  # the records are there still, unless retention has deleted them
             warn("flight", alert_id, "body", str(error))
-    return document(facts, alerts, gather(reader, facts, window).body)
+    return document(stored_run, alerts, gather(reader, stored_run, window).body)
 
 
-def window_for(facts: RunFacts, alert: Alert) -> Window:
+def window_for(stored: StoredRun, alert: Alert) -> Window:
     """The window around an alert's onset; around the run's end where the alert names no step."""
-    ends = [(who.first_step, who.last_step) for who in facts.writers]
+    ends = [(who.first_step, who.last_step) for who in stored.writers]
     first = min((first for first, _ in ends if first is not None), default=0)
     last = max((last for _, last in ends if last is not None), default=0)
-    records = max((who.records for who in facts.writers), default=0)
+    records = max((who.records for who in stored.writers), default=0)
     known = (alert.onset_step, alert.fired_step, last)
     return window_of(next(step for step in known if step is not None), last - first, records)
 
 
-def gather(reader: StoreReader, facts: RunFacts, window: Window) -> Gathered:
+def gather(reader: StoreReader, stored: StoredRun, window: Window) -> BuiltSnapshot:
     """Reads all series of all writers in the window, and the events that belong to it."""
-    found = list(_batches(reader, facts, window))
+    found = list(_batches(reader, stored, window))
     first = min((batch.arrival for batch in found), default=0)
     stop = max((batch.arrival for batch in found), default=-1) + 1
-    whole = facts.state.ended or _newest(facts) > window.last_step
-    events = _events(reader, facts.id, window, range(first, stop))
-    return Gathered(window, whole, frozen(window, whole, found, events))
+    whole = stored.state.ended or _newest(stored) > window.last_step
+    events = _events(reader, stored.id, window, range(first, stop))
+    return BuiltSnapshot(window, whole, frozen(window, whole, found, events))
 
 
-def _newest(facts: RunFacts) -> int:
+def _newest(stored: StoredRun) -> int:
     """Up to where the newest attempt has come: an earlier one may have gone further."""
-    ends = [(who.writer.attempt_no, who.last_step) for who in facts.writers if who.last_step is not None]
+    ends = [(who.writer.attempt_no, who.last_step) for who in stored.writers if who.last_step is not None]
     return max(ends, default=(0, -1))[1]
 
 
-def _batches(reader: StoreReader, facts: RunFacts, window: Window) -> Iterator[RecordBatch]:
+def _batches(reader: StoreReader, stored: StoredRun, window: Window) -> Iterator[RecordBatch]:
     """In order of arrival, the lowest ranks first where there are too many."""
-    writers = {who.writer.writer_no: who.writer for who in facts.writers}
-    found = [batch for page in _pages(reader, facts.id, window) for batch in batches(page, writers)]
+    writers = {who.writer.writer_no: who.writer for who in stored.writers}
+    found = [batch for page in _pages(reader, stored.id, window) for batch in batches(page, writers)]
     room, taken = MOST_VALUES, []
     for batch in sorted(found, key=lambda item: (item.writer.rank, item.arrival)):
         room -= sum(len(column.v) for column in batch.columns.values())
@@ -171,18 +180,18 @@ def _every_event(reader: StoreReader, run_id: str) -> Iterator[RunEvent]:
         after = page.next
 
 
-class Recorder:
-    """Freezes flight records beside the record path: reads in a thread, writes by the writer thread."""
+class SnapshotRecorder:
+    """Freezes incident snapshots beside the record path: reads in a thread, writes by the writer thread."""
 
     def __init__(
         self,
         database: Database,
         writer: StoreWriter,
         *,
-        work: Round | None = None,
+        work: PeriodicJob | None = None,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
-        self.work = work or Round("flights")
+        self.work = work or PeriodicJob("snapshots")
         self._database = database
         self._reader = StoreReader(database)
         self._writer = writer
@@ -204,7 +213,7 @@ class Recorder:
     async def _freeze(self, item: Lacking) -> None:
         made = await asyncio.to_thread(self._made, item)
         if made is not None:
-            keep = partial(keep_flight, run_id=item.run_id, row=made)
+            keep = partial(keep_incident_snapshot, run_id=item.run_id, row=made)
             await asyncio.wrap_future(self._writer.call(keep))
 
     def _due(self) -> list[Lacking]:
@@ -228,27 +237,27 @@ class Recorder:
         return until is None or item.run_over or (item.newest_step or 0) > until
 
     def _fill(self, connection: Connection, run_id: str) -> bool:
-        if count_flights(connection, run_id) >= MOST_OF_RUN:
+        if count_incident_snapshots(connection, run_id) >= MOST_OF_RUN:
             self._full.add(run_id)
         return run_id in self._full
 
-    def _made(self, item: Lacking) -> FlightRow | None:
+    def _made(self, item: Lacking) -> IncidentSnapshotRow | None:
         """What is to be frozen of one alert; None where its run is gone."""
         key = alert_key(item.alert_id)
-        stored, facts = self._reader.alert(item.alert_id), self._reader.run(item.run_id)
-        if key is None or stored is None or facts is None:
+        stored, stored_run = self._reader.alert(item.alert_id), self._reader.run(item.run_id)
+        if key is None or stored is None or stored_run is None:
             return None
-        made = gather(self._reader, facts, window_for(facts, stored.alert))
+        made = gather(self._reader, stored_run, window_for(stored_run, stored.alert))
         if not made.whole:
             self._until[item.alert_id] = made.window.last_step
-        return FlightRow(key[1], key[2], self._clock(), made.whole, made.body)
+        return IncidentSnapshotRow(key[1], key[2], self._clock(), made.whole, made.body)
 
 
 def subject_of(item: Lacking) -> str:
-    """What a failure to make this flight record is filed under."""
+    """What a failure to make this incident snapshot is filed under."""
     return f"run {item.run_id}, alert {item.alert_id.rsplit('.', 2)[1]}"
 
 
-async def record_flights(recorder: Recorder, *, interval_s: float = 1.0) -> None:
+async def record_incident_snapshots(recorder: SnapshotRecorder, *, interval_s: float = 1.0) -> None:
     """Looks every ``interval_s`` until it is cancelled."""
     await recorder.work.keep(recorder.look, interval_s)

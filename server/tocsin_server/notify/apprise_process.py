@@ -22,7 +22,7 @@ from tocsin_server.notify.sandbox import confine
 def main() -> int:
     """Run one job. The exit status is 0 whatever came of it: the answer says."""
     job = json.loads(sys.stdin.buffer.read())
-    refused: list[str] = []
+    rejected: list[str] = []
     if hasattr(signal, "alarm"):  # should the server die, this process does not outlive its time
         signal.alarm(int(job.get("timeout_s", 30)) + 10)
     out = sys.stdout
@@ -30,10 +30,10 @@ def main() -> int:
     folder = Path.cwd()
     import apprise
 
-    confine(folder, refused.append, private=bool(job["private"]))
+    confine(folder, rejected.append, private=bool(job["private"]))
     answer = _answer(apprise, job, folder)
-    if refused:
-        answer = {"ok": False, "detail": refused[0], "refused": True}
+    if rejected:
+        answer = {"ok": False, "detail": rejected[0], "refused": True}
     out.write(json.dumps(answer))
     return 0
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from tocsin_server.core.causal_order import by_cause
 from tocsin_server.core.models import AlertState, Severity
-from tocsin_server.notify.labels import NO_MARKS, UNTOLD, AlertFacts, Marks, Told
+from tocsin_server.notify.labels import NEVER_NOTIFIED, NO_MARKS, Marks, NotifiedState, RoutedAlert
 from tocsin_server.notify.routing import Route
 
 S = 10**9
@@ -30,11 +30,11 @@ class Group:
     route: str
     channel: str
     labels: Mapping[str, str]
-    members: Mapping[str, Told] = field(default_factory=dict)
+    members: Mapping[str, NotifiedState] = field(default_factory=dict)
     """By alert id: what was told of it."""
     due_ns: int | None = None
     """When it is looked at next."""
-    told_ns: int | None = None
+    notified_ns: int | None = None
     """When it was told last."""
 
 
@@ -49,28 +49,28 @@ class Batch:
     new: tuple[str, ...]
 
 
-def arrive(group: Group, facts: AlertFacts, route: Route, now_ns: int, *, brief: bool = False) -> Group:
+def arrive(group: Group, routed: RoutedAlert, route: Route, now_ns: int, *, brief: bool = False) -> Group:
     """An alert of the group did something: it fires, became graver, or is over. ``brief``: all of that
     since anybody looked."""
     members = group.members
-    if (not facts.over or brief) and facts.alert.id not in members:
-        members = {**members, facts.alert.id: UNTOLD}
-    told = members.get(facts.alert.id)
-    if told is None:
+    if (not routed.over or brief) and routed.alert.id not in members:
+        members = {**members, routed.alert.id: NEVER_NOTIFIED}
+    notified = members.get(routed.alert.id)
+    if notified is None:
         return group
-    due = min(group.due_ns or _never(now_ns), _wanted(group, told, facts, route, now_ns))
+    due = min(group.due_ns or _never(now_ns), _wanted(group, notified, routed, route, now_ns))
     return replace(group, members=members, due_ns=due)
 
 
-def _wanted(group: Group, told: Told, facts: AlertFacts, route: Route, now_ns: int) -> int:
+def _wanted(group: Group, notified: NotifiedState, routed: RoutedAlert, route: Route, now_ns: int) -> int:
     """When this news shall be told."""
-    wait = now_ns + route.wait_ns(facts.alert.severity)
-    heights = [told.height] if facts.failure is None else [one.height for one in group.members.values()]
-    before = max(heights, default=-1)
-    graver = not facts.over and facts.alert.severity.height > before
-    if group.told_ns is None or (graver and facts.alert.severity is Severity.CRITICAL):
+    wait = now_ns + route.wait_ns(routed.alert.severity)
+    levels = [notified.level] if routed.failure is None else [one.level for one in group.members.values()]
+    before = max(levels, default=-1)
+    more_severe = not routed.over and routed.alert.severity.level > before
+    if group.notified_ns is None or (more_severe and routed.alert.severity is Severity.CRITICAL):
         return wait
-    return max(now_ns, group.told_ns + int(route.group_interval_s * S))
+    return max(now_ns, group.notified_ns + int(route.group_interval_s * S))
 
 
 def _never(now_ns: int) -> int:
@@ -80,71 +80,80 @@ def _never(now_ns: int) -> int:
 def flush(
     group: Group,
     route: Route,
-    facts: Mapping[str, AlertFacts],
+    routed_alerts: Mapping[str, RoutedAlert],
     marks: Mapping[str, Marks],
     muted: bool,
     now_ns: int,
 ) -> tuple[Group | None, Batch | None]:
     """The group after it was looked at (None: it is over) and what is to be told, if anything.
 
-    ``facts`` are the alerts as they are now; one that is missing was deleted with its run.
+    ``environment`` are the alerts as they are now; one that is missing was deleted with its run.
     """
-    known = {key: told for key, told in group.members.items() if key in facts}
+    known = {key: notified for key, notified in group.members.items() if key in routed_alerts}
     if muted:
-        return _waiting(replace(group, members=_without_trifles(known, facts, now_ns)), route, now_ns), None
-    verdicts = {
-        key: _verdict(facts[key], told, marks.get(key, NO_MARKS), now_ns) for key, told in known.items()
+        return _waiting(
+            replace(group, members=_without_unnotified(known, routed_alerts, now_ns)), route, now_ns
+        ), None
+    decisions = {
+        key: _decision(routed_alerts[key], notified, marks.get(key, NO_MARKS), now_ns)
+        for key, notified in known.items()
     }
-    batch = _batch(group, route, facts, verdicts, now_ns)
+    batch = _batch(group, route, routed_alerts, decisions, now_ns)
     members = {
-        key: _told_now(facts[key], told) if batch and verdicts[key] in ("new", "firing", "acked") else told
-        for key, told in known.items()
-        if verdicts[key] not in ("gone", "resolved", "brief")
+        key: _notified_now(routed_alerts[key], notified)
+        if batch and decisions[key] in ("new", "firing", "acked")
+        else notified
+        for key, notified in known.items()
+        if decisions[key] not in ("gone", "resolved", "brief")
     }
-    after = replace(group, members=members, told_ns=now_ns if batch else group.told_ns)
+    after = replace(group, members=members, notified_ns=now_ns if batch else group.notified_ns)
     looked_after = any(
-        verdicts[key] in ("held", "noted") or facts[key].failure is not None for key in after.members
+        decisions[key] in ("held", "noted") or routed_alerts[key].failure is not None for key in after.members
     )
     return _next(after, route, looked_after, now_ns), batch
 
 
-def _verdict(facts: AlertFacts, told: Told, marks: Marks, now_ns: int) -> str:
+def _decision(routed: RoutedAlert, notified: NotifiedState, marks: Marks, now_ns: int) -> str:
     """What is to be done about one alert."""
-    if facts.failure is not None:
-        return _of_failure(facts, told, marks, now_ns)
-    if facts.over:
+    if routed.failure is not None:
+        return _of_failure(routed, notified, marks, now_ns)
+    if routed.over:
         if marks.silenced_by:
             return "gone"
-        if told.ever:
+        if notified.ever:
             return "resolved"
-        return "brief" if is_grave(facts) and not marks.quiet and not facts.acked else "gone"
-    if facts.alert.state is AlertState.PENDING or marks.quiet or (facts.acked and not told.ever):
+        return "brief" if is_severe(routed) and not marks.suppressed and not routed.acked else "gone"
+    if routed.alert.state is AlertState.PENDING or marks.suppressed or (routed.acked and not notified.ever):
         return "held"
-    if facts.alert.severity.height > told.height:
+    if routed.alert.severity.level > notified.level:
         return "new"
-    return "acked" if facts.acked else "firing"
+    return "acked" if routed.acked else "firing"
 
 
-def is_grave(facts: AlertFacts) -> bool:
+def is_severe(routed: RoutedAlert) -> bool:
     """Whether an alert that came and went before it could be told is told all the same."""
-    grave = facts.alert.severity is Severity.CRITICAL or "resolved_by" in facts.alert.labels
-    return grave and facts.alert.fired_ns is not None
+    severe = routed.alert.severity is Severity.CRITICAL or "resolved_by" in routed.alert.labels
+    return severe and routed.alert.fired_ns is not None
 
 
-def _of_failure(facts: AlertFacts, told: Told, marks: Marks, now_ns: int) -> str:
+def _of_failure(routed: RoutedAlert, notified: NotifiedState, marks: Marks, now_ns: int) -> str:
     """A run that failed is told once and never repeated; untold and going on again it is no news."""
-    if facts.over:
-        return "resolved" if told.ever and not marks.silenced_by else "gone"
-    if not told.ever:
-        return "held" if marks.quiet else "new"
-    return "noted" if now_ns - facts.alert.updated_ns < FOLLOWED_NS else "gone"
+    if routed.over:
+        return "resolved" if notified.ever and not marks.silenced_by else "gone"
+    if not notified.ever:
+        return "held" if marks.suppressed else "new"
+    return "noted" if now_ns - routed.alert.updated_ns < FOLLOWED_NS else "gone"
 
 
 def _batch(
-    group: Group, route: Route, facts: Mapping[str, AlertFacts], verdicts: Mapping[str, str], now_ns: int
+    group: Group,
+    route: Route,
+    routed_alerts: Mapping[str, RoutedAlert],
+    decisions: Mapping[str, str],
+    now_ns: int,
 ) -> Batch | None:
     def those(*wanted: str) -> tuple[str, ...]:
-        return tuple(key for key in _gravest_first(facts, verdicts) if verdicts[key] in wanted)
+        return tuple(key for key in _most_severe_first(routed_alerts, decisions) if decisions[key] in wanted)
 
     new, over = those("new", "brief"), those("resolved") if route.send_resolved else ()
     firing = those("new", "firing", "acked")
@@ -152,31 +161,31 @@ def _batch(
     if not new and not over and not repeats:
         return None
     reason = "new" if new else "resolved" if over else "repeat"
-    if any(facts[key].failure is not None for key in new):
+    if any(routed_alerts[key].failure is not None for key in new):
         reason = "failed"
     return Batch(reason, firing, over + those("brief"), new)
 
 
-def _gravest_first(facts: Mapping[str, AlertFacts], keys: Mapping[str, str]) -> list[str]:
-    keyed = {id(facts[key].alert): key for key in keys}
-    return [keyed[id(alert)] for alert in by_cause(facts[key].alert for key in keys)]
+def _most_severe_first(routed_alerts: Mapping[str, RoutedAlert], keys: Mapping[str, str]) -> list[str]:
+    keyed = {id(routed_alerts[key].alert): key for key in keys}
+    return [keyed[id(alert)] for alert in by_cause(routed_alerts[key].alert for key in keys)]
 
 
 def _is_old(group: Group, route: Route, now_ns: int) -> bool:
-    return group.told_ns is not None and now_ns - group.told_ns >= int(route.repeat_interval_s * S)
+    return group.notified_ns is not None and now_ns - group.notified_ns >= int(route.repeat_interval_s * S)
 
 
-def _told_now(facts: AlertFacts, told: Told) -> Told:
-    return Told(max(told.height, facts.alert.severity.height))
+def _notified_now(routed: RoutedAlert, notified: NotifiedState) -> NotifiedState:
+    return NotifiedState(max(notified.level, routed.alert.severity.level))
 
 
 def _next(group: Group, route: Route, looked_after: bool, now_ns: int) -> Group | None:
     """When the group is looked at next; ``looked_after``: something in it may change without a word."""
     if not group.members:
         return None
-    if looked_after or group.told_ns is None:
+    if looked_after or group.notified_ns is None:
         return _waiting(group, route, now_ns)
-    return replace(group, due_ns=max(now_ns, group.told_ns) + int(route.repeat_interval_s * S))
+    return replace(group, due_ns=max(now_ns, group.notified_ns) + int(route.repeat_interval_s * S))
 
 
 def _waiting(group: Group, route: Route, now_ns: int) -> Group | None:
@@ -186,10 +195,12 @@ def _waiting(group: Group, route: Route, now_ns: int) -> Group | None:
     return replace(group, due_ns=now_ns + int(route.group_interval_s * S))
 
 
-def _without_trifles(
-    members: Mapping[str, Told], facts: Mapping[str, AlertFacts], now_ns: int
-) -> dict[str, Told]:
+def _without_unnotified(
+    members: Mapping[str, NotifiedState], routed_alerts: Mapping[str, RoutedAlert], now_ns: int
+) -> dict[str, NotifiedState]:
     """During a mute time: alerts that came and went untold, and would not be told later, are let go."""
     return {
-        key: told for key, told in members.items() if _verdict(facts[key], told, NO_MARKS, now_ns) != "gone"
+        key: notified
+        for key, notified in members.items()
+        if _decision(routed_alerts[key], notified, NO_MARKS, now_ns) != "gone"
     }

@@ -18,11 +18,11 @@ def is_over(sent_last_hour: int, limit_per_hour: int) -> bool:
     return 0 < limit_per_hour <= sent_last_hour
 
 
-def digest_due(due_ns: int | None, told_ns: int | None, now_ns: int) -> int:
+def digest_due(due_ns: int | None, notified_ns: int | None, now_ns: int) -> int:
     """When the digest of a channel is told, now that something was held back."""
     if due_ns is not None:
         return due_ns
-    return max(now_ns, (told_ns or 0) + DIGEST_NS) if told_ns else now_ns + DIGEST_NS
+    return max(now_ns, (notified_ns or 0) + DIGEST_NS) if notified_ns else now_ns + DIGEST_NS
 
 
 def late_due(first_ns: int, now_ns: int) -> int:

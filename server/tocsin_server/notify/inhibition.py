@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tocsin_server.notify.fields import only, texts
-from tocsin_server.notify.labels import AlertFacts
+from tocsin_server.notify.labels import RoutedAlert
 from tocsin_server.notify.matching import Matcher, all_hold, parse_matchers
 
 _SAME_RUN = ["run_id"]
@@ -44,7 +44,7 @@ class Inhibition:
 
 
 def inhibited_by(
-    targets: Sequence[AlertFacts], others: Sequence[AlertFacts], inhibitions: Iterable[Inhibition]
+    targets: Sequence[RoutedAlert], others: Sequence[RoutedAlert], inhibitions: Iterable[Inhibition]
 ) -> dict[str, tuple[str, ...]]:
     """Return the ids of the open alerts that inhibit each of ``targets``, at most :data:`MOST_NAMED`.
 

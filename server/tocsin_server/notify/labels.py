@@ -15,7 +15,7 @@ FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
-class AlertFacts:
+class RoutedAlert:
     """One alert with what its run says of itself. ``acked``: somebody has taken it on.
 
     With ``failure`` (type, message, lines) it stands for a run that failed, which no rule found: it goes
@@ -61,7 +61,7 @@ class Marks:
     """Ids of the open alerts that mute it."""
 
     @property
-    def quiet(self) -> bool:
+    def suppressed(self) -> bool:
         return bool(self.silenced_by or self.inhibited_by)
 
 
@@ -70,16 +70,16 @@ Labels = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What a group was last told of one of its alerts; height -1: nothing yet."""
+class NotifiedState:
+    """What a group was last told of one of its alerts; level -1: nothing yet."""
 
-    height: int = -1
+    level: int = -1
     """Of the severity: 0, 1, 2."""
 
     @property
     def ever(self) -> bool:
-        return self.height >= 0
+        return self.level >= 0
 
 
-UNTOLD = Told()
-Members = Mapping[str, Told]
+NEVER_NOTIFIED = NotifiedState()
+Members = Mapping[str, NotifiedState]

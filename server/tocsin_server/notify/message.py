@@ -42,7 +42,7 @@ def message_of(
 ) -> Message:
     """The message of a notification, from its stored body."""
     alerts, runs = list(body["alerts"]), list(body.get("runs", ()))
-    told = [*alerts, *runs]
+    reported = [*alerts, *runs]
     linked = [_linked(alert, links) for alert in alerts]
     full = {**body, "alerts": linked, "runs": [{**run, "link": links.run(run)} for run in runs]}
     return Message(
@@ -50,8 +50,8 @@ def message_of(
         title_of(kind, full),
         _text(kind, full, plain_run, plain_block),
         _text(kind, full, markdown_run, markdown_block),
-        max((one["severity"] for one in told), key=_height, default="info"),
-        bool(told) and all(one["over"] for one in told),
+        max((one["severity"] for one in reported), key=_level, default="info"),
+        bool(reported) and all(one["over"] for one in reported),
         full,
         picture,
     )
@@ -62,7 +62,7 @@ def _linked(alert: Mapping[str, Any], links: Links) -> dict[str, Any]:
     return {**alert, **more} if alert["over"] else {**alert, **more, "ack_link": links.acknowledge(alert)}
 
 
-def _height(severity: str) -> int:
+def _level(severity: str) -> int:
     return ("info", "warning", "critical").index(severity)
 
 

@@ -38,7 +38,7 @@ class Route:
     name: str
     matchers: tuple[Matcher, ...] = ()
     channels: tuple[str, ...] = (EVERY,)
-    goes_on: bool = False
+    continues: bool = False
     enabled: bool = True
     group_by: tuple[str, ...] = GROUP_BY
     group_wait_s: float | None = None
@@ -96,7 +96,7 @@ class Routing:
         for route in self.routes:
             if route.enabled and all_hold(route.matchers, labels):
                 taken.append(route)
-                if not route.goes_on:
+                if not route.continues:
                     break
         return taken
 
@@ -115,7 +115,7 @@ def channels_of(route: Route, names: Iterable[str]) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class MatchedRoute:
     """A route that an alert takes, and what comes of it."""
 
     route: Route
@@ -125,12 +125,14 @@ class Taken:
     muted: bool
 
 
-def way_of(routing: Routing, labels: Mapping[str, str], channels: Sequence[str], now_ns: int) -> list[Taken]:
+def match_of(
+    routing: Routing, labels: Mapping[str, str], channels: Sequence[str], now_ns: int
+) -> list[MatchedRoute]:
     """The way of an alert with these labels, given the names of the channels that are switched on."""
     known = labels.get("severity", "")
     severity = Severity(known) if known in {each.value for each in Severity} else Severity.WARNING
     return [
-        Taken(
+        MatchedRoute(
             route,
             tuple(channels_of(route, channels)),
             route.group_of(labels),
@@ -242,7 +244,7 @@ def _plain_route(route: Route) -> dict[str, Any]:
         "name": route.name,
         "matchers": [str(matcher) for matcher in route.matchers],
         "channels": list(route.channels),
-        "continue": route.goes_on,
+        "continue": route.continues,
         "enabled": route.enabled,
         "group_by": list(route.group_by),
         "group_wait_s": route.group_wait_s,

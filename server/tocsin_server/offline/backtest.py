@@ -20,7 +20,7 @@ from tocsin_server.detect.interface.rule import RuleSettings
 from tocsin_server.offline.replay import Judge, Replay
 from tocsin_server.runs.registry import context_of
 from tocsin_server.store.reader import StoreReader
-from tocsin_server.store.results import RunFacts
+from tocsin_server.store.results import StoredRun
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class Bounds:
     seconds: float = 1e9
 
 
-def built_in_only(heard: Iterable[RecordBatch | RunEvent]) -> Iterator[RecordBatch | RunEvent]:
+def built_in_only(received: Iterable[RecordBatch | RunEvent]) -> Iterator[RecordBatch | RunEvent]:
     """What a run was made of, but for what people decided about its rules: all others have their defaults."""
-    return (item for item in heard if isinstance(item, RecordBatch) or item.kind != RULES)
+    return (item for item in received if isinstance(item, RecordBatch) or item.kind != RULES)
 
 
 @dataclass
@@ -48,27 +48,27 @@ class Backtest:
     def __post_init__(self) -> None:
         self._ends = self.clock() + self.bounds.seconds
 
-    def of_run(self, reader: StoreReader, facts: RunFacts) -> Tested:
+    def of_run(self, reader: StoreReader, stored: StoredRun) -> Tested:
         """Over a stored run: the way the server itself judges it, restarts included."""
-        judge = Judge(context_of(facts), self._changed, anew=False)
-        return self._over(facts.id, judge, built_in_only(reader.recovery(facts.id, anew=True).replay))
+        judge = Judge(context_of(stored), self._changed, from_start=False)
+        return self._over(stored.id, judge, built_in_only(reader.recovery(stored.id, from_start=True).replay))
 
     def of_file(self, path: Path) -> Tested:
         """Over a log file; each launch in it is a run of its own. Raises UnreadableLogError."""
         log = open_log(path)
         context = RunContext(run_id=str(path), planned_steps=log.planned_steps)
-        heard = Replay(str(path)).take(log.items())
-        return self._over(str(path), Judge(context, self._changed), heard)
+        received = Replay(str(path)).take(log.items())
+        return self._over(str(path), Judge(context, self._changed), received)
 
     @property
     def _changed(self) -> Mapping[str, RuleSettings]:
         return {self.rule: self.settings}
 
-    def _over(self, name: str, judge: Judge, heard: Iterable[RecordBatch | RunEvent]) -> Tested:
+    def _over(self, name: str, judge: Judge, received: Iterable[RecordBatch | RunEvent]) -> Tested:
         """Launch by launch: the steps of one say nothing of those of another."""
         tested = Tested(name)
         launches: dict[str, Tally] = {}
-        for item in self._bounded(tested, heard):
+        for item in self._bounded(tested, received):
             self._take(judge, item)
             if isinstance(item, RecordBatch):
                 launches.setdefault(judge.run_id, Tally()).take(item)
@@ -88,17 +88,17 @@ class Backtest:
             ) from error
 
     def _bounded(
-        self, tested: Tested, heard: Iterable[RecordBatch | RunEvent]
+        self, tested: Tested, received: Iterable[RecordBatch | RunEvent]
     ) -> Iterator[RecordBatch | RunEvent]:
-        return bounded(tested, heard, self.bounds, lambda: self.clock() > self._ends)
+        return bounded(tested, received, self.bounds, lambda: self.clock() > self._ends)
 
 
 def bounded(
-    tested: Tested, heard: Iterable[RecordBatch | RunEvent], bounds: Bounds, over: Callable[[], bool]
+    tested: Tested, received: Iterable[RecordBatch | RunEvent], bounds: Bounds, over: Callable[[], bool]
 ) -> Iterator[RecordBatch | RunEvent]:
     """``heard`` as far as the bounds allow; where it was cut, ``tested`` says so."""
     records = 0
-    for item in heard:
+    for item in received:
         records += item.n if isinstance(item, RecordBatch) else 0
         if records > bounds.records:
             tested.cut = f"only the first {bounds.records} records were judged"

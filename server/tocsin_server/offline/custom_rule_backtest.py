@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from tocsin_server.core.models import Alert, RecordBatch, RunEvent, Writer
 from tocsin_server.detect.custom import glob, threshold
 from tocsin_server.detect.custom.backtest import Tally, Tested
-from tocsin_server.detect.custom.threshold import UserRule
+from tocsin_server.detect.custom.threshold import CustomRule
 from tocsin_server.detect.engine.engine import Engine
 from tocsin_server.detect.engine.plan import KIND as RULES
 from tocsin_server.detect.interface.context import RunContext
@@ -22,7 +22,7 @@ from tocsin_server.detect.rules.catalog import catalogue
 from tocsin_server.offline.backtest import Bounds, bounded, built_in_only
 from tocsin_server.runs.alert_state import AlertBook
 from tocsin_server.store.reader import StoreReader
-from tocsin_server.store.results import RunFacts
+from tocsin_server.store.results import StoredRun
 
 MOST_FIRINGS = 1000
 MOST_SERIES = 8
@@ -34,31 +34,31 @@ MOST_ALERTS = 1000
 class Trial:
     """One rule under test."""
 
-    rule: UserRule
+    rule: CustomRule
     bounds: Bounds = field(default_factory=Bounds)
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
         self._ends = self.clock() + self.bounds.seconds
 
-    def of_run(self, reader: StoreReader, facts: RunFacts) -> Tested:
+    def of_run(self, reader: StoreReader, stored_run: StoredRun) -> Tested:
         """Over a stored run, restarts included."""
-        tested, tally = Tested(facts.id), Tally()
-        judge = Alone(self.rule, facts.id)
-        heard = built_in_only(reader.recovery(facts.id, anew=True).replay)
-        for item in bounded(tested, heard, self.bounds, self._over):
+        tested, tally = Tested(stored_run.id), Tally()
+        judge = Alone(self.rule, stored_run.id)
+        received = built_in_only(reader.recovery(stored_run.id, from_start=True).replay)
+        for item in bounded(tested, received, self.bounds, self._over):
             judge.take(item)
             if isinstance(item, RecordBatch):
                 tally.take(item)
-        others = [stored.alert for stored in reader.alerts(facts.id, limit=MOST_ALERTS)]
+        others = [stored.alert for stored in reader.alerts(stored_run.id, limit=MOST_ALERTS)]
         mine = [alert for alert in others if alert.rule != self.rule.id]
-        tested.add(tally.judged(facts.id, self.rule.id, [*judge.fired, *mine]))
+        tested.add(tally.judged(stored_run.id, self.rule.id, [*judge.fired, *mine]))
         tested.left_out = judge.left_out
         return tested
 
-    def series_of(self, facts: RunFacts) -> list[str]:
+    def series_of(self, stored: StoredRun) -> list[str]:
         """The series of a run that the rule watches, the first few."""
-        found = (series.name for series in facts.series if glob.matches(self.rule.series, series.name))
+        found = (series.name for series in stored.series if glob.matches(self.rule.series, series.name))
         return sorted(found)[:MOST_SERIES]
 
     def _over(self) -> bool:
@@ -68,13 +68,13 @@ class Trial:
 class Alone:
     """An engine in which only one rule of people speaks, and its alerts."""
 
-    def __init__(self, rule: UserRule, run_id: str) -> None:
+    def __init__(self, rule: CustomRule, run_id: str) -> None:
         self._engine = Engine(RunContext(run_id=run_id))
         self._book = AlertBook(run_id)
         self._fired: dict[str, Alert] = {}
         self.left_out = 0
-        told = {"rules": [threshold.brief(rule) | {"enabled": True}], "builtin": dict(_all_off())}
-        self._engine.observe_event(RunEvent(Writer(run_id, SERVER, 0, 0), 0, 0, RULES, 0, None, told))
+        reported = {"rules": [threshold.brief(rule) | {"enabled": True}], "builtin": dict(_all_off())}
+        self._engine.observe_event(RunEvent(Writer(run_id, SERVER, 0, 0), 0, 0, RULES, 0, None, reported))
 
     @property
     def fired(self) -> list[Alert]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tocsin_server.core.models import Alert, Diagnosis, Evidence, Remedy, Severity
 from tocsin_server.detect.interface.formatting import count, number, of_unit, scale
-from tocsin_server.offline.grouping import Story, launch_of, stories
+from tocsin_server.offline.grouping import CauseGroup, cause_groups, launch_of
 from tocsin_server.offline.replay import FULL_RECORDS, VITAL, WARM_UP_RECORDS, Judged
 from tocsin_server.offline.text_sparkline import extremes, frame_of, is_logarithmic, nonfinite, sparkline
 from tocsin_server.runs.sparkline_buckets import Spark
@@ -24,8 +24,8 @@ def exit_status(judged: Sequence[Judged], unreadable: int, fail_on: Severity | N
     """2: a file could not be read; 1: something as severe as ``fail_on`` was found; else 0."""
     if unreadable:
         return 2
-    found = [file.gravest for file in judged]
-    return int(fail_on is not None and any(one is not None and one.height >= fail_on.height for one in found))
+    found = [file.highest_severity for file in judged]
+    return int(fail_on is not None and any(one is not None and one.level >= fail_on.level for one in found))
 
 
 def as_data(judged: Judged) -> dict[str, Any]:
@@ -71,8 +71,8 @@ def alert_data(alert: Alert) -> dict[str, Any]:
         ],
         "causes": [said.cause, *said.alternatives],
         "remedies": [{"text": remedy.text, "code": remedy.code} for remedy in said.remedies],
-        "disproof": said.disproof,
-        "story": [{"step": step, "text": text, "rule": rule} for step, text, rule in said.story],
+        "how_to_confirm": said.how_to_confirm,
+        "timeline": [{"step": step, "text": text, "rule": rule} for step, text, rule in said.timeline],
     }
 
 
@@ -126,9 +126,9 @@ def report(judged: Judged) -> str:
     hidden = len(judged.alerts) - ALERT_LINES + judged.alerts_left_out
     if hidden > 0:
         parts.append(f"and {hidden} more alerts (--json has them)")
-    told = stories(judged.alerts)
-    for story in told:
-        parts += ["", *_diagnosis(story, named=len(judged.alerts) > 1)]
+    reported = cause_groups(judged.alerts)
+    for group in reported:
+        parts += ["", *_diagnosis(group, named=len(judged.alerts) > 1)]
     return "\n".join(parts) + "\n"
 
 
@@ -176,16 +176,16 @@ def _alert_line(alert: Alert, several: bool) -> Iterator[str]:
     yield from wrap(alert.summary, WIDTH, initial_indent=" " * 10, subsequent_indent=" " * 10)
 
 
-def _diagnosis(story: Story, named: bool) -> Iterator[str]:
+def _diagnosis(group: CauseGroup, named: bool) -> Iterator[str]:
     """One story; ``named``: with the alerts that it tells of."""
-    said = story.head.diagnosis
+    said = group.head.diagnosis
     yield from wrap(f"Most likely: {said.cause.removeprefix('Likely ')}", WIDTH)
     if named:
-        about = f"Alerts: {_about(story.alerts)}"
+        about = f"Alerts: {_about(group.alerts)}"
         yield from wrap(about, WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
-    if story.timeline:
+    if group.timeline:
         yield "  What happened"
-        for step, text, _ in story.timeline:
+        for step, text, _ in group.timeline:
             yield from wrap(f"step {step}: {text}", WIDTH, initial_indent="    ", subsequent_indent="      ")
     if said.evidence:
         yield "  Evidence"
@@ -198,11 +198,11 @@ def _diagnosis(story: Story, named: bool) -> Iterator[str]:
         yield "  What to do"
     for place, remedy in enumerate(said.remedies, 1):
         yield from _remedy(remedy, f"{place}. ")
-    if said.disproof:
+    if said.how_to_confirm:
         yield from wrap(
-            f"Disproved by: {said.disproof}", WIDTH, initial_indent="  ", subsequent_indent="    "
+            f"Disproved by: {said.how_to_confirm}", WIDTH, initial_indent="  ", subsequent_indent="    "
         )
-    yield from _others(story)
+    yield from _others(group)
 
 
 def _about(alerts: Sequence[Alert]) -> str:
@@ -227,16 +227,16 @@ def _name(alert: Alert) -> str:
     return f"{alert.rule}{since}"
 
 
-def _others(story: Story) -> Iterator[str]:
+def _others(group: CauseGroup) -> Iterator[str]:
     """What was said of the other alerts of the story, where it is something else."""
-    told = {remedy.text for remedy in story.head.diagnosis.remedies}
-    if story.told_apart:
+    reported = {remedy.text for remedy in group.head.diagnosis.remedies}
+    if group.other_causes:
         yield "  Said of the other alerts"
-    for alert in story.told_apart:
+    for alert in group.other_causes:
         text = f"{_name(alert)}: {alert.diagnosis.cause}"
         yield from wrap(text, WIDTH, initial_indent="    - ", subsequent_indent="      ")
         for remedy in alert.diagnosis.remedies[:1]:
-            if remedy.text not in told:
+            if remedy.text not in reported:
                 yield from _remedy(remedy, "", "      ")
 
 

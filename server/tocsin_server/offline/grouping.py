@@ -18,7 +18,7 @@ _NUMBERS = re.compile(r"[\d.]+(?:e−?-?\d+)?")
 
 
 @dataclass
-class Story:
+class CauseGroup:
     """What is told once: the alert whose diagnosis it is, and the others that are part of it."""
 
     head: Alert
@@ -32,18 +32,18 @@ class Story:
     @property
     def timeline(self) -> tuple[tuple[int, str, str], ...]:
         """The longest chain of events with the likely cause of the head."""
-        told = [alert.diagnosis.story for alert in self.alerts if _cause(alert) == _cause(self.head)]
-        return max(told, key=len)
+        reported = [alert.diagnosis.timeline for alert in self.alerts if _cause(alert) == _cause(self.head)]
+        return max(reported, key=len)
 
-    def tells_of(self, alert: Alert) -> bool:
+    def explains(self, alert: Alert) -> bool:
         """Whether ``alert`` of the same launch is in the chain of events, or has the same cause."""
         if _cause(alert) == _cause(self.head):
             return True
-        rows = {(step, rule) for step, _, rule in self.head.diagnosis.story}
+        rows = {(step, rule) for step, _, rule in self.head.diagnosis.timeline}
         return alert.run_id == self.head.run_id and (alert.onset_step, alert.rule) in rows
 
     @property
-    def told_apart(self) -> list[Alert]:
+    def other_causes(self) -> list[Alert]:
         """One alert for each cause that was said of the others and is not the head's."""
         seen = {(self.head.rule, ""), ("", _cause(self.head))}
         found: list[Alert] = []
@@ -55,17 +55,17 @@ class Story:
         return found
 
 
-def stories(alerts: Sequence[Alert]) -> list[Story]:
+def cause_groups(alerts: Sequence[Alert]) -> list[CauseGroup]:
     """The stories of ``alerts``: the gravest and longest in front."""
-    found: list[Story] = []
-    for alert in sorted(alerts, key=lambda item: (-item.severity.height, -len(item.diagnosis.story))):
-        mine = next((story for story in found if story.tells_of(alert)), None)
+    found: list[CauseGroup] = []
+    for alert in sorted(alerts, key=lambda item: (-item.severity.level, -len(item.diagnosis.timeline))):
+        mine = next((group for group in found if group.explains(alert)), None)
         if mine is None:
-            found.append(Story(alert))
+            found.append(CauseGroup(alert))
         else:
             mine.others.append(alert)
-    for story in found:
-        story.head, *story.others = by_cause(story.alerts)
+    for group in found:
+        group.head, *group.others = by_cause(group.alerts)
     return found
 
 

@@ -138,9 +138,9 @@ class Judged:
     sparks: dict[str, Spark] = field(default_factory=dict)
 
     @property
-    def gravest(self) -> Severity | None:
+    def highest_severity(self) -> Severity | None:
         """The severity of the gravest alert, None without one."""
-        return max((alert.severity for alert in self.alerts), key=lambda found: found.height, default=None)
+        return max((alert.severity for alert in self.alerts), key=lambda found: found.level, default=None)
 
 
 class Judge:
@@ -155,13 +155,13 @@ class Judge:
         context: RunContext,
         settings: Mapping[str, RuleSettings] | None = None,
         *,
-        anew: bool = True,
+        from_start: bool = True,
     ) -> None:
         """``anew`` False: attempts are restarts of one run, as on the server."""
         self._context = context
-        self._anew = anew
+        self._restarted = from_start
         self._settings = settings
-        self._told: list[RunEvent] = []
+        self._reported: list[RunEvent] = []
         self._attempt = 1
         self._last: RecordBatch | None = None
         self._fired: dict[str, Alert] = {}
@@ -178,18 +178,18 @@ class Judge:
         """The alerts that fired, in the order in which they did."""
         return list(self._fired.values())
 
-    def take(self, heard: RecordBatch | RunEvent) -> list[Finding]:
+    def take(self, received: RecordBatch | RunEvent) -> list[Finding]:
         """What the rules have to say of a batch or an event."""
-        if isinstance(heard, RunEvent):
-            self._told.append(heard)
-            return self._apply(self._engine.observe_event(heard))
+        if isinstance(received, RunEvent):
+            self._reported.append(received)
+            return self._apply(self._engine.observe_event(received))
         ended: list[Finding] = []
-        if self._anew and heard.writer.attempt_no > self._attempt:
+        if self._restarted and received.writer.attempt_no > self._attempt:
             ended = self.finish()
-            self._attempt = heard.writer.attempt_no
+            self._attempt = received.writer.attempt_no
             self._begin()
-        self._last = heard
-        return [*ended, *self._apply(self._engine.observe(heard))]
+        self._last = received
+        return [*ended, *self._apply(self._engine.observe(received))]
 
     def finish(self) -> list[Finding]:
         """What the last records say, which some rules hear in blocks; to be called at the end of a file."""
@@ -210,7 +210,7 @@ class Judge:
         run_id = self._context.run_id if self._attempt == 1 else f"{self._context.run_id}#{self._attempt}"
         self._engine = Engine(replace(self._context, run_id=run_id), self._settings)
         self._book = AlertBook(run_id)
-        for event in self._told:
+        for event in self._reported:
             self._engine.observe_event(event)
 
     def _keep(self, alert: Alert) -> None:
@@ -237,9 +237,9 @@ def judge(log: Log, settings: Mapping[str, RuleSettings] | None = None) -> Judge
     return judged
 
 
-def listen(judged: Judged, judge_: Judge, heard: Iterable[RecordBatch | RunEvent]) -> None:
+def listen(judged: Judged, judge_: Judge, received: Iterable[RecordBatch | RunEvent]) -> None:
     """Judges and counts everything that is ``heard``, to its end."""
-    for item in heard:
+    for item in received:
         judge_.take(item)
         if isinstance(item, RecordBatch):
             _count(judged, item)

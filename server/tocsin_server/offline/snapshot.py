@@ -1,6 +1,6 @@
-"""A flight record: everything around the onset of one alert, as one JSON document. Pure.
+"""An incident snapshot: everything around the onset of one alert, as one JSON document. Pure.
 
-``{"tocsin_flight": 1, "run", "alerts", "window", "events", "batches"}``. What
+``{"tocsin_snapshot": 1, "run", "alerts", "window", "events", "batches"}``. What
 can still change (the run's facts, the alerts) is the head; events and batches are the body, which is
 frozen compressed. Numbers keep every bit: floats as Python writes them, a NaN of other bits than the
 usual as ``NaN(0x...)``.
@@ -23,10 +23,10 @@ from tocsin_server.core import exact_json
 from tocsin_server.core.errors import TocsinError
 from tocsin_server.core.models import F64, Alert, AlertState, Column, RecordBatch, RunEvent, Severity, Writer
 from tocsin_server.store.alert_rows import diagnosis_of
-from tocsin_server.store.results import RunFacts
+from tocsin_server.store.results import StoredRun
 
 VERSION = 1
-KEY = "tocsin_flight"
+KEY = "tocsin_snapshot"
 REACH_STEPS = 200
 """Steps before and after the onset that are kept (the diagnosis looks at 60 records before it)."""
 REACH_RECORDS = 60
@@ -37,13 +37,13 @@ USUAL_NAN = 0x7FF8_0000_0000_0000
 _NAMED_NAN = re.compile(r"NaN\((0x[0-9a-f]{16})\)")
 
 
-class FlightError(TocsinError):
-    """A document that is no flight record: what was expected and what is there."""
+class IncidentSnapshotError(TocsinError):
+    """A document that is no incident snapshot: what was expected and what is there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Steps that a flight record covers, both ends included."""
+    """Steps that an incident snapshot covers, both ends included."""
 
     onset_step: int
     first_step: int
@@ -51,14 +51,14 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Flight:
-    """A flight record that was read. ``alerts`` begins with the one that it is about."""
+class IncidentSnapshot:
+    """An incident snapshot that was read. ``alerts`` begins with the one that it is about."""
 
     run: Mapping[str, Any]
     alerts: list[Alert]
     window: Window
     whole: bool
-    heard: list[RecordBatch | RunEvent]
+    items: list[RecordBatch | RunEvent]
     """Batches and events in the order in which they arrived."""
 
 
@@ -88,38 +88,46 @@ def frozen(window: Window, whole: bool, batches: Iterable[RecordBatch], events: 
     return gzip.compress(b"".join(parts), compresslevel=6, mtime=0)
 
 
-def document(facts: RunFacts, alerts: Sequence[Alert], body: bytes) -> bytes:
-    """The whole file: its head as things stand now, and the frozen ``body``. Raises :class:`FlightError`."""
-    head = {KEY: VERSION, "run": _run_item(facts), "alerts": [asdict(alert) for alert in alerts]}
+def document(stored: StoredRun, alerts: Sequence[Alert], body: bytes) -> bytes:
+    """Return the whole file: its head as it is now, and the frozen ``body``.
+
+    Raises:
+        IncidentSnapshotError: The body is damaged or too long.
+    """
+    head = {KEY: VERSION, "run": _run_item(stored), "alerts": [asdict(alert) for alert in alerts]}
     text = exact_json.dumps(head).encode("utf-8", "replace")
     return b"".join([text[:-1], b",", unpacked(body), b"}"])
 
 
 def unpacked(body: bytes) -> bytes:
-    """Return the text of a frozen ``body``. Raises :class:`FlightError` if it is damaged or too long."""
+    """Return the text of a frozen ``body``.
+
+    Raises:
+        IncidentSnapshotError: It is damaged or too long.
+    """
     try:
         with gzip.open(io.BytesIO(body)) as file:
             text = file.read(MOST_BYTES + 1)
     except (OSError, EOFError, zlib.error) as error:
-        raise FlightError(f"flight record: expected what gzip can read, got {error}") from error
+        raise IncidentSnapshotError(f"incident snapshot: expected what gzip can read, got {error}") from error
     if len(text) > MOST_BYTES:
-        raise FlightError(f"flight record: expected at most {MOST_BYTES} bytes, got more")
+        raise IncidentSnapshotError(f"incident snapshot: expected at most {MOST_BYTES} bytes, got more")
     return text
 
 
-def _run_item(facts: RunFacts) -> dict[str, Any]:
-    told = facts.facts or {}
+def _run_item(stored: StoredRun) -> dict[str, Any]:
+    reported = stored.environment or {}
     return {
-        "id": facts.id,
-        "project": facts.project,
-        "name": facts.name,
-        "state": facts.state.value,
-        "world_size": facts.world_size,
-        "planned_steps": facts.planned_steps,
-        "host": facts.host,
-        "config": facts.config,
-        "error": facts.error,
-        "facts": {name: value for name, value in told.items() if name != "imported"},
+        "id": stored.id,
+        "project": stored.project,
+        "name": stored.name,
+        "state": stored.state.value,
+        "world_size": stored.world_size,
+        "planned_steps": stored.planned_steps,
+        "host": stored.host,
+        "config": stored.config,
+        "error": stored.error,
+        "environment": {name: value for name, value in reported.items() if name != "imported"},
     }
 
 
@@ -164,28 +172,30 @@ def _named(value: float, bits: int) -> float | str:
 # Reading
 
 
-def is_flight(beginning: bytes) -> bool:
-    """Whether a file that begins so is a flight record."""
+def is_incident_snapshot(beginning: bytes) -> bool:
+    """Whether a file that begins so is an incident snapshot."""
     return beginning.lstrip().startswith(b'{"' + KEY.encode() + b'"')
 
 
-def read(text: bytes) -> Flight:
-    """The flight record in ``text``. Raises :class:`FlightError`."""
+def read(text: bytes) -> IncidentSnapshot:
+    """The incident snapshot in ``text``. Raises :class:`IncidentSnapshotError`."""
     try:
-        told = exact_json.loads(text)
-        if told[KEY] != VERSION:
-            raise FlightError(f"flight record: expected version {VERSION}, got {told[KEY]!r}")
-        window = dict(told["window"])
+        reported = exact_json.loads(text)
+        if reported[KEY] != VERSION:
+            raise IncidentSnapshotError(
+                f"incident snapshot: expected version {VERSION}, got {reported[KEY]!r}"
+            )
+        window = dict(reported["window"])
         whole = bool(window.pop("whole"))
-        run_id = str(told["run"]["id"])
-        heard: list[RecordBatch | RunEvent] = [_event(run_id, item) for item in told["events"]]
-        heard += [_batch(run_id, item) for item in told["batches"]]
-        alerts = [_alert(item) for item in told["alerts"]]
-        heard.sort(key=lambda item: item.arrival)
-        return Flight(told["run"], alerts, Window(**window), whole, heard)
+        run_id = str(reported["run"]["id"])
+        items: list[RecordBatch | RunEvent] = [_event(run_id, item) for item in reported["events"]]
+        items += [_batch(run_id, item) for item in reported["batches"]]
+        alerts = [_alert(item) for item in reported["alerts"]]
+        items.sort(key=lambda item: item.arrival)
+        return IncidentSnapshot(reported["run"], alerts, Window(**window), whole, items)
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-        raise FlightError(
-            f"flight record: expected what docs/how-to/export-import.md shows, got {error!r}"[:300]
+        raise IncidentSnapshotError(
+            f"incident snapshot: expected what docs/how-to/export-import.md shows, got {error!r}"[:300]
         ) from error
 
 
@@ -220,20 +230,22 @@ def _batch(run_id: str, item: Mapping[str, Any]) -> RecordBatch:
     )
 
 
-def _column(told: Any, n: int) -> Column:
-    sparse = isinstance(told, Mapping)
-    values = np.array([_bits(value) for value in (told["v"] if sparse else told)], dtype="<u8").view("<f8")
-    at = np.array(told["at"], dtype=np.uint32) if sparse else None
+def _column(reported: Any, n: int) -> Column:
+    sparse = isinstance(reported, Mapping)
+    values = np.array([_bits(value) for value in (reported["v"] if sparse else reported)], dtype="<u8").view(
+        "<f8"
+    )
+    at = np.array(reported["at"], dtype=np.uint32) if sparse else None
     if len(values) != (n if at is None else len(at)) or (at is not None and len(at) and int(at.max()) >= n):
         raise ValueError(f"a column of {len(values)} values for {n} records")
     return Column(values.astype(np.float64, copy=False), at)
 
 
-def _bits(told: float | str) -> int:
+def _bits(reported: float | str) -> int:
     """The 64 bits of a float: a NaN must not pass through a Python float on its way."""
-    if isinstance(told, str) and (named := _NAMED_NAN.fullmatch(told)):
+    if isinstance(reported, str) and (named := _NAMED_NAN.fullmatch(reported)):
         return int(named[1], 16)
-    return int(struct.unpack("<Q", struct.pack("<d", exact_json.parse_number(told)))[0])
+    return int(struct.unpack("<Q", struct.pack("<d", exact_json.parse_number(reported)))[0])
 
 
 def _alert(item: Mapping[str, Any]) -> Alert:

@@ -1,4 +1,4 @@
-"""A flight record diagnosed again: its alerts as they were told, and what its records say by themselves.
+"""An incident snapshot diagnosed again: its alerts as they were told, and what its records say by themselves.
 
 The records are a cut of a run: rules that compare with a longer past cannot say again what they
 said, and some would say what they did not. So the alerts are those of the record, and a remark says
@@ -12,31 +12,31 @@ from typing import Any
 
 from tocsin_server.detect.interface.context import RunContext
 from tocsin_server.offline.replay import Judge, Judged, listen
-from tocsin_server.offline.snapshot import Flight
+from tocsin_server.offline.snapshot import IncidentSnapshot
 
-FORMAT = "tocsin flight record"
+FORMAT = "tocsin incident snapshot"
 
 
 def context_in(run: Mapping[str, Any]) -> RunContext:
-    """What the rules may know of the run of a flight record."""
+    """What the rules may know of the run of an incident snapshot."""
     world_size, planned_steps = int(run.get("world_size") or 1), run.get("planned_steps")
-    project, facts = str(run.get("project", "")), run.get("facts") or {}
-    return RunContext.from_facts(str(run["id"]), project, world_size, planned_steps, facts)
+    project, environment = str(run.get("project", "")), run.get("environment") or {}
+    return RunContext.from_environment(str(run["id"]), project, world_size, planned_steps, environment)
 
 
-def judge_flight(flight: Flight, path: str) -> Judged:
-    """The alerts of a flight record, and remarks on what its records say alone."""
-    judged, judge = Judged(path, FORMAT), Judge(context_in(flight.run))
-    listen(judged, judge, flight.heard)
-    judged.records = sum(getattr(item, "n", 0) for item in flight.heard)
-    judged.alerts = flight.alerts
-    judged.remarks = [_about(flight), *_agreement(flight, judge)]
+def judge_incident_snapshot(snapshot: IncidentSnapshot, path: str) -> Judged:
+    """The alerts of an incident snapshot, and remarks on what its records say alone."""
+    judged, judge = Judged(path, FORMAT), Judge(context_in(snapshot.run))
+    listen(judged, judge, snapshot.items)
+    judged.records = sum(getattr(item, "n", 0) for item in snapshot.items)
+    judged.alerts = snapshot.alerts
+    judged.remarks = [_about(snapshot), *_agreement(snapshot, judge)]
     return judged
 
 
-def _about(flight: Flight) -> str:
-    window, run = flight.window, flight.run
-    more = "" if flight.whole else " The run had not passed the window yet: there may be more by now."
+def _about(snapshot: IncidentSnapshot) -> str:
+    window, run = snapshot.window, snapshot.run
+    more = "" if snapshot.whole else " The run had not passed the window yet: there may be more by now."
     return (
         f"Run {run.get('name') or run['id']} of project {run.get('project', '')}, recorded from step "
         f"{window.first_step} to {window.last_step} around {window.onset_step}; alerts as the server told "
@@ -44,12 +44,12 @@ def _about(flight: Flight) -> str:
     )
 
 
-def _agreement(flight: Flight, judge: Judge) -> list[str]:
+def _agreement(snapshot: IncidentSnapshot, judge: Judge) -> list[str]:
     """Which alerts the records of the window lead to by themselves."""
     again = {(alert.rule, alert.subject) for alert in judge.alerts}
-    told = list(dict.fromkeys((alert.rule, alert.subject) for alert in flight.alerts))
-    found = [rule for rule, subject in told if (rule, subject) in again]
-    missed = [rule for rule, subject in told if (rule, subject) not in again]
+    reported = list(dict.fromkeys((alert.rule, alert.subject) for alert in snapshot.alerts))
+    found = [rule for rule, subject in reported if (rule, subject) in again]
+    missed = [rule for rule, subject in reported if (rule, subject) not in again]
     said = [f"Judged again from these records alone: {', '.join(found)}."] if found else []
     if missed:
         said.append(f"These records alone are too few to say again: {', '.join(missed)}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from tocsin_server.core.models import Alert, Evidence, Remedy
-from tocsin_server.report.material import ToldAlert
+from tocsin_server.report.material import ReportedAlert
 from tocsin_server.report.words import counted, esc, foreign, moment, num, powers, span, title_of, whole
 from tocsin_server.store.results import AlertStep
 
@@ -13,19 +13,19 @@ SHAPES = {"critical": "⯃", "warning": "▲", "info": "◯"}
 """Shape first, colour second: in black and white each severity is told apart."""
 
 
-def alerts_section(told: tuple[ToldAlert, ...], left: int) -> str:
+def alerts_section(reported: tuple[ReportedAlert, ...], left: int) -> str:
     """Every alert in full, the open and grave ones first."""
-    if not told:
+    if not reported:
         return '<section><h2>Alerts</h2><p class="soft">Nothing rang.</p></section>'
     more = f'<p class="soft">{counted(left, "older alert")} left out.</p>' if left else ""
-    head = f"<h2>Alerts <small>{whole(len(told) + left)}</small></h2>"
-    return f"<section>{head}{''.join(map(_alert, told))}{more}</section>"
+    head = f"<h2>Alerts <small>{whole(len(reported) + left)}</small></h2>"
+    return f"<section>{head}{''.join(map(_alert, reported))}{more}</section>"
 
 
-def _alert(told: ToldAlert) -> str:
-    alert, why = told.stored.alert, told.stored.alert.diagnosis
+def _alert(reported: ReportedAlert) -> str:
+    alert, why = reported.stored.alert, reported.stored.alert.diagnosis
     severity = alert.severity.value
-    verdict = powers(why.cause or alert.summary)
+    outcome = powers(why.cause or alert.summary)
     summary = f'<p class="soft">{esc(powers(alert.summary))}</p>' if why.cause else ""
     head = (
         f'<header><span class="{severity}">{SHAPES[severity]} {severity}</span> '
@@ -34,12 +34,12 @@ def _alert(told: ToldAlert) -> str:
     )
     parts = (
         _moments(alert),
-        _story(alert),
+        _timeline(alert),
         _evidence(why.evidence),
         _remedies(why.remedies),
-        _disproof(alert),
+        _how_to_confirm(alert),
     )
-    body = f'<p class="verdict">{esc(verdict)}</p>{summary}{"".join(parts)}{_life(told.life)}'
+    body = f'<p class="likely-cause">{esc(outcome)}</p>{summary}{"".join(parts)}{_life(reported.life)}'
     kinds = f"alert {severity}{'' if alert.is_open else ' past'}"
     return f'<article class="{kinds}" data-alert="{esc(alert.id)}">{head}{body}</article>'
 
@@ -50,21 +50,21 @@ def step_link(step: int | None) -> str:
 
 
 def _moments(alert: Alert) -> str:
-    rang = f", rang {step_link(alert.fired_step)} ({moment(alert.fired_ns)})" if alert.fired_ns else ""
+    fired = f", rang {step_link(alert.fired_step)} ({moment(alert.fired_ns)})" if alert.fired_ns else ""
     over = (
         f", over {step_link(alert.resolved_step)} ({moment(alert.resolved_ns)})" if alert.resolved_ns else ""
     )
     took = span((alert.fired_ns - alert.onset_ns) / 1e9) if alert.fired_ns and alert.onset_ns else ""
     soft = f' <span class="soft">{took} from onset to bell</span>' if took else ""
-    return f"<p>Onset {step_link(alert.onset_step)} ({moment(alert.onset_ns)}){rang}{over}.{soft}</p>"
+    return f"<p>Onset {step_link(alert.onset_step)} ({moment(alert.onset_ns)}){fired}{over}.{soft}</p>"
 
 
-def _story(alert: Alert) -> str:
+def _timeline(alert: Alert) -> str:
     lines = [
         f"<li>{step_link(step)} <span>{esc(powers(text))} <code>{esc(rule)}</code></span></li>"
-        for step, text, rule in alert.diagnosis.story
+        for step, text, rule in alert.diagnosis.timeline
     ]
-    return f'<h4>What happened, in order</h4><ol class="story">{"".join(lines)}</ol>' if lines else ""
+    return f'<h4>What happened, in order</h4><ol class="timeline">{"".join(lines)}</ol>' if lines else ""
 
 
 def _evidence(items: tuple[Evidence, ...]) -> str:
@@ -101,10 +101,10 @@ def code_block(code: str) -> str:
     return f"<pre tabindex=0><code>{esc(code)}</code></pre>" if code else ""
 
 
-def _disproof(alert: Alert) -> str:
+def _how_to_confirm(alert: Alert) -> str:
     why = alert.diagnosis
     head = "<h4>What would disprove this</h4>"
-    text = f"{head}<p>{esc(powers(why.disproof))}</p>" if why.disproof else ""
+    text = f"{head}<p>{esc(powers(why.how_to_confirm))}</p>" if why.how_to_confirm else ""
     others = "".join(f"<li>{esc(powers(each))}</li>" for each in why.alternatives)
     return text + (f"<h4>Also possible, less likely</h4><ul>{others}</ul>" if others else "")
 

@@ -212,8 +212,8 @@ def _hover(curve: Curve, label: str) -> dict[str, Any]:
     if curve.exact:
         return {"hovertemplate": f"{head}step %{{x}}: %{{y}}<extra></extra>", "customdata": None}
     text = "steps %{customdata[0]} to %{customdata[1]}<br>mean %{y}<br>%{customdata[2]} to %{customdata[3]}"
-    facts = np.column_stack((curve.x0, curve.x1, curve.low, curve.high))
-    return {"hovertemplate": f"{head}{text}<extra></extra>", "customdata": facts}
+    environment = np.column_stack((curve.x0, curve.x1, curve.low, curve.high))
+    return {"hovertemplate": f"{head}{text}<extra></extra>", "customdata": environment}
 
 
 def _rail(run: Overlaid, log: bool, *, several: bool) -> list[dict[str, Any]]:

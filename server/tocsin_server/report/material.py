@@ -11,7 +11,7 @@ from tocsin_server.core.errors import TocsinError
 from tocsin_server.core.models import RunEvent
 from tocsin_server.report.curve import Curve, curve_of
 from tocsin_server.store.reader import StoreReader
-from tocsin_server.store.results import AlertStep, RunFacts, StoredAlert
+from tocsin_server.store.results import AlertStep, StoredAlert, StoredRun
 
 VITAL_SIGNS = ("loss", "grad_norm", "scale", "lr")
 HELD = frozenset({"scale", "lr"})
@@ -25,7 +25,7 @@ FEWEST, MOST = 60, 1600
 """Buckets of one curve."""
 ITEMS = 90_000
 """Buckets of all curves together: about 9 MB of a report."""
-UNTOLD = ("layers", "layer-names")
+NEVER_NOTIFIED = ("layers", "layer-names")
 
 
 class ReportError(TocsinError):
@@ -33,7 +33,7 @@ class ReportError(TocsinError):
 
 
 @dataclass(frozen=True, slots=True)
-class ToldAlert:
+class ReportedAlert:
     """An alert and its life, oldest line first."""
 
     stored: StoredAlert
@@ -44,8 +44,8 @@ class ToldAlert:
 class Material:
     """One run: facts, alerts (gravest first), newest events, curves by series, and names left out."""
 
-    run: RunFacts
-    alerts: tuple[ToldAlert, ...]
+    run: StoredRun
+    alerts: tuple[ReportedAlert, ...]
     alerts_left: int
     events: tuple[RunEvent, ...]
     events_left: int
@@ -58,14 +58,14 @@ def gather(
 ) -> Material:
     """What there is of a run; ``names`` None: the vital signs, then all others by name. The room for curves
     is shared by ``share`` runs. Raises ReportError where there is no such run."""
-    facts = reader.run(run_id)
-    if facts is None:
+    stored = reader.run(run_id)
+    if stored is None:
         raise ReportError(f"run: expected the id of a run, got {run_id!r}")
-    wanted, left_out = choose([one.name for one in facts.series], names)
+    wanted, left_out = choose([one.name for one in stored.series], names)
     alerts, alerts_left = _alerts(reader, run_id)
     events, events_left = _events(reader, run_id)
-    drawn = _curves(reader, facts, wanted, share)
-    return Material(facts, alerts, alerts_left, events, events_left, drawn, left_out)
+    drawn = _curves(reader, stored, wanted, share)
+    return Material(stored, alerts, alerts_left, events, events_left, drawn, left_out)
 
 
 def choose(known: Sequence[str], names: Sequence[str] | None) -> tuple[list[str], tuple[str, ...]]:
@@ -81,29 +81,29 @@ def buckets_for(curves: int) -> int:
 
 
 def _curves(
-    reader: StoreReader, facts: RunFacts, names: list[str], share: int
+    reader: StoreReader, stored: StoredRun, names: list[str], share: int
 ) -> dict[str, tuple[Curve, ...]]:
     """Only the newest attempts of a run with hundreds of them: their curves would be nothing but ends."""
-    present = [name for name in names if any(one.name == name for one in facts.series)]
-    attempts = min(len(facts.attempts_list) or 1, MOST_ATTEMPTS)
+    present = [name for name in names if any(one.name == name for one in stored.series)]
+    attempts = min(len(stored.attempts_list) or 1, MOST_ATTEMPTS)
     if not present:
         return {}
-    answer = reader.series(facts.id, present, buckets=buckets_for(len(present) * attempts * share))
-    oldest = max((one.attempt for one in facts.attempts_list), default=0) - MOST_ATTEMPTS
+    answer = reader.series(stored.id, present, buckets=buckets_for(len(present) * attempts * share))
+    oldest = max((one.attempt for one in stored.attempts_list), default=0) - MOST_ATTEMPTS
     return {
         name: tuple(curve_of(layer, held=name in HELD) for layer in layers if layer.attempt > oldest)
         for name, layers in answer.series.items()
     }
 
 
-def _alerts(reader: StoreReader, run_id: str) -> tuple[tuple[ToldAlert, ...], int]:
+def _alerts(reader: StoreReader, run_id: str) -> tuple[tuple[ReportedAlert, ...], int]:
     found = reader.alerts(run_id, limit=10 * MOST_ALERTS)
     order = {alert.id: place for place, alert in enumerate(by_cause(one.alert for one in found))}
     found.sort(key=lambda one: (not one.alert.is_open, order[one.alert.id]))
-    told = tuple(
-        ToldAlert(one, tuple(reader.alert_history(one.alert.id)[-20:])) for one in found[:MOST_ALERTS]
+    reported = tuple(
+        ReportedAlert(one, tuple(reader.alert_history(one.alert.id)[-20:])) for one in found[:MOST_ALERTS]
     )
-    return told, len(found) - len(told)
+    return reported, len(found) - len(reported)
 
 
 def _events(reader: StoreReader, run_id: str) -> tuple[tuple[RunEvent, ...], int]:
@@ -111,7 +111,7 @@ def _events(reader: StoreReader, run_id: str) -> tuple[tuple[RunEvent, ...], int
     kept: deque[RunEvent] = deque(maxlen=MOST_EVENTS)
     seen, after = 0, None
     for _ in range(MOST_EVENT_PAGES):
-        page = reader.events(run_id, after=after, limit=1000, without=UNTOLD)
+        page = reader.events(run_id, after=after, limit=1000, without=NEVER_NOTIFIED)
         kept.extend(page.items)
         seen += len(page.items)
         after = page.next

@@ -17,7 +17,7 @@ from tocsin_server import __version__
 from tocsin_server.report.diagnoses import alerts_section
 from tocsin_server.report.material import Material
 from tocsin_server.report.panels import Panel, panels
-from tocsin_server.report.sections import details, differing, ending, facts_line, notes
+from tocsin_server.report.sections import details, differing, ending, environment_line, notes
 from tocsin_server.report.words import counted, esc, foreign, moment, whole
 
 LIMIT_BYTES = 24_000_000
@@ -47,7 +47,9 @@ def run_report(material: Material, plotly_js: str, now_ns: int) -> Report:
         if material.left_out
         else ""
     )
-    head = f"<p class=crumb>{foreign(run.project)}</p><h1>{foreign(run.name)}</h1><p>{facts_line(run)}</p>"
+    head = (
+        f"<p class=crumb>{foreign(run.project)}</p><h1>{foreign(run.name)}</h1><p>{environment_line(run)}</p>"
+    )
     parts = (
         ending(run),
         notes(run),

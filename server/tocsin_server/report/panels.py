@@ -60,7 +60,9 @@ def _panel(place: int, name: str, materials: Sequence[Material], window: tuple[f
 
 def bands_of(material: Material, window: tuple[float, float]) -> list[Band]:
     """Alerts on the axis, from their onset until they were over; of very many the gravest."""
-    alerts = [told.stored.alert for told in material.alerts if told.stored.alert.onset_step is not None]
+    alerts = [
+        reported.stored.alert for reported in material.alerts if reported.stored.alert.onset_step is not None
+    ]
     return [
         Band(
             float(alert.onset_step or 0),
@@ -79,23 +81,25 @@ def _restarts(material: Material) -> list[float]:
 
 def _frame(place: int, name: str, runs: Sequence[Overlaid], several: bool) -> str:
     """Head and place of a chart; its numbers stand in words too, for whoever sees no picture."""
-    told = [f"{f'{foreign(run.label)}: ' if several else ''}{said(run.curves)}" for run in runs if run.curves]
+    reported = [
+        f"{f'{foreign(run.label)}: ' if several else ''}{said(run.curves)}" for run in runs if run.curves
+    ]
     title = TITLES.get(name, name)
     label = f"{title} by step. " + "; ".join(_plain(run, several) for run in runs if run.curves)
     return (
         f'<figure data-series="{esc(name)}"><figcaption><h3>{foreign(title)}</h3>'
-        f'<span class="soft">{"<br>".join(told)}</span></figcaption>'
+        f'<span class="soft">{"<br>".join(reported)}</span></figcaption>'
         f'<div class="chart" data-figure="{place}" role="img" aria-label="{esc(label)}"></div></figure>'
     )
 
 
 def said(curves: Sequence[Curve]) -> str:
     """``n`` values, their range, and how many are not finite: counted over every rank and attempt."""
-    bad = "".join(f' · <b class="critical">{text}</b>' for text in faults(curves))
+    bad = "".join(f' · <b class="critical">{text}</b>' for text in nonfinite_counts(curves))
     return f"{esc(_range(curves))}{bad}"
 
 
-def faults(curves: Sequence[Curve]) -> list[str]:
+def nonfinite_counts(curves: Sequence[Curve]) -> list[str]:
     """``3 NaN``, ``1 +Inf``: each kind that there is."""
     sums = {kind: sum(float(getattr(curve, kind).sum()) for curve in curves) for kind, _ in COUNTED}
     return [f"{whole(sums[kind])} {word}" for kind, word in COUNTED if sums[kind]]
@@ -114,5 +118,5 @@ def _range(curves: Sequence[Curve]) -> str:
 
 
 def _plain(run: Overlaid, several: bool) -> str:
-    text = ", ".join([_range(run.curves), *faults(run.curves)])
+    text = ", ".join([_range(run.curves), *nonfinite_counts(run.curves)])
     return f"{run.label}: {text}" if several else text

@@ -21,7 +21,7 @@ from tocsin_server.report.words import (
     span,
     whole,
 )
-from tocsin_server.store.results import RunFacts
+from tocsin_server.store.results import StoredRun
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> str:
@@ -49,7 +49,7 @@ def pairs(value: Any, empty: str) -> str:
     return f"<dl>{lines}</dl>{more if len(found) > MOST_SETTINGS else ''}"
 
 
-def facts_line(run: RunFacts) -> str:
+def environment_line(run: StoredRun) -> str:
     """State, steps, attempts, times: one line below the title."""
     planned = f" of {whole(run.planned_steps)}" if run.planned_steps else ""
     lasted = span(((run.ended_ns or run.last_seen_ns) - run.created_ns) / 1e9)
@@ -65,7 +65,7 @@ def facts_line(run: RunFacts) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def ending(run: RunFacts) -> str:
+def ending(run: StoredRun) -> str:
     """What a failed run died of, as its trainer told."""
     error = run.error if isinstance(run.error, dict) else {}
     head = ": ".join(str(error[name]) for name in ("type", "message") if error.get(name))
@@ -76,7 +76,7 @@ def ending(run: RunFacts) -> str:
     return f'<section class="ending"><h2>Why it ended</h2><p>{foreign(head)}</p>{code_block(trace)}</section>'
 
 
-def notes(run: RunFacts) -> str:
+def notes(run: StoredRun) -> str:
     """Notes and tags."""
     tags = "".join(f'<span class="tag">{foreign(tag)}</span>' for tag in run.tags)
     text = f'<div class="notes">{prose(run.notes)}</div>' if run.notes else '<p class="soft">No notes.</p>'
@@ -88,7 +88,7 @@ def details(material: Material) -> str:
     run = material.run
     parts = (
         ("Configuration", pairs(run.config, "No configuration was given."), True),
-        ("Environment and facts", pairs(run.facts, "The trainer said nothing of itself."), False),
+        ("Environment and facts", pairs(run.environment, "The trainer said nothing of itself."), False),
         ("Attempts and processes", _attempts(run) + _writers(run), False),
         ("Series", _series(run), False),
         ("Events", _events(material), False),
@@ -100,7 +100,7 @@ def details(material: Material) -> str:
     )
 
 
-def _attempts(run: RunFacts) -> str:
+def _attempts(run: StoredRun) -> str:
     rows = [
         (whole(one.attempt), moment(one.started_ns), step_link(one.first_step), step_link(one.last_step))
         for one in run.attempts_list[-500:]
@@ -108,7 +108,7 @@ def _attempts(run: RunFacts) -> str:
     return table(("Attempt", "Began", "First step", "Last step"), rows, (0, 2, 3))
 
 
-def _writers(run: RunFacts) -> str:
+def _writers(run: StoredRun) -> str:
     rows = [
         (
             whole(one.writer.attempt_no),
@@ -122,7 +122,7 @@ def _writers(run: RunFacts) -> str:
     return table(("Attempt", "Rank", "Host", "Records", "Events"), rows, (0, 1, 3, 4))
 
 
-def _series(run: RunFacts) -> str:
+def _series(run: StoredRun) -> str:
     rows = [
         (
             f"<code>{foreign(one.name)}</code>",
@@ -138,18 +138,18 @@ def _series(run: RunFacts) -> str:
 
 def _events(material: Material) -> str:
     rows = [
-        (step_link(event.step), moment(event.time_ns), esc(event.kind), _told(event.data))
+        (step_link(event.step), moment(event.time_ns), esc(event.kind), _event_text(event.data))
         for event in reversed(material.events)
     ]
     more = f'<p class="soft">{counted(material.events_left, "older event")} left out.</p>'
     return table(("Step", "Time", "Event", "What"), rows, (0,)) + (more if material.events_left else "")
 
 
-def _told(data: Any) -> str:
+def _event_text(data: Any) -> str:
     return " · ".join(f"{foreign(key)} {foreign(text)}" for key, text in islice(flat(data), 20)) or NONE
 
 
-def differing(runs: Sequence[RunFacts]) -> str:
+def differing(runs: Sequence[StoredRun]) -> str:
     """Settings in which runs differ, a column a run; those that agree are counted."""
     known = [dict(islice(flat(run.config), MOST_SETTINGS)) for run in runs]
     keys = sorted({key for each in known for key in each})

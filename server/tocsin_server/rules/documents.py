@@ -13,11 +13,11 @@ from typing import Any
 
 from tocsin_server.core.errors import FieldError
 from tocsin_server.detect.custom import threshold, tuning
-from tocsin_server.detect.custom.threshold import UserRule
+from tocsin_server.detect.custom.threshold import CustomRule
 from tocsin_server.detect.custom.tuning import EVERYWHERE, Tuning
 from tocsin_server.store import audit, rules
 from tocsin_server.store.connection import Connection
-from tocsin_server.store.rules import OwnRow, TuningRow
+from tocsin_server.store.rules import CustomRuleRow, TuningRow
 
 MOST_RULES = 300
 """Rules of people, in all."""
@@ -35,7 +35,7 @@ class Document:
     """What a file holds."""
 
     source: str
-    rules: tuple[UserRule, ...] = ()
+    rules: tuple[CustomRule, ...] = ()
     tunings: Mapping[Key, Tuning] = field(default_factory=dict)
 
 
@@ -52,12 +52,12 @@ class Difference:
     fields: tuple[tuple[str, Any, Any], ...] = ()
 
 
-def rule_of(row: OwnRow) -> UserRule:
+def rule_of(row: CustomRuleRow) -> CustomRule:
     """The rule in a row. Raises FieldError for another version's."""
     return threshold.read_rule({**row.body, "id": row.id, "enabled": row.enabled})
 
 
-def body_of(rule: UserRule) -> dict[str, Any]:
+def body_of(rule: CustomRule) -> dict[str, Any]:
     """What a row keeps of a rule besides its columns."""
     return {name: value for name, value in threshold.brief(rule).items() if name not in ("id", "enabled")}
 
@@ -113,7 +113,7 @@ def apply_document(
     connection: Connection, document: Document, *, actor: str, now_ns: int, dry_run: bool = False
 ) -> list[Difference]:
     """Makes what is stored what the document says; what that changes. Raises FieldError: nothing changes."""
-    own = {row.id: row for row in rules.own_rules(connection)}
+    own = {row.id: row for row in rules.read_custom_rules(connection)}
     stored = {(row.rule, row.project): row for row in rules.tunings(connection)}
     _check_owners(document, own, stored)
     changes = [*_rule_changes(document, own), *_tuning_changes(document, stored)]
@@ -127,7 +127,9 @@ def apply_document(
     return changes
 
 
-def _check_owners(document: Document, own: Mapping[str, OwnRow], stored: Mapping[Key, TuningRow]) -> None:
+def _check_owners(
+    document: Document, own: Mapping[str, CustomRuleRow], stored: Mapping[Key, TuningRow]
+) -> None:
     for at, rule in enumerate(document.rules):
         row = own.get(rule.id)
         if row is not None and row.source != document.source:
@@ -143,7 +145,7 @@ def _owner(source: str) -> str:
     return f"source {source!r}" if source else "somebody who made it by hand"
 
 
-def _rule_changes(document: Document, own: Mapping[str, OwnRow]) -> Iterator[Difference]:
+def _rule_changes(document: Document, own: Mapping[str, CustomRuleRow]) -> Iterator[Difference]:
     wanted = {rule.id for rule in document.rules}
     for rule in document.rules:
         row = own.get(rule.id)
@@ -156,7 +158,7 @@ def _rule_changes(document: Document, own: Mapping[str, OwnRow]) -> Iterator[Dif
             yield Difference("delete", "rule", row.id)
 
 
-def _plain(row: OwnRow) -> dict[str, Any]:
+def _plain(row: CustomRuleRow) -> dict[str, Any]:
     try:
         return threshold.plain(rule_of(row))
     except FieldError:  # of another version: all of it counts as different
@@ -185,8 +187,8 @@ def _carry_out(
     connection: Connection,
     change: Difference,
     document: Document,
-    wanted: Mapping[str, UserRule],
-    own: Mapping[str, OwnRow],
+    wanted: Mapping[str, CustomRule],
+    own: Mapping[str, CustomRuleRow],
     actor: str,
     now_ns: int,
 ) -> None:
@@ -213,10 +215,15 @@ def _carry_out_tuning(
 
 
 def store_rule(
-    connection: Connection, rule: UserRule, before: OwnRow | None, source: str, actor: str, now_ns: int
-) -> OwnRow:
+    connection: Connection,
+    rule: CustomRule,
+    before: CustomRuleRow | None,
+    source: str,
+    actor: str,
+    now_ns: int,
+) -> CustomRuleRow:
     """Makes or changes a rule and notes who did. Raises IntegrityError where the id is taken meanwhile."""
-    row = OwnRow(
+    row = CustomRuleRow(
         rule.id, body_of(rule), rule.enabled, source,
         now_ns if before is None else before.created_ns, actor if before is None else before.created_by,
         now_ns, actor,
@@ -243,7 +250,7 @@ def note(
 
 def exported(connection: Connection, source: str) -> str:
     """The rules of a source as a file; those that people made by hand take the name ``exported``."""
-    own = [rule_of(row) for row in rules.own_rules(connection) if row.source == source]
+    own = [rule_of(row) for row in rules.read_custom_rules(connection) if row.source == source]
     tuned = {
         (row.rule, row.project): tuning.read_tuning(row.rule, row.body)
         for row in rules.tunings(connection)
@@ -252,7 +259,7 @@ def exported(connection: Connection, source: str) -> str:
     return as_toml(source or "exported", own, tuned)
 
 
-def as_toml(source: str, own: Sequence[UserRule], tuned: Mapping[Key, Tuning]) -> str:
+def as_toml(source: str, own: Sequence[CustomRule], tuned: Mapping[Key, Tuning]) -> str:
     """A document that :func:`read_document` reads, short: what is usual is left out."""
     parts = [f"source = {_toml(source)}"]
     for rule in own:

@@ -17,16 +17,16 @@ from tocsin_server.core.models import (
     Alert,
     Finding,
     RecordBatch,
-    RuleSnapshot,
     RunEvent,
     RunState,
+    SavedRuleState,
     Transition,
     Writer,
 )
 from tocsin_server.detect.engine.plan import NO_PLAN, Plan
 from tocsin_server.runs.rate_limit import Allowance
 from tocsin_server.runs.recent_buffer import Recent
-from tocsin_server.runs.run_summary import OF_TIME, RunBoard
+from tocsin_server.runs.run_summary import OF_TIME, RunSummary
 from tocsin_server.runs.validation import StepOrder
 
 log = logging.getLogger("tocsin.rules")
@@ -36,7 +36,7 @@ PHASES = 64
 LONGEST_PHASE = 256
 INTERVALS = 100
 """So many intervals between records are remembered for the judgement of stalls."""
-TOLD_CRASHES = 5
+LOGGED_CRASHES = 5
 """Crashes of rules that a run logs with their traceback; after that every 1000th."""
 Done = Callable[[], None]
 Said = TypeVar("Said")
@@ -47,7 +47,7 @@ class Judge(Protocol):
 
     def observe(self, batch: RecordBatch) -> list[Finding]: ...
     def observe_event(self, event: RunEvent) -> list[Finding]: ...
-    def snapshot(self) -> bytes: ...
+    def save(self) -> bytes: ...
 
 
 class Book(Protocol):
@@ -77,7 +77,7 @@ class WriterState:
     held: Finish | None = None
     """A finish that names records which did not come yet."""
     order: StepOrder = field(default_factory=StepOrder)
-    told: set[str] = field(default_factory=set)
+    notices: set[str] = field(default_factory=set)
     """Notices already given on this connection."""
     allowance: Allowance | None = None
     """How many events this writer may still make; None before its first one."""
@@ -97,7 +97,7 @@ class WriterState:
 
 
 @dataclass
-class Pulse:
+class Heartbeat:
     """When a run was last heard of, by the server's clock: what only time can judge."""
 
     opened_ns: int
@@ -108,7 +108,7 @@ class Pulse:
     silent_since_ns: int | None = None
     phases: dict[str, int] = field(default_factory=dict)
     """Phases begun by an event and not ended -> when the server heard of it."""
-    told_phase: tuple[str, int | None] = ("", None)
+    reported_phase: tuple[str, int | None] = ("", None)
     """The phase that ``alive`` names, and since when."""
 
     def restart(self, now_ns: int) -> None:
@@ -123,8 +123,8 @@ class Pulse:
         self.last_record_ns = None if self.last_record_ns is None else self.last_record_ns + by_ns
         self.silent_since_ns = None if self.silent_since_ns is None else self.silent_since_ns + by_ns
         self.phases = {name: since_ns + by_ns for name, since_ns in self.phases.items()}
-        name, since = self.told_phase
-        self.told_phase = (name, None if since is None else since + by_ns)
+        name, since = self.reported_phase
+        self.reported_phase = (name, None if since is None else since + by_ns)
 
     def record(self, now_ns: int) -> None:
         """Records arrived."""
@@ -146,8 +146,8 @@ class Pulse:
 
     def alive(self, message: Alive, now_ns: int) -> None:
         """The trainer says which phase it is in, if any."""
-        if message.phase != self.told_phase[0]:
-            self.told_phase = (message.phase, now_ns if message.phase else None)
+        if message.phase != self.reported_phase[0]:
+            self.reported_phase = (message.phase, now_ns if message.phase else None)
 
     def saved(self) -> dict[str, Any]:
         """The run's pace, so that a restart knows which silence is usual."""
@@ -171,16 +171,16 @@ class Pulse:
     @property
     def phase(self) -> tuple[str, int | None]:
         """The phase that began last, and when; ("", None) outside of phases."""
-        return next(reversed(self.phases.items()), self.told_phase)
+        return next(reversed(self.phases.items()), self.reported_phase)
 
 
 class ActiveRun:
     """One run whose records are being taken."""
 
     def __init__(
-        self, board: RunBoard, judge: Judge, book: Book, recent: Recent, *, arrival: int, now_ns: int
+        self, summary: RunSummary, judge: Judge, book: Book, recent: Recent, *, arrival: int, now_ns: int
     ) -> None:
-        self.board = board
+        self.summary = summary
         self.judge = judge
         self.book = book
         self.recent = recent
@@ -189,7 +189,7 @@ class ActiveRun:
         self.durable_arrival = arrival
         self.series: set[str] = set()
         self.writers: dict[int, WriterState] = {}
-        self.pulse = Pulse(opened_ns=now_ns)
+        self.heartbeat = Heartbeat(opened_ns=now_ns)
         self.rests_until_ns = 0
         """Until then the alerts of a failed run wait for a further attempt."""
         self.crashes = 0
@@ -197,15 +197,15 @@ class ActiveRun:
         """Intakes on their way to the database."""
         self._unsaved = 0
         self._saved_ns = now_ns
-        board.open_alerts = tuple(book.open())
+        summary.open_alerts = tuple(book.open())
 
     @property
     def id(self) -> str:
-        return self.board.card.id
+        return self.summary.metadata.id
 
     @property
     def state(self) -> RunState:
-        return self.board.card.state
+        return self.summary.metadata.state
 
     @property
     def plan(self) -> Plan:
@@ -220,7 +220,7 @@ class ActiveRun:
     @property
     def saved(self) -> dict[str, Any]:
         """What the run's ``board`` column keeps, with the arrival that it covers."""
-        return {"arrival": self.arrival, **self.board.saved(), "pulse": self.pulse.saved()}
+        return {"arrival": self.arrival, **self.summary.saved(), "heartbeat": self.heartbeat.saved()}
 
     def prune(self) -> None:
         """Forgets writers that are gone and whose every record is durable: the store knows the rest."""
@@ -228,7 +228,7 @@ class ActiveRun:
             if not state.connections and state.settled:
                 del self.writers[number]
 
-    def others_go_on(self, state: WriterState) -> bool:
+    def others_continue(self, state: WriterState) -> bool:
         """Whether other processes of this writer's attempt are connected and have not finished."""
         attempt = state.writer.attempt_no
         return any(
@@ -239,8 +239,8 @@ class ActiveRun:
 
     def shift(self, by_ns: int) -> None:
         """The server's clock was set by so much: silences, pauses and waits go on as they were."""
-        self.pulse.shift(by_ns)
-        self.board.shift(by_ns)
+        self.heartbeat.shift(by_ns)
+        self.summary.shift(by_ns)
         self.rests_until_ns = self.rests_until_ns and self.rests_until_ns + by_ns
         self._saved_ns += by_ns
 
@@ -252,16 +252,16 @@ class ActiveRun:
     def take_batch(self, batch: RecordBatch, now_ns: int) -> tuple[Transition, ...]:
         """Judges and keeps a batch; returns what it does to the alerts."""
         self.series.update(batch.columns)
-        self.board.take(batch, now_ns)
+        self.summary.take(batch, now_ns)
         self.recent.put(batch)
-        self.pulse.record(now_ns)
+        self.heartbeat.record(now_ns)
         self._unsaved += batch.n
         return self.note(self._judged(lambda: self.judge.observe(batch)), now_ns)
 
     def take_event(self, event: RunEvent, now_ns: int) -> tuple[Transition, ...]:
         """Judges and keeps an event; returns what it does to the alerts."""
         self.recent.put(event)
-        self.pulse.event(event, now_ns)
+        self.heartbeat.event(event, now_ns)
         self._unsaved += 1
         return self.note(self._judged(lambda: self.judge.observe_event(event)), now_ns)
 
@@ -272,19 +272,19 @@ class ActiveRun:
         for finding in findings:
             found += self._judged(lambda finding=finding: self.book.apply(finding, now_ns))  # type: ignore[misc]
         if self.rests(now_ns):
-            found += self.book.rest(self.board.ending, self.board.last_step, now_ns, OF_TIME)
+            found += self.book.rest(self.summary.ending, self.summary.last_step, now_ns, OF_TIME)
         elif self.state.ended:
-            self.board.part_with(self.book.open())
-            found += self.book.end(self.board.ending, self.board.last_step, now_ns)
+            self.summary.part_with(self.book.open())
+            found += self.book.end(self.summary.ending, self.summary.last_step, now_ns)
         if found:
-            self.board.open_alerts = tuple(self.book.open())
+            self.summary.open_alerts = tuple(self.book.open())
         return tuple(found)
 
     def rests(self, now_ns: int) -> bool:
         """Whether the run failed so lately that a further attempt may go on with its alerts."""
         return self.state is RunState.FAILED and now_ns < self.rests_until_ns
 
-    def relive(self, items: Iterable[RecordBatch | RunEvent], *, board_upto: int) -> None:
+    def replay(self, items: Iterable[RecordBatch | RunEvent], *, summary_upto: int) -> None:
         """Brings the rules, and the row where it is older, up to what is stored; alerts stay as they are.
 
         The findings are discarded: what they did to the alerts is durable with their records.
@@ -293,8 +293,8 @@ class ActiveRun:
             if isinstance(item, RunEvent):
                 self._judged(lambda item=item: self.judge.observe_event(item))  # type: ignore[misc]
                 continue
-            if item.arrival > board_upto:
-                self.board.take(item, int(item.time_ns[-1]))
+            if item.arrival > summary_upto:
+                self.summary.take(item, int(item.time_ns[-1]))
             self._judged(lambda item=item: self.judge.observe(item))  # type: ignore[misc]
             self._unsaved += item.n
 
@@ -303,21 +303,21 @@ class ActiveRun:
             return say()
         except Exception:
             self.crashes += 1
-            if self.crashes <= TOLD_CRASHES or self.crashes % 1000 == 0:
+            if self.crashes <= LOGGED_CRASHES or self.crashes % 1000 == 0:
                 log.exception(
                     "a rule crashed on run %s (%d times); its records are kept", self.id, self.crashes
                 )
             return []
 
-    def snapshot(
+    def save_rules(
         self, now_ns: int, *, records: int, pause_ns: int, after_ns: int, anyway: bool = False
-    ) -> RuleSnapshot | None:
+    ) -> SavedRuleState | None:
         """The state of the rules where one is due: after so many records and at least ``pause_ns``, or
         ``after_ns`` after the last."""
         since_ns = now_ns - self._saved_ns
         due = since_ns >= (pause_ns if self._unsaved >= records else after_ns)
         if not anyway and not (due and self._unsaved):
             return None
-        bodies = self._judged(lambda: [self.judge.snapshot()])
+        bodies = self._judged(lambda: [self.judge.save()])
         self._unsaved, self._saved_ns = 0, now_ns
-        return RuleSnapshot(self.id, self.arrival, bodies[0]) if bodies else None
+        return SavedRuleState(self.id, self.arrival, bodies[0]) if bodies else None

@@ -18,7 +18,7 @@ from tocsin_server.core.models import RunState
 from tocsin_server.detect.engine.engine import Engine
 from tocsin_server.detect.interface.context import RunContext
 from tocsin_server.runs.active_run import ActiveRun, WriterState
-from tocsin_server.runs.registry import Roster
+from tocsin_server.runs.registry import RunRegistry
 from tocsin_server.store.connection import Connection
 from tocsin_server.store.registration import (
     ForeignRunError,
@@ -94,9 +94,9 @@ class Registry(Protocol):
 class Admission:
     """One hello at a time a run, so that a run comes into memory once."""
 
-    def __init__(self, store: Registry, roster: Roster) -> None:
+    def __init__(self, store: Registry, registry: RunRegistry) -> None:
         self._store = store
-        self._roster = roster
+        self._registry = registry
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._late: set[asyncio.Task[None]] = set()
 
@@ -110,7 +110,7 @@ class Admission:
             TryLaterError: The database fails, or the run was deleted meanwhile.
             ForeignRunError: The run belongs to another project than ``bound_to``. Nothing was changed.
         """
-        with self._roster.watching() as dropped:
+        with self._registry.tracking_drops() as dropped:
             registered, ended = await self._registered(hello, now_ns, bound_to)
             run, fresh = await self._present(registered.writer.run_id, now_ns)
             if run.id in dropped:  # the rows that this hello registered are gone, or are another run's
@@ -119,9 +119,9 @@ class Admission:
         if not fresh:
             _learn(run, registered, hello, now_ns)
         if not ended:
-            card = run.board.card
-            card.state, card.ended_ns, card.error = RunState.RUNNING, None, None
-        run.board.card.last_seen_ns = now_ns
+            metadata = run.summary.metadata
+            metadata.state, metadata.ended_ns, metadata.error = RunState.RUNNING, None, None
+        run.summary.metadata.last_seen_ns = now_ns
         return run, state
 
     async def present(self, run_id: str, now_ns: int) -> ActiveRun:
@@ -135,7 +135,7 @@ class Admission:
     async def _present(self, run_id: str, now_ns: int) -> tuple[ActiveRun, bool]:
         """The run in memory; True where it was not there before."""
         async with self._locks.setdefault(run_id, asyncio.Lock()):
-            run = self._roster.active.get(run_id)
+            run = self._registry.active.get(run_id)
             return (run, False) if run is not None else (await self._loaded(run_id, now_ns), True)
 
     async def _registered(self, hello: Hello, now_ns: int, bound_to: str) -> tuple[Registered, bool]:
@@ -178,7 +178,7 @@ class Admission:
 
     async def _loaded(self, run_id: str, now_ns: int) -> ActiveRun:
         try:
-            return await self._roster.load(run_id, now_ns)
+            return await self._registry.load(run_id, now_ns)
         except LookupError as error:
             raise _deleted_meanwhile() from error
         except Exception as error:
@@ -204,25 +204,25 @@ def _join(run: ActiveRun, registered: Registered, offset_ns: int) -> WriterState
         )
     state.offset_ns = offset_ns
     state.connections += 1
-    state.told.clear()
+    state.notices.clear()
     run.series.update(registered.series)
-    run.pulse.silent_since_ns = None
+    run.heartbeat.silent_since_ns = None
     return state
 
 
 def _learn(run: ActiveRun, registered: Registered, hello: Hello, now_ns: int) -> None:
     """What a hello tells of a run that is in memory already: the primary rank speaks."""
-    card, attempt = run.board.card, registered.writer.attempt_no
-    newer = attempt > card.attempt
-    card.attempt, card.attempts = max(card.attempt, attempt), max(card.attempts, attempt)
+    metadata, attempt = run.summary.metadata, registered.writer.attempt_no
+    newer = attempt > metadata.attempt
+    metadata.attempt, metadata.attempts = max(metadata.attempt, attempt), max(metadata.attempts, attempt)
     if newer:
-        run.pulse.restart(now_ns)
+        run.heartbeat.restart(now_ns)
     if hello.writer.rank != 0:
         return
-    if "tags" not in card.edited:
-        card.tags = tuple(hello.tags) or card.tags
-    card.host = hello.host or card.host
-    card.planned_steps = card.planned_steps if hello.planned_steps is None else hello.planned_steps
+    if "tags" not in metadata.edited:
+        metadata.tags = tuple(hello.tags) or metadata.tags
+    metadata.host = hello.host or metadata.host
+    metadata.planned_steps = metadata.planned_steps if hello.planned_steps is None else hello.planned_steps
     if newer and isinstance(run.judge, Engine):
         run.judge = _informed(run.judge, hello)
 
@@ -231,11 +231,11 @@ def _informed(engine: Engine, hello: Hello) -> Engine:
     """The same rules, knowing the optimizers, scalers and schedules of the new attempt."""
     known = engine.context
     planned_steps = hello.planned_steps or known.planned_steps
-    context = RunContext.from_facts(
+    context = RunContext.from_environment(
         known.run_id, known.project, hello.world_size, planned_steps, msgspec.structs.asdict(hello)
     )
     try:
-        return Engine.restore(context, engine.snapshot())
+        return Engine.restore(context, engine.save())
     except Exception:
         log.exception("rules of run %s could not be told of its new attempt", context.run_id)
         return engine

@@ -23,7 +23,7 @@ RESOLVED_BY, RUN_ENDED = "resolved_by", "run ended"
 BY_HAND, BY_SIGNAL = "KeyboardInterrupt", "SIGTERM"
 LONGEST_SUMMARY = 400
 
-Told = set[tuple[AlertState, Severity]]
+Reported = set[tuple[AlertState, Severity]]
 
 
 def fingerprint_of(rule: str, subject: str, labels: Mapping[str, str]) -> str:
@@ -59,7 +59,7 @@ class AlertBook:
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
         self._alerts: dict[str, Alert] = {}
-        self._told: dict[str, Told] = {}
+        self._reported: dict[str, Reported] = {}
 
     @classmethod
     def restore(cls, run_id: str, alerts: Iterable[Alert]) -> AlertBook:
@@ -69,7 +69,7 @@ class AlertBook:
             known = book._alerts.get(alert.fingerprint)
             if known is None or known.episode < alert.episode:
                 book._alerts[alert.fingerprint] = alert
-                book._told[alert.fingerprint] = _told_of(alert)
+                book._reported[alert.fingerprint] = _reported_of(alert)
         return book
 
     def open(self) -> list[Alert]:
@@ -89,7 +89,7 @@ class AlertBook:
             if finding.state in (AlertState.RESOLVED, AlertState.RECOVERING):
                 return []
             alert = self._begin(fingerprint, finding, 1 if known is None else known.episode + 1, now_ns)
-            self._told[fingerprint] = set()
+            self._reported[fingerprint] = set()
             return [self._keep(alert, None, now_ns)]
         alert = _advance(known, finding, now_ns)
         if replace(alert, updated_ns=known.updated_ns) == known:
@@ -150,9 +150,9 @@ class AlertBook:
         return _dated(blank, finding)
 
     def _keep(self, alert: Alert, previous: AlertState | None, now_ns: int) -> Transition:
-        told = self._told.setdefault(alert.fingerprint, set())
-        first = (alert.state, alert.severity) not in told
-        told.add((alert.state, alert.severity))
+        reported = self._reported.setdefault(alert.fingerprint, set())
+        first = (alert.state, alert.severity) not in reported
+        reported.add((alert.state, alert.severity))
         self._alerts[alert.fingerprint] = alert
         return Transition(alert, previous, now_ns, first)
 
@@ -165,7 +165,7 @@ def _advance(alert: Alert, finding: Finding, now_ns: int) -> Alert:
     advanced = replace(
         alert,
         state=state,
-        severity=max(alert.severity, finding.severity, key=lambda severity: severity.height),
+        severity=max(alert.severity, finding.severity, key=lambda severity: severity.level),
         onset_step=_earlier(alert.onset_step, finding.onset_step),
         onset_ns=min(alert.onset_ns, finding.onset_ns if finding.onset_ns is not None else alert.onset_ns),
         summary=finding.summary,
@@ -193,11 +193,11 @@ def _earlier(one: int | None, other: int | None) -> int | None:
     return min(one, other)
 
 
-def _told_of(alert: Alert) -> Told:
+def _reported_of(alert: Alert) -> Reported:
     """What was certainly told of a stored episode: its present state, and the states with a date."""
-    told = {(alert.state, alert.severity)}
+    reported = {(alert.state, alert.severity)}
     if alert.fired_ns is not None:
-        told.add((AlertState.FIRING, alert.severity))
+        reported.add((AlertState.FIRING, alert.severity))
     if alert.pending_ns is not None and alert.state is AlertState.PENDING:
-        told.add((AlertState.PENDING, alert.severity))
-    return told
+        reported.add((AlertState.PENDING, alert.severity))
+    return reported

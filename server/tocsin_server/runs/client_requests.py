@@ -33,29 +33,29 @@ QUEUED = 64
 REMEMBERED = 4096
 
 
-class Teller(Protocol):
+class RunAccess(Protocol):
     """The pipeline: puts an event into a run, and knows how many steps a second it makes."""
 
-    def pace(self, run_id: str) -> float | None: ...
+    def steps_per_s(self, run_id: str) -> float | None: ...
 
-    def tell(self, run_id: str, kind: str, data: Mapping[str, Any]) -> None: ...
+    def add_event(self, run_id: str, kind: str, data: Mapping[str, Any]) -> None: ...
 
 
 @dataclass(eq=False)
-class Seat:
+class Participant:
     """One connected process that opted in."""
 
     writer: Writer
     wants: frozenset[str]
     world_size: int
-    ring: Callable[[], None]
+    notify: Callable[[], None]
     messages: deque[Request] = field(default_factory=lambda: deque(maxlen=QUEUED))
 
-    def say(self, request: Request) -> None:
+    def send(self, request: Request) -> None:
         self.messages.append(request)
-        self.ring()
+        self.notify()
 
-    def take(self) -> list[Request]:
+    def drain(self) -> list[Request]:
         """What is to be sent, oldest first."""
         found = list(self.messages)
         self.messages.clear()
@@ -63,163 +63,175 @@ class Seat:
 
 
 @dataclass(eq=False)
-class Ask:
+class PendingRequest:
     """One request to all ranks of a run, on its way."""
 
     request: Request
     run_id: str
-    seats: dict[int, Seat]
-    heard: dict[int, int] = field(default_factory=dict)
+    participants: dict[int, Participant]
+    answers: dict[int, int] = field(default_factory=dict)
     """Rank -> its step, of those that answered the present question."""
     timer: asyncio.TimerHandle | None = None
 
 
-class Desk:
+class RequestCoordinator:
     """Who takes part in which run, and what was asked of them."""
 
-    def __init__(self, teller: Teller) -> None:
-        self._teller = teller
-        self._seats: dict[str, list[Seat]] = {}
-        self._asks: dict[str, Ask] = {}
-        self._asked: dict[tuple[str, str], None] = {}
+    def __init__(self, runs: RunAccess) -> None:
+        self._runs = runs
+        self._participants: dict[str, list[Participant]] = {}
+        self._pending: dict[str, PendingRequest] = {}
+        self._requested: dict[tuple[str, str], None] = {}
         """(alert, action) asked for, the newest REMEMBERED."""
-        self._trouble: dict[tuple[str, str], str] = {}
+        self._causes: dict[tuple[str, str], str] = {}
         """(run, action) -> the alert it was asked for, while that is open: others are of the same trouble."""
         self._counts: dict[tuple[str, str], int] = {}
         self._number = 0
 
     @contextmanager
-    def seated(self, writer: Writer, hello: Hello, ring: Callable[[], None]) -> Iterator[Seat]:
+    def joined(self, writer: Writer, hello: Hello, notify: Callable[[], None]) -> Iterator[Participant]:
         """A process takes part while it is connected. ``ring`` is called when something is to be sent."""
-        seat = Seat(writer, frozenset(hello.wants) & frozenset(ACTIONS), hello.world_size, ring)
-        self._seats.setdefault(writer.run_id, []).append(seat)
+        participant = Participant(
+            writer, frozenset(hello.wants) & frozenset(ACTIONS), hello.world_size, notify
+        )
+        self._participants.setdefault(writer.run_id, []).append(participant)
         try:
-            yield seat
+            yield participant
         finally:
-            self._leave(seat)
+            self._leave(participant)
 
-    def _leave(self, seat: Seat) -> None:
-        run_id = seat.writer.run_id
-        self._seats[run_id].remove(seat)
-        if not self._seats[run_id]:
-            del self._seats[run_id]
+    def _leave(self, participant: Participant) -> None:
+        run_id = participant.writer.run_id
+        self._participants[run_id].remove(participant)
+        if not self._participants[run_id]:
+            del self._participants[run_id]
             for action in ACTIONS:
-                self._trouble.pop((run_id, action), None)
-        for ask in [ask for ask in self._asks.values() if seat in ask.seats.values()]:
-            self._drop(ask, f"rank {seat.writer.rank} is gone")
+                self._causes.pop((run_id, action), None)
+        for pending in [
+            pending for pending in self._pending.values() if participant in pending.participants.values()
+        ]:
+            self._drop(pending, f"rank {participant.writer.rank} is gone")
 
     def alert(self, transition: Transition) -> None:
         """An alert changed; every connection of the run may say so, once is enough."""
         alert = transition.alert
         if alert.state is AlertState.RESOLVED:
-            self._over(alert)
-        grave = alert.severity is Severity.CRITICAL and alert.state is AlertState.FIRING
-        if not grave or alert.late or not transition.first:
+            self._resolved(alert)
+        severe = alert.severity is Severity.CRITICAL and alert.state is AlertState.FIRING
+        if not severe or alert.late or not transition.first:
             return
         for action in ACTIONS:
             key = (alert.id, action)
-            wanted = any(action in seat.wants for seat in self._seats.get(alert.run_id, ()))
-            if wanted and key not in self._asked and (alert.run_id, action) not in self._trouble:
-                self._trouble[alert.run_id, action] = alert.id
+            wanted = any(
+                action in participant.wants for participant in self._participants.get(alert.run_id, ())
+            )
+            if wanted and key not in self._requested and (alert.run_id, action) not in self._causes:
+                self._causes[alert.run_id, action] = alert.id
                 self._remember(key)
-                self._ask(alert, action)
+                self._request(alert, action)
 
-    def _over(self, alert: Alert) -> None:
+    def _resolved(self, alert: Alert) -> None:
         """The alert that was asked for is over: the next one is another trouble."""
-        for key in [key for key, cause in self._trouble.items() if cause == alert.id]:
-            del self._trouble[key]
+        for key in [key for key, cause in self._causes.items() if cause == alert.id]:
+            del self._causes[key]
 
     def _remember(self, key: tuple[str, str]) -> None:
-        self._asked[key] = None
-        if len(self._asked) > REMEMBERED:
-            del self._asked[next(iter(self._asked))]
+        self._requested[key] = None
+        if len(self._requested) > REMEMBERED:
+            del self._requested[next(iter(self._requested))]
 
-    def _ask(self, alert: Alert, action: str) -> None:
+    def _request(self, alert: Alert, action: str) -> None:
         self._number += 1
         request = Request(id=f"q{self._number}", action=action, reason=alert.rule, alert=alert.id)
         count = self._counts.get((alert.run_id, action), 0)
-        ask = Ask(request, alert.run_id, self._ranks(alert.run_id))
-        world = max((seat.world_size for seat in ask.seats.values()), default=1)
-        missing = [str(rank) for rank in range(world) if not self._may(ask.seats.get(rank), action)]
+        pending = PendingRequest(request, alert.run_id, self._ranks(alert.run_id))
+        world = max((participant.world_size for participant in pending.participants.values()), default=1)
+        missing = [
+            str(rank) for rank in range(world) if not self._accepts(pending.participants.get(rank), action)
+        ]
         if count >= MOST:
-            self._drop(ask, f"asked {MOST} times in this run")
+            self._drop(pending, f"asked {MOST} times in this run")
         elif missing:
-            self._drop(ask, f"of {world} ranks these take no part: {', '.join(missing[:16])}")
+            self._drop(pending, f"of {world} ranks these take no part: {', '.join(missing[:16])}")
         else:
             self._counts[alert.run_id, action] = count + 1
-            self._tell(ask, "asked")
+            self._record(pending, "asked")
             if world > 1:
-                self._begin(ask, ANSWER_S)
-            self._say(ask)
+                self._await_answers(pending, ANSWER_S)
+            self._send(pending)
 
     @staticmethod
-    def _may(seat: Seat | None, action: str) -> bool:
-        return seat is not None and action in seat.wants
+    def _accepts(participant: Participant | None, action: str) -> bool:
+        return participant is not None and action in participant.wants
 
-    def _ranks(self, run_id: str) -> dict[int, Seat]:
+    def _ranks(self, run_id: str) -> dict[int, Participant]:
         """The newest attempt's processes by rank."""
-        seats = self._seats.get(run_id, [])
-        newest = max((seat.writer.attempt_no for seat in seats), default=0)
-        return {seat.writer.rank: seat for seat in seats if seat.writer.attempt_no == newest}
+        participants = self._participants.get(run_id, [])
+        newest = max((participant.writer.attempt_no for participant in participants), default=0)
+        return {
+            participant.writer.rank: participant
+            for participant in participants
+            if participant.writer.attempt_no == newest
+        }
 
-    def _begin(self, ask: Ask, limit_s: float) -> None:
+    def _await_answers(self, pending: PendingRequest, limit_s: float) -> None:
         """A question goes out to all ranks; they have ``limit_s`` to answer."""
-        if ask.timer is not None:
-            ask.timer.cancel()
-        ask.heard = {}
-        self._asks[ask.request.id] = ask
-        ask.timer = asyncio.get_running_loop().call_later(limit_s, self._expire, ask)
+        if pending.timer is not None:
+            pending.timer.cancel()
+        pending.answers = {}
+        self._pending[pending.request.id] = pending
+        pending.timer = asyncio.get_running_loop().call_later(limit_s, self._expire, pending)
 
-    def _say(self, ask: Ask) -> None:
-        for seat in ask.seats.values():
-            seat.say(ask.request)
+    def _send(self, pending: PendingRequest) -> None:
+        for participant in pending.participants.values():
+            participant.send(pending.request)
 
-    def heard(self, writer: Writer, data: Mapping[str, Any]) -> None:
+    def answered(self, writer: Writer, data: Mapping[str, Any]) -> None:
         """What a process made of a request (an ``action`` event of its own)."""
-        ask = self._asks.get(str(data.get("id", "")))
-        if ask is None or writer.rank not in ask.seats or ask.run_id != writer.run_id:
+        pending = self._pending.get(str(data.get("id", "")))
+        if pending is None or writer.rank not in pending.participants or pending.run_id != writer.run_id:
             return
-        if data.get("outcome") != "heard":
-            self._drop(ask, f"rank {writer.rank}: {data.get('reason') or data.get('outcome')}")
+        if data.get("outcome") != "received":
+            self._drop(pending, f"rank {writer.rank}: {data.get('reason') or data.get('outcome')}")
             return
         step = data.get("step")
-        if not isinstance(step, int) or data.get("at_step") != ask.request.at_step:
+        if not isinstance(step, int) or data.get("at_step") != pending.request.at_step:
             return
-        ask.heard[writer.rank] = step
-        if len(ask.heard) == len(ask.seats):
-            self._go_on(ask)
+        pending.answers[writer.rank] = step
+        if len(pending.answers) == len(pending.participants):
+            self._advance(pending)
 
-    def _go_on(self, ask: Ask) -> None:
+    def _advance(self, pending: PendingRequest) -> None:
         """All have answered: where they are, or that they heard of the step."""
-        request = ask.request
+        request = pending.request
         if request.at_step is None:
-            lead = max(LEAD_STEPS, math.ceil(LEAD_S * (self._teller.pace(ask.run_id) or 0.0)))
-            ask.request = _changed(request, at_step=max(ask.heard.values()) + lead)
-            self._begin(ask, LEAD_S / 2)
-            self._say(ask)
-        elif max(ask.heard.values()) < request.at_step:
-            ask.request = _changed(request, confirmed=True)
-            self._tell(ask, "confirmed")
-            self._say(ask)
-            self._end(ask)
+            lead = max(LEAD_STEPS, math.ceil(LEAD_S * (self._runs.steps_per_s(pending.run_id) or 0.0)))
+            pending.request = _changed(request, at_step=max(pending.answers.values()) + lead)
+            self._await_answers(pending, LEAD_S / 2)
+            self._send(pending)
+        elif max(pending.answers.values()) < request.at_step:
+            pending.request = _changed(request, confirmed=True)
+            self._record(pending, "confirmed")
+            self._send(pending)
+            self._end(pending)
         else:
-            self._drop(ask, "a rank had passed the step")
+            self._drop(pending, "a rank had passed the step")
 
-    def _expire(self, ask: Ask) -> None:
-        silent = sorted(set(ask.seats) - set(ask.heard))
-        self._drop(ask, f"no answer in time from ranks {', '.join(map(str, silent[:16]))}")
+    def _expire(self, pending: PendingRequest) -> None:
+        silent = sorted(set(pending.participants) - set(pending.answers))
+        self._drop(pending, f"no answer in time from ranks {', '.join(map(str, silent[:16]))}")
 
-    def _drop(self, ask: Ask, reason: str) -> None:
-        self._end(ask)
-        self._tell(ask, "dropped", reason)
+    def _drop(self, pending: PendingRequest, reason: str) -> None:
+        self._end(pending)
+        self._record(pending, "dropped", reason)
 
-    def _end(self, ask: Ask) -> None:
-        if ask.timer is not None:
-            ask.timer.cancel()
-        self._asks.pop(ask.request.id, None)
+    def _end(self, pending: PendingRequest) -> None:
+        if pending.timer is not None:
+            pending.timer.cancel()
+        self._pending.pop(pending.request.id, None)
 
-    def _tell(self, ask: Ask, outcome: str, reason: str = "") -> None:
-        request = ask.request
+    def _record(self, pending: PendingRequest, outcome: str, reason: str = "") -> None:
+        request = pending.request
         data = {
             "id": request.id,
             "action": request.action,
@@ -229,7 +241,7 @@ class Desk:
             "at_step": request.at_step,
             "reason": reason,
         }
-        self._teller.tell(ask.run_id, KIND, data)
+        self._runs.add_event(pending.run_id, KIND, data)
 
 
 def _changed(request: Request, **changes: Any) -> Request:

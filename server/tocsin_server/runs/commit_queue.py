@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tocsin.protocol import NONE_YET
-from tocsin_server.core.models import Intake, Transition
+from tocsin_server.core.models import Transition, WriteBatch
 from tocsin_server.core.settings import Settings
 from tocsin_server.runs.active_run import ActiveRun, WriterState
 
@@ -29,7 +29,7 @@ class Store(Protocol):
     @property
     def failing(self) -> str | None: ...
 
-    def submit(self, intake: Intake) -> None: ...
+    def submit(self, write: WriteBatch) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,22 +51,22 @@ class Commits:
         self._settle = settle
         self._loop: asyncio.AbstractEventLoop | None = None
         self._done: deque[Commit] = deque()
-        self._rung = False
+        self._notified = False
 
     def bind(self, loop: asyncio.AbstractEventLoop | None) -> None:
         """The loop to wake; None when it is about to close."""
         self._loop = loop
 
-    def ring(self, commit: Commit) -> None:
+    def notify(self, commit: Commit) -> None:
         """This is durable. Called on the writer thread."""
         self._done.append(commit)
         loop = self._loop
-        if not self._rung and loop is not None:
-            self._rung = True
+        if not self._notified and loop is not None:
+            self._notified = True
             loop.call_soon_threadsafe(self._drain)
 
     def _drain(self) -> None:
-        self._rung = False
+        self._notified = False
         found = []
         while self._done:
             found.append(self._done.popleft())

@@ -9,22 +9,22 @@ from tocsin_server.runs.pipeline import Pipeline
 
 def health_of(pipeline: Pipeline) -> dict[str, Any]:
     """Return backlog, throughput and failures of the record path, as ``/health`` shows them."""
-    store, pressure, counted = pipeline.store, pipeline.pressure, pipeline.taken
-    runs = pipeline.roster.active.values()
+    store, pressure, counted = pipeline.store, pipeline.pressure, pipeline.counts
+    runs = pipeline.registry.active.values()
     return {
         "backlog_bytes": store.backlog_bytes,
         "backlog_limit_bytes": pipeline.settings.backlog_bytes,
         "commit_s": store.last_commit_s,
-        "failing": store.failing or pipeline.rounds.outage,
+        "failing": store.failing or pipeline.jobs.outage,
         "pressed": pressure.pressed,
         "flush_ms": pressure.flush_ms,
         "tick_ms": pressure.tick_ms,
         "lag_ms": pipeline.lag_ms(),
         "rule_crashes": sum(run.crashes for run in runs),
-        "trainers": sum(state.connections for run in runs for state in run.writers.values()),
+        "training_processes": sum(state.connections for run in runs for state in run.writers.values()),
         "runs": len(runs),
         "restoring": len(pipeline.restorer.waiting),
-        "refused": counted.refused,
-        "left_out": store.refused_intakes,
+        "rejected": counted.refused,
+        "rejected_write_batches": store.rejected_batches,
         "gaps": counted.gaps,
     }

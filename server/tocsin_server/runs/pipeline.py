@@ -22,16 +22,16 @@ from tocsin_server.core.memory_size import size_of
 from tocsin_server.core.models import (
     Failure,
     Finding,
-    Intake,
     RecordBatch,
-    RuleSnapshot,
     RunEvent,
     RunState,
+    SavedRuleState,
     Transition,
+    WriteBatch,
     Writer,
 )
 from tocsin_server.core.settings import Settings
-from tocsin_server.core.stats import Taken
+from tocsin_server.core.stats import IngestCounts
 from tocsin_server.detect.interface.similar_runs import CLOSED, SERVER
 from tocsin_server.runs import validation
 from tocsin_server.runs.active_run import LONGEST_PHASE, ActiveRun, Done, WriterState
@@ -40,10 +40,10 @@ from tocsin_server.runs.alert_state import failure_of
 from tocsin_server.runs.commit_queue import Commit, Commits, Pressure
 from tocsin_server.runs.pubsub import Hub
 from tocsin_server.runs.rate_limit import EVENT_BURST_S, Allowance
-from tocsin_server.runs.registry import Roster
+from tocsin_server.runs.registry import RunRegistry
 from tocsin_server.runs.restoring import Restorer
 from tocsin_server.runs.rule_assignments import Rulebook
-from tocsin_server.store.periodic_jobs import Rounds
+from tocsin_server.store.periodic_jobs import PeriodicJobs
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.writer import StoreWriter
 
@@ -66,7 +66,7 @@ class Admitted:
     writer: Writer
     seq: int
     events: int
-    refused: tuple[Refused, ...] = ()
+    rejected: tuple[Refused, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,27 +101,27 @@ class Pipeline:
         reader: StoreReader,
         hub: Hub,
         *,
-        rounds: Rounds | None = None,
+        jobs: PeriodicJobs | None = None,
         clock: Callable[[], int] | None = None,
     ) -> None:
         self.settings = settings
-        self.rounds = rounds or Rounds()
+        self.jobs = jobs or PeriodicJobs()
         self.limits = limits_of(settings)
         self.hub = hub
         self.clock: Callable[[], int] = clock or self._own_clock()
         self.pressure = Pressure(writer, settings)
-        self.roster = Roster(settings, reader, self.rounds.round("restoring runs"))
-        self.rulebook = Rulebook(reader, self.rounds.round("rules"))
+        self.registry = RunRegistry(settings, reader, self.jobs.round("restoring runs"))
+        self.rulebook = Rulebook(reader, self.jobs.round("rules"))
         self.handshakes = Handshakes(settings.backlog_bytes)
         self.started_ns = self.clock()
         self.store = writer
         self._commits = Commits(self._settle)
-        self._admission = Admission(writer, self.roster)
-        self.restorer = Restorer(self._restored, self.rounds.round("restoring runs"))
+        self._admission = Admission(writer, self.registry)
+        self.restorer = Restorer(self._restored, self.jobs.round("restoring runs"))
         self.on_clock_set: list[Callable[[int], None]] = []
         """Called with the ns by which the clock was set, on the event loop."""
         self._oldest_ns: int | None = None
-        self.taken = Taken()
+        self.counts = IngestCounts()
 
     # The life of the pipeline
 
@@ -134,7 +134,7 @@ class Pipeline:
         self.started_ns = self.clock()
         self._commits.bind(asyncio.get_running_loop())
         await self.rulebook.load()
-        self.restorer.start(await self.roster.seed())
+        self.restorer.start(await self.registry.seed())
 
     async def stop(self) -> None:
         """Publishes nothing more. What was accepted is still committed by the writer."""
@@ -177,7 +177,7 @@ class Pipeline:
         position = validation.Position(state.seq, state.event, state.offset_ns, run.series)
         checked = validation.validate(frame, position, self.limits)
         message, told = checked.message, list[Refused]()
-        if isinstance(message, validation.Sound):
+        if isinstance(message, validation.ValidatedRecords):
             told = self._accept_records(run, state, message, checked.gap)
         elif isinstance(message, Event):
             told = self._accept_event(run, state, message, checked)
@@ -192,45 +192,45 @@ class Pipeline:
         return Accepted(told, checked.weight, message if isinstance(message, Event) else None)
 
     def _accept_records(
-        self, run: ActiveRun, state: WriterState, sound: validation.Sound, gap: int
+        self, run: ActiveRun, state: WriterState, valid: validation.ValidatedRecords, gap: int
     ) -> list[Refused]:
-        self.taken.refused += len(sound.refused)
-        if sound.last_seq is None or sound.last_seq <= state.seq:
-            return list(sound.refused)
-        told = [*sound.refused, *self._notice(state, sound)]
-        self.taken.gaps += gap
-        self._take(run, state, sound)
+        self.counts.refused += len(valid.rejected)
+        if valid.last_seq is None or valid.last_seq <= state.seq:
+            return list(valid.rejected)
+        reported = [*valid.rejected, *self._notice(state, valid)]
+        self.counts.gaps += gap
+        self._take(run, state, valid)
         self._try_end(run, state)
-        return told
+        return reported
 
-    def _take(self, run: ActiveRun, state: WriterState, sound: validation.Sound) -> None:
-        assert sound.last_seq is not None
-        state.seq = sound.last_seq
-        now_ns = self._heard(run)
+    def _take(self, run: ActiveRun, state: WriterState, valid: validation.ValidatedRecords) -> None:
+        assert valid.last_seq is not None
+        state.seq = valid.last_seq
+        now_ns = self._touch(run)
         batch = None
-        if sound.n:
+        if valid.n:
             arrival = run.next_arrival()
             batch = RecordBatch(
-                state.writer, arrival, sound.seq, sound.n, sound.step, sound.time_ns, sound.columns
+                state.writer, arrival, valid.seq, valid.n, valid.step, valid.time_ns, valid.columns
             )
         begun, transitions = time.perf_counter(), run.take_batch(batch, now_ns) if batch else ()
-        self._count(sound, time.perf_counter() - begun)
-        whole = batch is not None and batch.seq + batch.n - 1 == sound.last_seq
-        refused_to = None if whole else (state.writer, sound.last_seq)
-        self._submit(run, state, batch=batch, refused_to_seq=refused_to, transitions=transitions)
+        self._count(valid, time.perf_counter() - begun)
+        whole = batch is not None and batch.seq + batch.n - 1 == valid.last_seq
+        rejected_to = None if whole else (state.writer, valid.last_seq)
+        self._submit(run, state, batch=batch, rejected_to_seq=rejected_to, transitions=transitions)
 
-    def _count(self, sound: validation.Sound, judged_s: float) -> None:
-        taken = self.taken
-        taken.batches += 1
-        taken.records += sound.n
-        taken.points += sum(column.v.size for column in sound.columns.values())
-        taken.judged_s += judged_s
+    def _count(self, valid: validation.ValidatedRecords, judged_s: float) -> None:
+        counts = self.counts
+        counts.batches += 1
+        counts.records += valid.n
+        counts.points += sum(column.v.size for column in valid.columns.values())
+        counts.judged_s += judged_s
 
-    def _notice(self, state: WriterState, sound: validation.Sound) -> list[Refused]:
-        notice = state.order.notice(sound)
-        if notice is None or notice.code in state.told:
+    def _notice(self, state: WriterState, valid: validation.ValidatedRecords) -> list[Refused]:
+        notice = state.order.notice(valid)
+        if notice is None or notice.code in state.notices:
             return []
-        state.told.add(notice.code)
+        state.notices.add(notice.code)
         return [notice]
 
     def _accept_too_large(
@@ -239,14 +239,14 @@ class Pipeline:
         """Mark the contents of a rejected message as handled."""
         outline = message.outline
         if message.refusal.scope == "event":
-            self._refuse_event(run, state, outline.no, message.refusal)
+            self._reject_event(run, state, outline.no, message.refusal)
         else:
-            self.taken.refused += 1
+            self.counts.refused += 1
             last = outline.seq + outline.n - 1
             countable = outline.seq >= 0 and 0 < outline.n <= validation.MOST_RECORDS
             if message.refusal.scope == "records" and countable and state.seq < last < validation.HIGHEST:
                 state.seq = last
-                self._submit(run, state, refused_to_seq=(state.writer, last))
+                self._submit(run, state, rejected_to_seq=(state.writer, last))
         return [message.refusal]
 
     def _accept_event(
@@ -256,46 +256,46 @@ class Pipeline:
         if message.no <= state.event:
             return []
         state.allowance = state.allowance or Allowance(self.limits.events_per_s)
-        fault = checked.refusal
-        if fault is not None:
-            self._refuse_event(run, state, message.no, fault)
+        rejection = checked.refusal
+        if rejection is not None:
+            self._reject_event(run, state, message.no, rejection)
         elif not state.allowance.take(message.t, time.monotonic()):
-            fault = self._over_rate(run, state, message.no)
+            rejection = self._over_rate(run, state, message.no)
         else:
-            self._tell_of_rate(run, state)
+            self._report_rate(run, state)
             time_ns, size = message.t + state.offset_ns, checked.size
             self._put_event(
                 run, state, message.no, message.kind, time_ns, message.step, message.data, size=size
             )
-        return [fault] if fault else []
+        return [rejection] if rejection else []
 
-    def _refuse_event(self, run: ActiveRun, state: WriterState, no: int, fault: Refused) -> None:
+    def _reject_event(self, run: ActiveRun, state: WriterState, no: int, rejection: Refused) -> None:
         if not state.event < no < validation.HIGHEST:
             return
-        self.taken.refused += 1
-        self._tell_of_rate(run, state)
-        self._put_event(run, state, no, "refused", self.clock(), None, _refusal(fault))
+        self.counts.refused += 1
+        self._report_rate(run, state)
+        self._put_event(run, state, no, "refused", self.clock(), None, _refusal(rejection))
 
     def _over_rate(self, run: ActiveRun, state: WriterState, no: int) -> Refused | None:
         """Reject an event above the rate. One row a second counts all of them, to keep the table small."""
-        self.taken.refused += 1
+        self.counts.refused += 1
         state.event = no
         state.over_rate += 1
         if self.clock() - state.over_rate_ns < REFUSED_EVERY_NS:
             return None
-        return self._tell_of_rate(run, state)
+        return self._report_rate(run, state)
 
-    def _tell_of_rate(self, run: ActiveRun, state: WriterState) -> Refused | None:
+    def _report_rate(self, run: ActiveRun, state: WriterState) -> Refused | None:
         """Store how many events were rejected because of their rate, under the number of the last one."""
         if state.over_rate == state.over_rate_stored:
             return None
         limit = self.limits.events_per_s
         expected = f"at most {limit} events per second, in bursts of up to {round(limit * EVENT_BURST_S):,}"
         got = f"{state.over_rate:,} events above the limit so far, which were rejected"
-        fault = Refused("event", "event-rate", expected, got, seq=state.event)
+        rejection = Refused("event", "event-rate", expected, got, seq=state.event)
         state.over_rate_stored, state.over_rate_ns = state.over_rate, self.clock()
-        self._put_event(run, state, state.event, "refused", self.clock(), None, _refusal(fault))
-        return fault
+        self._put_event(run, state, state.event, "refused", self.clock(), None, _refusal(rejection))
+        return rejection
 
     def _put_event(
         self,
@@ -311,31 +311,31 @@ class Pipeline:
         size: int = 0,
     ) -> None:
         state.event = no
-        now_ns = self._heard(run)
+        now_ns = self._touch(run)
         size = size or size_of(data)
         event = RunEvent(state.writer, run.next_arrival(), no, kind, time_ns, step, data, size)
         begun = time.perf_counter()
         transitions = run.take_event(event, now_ns)
-        self.taken.events += 1
-        self.taken.judged_s += time.perf_counter() - begun
+        self.counts.events += 1
+        self.counts.judged_s += time.perf_counter() - begun
         self._submit(run, state, event=event, transitions=transitions, changes=changes, failure=failure)
 
     def _accept_alive(self, run: ActiveRun, state: WriterState, message: Alive) -> None:
         """The process lives, even if no step advances."""
         message.phase = message.phase[:LONGEST_PHASE]
-        run.pulse.alive(message, self._heard(run))
-        run.board.alive(state.writer.writer_no, message)
+        run.heartbeat.alive(message, self._touch(run))
+        run.summary.alive(state.writer.writer_no, message)
         self.hub.changed(run.id)
 
     def _accept_finish(
-        self, run: ActiveRun, state: WriterState, message: Finish, fault: Refused | None, done: Done
+        self, run: ActiveRun, state: WriterState, message: Finish, rejection: Refused | None, done: Done
     ) -> list[Refused]:
         """The end of a writer: it counts once all records it names have come."""
         if message.no <= state.event:
             return []
-        if fault is not None:
-            self._refuse_event(run, state, message.no, fault)
-            return [fault]
+        if rejection is not None:
+            self._reject_event(run, state, message.no, rejection)
+            return [rejection]
         state.held = message
         state.waiting.add(done)
         self._try_end(run, state)
@@ -345,17 +345,17 @@ class Pipeline:
         held = state.held
         if held is None or held.records > state.seq + 1:
             return
-        self._tell_of_rate(run, state)
+        self._report_rate(run, state)
         state.held, state.finished = None, True
         error = validation.error_of(held, self.limits)
         data = {"state": held.state, "records": held.records, "error": error}
         changes = self._ending(run, state, held.state, error)
-        time_ns, step, now_ns, failure = held.t + state.offset_ns, run.board.last_step, self.clock(), None
+        time_ns, step, now_ns, failure = held.t + state.offset_ns, run.summary.last_step, self.clock(), None
         if changes:
             run.rests_until_ns = 0
         if changes and changes["state"] is RunState.FAILED:
-            told: dict[str, Any] = {"step": step, "time_ns": time_ns, "now_ns": now_ns}
-            failure = failure_of(run.id, state.writer.attempt_no, error, **told)
+            reported: dict[str, Any] = {"step": step, "time_ns": time_ns, "now_ns": now_ns}
+            failure = failure_of(run.id, state.writer.attempt_no, error, **reported)
             run.rests_until_ns = min(time_ns, now_ns) + int(self.settings.restart_grace_s * 1e9)
         if changes and not run.rests(now_ns):
             data["run_ended"] = True
@@ -366,27 +366,27 @@ class Pipeline:
     ) -> dict[str, Any]:
         """What a writer's end changes of its run: nothing while other ranks of the attempt go on."""
         failed = word == RunState.FAILED
-        if run.state.ended or (not failed and run.others_go_on(state)):
+        if run.state.ended or (not failed and run.others_continue(state)):
             return {}
         now_ns = self.clock()
-        card = run.board.card
-        card.state, card.ended_ns = RunState(word), now_ns
-        card.error = dict(error) if failed else None
-        run.board.parting = None
-        return {"state": card.state, "ended_ns": now_ns, "error": card.error}
+        metadata = run.summary.metadata
+        metadata.state, metadata.ended_ns = RunState(word), now_ns
+        metadata.error = dict(error) if failed else None
+        run.summary.parting = None
+        return {"state": metadata.state, "ended_ns": now_ns, "error": metadata.error}
 
     def disconnected(self, writer: Writer, *, silent_s: float = 0.0) -> None:
         """One connection of this writer ended, which had been silent for ``silent_s``."""
-        run = self.roster.active.get(writer.run_id)
+        run = self.registry.active.get(writer.run_id)
         state = run.writers.get(writer.writer_no) if run else None
         if run is None or state is None or state.writer is not writer:
             return
         state.connections -= 1
         if not state.connections:
             state.held = None
-            run.board.gone(writer.writer_no)
+            run.summary.gone(writer.writer_no)
         if not run.connected:
-            run.pulse.silent_since_ns = self.clock() - int(silent_s * 1e9)
+            run.heartbeat.silent_since_ns = self.clock() - int(silent_s * 1e9)
         self.hub.changed(run.id)
 
     def durable(self, writer: Writer) -> tuple[int, int]:
@@ -406,7 +406,7 @@ class Pipeline:
         self.started_ns += jump_ns
         if self._oldest_ns is not None:
             self._oldest_ns += jump_ns
-        for run in self.roster.active.values():
+        for run in self.registry.active.values():
             run.shift(jump_ns)
         for tell in self.on_clock_set:
             tell(jump_ns)
@@ -415,36 +415,36 @@ class Pipeline:
         self, run_id: str, findings: Iterable[Finding], changes: Mapping[str, Any] | None = None
     ) -> None:
         """Findings and changes of a run that came of no record."""
-        run = self.roster.active.get(run_id)
+        run = self.registry.active.get(run_id)
         if run is None:
             return
         transitions = run.note(findings, self.clock())
         if changes and "state" in changes:
-            run.board.card.state = RunState(changes["state"])
+            run.summary.metadata.state = RunState(changes["state"])
         if transitions or changes:
             self._submit(run, None, transitions=transitions, changes=changes)
 
     def close(self, run_id: str) -> None:
         """No further attempt of a run that failed came in time: its alerts end."""
-        run = self.roster.active.get(run_id)
+        run = self.registry.active.get(run_id)
         if run is None:
             return
         run.rests_until_ns = 0
         if run.book.unsettled:
-            self._tell(run, CLOSED, {"state": run.state}, {"state": run.state})
+            self._add_event(run, CLOSED, {"state": run.state}, {"state": run.state})
 
-    def pace(self, run_id: str) -> float | None:
+    def steps_per_s(self, run_id: str) -> float | None:
         """Steps a second of a run in memory, None where that is not known."""
-        run = self.roster.active.get(run_id)
-        return None if run is None else run.board.steps_per_s(self.clock())
+        run = self.registry.active.get(run_id)
+        return None if run is None else run.summary.steps_per_s(self.clock())
 
-    def tell(self, run_id: str, kind: str, data: Mapping[str, Any]) -> None:
+    def add_event(self, run_id: str, kind: str, data: Mapping[str, Any]) -> None:
         """An event that the server itself puts into a run's order, for its rules: stored and replayed too."""
-        run = self.roster.active.get(run_id)
+        run = self.registry.active.get(run_id)
         if run is not None:
-            self._tell(run, kind, data)
+            self._add_event(run, kind, data)
 
-    def _tell(
+    def _add_event(
         self, run: ActiveRun, kind: str, data: Mapping[str, Any], changes: Mapping[str, Any] | None = None
     ) -> None:
         arrival, now_ns = run.next_arrival(), self.clock()
@@ -456,27 +456,27 @@ class Pipeline:
         """Remove an ended run and disconnected writers from memory; the run's row stays in the fleet."""
         for state in run.writers.values():
             if now_ns - state.over_rate_ns >= REFUSED_EVERY_NS:
-                self._tell_of_rate(run, state)
+                self._report_rate(run, state)
         run.prune()
-        quiet = now_ns - run.board.card.last_seen_ns > KEPT_AFTER_END_NS and not run.rests(now_ns)
+        quiet = now_ns - run.summary.metadata.last_seen_ns > KEPT_AFTER_END_NS and not run.rests(now_ns)
         if run.state.ended and quiet and not run.pending and not run.connected:
-            self.roster.retire(run.id)
+            self.registry.retire(run.id)
 
     def forget(self, run_id: str) -> None:
         """A run was deleted: its trainers must say hello anew."""
         self.restorer.skip(run_id)
-        self.roster.drop(run_id)
+        self.registry.drop(run_id)
         self.hub.changed(run_id)
 
     # Durability
 
-    def _heard(self, run: ActiveRun) -> int:
+    def _touch(self, run: ActiveRun) -> int:
         now_ns = self.clock()
-        run.board.card.last_seen_ns = now_ns
+        run.summary.metadata.last_seen_ns = now_ns
         return now_ns
 
     def _known(self, writer: Writer) -> tuple[ActiveRun, WriterState]:
-        run = self.roster.active.get(writer.run_id)
+        run = self.registry.active.get(writer.run_id)
         state = run.writers.get(writer.writer_no) if run else None
         # By identity: a deleted run may have begun anew, and its numbers then are other processes'.
         if run is None or state is None or state.writer is not writer:
@@ -490,7 +490,7 @@ class Pipeline:
         *,
         batch: RecordBatch | None = None,
         event: RunEvent | None = None,
-        refused_to_seq: tuple[Writer, int] | None = None,
+        rejected_to_seq: tuple[Writer, int] | None = None,
         transitions: tuple[Transition, ...] = (),
         changes: Mapping[str, Any] | None = None,
         failure: Failure | None = None,
@@ -499,21 +499,23 @@ class Pipeline:
         now_ns, snapshot, changes = self.clock(), None, changes or {}
         saved = self._saved(run, now_ns, anyway=event is not None and bool(changes))
         if saved is not None:
-            snapshot, changes = saved, {**changes, "board": run.saved}
+            snapshot, changes = saved, {**changes, "summary": run.saved}
         reached = (state.seq, state.event) if state else (NONE_YET, NONE_YET)
         commit = Commit(run, state, run.arrival, *reached, transitions)
-        done = partial(self._commits.ring, commit)
+        done = partial(self._commits.notify, commit)
         run.pending += 1
         if self._oldest_ns is None:
             self._oldest_ns = now_ns
-        made = Intake(run.id, batch, event, refused_to_seq, transitions, failure, snapshot, changes, done)
+        made = WriteBatch(
+            run.id, batch, event, rejected_to_seq, transitions, failure, snapshot, changes, done
+        )
         self.store.submit(made)
 
-    def _saved(self, run: ActiveRun, now_ns: int, *, anyway: bool) -> RuleSnapshot | None:
+    def _saved(self, run: ActiveRun, now_ns: int, *, anyway: bool) -> SavedRuleState | None:
         settings = self.settings
-        pause_ns, after_ns = int(settings.snapshot_pause_s * 1e9), int(settings.snapshot_s * 1e9)
-        records = settings.snapshot_records
-        return run.snapshot(now_ns, records=records, pause_ns=pause_ns, after_ns=after_ns, anyway=anyway)
+        pause_ns, after_ns = int(settings.rule_state_pause_s * 1e9), int(settings.rule_state_s * 1e9)
+        records = settings.rule_state_records
+        return run.save_rules(now_ns, records=records, pause_ns=pause_ns, after_ns=after_ns, anyway=anyway)
 
     def _await(self, state: WriterState, done: Done) -> None:
         """Calls ``done`` once all that was accepted of this writer is durable, and on the way there."""
@@ -563,5 +565,10 @@ def _call(state: WriterState) -> None:
         done()
 
 
-def _refusal(fault: Refused) -> dict[str, Any]:
-    return {"scope": fault.scope, "code": fault.code, "expected": fault.expected, "got": fault.got}
+def _refusal(rejection: Refused) -> dict[str, Any]:
+    return {
+        "scope": rejection.scope,
+        "code": rejection.code,
+        "expected": rejection.expected,
+        "got": rejection.got,
+    }

@@ -55,11 +55,11 @@ class Listener:
         self.changed: set[str] = set()
         """Runs whose row changed."""
         self.alerts: Newest[Transition] = Newest()
-        self.words: Newest[str] = Newest()
+        self.broadcasts: Newest[str] = Newest()
         """Messages for every page, ready to be sent."""
         self.missed = 0
         self._hub = hub
-        self._bell = asyncio.Event()
+        self._event = asyncio.Event()
 
     def __enter__(self) -> Listener:
         self._hub.listeners.add(self)
@@ -70,17 +70,17 @@ class Listener:
     ) -> None:
         self._hub.listeners.discard(self)
 
-    def hears(self, run_id: str) -> bool:
+    def covers(self, run_id: str) -> bool:
         """Whether this listener cares about that run."""
         return self.run_id is None or self.run_id == run_id
 
-    async def wake(self) -> None:
+    async def wait(self) -> None:
         """Returns once something is there; clears the bell, not what it rang for."""
-        await self._bell.wait()
-        self._bell.clear()
+        await self._event.wait()
+        self._event.clear()
 
-    def ring(self) -> None:
-        self._bell.set()
+    def wake(self) -> None:
+        self._event.set()
 
     def take_dirty(self) -> tuple[dict[str, int], set[str]]:
         """Runs with new durable records, and runs whose row changed; both are empty afterwards."""
@@ -92,9 +92,9 @@ class Listener:
         """The alert transitions since the last call, oldest first."""
         return self.alerts.take()
 
-    def take_words(self) -> list[str]:
+    def take_broadcasts(self) -> list[str]:
         """The messages for every page since the last call, oldest first."""
-        return self.words.take()
+        return self.broadcasts.take()
 
 
 class Hub:
@@ -113,34 +113,34 @@ class Hub:
         """Everything of this run up to ``arrival`` is durable."""
         for listener in self._of(run_id):
             listener.committed[run_id] = arrival
-            listener.ring()
+            listener.wake()
 
     def changed(self, run_id: str) -> None:
         """The row of this run says something new."""
         for listener in self._of(run_id):
             listener.changed.add(run_id)
-            listener.ring()
+            listener.wake()
 
     def alert(self, transition: Transition) -> None:
         """An alert changed its state, and that is durable."""
         size = size_of(transition)
         for listener in self._of(transition.alert.run_id):
             listener.missed += listener.alerts.put(transition, size)
-            listener.ring()
+            listener.wake()
 
-    def tell(self, message: str) -> None:
+    def broadcast(self, message: str) -> None:
         """A message that every page shall get. What falls out of a full queue is found by the query."""
         size = size_of(message)
         for listener in self.listeners:
             if listener.run_id is None:
-                listener.words.put(message, size)
-                listener.ring()
+                listener.broadcasts.put(message, size)
+                listener.wake()
 
-    def tell_deliveries(self, message: str) -> None:
+    def broadcast_deliveries(self, message: str) -> None:
         """How deliveries do, told where it changed."""
         if message != self.deliveries:
             self.deliveries = message
-            self.tell(message)
+            self.broadcast(message)
 
     def _of(self, run_id: str) -> list[Listener]:
-        return [listener for listener in self.listeners if listener.hears(run_id)]
+        return [listener for listener in self.listeners if listener.covers(run_id)]

@@ -19,7 +19,7 @@ RECORD_BYTES = 64
 """Bytes of memory, not of the wire: the cost of an event follows its decoded size."""
 
 
-class Pace:
+class RateLimit:
     """A token bucket of records. Times are seconds of a monotonic clock."""
 
     def __init__(self, records_per_s: int, now: float) -> None:

@@ -13,16 +13,16 @@ from contextlib import contextmanager
 
 from tocsin_server.core.models import Alert, AlertState, RunState
 from tocsin_server.core.settings import Settings
-from tocsin_server.detect.engine.engine import Engine, SnapshotError
+from tocsin_server.detect.engine.engine import Engine, EngineStateError
 from tocsin_server.detect.interface.context import RunContext
 from tocsin_server.runs.active_run import ActiveRun
 from tocsin_server.runs.alert_state import AlertBook
 from tocsin_server.runs.recent_buffer import Recent
-from tocsin_server.runs.run_summary import RunBoard, RunCard
+from tocsin_server.runs.run_summary import RunMetadata, RunSummary
 from tocsin_server.store.edits import edits_of
-from tocsin_server.store.periodic_jobs import Round
+from tocsin_server.store.periodic_jobs import PeriodicJob
 from tocsin_server.store.reader import StoreReader
-from tocsin_server.store.results import Recovery, RunFacts
+from tocsin_server.store.results import Recovery, StoredRun
 
 log = logging.getLogger("tocsin.roster")
 
@@ -32,152 +32,156 @@ MOST_ALERTS = 100_000
 BACK_NS = 30_000_000_000
 
 
-def card_of(facts: RunFacts) -> RunCard:
+def metadata_of(stored: StoredRun) -> RunMetadata:
     """What a row says of a run besides its records."""
-    newest = max((attempt.attempt for attempt in facts.attempts_list), default=facts.attempts)
-    return RunCard(
-        id=facts.id,
-        project=facts.project,
-        name=facts.name,
-        state=facts.state,
+    newest = max((attempt.attempt for attempt in stored.attempts_list), default=stored.attempts)
+    return RunMetadata(
+        id=stored.id,
+        project=stored.project,
+        name=stored.name,
+        state=stored.state,
         attempt=newest,
-        attempts=facts.attempts,
-        tags=tuple(facts.tags),
-        host=facts.host,
-        archived=facts.archived,
-        created_ns=facts.created_ns,
-        last_seen_ns=facts.last_seen_ns,
-        ended_ns=facts.ended_ns,
-        error=facts.error,
-        planned_steps=facts.planned_steps,
-        edited=edits_of(facts.facts),
-        leaving_ns=facts.leaving_ns,
+        attempts=stored.attempts,
+        tags=tuple(stored.tags),
+        host=stored.host,
+        archived=stored.archived,
+        created_ns=stored.created_ns,
+        last_seen_ns=stored.last_seen_ns,
+        ended_ns=stored.ended_ns,
+        error=stored.error,
+        planned_steps=stored.planned_steps,
+        edited=edits_of(stored.environment),
+        deletion_ns=stored.deletion_ns,
     )
 
 
-def context_of(facts: RunFacts) -> RunContext:
+def context_of(stored: StoredRun) -> RunContext:
     """What the rules may know of a run."""
-    return RunContext.from_facts(
-        facts.id, facts.project, facts.world_size, facts.planned_steps, facts.facts or {}
+    return RunContext.from_environment(
+        stored.id, stored.project, stored.world_size, stored.planned_steps, stored.environment or {}
     )
 
 
-def revive(facts: RunFacts, engine: Engine, recovery: Recovery, settings: Settings, now_ns: int) -> ActiveRun:
+def restore_run(
+    stored: StoredRun, engine: Engine, recovery: Recovery, settings: Settings, now_ns: int
+) -> ActiveRun:
     """The run as if the process had never ended: snapshot, and what came after it judged again."""
-    board_upto, board = _board_of(facts)
+    summary_upto, summary = _summary_of(stored)
     run = ActiveRun(
-        board,
+        summary,
         engine,
-        AlertBook.restore(facts.id, recovery.alerts),
+        AlertBook.restore(stored.id, recovery.alerts),
         Recent(settings.live_kept_bytes, recovery.last_arrival),
         arrival=recovery.last_arrival,
         now_ns=now_ns,
     )
-    if board_upto >= 0:
-        _restore_pulse(run, facts)
-    if facts.state is RunState.FAILED:
-        run.rests_until_ns = rests_until(facts, settings, now_ns)
-    run.series.update(series.name for series in facts.series)
-    run.relive(recovery.replay, board_upto=board_upto)
+    if summary_upto >= 0:
+        _restore_pulse(run, stored)
+    if stored.state is RunState.FAILED:
+        run.rests_until_ns = rests_until(stored, settings, now_ns)
+    run.series.update(series.name for series in stored.series)
+    run.replay(recovery.replay, summary_upto=summary_upto)
     return run
 
 
-def _restore_pulse(run: ActiveRun, facts: RunFacts) -> None:
+def _restore_pulse(run: ActiveRun, stored: StoredRun) -> None:
     try:
-        run.pulse.restore(facts.board.get("pulse") or {})
+        run.heartbeat.restore(stored.summary.get("heartbeat") or {})
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        log.warning("The throughput of run %s cannot be read and starts empty: %r", facts.id, error)
+        log.warning("The throughput of run %s cannot be read and starts empty: %r", stored.id, error)
 
 
-def rests_until(facts: RunFacts, settings: Settings, now_ns: int) -> int:
+def rests_until(stored: StoredRun, settings: Settings, now_ns: int) -> int:
     """How long the alerts of a failed run wait for a further attempt; one that began while the server was
     away has :data:`BACK_NS` to say so."""
     grace_ns = int(settings.restart_grace_s * 1e9)
-    ended_ns = min(facts.ended_ns or 0, now_ns)  # the clock may have been set back since
+    ended_ns = min(stored.ended_ns or 0, now_ns)  # the clock may have been set back since
     return max(ended_ns + grace_ns, now_ns + min(BACK_NS, grace_ns))
 
 
-def recall(reader: StoreReader, facts: RunFacts) -> tuple[Engine, Recovery]:
+def load_engine(reader: StoreReader, stored: StoredRun) -> tuple[Engine, Recovery]:
     """The rules as they were saved, and what came after. Where another version saved them, the rules
     begin anew: from the first record where there are at most :data:`REJUDGED`, else from the last ones.
     """
-    context, recovery = context_of(facts), reader.recovery(facts.id)
-    if recovery.snapshot is None:
+    context, recovery = context_of(stored), reader.recovery(stored.id)
+    if recovery.rule_state is None:
         return Engine(context), recovery
     try:
-        return Engine.restore(context, recovery.snapshot.body), recovery
-    except SnapshotError as error:
+        return Engine.restore(context, recovery.rule_state.body), recovery
+    except EngineStateError as error:
         log.warning(
             "The saved rule state of run %s cannot be read, so its records are evaluated again: %s",
-            facts.id,
+            stored.id,
             error,
         )
-    if sum(writer.records for writer in facts.writers) <= REJUDGED:
-        recovery = reader.recovery(facts.id, anew=True)
+    if sum(writer.records for writer in stored.writers) <= REJUDGED:
+        recovery = reader.recovery(stored.id, from_start=True)
     return Engine(context), recovery
 
 
-def _board_of(facts: RunFacts) -> tuple[int, RunBoard]:
+def _summary_of(stored: StoredRun) -> tuple[int, RunSummary]:
     """The saved row, and the arrival that it covers (-1: none)."""
-    card = card_of(facts)
+    metadata = metadata_of(stored)
     try:
-        return (int(facts.board["arrival"]) if facts.board else -1), RunBoard.restore(card, facts.board)
+        return (int(stored.summary["arrival"]) if stored.summary else -1), RunSummary.restore(
+            metadata, stored.summary
+        )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        log.warning("The row of run %s cannot be read and starts empty: %r", facts.id, error)
-        return -1, RunBoard(card)
+        log.warning("The row of run %s cannot be read and starts empty: %r", stored.id, error)
+        return -1, RunSummary(metadata)
 
 
-class Roster:
+class RunRegistry:
     """Active runs by id, and the row of every run of the live fleet."""
 
-    def __init__(self, settings: Settings, reader: StoreReader, work: Round | None = None) -> None:
-        self._work = work or Round("restoring runs")
+    def __init__(self, settings: Settings, reader: StoreReader, work: PeriodicJob | None = None) -> None:
+        self._work = work or PeriodicJob("restoring runs")
         self.active: dict[str, ActiveRun] = {}
-        self._boards: dict[str, RunBoard] = {}
+        self._summaries: dict[str, RunSummary] = {}
         self._settings = settings
         self._reader = reader
-        self._watching: list[set[str]] = []
+        self._drop_listeners: list[set[str]] = []
 
     @contextmanager
-    def watching(self) -> Iterator[set[str]]:
+    def tracking_drops(self) -> Iterator[set[str]]:
         """The runs that are dropped from here on: what was read of one before must not be used.
 
         A read of the store lasts; a run that is deleted meanwhile would come back with it.
         """
         dropped: set[str] = set()
-        self._watching.append(dropped)
+        self._drop_listeners.append(dropped)
         try:
             yield dropped
         finally:
-            self._watching = [other for other in self._watching if other is not dropped]
+            self._drop_listeners = [other for other in self._drop_listeners if other is not dropped]
 
     async def seed(self) -> list[str]:
         """Create the rows of the newest runs; return the runs to restore, most recently seen first.
 
         A row shows what was saved of a run. Its rules and alerts come with :meth:`load`.
         """
-        boards = await asyncio.to_thread(self._seeds)
-        self._boards = {board.card.id: board for board in boards} | self._boards
+        summaries = await asyncio.to_thread(self._seeds)
+        self._summaries = {summary.metadata.id: summary for summary in summaries} | self._summaries
         return await asyncio.to_thread(self._to_restore)
 
     def _to_restore(self) -> list[str]:
         found = [*self._reader.active_runs(), *self._reader.unsettled_runs()]
         # Nobody here waits for the trainer of an imported run, so nobody is told that it is gone.
         gone = (RunState.LOST, RunState.FAILED)
-        mine = [one for one in found if not (one.state in gone and "imported" in (one.facts or {}))]
-        mine.sort(key=lambda facts: facts.last_seen_ns or 0, reverse=True)
-        return list(dict.fromkeys(facts.id for facts in mine))
+        mine = [one for one in found if not (one.state in gone and "imported" in (one.environment or {}))]
+        mine.sort(key=lambda stored: stored.last_seen_ns or 0, reverse=True)
+        return list(dict.fromkeys(stored.id for stored in mine))
 
-    def _seeds(self) -> list[RunBoard]:
+    def _seeds(self) -> list[RunSummary]:
         newest = self._reader.runs()  # newest first
-        boards = []
-        for facts in newest[: self._settings.fleet_runs]:
-            with self._work.isolated(f"run {facts.id}"):
-                boards.append(_board_of(facts)[1])
+        summaries = []
+        for stored in newest[: self._settings.fleet_runs]:
+            with self._work.isolated(f"run {stored.id}"):
+                summaries.append(_summary_of(stored)[1])
         opened = self._open_alerts()
-        for board in boards:
-            board.open_alerts = tuple(opened.get(board.card.id, ()))
-        return boards
+        for summary in summaries:
+            summary.open_alerts = tuple(opened.get(summary.metadata.id, ()))
+        return summaries
 
     def _open_alerts(self, run_id: str | None = None) -> dict[str, list[Alert]]:
         found: dict[str, list[Alert]] = {}
@@ -188,41 +192,41 @@ class Roster:
 
     async def load(self, run_id: str, now_ns: int) -> ActiveRun:
         """Brings a stored run into memory. Raises LookupError where there is none, or none any more."""
-        with self.watching() as dropped:
-            run = await asyncio.to_thread(self._revived, run_id, now_ns)
+        with self.tracking_drops() as dropped:
+            run = await asyncio.to_thread(self._restored, run_id, now_ns)
         if run_id in dropped:
             raise LookupError(f"run: expected one that stays, got {run_id}, deleted while it was read")
         self.active[run_id] = run
-        self._boards[run_id] = run.board
+        self._summaries[run_id] = run.summary
         self._bound()
         return run
 
-    def _revived(self, run_id: str, now_ns: int) -> ActiveRun:
-        facts = self._reader.run(run_id)
-        if facts is None:
+    def _restored(self, run_id: str, now_ns: int) -> ActiveRun:
+        stored = self._reader.run(run_id)
+        if stored is None:
             raise LookupError(f"run: expected a stored one, got {run_id}")
-        engine, recovery = recall(self._reader, facts)
-        return revive(facts, engine, recovery, self._settings, now_ns)
+        engine, recovery = load_engine(self._reader, stored)
+        return restore_run(stored, engine, recovery, self._settings, now_ns)
 
-    async def find(self, run_id: str) -> RunBoard | None:
+    async def find(self, run_id: str) -> RunSummary | None:
         """The row of any run; of one outside the fleet it is made from the store."""
-        return self._boards.get(run_id) or await asyncio.to_thread(self._seed, run_id)
+        return self._summaries.get(run_id) or await asyncio.to_thread(self._seed, run_id)
 
-    def _seed(self, run_id: str) -> RunBoard | None:
-        facts = self._reader.run(run_id)
-        if facts is None:
+    def _seed(self, run_id: str) -> RunSummary | None:
+        stored = self._reader.run(run_id)
+        if stored is None:
             return None
-        board = _board_of(facts)[1]
-        board.open_alerts = tuple(self._open_alerts(run_id).get(run_id, ()))
-        return board
+        summary = _summary_of(stored)[1]
+        summary.open_alerts = tuple(self._open_alerts(run_id).get(run_id, ()))
+        return summary
 
-    def board(self, run_id: str) -> RunBoard | None:
+    def summary(self, run_id: str) -> RunSummary | None:
         """The row of a run of the live fleet."""
-        return self._boards.get(run_id)
+        return self._summaries.get(run_id)
 
-    def newest_first(self) -> list[RunBoard]:
+    def newest_first(self) -> list[RunSummary]:
         """Every row of the live fleet."""
-        return sorted(self._boards.values(), key=lambda board: board.card.created_ns, reverse=True)
+        return sorted(self._summaries.values(), key=lambda summary: summary.metadata.created_ns, reverse=True)
 
     def retire(self, run_id: str) -> None:
         """An ended run leaves memory; its row stays."""
@@ -230,18 +234,18 @@ class Roster:
 
     def drop(self, run_id: str) -> None:
         """A deleted run leaves altogether, and whoever is reading it hears so."""
-        for dropped in self._watching:
+        for dropped in self._drop_listeners:
             dropped.add(run_id)
         self.active.pop(run_id, None)
-        self._boards.pop(run_id, None)
+        self._summaries.pop(run_id, None)
 
     def _bound(self) -> None:
-        over = len(self._boards) - self._settings.fleet_runs
-        for board in _oldest(self._boards.values()) if over > 0 else []:
-            if over > 0 and board.card.id not in self.active:
-                del self._boards[board.card.id]
+        over = len(self._summaries) - self._settings.fleet_runs
+        for summary in _oldest(self._summaries.values()) if over > 0 else []:
+            if over > 0 and summary.metadata.id not in self.active:
+                del self._summaries[summary.metadata.id]
                 over -= 1
 
 
-def _oldest(boards: Iterable[RunBoard]) -> list[RunBoard]:
-    return sorted(boards, key=lambda board: board.card.created_ns)
+def _oldest(summaries: Iterable[RunSummary]) -> list[RunSummary]:
+    return sorted(summaries, key=lambda summary: summary.metadata.created_ns)

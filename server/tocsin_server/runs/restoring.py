@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from tocsin_server.store.periodic_jobs import Round
+from tocsin_server.store.periodic_jobs import PeriodicJob
 
 PAUSE_S = 0.5
 """Pause between two rounds over the runs that could not be restored."""
@@ -19,7 +19,7 @@ class Restorer:
     for it. A handshake restores its own run meanwhile, without waiting for the others.
     """
 
-    def __init__(self, restore: Callable[[str], Awaitable[Any]], work: Round) -> None:
+    def __init__(self, restore: Callable[[str], Awaitable[Any]], work: PeriodicJob) -> None:
         """Create a restorer.
 
         Args:

@@ -14,18 +14,18 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tocsin_server.core.errors import FieldError
-from tocsin_server.detect.custom.threshold import UserRule
+from tocsin_server.detect.custom.threshold import CustomRule
 from tocsin_server.detect.custom.tuning import EVERYWHERE, Tuning, read_tuning
 from tocsin_server.detect.engine import plan as plans
 from tocsin_server.detect.engine.plan import Plan
 from tocsin_server.rules.documents import rule_of
 from tocsin_server.runs.active_run import ActiveRun
-from tocsin_server.runs.registry import Roster
-from tocsin_server.runs.run_summary import RunCard
+from tocsin_server.runs.registry import RunRegistry
+from tocsin_server.runs.run_summary import RunMetadata
 from tocsin_server.store import rules
-from tocsin_server.store.periodic_jobs import Round
+from tocsin_server.store.periodic_jobs import PeriodicJob
 from tocsin_server.store.reader import StoreReader
-from tocsin_server.store.rules import Act, OwnRow, TuningRow
+from tocsin_server.store.rules import Act, CustomRuleRow, TuningRow
 
 log = logging.getLogger("tocsin.rules")
 
@@ -33,20 +33,20 @@ LOOK_S = 1.0
 """How often the version is looked at."""
 
 
-class Order(Protocol):
+class EventSink(Protocol):
     """The way into the order of runs: the pipeline, which stands above."""
 
-    roster: Roster
+    registry: RunRegistry
 
-    def tell(self, run_id: str, kind: str, data: Mapping[str, Any]) -> None: ...
+    def add_event(self, run_id: str, kind: str, data: Mapping[str, Any]) -> None: ...
 
 
 @dataclass(frozen=True)
-class Decided:
+class RuleConfig:
     """What was read of the database at one moment."""
 
     version: Any = None
-    rules: tuple[UserRule, ...] = ()
+    rules: tuple[CustomRule, ...] = ()
     tunings: dict[tuple[str, str], Tuning] = field(default_factory=dict)
     """By built-in rule and project."""
     acts: dict[str, Act] = field(default_factory=dict)
@@ -57,26 +57,28 @@ class Decided:
         everywhere = self.tunings.get((rule, EVERYWHERE), Tuning())
         return self.tunings.get((rule, project), Tuning()).over(everywhere)
 
-    def plan_of(self, card: RunCard) -> Plan:
+    def plan_of(self, metadata: RunMetadata) -> Plan:
         """The rules that judge a run."""
-        names, tags = (card.name, card.id), tuple(card.tags)
-        mine = (rule for rule in self.rules if rule.enabled and rule.concerns(card.project, names, tags))
+        names, tags = (metadata.name, metadata.id), tuple(metadata.tags)
+        mine = (rule for rule in self.rules if rule.enabled and rule.concerns(metadata.project, names, tags))
         tuned = {
-            rule: self.tuning_of(rule, card.project)
+            rule: self.tuning_of(rule, metadata.project)
             for rule, project in self.tunings
-            if project in (EVERYWHERE, card.project)
+            if project in (EVERYWHERE, metadata.project)
         }
         return Plan(
             tuple(mine), {rule: made for rule, made in sorted(tuned.items()) if not made.says_nothing}
         )
 
 
-NOTHING = Decided()
+NOTHING = RuleConfig()
 
 
-def decided(own: Iterable[OwnRow], tuned: Iterable[TuningRow], acts: Iterable[Act], version: Any) -> Decided:
+def rule_config_of(
+    own: Iterable[CustomRuleRow], tuned: Iterable[TuningRow], acts: Iterable[Act], version: Any
+) -> RuleConfig:
     """Rows as rules; one that this version cannot read is left out, and logged."""
-    found: list[UserRule] = []
+    found: list[CustomRule] = []
     for row in own:
         try:
             found.append(rule_of(row))
@@ -91,24 +93,24 @@ def decided(own: Iterable[OwnRow], tuned: Iterable[TuningRow], acts: Iterable[Ac
     newest: dict[str, Act] = {}
     for act in acts:
         newest.setdefault(act.subject, act)
-    return Decided(version, tuple(found), made, newest)
+    return RuleConfig(version, tuple(found), made, newest)
 
 
 class Rulebook:
     """The newest decisions, and who has been told of them."""
 
-    def __init__(self, reader: StoreReader, work: Round | None = None) -> None:
+    def __init__(self, reader: StoreReader, work: PeriodicJob | None = None) -> None:
         self.now = NOTHING
-        self.work = work or Round("rules")
+        self.work = work or PeriodicJob("rules")
         self._behind: set[str] = set()
         self._reader = reader
         self._turn: asyncio.Lock | None = None
 
-    def read(self) -> Decided:
+    def read(self) -> RuleConfig:
         """Reads everything in one transaction."""
         with self._reader.consistent() as connection:
-            return decided(
-                rules.own_rules(connection),
+            return rule_config_of(
+                rules.read_custom_rules(connection),
                 rules.tunings(connection),
                 rules.acts(connection),
                 rules.version(connection),
@@ -123,33 +125,33 @@ class Rulebook:
         """Reads what is decided by now."""
         self.now = await asyncio.to_thread(self.read)
 
-    async def refresh(self, order: Order) -> None:
+    async def refresh(self, order: EventSink) -> None:
         """Reads anew, and tells every run in memory what has changed for it."""
         self._turn = self._turn or asyncio.Lock()
         async with self._turn:
             await self.load()
-            self._behind = set(order.roster.active)
+            self._behind = set(order.registry.active)
             self.catch_up(order)
 
-    def catch_up(self, order: Order) -> None:
+    def catch_up(self, order: EventSink) -> None:
         """Tell the runs that have not heard of the newest rules; one that fails is tried again later."""
         for run_id in list(self._behind):
             if not self.work.rests(f"run {run_id}"):
                 with self.work.isolated(f"run {run_id}"):
-                    run = order.roster.active.get(run_id)
+                    run = order.registry.active.get(run_id)
                     if run is not None:
                         self.brief(order, run)
                     self._behind.discard(run_id)
 
-    def brief(self, order: Order, run: ActiveRun) -> None:
+    def brief(self, order: EventSink, run: ActiveRun) -> None:
         """Tells a run of its rules where they are not those that judge it."""
         if run.state.ended:
             return
-        wanted, known = self.now.plan_of(run.board.card), run.plan
+        wanted, known = self.now.plan_of(run.summary.metadata), run.plan
         if wanted == known:
             return
-        why = {name: self._why(name, wanted) for name in wanted.begun_anew(known)}
-        order.tell(run.id, plans.KIND, {**wanted.plain(), "why": why})
+        why = {name: self._why(name, wanted) for name in wanted.reset_rules(known)}
+        order.add_event(run.id, plans.KIND, {**wanted.plain(), "why": why})
 
     def _why(self, rule: str, plan: Plan) -> str:
         """What became of a rule, for the history of its alert."""
@@ -165,7 +167,7 @@ class Rulebook:
         return f"The rule {rule} was deleted{who}" if rule not in plan.tunings else f"{rule} was changed{who}"
 
 
-async def watch_rules(book: Rulebook, order: Order, *, interval_s: float = LOOK_S) -> None:
+async def poll_rules(book: Rulebook, order: EventSink, *, interval_s: float = LOOK_S) -> None:
     """Looks for changes by other processes until it is cancelled. Meanwhile those in memory stay in force."""
 
     async def look() -> None:

@@ -33,7 +33,7 @@ OF_TIME = frozenset({"stalled", "trainer-lost"})
 
 
 @dataclass(slots=True)
-class RunCard:
+class RunMetadata:
     """What a row says of a run besides its records. Times in Unix ns on the server's clock."""
 
     id: str
@@ -52,7 +52,7 @@ class RunCard:
     planned_steps: int | None = None
     edited: Mapping[str, int] = field(default_factory=dict)
     """What people wrote in place of the script, and when (Unix ms): name, notes, tags."""
-    leaving_ns: int | None = None
+    deletion_ns: int | None = None
     """When the run goes for good; None: it stays."""
 
 
@@ -69,17 +69,17 @@ class _Counts:
     """Mean use of a process's GPUs in percent, as told last."""
 
 
-class RunBoard:
+class RunSummary:
     """One run's row, kept up batch by batch."""
 
-    def __init__(self, card: RunCard) -> None:
-        self.card = card
+    def __init__(self, metadata: RunMetadata) -> None:
+        self.metadata = metadata
         self.sparks: dict[str, Spark] = {}
         self.open_alerts: tuple[Alert, ...] = ()
         self.parting: dict[str, Any] | None = None
         """The gravest alert that was open when the run ended: what it died of."""
         self._counts = _Counts()
-        self._pace: deque[tuple[int, int]] = deque(maxlen=_SPEED_POINTS)
+        self._progress: deque[tuple[int, int]] = deque(maxlen=_SPEED_POINTS)
         self._alive: dict[int, Alive] = {}
         self._seldom: dict[str, Any] = {}
         """What the row said last of what changes seldom, and its JSON."""
@@ -127,7 +127,7 @@ class RunBoard:
         counts = self._counts
         if batch.writer.attempt_no > counts.attempt:
             counts.attempt, counts.last_step = batch.writer.attempt_no, None
-            self._pace.clear()
+            self._progress.clear()
         for name in VITALS:
             column = batch.columns.get(name)
             if column is not None and column.v.size:
@@ -136,12 +136,14 @@ class RunBoard:
         if used is not None and used.v.size:
             counts.gpu_util = float(used.v[-1])
         counts.last_step = step if counts.last_step is None else max(counts.last_step, step)
-        self._pace.append((now_ns, counts.last_step))
+        self._progress.append((now_ns, counts.last_step))
 
     def shift(self, by_ns: int) -> None:
         """The server's clock was set by so much."""
-        self.card.last_seen_ns += by_ns
-        self._pace = deque(((at_ns + by_ns, step) for at_ns, step in self._pace), maxlen=_SPEED_POINTS)
+        self.metadata.last_seen_ns += by_ns
+        self._progress = deque(
+            ((at_ns + by_ns, step) for at_ns, step in self._progress), maxlen=_SPEED_POINTS
+        )
 
     def alive(self, writer_no: int, message: Alive) -> None:
         """What one trainer process says of itself."""
@@ -154,25 +156,25 @@ class RunBoard:
     def part_with(self, alerts: Iterable[Alert]) -> None:
         """The run has ended and these alerts are over with it: the gravest stays the row's reason."""
         reason = _reason(alert for alert in alerts if alert.rule not in OF_TIME)
-        if reason is not None and (self.parting is None or _height(reason) > _height(self.parting)):
+        if reason is not None and (self.parting is None or _level(reason) > _level(self.parting)):
             self.parting = reason
 
     @property
     def ending(self) -> str:
         """How the run ended, as a line of an alert's history."""
-        error = self.card.error or {}
+        error = self.metadata.error or {}
         cause = ": ".join(str(error[name]) for name in ("type", "message") if error.get(name))
-        return f"Run ended: {self.card.state.value}" + (f", {cause[:_LONGEST_CAUSE]}" if cause else "")
+        return f"Run ended: {self.metadata.state.value}" + (f", {cause[:_LONGEST_CAUSE]}" if cause else "")
 
     @property
     def health(self) -> str:
         """critical, warning, ok or ended."""
-        if self.card.state.ended:
+        if self.metadata.state.ended:
             return "ended"
-        gravest = max((alert.severity.height for alert in self.open_alerts), default=0)
-        if self.card.state in (RunState.STALLED, RunState.LOST):
-            gravest = max(gravest, Severity.WARNING.height)
-        return ("ok", "warning", "critical")[gravest]
+        most_severe = max((alert.severity.level for alert in self.open_alerts), default=0)
+        if self.metadata.state in (RunState.STALLED, RunState.LOST):
+            most_severe = max(most_severe, Severity.WARNING.level)
+        return ("ok", "warning", "critical")[most_severe]
 
     @property
     def last_step(self) -> int | None:
@@ -181,21 +183,17 @@ class RunBoard:
 
     def steps_per_s(self, now_ns: int) -> float | None:
         """Steps a second over the last 30 s, None where that is not known."""
-        while self._pace and now_ns - self._pace[0][0] > SPEED_WINDOW_NS:
-            self._pace.popleft()
-        if len(self._pace) < 2 or self.card.state.ended:
+        while self._progress and now_ns - self._progress[0][0] > SPEED_WINDOW_NS:
+            self._progress.popleft()
+        if len(self._progress) < 2 or self.metadata.state.ended:
             return None
-        (began_ns, first), (ended_ns, last) = self._pace[0], self._pace[-1]
+        (began_ns, first), (ended_ns, last) = self._progress[0], self._progress[-1]
         return (last - first) * 1e9 / (ended_ns - began_ns) if ended_ns > began_ns else None
 
     def row(self, now_ns: int, *, sparks: bool = True) -> dict[str, Any]:
         """RunRow of docs/reference/http-api.md, still with floats (send it through ``exactjson``)."""
         row = (
-            self._who()
-            | self._seen()
-            | self._numbers(now_ns)
-            | self._trouble()
-            | {"trainer": self._trainer()}
+            self._who() | self._seen() | self._numbers(now_ns) | self._trouble() | {"client": self._client()}
         )
         if sparks:
             row["sparks"] = {name: self._spark(name).row() for name in VITALS}
@@ -203,7 +201,7 @@ class RunBoard:
 
     def json(self, now_ns: int, *, sparks: bool = True) -> str:
         """:meth:`row` as JSON text; unchanged buckets are not written anew."""
-        seldom = self._who() | self._trouble() | {"trainer": self._trainer()}
+        seldom = self._who() | self._trouble() | {"client": self._client()}
         if seldom != self._seldom:
             self._seldom, self._seldom_text = seldom, exact_json.dumps(seldom)
         often = exact_json.dumps_named(self._seen() | self._numbers(now_ns))
@@ -217,33 +215,33 @@ class RunBoard:
         return self.sparks.get(name) or Spark()
 
     def _who(self) -> dict[str, Any]:
-        card = self.card
+        metadata = self.metadata
         return {
-            "id": card.id,
-            "project": card.project,
-            "name": card.name,
-            "state": card.state.value,
+            "id": metadata.id,
+            "project": metadata.project,
+            "name": metadata.name,
+            "state": metadata.state.value,
             "health": self.health,
-            "attempt": card.attempt,
-            "attempts": card.attempts,
-            "tags": list(card.tags),
-            "host": card.host,
-            "archived": card.archived,
-            "edited_ms": max(card.edited.values(), default=None),
-            "leaving_ms": None if card.leaving_ns is None else card.leaving_ns // _MS,
-            "created_ms": card.created_ns // _MS,
-            "ended_ms": None if card.ended_ns is None else card.ended_ns // _MS,
-            "error": card.error,
+            "attempt": metadata.attempt,
+            "attempts": metadata.attempts,
+            "tags": list(metadata.tags),
+            "host": metadata.host,
+            "archived": metadata.archived,
+            "edited_ms": max(metadata.edited.values(), default=None),
+            "deletion_ms": None if metadata.deletion_ns is None else metadata.deletion_ns // _MS,
+            "created_ms": metadata.created_ns // _MS,
+            "ended_ms": None if metadata.ended_ns is None else metadata.ended_ns // _MS,
+            "error": metadata.error,
         }
 
     def _seen(self) -> dict[str, Any]:
-        return {"last_seen_ms": self.card.last_seen_ns // _MS}
+        return {"last_seen_ms": self.metadata.last_seen_ns // _MS}
 
     def _numbers(self, now_ns: int) -> dict[str, Any]:
         counts = self._counts
         return {
             "last_step": counts.last_step,
-            "planned_steps": self.card.planned_steps,
+            "planned_steps": self.metadata.planned_steps,
             "steps_per_s": self.steps_per_s(now_ns),
             "last": {name: counts.last.get(name) for name in VITALS},
             "skipped": counts.skipped,
@@ -255,16 +253,16 @@ class RunBoard:
         found = {severity.value: 0 for severity in reversed(Severity)}
         for alert in self.open_alerts:
             found[alert.severity.value] += 1
-        reason = _reason(self.open_alerts) or (self.parting if self.card.state.ended else None)
+        reason = _reason(self.open_alerts) or (self.parting if self.metadata.state.ended else None)
         return {"alerts": len(self.open_alerts), "severities": found, "reason": reason}
 
-    def _trainer(self) -> dict[str, Any]:
-        told = self._alive.values()
+    def _client(self) -> dict[str, Any]:
+        reported = self._alive.values()
         return {
-            "queued": sum(message.queued for message in told),
-            "dropped": sum(message.dropped for message in told),
-            "spooled_bytes": sum(message.spooled_bytes for message in told),
-            "phase": next((message.phase for message in told if message.phase), ""),
+            "queued": sum(message.queued for message in reported),
+            "dropped": sum(message.dropped for message in reported),
+            "spooled_bytes": sum(message.spooled_bytes for message in reported),
+            "phase": next((message.phase for message in reported if message.phase), ""),
         }
 
     def saved(self) -> dict[str, Any]:
@@ -282,15 +280,15 @@ class RunBoard:
         }
 
     @classmethod
-    def restore(cls, card: RunCard, saved: Mapping[str, Any] | None) -> RunBoard:
+    def restore(cls, metadata: RunMetadata, saved: Mapping[str, Any] | None) -> RunSummary:
         """A board as it was saved; an empty one where nothing was."""
-        board = cls(card)
+        summary = cls(metadata)
         if saved:
-            board.sparks = {name: Spark.restore(body) for name, body in saved["sparks"].items()}
-            board.parting = saved.get("parting")
+            summary.sparks = {name: Spark.restore(body) for name, body in saved["sparks"].items()}
+            summary.parting = saved.get("parting")
             last = {name: exact_json.parse_number(value) for name, value in saved["last"].items()}
             gpu = saved.get("gpu_util")
-            board._counts = _Counts(
+            summary._counts = _Counts(
                 int(saved["skipped"]),
                 int(saved["nonfinite"]),
                 int(saved["attempt"]),
@@ -298,7 +296,7 @@ class RunBoard:
                 last,
                 None if gpu is None else exact_json.parse_number(gpu),
             )
-        return board
+        return summary
 
 
 @lru_cache(maxsize=4096)
@@ -308,21 +306,21 @@ def _kind(name: str) -> tuple[str, bool]:
     return base, not suffix
 
 
-def _height(reason: Mapping[str, Any]) -> int:
-    return Severity(reason["severity"]).height
+def _level(reason: Mapping[str, Any]) -> int:
+    return Severity(reason["severity"]).level
 
 
 def _reason(alerts: Iterable[Alert]) -> dict[str, Any] | None:
     """The most severe open alert, the one nearest the cause: what a row says first."""
-    gravest = next(iter(by_cause(alerts)), None)
-    if gravest is None:
+    most_severe = next(iter(by_cause(alerts)), None)
+    if most_severe is None:
         return None
     return {
-        "rule": gravest.rule,
-        "severity": gravest.severity.value,
-        "summary": gravest.summary,
-        "onset_step": gravest.onset_step,
-        "alert": gravest.id,
+        "rule": most_severe.rule,
+        "severity": most_severe.severity.value,
+        "summary": most_severe.summary,
+        "onset_step": most_severe.onset_step,
+        "alert": most_severe.id,
     }
 
 

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from tocsin_server.core.models import AlertState, RunState
-from tocsin_server.detect.interface.similar_runs import KIND, MOST, Sibling, SiblingFacts
+from tocsin_server.detect.interface.similar_runs import KIND, MOST, SimilarRun, SimilarRuns
 from tocsin_server.runs.pipeline import Pipeline
-from tocsin_server.store.periodic_jobs import Round
+from tocsin_server.store.periodic_jobs import PeriodicJob
 from tocsin_server.store.reader import StoreReader
-from tocsin_server.store.results import RunFacts, SeriesLayer
+from tocsin_server.store.results import SeriesLayer, StoredRun
 
 POINTS = 64
 """Points of a loss curve."""
@@ -36,7 +36,7 @@ FAILURES = ("nonfinite-loss", "nonfinite-grad-norm", "loss-divergence")
 """Rules whose open alert counts as a failure of a run that went on."""
 
 
-def similar(one: RunFacts, other: RunFacts) -> bool:
+def similar(one: StoredRun, other: StoredRun) -> bool:
     """Whether ``other`` may serve as a reference for ``one``."""
     if one.id == other.id or one.project != other.project or other.archived:
         return False
@@ -69,14 +69,16 @@ def stem(name: str) -> str:
     return name if bare == name else bare.rstrip(_BETWEEN)
 
 
-def sibling_of(facts: RunFacts, series: Mapping[str, Sequence[SeriesLayer]], failure: Any = None) -> Sibling:
+def sibling_of(
+    stored: StoredRun, series: Mapping[str, Sequence[SeriesLayer]], failure: Any = None
+) -> SimilarRun:
     """What is told of one run: its loss curve, peak rate, pace, and where it failed."""
     steps, losses = curve(_primary(series.get("loss", ())))
-    failed_step, reason = _failure(facts, failure)
-    return Sibling(
-        run_id=facts.id,
-        name=facts.name,
-        state=facts.state.value,
+    failed_step, reason = _failure(stored, failure)
+    return SimilarRun(
+        run_id=stored.id,
+        name=stored.name,
+        state=stored.state.value,
         steps=steps,
         losses=losses,
         peak_lr=_peak(_primary(series.get("lr", ()))),
@@ -116,10 +118,10 @@ def _middle(layer: SeriesLayer | None) -> float | None:
     return finite[len(finite) // 2] if finite else None
 
 
-def _failure(facts: RunFacts, alert: Any) -> tuple[int | None, str]:
-    if facts.state is RunState.FAILED:
-        error = facts.error if isinstance(facts.error, Mapping) else {}
-        return facts.last_step, str(error.get("type") or "failed")
+def _failure(stored: StoredRun, alert: Any) -> tuple[int | None, str]:
+    if stored.state is RunState.FAILED:
+        error = stored.error if isinstance(stored.error, Mapping) else {}
+        return stored.last_step, str(error.get("type") or "failed")
     return (alert.onset_step, alert.rule) if alert is not None else (None, "")
 
 
@@ -127,12 +129,12 @@ def _failure(facts: RunFacts, alert: Any) -> tuple[int | None, str]:
 class Survey:
     """Every run as it is stored, and the siblings that one look has read so far."""
 
-    stored: Mapping[str, RunFacts]
-    newest: Sequence[RunFacts]
-    made: dict[str, Sibling] = field(default_factory=dict)
+    stored: Mapping[str, StoredRun]
+    newest: Sequence[StoredRun]
+    made: dict[str, SimilarRun] = field(default_factory=dict)
 
 
-class Siblings:
+class SimilarRunFinder:
     """Keeps the runs in memory told of similar runs."""
 
     def __init__(
@@ -140,45 +142,51 @@ class Siblings:
         pipeline: Pipeline,
         reader: StoreReader,
         *,
-        work: Round | None = None,
+        work: PeriodicJob | None = None,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
-        self.work = work or Round("siblings")
+        self.work = work or PeriodicJob("siblings")
         self._pipeline = pipeline
         self._reader = reader
         self._clock = clock
-        self._told: dict[str, tuple[int, SiblingFacts]] = {}
+        self._published: dict[str, tuple[int, SimilarRuns]] = {}
         """By run in memory: when it was looked at, and what it was told."""
 
     async def look(self) -> None:
         """Tells every run that is due what has changed of its siblings."""
-        active = self._pipeline.roster.active
-        self._told = {run_id: told for run_id, told in self._told.items() if run_id in active}
+        active = self._pipeline.registry.active
+        self._published = {
+            run_id: reported for run_id, reported in self._published.items() if run_id in active
+        }
         due = [run_id for run_id, run in active.items() if not run.state.ended and self._is_due(run_id, run)]
         if not due:
             return
         survey = await asyncio.to_thread(self._survey)
         for run_id in due:
             with self.work.isolated(f"run {run_id}"):
-                self._tell(run_id, await asyncio.to_thread(self._gather, run_id, survey))
+                self._publish(run_id, await asyncio.to_thread(self._collect, run_id, survey))
 
-    def _tell(self, run_id: str, facts: SiblingFacts) -> None:
-        before = self._told.get(run_id, (0, SiblingFacts()))[1]
-        self._told[run_id] = (self._clock(), facts)
-        if facts != before:
-            self._pipeline.tell(run_id, KIND, facts.plain())
+    def _publish(self, run_id: str, similar_runs: SimilarRuns) -> None:
+        before = self._published.get(run_id, (0, SimilarRuns()))[1]
+        self._published[run_id] = (self._clock(), similar_runs)
+        if similar_runs != before:
+            self._pipeline.add_event(run_id, KIND, similar_runs.plain())
 
     def _is_due(self, run_id: str, run: Any) -> bool:
         if self.work.rests(f"run {run_id}"):
             return False
-        told = self._told.get(run_id)
-        return run.board.last_step is not None and (told is None or self._clock() - told[0] >= AGAIN_NS)
+        reported = self._published.get(run_id)
+        return run.summary.last_step is not None and (
+            reported is None or self._clock() - reported[0] >= AGAIN_NS
+        )
 
     def _survey(self) -> Survey:
-        stored = {facts.id: facts for facts in self._reader.runs()}
-        return Survey(stored, sorted(stored.values(), key=lambda facts: (-facts.created_ns, facts.id)))
+        stored = {stored_run.id: stored_run for stored_run in self._reader.runs()}
+        return Survey(
+            stored, sorted(stored.values(), key=lambda stored_run: (-stored_run.created_ns, stored_run.id))
+        )
 
-    def _gather(self, run_id: str, survey: Survey) -> SiblingFacts:
+    def _collect(self, run_id: str, survey: Survey) -> SimilarRuns:
         """Reads, in a thread, what is to be told of a run's siblings, the newest first.
 
         A sibling that cannot be read is no reference.
@@ -190,15 +198,17 @@ class Siblings:
             if other.id not in survey.made and not self.work.rests(subject):
                 with self.work.isolated(subject):
                     survey.made[other.id] = self._read(other)
-        return SiblingFacts(tuple(survey.made[other.id] for other in alike if other.id in survey.made))
+        return SimilarRuns(tuple(survey.made[other.id] for other in alike if other.id in survey.made))
 
-    def _read(self, facts: RunFacts) -> Sibling:
-        answer = self._reader.series(facts.id, ["loss", "lr", "step_time"], buckets=POINTS)
-        open_alerts = self._reader.alerts(facts.id, (AlertState.FIRING,), limit=100)
+    def _read(self, stored_run: StoredRun) -> SimilarRun:
+        answer = self._reader.series(stored_run.id, ["loss", "lr", "step_time"], buckets=POINTS)
+        open_alerts = self._reader.alerts(stored_run.id, (AlertState.FIRING,), limit=100)
         failed = [stored.alert for stored in open_alerts if stored.alert.rule in FAILURES]
-        return sibling_of(facts, answer.series, min(failed, key=lambda alert: alert.onset_ns, default=None))
+        return sibling_of(
+            stored_run, answer.series, min(failed, key=lambda alert: alert.onset_ns, default=None)
+        )
 
 
-async def watch_siblings(siblings: Siblings, *, interval_s: float = 10.0) -> None:
+async def poll_similar_runs(siblings: SimilarRunFinder, *, interval_s: float = 10.0) -> None:
     """Looks every ``interval_s`` until it is cancelled."""
     await siblings.work.keep(siblings.look, interval_s)

@@ -73,7 +73,7 @@ class Limits:
     events_per_s: int = 100
     config_bytes: int = 1 << 20
 
-    def told(self) -> dict[str, int]:
+    def as_message(self) -> dict[str, int]:
         """Return the limits for the ``welcome`` message."""
         return {
             "frame_bytes": self.frame_bytes,
@@ -86,7 +86,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Sound:
+class ValidatedRecords:
     """The valid part of a ``records`` message: ``n`` records from number ``seq`` on (``n`` may be 0).
 
     ``last_seq`` is the highest number in the message, rejected records included; None if the message does not
@@ -99,7 +99,7 @@ class Sound:
     step: I64 = field(default_factory=lambda: np.empty(0, np.int64))
     time_ns: I64 = field(default_factory=lambda: np.empty(0, np.int64))
     columns: Mapping[str, Column] = field(default_factory=dict)
-    refused: tuple[Refused, ...] = ()
+    rejected: tuple[Refused, ...] = ()
 
 
 class Outline(msgspec.Struct):
@@ -147,7 +147,7 @@ class Position:
 class Validated:
     """A message after validation. ``refusal``: why an event or a finish cannot be stored."""
 
-    message: Sound | Event | Finish | Alive | TooLarge
+    message: ValidatedRecords | Event | Finish | Alive | TooLarge
     refusal: Refused | None = None
     weight: int = 0
     """How many records the message counts for against the rate of its writer."""
@@ -163,7 +163,7 @@ class SealedFinish(Finish, tag="finish", tag_field="type", omit_defaults=True):
     error: msgspec.Raw = msgspec.Raw(b"")  # type: ignore[assignment]
 
 
-class SealedHello(Hello, tag="hello", tag_field="type", omit_defaults=True):
+class SealedHandshake(Hello, tag="hello", tag_field="type", omit_defaults=True):
     """A hello whose free-form parts are not decoded yet."""
 
     versions: msgspec.Raw = msgspec.Raw(b"")  # type: ignore[assignment]
@@ -190,12 +190,12 @@ class Part:
 PARTS = ("config", "versions", "optimizers", "scalers", "schedulers", "notes")
 """The free-form parts of a hello."""
 _parts = {field.name: Part(field) for field in msgspec.structs.fields(Hello) if field.name in PARTS}
-_HelloParts = msgspec.defstruct(
-    "_HelloParts", [(name, msgspec.Raw, msgspec.field(default=msgspec.Raw(b""))) for name in PARTS]
+_HandshakeParts = msgspec.defstruct(
+    "_HandshakeParts", [(name, msgspec.Raw, msgspec.field(default=msgspec.Raw(b""))) for name in PARTS]
 )
 _outlines = msgspec.msgpack.Decoder(Outline)
-_parts_of = msgspec.msgpack.Decoder(_HelloParts)
-_sealed = msgspec.msgpack.Decoder(SealedHello)
+_parts_of = msgspec.msgpack.Decoder(_HandshakeParts)
+_sealed = msgspec.msgpack.Decoder(SealedHandshake)
 _finishes = msgspec.msgpack.Decoder(SealedFinish)
 _UNREADABLE = (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError)
 
@@ -216,7 +216,7 @@ def read_outline(frame: bytes) -> Outline:
     return _read(_outlines, frame)
 
 
-def read_sealed(frame: bytes) -> SealedHello:
+def read_sealed(frame: bytes) -> SealedHandshake:
     """Return the hello in ``frame``. Raises ProtocolError if it contains none."""
     parts = _read(_parts_of, frame)
     rest = len(frame) - sum(len(bytes(getattr(parts, name))) for name in PARTS)
@@ -265,16 +265,16 @@ def validate(frame: bytes, position: Position, limits: Limits) -> Validated:
     """
     message = read_message(frame, limits)
     if isinstance(message, Records):
-        sound = read_records(
+        valid = read_records(
             message, after=position.seq, offset_ns=position.offset_ns, known=position.series, limits=limits
         )
-        return Validated(sound, weight=len(message.step) // 8, gap=max(message.seq - position.seq - 1, 0))
+        return Validated(valid, weight=len(message.step) // 8, gap=max(message.seq - position.seq - 1, 0))
     if isinstance(message, Event):
         size = size_of(message.data)
-        refusal = event_fault(message, limits) if message.no > position.event else None
+        refusal = event_problem(message, limits) if message.no > position.event else None
         return Validated(message, refusal, weight_of_event(size), size)
     if isinstance(message, Finish):
-        return Validated(message, finish_fault(message) if message.no > position.event else None)
+        return Validated(message, finish_problem(message) if message.no > position.event else None)
     if isinstance(message, Hello):
         raise ProtocolError("malformed-frame", "frame", "records, event, alive or finish", "a second hello")
     return Validated(message)
@@ -341,7 +341,7 @@ def is_name(text: str, limit_bytes: int) -> bool:
 
 def read_records(
     message: Records, *, after: int, offset_ns: int, known: Collection[str], limits: Limits
-) -> Sound:
+) -> ValidatedRecords:
     """Return the records of ``message`` with numbers above ``after``, their times moved by ``offset_ns``.
 
     ``known``: series that the run already has; new ones count towards ``limits.series``.
@@ -350,15 +350,15 @@ def read_records(
     if wrong is not None:
         countable = message.seq >= 0 and 0 < message.n <= MOST_RECORDS and message.seq < HIGHEST
         last = message.seq + message.n - 1 if countable else None
-        return Sound(seq=max(after + 1, 0), last_seq=last, refused=(wrong,))
+        return ValidatedRecords(seq=max(after + 1, 0), last_seq=last, rejected=(wrong,))
     last = message.seq + message.n - 1
     if last <= after:
-        return Sound(seq=after + 1, last_seq=last)
-    columns, refused = _read_columns(message, known, limits)
+        return ValidatedRecords(seq=after + 1, last_seq=last)
+    columns, rejected = _read_columns(message, known, limits)
     step = np.frombuffer(message.step, "<i8")
-    keep, out_of_range = _sound_rows(step, message.seq, after)
-    refused += out_of_range
-    return _kept(message, step, columns, keep, offset_ns, refused)
+    keep, out_of_range = _valid_rows(step, message.seq, after)
+    rejected += out_of_range
+    return _kept(message, step, columns, keep, offset_ns, rejected)
 
 
 def _misshapen(message: Records) -> Refused | None:
@@ -392,38 +392,38 @@ def _read_columns(
     message: Records, known: Collection[str], limits: Limits
 ) -> tuple[dict[str, Column], list[Refused]]:
     columns: dict[str, Column] = {}
-    faults: list[Refused] = []
-    faulty, room, left_out = 0, limits.series - len(known), 0
+    rejections: list[Refused] = []
+    invalid, room, left_out = 0, limits.series - len(known), 0
     for name, body in message.cols.items():
         new = name not in known
         read = _read_column(name, body, message.n, limits.name_bytes if new else None)
         if isinstance(read, str):
-            faulty += 1
-            if faulty <= MOST_SENTENCES:
-                faults.append(_bad_column(name, body, message, read))
+            invalid += 1
+            if invalid <= MOST_SENTENCES:
+                rejections.append(_bad_column(name, body, message, read))
         elif new and room <= 0:
             left_out += 1
         else:
             room -= new
             columns[name] = read
-    refused = _few(faults, faulty, message.seq)
+    rejected = _few(rejections, invalid, message.seq)
     if left_out:
         got = f"{left_out} more, which were left out"
-        refused.append(
+        rejected.append(
             _refused("series", "too-many-series", f"at most {limits.series} series per run", got, message.seq)
         )
-    return columns, refused
+    return columns, rejected
 
 
-def _few(faults: list[Refused], count: int, seq: int) -> list[Refused]:
+def _few(rejections: list[Refused], count: int, seq: int) -> list[Refused]:
     """Return the first few of ``count`` rejections, and one that counts the others."""
-    rest = count - len(faults)
+    rest = count - len(rejections)
     if not rest:
-        return faults
+        return rejections
     more = _refused(
         "series", "bad-column", "columns as in docs/internals/protocol.md", f"{rest} more bad ones", seq
     )
-    return [*faults, more]
+    return [*rejections, more]
 
 
 def _bad_column(name: str, body: bytes | Sparse, message: Records, expected: str) -> Refused:
@@ -448,21 +448,21 @@ def _read_column(name: str, body: bytes | Sparse, n: int, name_bytes: int | None
     return Column(np.frombuffer(body.v, "<f8"), at)
 
 
-def _sound_rows(step: I64, seq: int, after: int) -> tuple[NDArray[np.bool_] | None, list[Refused]]:
+def _valid_rows(step: I64, seq: int, after: int) -> tuple[NDArray[np.bool_] | None, list[Refused]]:
     """Return which rows [n] are new and have steps from 0 to 2^53 (None: all), and the rejections."""
     lowest, highest = _ends(step)
     if seq > after and lowest >= 0 and highest <= MOST_STEP:
         return None, []
     keep = np.arange(seq, seq + step.size) > after
     negative, large = keep & (step < 0), keep & (step > MOST_STEP)
-    refused = []
+    rejected = []
     if negative.any():
         got = f"{int(negative.sum())} records with negative steps, the lowest {int(step[negative].min())}"
-        refused.append(_refused("records", "negative-step", "steps from 0", got, seq))
+        rejected.append(_refused("records", "negative-step", "steps from 0", got, seq))
     if large.any():
         got = f"{int(large.sum())} records with larger steps, the highest {int(step[large].max())}"
-        refused.append(_refused("records", "step-too-large", f"steps up to 2^53 ({MOST_STEP})", got, seq))
-    return keep & ~negative & ~large, refused
+        rejected.append(_refused("records", "step-too-large", f"steps up to 2^53 ({MOST_STEP})", got, seq))
+    return keep & ~negative & ~large, rejected
 
 
 def _kept(
@@ -471,19 +471,19 @@ def _kept(
     columns: dict[str, Column],
     keep: NDArray[np.bool_] | None,
     offset_ns: int,
-    refused: list[Refused],
-) -> Sound:
+    rejected: list[Refused],
+) -> ValidatedRecords:
     last, time_ns = message.seq + message.n - 1, np.frombuffer(message.t, "<i8") + offset_ns
     if keep is None or keep.all():
-        return Sound(message.seq, last, message.n, step, time_ns, columns, tuple(refused))
+        return ValidatedRecords(message.seq, last, message.n, step, time_ns, columns, tuple(rejected))
     rows = np.flatnonzero(keep)
     if not rows.size:
-        return Sound(seq=last + 1, last_seq=last, refused=tuple(refused))
+        return ValidatedRecords(seq=last + 1, last_seq=last, rejected=tuple(rejected))
     place = np.cumsum(keep) - 1
     taken = {name: _rows_of(column, keep, place) for name, column in columns.items()}
     # Records after a rejected one move up; their numbers stay within the range of this message.
     first = message.seq + int(rows[0])
-    return Sound(first, last, int(rows.size), step[rows], time_ns[rows], taken, tuple(refused))
+    return ValidatedRecords(first, last, int(rows.size), step[rows], time_ns[rows], taken, tuple(rejected))
 
 
 def _rows_of(column: Column, keep: NDArray[np.bool_], place: NDArray[np.intp]) -> Column:
@@ -509,30 +509,30 @@ class StepOrder:
         self._highest = -1
         self._of_series: dict[str, int] = {}
 
-    def notice(self, sound: Sound) -> Refused | None:
+    def notice(self, valid: ValidatedRecords) -> Refused | None:
         """Return a notice about the first series of ``sound`` whose steps do not increase, or None."""
-        if not sound.n:
+        if not valid.n:
             return None
-        all_steps = sound.step.tolist()
+        all_steps = valid.step.tolist()
         if all_steps[0] > self._highest and all(one < other for one, other in pairwise(all_steps)):
-            self._note(sound, all_steps)
+            self._note(valid, all_steps)
             return None
         found: Refused | None = None
-        for name, column in sound.columns.items():
-            steps = sound.step if column.at is None else sound.step[column.at]
+        for name, column in valid.columns.items():
+            steps = valid.step if column.at is None else valid.step[column.at]
             if not steps.size:
                 continue
             before = self._of_series.get(name, -1)
             if found is None:
-                found = _out_of_order(name, steps, before, sound.seq)
+                found = _out_of_order(name, steps, before, valid.seq)
             self._of_series[name] = max(before, int(steps[-1]))
         self._highest = max(self._highest, *all_steps)
         return found
 
-    def _note(self, sound: Sound, steps: list[int]) -> None:
+    def _note(self, valid: ValidatedRecords, steps: list[int]) -> None:
         """Note steps that increase, the usual case."""
         self._highest = steps[-1]
-        for name, column in sound.columns.items():
+        for name, column in valid.columns.items():
             if column.at is None:
                 self._of_series[name] = steps[-1]
             elif column.at.size:
@@ -559,18 +559,18 @@ def markup_notice(hello: Hello) -> Refused | None:
     return None
 
 
-def read_hello(sealed: SealedHello, limits: Limits) -> tuple[Hello, list[Refused]]:
+def read_handshake(sealed: SealedHandshake, limits: Limits) -> tuple[Hello, list[Refused]]:
     """Return the hello without parts that are too large, and the rejections.
 
     A rejection of scope ``connection`` rejects the whole hello. Raises ProtocolError if a free-form part does
     not have the type in the protocol. A part is decoded only if its length and its number of lists and maps
     are within the limits.
     """
-    fault = _name_fault(sealed, limits) or _number_fault(sealed)
+    fault = _name_problem(sealed, limits) or _number_problem(sealed)
     if fault is not None:
         return sealed, [_refused("connection", "bad-hello", *fault)]
     notice = markup_notice(sealed)
-    told = [notice] if notice else []
+    reported = [notice] if notice else []
     given: dict[str, Any] = {}
     room = MEMORY_FACTOR * limits.config_bytes
     for part in PARTS:
@@ -580,25 +580,25 @@ def read_hello(sealed: SealedHello, limits: Limits) -> tuple[Hello, list[Refused
         if wrong is None and size > room:
             wrong = (f"at most {room} bytes of memory", f"{size} bytes")
         if wrong is not None:
-            told.append(_refused("event", "config-size", f"{part} of {wrong[0]}", wrong[1]))
+            reported.append(_refused("event", "config-size", f"{part} of {wrong[0]}", wrong[1]))
             value, size = _parts[part].default, 0
         given[part] = value
         room -= size
     plain = {name: getattr(sealed, name) for name in Hello.__struct_fields__ if name not in PARTS}
-    return Hello(**plain, **given), told
+    return Hello(**plain, **given), reported
 
 
-def _name_fault(hello: Hello, limits: Limits) -> tuple[str, str] | None:
+def _name_problem(hello: Hello, limits: Limits) -> tuple[str, str] | None:
     needed = {"project": hello.project, "name": hello.name, "attempt": hello.writer.attempt}
     optional = {"host": hello.host, "boot": hello.writer.boot, "launch": hello.launch}
     optional["rendezvous"] = hello.rendezvous
-    fault = names_fault(needed, optional, limits) or tags_fault(hello.tags, limits)
+    fault = names_problem(needed, optional, limits) or tags_problem(hello.tags, limits)
     if fault is not None or (not hello.run and hello.rendezvous):
         return fault
-    return run_id_fault(hello.run, limits)
+    return run_id_problem(hello.run, limits)
 
 
-def names_fault(
+def names_problem(
     needed: Mapping[str, str], optional: Mapping[str, str], limits: Limits
 ) -> tuple[str, str] | None:
     """Return (expected, got) for the first text that is not a name, or None. Optional ones may be empty."""
@@ -608,14 +608,14 @@ def names_fault(
     return None
 
 
-def tags_fault(tags: Sequence[str], limits: Limits) -> tuple[str, str] | None:
+def tags_problem(tags: Sequence[str], limits: Limits) -> tuple[str, str] | None:
     """Return (expected, got) if these are not valid tags of a run, or None."""
     if len(tags) > MOST_TAGS:
         return f"at most {MOST_TAGS} tags", str(len(tags))
-    return names_fault({}, {f"tag {no}": tag for no, tag in enumerate(tags)}, limits)
+    return names_problem({}, {f"tag {no}": tag for no, tag in enumerate(tags)}, limits)
 
 
-def run_id_fault(run_id: str, limits: Limits) -> tuple[str, str] | None:
+def run_id_problem(run_id: str, limits: Limits) -> tuple[str, str] | None:
     """Return (expected, got) if this is not a valid run id, or None.
 
     An id of dots only would refer to another place in URLs and paths.
@@ -625,8 +625,8 @@ def run_id_fault(run_id: str, limits: Limits) -> tuple[str, str] | None:
     return None
 
 
-def _number_fault(hello: Hello) -> tuple[str, str] | None:
-    return range_fault(
+def _number_problem(hello: Hello) -> tuple[str, str] | None:
+    return range_problem(
         {
             "rank": hello.writer.rank,
             "world_size": hello.world_size,
@@ -647,7 +647,7 @@ _SMALL = {
 }
 
 
-def range_fault(numbers: Mapping[str, int]) -> tuple[str, str] | None:
+def range_problem(numbers: Mapping[str, int]) -> tuple[str, str] | None:
     """Return (expected, got) for the first number of a handshake that is out of range, or None."""
     for label, value in numbers.items():
         lowest, beyond = _SMALL.get(label, (0, HIGHEST))
@@ -658,7 +658,7 @@ def range_fault(numbers: Mapping[str, int]) -> tuple[str, str] | None:
 
 def _too_large(value: Any, limit_bytes: int) -> tuple[str, str] | None:
     """Return (expected, got) if ``value`` is not plain data or is too large, or None."""
-    wrong = exact_json.fault(value)
+    wrong = exact_json.problem(value)
     if wrong is not None:
         return wrong[1], f"other data at {wrong[0][1:] or 'the top'}"
     try:
@@ -677,7 +677,7 @@ def _json_bytes(value: Any) -> int:
     return len(text.encode("utf-8", "replace"))
 
 
-def event_fault(event: Event, limits: Limits) -> Refused | None:
+def event_problem(event: Event, limits: Limits) -> Refused | None:
     """Return the rejection of an event that cannot be stored, or None."""
     if not is_name(event.kind, limits.name_bytes):
         return _refused(
@@ -691,7 +691,7 @@ def event_fault(event: Event, limits: Limits) -> Refused | None:
     return _refused("event", "event-size", *wrong, event.no) if wrong else None
 
 
-def finish_fault(finish: Finish) -> Refused | None:
+def finish_problem(finish: Finish) -> Refused | None:
     """Return the rejection of an invalid finish message, or None."""
     if finish.state not in ("finished", "failed"):
         return _refused("event", "bad-event", "state finished or failed", shown(finish.state), finish.no)

@@ -16,7 +16,7 @@ from tocsin_server.detect.interface.liveness import Liveness, over
 from tocsin_server.detect.rules.system import stalled, trainer_lost
 from tocsin_server.runs.active_run import ActiveRun
 from tocsin_server.runs.pipeline import Pipeline
-from tocsin_server.store.periodic_jobs import Round
+from tocsin_server.store.periodic_jobs import PeriodicJob
 
 NAME = "watchdog"
 STATES = {trainer_lost.INFO.id: RunState.LOST, stalled.INFO.id: RunState.STALLED}
@@ -29,17 +29,17 @@ GRACE_NS = 30_000_000_000
 
 def liveness(run: ActiveRun, started_ns: int) -> Liveness:
     """What the server's clock knows of ``run``."""
-    phase, since_ns = run.pulse.phase
+    phase, since_ns = run.heartbeat.phase
     return Liveness(
-        opened_ns=run.pulse.opened_ns,
-        last_record_ns=run.pulse.last_record_ns,
-        last_step=run.board.last_step,
-        intervals_s=tuple(run.pulse.intervals_s),
-        longest_pause_s=run.pulse.longest_pause_s,
+        opened_ns=run.heartbeat.opened_ns,
+        last_record_ns=run.heartbeat.last_record_ns,
+        last_step=run.summary.last_step,
+        intervals_s=tuple(run.heartbeat.intervals_s),
+        longest_pause_s=run.heartbeat.longest_pause_s,
         phase=phase,
         phase_since_ns=since_ns,
         connected=run.connected,
-        silent_since_ns=run.pulse.silent_since_ns,
+        silent_since_ns=run.heartbeat.silent_since_ns,
         server_started_ns=started_ns,
         ended=run.state.ended,
         open=open_rules(run),
@@ -48,47 +48,47 @@ def liveness(run: ActiveRun, started_ns: int) -> Liveness:
 
 def open_rules(run: ActiveRun) -> frozenset[str]:
     """Which of these rules have an open alert."""
-    return frozenset(alert.rule for alert in run.board.open_alerts if alert.rule in STATES)
+    return frozenset(alert.rule for alert in run.summary.open_alerts if alert.rule in STATES)
 
 
 def judge(run: ActiveRun, started_ns: int, now_ns: int) -> list[Finding]:
     """What is new to say of ``run``: a finding that only repeats itself is left out."""
-    facts = liveness(run, started_ns)
-    said = [finding for rule in STATES for finding in _judged(rule, facts, now_ns, run.plan)]
-    return [finding for finding in said if _is_news(run, finding, started_ns, now_ns)]
+    known = liveness(run, started_ns)
+    said = [finding for rule in STATES for finding in _judged(rule, known, now_ns, run.plan)]
+    return [finding for finding in said if _is_new(run, finding, started_ns, now_ns)]
 
 
-def _judged(rule: str, facts: Liveness, now_ns: int, plan: Plan) -> list[Finding]:
+def _judged(rule: str, known: Liveness, now_ns: int, plan: Plan) -> list[Finding]:
     """What one of these rules says, as people set it."""
     if rule in plan.off:
-        return over(rule, facts, now_ns, f"The rule {rule} was switched off")
+        return over(rule, known, now_ns, f"The rule {rule} was switched off")
     given = plan.settings.get(rule)
     if rule == stalled.INFO.id:
         pace = given if isinstance(given, stalled.Settings) else stalled.Settings()
-        said = stalled.judge(facts, now_ns, pace)
+        said = stalled.judge(known, now_ns, pace)
     else:
         silence = given if isinstance(given, trainer_lost.Settings) else trainer_lost.Settings()
-        said = trainer_lost.judge(facts, now_ns, silence)
+        said = trainer_lost.judge(known, now_ns, silence)
     severity = plan.severity(rule)
     return said if severity is None else [replace(finding, severity=severity) for finding in said]
 
 
-def _is_news(run: ActiveRun, finding: Finding, started_ns: int, now_ns: int) -> bool:
-    repeated = any(_repeats(finding, alert) for alert in run.board.open_alerts)
+def _is_new(run: ActiveRun, finding: Finding, started_ns: int, now_ns: int) -> bool:
+    repeated = any(_repeats(finding, alert) for alert in run.summary.open_alerts)
     return not repeated and not _too_soon(run, finding, started_ns, now_ns)
 
 
 def _too_soon(run: ActiveRun, finding: Finding, started_ns: int, now_ns: int) -> bool:
     """Whether a stall seems over only because the server restarted: no record has come since."""
     over = finding.rule == stalled.INFO.id and finding.state is AlertState.RESOLVED
-    quiet = (run.pulse.last_record_ns or 0) <= started_ns and not run.state.ended
+    quiet = (run.heartbeat.last_record_ns or 0) <= started_ns and not run.state.ended
     return over and quiet and (run.connected or now_ns - started_ns < GRACE_NS)
 
 
 def _repeats(finding: Finding, alert: Alert) -> bool:
     """Whether an open alert says that much already; only the elapsed seconds in its words differ."""
     same = finding.rule == alert.rule and finding.state is alert.state
-    return same and finding.severity.height <= alert.severity.height
+    return same and finding.severity.level <= alert.severity.level
 
 
 def state_of(run: ActiveRun, findings: list[Finding]) -> RunState:
@@ -102,10 +102,10 @@ def state_of(run: ActiveRun, findings: list[Finding]) -> RunState:
     return next((state for rule, state in STATES.items() if rule in opened), RunState.RUNNING)
 
 
-def look(pipeline: Pipeline, now_ns: int, work: Round | None = None) -> None:
+def look(pipeline: Pipeline, now_ns: int, work: PeriodicJob | None = None) -> None:
     """Judges every run in memory once, and lets go of it where it is over."""
-    work = work or Round(NAME)
-    for run in list(pipeline.roster.active.values()):
+    work = work or PeriodicJob(NAME)
+    for run in list(pipeline.registry.active.values()):
         subject = f"run {run.id}"
         if not work.rests(subject):
             with work.isolated(subject):
@@ -125,15 +125,15 @@ def _look_at(pipeline: Pipeline, run: ActiveRun, now_ns: int) -> None:
         pipeline.close(run.id)
 
 
-async def watch(
+async def run_watchdog(
     pipeline: Pipeline,
-    work: Round | None = None,
+    work: PeriodicJob | None = None,
     *,
     interval_s: float = 1.0,
     clock: Callable[[], int] | None = None,
 ) -> None:
     """Looks every ``interval_s`` until it is cancelled."""
-    work = work or Round(NAME)
+    work = work or PeriodicJob(NAME)
 
     async def once() -> None:
         look(pipeline, (clock or pipeline.clock)(), work)

@@ -78,9 +78,9 @@ def ack_rows(connection: Connection, run_id: str) -> list[AckRow]:
 
 def put_ack_rows(connection: Connection, run_id: str, rows: Iterable[AckRow]) -> None:
     """Stores acts as they were."""
-    told = [{"run_id": run_id, **asdict(row)} for row in rows]
-    if told:
-        connection.execute(acknowledgement.insert(), told)
+    reported = [{"run_id": run_id, **asdict(row)} for row in rows]
+    if reported:
+        connection.execute(acknowledgement.insert(), reported)
 
 
 def _exists(connection: Connection, key: Key) -> bool:

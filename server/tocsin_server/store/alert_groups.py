@@ -33,7 +33,7 @@ class GroupRow:
     labels: Mapping[str, str]
     first_ns: int
     due_ns: int | None
-    told_ns: int | None
+    notified_ns: int | None
     members: Mapping[Key, int] = field(default_factory=dict)
 
 
@@ -104,11 +104,11 @@ def lately_resolved(connection: Connection, since_ns: int) -> dict[Key, Known]:
 
 def _known(connection: Connection, condition: Any) -> dict[Key, Known]:
     imported = select(event.c.run_id).where(event.c.run_id == run.c.id, event.c.kind == "imported").exists()
-    columns = (run.c.name.label("run_name"), run.c.project, run.c.host, run.c.tags, run.c.facts)
+    columns = (run.c.name.label("run_name"), run.c.project, run.c.host, run.c.tags, run.c.environment)
     query = select(alert, *columns, imported.label("imported")).join(run, run.c.id == alert.c.run_id)
     found = {}
     for row in connection.execute(query.where(condition)):
-        away = bool(row.imported) or "imported" in (row.facts or {})
+        away = bool(row.imported) or "imported" in (row.environment or {})
         known = Known(alert_of(row), row.run_name, row.project, row.host, texts(row.tags), away)
         found[row.run_id, row.fingerprint, row.episode] = known
     return found
@@ -125,7 +125,7 @@ def groups_to_look_at(connection: Connection, ids: Iterable[str], now_ns: int) -
 def shift(connection: Connection, jump_ns: int) -> None:
     """Move the times of all groups by ``jump_ns``: the clock was set."""
     own = notify_group.c
-    times = {name: own[name] + jump_ns for name in ("first_ns", "due_ns", "told_ns")}
+    times = {name: own[name] + jump_ns for name in ("first_ns", "due_ns", "notified_ns")}
     connection.execute(update(notify_group).values(times))
 
 
@@ -144,8 +144,14 @@ def put_group(connection: Connection, group: GroupRow) -> None:
     connection.execute(insert.on_conflict_do_update(index_elements=["id"], set_=later), values)
     connection.execute(delete(group_member).where(group_member.c.group_id == group.id))
     rows = [
-        {"run_id": key[0], "fingerprint": key[1], "episode": key[2], "group_id": group.id, "told": told}
-        for key, told in group.members.items()
+        {
+            "run_id": key[0],
+            "fingerprint": key[1],
+            "episode": key[2],
+            "group_id": group.id,
+            "notified_level": reported,
+        }
+        for key, reported in group.members.items()
     ]
     if rows:
         connection.execute(group_member.insert(), rows)
@@ -159,15 +165,15 @@ def drop_group(connection: Connection, group_id: str) -> None:
 
 def prune(connection: Connection, before_ns: int) -> int:
     """Forgets digests that were told before then and gather nothing; how many."""
-    told = (notify_group.c.told_ns < before_ns) & notify_group.c.due_ns.is_(None)
+    reported = (notify_group.c.notified_ns < before_ns) & notify_group.c.due_ns.is_(None)
     has = select(group_member.c.group_id).where(group_member.c.group_id == notify_group.c.id).exists()
-    return connection.execute(delete(notify_group).where(told, ~has)).rowcount
+    return connection.execute(delete(notify_group).where(reported, ~has)).rowcount
 
 
 def _members(connection: Connection, ids: list[str]) -> dict[str, dict[Key, int]]:
     found: dict[str, dict[Key, int]] = {}
     for row in connection.execute(select(group_member).where(group_member.c.group_id.in_(ids))):
-        found.setdefault(row.group_id, {})[row.run_id, row.fingerprint, row.episode] = row.told
+        found.setdefault(row.group_id, {})[row.run_id, row.fingerprint, row.episode] = row.notified_level
     return found
 
 

@@ -150,14 +150,14 @@ class _Diagnosis(msgspec.Struct):
     evidence: list[_Evidence] = []
     alternatives: list[str] = []
     remedies: list[_Remedy] = []
-    disproof: str = ""
-    story: list[tuple[int, str, str]] = []
+    how_to_confirm: str = ""
+    timeline: list[tuple[int, str, str]] = []
 
 
-def diagnosis_of(told: Mapping[str, Any]) -> Diagnosis:
+def diagnosis_of(reported: Mapping[str, Any]) -> Diagnosis:
     """Return a diagnosis from its JSON. Raises ValueError where it is none."""
     try:
-        read = msgspec.convert(told, _Diagnosis)
+        read = msgspec.convert(reported, _Diagnosis)
     except msgspec.ValidationError as error:
         raise ValueError(str(error)) from error
     return Diagnosis(
@@ -165,8 +165,8 @@ def diagnosis_of(told: Mapping[str, Any]) -> Diagnosis:
         tuple(Evidence(item.name, _number(item.value), item.unit, item.step) for item in read.evidence),
         tuple(read.alternatives),
         tuple(Remedy(item.text, item.code) for item in read.remedies),
-        read.disproof,
-        tuple(read.story),
+        read.how_to_confirm,
+        tuple(read.timeline),
     )
 
 

@@ -19,8 +19,8 @@ from alembic.script import ScriptDirectory
 from sqlalchemy.engine import URL
 
 from tocsin_server.core.errors import TocsinError
-from tocsin_server.store.database import Database, migrations_folder, open_database
-from tocsin_server.store.integrity import faults
+from tocsin_server.store.database import Database, migrations_folder, open_database, refusal
+from tocsin_server.store.integrity import issues
 
 PAGES_AT_ONCE = 4096
 """Pages (4 KiB) between two looks at the keyboard."""
@@ -39,7 +39,7 @@ class Copy:
     bytes: int
     seconds: float
     revision: str
-    faults: list[str]
+    issues: list[str]
     """Values that were damaged in the database already; the copy holds them as they are."""
 
 
@@ -71,7 +71,7 @@ def backup(database: Database, target: Path) -> Copy:
     try:
         copy_to(database, part)
         check(part)
-        revision, damaged = revision_of(part), faults_in(part)
+        revision, damaged = revision_of(part), issues_in(part)
         sync(part)
         os.link(part, target)  # unlike a rename, never over a file that came meanwhile
         sync(target.parent)
@@ -103,7 +103,7 @@ def restore(source: Path, target: Path, now_ns: int, *, despite_damage: bool = F
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         _copied(source, part)
-        damaged = [] if despite_damage else faults_in(part)
+        damaged = [] if despite_damage else issues_in(part)
         if damaged:
             raise BackupError(f"{source}: expected every value to be readable, got: {'; '.join(damaged)}")
         sync(part)
@@ -163,12 +163,12 @@ def check(file: Path, *, shown: Path | None = None) -> None:
         raise BackupError(f"{shown or file}: expected a sound SQLite database, got: {'; '.join(found)}")
 
 
-def faults_in(file: Path, most: int = 5) -> list[str]:
+def issues_in(file: Path, most: int = 5) -> list[str]:
     """Reads every stored value; the first ones that are damaged, by run, series and chunk."""
     database = open_database(f"sqlite:///{file}")
     try:
         with database.reader.begin() as connection:
-            return [str(fault) for fault in islice(faults(connection), most)]
+            return [str(issue) for issue in islice(issues(connection), most)]
     finally:
         database.close()
 
@@ -184,10 +184,7 @@ def revision_of(file: Path, *, shown: Path | None = None) -> str:
     if row is None:
         raise BackupError(f"{shown or file}: expected a database of tocsin, got another one")
     if row[0] not in known:
-        expected = f"one of the revisions {', '.join(reversed(known))}"
-        raise BackupError(
-            f"{shown or file}: expected {expected}, got {row[0]}: install a newer tocsin-server"
-        )
+        raise BackupError(f"{shown or file}: {refusal(row[0])}")
     return str(row[0])
 
 

@@ -49,7 +49,7 @@ def _as_it_is(value: float | None) -> Any:
     return value
 
 
-class Words(TypeDecorator[str]):
+class SafeText(TypeDecorator[str]):
     """Text from outside. Postgres has no NUL in text: it becomes U+FFFD, on both databases alike."""
 
     impl = Text
@@ -133,7 +133,7 @@ def shown_small(name: str, *, nullable: bool = False, default: str | None = None
 
 
 def text_column(name: str, *, nullable: bool = False, default: str | None = None) -> Column[str]:
-    return Column(name, Words, nullable=nullable, server_default=default)
+    return Column(name, SafeText, nullable=nullable, server_default=default)
 
 
 def json_column(name: str, default: str | None = None, *, kind: type = dict) -> Column[Any]:
@@ -141,4 +141,4 @@ def json_column(name: str, default: str | None = None, *, kind: type = dict) -> 
 
 
 def run_column() -> Column[str]:
-    return Column("run_id", Words, nullable=False)
+    return Column("run_id", SafeText, nullable=False)

@@ -9,8 +9,8 @@ import time
 from tocsin_server.store import chunks
 from tocsin_server.store.compactor import seal, writers_due
 from tocsin_server.store.database import Database
-from tocsin_server.store.periodic_jobs import Round
-from tocsin_server.store.writer_cache import Ledger, WriterKey
+from tocsin_server.store.periodic_jobs import PeriodicJob
+from tocsin_server.store.writer_cache import WriterCache, WriterKey
 
 log = logging.getLogger("tocsin.store")
 
@@ -31,15 +31,15 @@ def slice_s(unsealed: int) -> float:
 class Sealer:
     """Seals the writers whose tail holds a chunk's worth of records, the longest tail first."""
 
-    def __init__(self, database: Database, ledger: Ledger, work: Round | None = None) -> None:
-        self._work = work or Round("sealing")
+    def __init__(self, database: Database, cache: WriterCache, work: PeriodicJob | None = None) -> None:
+        self._work = work or PeriodicJob("sealing")
         self._database = database
-        self._ledger = ledger
+        self._cache = cache
         self._paused: dict[WriterKey, float] = {}
 
     def due(self, now_s: float) -> float:
         """When there is something to seal, on the monotonic clock; infinity where there is nothing."""
-        if not self._ledger.surveyed:
+        if not self._cache.surveyed:
             return now_s
         ripe = self.ripe()
         return min((self._paused.get(key, now_s) for key in ripe), default=math.inf)
@@ -49,7 +49,7 @@ class Sealer:
         begun = time.monotonic()
         self._survey()
         ripe = [key for key in self.ripe() if self._paused.get(key, begun) <= begun]
-        ends = begun + slice_s(self._ledger.unsealed[ripe[0]]) if ripe else begun
+        ends = begun + slice_s(self._cache.unsealed[ripe[0]]) if ripe else begun
         for key in ripe:
             while self._one(key):
                 if time.monotonic() > ends:
@@ -59,20 +59,20 @@ class Sealer:
 
     def _survey(self) -> None:
         """At the start: writers that were left with a full tail and may never say another word."""
-        if self._ledger.surveyed:
+        if self._cache.surveyed:
             return
-        self._ledger.surveyed = True
+        self._cache.surveyed = True
         try:
             with self._database.reader.begin() as connection:
                 found = writers_due(connection)
         except Exception as error:  # noqa: BLE001 - the writer thread must not die
             log.warning("could not look for tails to seal, they are sealed as they grow: %s", error)
             return
-        self._ledger.unsealed = found | self._ledger.unsealed
+        self._cache.unsealed = found | self._cache.unsealed
 
     def ripe(self) -> list[WriterKey]:
         """Writers with a chunk or more in the tail, the longest first: a flood must not starve another."""
-        unsealed = self._ledger.unsealed
+        unsealed = self._cache.unsealed
         return sorted((key for key, n in unsealed.items() if n >= chunks.RECORDS), key=lambda k: -unsealed[k])
 
     def _one(self, key: WriterKey) -> bool:
@@ -86,9 +86,9 @@ class Sealer:
             return False
         self._paused.pop(key, None)
         self._work.passed(_subject(key))
-        left = self._ledger.unsealed[key] - taken
+        left = self._cache.unsealed[key] - taken
         # The count takes in the sealed part of a batch across the seal: no chunk yet, ask at the next batch.
-        self._ledger.unsealed[key] = left if taken else chunks.RECORDS - 1
+        self._cache.unsealed[key] = left if taken else chunks.RECORDS - 1
         return taken > 0 and left >= chunks.RECORDS
 
 

@@ -95,11 +95,11 @@ def number_fault(value: Any) -> str:
     return f"expected a whole number, got {kind}: {value!r:.40}"
 
 
-def sound_facts(facts: Any) -> dict[str, Any]:
+def valid_environment(environment: Any) -> dict[str, Any]:
     """Return the facts of a run (a JSON column) without known members that have the wrong type."""
-    if not isinstance(facts, Mapping):
+    if not isinstance(environment, Mapping):
         return {}
-    return {name: value for name, value in facts.items() if _is_sound(name, value)}
+    return {name: value for name, value in environment.items() if _is_valid(name, value)}
 
 
 def texts(values: Any) -> tuple[str, ...]:
@@ -107,7 +107,7 @@ def texts(values: Any) -> tuple[str, ...]:
     return tuple(str(one) for one in values or ())
 
 
-def _is_sound(name: str, value: Any) -> bool:
+def _is_valid(name: str, value: Any) -> bool:
     if name in FACTS_LISTS:
         return isinstance(value, list) and all(isinstance(one, Mapping) for one in value)
     if name == "hosts":

@@ -212,17 +212,30 @@ def _upgrade(connection: Connection, revision: str) -> None:
     connection.commit()
 
 
+PRERELEASE = frozenset({"0001", "0002", "0003", "0004", "0005", "0006"})
+"""Revisions of versions before 0.1.0, whose databases cannot be upgraded."""
+
+
+def refusal(revision: str) -> str:
+    """Return why a database with a revision that is not in this version is rejected, and what to do."""
+    if revision in PRERELEASE:
+        return (
+            f"its schema revision {revision} is from before 0.1.0 and cannot be upgraded: start with "
+            "a new database, or export the runs with the version that wrote it and import them here."
+        )
+    return (
+        f"its schema has the revision {revision}, which this version of tocsin-server does not know. A newer "
+        "version has upgraded it: install that version, or restore a backup from before the upgrade."
+    )
+
+
 def _check_known(connection: Connection, config: Config) -> None:
-    """Raise StartError if a newer version has upgraded the database."""
+    """Raise StartError if another version created or upgraded the database."""
     found = MigrationContext.configure(connection).get_current_heads()
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     unknown = sorted(set(found) - known)
     if unknown:
-        raise StartError(
-            f"database {connection.engine.url.render_as_string()}: its schema has the revision "
-            f"{', '.join(unknown)}, which this version of tocsin-server does not know. A newer version has "
-            "upgraded it: install that version, or restore a backup from before the upgrade."
-        )
+        raise StartError(f"database {connection.engine.url.render_as_string()}: {refusal(unknown[0])}")
 
 
 def check_not_emptied(file: Path) -> None:

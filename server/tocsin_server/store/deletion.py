@@ -20,23 +20,23 @@ def mark(connection: Connection, run_id: str, now_ns: int) -> bool:
     """The run is gone for everyone; its rows go by :func:`sweep`. False where there is no such run."""
     found = connection.execute(delete(run).where(run.c.id == run_id)).rowcount
     if found:
-        doom(connection, run_id, now_ns)
+        schedule_deletion(connection, run_id, now_ns)
     return bool(found)
 
 
-def doom(connection: Connection, run_id: str, due_ns: int) -> None:
+def schedule_deletion(connection: Connection, run_id: str, due_ns: int) -> None:
     """Rows of this run are to go from ``due_ns`` on, unless :func:`spare` comes first."""
     insert = upsert(connection, deletion)
     later = insert.on_conflict_do_update(index_elements=["run_id"], set_={"due_ns": due_ns})
     connection.execute(later, {"run_id": run_id, "due_ns": due_ns})
 
 
-def spare(connection: Connection, run_id: str) -> None:
+def cancel_deletion(connection: Connection, run_id: str) -> None:
     """Nothing of this run is to go any more: all of it is gone, or all of it is there."""
     connection.execute(delete(deletion).where(deletion.c.run_id == run_id))
 
 
-def is_leaving(connection: Connection, run_id: str) -> bool:
+def is_scheduled(connection: Connection, run_id: str) -> bool:
     """Whether rows of a run of this id are still to go, or are being brought in."""
     return (
         connection.execute(select(deletion.c.run_id).where(deletion.c.run_id == run_id)).first() is not None
@@ -46,16 +46,16 @@ def is_leaving(connection: Connection, run_id: str) -> bool:
 def postpone(connection: Connection, run_id: str, due_ns: int) -> bool:
     """The run goes at ``due_ns``, and stays as it is until then. False where there is no such run."""
     found = connection.execute(select(run.c.id).where(run.c.id == run_id).with_for_update()).first()
-    if found is None or (is_leaving(connection, run_id) and not may_stay(connection, run_id, 0)):
+    if found is None or (is_scheduled(connection, run_id) and not may_stay(connection, run_id, 0)):
         return False
-    doom(connection, run_id, due_ns)
+    schedule_deletion(connection, run_id, due_ns)
     return True
 
 
 def may_stay(connection: Connection, run_id: str, now_ns: int) -> bool:
     """Whether the run is to go later than ``now_ns`` and nobody has begun to take it away."""
     later = select(deletion.c.run_id).where(
-        deletion.c.run_id == run_id, deletion.c.due_ns > now_ns, deletion.c.taken_ns.is_(None)
+        deletion.c.run_id == run_id, deletion.c.due_ns > now_ns, deletion.c.begun_ns.is_(None)
     )
     return connection.execute(later).first() is not None
 
@@ -65,11 +65,11 @@ def bring_back(connection: Connection, run_id: str, now_ns: int) -> bool:
     there = connection.execute(select(run.c.id).where(run.c.id == run_id).with_for_update()).first()
     if there is None or not may_stay(connection, run_id, now_ns):
         return False
-    spare(connection, run_id)
+    cancel_deletion(connection, run_id)
     return True
 
 
-def leaving(connection: Connection, now_ns: int, *, interrupted: bool = False) -> list[str]:
+def due(connection: Connection, now_ns: int, *, interrupted: bool = False) -> list[str]:
     """Runs whose rows are to go now, those that have waited longest first; with ``interrupted`` also
     those that an import or a deletion left half way, but never a run that may still be brought back."""
     whole = select(run.c.id).where(run.c.id == deletion.c.run_id)
@@ -78,16 +78,16 @@ def leaving(connection: Connection, now_ns: int, *, interrupted: bool = False) -
     return list(connection.execute(due.order_by(deletion.c.due_ns, deletion.c.run_id)).scalars())
 
 
-def take(connection: Connection, run_id: str, now_ns: int) -> None:
+def begin_deletion(connection: Connection, run_id: str, now_ns: int) -> None:
     """Says that a process has begun to delete these rows. From here on there is no such run."""
     connection.execute(delete(run).where(run.c.id == run_id))
-    connection.execute(update(deletion).where(deletion.c.run_id == run_id).values(taken_ns=now_ns))
+    connection.execute(update(deletion).where(deletion.c.run_id == run_id).values(begun_ns=now_ns))
 
 
-def is_taken(connection: Connection, run_id: str) -> bool:
+def has_begun(connection: Connection, run_id: str) -> bool:
     """Whether a process has begun to delete the rows of this run, or has done so."""
-    row = connection.execute(select(deletion.c.taken_ns).where(deletion.c.run_id == run_id)).first()
-    return row is None or row.taken_ns is not None
+    row = connection.execute(select(deletion.c.begun_ns).where(deletion.c.run_id == run_id)).first()
+    return row is None or row.begun_ns is not None
 
 
 def sweep(connection: Connection, run_id: str, rows: int = ROWS_AT_ONCE) -> bool:
@@ -97,7 +97,7 @@ def sweep(connection: Connection, run_id: str, rows: int = ROWS_AT_ONCE) -> bool
         if gone == rows:
             return True
         rows -= gone
-    spare(connection, run_id)
+    cancel_deletion(connection, run_id)
     return False
 
 

@@ -80,7 +80,7 @@ def mark_on(writer: StoreWriter, mark: Callable[[Connection], Marked]) -> Future
 def take_away(transact: Transact, run_id: str) -> None:
     """Deletes every row of a marked run, a bounded number a transaction."""
     begun = time.monotonic()
-    transact(partial(deletion.take, run_id=run_id, now_ns=time.time_ns()))
+    transact(partial(deletion.begin_deletion, run_id=run_id, now_ns=time.time_ns()))
     while transact(partial(deletion.sweep, run_id=run_id)):
         pass
     log.info("run %s is deleted, its rows were gone in %.1f s", run_id, time.monotonic() - begun)

@@ -56,7 +56,7 @@ def read_dump(connection: Connection, run_id: str) -> Dump | None:
         return None
     writers = _rows(connection, writer, run_id, ("run_id", *SEALING))
     for item in writers:
-        item["dealt_seq"] = last_seq(connection, run_id, item["writer_no"])
+        item["handled_seq"] = last_seq(connection, run_id, item["writer_no"])
     return Dump(
         dict(row),
         _rows(connection, attempt, run_id),
@@ -64,7 +64,7 @@ def read_dump(connection: Connection, run_id: str) -> Dump | None:
         [item["name"] for item in _rows(connection, metric, run_id)],
         _alerts(connection, run_id),
         _rule_state(connection, run_id),
-        {item["writer_no"]: item["dealt_seq"] for item in writers},
+        {item["writer_no"]: item["handled_seq"] for item in writers},
         last_arrival(connection, run_id),
     )
 
@@ -111,7 +111,7 @@ def write_frame(
     Writers begin without records: what counts as dealt with would be passed over.
     """
     _insert(connection, attempt, run_id, attempts)
-    _insert(connection, writer, run_id, [row | {"dealt_seq": -1} for row in writers])
+    _insert(connection, writer, run_id, [row | {"handled_seq": -1} for row in writers])
     numbered = [{"col_id": first + place, "name": name} for place, name in enumerate(series)]
     _insert(connection, metric, run_id, numbered)
 
@@ -122,15 +122,15 @@ def write_alerts(connection: Connection, run_id: str, alerts: Iterable[Item]) ->
         own = {name: value for name, value in item.items() if name != "history"}
         key = {name: item[name] for name in HISTORY_KEY if name in item}
         _insert(connection, alert, run_id, [own])
-        told = [key | step | {"routed_ns": step["at_ns"]} for step in item["history"]]
-        _insert(connection, alert_transition, run_id, told)
+        reported = [key | step | {"routed_ns": step["at_ns"]} for step in item["history"]]
+        _insert(connection, alert_transition, run_id, reported)
 
 
 def write_ends(connection: Connection, run_id: str, writers: list[Item]) -> None:
     """How far each writer is dealt with: so far it is acked, should it come back."""
     for row in writers:
         own = (writer.c.run_id == run_id) & (writer.c.writer_no == row["writer_no"])
-        connection.execute(writer.update().where(own).values(dealt_seq=row["dealt_seq"]))
+        connection.execute(writer.update().where(own).values(handled_seq=row["handled_seq"]))
 
 
 def write_run(connection: Connection, row: Mapping[str, Any], state: Item | None, now_ns: int) -> None:

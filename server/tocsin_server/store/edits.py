@@ -62,11 +62,11 @@ def edit(connection: Connection, run_id: str, change: Edit, now_ns: int, actor: 
 def _write(
     connection: Connection, before: Row[Any], values: Mapping[str, Any], now_ns: int, actor: str
 ) -> None:
-    told = [name for name in values if name != "archived"]
+    reported = [name for name in values if name != "archived"]
     row = dict(values)
-    if told:
-        edited = {**edits_of(before.facts), **dict.fromkeys(told, now_ns // 1_000_000)}
-        row["facts"] = {**(before.facts or {}), EDITED: edited}
+    if reported:
+        edited = {**edits_of(before.environment), **dict.fromkeys(reported, now_ns // 1_000_000)}
+        row["environment"] = {**(before.environment or {}), EDITED: edited}
     if "name" in values:
         _remember(connection, before)
     connection.execute(update(run).where(run.c.id == before.id).values(**row))
@@ -82,9 +82,9 @@ def _act(before: Row[Any], name: str, value: Any) -> tuple[str, str, dict[str, A
     return f"run.{name}", before.id, details
 
 
-def edits_of(facts: Mapping[str, Any] | None) -> dict[str, int]:
+def edits_of(environment: Mapping[str, Any] | None) -> dict[str, int]:
     """Which fields people wrote, and when (Unix ms)."""
-    found = (facts or {}).get(EDITED)
+    found = (environment or {}).get(EDITED)
     return dict(found) if isinstance(found, Mapping) else {}
 
 

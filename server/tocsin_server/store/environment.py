@@ -11,13 +11,16 @@ KEPT = 64
 """Optimizers, scalers, schedules of one run at most; a script that always makes new ones keeps its newest."""
 
 
-def learned(facts: Mapping[str, Any], kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    """``facts`` with what an event of one of KINDS says; what is no list of mappings adds nothing."""
+def learned(environment: Mapping[str, Any], kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    """``environment`` with what an event of one of KINDS says; what is no list of mappings adds nothing."""
     if kind == "schedule":
-        told = _joined(facts.get("schedulers"), [data], ("optimizer", "scheduler"))
-        return {**facts, "schedulers": told}
+        reported = _joined(environment.get("schedulers"), [data], ("optimizer", "scheduler"))
+        return {**environment, "schedulers": reported}
     names = ("optimizers", "scalers")
-    return {**facts, **{name: _joined(facts.get(name), data.get(name), ("name",)) for name in names}}
+    return {
+        **environment,
+        **{name: _joined(environment.get(name), data.get(name), ("name",)) for name in names},
+    }
 
 
 def _joined(before: Any, after: Any, key: Sequence[str]) -> list[Any]:

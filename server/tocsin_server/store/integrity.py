@@ -37,7 +37,7 @@ ENDS = {STEP: "step", TIME: "t", SEQ: "seq", ARRIVAL: "arrival"}
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class IntegrityIssue:
     """A body that is damaged: where, and what is wrong with it."""
 
     table: str
@@ -53,24 +53,24 @@ class Mismatch(ValueError):  # noqa: N818 - what was found, not what went wrong 
     """A body that can be decoded and is not what its row says."""
 
 
-def faults(connection: Connection) -> Iterator[Fault]:
+def issues(connection: Connection) -> Iterator[IntegrityIssue]:
     """Each body that is damaged: its run, series and chunk, and what is wrong with it."""
     for run_id in connection.execute(select(run.c.id).order_by(run.c.id)).scalars().all():
         names = {number: name for name, number in series_numbers(connection, run_id).items()} | OWN_NAMES
         for what, look in ((chunk, _chunk), (roll, _roll), (tail, _tail)):
-            yield from _faults_in(connection, run_id, what, look, names)
+            yield from _issues_in(connection, run_id, what, look, names)
 
 
-def _faults_in(
+def _issues_in(
     connection: Connection, run_id: str, table: Any, look: Callable[[Row[Any]], None], names: dict[int, str]
-) -> Iterator[Fault]:
+) -> Iterator[IntegrityIssue]:
     query = _with_directory(run_id) if table is chunk else select(table).where(table.c.run_id == run_id)
     query = query.order_by(*table.primary_key).execution_options(yield_per=ROWS_AT_ONCE)
     for row in connection.execute(query):
         try:
             look(row)
         except (DamagedError, ValueError, TypeError, MemoryError) as error:
-            yield Fault(
+            yield IntegrityIssue(
                 table.name, run_id, _place(table.name, row, names), str(getattr(error, "reason", error))
             )
 

@@ -16,8 +16,8 @@ from tocsin_server.store.backup import (
     BackupError,
     check,
     copy_to,
-    faults_in,
     file_of,
+    issues_in,
     opened,
     revision_of,
 )
@@ -35,7 +35,7 @@ class Rehearsal:
     copy_s: float
     upgrade_s: float
     check_s: float
-    faults: list[str]
+    issues: list[str]
     """Values that cannot be read, by run, series and chunk."""
 
     @property
@@ -62,7 +62,7 @@ def rehearse(database: Database) -> Rehearsal:
         migrate(f"sqlite:///{copy}")
         times.append(time.monotonic())
         check(copy)
-        damaged = faults_in(copy)
+        damaged = issues_in(copy)
         times.append(time.monotonic())
         after, rows_after = revision_of(copy), _counts(copy)
     copy_s, upgrade_s, check_s = (end - begin for begin, end in pairwise(times))

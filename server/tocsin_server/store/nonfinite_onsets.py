@@ -15,7 +15,7 @@ import numpy as np
 from sqlalchemy import Connection, func, select
 
 from tocsin_server.core.models import F64, Column, RecordBatch
-from tocsin_server.store.tables import fault
+from tocsin_server.store.tables import nonfinite_onset
 
 MOST_OF_SERIES = 1_000
 MOST_OF_RUN = 10_000
@@ -50,7 +50,7 @@ class Recovered:
 
 
 @dataclass(slots=True)
-class FaultBook:
+class NonfiniteTracker:
     """What is recorded of one run: onsets a series, and which of them have not ended."""
 
     counts: dict[SeriesKey, int] = field(default_factory=dict)
@@ -97,13 +97,17 @@ def all_finite(values: F64) -> bool:
     return bool(np.isfinite(values).all())
 
 
-def read_book(connection: Connection, run_id: str) -> FaultBook:
+def read_tracker(connection: Connection, run_id: str) -> NonfiniteTracker:
     """The book of a run as its rows tell it."""
-    of_run = fault.c.run_id == run_id
-    counted = select(fault.c.writer_no, fault.c.col_id, func.count().label("n")).where(of_run)
-    rows = connection.execute(counted.group_by(fault.c.writer_no, fault.c.col_id)).all()
-    opened = select(fault.c.writer_no, fault.c.col_id, fault.c.seq).where(of_run, fault.c.end_seq.is_(None))
-    return FaultBook(
+    of_run = nonfinite_onset.c.run_id == run_id
+    counted = select(nonfinite_onset.c.writer_no, nonfinite_onset.c.col_id, func.count().label("n")).where(
+        of_run
+    )
+    rows = connection.execute(counted.group_by(nonfinite_onset.c.writer_no, nonfinite_onset.c.col_id)).all()
+    opened = select(nonfinite_onset.c.writer_no, nonfinite_onset.c.col_id, nonfinite_onset.c.seq).where(
+        of_run, nonfinite_onset.c.end_seq.is_(None)
+    )
+    return NonfiniteTracker(
         {(row.writer_no, row.col_id): row.n for row in rows},
         {(row.writer_no, row.col_id): row.seq for row in connection.execute(opened)},
         sum(row.n for row in rows),

@@ -133,9 +133,9 @@ def settle(connection: Connection, item: Notification, attempt: Attempt, *, stat
     error = None if state == SENT else attempt.detail
     changed = connection.execute(update(notification).where(own).values(**values, error=error)).rowcount
     row = {"notification_id": item.id, "no": attempt.no, "at_ns": attempt.at_ns}
-    told = {"took_ms": attempt.took_ms, "outcome": attempt.outcome, "detail": attempt.detail}
+    reported = {"took_ms": attempt.took_ms, "outcome": attempt.outcome, "detail": attempt.detail}
     if read(connection, item.id) is not None and not _logged(connection, item.id, attempt.no):
-        connection.execute(delivery.insert(), row | told)
+        connection.execute(delivery.insert(), row | reported)
     return bool(changed)
 
 
@@ -183,15 +183,15 @@ def attempts_of(connection: Connection, ids: Iterable[str]) -> dict[str, list[At
     return found
 
 
-def told_of(connection: Connection, key: Key) -> list[tuple[Notification, str]]:
+def notifications_about(connection: Connection, key: Key) -> list[tuple[Notification, str]]:
     """The notifications that tell of an alert, oldest first, and in which state."""
     table = notified_alert.c
     own = and_(table.run_id == key[0], table.fingerprint == key[1], table.episode == key[2])
-    query = select(notification, table.state.label("told")).join(
+    query = select(notification, table.state.label("state_then")).join(
         notified_alert, table.notification_id == notification.c.id
     )
     rows = connection.execute(query.where(own).order_by(notification.c.id))
-    return [(_notification(row), row.told) for row in rows]
+    return [(_notification(row), row.state_then) for row in rows]
 
 
 def retry(connection: Connection, notification_id: str, now_ns: int) -> bool:
@@ -277,12 +277,12 @@ def shift(connection: Connection, jump_ns: int) -> None:
 def prune(connection: Connection, now_ns: int) -> int:
     """Forgets what is old, what is too much, and what told of nothing but deleted runs; how many."""
     table = notification.c
-    told = (
+    reported = (
         select(notified_alert.c.notification_id).where(notified_alert.c.notification_id == table.id).exists()
     )
     done = table.state.in_((SENT, FAILED))
     floor = connection.execute(select(table.id).order_by(table.id.desc()).offset(MOST_KEPT).limit(1)).scalar()
-    old = or_(table.created_ns < now_ns - KEPT_NS, and_(table.kind != "test", ~told))
+    old = or_(table.created_ns < now_ns - KEPT_NS, and_(table.kind != "test", ~reported))
     old = old if floor is None else or_(old, table.id <= floor)
     gone = connection.execute(delete(notification).where(done, old)).rowcount
     left = select(table.id).where(table.id == delivery.c.notification_id).exists()

@@ -148,14 +148,14 @@ class PostgresLock:
                 )
             time.sleep(RETRY_S)
 
-    def watch(self, gate: WriteGate, displaced: Callable[[str], None]) -> None:
+    def monitor(self, gate: WriteGate, displaced: Callable[[str], None]) -> None:
         """Close ``gate`` while the lock is not held, from a thread of its own.
 
         Args:
             displaced: Called with a sentence, once, when another server has taken over the database.
         """
         self._thread = threading.Thread(
-            target=self._watch, args=(gate, displaced), name="tocsin-lock", daemon=True
+            target=self._monitor, args=(gate, displaced), name="tocsin-lock", daemon=True
         )
         self._thread.start()
 
@@ -170,7 +170,7 @@ class PostgresLock:
 
     # Holding
 
-    def _watch(self, gate: WriteGate, displaced: Callable[[str], None]) -> None:
+    def _monitor(self, gate: WriteGate, displaced: Callable[[str], None]) -> None:
         while True:
             if self._holds():
                 gate.open()

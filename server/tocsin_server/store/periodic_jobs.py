@@ -1,6 +1,6 @@
 """Periodic jobs outside the record path, in which a failing subject does not affect the others.
 
-Every such job of the server is a :class:`Round`. A failure of one run (or channel, or group) is logged,
+Every such job of the server is a :class:`PeriodicJob`. A failure of one run (or channel, or group) is logged,
 reported by ``/health`` and retried with exponential backoff; the round continues with the other subjects. A
 database outage (:func:`outage.is_outage`) ends the present round; the next one starts after the usual
 interval.
@@ -48,7 +48,7 @@ class Failure:
     due_s: float
 
 
-class Round:
+class PeriodicJob:
     """One periodic job. Thread-safe: its work may run in threads."""
 
     def __init__(self, name: str, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -140,12 +140,12 @@ class Round:
             found = [self._item(failure, now_s) for failure in self._failures.values()]
         if begun_s is not None and now_s - begun_s > SLOW_S:
             reason = f"running for {now_s - begun_s:.0f} s"
-            found.append({"round": self.name, "subject": WHOLE, "reason": reason, "failures": 0})
+            found.append({"job": self.name, "subject": WHOLE, "reason": reason, "failures": 0})
         return found
 
     def _item(self, failure: Failure, now_s: float) -> dict[str, Any]:
         return {
-            "round": self.name,
+            "job": self.name,
             "subject": failure.subject,
             "reason": failure.reason,
             "failures": failure.count,
@@ -154,20 +154,20 @@ class Round:
         }
 
 
-class Rounds:
+class PeriodicJobs:
     """All periodic jobs of one server."""
 
     def __init__(self) -> None:
-        self._rounds: dict[str, Round] = {}
+        self._rounds: dict[str, PeriodicJob] = {}
 
     @property
     def outage(self) -> str | None:
         """The database's error message while it is unavailable, else None. Makes no query."""
         return next((item["reason"] for item in self.round(DATABASE).failing()), None)
 
-    def round(self, name: str) -> Round:
+    def round(self, name: str) -> PeriodicJob:
         """Return the round of this name, the same one in every call."""
-        return self._rounds.setdefault(name, Round(name))
+        return self._rounds.setdefault(name, PeriodicJob(name))
 
     def failing(self) -> list[dict[str, Any]]:
         """Return the present failures of all rounds, sorted by the name of the round."""
@@ -175,8 +175,8 @@ class Rounds:
 
 
 def _reason(error: BaseException) -> str:
-    told = line(error) if is_outage(error) else f"{type(error).__name__}: {line(error)}"
-    return told[:REASON_CHARACTERS]
+    reported = line(error) if is_outage(error) else f"{type(error).__name__}: {line(error)}"
+    return reported[:REASON_CHARACTERS]
 
 
 def _traced(error: BaseException) -> BaseException | None:

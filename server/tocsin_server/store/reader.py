@@ -18,9 +18,9 @@ from tocsin_server.store.results import (
     EventPage,
     RecordPage,
     Recovery,
-    RunFacts,
     SeriesAnswer,
     StoredAlert,
+    StoredRun,
 )
 
 
@@ -36,22 +36,22 @@ class StoreReader:
         with self._engine.begin() as connection:
             yield connection
 
-    def runs(self) -> list[RunFacts]:
+    def runs(self) -> list[StoredRun]:
         """Every run, newest first, without its lists of attempts, writers and series."""
         with self._engine.begin() as connection:
             return run_rows.read_runs(connection)
 
-    def active_runs(self) -> list[RunFacts]:
+    def active_runs(self) -> list[StoredRun]:
         """Runs that have not ended."""
         with self._engine.begin() as connection:
             return run_rows.read_runs(connection, active=True)
 
-    def unsettled_runs(self) -> list[RunFacts]:
+    def unsettled_runs(self) -> list[StoredRun]:
         """Runs that failed and have alerts that are not over: they wait for a further attempt."""
         with self._engine.begin() as connection:
             return run_rows.read_unsettled(connection)
 
-    def run(self, run_id: str) -> RunFacts | None:
+    def run(self, run_id: str) -> StoredRun | None:
         """One run with its lists, or None."""
         with self._engine.begin() as connection:
             return run_rows.read_run(connection, run_id)
@@ -134,10 +134,10 @@ class StoreReader:
         with self._engine.begin() as connection:
             return alert_rows.read_history(connection, alert_id)
 
-    def recovery(self, run_id: str, *, anew: bool = False) -> Recovery:
+    def recovery(self, run_id: str, *, from_start: bool = False) -> Recovery:
         """What to go on from: the newest snapshot and all that came after it, alerts, last arrival.
 
         With ``anew`` the snapshot is passed over and ``replay`` goes over every record of the run.
         ``replay`` is read while it is gone through, once, in pages (see ``store/replay.py``).
         """
-        return recovery.read_recovery(self._engine, run_id, anew=anew)
+        return recovery.read_recovery(self._engine, run_id, from_start=from_start)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, Engine, Row, func, select
 
-from tocsin_server.core.models import RuleSnapshot
+from tocsin_server.core.models import SavedRuleState
 from tocsin_server.store.alert_rows import newest_episodes
 from tocsin_server.store.arrays import Points, from_tail, joined
 from tocsin_server.store.chunk_reader import chunk_points, tail_rows
@@ -27,13 +27,17 @@ DELTA_RECORDS = 20_000
 """A live delta beyond this many records is answered by asking for the whole window again."""
 
 
-def read_recovery(engine: Engine, run_id: str, *, anew: bool = False) -> Recovery:
+def read_recovery(engine: Engine, run_id: str, *, from_start: bool = False) -> Recovery:
     """See ``StoreReader.recovery``."""
     with engine.begin() as connection:
-        saved = None if anew else connection.execute(select(rule_state).where(rule_state.c.run_id == run_id))
+        saved = (
+            None
+            if from_start
+            else connection.execute(select(rule_state).where(rule_state.c.run_id == run_id))
+        )
         row = None if saved is None else saved.first()
         alerts, last = newest_episodes(connection, run_id), last_arrival(connection, run_id)
-    snapshot = RuleSnapshot(run_id, row.arrival, row.body) if row is not None else None
+    snapshot = SavedRuleState(run_id, row.arrival, row.body) if row is not None else None
     since = -1 if snapshot is None else snapshot.arrival
     return Recovery(snapshot, replayed(engine, run_id, since, last), alerts, last)
 

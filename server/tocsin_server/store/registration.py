@@ -11,8 +11,8 @@ from sqlalchemy import Connection, Row, func, select
 from tocsin.protocol import Hello, WriterId
 from tocsin_server.core.errors import TocsinError
 from tocsin_server.core.models import RunState, Writer
-from tocsin_server.store.damage import sound_facts
-from tocsin_server.store.deletion import is_leaving, may_stay
+from tocsin_server.store.damage import valid_environment
+from tocsin_server.store.deletion import is_scheduled, may_stay
 from tocsin_server.store.edits import called, edits_of
 from tocsin_server.store.environment import storable
 from tocsin_server.store.row_builder import upsert
@@ -70,7 +70,7 @@ def register(connection: Connection, hello: Hello, now_ns: int, *, bound_to: str
         connection.execute(select(run.c.id).where(run.c.id == run_id).with_for_update())
         known = _writer_by_key(connection, run_id, key)
     who = _as_writer(known) if known else _new_writer(connection, run_id, key, hello, now_ns)
-    _greet(connection, who, hello, now_ns)
+    _update_from_handshake(connection, who, hello, now_ns)
     return Registered(
         who,
         is_new,
@@ -97,7 +97,7 @@ def register_keeping_end(
     registered = register(connection, hello, now_ns, bound_to=bound_to)
     run_id = registered.writer.run_id
     stays = not registered.run_is_new and may_stay(connection, run_id, now_ns)
-    if is_leaving(connection, run_id) and not stays:
+    if is_scheduled(connection, run_id) and not stays:
         raise LeavingRunError
     known = registered.last_seq >= 0 or registered.last_event >= 0
     if ended is None or ended.state not in ENDED or not known:
@@ -232,7 +232,7 @@ def _new_writer(connection: Connection, run_id: str, key: str, hello: Hello, now
         "boot": hello.writer.boot,
         "pid": hello.writer.pid,
         "process_ns": hello.writer.started_ns,
-        "hello_ns": now_ns,
+        "handshake_ns": now_ns,
     }
     connection.execute(writer.insert(), row)
     return who
@@ -263,19 +263,19 @@ def _attempt_of(connection: Connection, run_id: str, hello: Hello, now_ns: int) 
     return int(row["attempt_no"])
 
 
-def _greet(connection: Connection, who: Writer, hello: Hello, now_ns: int) -> None:
+def _update_from_handshake(connection: Connection, who: Writer, hello: Hello, now_ns: int) -> None:
     """Writes what this hello says about run and writer; the run lives again."""
     connection.execute(
         writer.update()
         .where(writer.c.run_id == who.run_id, writer.c.writer_no == who.writer_no)
-        .values(hello_ns=now_ns, clock_offset_ns=now_ns - hello.time_ns)
+        .values(handshake_ns=now_ns, clock_offset_ns=now_ns - hello.time_ns)
     )
     before = connection.execute(select(run).where(run.c.id == who.run_id)).one()
-    told = _told(hello, before) if who.rank == 0 or before.config is None else {}
-    facts = sound_facts(before.facts)
-    facts |= {"world_size": hello.world_size, "hosts": _hosts(facts, hello.host)}
-    if who.rank == 0 or "versions" not in facts:
-        facts |= {
+    reported = _described(hello, before) if who.rank == 0 or before.config is None else {}
+    environment = valid_environment(before.environment)
+    environment |= {"world_size": hello.world_size, "hosts": _hosts(environment, hello.host)}
+    if who.rank == 0 or "versions" not in environment:
+        environment |= {
             "versions": hello.versions,
             "optimizers": hello.optimizers,
             "scalers": hello.scalers,
@@ -285,14 +285,14 @@ def _greet(connection: Connection, who: Writer, hello: Hello, now_ns: int) -> No
     connection.execute(
         run.update()
         .where(run.c.id == who.run_id)
-        .values(**told, **alive, facts=storable(facts), world_size=hello.world_size)
+        .values(**reported, **alive, environment=storable(environment), world_size=hello.world_size)
     )
 
 
-def _told(hello: Hello, before: Row[Any]) -> dict[str, Any]:
+def _described(hello: Hello, before: Row[Any]) -> dict[str, Any]:
     """What the script says of itself; silence keeps what an earlier attempt said, and what a person wrote
     in its place stays."""
-    edited = edits_of(before.facts)
+    edited = edits_of(before.environment)
     return {
         "config": before.config if hello.config is None else storable(hello.config),
         "tags": before.tags if "tags" in edited else hello.tags or before.tags,
@@ -302,6 +302,6 @@ def _told(hello: Hello, before: Row[Any]) -> dict[str, Any]:
     }
 
 
-def _hosts(facts: dict[str, Any], host: str) -> list[str]:
-    known = list(facts.get("hosts", ()))
+def _hosts(environment: dict[str, Any], host: str) -> list[str]:
+    known = list(environment.get("hosts", ()))
     return known if not host or host in known else [*known, host]

@@ -12,16 +12,16 @@ from tocsin_server.core.models import (
     Alert,
     Column,
     RecordBatch,
-    RuleSnapshot,
     RunEvent,
     RunState,
+    SavedRuleState,
     Severity,
     Writer,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class AttemptFacts:
+class StoredAttempt:
     """One launch of a run; steps are None before its first record."""
 
     attempt: int
@@ -31,13 +31,13 @@ class AttemptFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class WriterFacts:
+class StoredWriter:
     """One process of an attempt and how much of it is durable."""
 
     writer: Writer
     host: str
     pid: int
-    hello_ns: int
+    handshake_ns: int
     records: int
     events: int
     first_step: int | None
@@ -45,7 +45,7 @@ class WriterFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class SeriesFacts:
+class StoredSeries:
     """One series of a run over all its writers; ``last`` is its newest value in the newest attempt."""
 
     name: str
@@ -56,10 +56,10 @@ class SeriesFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class RunFacts:
+class StoredRun:
     """The run row. ``attempts`` counts them; the three lists are filled by ``StoreReader.run`` only.
 
-    ``facts``: ``{"versions", "optimizers", "scalers", "schedulers", "world_size", "hosts"}`` as in hello.
+    ``environment``: ``{"versions", "optimizers", "scalers", "schedulers", "world_size", "hosts"}``.
     ``board`` is whatever the pipeline last put into the run's ``board`` column, or None.
     """
 
@@ -77,15 +77,15 @@ class RunFacts:
     notes: str
     tags: list[str]
     config: Any
-    facts: dict[str, Any]
+    environment: dict[str, Any]
     error: Any
-    board: Any
+    summary: Any
     archived: bool
     attempts: int
-    attempts_list: tuple[AttemptFacts, ...] = ()
-    writers: tuple[WriterFacts, ...] = ()
-    series: tuple[SeriesFacts, ...] = ()
-    leaving_ns: int | None = None
+    attempts_list: tuple[StoredAttempt, ...] = ()
+    writers: tuple[StoredWriter, ...] = ()
+    series: tuple[StoredSeries, ...] = ()
+    deletion_ns: int | None = None
     """When the run goes for good, where somebody deleted it with time to think again; None: it stays."""
 
 
@@ -196,7 +196,7 @@ class Recovery:
     episode of each fingerprint, resolved ones too. ``last_arrival``: -1 where nothing has arrived.
     """
 
-    snapshot: RuleSnapshot | None
+    rule_state: SavedRuleState | None
     replay: Iterable[RecordBatch | RunEvent] = ()
     alerts: list[Alert] = field(default_factory=list)
     last_arrival: int = -1

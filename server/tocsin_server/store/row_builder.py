@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Table, bindparam, case, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from tocsin_server.core.models import Alert, Intake, RecordBatch, RunEvent, Transition, Writer
+from tocsin_server.core.models import Alert, RecordBatch, RunEvent, Transition, WriteBatch, Writer
 from tocsin_server.store import batch_codec
 from tocsin_server.store import environment as told
 from tocsin_server.store.latest_values import Latest
@@ -20,15 +20,15 @@ from tocsin_server.store.tables import (
     alert,
     alert_transition,
     event,
-    fault,
     latest,
     metric,
+    nonfinite_onset,
     rule_state,
     run,
     tail,
     writer,
 )
-from tocsin_server.store.writer_cache import Ledger
+from tocsin_server.store.writer_cache import WriterCache
 
 Row = dict[str, Any]
 RUN_COLUMNS = frozenset(column.name for column in run.c) - {"id", "created_ns"}
@@ -45,34 +45,36 @@ class Rows:
     events: list[Row] = field(default_factory=list)
     alerts: dict[tuple[str, str, int], Row] = field(default_factory=dict)
     transitions: list[Row] = field(default_factory=list)
-    snapshots: dict[str, Row] = field(default_factory=dict)
+    rule_states: dict[str, Row] = field(default_factory=dict)
     runs: dict[str, Row] = field(default_factory=dict)
-    dealt: dict[tuple[str, int], int] = field(default_factory=dict)
+    handled: dict[tuple[str, int], int] = field(default_factory=dict)
     onsets: list[Row] = field(default_factory=list)
     recovered: list[Row] = field(default_factory=list)
     latest: list[Row] = field(default_factory=list)
 
 
-class Gatherer:
+class RowBuilder:
     """Folds intakes into rows, skipping what is durable already."""
 
-    def __init__(self, ledger: Ledger, clock: Callable[[], float] = time.monotonic) -> None:
-        self.ledger = ledger
+    def __init__(self, cache: WriterCache, clock: Callable[[], float] = time.monotonic) -> None:
+        self.cache = cache
         self.latest = Latest()
         self._clock = clock
         self._seen: dict[str, int] = {}
 
-    def apply(self, connection: Connection, intakes: Sequence[Intake], *, all_latest: bool = False) -> None:
+    def apply(
+        self, connection: Connection, writes: Sequence[WriteBatch], *, all_latest: bool = False
+    ) -> None:
         """Writes what ``intakes`` hold. Raises what the database raises; nothing is committed here.
 
         Newest values go along when they are due, or with ``all_latest``.
         """
         rows, now_s = Rows(), self._clock()
-        for intake in intakes:
-            if self.ledger.exists(connection, intake.run_id):
-                self._fold(connection, intake, rows)
+        for write_batch in writes:
+            if self.cache.exists(connection, write_batch.run_id):
+                self._fold(connection, write_batch, rows)
         if all_latest or now_s >= self.latest.due:
-            there = [row for row in self.latest.begin() if self.ledger.exists(connection, row["run_id"])]
+            there = [row for row in self.latest.begin() if self.cache.exists(connection, row["run_id"])]
             rows.latest = there
         write(connection, rows)
 
@@ -82,7 +84,7 @@ class Gatherer:
 
     def rolled_back(self) -> None:
         """It is not: what was remembered ahead of it is forgotten."""
-        self.ledger.clear()
+        self.cache.clear()
         self.latest.rolled_back(self._clock())
 
     def forget(self, run_id: str) -> None:
@@ -90,57 +92,59 @@ class Gatherer:
         self.latest.forget(run_id)
         self._seen.pop(run_id, None)
 
-    def _fold(self, connection: Connection, intake: Intake, rows: Rows) -> None:
-        if intake.batch is not None and intake.batch.n:
-            self._fold_batch(connection, intake.batch, rows)
-        if intake.refused_to_seq is not None:
-            self._fold_refused(connection, *intake.refused_to_seq, rows)
-        if intake.event is not None:
-            rows.events.append(_event_row(intake.event))
-            if intake.event.kind in told.KINDS and intake.event.writer.rank == 0:
-                self._learn(connection, intake.event, rows)
-        for transition in intake.transitions:
+    def _fold(self, connection: Connection, write_batch: WriteBatch, rows: Rows) -> None:
+        if write_batch.batch is not None and write_batch.batch.n:
+            self._fold_batch(connection, write_batch.batch, rows)
+        if write_batch.rejected_to_seq is not None:
+            self._fold_rejected(connection, *write_batch.rejected_to_seq, rows)
+        if write_batch.event is not None:
+            rows.events.append(_event_row(write_batch.event))
+            if write_batch.event.kind in told.KINDS and write_batch.event.writer.rank == 0:
+                self._learn(connection, write_batch.event, rows)
+        for transition in write_batch.transitions:
             row = _alert_row(transition.alert)
             rows.alerts[row["run_id"], row["fingerprint"], row["episode"]] = row
             if transition.first:
                 rows.transitions.append(_transition_row(transition))
-        if intake.failure is not None:
-            rows.transitions.append(failure_row(intake.failure))
-        if intake.snapshot is not None:
-            state = intake.snapshot
-            rows.snapshots[state.run_id] = {
+        if write_batch.failure is not None:
+            rows.transitions.append(failure_row(write_batch.failure))
+        if write_batch.rule_state is not None:
+            state = write_batch.rule_state
+            rows.rule_states[state.run_id] = {
                 "run_id": state.run_id,
                 "arrival": state.arrival,
                 "body": state.body,
             }
-        if intake.changes:
-            rows.runs.setdefault(intake.run_id, {}).update(_checked(intake.changes))
+        if write_batch.changes:
+            rows.runs.setdefault(write_batch.run_id, {}).update(_checked(write_batch.changes))
 
     def _learn(self, connection: Connection, item: RunEvent, rows: Rows) -> None:
         """The run's facts follow: what is gathered of them, else what is stored."""
         row = rows.runs.setdefault(item.run_id, {})
-        facts = row.get("facts")
-        if facts is None:
-            facts = connection.execute(select(run.c.facts).where(run.c.id == item.run_id)).scalar() or {}
-        row["facts"] = told.storable(told.learned(facts, item.kind, item.data))
+        environment = row.get("environment")
+        if environment is None:
+            environment = (
+                connection.execute(select(run.c.environment).where(run.c.id == item.run_id)).scalar() or {}
+            )
+        row["environment"] = told.storable(told.learned(environment, item.kind, item.data))
 
     def _fold_batch(self, connection: Connection, batch: RecordBatch, rows: Rows) -> None:
         key = (batch.run_id, batch.writer.writer_no)
-        skip = self.ledger.last_seq(connection, key) + 1 - batch.seq
+        skip = self.cache.last_seq(connection, key) + 1 - batch.seq
         if skip >= batch.n:
             return
         fresh = batch_codec.trimmed(batch, skip) if skip > 0 else batch
-        named = self.ledger.number(connection, batch.run_id, list(fresh.columns))
+        named = self.cache.number(connection, batch.run_id, list(fresh.columns))
         rows.metrics += [{"run_id": batch.run_id, "name": name, "col_id": col} for name, col in named]
-        rows.tails.append(_tail_row(fresh, self.ledger.numbers[batch.run_id]))
-        self.ledger.last[key] = fresh.seq + fresh.n - 1
-        self.ledger.unsealed[key] += fresh.n
-        self._note_faults(connection, fresh, rows)
-        self.latest.take(fresh, self.ledger.numbers[batch.run_id], self._clock())
+        rows.tails.append(_tail_row(fresh, self.cache.numbers[batch.run_id]))
+        self.cache.last[key] = fresh.seq + fresh.n - 1
+        self.cache.unsealed[key] += fresh.n
+        self._note_nonfinite(connection, fresh, rows)
+        self.latest.take(fresh, self.cache.numbers[batch.run_id], self._clock())
         self._see(fresh, rows)
 
-    def _note_faults(self, connection: Connection, batch: RecordBatch, rows: Rows) -> None:
-        book, numbers = self.ledger.book(connection, batch.run_id), self.ledger.numbers[batch.run_id]
+    def _note_nonfinite(self, connection: Connection, batch: RecordBatch, rows: Rows) -> None:
+        book, numbers = self.cache.tracker(connection, batch.run_id), self.cache.numbers[batch.run_id]
         for name, column in batch.columns.items():
             for found in book.take(batch, numbers[name], column):
                 if isinstance(found, Onset):
@@ -150,10 +154,10 @@ class Gatherer:
                         {f"to_{k}": v for k, v in asdict(found).items()} | {"of_run": batch.run_id}
                     )
 
-    def _fold_refused(self, connection: Connection, who: Writer, seq: int, rows: Rows) -> None:
+    def _fold_rejected(self, connection: Connection, who: Writer, seq: int, rows: Rows) -> None:
         key = (who.run_id, who.writer_no)
-        if seq > self.ledger.last_seq(connection, key):
-            self.ledger.last[key] = rows.dealt[key] = seq
+        if seq > self.cache.last_seq(connection, key):
+            self.cache.last[key] = rows.handled[key] = seq
 
     def _see(self, batch: RecordBatch, rows: Rows) -> None:
         newest = int(batch.time_ns[-1])
@@ -165,12 +169,12 @@ class Gatherer:
 
 
 _END_OF_FAULT = (
-    fault.update()
+    nonfinite_onset.update()
     .where(
-        fault.c.run_id == bindparam("of_run"),
-        fault.c.writer_no == bindparam("to_writer_no"),
-        fault.c.col_id == bindparam("to_col_id"),
-        fault.c.seq == bindparam("to_seq"),
+        nonfinite_onset.c.run_id == bindparam("of_run"),
+        nonfinite_onset.c.writer_no == bindparam("to_writer_no"),
+        nonfinite_onset.c.col_id == bindparam("to_col_id"),
+        nonfinite_onset.c.seq == bindparam("to_seq"),
     )
     .values(end_seq=bindparam("to_end_seq"), end_step=bindparam("to_end_step"))
 )
@@ -183,18 +187,18 @@ def write(connection: Connection, rows: Rows) -> None:
     _add(connection, event, rows.events)
     _put(connection, alert, list(rows.alerts.values()))
     _add(connection, alert_transition, rows.transitions)
-    _put(connection, rule_state, list(rows.snapshots.values()))
+    _put(connection, rule_state, list(rows.rule_states.values()))
     _change_runs(connection, rows.runs)
-    _add(connection, fault, rows.onsets)
+    _add(connection, nonfinite_onset, rows.onsets)
     _put(connection, latest, rows.latest)
     if rows.recovered:
         connection.execute(_END_OF_FAULT, rows.recovered)
-    if rows.dealt:
+    if rows.handled:
         connection.execute(
             writer.update()
             .where(writer.c.run_id == bindparam("of_run"), writer.c.writer_no == bindparam("of_writer"))
-            .values(dealt_seq=bindparam("to")),
-            [{"of_run": key[0], "of_writer": key[1], "to": seq} for key, seq in rows.dealt.items()],
+            .values(handled_seq=bindparam("to")),
+            [{"of_run": key[0], "of_writer": key[1], "to": seq} for key, seq in rows.handled.items()],
         )
 
 
@@ -229,8 +233,8 @@ def _change_runs(connection: Connection, changes: Mapping[str, Row]) -> None:
 
 def _change(name: str) -> ColumnElement[Any]:
     """The new value of a run column; old records brought in late do not make a run seen earlier."""
-    told: ColumnElement[Any] = bindparam(f"to_{name}", type_=run.c[name].type)
-    return case((run.c[name] > told, run.c[name]), else_=told) if name == "last_seen_ns" else told
+    reported: ColumnElement[Any] = bindparam(f"to_{name}", type_=run.c[name].type)
+    return case((run.c[name] > reported, run.c[name]), else_=reported) if name == "last_seen_ns" else reported
 
 
 def _checked(changes: Mapping[str, Any]) -> Mapping[str, Any]:

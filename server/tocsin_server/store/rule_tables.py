@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from sqlalchemy import Boolean, Column, Index, PrimaryKeyConstraint, Table
 
-from tocsin_server.store.columns import Words, json_column, shown_number, text_column
+from tocsin_server.store.columns import SafeText, json_column, shown_number, text_column
 from tocsin_server.store.tables import metadata
 
-user_rule = Table(
-    "user_rule",
+custom_rule = Table(
+    "custom_rule",
     metadata,
-    Column("id", Words, primary_key=True),
+    Column("id", SafeText, primary_key=True),
     json_column("body", "{}"),
     Column("enabled", Boolean(create_constraint=False), nullable=False),
     text_column("source"),
@@ -25,8 +25,8 @@ user_rule = Table(
 rule_tuning = Table(
     "rule_tuning",
     metadata,
-    Column("rule", Words, nullable=False),
-    Column("project", Words, nullable=False),
+    Column("rule", SafeText, nullable=False),
+    Column("project", SafeText, nullable=False),
     json_column("body", "{}"),
     text_column("source"),
     shown_number("updated_ns"),

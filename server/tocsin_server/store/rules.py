@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from tocsin_server.store.damage import checked, values_of
 from tocsin_server.store.notification_config import read_choice, write_choice
-from tocsin_server.store.rule_tables import rule_tuning, user_rule
+from tocsin_server.store.rule_tables import custom_rule, rule_tuning
 from tocsin_server.store.tables import audit
 
 VERSION = "rules.version"
@@ -19,7 +19,7 @@ ACTIONS = ("rule.create", "rule.change", "rule.delete", "rule.settings")
 
 
 @dataclass(frozen=True, slots=True)
-class OwnRow:
+class CustomRuleRow:
     """A rule that people made; ``body`` holds its fields but ``id`` and ``enabled``."""
 
     id: str
@@ -55,33 +55,33 @@ class Act:
     details: Mapping[str, Any]
 
 
-def own_rules(connection: Connection) -> list[OwnRow]:
+def read_custom_rules(connection: Connection) -> list[CustomRuleRow]:
     """Every rule that people made, by identifier."""
-    return [_own(row) for row in connection.execute(select(user_rule).order_by(user_rule.c.id))]
+    return [_own(row) for row in connection.execute(select(custom_rule).order_by(custom_rule.c.id))]
 
 
-def own_rule(connection: Connection, rule_id: str) -> OwnRow | None:
+def read_custom_rule(connection: Connection, rule_id: str) -> CustomRuleRow | None:
     """One of them, or None."""
-    row = connection.execute(select(user_rule).where(user_rule.c.id == rule_id)).first()
+    row = connection.execute(select(custom_rule).where(custom_rule.c.id == rule_id)).first()
     return None if row is None else _own(row)
 
 
-def add_rule(connection: Connection, row: OwnRow) -> None:
+def add_rule(connection: Connection, row: CustomRuleRow) -> None:
     """Makes a rule. Raises IntegrityError where there is one of this id."""
-    connection.execute(insert(user_rule), _values(row, user_rule))
+    connection.execute(insert(custom_rule), _values(row, custom_rule))
     _moved(connection, row.updated_ns)
 
 
-def put_rule(connection: Connection, row: OwnRow) -> None:
+def put_rule(connection: Connection, row: CustomRuleRow) -> None:
     """Changes a rule."""
-    values = _values(row, user_rule)
-    connection.execute(update(user_rule).where(user_rule.c.id == row.id).values(values))
+    values = _values(row, custom_rule)
+    connection.execute(update(custom_rule).where(custom_rule.c.id == row.id).values(values))
     _moved(connection, row.updated_ns)
 
 
 def delete_rule(connection: Connection, rule_id: str, now_ns: int) -> bool:
     """Deletes a rule; False where there is none."""
-    gone = connection.execute(delete(user_rule).where(user_rule.c.id == rule_id)).rowcount
+    gone = connection.execute(delete(custom_rule).where(custom_rule.c.id == rule_id)).rowcount
     _moved(connection, now_ns)
     return bool(gone)
 
@@ -134,12 +134,12 @@ def _is(rule: str, project: str) -> Any:
     return (rule_tuning.c.rule == rule) & (rule_tuning.c.project == project)
 
 
-def _values(row: OwnRow | TuningRow, table: Any) -> dict[str, Any]:
+def _values(row: CustomRuleRow | TuningRow, table: Any) -> dict[str, Any]:
     return {name: getattr(row, name) for name in table.c.keys()}  # noqa: SIM118 - not a dict
 
 
-def _own(row: Row[Any]) -> OwnRow:
-    return OwnRow(**values_of(user_rule, row))
+def _own(row: Row[Any]) -> CustomRuleRow:
+    return CustomRuleRow(**values_of(custom_rule, row))
 
 
 def _tuning(row: Row[Any]) -> TuningRow:

@@ -94,7 +94,15 @@ def _known(connection: Connection, condition: Any) -> dict[Key, KnownFailure]:
         .correlate(run)
         .scalar_subquery()
     )
-    columns = (run.c.name, run.c.project, run.c.host, run.c.tags, run.c.facts, run.c.error, run.c.ended_ns)
+    columns = (
+        run.c.name,
+        run.c.project,
+        run.c.host,
+        run.c.tags,
+        run.c.environment,
+        run.c.error,
+        run.c.ended_ns,
+    )
     query = select(
         alert_transition,
         *columns,
@@ -111,16 +119,16 @@ def _known(connection: Connection, condition: Any) -> dict[Key, KnownFailure]:
 def _failure(row: Row[Any]) -> KnownFailure:
     over = row.run_state != RunState.FAILED or (row.newest or 0) > row.episode
     severity = choice(Severity.CRITICAL, row.severity, alert_transition, row, "severity")
-    told = Failure(
+    reported = Failure(
         row.run_id, row.episode, severity, row.at_ns, row.step, row.summary, late=row.state == LATE
     )
     return KnownFailure(
-        told,
+        reported,
         row.name,
         row.project,
         row.host,
         texts(row.tags),
-        bool(row.imported) or "imported" in (row.facts or {}),
+        bool(row.imported) or "imported" in (row.environment or {}),
         over,
         {} if over else dict(row.error or {}),
         row.ended_ns,

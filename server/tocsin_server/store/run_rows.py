@@ -13,8 +13,8 @@ from tocsin_server.core.models import AlertState, RunState, Writer
 from tocsin_server.store.arrays import Points
 from tocsin_server.store.chunk_reader import tail_points
 from tocsin_server.store.chunks import rows_of
-from tocsin_server.store.damage import choice, sound_facts, texts, values_of
-from tocsin_server.store.results import AttemptFacts, RunFacts, SeriesFacts, WriterFacts
+from tocsin_server.store.damage import choice, texts, valid_environment, values_of
+from tocsin_server.store.results import StoredAttempt, StoredRun, StoredSeries, StoredWriter
 from tocsin_server.store.series_window import writer_rows
 from tocsin_server.store.tables import alert, attempt, deletion, event, run, series
 from tocsin_server.store.writer_cache import series_numbers
@@ -31,7 +31,7 @@ class ListedRun(NamedTuple):
     created_ns: int
 
 
-def read_runs(connection: Connection, *, active: bool = False) -> list[RunFacts]:
+def read_runs(connection: Connection, *, active: bool = False) -> list[StoredRun]:
     """All runs, newest first; with ``active`` only those that have not ended."""
     query = _rows().order_by(run.c.created_ns.desc(), run.c.id)
     if active:
@@ -41,7 +41,7 @@ def read_runs(connection: Connection, *, active: bool = False) -> list[RunFacts]
     return [_facts(row, attempts.get(row.id, 0)) for row in connection.execute(query)]
 
 
-def read_unsettled(connection: Connection) -> list[RunFacts]:
+def read_unsettled(connection: Connection) -> list[StoredRun]:
     """Failed runs of which an alert is not over."""
     waits = select(alert.c.run_id).where(alert.c.run_id == run.c.id, alert.c.state != AlertState.RESOLVED)
     query = _rows().where(run.c.state == RunState.FAILED, waits.exists())
@@ -73,7 +73,7 @@ def configs(connection: Connection, project: str | None = None) -> dict[str, Any
 
 def fill_board(connection: Connection, run_id: str, board: Mapping[str, Any]) -> None:
     """Store the row of the list of runs if none is stored."""
-    connection.execute(update(run).where(run.c.id == run_id, run.c.board.is_(None)).values(board=board))
+    connection.execute(update(run).where(run.c.id == run_id, run.c.summary.is_(None)).values(summary=board))
 
 
 def is_there(connection: Connection, run_id: str) -> bool:
@@ -81,7 +81,7 @@ def is_there(connection: Connection, run_id: str) -> bool:
     return connection.execute(select(run.c.id).where(run.c.id == run_id)).first() is not None
 
 
-def read_run(connection: Connection, run_id: str) -> RunFacts | None:
+def read_run(connection: Connection, run_id: str) -> StoredRun | None:
     """One run with its attempts, writers and series, the tail counted in."""
     row = connection.execute(_rows().where(run.c.id == run_id)).first()
     if row is None:
@@ -109,15 +109,15 @@ def _rows() -> Select[Any]:
     return select(run, deletion.c.due_ns).outerjoin(deletion, deletion.c.run_id == run.c.id)
 
 
-def _facts(row: Row[Any], attempts: int) -> RunFacts:
+def _facts(row: Row[Any], attempts: int) -> StoredRun:
     state = choice(RunState.LOST, row.state, run, row, "state")
     values = values_of(run, row)
     values |= {
         "state": state,
-        "facts": sound_facts(values["facts"]),
+        "environment": valid_environment(values["environment"]),
         "tags": list(texts(values["tags"])),
     }
-    return RunFacts(**values, attempts=attempts, leaving_ns=row.due_ns)
+    return StoredRun(**values, attempts=attempts, deletion_ns=row.due_ns)
 
 
 def _event_counts(connection: Connection, run_id: str) -> dict[int, int]:
@@ -125,15 +125,15 @@ def _event_counts(connection: Connection, run_id: str) -> dict[int, int]:
     return {row.writer_no: row.n for row in connection.execute(query.group_by(event.c.writer_no))}
 
 
-def _writer(row: Row[Any], unsealed: Points, events: int) -> WriterFacts:
+def _writer(row: Row[Any], unsealed: Points, events: int) -> StoredWriter:
     ends = [] if row.first_step is None else [row.first_step, row.last_step]
     ends += [int(unsealed.step.min()), int(unsealed.step.max())] if unsealed.n else []
     who = Writer(row.run_id, row.writer_no, row.attempt_no, row.rank)
-    return WriterFacts(
+    return StoredWriter(
         who,
         row.host,
         row.pid,
-        row.hello_ns,
+        row.handshake_ns,
         row.sealed_records + unsealed.n,
         events,
         min(ends, default=None),
@@ -141,49 +141,49 @@ def _writer(row: Row[Any], unsealed: Points, events: int) -> WriterFacts:
     )
 
 
-def _attempt(row: Row[Any], writers: Iterable[WriterFacts]) -> AttemptFacts:
+def _attempt(row: Row[Any], writers: Iterable[StoredWriter]) -> StoredAttempt:
     own = [w for w in writers if w.writer.attempt_no == row.attempt_no]
     first = min((w.first_step for w in own if w.first_step is not None), default=None)
     last = max((w.last_step for w in own if w.last_step is not None), default=None)
-    return AttemptFacts(row.attempt_no, row.started_ns, first, last)
+    return StoredAttempt(row.attempt_no, row.started_ns, first, last)
 
 
 def _series(
     connection: Connection, run_id: str, writers: list[Row[Any]], tails: dict[int, Points]
-) -> tuple[SeriesFacts, ...]:
+) -> tuple[StoredSeries, ...]:
     """Each series over all writers, in the order of their first appearance."""
     names = {col: name for name, col in series_numbers(connection, run_id).items()}
     found = connection.execute(select(series).where(series.c.run_id == run_id)).all()
     sealed = {(row.writer_no, row.col_id): row for row in found}
     out = []
     for col, name in sorted(names.items()):
-        told = [
-            facts
+        reported = [
+            stored
             for who in writers
-            if (facts := _of_writer(name, sealed.get((who.writer_no, col)), tails[who.writer_no], col))
+            if (stored := _of_writer(name, sealed.get((who.writer_no, col)), tails[who.writer_no], col))
         ]
-        if told:
-            out.append(_over_writers(told))
+        if reported:
+            out.append(_over_writers(reported))
     return tuple(out)
 
 
-def _of_writer(name: str, row: Row[Any] | None, unsealed: Points, col: int) -> SeriesFacts | None:
-    sealed = None if row is None else SeriesFacts(name, row.n, row.first_step, row.last_step, row.last_value)
+def _of_writer(name: str, row: Row[Any] | None, unsealed: Points, col: int) -> StoredSeries | None:
+    sealed = None if row is None else StoredSeries(name, row.n, row.first_step, row.last_step, row.last_value)
     column = unsealed.columns.get(col)
     if column is None:
         return sealed
     step = unsealed.step[rows_of(column, unsealed.n)]
-    newer = SeriesFacts(name, len(step), int(np.min(step)), int(step[-1]), float(column.v[-1]))
+    newer = StoredSeries(name, len(step), int(np.min(step)), int(step[-1]), float(column.v[-1]))
     if sealed is None:
         return newer
     return replace(newer, n=newer.n + sealed.n, first_step=min(newer.first_step, sealed.first_step))
 
 
-def _over_writers(told: list[SeriesFacts]) -> SeriesFacts:
+def _over_writers(reported: list[StoredSeries]) -> StoredSeries:
     """Counts over all; the last value is that of the newest attempt's lowest rank, which comes first."""
     return replace(
-        told[0],
-        n=sum(facts.n for facts in told),
-        first_step=min(facts.first_step for facts in told),
-        last_step=max(facts.last_step for facts in told),
+        reported[0],
+        n=sum(stored.n for stored in reported),
+        first_step=min(stored.first_step for stored in reported),
+        last_step=max(stored.last_step for stored in reported),
     )

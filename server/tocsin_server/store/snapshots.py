@@ -1,4 +1,4 @@
-"""Flight records as rows: which alerts lack one, and what is frozen of each. Functions of a Connection."""
+"""Incident snapshots as rows: which alerts lack one, and what is frozen. Functions of a Connection."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tocsin_server.core.models import AlertState
 from tocsin_server.store.alert_rows import alert_key
 from tocsin_server.store.row_builder import upsert
 from tocsin_server.store.run_rows import ENDED, is_there
-from tocsin_server.store.tables import alert, flight, latest, run, writer
+from tocsin_server.store.tables import alert, incident_snapshot, latest, run, writer
 
 FIRED = (AlertState.FIRING, AlertState.RECOVERING, AlertState.RESOLVED)
 
 
 @dataclass(frozen=True, slots=True)
-class FlightRow:
+class IncidentSnapshotRow:
     """What is frozen of one alert; ``whole``: nothing more will come."""
 
     fingerprint: str
@@ -28,7 +28,7 @@ class FlightRow:
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """An alert without a whole flight record. ``is_begun``: part of it is frozen."""
+    """An alert without a whole incident snapshot. ``is_begun``: part of it is frozen."""
 
     alert_id: str
     run_id: str
@@ -40,13 +40,13 @@ class Lacking:
 
 
 def lacking(connection: Connection, since_ns: int, limit: int) -> list[Lacking]:
-    """Alerts that fired, changed after ``since_ns`` and have no flight record; and all whose is not whole."""
+    """Return fired alerts that changed after ``since_ns`` and have no snapshot, or an incomplete one."""
     same = and_(
-        flight.c.run_id == alert.c.run_id,
-        flight.c.fingerprint == alert.c.fingerprint,
-        flight.c.episode == alert.c.episode,
+        incident_snapshot.c.run_id == alert.c.run_id,
+        incident_snapshot.c.fingerprint == alert.c.fingerprint,
+        incident_snapshot.c.episode == alert.c.episode,
     )
-    begun = flight.c.whole.is_not(None)
+    begun = incident_snapshot.c.whole.is_not(None)
     query = (
         select(
             alert.c.run_id,
@@ -57,9 +57,14 @@ def lacking(connection: Connection, since_ns: int, limit: int) -> list[Lacking]:
             begun.label("begun"),
         )
         .join(run, run.c.id == alert.c.run_id)
-        .outerjoin(flight, same)
+        .outerjoin(incident_snapshot, same)
         .where(alert.c.state.in_(FIRED), alert.c.fired_ns.is_not(None))
-        .where(or_(flight.c.whole.is_(False), and_(flight.c.whole.is_(None), alert.c.updated_ns > since_ns)))
+        .where(
+            or_(
+                incident_snapshot.c.whole.is_(False),
+                and_(incident_snapshot.c.whole.is_(None), alert.c.updated_ns > since_ns),
+            )
+        )
         .order_by(begun, alert.c.updated_ns)
         .limit(limit)
     )
@@ -86,38 +91,52 @@ def _newest_step(connection: Connection, run_id: str) -> int | None:
     return connection.execute(query.order_by(*order).limit(1)).scalar()
 
 
-def read_flight(connection: Connection, alert_id: str) -> FlightRow | None:
+def read_incident_snapshot(connection: Connection, alert_id: str) -> IncidentSnapshotRow | None:
     """What is frozen of an alert, or None."""
     key = alert_key(alert_id)
     if key is None:
         return None
-    own = (flight.c.run_id == key[0], flight.c.fingerprint == key[1], flight.c.episode == key[2])
-    row = connection.execute(select(flight).where(*own)).first()
-    return None if row is None else FlightRow(row.fingerprint, row.episode, row.made_ns, row.whole, row.body)
+    own = (
+        incident_snapshot.c.run_id == key[0],
+        incident_snapshot.c.fingerprint == key[1],
+        incident_snapshot.c.episode == key[2],
+    )
+    row = connection.execute(select(incident_snapshot).where(*own)).first()
+    return (
+        None
+        if row is None
+        else IncidentSnapshotRow(row.fingerprint, row.episode, row.made_ns, row.whole, row.body)
+    )
 
 
-def count_flights(connection: Connection, run_id: str) -> int:
+def count_incident_snapshots(connection: Connection, run_id: str) -> int:
     """How many alerts of a run have one."""
-    query = select(func.count()).select_from(flight).where(flight.c.run_id == run_id)
+    query = select(func.count()).select_from(incident_snapshot).where(incident_snapshot.c.run_id == run_id)
     return int(connection.execute(query).scalar_one())
 
 
-def flight_rows(connection: Connection, run_id: str) -> list[FlightRow]:
+def incident_snapshot_rows(connection: Connection, run_id: str) -> list[IncidentSnapshotRow]:
     """All of a run's."""
-    order = (flight.c.fingerprint, flight.c.episode)
-    found = connection.execute(select(flight).where(flight.c.run_id == run_id).order_by(*order))
-    return [FlightRow(row.fingerprint, row.episode, row.made_ns, row.whole, row.body) for row in found]
+    order = (incident_snapshot.c.fingerprint, incident_snapshot.c.episode)
+    found = connection.execute(
+        select(incident_snapshot).where(incident_snapshot.c.run_id == run_id).order_by(*order)
+    )
+    return [
+        IncidentSnapshotRow(row.fingerprint, row.episode, row.made_ns, row.whole, row.body) for row in found
+    ]
 
 
-def keep_flight(connection: Connection, run_id: str, row: FlightRow) -> bool:
+def keep_incident_snapshot(connection: Connection, run_id: str, row: IncidentSnapshotRow) -> bool:
     """Freezes it, unless a whole one is there; False where the run was deleted meanwhile."""
     if not is_there(connection, run_id):
         return False
-    insert = upsert(connection, flight)
+    insert = upsert(connection, incident_snapshot)
     values = {"made_ns": row.made_ns, "whole": row.whole, "body": row.body}
     key = {"run_id": run_id, "fingerprint": row.fingerprint, "episode": row.episode}
     connection.execute(
-        insert.on_conflict_do_update(index_elements=list(key), set_=values, where=flight.c.whole.is_(False)),
+        insert.on_conflict_do_update(
+            index_elements=list(key), set_=values, where=incident_snapshot.c.whole.is_(False)
+        ),
         key | values,
     )
     return True

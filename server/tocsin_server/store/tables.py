@@ -21,7 +21,7 @@ from sqlalchemy import (
 
 from tocsin_server.store.columns import (
     ExactDouble,
-    Words,
+    SafeText,
     json_column,
     number_column,
     run_column,
@@ -48,7 +48,7 @@ FIRST_SERIES = 16
 project = Table(
     "project",
     metadata,
-    Column("name", Words, primary_key=True),
+    Column("name", SafeText, primary_key=True),
     shown_number("created_ns"),
     json_column("settings", "{}"),
 )
@@ -56,7 +56,7 @@ project = Table(
 run = Table(
     "run",
     metadata,
-    Column("id", Words, primary_key=True),
+    Column("id", SafeText, primary_key=True),
     text_column("project"),
     text_column("name"),
     text_column("state", default="running"),
@@ -70,9 +70,9 @@ run = Table(
     text_column("notes"),
     json_column("tags", "[]", kind=list),
     json_column("config"),
-    json_column("facts", "{}"),
+    json_column("environment", "{}"),
     json_column("error"),
-    json_column("board"),
+    json_column("summary"),
     Column("archived", Boolean(create_constraint=False), nullable=False, server_default="0"),
     Index(None, "project", "name"),
     Index(None, "state"),
@@ -106,9 +106,9 @@ writer = Table(
     text_column("boot"),
     shown_number("pid", default="0"),
     shown_number("process_ns", default="0"),
-    shown_number("hello_ns"),
+    shown_number("handshake_ns"),
     number_column("clock_offset_ns", default="0"),
-    number_column("dealt_seq", default="-1"),
+    number_column("handled_seq", default="-1"),
     number_column("sealed_seq", default="-1"),
     number_column("sealed_arrival", default="-1"),
     number_column("sealed_records", default="0"),
@@ -160,8 +160,8 @@ latest = Table(
 )
 """The newest value of each series of each writer, for SQL; at most a second behind while records come."""
 
-fault = Table(
-    "fault",
+nonfinite_onset = Table(
+    "nonfinite_onset",
     metadata,
     run_column(),
     small_column("writer_no"),
@@ -321,7 +321,7 @@ group_member = Table(
     text_column("fingerprint"),
     small_column("episode"),
     text_column("group_id"),
-    small_column("told"),
+    small_column("notified_level"),
     PrimaryKeyConstraint("run_id", "fingerprint", "episode", "group_id"),
     Index(None, "group_id"),
 )
@@ -343,14 +343,14 @@ notified_alert = Table(
 notify_group = Table(
     "notify_group",
     metadata,
-    Column("id", Words, primary_key=True),
+    Column("id", SafeText, primary_key=True),
     text_column("kind"),
     text_column("route"),
     text_column("channel_id"),
     json_column("labels", "{}"),
     shown_number("first_ns"),
     shown_number("due_ns", nullable=True),
-    shown_number("told_ns", nullable=True),
+    shown_number("notified_ns", nullable=True),
     Index(None, "due_ns"),
 )
 """What is told together (``kind`` alerts, late or digest), and when it is looked at next."""
@@ -358,7 +358,7 @@ notify_group = Table(
 notification = Table(
     "notification",
     metadata,
-    Column("id", Words, primary_key=True),
+    Column("id", SafeText, primary_key=True),
     text_column("channel_id"),
     text_column("group_id"),
     text_column("kind"),
@@ -380,7 +380,7 @@ notification = Table(
 delivery = Table(
     "delivery",
     metadata,
-    Column("notification_id", Words, nullable=False),
+    Column("notification_id", SafeText, nullable=False),
     small_column("no"),
     shown_number("at_ns"),
     shown_small("took_ms"),
@@ -393,7 +393,7 @@ delivery = Table(
 channel = Table(
     "channel",
     metadata,
-    Column("id", Words, primary_key=True),
+    Column("id", SafeText, primary_key=True),
     text_column("name"),
     text_column("kind"),
     Column("enabled", Boolean(create_constraint=False), nullable=False),
@@ -409,7 +409,7 @@ channel = Table(
 silence = Table(
     "silence",
     metadata,
-    Column("id", Words, primary_key=True),
+    Column("id", SafeText, primary_key=True),
     json_column("matchers", "[]", kind=list),
     shown_number("starts_ns"),
     shown_number("ends_ns"),
@@ -419,8 +419,8 @@ silence = Table(
     Index(None, "ends_ns"),
 )
 
-flight = Table(
-    "flight",
+incident_snapshot = Table(
+    "incident_snapshot",
     metadata,
     run_column(),
     text_column("fingerprint"),
@@ -436,7 +436,7 @@ flight = Table(
 rule_state = Table(
     "rule_state",
     metadata,
-    Column("run_id", Words, primary_key=True),
+    Column("run_id", SafeText, primary_key=True),
     number_column("arrival"),
     Column("body", LargeBinary, nullable=False),
 )
@@ -445,7 +445,7 @@ rule_state = Table(
 token = Table(
     "token",
     metadata,
-    Column("id", Words, primary_key=True),
+    Column("id", SafeText, primary_key=True),
     text_column("name"),
     text_column("sha256"),
     text_column("scope"),
@@ -459,7 +459,7 @@ token = Table(
 audit = Table(
     "audit",
     metadata,
-    Column("id", Words, primary_key=True),
+    Column("id", SafeText, primary_key=True),
     shown_number("at_ns"),
     text_column("actor"),
     text_column("action"),
@@ -471,7 +471,7 @@ audit = Table(
 setting = Table(
     "setting",
     metadata,
-    Column("name", Words, primary_key=True),
+    Column("name", SafeText, primary_key=True),
     json_column("value", kind=object),
     shown_number("updated_ns"),
 )
@@ -480,17 +480,17 @@ setting = Table(
 deletion = Table(
     "deletion",
     metadata,
-    Column("run_id", Words, primary_key=True),
+    Column("run_id", SafeText, primary_key=True),
     shown_number("due_ns"),
-    shown_number("taken_ns", nullable=True),
+    shown_number("begun_ns", nullable=True),
 )
 """Runs whose rows are to go from ``due_ns`` on: deleted ones, and imports that nobody finishes."""
 
 RUN_TABLES = (
-    attempt, writer, metric, series, latest, fault, tail, chunk, chunk_dir, roll, event,
-    alert, alert_transition, acknowledgement, group_member, notified_alert, flight, rule_state,
+    attempt, writer, metric, series, latest, nonfinite_onset, tail, chunk, chunk_dir, roll, event,
+    alert, alert_transition, acknowledgement, group_member, notified_alert, incident_snapshot, rule_state,
 )  # fmt: skip
 """Every table whose rows belong to one run, by ``run_id``."""
 
-BODIES = (tail.c.body, chunk.c.body, roll.c.body, rule_state.c.body, flight.c.body)
+BODIES = (tail.c.body, chunk.c.body, roll.c.body, rule_state.c.body, incident_snapshot.c.body)
 """Columns that are compressed or small already: STORAGE EXTERNAL on Postgres."""

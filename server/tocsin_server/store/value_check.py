@@ -37,10 +37,10 @@ from tocsin_server.core.errors import TocsinError
 from tocsin_server.core.models import AlertState, RunState, Severity
 from tocsin_server.core.permissions import Scope
 from tocsin_server.store import integrity, rules
-from tocsin_server.store.columns import ExactJson, ShownNumber, Words
+from tocsin_server.store.columns import ExactJson, SafeText, ShownNumber
 from tocsin_server.store.damage import decoded, number_fault
 from tocsin_server.store.outage import line
-from tocsin_server.store.tables import flight, metadata, rule_state, run, setting, silence
+from tocsin_server.store.tables import incident_snapshot, metadata, rule_state, run, setting, silence
 
 ROWS_AT_ONCE = 256
 CHOICES: Mapping[str, tuple[type[Any], Any]] = {
@@ -54,7 +54,7 @@ WHOLE = (Integer, ShownNumber, Boolean)
 REPAIRED = (ShownNumber, Boolean)
 """Types of columns that hold whole numbers, and those of them that a repair may change: the others number
 records, and a wrong number would mix them up."""
-DERIVED = (rule_state, flight)
+DERIVED = (rule_state, incident_snapshot)
 """Tables of what the server derives from records; their bodies are read by the checks of the caller."""
 Reader = Callable[[Any], object]
 
@@ -83,8 +83,8 @@ class Damage:
 
     def __str__(self) -> str:
         """One line: table, run, row, column, reason; between tabs."""
-        told = (self.table, self.run_id or "-", self.key or "-", self.column or "-", self.reason)
-        return "\t".join("".join(c if c.isprintable() else "?" for c in part) for part in told)
+        reported = (self.table, self.run_id or "-", self.key or "-", self.column or "-", self.reason)
+        return "\t".join("".join(c if c.isprintable() else "?" for c in part) for part in reported)
 
 
 def damages(connection: Connection, checks: Checks) -> Iterator[Damage]:
@@ -101,8 +101,8 @@ def damages(connection: Connection, checks: Checks) -> Iterator[Damage]:
     for table in DERIVED:
         yield from _derived(connection, table, checks.derived[table.name])
     try:
-        for fault in integrity.faults(connection):
-            yield Damage(fault.table, fault.run_id, fault.place, "body", fault.reason)
+        for issue in integrity.issues(connection):
+            yield Damage(issue.table, issue.run_id, issue.place, "body", issue.reason)
     except DBAPIError as error:
         yield Damage("records", "", "", "", f"they cannot be read: {line(error)}")
 
@@ -117,7 +117,7 @@ def _file(connection: Connection) -> Iterator[Damage]:
 
 
 def _texts(connection: Connection, table: Table, readers: Mapping[str, Reader]) -> Iterator[Damage]:
-    columns = [column for column in table.columns if isinstance(column.type, (Words, ExactJson))]
+    columns = [column for column in table.columns if isinstance(column.type, (SafeText, ExactJson))]
     if not columns:
         return
     sqlite = connection.dialect.name == "sqlite"
@@ -208,8 +208,8 @@ def _reason(
         elif place in CHOICES:
             CHOICES[place][0](text)
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-        told = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-        return told[:200]
+        reported = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        return reported[:200]
     return None
 
 
@@ -222,7 +222,7 @@ def repair(connection: Connection, one: Damage, now_ns: int) -> bool:
         connection.execute(delete(table).where(one.where))
         return True
     place = f"{one.table}.{one.column}"
-    decides = one.table in ("user_rule", "rule_tuning", "setting", "silence")
+    decides = one.table in ("custom_rule", "rule_tuning", "setting", "silence")
     if decides and isinstance(table.c[one.column].type, ExactJson):
         return _deleted(connection, table, one, one.where, now_ns)
     values: dict[str, Any] = {one.column: _instead(table, one)}
@@ -242,7 +242,7 @@ def _deleted(
     if table in (setting, silence):
         connection.execute(delete(table).where(where))
         return True
-    if table.name == "user_rule":
+    if table.name == "custom_rule":
         return rules.delete_rule(connection, one.key, now_ns)
     rule, _, project = one.key.partition(".")
     return rules.delete_tuning(connection, rule, project, now_ns)

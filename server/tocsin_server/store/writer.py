@@ -28,15 +28,15 @@ from sqlalchemy.exc import (
     TimeoutError,
 )
 
-from tocsin_server.core.memory_size import size_of_intake
-from tocsin_server.core.models import Intake
+from tocsin_server.core.memory_size import size_of_write_batch
+from tocsin_server.core.models import WriteBatch
 from tocsin_server.core.stats import Durations
 from tocsin_server.store.compaction_schedule import Sealer
 from tocsin_server.store.database import Database
 from tocsin_server.store.outage import words
-from tocsin_server.store.periodic_jobs import Rounds
-from tocsin_server.store.row_builder import Gatherer
-from tocsin_server.store.writer_cache import Ledger
+from tocsin_server.store.periodic_jobs import PeriodicJobs
+from tocsin_server.store.row_builder import RowBuilder
+from tocsin_server.store.writer_cache import WriterCache
 
 T = TypeVar("T")
 log = logging.getLogger("tocsin.store")
@@ -63,7 +63,7 @@ class Call:
 class Queued(NamedTuple):
     """An intake that waits, and the bytes of memory that it holds."""
 
-    intake: Intake
+    batch: WriteBatch
     size: int
 
 
@@ -76,7 +76,7 @@ class StoreWriter:
         *,
         interval_s: float = 0.1,
         limit_bytes: int = 32 << 20,
-        rounds: Rounds | None = None,
+        jobs: PeriodicJobs | None = None,
     ) -> None:
         self.database = database
         self.interval_s = interval_s
@@ -85,11 +85,11 @@ class StoreWriter:
         self.last_commit_s = 0.0
         self.commits = Durations()
         self._failing: str | None = None
-        self.refused_intakes = 0
-        self.ledger = Ledger()
-        self._gatherer = Gatherer(self.ledger)
-        self._sealer = Sealer(database, self.ledger, (rounds or Rounds()).round("sealing"))
-        self._intakes: deque[Queued] = deque()
+        self.rejected_batches = 0
+        self.cache = WriterCache()
+        self._row_builder = RowBuilder(self.cache)
+        self._sealer = Sealer(database, self.cache, (jobs or PeriodicJobs()).round("sealing"))
+        self._batches: deque[Queued] = deque()
         self._calls: deque[Call] = deque()
         self._held: list[Queued] = []
         self._more = False
@@ -116,14 +116,14 @@ class StoreWriter:
             self._wake.notify()
         if self._thread.is_alive():
             self._thread.join(timeout_s + 1.0)
-        self._turn_away()
+        self._reject()
 
-    def submit(self, intake: Intake) -> None:
+    def submit(self, write: WriteBatch) -> None:
         """Queues ``intake``; any thread, never blocks. After ``stop`` it is let go, not acked."""
-        queued = Queued(intake, size_of_intake(intake))
+        queued = Queued(write, size_of_write_batch(write))
         with self._wake:
             if self._stop_at is None:
-                self._intakes.append(queued)
+                self._batches.append(queued)
                 self.backlog_bytes += queued.size
                 self._wake.notify()
 
@@ -145,8 +145,8 @@ class StoreWriter:
 
     def forget(self, run_id: str) -> None:
         """Someone else deleted the run: nothing remembered of it is written. Only on this thread."""
-        self.ledger.forget(run_id)
-        self._gatherer.forget(run_id)
+        self.cache.forget(run_id)
+        self._row_builder.forget(run_id)
 
     def _live(self) -> None:
         while self._wait():
@@ -156,9 +156,9 @@ class StoreWriter:
             self._answer_some(deque(calls))
             if self._stop_at is None and self.failing is None:
                 self._sealer.work()
-                if time.monotonic() >= self._gatherer.latest.due:
+                if time.monotonic() >= self._row_builder.latest.due:
                     self._write_latest()
-        if self.failing is None and self._gatherer.latest.due < math.inf:
+        if self.failing is None and self._row_builder.latest.due < math.inf:
             self._write_latest()
 
     def _wait(self) -> bool:
@@ -166,10 +166,10 @@ class StoreWriter:
         with self._wake:
             while True:
                 now = time.monotonic()
-                waiting = bool(self._intakes or self._held)
+                waiting = bool(self._batches or self._held)
                 if self._stop_at is not None and (not waiting or now >= self._stop_at):
                     return bool(self._calls)
-                due = self._due if waiting else min(self._sealer.due(now), self._gatherer.latest.due)
+                due = self._due if waiting else min(self._sealer.due(now), self._row_builder.latest.due)
                 if self._calls or now >= due:
                     return True
                 self._wake.wait(due - now if due < math.inf else None)
@@ -182,10 +182,10 @@ class StoreWriter:
                 return [], calls  # failing: calls may try, the group waits out its back-off
             group, self._held = self._held, []
             room = math.inf if calls else GROUP_BYTES  # a call comes after all that was submitted before
-            while self._intakes and room > 0:
-                group.append(self._intakes.popleft())
+            while self._batches and room > 0:
+                group.append(self._batches.popleft())
                 room -= group[-1].size
-            self._more = bool(self._intakes)
+            self._more = bool(self._batches)
             return group, calls
 
     def _commit_or_hold(self, group: list[Queued]) -> None:
@@ -193,7 +193,7 @@ class StoreWriter:
         try:
             self._commit(group)
         except Exception as error:  # noqa: BLE001 - judged below; this thread must not die
-            self._gatherer.rolled_back()
+            self._row_builder.rolled_back()
             if _may_pass(error):
                 self._hold(group, error)
             else:
@@ -206,17 +206,17 @@ class StoreWriter:
 
     def _commit(self, group: list[Queued]) -> None:
         with self.database.engine.begin() as connection:
-            self._gatherer.apply(connection, [queued.intake for queued in group])
-        self._gatherer.committed()
+            self._row_builder.apply(connection, [queued.batch for queued in group])
+        self._row_builder.committed()
 
     def _write_latest(self) -> None:
         """Newest values that no later records took along. They are told again where this fails."""
         try:
             with self.database.engine.begin() as connection:
-                self._gatherer.apply(connection, (), all_latest=True)
-            self._gatherer.committed()
+                self._row_builder.apply(connection, (), all_latest=True)
+            self._row_builder.committed()
         except Exception as error:  # noqa: BLE001 - this thread must not die
-            self._gatherer.rolled_back()
+            self._row_builder.rolled_back()
             log.warning("newest values could not be written, they are tried again: %s", words(error))
 
     def _commit_each(self, group: list[Queued], error: Exception) -> None:
@@ -233,8 +233,8 @@ class StoreWriter:
     def _leave_out(self, group: list[Queued], error: Exception) -> None:
         """Its records are lost, so this is said loudly. It counts as dealt with: a trainer that waits for
         an ack for ever would fill its spool with what comes after."""
-        self.refused_intakes += 1
-        run_id = group[0].intake.run_id
+        self.rejected_batches += 1
+        run_id = group[0].batch.run_id
         log.error("a write batch of run %s cannot be stored and was left out: %s", run_id, words(error))
         self._durable(group)
 
@@ -253,8 +253,8 @@ class StoreWriter:
         self._pause_s = FIRST_PAUSE_S
         self._lighten(group)
         for queued in group:
-            if queued.intake.done is not None:
-                _say(queued.intake.done)
+            if queued.batch.done is not None:
+                _say(queued.batch.done)
 
     def _lighten(self, group: list[Queued]) -> None:
         with self._wake:
@@ -285,7 +285,7 @@ class StoreWriter:
         else:
             call.future.set_result(result)
 
-    def _turn_away(self) -> None:
+    def _reject(self) -> None:
         with self._wake:
             calls = list(self._calls)
             self._calls.clear()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, func, select
 
-from tocsin_server.store.nonfinite_onsets import FaultBook, read_book
+from tocsin_server.store.nonfinite_onsets import NonfiniteTracker, read_tracker
 from tocsin_server.store.tables import FIRST_SERIES, event, metric, run, tail, writer
 
 WriterKey = tuple[str, int]
@@ -19,7 +19,7 @@ WriterKey = tuple[str, int]
 def last_seq(connection: Connection, run_id: str, writer_no: int) -> int:
     """The highest record number of this writer that is durable or was refused; -1: none."""
     row = connection.execute(
-        select(writer.c.dealt_seq, writer.c.sealed_seq).where(
+        select(writer.c.handled_seq, writer.c.sealed_seq).where(
             writer.c.run_id == run_id, writer.c.writer_no == writer_no
         )
     ).first()
@@ -46,14 +46,14 @@ def series_numbers(connection: Connection, run_id: str) -> dict[str, int]:
 
 
 @dataclass(slots=True)
-class Ledger:
+class WriterCache:
     """Caches by run and by writer; ``unsealed`` counts records of a writer that lie in the tail."""
 
     numbers: dict[str, dict[str, int]] = field(default_factory=dict)
     known: set[str] = field(default_factory=set)
     last: dict[WriterKey, int] = field(default_factory=dict)
     unsealed: dict[WriterKey, int] = field(default_factory=dict)
-    books: dict[str, FaultBook] = field(default_factory=dict)
+    trackers: dict[str, NonfiniteTracker] = field(default_factory=dict)
     surveyed: bool = False
     """Whether tails of writers that say nothing any more were looked for."""
 
@@ -63,14 +63,14 @@ class Ledger:
         self.known.clear()
         self.last.clear()
         self.unsealed.clear()
-        self.books.clear()
+        self.trackers.clear()
         self.surveyed = False
 
     def forget(self, run_id: str) -> None:
         """Forgets one run, whose rows were changed or deleted by someone else."""
         self.numbers.pop(run_id, None)
         self.known.discard(run_id)
-        self.books.pop(run_id, None)
+        self.trackers.pop(run_id, None)
         for key in [key for key in self.last | self.unsealed if key[0] == run_id]:
             self.last.pop(key, None)
             self.unsealed.pop(key, None)
@@ -91,11 +91,11 @@ class Ledger:
             self.unsealed[key] = _unsealed(connection, *key)
         return self.last[key]
 
-    def book(self, connection: Connection, run_id: str) -> FaultBook:
+    def tracker(self, connection: Connection, run_id: str) -> NonfiniteTracker:
         """The onsets of NaN and infinities that are recorded of the run."""
-        found = self.books.get(run_id)
+        found = self.trackers.get(run_id)
         if found is None:
-            found = self.books[run_id] = read_book(connection, run_id)
+            found = self.trackers[run_id] = read_tracker(connection, run_id)
         return found
 
     def number(self, connection: Connection, run_id: str, names: list[str]) -> list[tuple[str, int]]:

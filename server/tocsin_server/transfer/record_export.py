@@ -159,8 +159,8 @@ def bodies_of(pages: Iterable[RecordPage], form: Format, names: Sequence[str]) -
 
 def series_names(reader: StoreReader, run_id: str) -> list[str]:
     """The names of all series of a run, in alphabetical order."""
-    facts = reader.run(run_id)
-    return sorted(series.name for series in facts.series) if facts else []
+    stored = reader.run(run_id)
+    return sorted(series.name for series in stored.series) if stored else []
 
 
 def file_name(run_id: str) -> str:
@@ -176,7 +176,7 @@ def find_run(reader: StoreReader, run: str) -> str:
     """The id of the run that goes by this id or name. Raises UnknownRun."""
     if reader.run(run) is not None:
         return run
-    named = [facts.id for facts in reader.runs() if facts.name == run]
+    named = [stored.id for stored in reader.runs() if stored.name == run]
     if len(named) == 1:
         return named[0]
     which = f"{len(named)} runs of that name: {', '.join(named)}" if named else "none"

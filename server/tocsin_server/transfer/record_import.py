@@ -35,7 +35,7 @@ def read_pages(folder: Path, form: Format) -> Iterator[RecordPage]:
 
 
 @dataclass
-class _Sheet:
+class _PageBuilder:
     """Rows on their way to a page."""
 
     rows: list[list[int]] = field(default_factory=list)
@@ -67,14 +67,14 @@ def _csv_pages(path: Path) -> Iterator[RecordPage]:
         with path.open(encoding="utf-8", newline="") as file:
             reader = csv.reader(file, strict=True)
             names = _series(path, next(reader, []))
-            sheet = _Sheet()
+            page = _PageBuilder()
             for row in reader:
-                _take_row(sheet, f"{path}:{reader.line_num}", row, names)
-                if len(sheet.rows) == PAGE:
-                    yield sheet.page()
-                    sheet = _Sheet()
-            if sheet.rows:
-                yield sheet.page()
+                _take_row(page, f"{path}:{reader.line_num}", row, names)
+                if len(page.rows) == PAGE:
+                    yield page.page()
+                    page = _PageBuilder()
+            if page.rows:
+                yield page.page()
     except csv.Error as error:
         raise BundleError(f"{path}:{reader.line_num}", "CSV (RFC 4180)", str(error)) from error
     except UnicodeDecodeError as error:
@@ -89,36 +89,36 @@ def _series(path: Path, heading: list[str]) -> list[str]:
     return [series_of(name) for name in names]
 
 
-def _take_row(sheet: _Sheet, place: str, row: list[str], names: list[str]) -> None:
+def _take_row(page: _PageBuilder, place: str, row: list[str], names: list[str]) -> None:
     width = len(COORDINATES) + len(names)
     if len(row) != width:
         raise BundleError(place, f"{width} cells", len(row))
     for name, cell in zip(names, row[len(COORDINATES) :], strict=True):
         if cell:
-            sheet.put(name, _float(place, name, cell))
-    sheet.rows.append(_whole(place, row[: len(COORDINATES)]))
+            page.put(name, _float(place, name, cell))
+    page.rows.append(_whole(place, row[: len(COORDINATES)]))
 
 
 def _jsonl_pages(path: Path) -> Iterator[RecordPage]:
-    sheet = _Sheet()
+    page = _PageBuilder()
     for number, item in lines(path):
-        _take_item(sheet, f"{path}:{number}", item)
-        if len(sheet.rows) == PAGE:
-            yield sheet.page()
-            sheet = _Sheet()
-    if sheet.rows:
-        yield sheet.page()
+        _take_item(page, f"{path}:{number}", item)
+        if len(page.rows) == PAGE:
+            yield page.page()
+            page = _PageBuilder()
+    if page.rows:
+        yield page.page()
 
 
-def _take_item(sheet: _Sheet, place: str, item: Item) -> None:
+def _take_item(page: _PageBuilder, place: str, item: Item) -> None:
     missing = [name for name in (*COORDINATES, "values") if name not in item]
     if missing or not isinstance(item["values"], dict):
         raise BundleError(
             place, f"a record with {', '.join((*COORDINATES, 'values'))}", f"none with {missing}"
         )
     for name, value in item["values"].items():
-        sheet.put(name, _float(place, name, value))
-    sheet.rows.append(_whole(place, [item[name] for name in COORDINATES]))
+        page.put(name, _float(place, name, value))
+    page.rows.append(_whole(place, [item[name] for name in COORDINATES]))
 
 
 def _whole(place: str, cells: Sequence[Any]) -> list[int]:

@@ -27,15 +27,15 @@ from tocsin_server.transfer.run_folder import (
     ACKS,
     ALERTS,
     EVENTS,
-    FLIGHTS,
     RUN,
+    SNAPSHOTS,
     BundleError,
     Item,
     Manifest,
     records_file,
     write_manifest,
 )
-from tocsin_server.transfer.snapshots import flight_items
+from tocsin_server.transfer.snapshots import incident_snapshot_items
 
 EVENTS_AT_ONCE = 1000
 
@@ -49,7 +49,7 @@ def export_run(database: Database, run_id: str, form: Format, folder: Path) -> M
         raise BundleError(str(folder), "a new folder", "one that holds an exported run")
     with database.reader.begin() as connection:
         dump = read_dump(connection, run_id)
-        flights = list(flight_items(connection, run_id))
+        snapshots = list(incident_snapshot_items(connection, run_id))
         acks = list(ack_items(connection, run_id))
     if dump is None:
         raise BundleError("run", "the id of a run", repr(run_id))
@@ -58,7 +58,7 @@ def export_run(database: Database, run_id: str, form: Format, folder: Path) -> M
     _write_records(folder, form, dump, pages_of(reader, dump), digest)
     _write_lines(folder / EVENTS, map(digest.take_event, events_of(reader, dump)))
     _write_lines(folder / ALERTS, map(digest.take_alert, dump.alerts))
-    _write_lines(folder / FLIGHTS, flights)
+    _write_lines(folder / SNAPSHOTS, snapshots)
     _write_lines(folder / ACKS, acks)
     manifest = Manifest(
         form,

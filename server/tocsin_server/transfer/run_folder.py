@@ -2,7 +2,7 @@
 
 ``run.json`` describes the run and is written last: a folder without it is an export that did
 not end. ``records.csv`` (or ``.jsonl``, ``.parquet``), ``events.jsonl`` and ``alerts.jsonl``
-hold the rest; ``flights.jsonl`` and ``acks.jsonl`` what belongs to the alerts.
+hold the rest; ``snapshots.jsonl`` and ``acks.jsonl`` what belongs to the alerts.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from tocsin_server.transfer.record_export import Format
 
 VERSION = 1
 RUN, EVENTS, ALERTS, RECORDS = "run.json", "events.jsonl", "alerts.jsonl", "records"
-FLIGHTS = "flights.jsonl"
-"""Frozen flight records; a folder of an earlier version has none, they are then made anew."""
+SNAPSHOTS = "snapshots.jsonl"
+"""Frozen incident snapshots; a folder of an earlier version has none, they are then made anew."""
 ACKS = "acks.jsonl"
 """Acknowledgements of its alerts; a folder of an earlier version has none."""
 
@@ -65,10 +65,10 @@ _SHAPES: dict[str, type | tuple[type, ...]] = {
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Writes ``run.json``, whole or not at all."""
-    told = {"version": VERSION, "format": str(manifest.format)}
-    told |= {name: getattr(manifest, name) for name in _SHAPES}
+    reported = {"version": VERSION, "format": str(manifest.format)}
+    reported |= {name: getattr(manifest, name) for name in _SHAPES}
     part = folder / f"{RUN}.part"
-    text = json.dumps(exact_json.plain(told), ensure_ascii=False, indent=1, allow_nan=False)
+    text = json.dumps(exact_json.plain(reported), ensure_ascii=False, indent=1, allow_nan=False)
     part.write_text(text + "\n", "utf-8", errors="replace")
     part.replace(folder / RUN)
 
@@ -77,20 +77,20 @@ def read_manifest(folder: Path) -> Manifest:
     """What ``run.json`` says. Raises :class:`BundleError`."""
     path = folder / RUN
     try:
-        told = _storable(str(path), exact_json.loads(path.read_text("utf-8")))
+        reported = _storable(str(path), exact_json.loads(path.read_text("utf-8")))
     except FileNotFoundError:
         raise BundleError(str(folder), f"{RUN} in it (an export writes it last)", "none") from None
     except ValueError as error:
         raise BundleError(str(path), "JSON", str(error)) from error
-    if not isinstance(told, dict) or told.get("version") != VERSION:
-        got = told.get("version") if isinstance(told, dict) else type(told).__name__
+    if not isinstance(reported, dict) or reported.get("version") != VERSION:
+        got = reported.get("version") if isinstance(reported, dict) else type(reported).__name__
         raise BundleError(str(path), f"an export of version {VERSION}", repr(got))
     for name, kind in _SHAPES.items():
-        if not isinstance(told.get(name), kind):
-            raise BundleError(f"{path}: {name}", _called(kind), repr(told.get(name))[:200])
-    if told.get("format") not in list(Format):
-        raise BundleError(f"{path}: format", f"one of {', '.join(Format)}", repr(told.get("format")))
-    return Manifest(Format(told["format"]), **{name: told[name] for name in _SHAPES})
+        if not isinstance(reported.get(name), kind):
+            raise BundleError(f"{path}: {name}", _called(kind), repr(reported.get(name))[:200])
+    if reported.get("format") not in list(Format):
+        raise BundleError(f"{path}: format", f"one of {', '.join(Format)}", repr(reported.get("format")))
+    return Manifest(Format(reported["format"]), **{name: reported[name] for name in _SHAPES})
 
 
 def _called(kind: type | tuple[type, ...]) -> str:
@@ -129,7 +129,7 @@ def _object(path: Path, number: int, line: str) -> Item:
 
 def _storable(where: str, value: Any) -> Any:
     """Return ``value``. Raises :class:`BundleError` if it cannot be stored."""
-    wrong = exact_json.fault(value)
+    wrong = exact_json.problem(value)
     if wrong is not None:
         raise BundleError(f"{where}{wrong[0][:1] and ': ' + wrong[0][1:]}", wrong[1], "something else")
     return value

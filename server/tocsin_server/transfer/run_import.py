@@ -16,8 +16,15 @@ from pathlib import Path
 import numpy as np
 
 from tocsin.protocol import MOST_STEP
-from tocsin_server.core.models import Column, Intake, RecordBatch, RunEvent, RunState, Writer
-from tocsin_server.runs.validation import HIGHEST, Limits, names_fault, range_fault, run_id_fault, tags_fault
+from tocsin_server.core.models import Column, RecordBatch, RunEvent, RunState, WriteBatch, Writer
+from tocsin_server.runs.validation import (
+    HIGHEST,
+    Limits,
+    names_problem,
+    range_problem,
+    run_id_problem,
+    tags_problem,
+)
 from tocsin_server.store import audit, chunks, deletion, dump
 from tocsin_server.store.acks import AckRow
 from tocsin_server.store.compactor import seal
@@ -25,10 +32,10 @@ from tocsin_server.store.connection import Connection, DataError, IntegrityError
 from tocsin_server.store.database import Database
 from tocsin_server.store.deletion_jobs import Transact, take_away
 from tocsin_server.store.results import RecordPage
-from tocsin_server.store.row_builder import Gatherer
-from tocsin_server.store.snapshots import FlightRow
+from tocsin_server.store.row_builder import RowBuilder
+from tocsin_server.store.snapshots import IncidentSnapshotRow
 from tocsin_server.store.tables import FIRST_SERIES
-from tocsin_server.store.writer_cache import Ledger
+from tocsin_server.store.writer_cache import WriterCache
 from tocsin_server.transfer import schema
 from tocsin_server.transfer.acks import read_acks, write_acks
 from tocsin_server.transfer.digest import Digest
@@ -46,7 +53,7 @@ from tocsin_server.transfer.run_folder import (
     read_manifest,
 )
 from tocsin_server.transfer.schema import checked
-from tocsin_server.transfer.snapshots import base64_of, read_flights, write_flights
+from tocsin_server.transfer.snapshots import base64_of, read_incident_snapshots, write_incident_snapshots
 
 PULSE_NS = 120 * 1_000_000_000
 """An import that has written nothing for so long counts as dead, and its rows go."""
@@ -74,7 +81,7 @@ def import_run(
         BundleError: It does not fit, or differs from a run of its id that is there already. Nothing
             was changed.
     """
-    manifest = _sound(folder, read_manifest(folder), limits)
+    manifest = _checked(folder, read_manifest(folder), limits)
     with database.reader.begin() as connection:
         stored = dump.read_dump(connection, manifest.run_id)
     if stored is not None:
@@ -94,7 +101,7 @@ def import_run(
     return Imported(manifest.run_id, manifest.counts, was_there=False)
 
 
-def _sound(folder: Path, manifest: Manifest, limits: Limits) -> Manifest:
+def _checked(folder: Path, manifest: Manifest, limits: Limits) -> Manifest:
     """Raise :class:`BundleError` if a row of ``run.json`` does not have its shape, or holds a name or
     number that a handshake may not hold."""
     place = str(folder / RUN)
@@ -110,31 +117,31 @@ def _sound(folder: Path, manifest: Manifest, limits: Limits) -> Manifest:
         base64_of(manifest.rule_state["body"], f"{place}: rule_state.body")
     if not all(isinstance(name, str) for name in manifest.series):
         raise BundleError(f"{place}: series", "names", repr(manifest.series)[:200])
-    fault = _handshake_fault(manifest, limits)
+    fault = _handshake_problem(manifest, limits)
     if fault is not None:
         raise BundleError(place, *fault)
     return manifest
 
 
-def _handshake_fault(manifest: Manifest, limits: Limits) -> tuple[str, str] | None:
+def _handshake_problem(manifest: Manifest, limits: Limits) -> tuple[str, str] | None:
     """Return (expected, got) of the first value that a training process could not have sent, or None."""
     run = manifest.run
     if not all(isinstance(tag, str) for tag in run["tags"]):
         return "tags: a list of texts", repr(run["tags"])[:200]
     faults = [
-        run_id_fault(run["id"], limits),
-        names_fault({"project": run["project"], "name": run["name"]}, {"host": run["host"]}, limits),
-        tags_fault(run["tags"], limits),
-        range_fault({"world_size": run["world_size"], "planned_steps": run["planned_steps"] or 0}),
+        run_id_problem(run["id"], limits),
+        names_problem({"project": run["project"], "name": run["name"]}, {"host": run["host"]}, limits),
+        tags_problem(run["tags"], limits),
+        range_problem({"world_size": run["world_size"], "planned_steps": run["planned_steps"] or 0}),
     ]
     for row in manifest.attempts:
         optional = {"launch": row["launch"], "rendezvous": row["rendezvous"]}
-        faults.append(names_fault({"key of an attempt": row["key"]}, optional, limits))
-        faults.append(range_fault({"restarts": row["restarts"], "world_size": row["world_size"]}))
+        faults.append(names_problem({"key of an attempt": row["key"]}, optional, limits))
+        faults.append(range_problem({"restarts": row["restarts"], "world_size": row["world_size"]}))
     for row in manifest.writers:
         optional = {"host": row["host"], "boot": row["boot"]}
-        faults.append(names_fault({"key of a writer": row["key"]}, optional, limits))
-        faults.append(range_fault({"rank": row["rank"], "pid": row["pid"]}))
+        faults.append(names_problem({"key of a writer": row["key"]}, optional, limits))
+        faults.append(range_problem({"rank": row["rank"], "pid": row["pid"]}))
     return next((fault for fault in faults if fault is not None), None)
 
 
@@ -144,23 +151,23 @@ def _compared(database: Database, stored: dump.Dump, manifest: Manifest) -> Impo
         return Imported(manifest.run_id, manifest.counts, was_there=True)
     raise BundleError(
         f"run {manifest.run_id}",
-        f"none of this id, or the same one ({_told(manifest.counts)})",
-        f"another one ({_told(digest.counts)}), which is not overwritten; delete it first",
+        f"none of this id, or the same one ({_counted(manifest.counts)})",
+        f"another one ({_counted(digest.counts)}), which is not overwritten; delete it first",
     )
 
 
-def _told(counts: dict[str, int]) -> str:
+def _counted(counts: dict[str, int]) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.items())
 
 
 def _begin(connection: Connection, manifest: Manifest) -> None:
-    if deletion.is_leaving(connection, manifest.run_id):
+    if deletion.is_scheduled(connection, manifest.run_id):
         raise BundleError(
             f"run {manifest.run_id}",
             "no import or deletion of it under way",
             f"one; where it was interrupted, try again in {PULSE_NS // 60_000_000_000} minutes",
         )
-    deletion.doom(connection, manifest.run_id, time.time_ns() + PULSE_NS)
+    deletion.schedule_deletion(connection, manifest.run_id, time.time_ns() + PULSE_NS)
     dump.write_frame(
         connection, manifest.run_id, manifest.attempts, manifest.writers, manifest.series, FIRST_SERIES
     )
@@ -175,7 +182,7 @@ class _Import:
         self._folder = folder
         self._manifest = manifest
         self._run_id = manifest.run_id
-        self._gatherer = Gatherer(Ledger(known={manifest.run_id}))
+        self._row_builder = RowBuilder(WriterCache(known={manifest.run_id}))
         self._digest = Digest()
         self._writers = {
             row["writer_no"]: Writer(manifest.run_id, row["writer_no"], row["attempt_no"], row["rank"])
@@ -192,19 +199,19 @@ class _Import:
             for number, item in lines(path)
         ]
         self._compare(self._digest, str(self._folder))
-        self._do(lambda connection: self._gatherer.apply(connection, (), all_latest=True))
+        self._do(lambda connection: self._row_builder.apply(connection, (), all_latest=True))
         stored = dump.Dump(
             self._manifest.run, [], [], [], alerts, None, dict.fromkeys(self._writers, 2**63 - 1), 2**63 - 1
         )
         self._compare(digest_of(self._database, stored), "what was stored")
-        flights = read_flights(self._folder)
+        snapshots = read_incident_snapshots(self._folder)
         acks = read_acks(self._folder, {(item["fingerprint"], item["episode"]) for item in alerts})
-        self._transact(partial(self._appear, alerts=alerts, flights=flights, acks=acks, actor=actor))
+        self._transact(partial(self._appear, alerts=alerts, snapshots=snapshots, acks=acks, actor=actor))
 
     def _compare(self, digest: Digest, place: str) -> None:
         manifest = self._manifest
         if digest.counts != manifest.counts:
-            raise BundleError(place, _told(manifest.counts), _told(digest.counts))
+            raise BundleError(place, _counted(manifest.counts), _counted(digest.counts))
         if digest.hexdigest() != manifest.digest:
             raise BundleError(place, f"content of digest {manifest.digest}", digest.hexdigest())
 
@@ -213,8 +220,8 @@ class _Import:
         for page in with_nans(read_pages(self._folder, self._manifest.format), self._folder):
             last = self._in_order(page, last)
             self._digest.take_page(page)
-            intakes = [Intake(self._run_id, batch=batch) for batch in batches(page, self._writers)]
-            self._do(partial(self._put, intakes=intakes))
+            writes = [WriteBatch(self._run_id, batch=batch) for batch in batches(page, self._writers)]
+            self._do(partial(self._put, writes=writes))
 
     def _in_order(self, page: RecordPage, last: tuple[int, int]) -> tuple[int, int]:
         """Raises :class:`BundleError` unless records come in order of (writer, seq), of known writers."""
@@ -231,15 +238,15 @@ class _Import:
         return last
 
     def _take_events(self) -> None:
-        path, intakes = self._folder / EVENTS, []
+        path, writes = self._folder / EVENTS, []
         for number, item in lines(path):
             place = f"{path}:{number}"
             self._digest.take_event(checked(item, schema.EventLine, place))
-            intakes.append(Intake(self._run_id, event=self._event(item, place)))
-            if len(intakes) == EVENTS_AT_ONCE:
-                self._do(partial(self._put, intakes=intakes))
-                intakes = []
-        self._do(partial(self._put, intakes=intakes))
+            writes.append(WriteBatch(self._run_id, event=self._event(item, place)))
+            if len(writes) == EVENTS_AT_ONCE:
+                self._do(partial(self._put, writes=writes))
+                writes = []
+        self._do(partial(self._put, writes=writes))
 
     def _event(self, item: Item, place: str) -> RunEvent:
         who = self._writers.get(item["writer"])
@@ -252,14 +259,14 @@ class _Import:
     def _do(self, work: Callable[[Connection], None]) -> None:
         def alive(connection: Connection) -> None:
             work(connection)
-            deletion.doom(connection, self._run_id, time.time_ns() + PULSE_NS)
+            deletion.schedule_deletion(connection, self._run_id, time.time_ns() + PULSE_NS)
 
         self._transact(alive)
-        self._gatherer.committed()
+        self._row_builder.committed()
 
-    def _put(self, connection: Connection, intakes: list[Intake]) -> None:
-        self._gatherer.apply(connection, intakes)
-        unsealed = self._gatherer.ledger.unsealed
+    def _put(self, connection: Connection, writes: list[WriteBatch]) -> None:
+        self._row_builder.apply(connection, writes)
+        unsealed = self._row_builder.cache.unsealed
         for key in list(unsealed):
             while unsealed[key] >= chunks.RECORDS and (taken := seal(connection, *key)):
                 unsealed[key] -= taken
@@ -268,7 +275,7 @@ class _Import:
         self,
         connection: Connection,
         alerts: list[Item],
-        flights: list[FlightRow],
+        snapshots: list[IncidentSnapshotRow],
         acks: list[AckRow],
         actor: str,
     ) -> None:
@@ -277,9 +284,9 @@ class _Import:
         dump.write_alerts(connection, self._run_id, alerts)
         row = as_imported(self._manifest.run, now_ns)
         dump.write_run(connection, row, self._manifest.rule_state, now_ns)
-        write_flights(connection, self._run_id, flights)
+        write_incident_snapshots(connection, self._run_id, snapshots)
         write_acks(connection, self._run_id, acks)
-        deletion.spare(connection, self._run_id)
+        deletion.cancel_deletion(connection, self._run_id)
         audit.note(connection, now_ns, actor, "run.import", self._run_id, {"from": str(self._folder)})
 
 
@@ -298,8 +305,8 @@ def _in_bounds(page: RecordPage, place: str) -> None:
 def as_imported(row: Item, now_ns: int) -> Item:
     """The run's row. One that had not ended when it was exported is ``lost``: there is no word of it here."""
     state = RunState(row["state"])
-    facts = row["facts"] | {"imported": {"at_ns": now_ns, "state": state.value}}
-    return row | {"facts": facts, "state": (state if state.ended else RunState.LOST).value}
+    environment = row["environment"] | {"imported": {"at_ns": now_ns, "state": state.value}}
+    return row | {"environment": environment, "state": (state if state.ended else RunState.LOST).value}
 
 
 def batches(page: RecordPage, writers: dict[int, Writer]) -> Iterator[RecordBatch]:

@@ -39,9 +39,9 @@ class RunRow(_Row):
     notes: str
     tags: list[Any]
     config: Union[dict[str, Any], None]
-    facts: dict[str, Any]
+    environment: dict[str, Any]
     error: Union[dict[str, Any], None]
-    board: Union[dict[str, Any], None]
+    summary: Union[dict[str, Any], None]
     archived: bool
 
 
@@ -64,9 +64,9 @@ class WriterRow(_Row):
     boot: str
     pid: Number
     process_ns: Number
-    hello_ns: Number
+    handshake_ns: Number
     clock_offset_ns: Number
-    dealt_seq: Number
+    handled_seq: Number
 
 
 class RuleStateRow(_Row):
@@ -115,7 +115,7 @@ class AlertLine(_Row):
     history: list[HistoryLine]
 
 
-class FlightLine(_Row):
+class IncidentSnapshotLine(_Row):
     fingerprint: str
     episode: Number
     made_ns: Number
@@ -139,11 +139,11 @@ def checked(item: Item, shape: type[_Row], place: str) -> Item:
     try:
         msgspec.convert(item, shape)
     except msgspec.ValidationError as error:
-        raise BundleError(place, *_told(str(error).replace("`", ""))) from error
+        raise BundleError(place, *_expected_and_got(str(error).replace("`", ""))) from error
     return item
 
 
-def _told(text: str) -> tuple[str, str]:
+def _expected_and_got(text: str) -> tuple[str, str]:
     """Return (expected, got) of what msgspec says; of a number out of bounds it does not say the number."""
     expected, _, got = text.partition(", got ")
     if expected.startswith("Expected "):

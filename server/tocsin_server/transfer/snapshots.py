@@ -1,4 +1,4 @@
-"""Frozen flight records as lines of ``flights.jsonl``, each with a digest of its own, and back.
+"""Frozen incident snapshots as lines of ``snapshots.jsonl``, each with a digest of its own, and back.
 
 They are no part of the run's digest: the server may freeze one between two exports of the same run.
 """
@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tocsin_server.store.connection import Connection
-from tocsin_server.store.snapshots import FlightRow, flight_rows, keep_flight
-from tocsin_server.transfer.run_folder import FLIGHTS, BundleError, Item, lines
-from tocsin_server.transfer.schema import FlightLine, checked
+from tocsin_server.store.snapshots import IncidentSnapshotRow, incident_snapshot_rows, keep_incident_snapshot
+from tocsin_server.transfer.run_folder import SNAPSHOTS, BundleError, Item, lines
+from tocsin_server.transfer.schema import IncidentSnapshotLine, checked
 
 
-def flight_items(connection: Connection, run_id: str) -> Iterator[Item]:
-    """The flight records of a run, a line each."""
-    for row in flight_rows(connection, run_id):
+def incident_snapshot_items(connection: Connection, run_id: str) -> Iterator[Item]:
+    """The incident snapshots of a run, a line each."""
+    for row in incident_snapshot_rows(connection, run_id):
         yield {
             "fingerprint": row.fingerprint,
             "episode": row.episode,
@@ -29,20 +29,20 @@ def flight_items(connection: Connection, run_id: str) -> Iterator[Item]:
         }
 
 
-def read_flights(folder: Path) -> list[FlightRow]:
+def read_incident_snapshots(folder: Path) -> list[IncidentSnapshotRow]:
     """Those of an exported run; none where the folder has no such file. Raises :class:`BundleError`."""
-    path = folder / FLIGHTS
+    path = folder / SNAPSHOTS
     if not path.is_file():
         return []
     return [_row(item, f"{path}:{number}") for number, item in lines(path)]
 
 
-def _row(item: Item, place: str) -> FlightRow:
-    checked(item, FlightLine, place)
+def _row(item: Item, place: str) -> IncidentSnapshotRow:
+    checked(item, IncidentSnapshotLine, place)
     body = base64_of(item["body"], f"{place}: body")
     if hashlib.sha256(body).hexdigest() != item["sha256"]:
         raise BundleError(f"{place}: body", f"content of digest {item['sha256']}", "another")
-    return FlightRow(item["fingerprint"], item["episode"], item["made_ns"], item["whole"], body)
+    return IncidentSnapshotRow(item["fingerprint"], item["episode"], item["made_ns"], item["whole"], body)
 
 
 def base64_of(text: str, place: str) -> bytes:
@@ -53,7 +53,7 @@ def base64_of(text: str, place: str) -> bytes:
         raise BundleError(place, "base64", str(error)) from error
 
 
-def write_flights(connection: Connection, run_id: str, rows: list[FlightRow]) -> None:
+def write_incident_snapshots(connection: Connection, run_id: str, rows: list[IncidentSnapshotRow]) -> None:
     """Puts them beside the alerts of a run that is there."""
     for row in rows:
-        keep_flight(connection, run_id, row)
+        keep_incident_snapshot(connection, run_id, row)

@@ -111,7 +111,7 @@ def test_several_ranks_act_at_the_step_that_was_confirmed() -> None:
         assert heard == []
         loop.steps(10)
     assert heard == [6]
-    assert _outcomes(outbox) == [("checkpoint", "heard")] * 2 + [("checkpoint", "done")]
+    assert _outcomes(outbox) == [("checkpoint", "received")] * 2 + [("checkpoint", "done")]
 
 
 @pytest.mark.usefixtures("ranks")

@@ -22,7 +22,7 @@ from tocsin.api.no_run import NoRun
 from tocsin.api.run import Run
 from tocsin.api.startup import default_name
 from tocsin.capture import patching
-from tocsin_server.runs.validation import Limits, read_hello, read_sealed
+from tocsin_server.runs.validation import Limits, read_handshake, read_sealed
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_odd_arguments_cost_no_record(
     run.finish()
     assert strict_server.only.columns == {"loss": [1.0]}
     (hello,) = strict_server.only.hellos
-    _, told = read_hello(read_sealed(protocol.encode(hello)), Limits())
+    _, told = read_handshake(read_sealed(protocol.encode(hello)), Limits())
     assert [one for one in told if one.scope == "connection"] == []
 
 

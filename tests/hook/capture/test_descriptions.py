@@ -45,7 +45,7 @@ def test_a_word_ahead_of_the_training_hides_nothing_of_it() -> None:
     assert [_rates(first).count(0.0371), _rates(late).count(0.0371)] == [0, 1]
     assert run._run_info.described["optimizers"] == late["optimizers"]
     assert [event["scheduler"] for event in outbox.events("schedule")] == ["StepLR"]
-    (audit,) = outbox.events("audit")
+    (audit,) = outbox.events("preflight")
     assert "missing-parameters" in {one["check"] for one in audit["findings"]}
 
 

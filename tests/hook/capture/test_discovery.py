@@ -101,4 +101,4 @@ def test_too_many_objects_are_not_looked_through(
         assert [one["class"] for one in run._run_info.described["optimizers"]] == ["SGD"]
     assert [step for step, _ in outbox.series("loss")] == [0, 1]
     assert caplog.text.count("too many objects") == 1
-    assert "no model is known" in str(outbox.events("audit")[0]["not_auditable"])
+    assert "no model is known" in str(outbox.events("preflight")[0]["not_checkable"])

@@ -323,9 +323,9 @@ def test_a_norm_that_is_always_the_threshold_is_said_to_be_taken_after_clipping(
         for _ in range(20):
             _step(net, optimizer, _scale_by_hand)
     assert [one["taken"] for one in outbox.events("grad-norm-source")] == ["unknown", "after clipping"]
-    (report,) = [one for one in outbox.events("audit") if one["stage"] == "norm"]
+    (report,) = [one for one in outbox.events("preflight") if one["stage"] == "norm"]
     assert report["findings"][0]["check"] == "constant-norm"
-    assert report["not_auditable"][0].startswith("gradient rules")
+    assert report["not_checkable"][0].startswith("gradient rules")
 
 
 def test_a_clip_that_only_measures_what_another_left_is_found_after_fifty_steps(
@@ -341,5 +341,5 @@ def test_a_clip_that_only_measures_what_another_left_is_found_after_fifty_steps(
         for _ in range(52):
             _step(net, optimizer, clip)
     assert [one["taken"] for one in outbox.events("grad-norm-source")] == ["unknown", "after clipping"]
-    (report,) = [one for one in outbox.events("audit") if one["stage"] == "clip"]
+    (report,) = [one for one in outbox.events("preflight") if one["stage"] == "clip"]
     assert [one["check"] for one in report["findings"]] == ["constant-norm"]

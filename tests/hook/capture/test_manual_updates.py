@@ -75,7 +75,7 @@ def test_weights_updated_by_hand_are_steps(step: Callable[[nn.Module], float]) -
     assert outbox.series("loss") == list(enumerate(losses))
     assert {record["loss_n"] for record in outbox.records} == {1.0}
     assert not outbox.series("lr")
-    assert not [one for one in outbox.events("audit") if one["stage"] == "no-steps"]
+    assert not [one for one in outbox.events("preflight") if one["stage"] == "no-steps"]
 
 
 def test_an_optimizer_class_that_is_not_torchs_is_seen() -> None:

@@ -39,7 +39,7 @@ def test_many_backwards_without_a_step_are_told_of(
     with caplog.at_level(logging.WARNING, logger="tocsin"), watched(optimizers={"none": None}) as (_, outbox):
         for _ in range(50):
             loop(net)
-    (event,) = [one for one in outbox.events("audit") if one["stage"] == "no-steps"]
+    (event,) = [one for one in outbox.events("preflight") if one["stage"] == "no-steps"]
     assert event["findings"][0]["check"] == "no-steps"
     assert [one for one in caplog.messages if "run.step(loss=...)" in one]
 
@@ -52,7 +52,7 @@ def test_micro_steps_of_a_large_step_are_not_told_of() -> None:
         for _ in range(128):
             net(torch.ones(2)).sum().backward()
         optimizer.step()
-    assert not [one for one in outbox.events("audit") if one["stage"] == "no-steps"]
+    assert not [one for one in outbox.events("preflight") if one["stage"] == "no-steps"]
 
 
 @pytest.mark.parametrize(("end", "told"), [("finished", 1), ("failed", 0)])
@@ -63,7 +63,7 @@ def test_a_run_that_ends_without_any_record_says_why(
     with caplog.at_level(logging.WARNING, logger="tocsin"):
         run = watch(outbox := KeptOutbox(), optimizers={"none": None})
         run.finish(state=end)
-    found = [one for one in outbox.events("audit") if one["stage"] == "no-steps"]
+    found = [one for one in outbox.events("preflight") if one["stage"] == "no-steps"]
     assert len(found) == len([one for one in caplog.messages if "run.step(loss=...)" in one]) == told
 
 
@@ -71,4 +71,4 @@ def test_a_run_that_only_logs_is_not_told_of_steps() -> None:
     """An evaluation."""
     with watched(optimizers={"none": None}) as (run, outbox):
         run.log(accuracy=0.5)
-    assert not [one for one in outbox.events("audit") if one["stage"] == "no-steps"]
+    assert not [one for one in outbox.events("preflight") if one["stage"] == "no-steps"]

@@ -23,7 +23,7 @@ from tocsin.core.run_fields import (
     tags_of,
 )
 from tocsin.protocol import Hello, WriterId
-from tocsin_server.runs.validation import Limits, read_hello, read_sealed
+from tocsin_server.runs.validation import Limits, read_handshake, read_sealed
 
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()), max_size=300)
 
@@ -40,7 +40,7 @@ def test_no_watch_is_refused_for_what_it_is_called(
         tags=tags_of([tag] * (TAGS + 3)),
         notes=notes_of(notes),
     )
-    _, told = read_hello(read_sealed(protocol.encode(hello)), Limits())
+    _, told = read_handshake(read_sealed(protocol.encode(hello)), Limits())
     assert [refusal for refusal in told if refusal.scope == "connection"] == []
 
 

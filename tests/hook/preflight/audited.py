@@ -44,9 +44,9 @@ def audited(
 
 
 def found(outbox: KeptOutbox, check: str, stage: str = "first-step") -> list[Finding]:
-    (event,) = [event for event in outbox.events("audit") if event["stage"] == stage]
+    (event,) = [event for event in outbox.events("preflight") if event["stage"] == stage]
     return [one for one in event["findings"] if one["check"] == check]
 
 
 def unseen(outbox: KeptOutbox) -> str:
-    return "\n".join(text for event in outbox.events("audit") for text in event["not_auditable"])
+    return "\n".join(text for event in outbox.events("preflight") for text in event["not_checkable"])

@@ -42,7 +42,7 @@ def test_norms_that_are_one_number_were_taken_behind_a_clip() -> None:
             for grad in grads:
                 grad.mul_(1e-3 / total)
             optimizer.step()
-    (event,) = [one for one in outbox.events("audit") if one["stage"] == "norm"]
+    (event,) = [one for one in outbox.events("preflight") if one["stage"] == "norm"]
     assert event["findings"][0]["check"] == "constant-norm"
 
 

@@ -26,7 +26,7 @@ def test_an_eps_that_is_zero_in_float16() -> None:
 def test_rates_of_zero_and_out_of_range(lr: float, check: str) -> None:
     """0.5 is SGD's rate, not Adam's."""
     outbox = audited(net(), lr=lr)
-    found = [one["check"] for event in outbox.events("audit") for one in event["findings"]]
+    found = [one["check"] for event in outbox.events("preflight") for one in event["findings"]]
     assert found == ([check] if check else [])
 
 

@@ -100,7 +100,7 @@ def test_without_a_model_missing_parameters_are_not_auditable() -> None:
 
 
 def _findings(outbox: KeptOutbox, *severities: str) -> list[str]:
-    every = [one for event in outbox.events("audit") for one in event["findings"]]
+    every = [one for event in outbox.events("preflight") for one in event["findings"]]
     return [one["check"] for one in every if one["severity"] in severities]
 
 

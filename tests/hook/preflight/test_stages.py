@@ -19,9 +19,9 @@ from tocsin.preflight import CHECKS
 def test_a_sound_training_has_no_finding() -> None:
     """One event at the first step, one at the tenth; nothing to say and everything seen."""
     outbox = audited(net(), steps=12)
-    events = outbox.events("audit")
+    events = outbox.events("preflight")
     assert [(event["stage"], event["step"]) for event in events] == [("first-step", 0), ("step-10", 9)]
-    assert [(event["findings"], event["not_auditable"]) for event in events] == [([], [])] * 2
+    assert [(event["findings"], event["not_checkable"]) for event in events] == [([], [])] * 2
     assert set(events[0]["checks"]) <= set(CHECKS)
 
 
@@ -32,9 +32,9 @@ def test_what_has_not_changed_is_reported_once() -> None:
     unknown = torch.optim.Rprop(net().parameters(), lr=1e6)
     with watched(model=model) as (_, outbox):
         train(model, mean_of(model), high, 12)
-    first, tenth = outbox.events("audit")
+    first, tenth = outbox.events("preflight")
     assert "lr-range" in {one["check"] for one in first["findings"]}
-    assert (tenth["findings"], tenth["not_auditable"]) == ([], [])
+    assert (tenth["findings"], tenth["not_checkable"]) == ([], [])
     assert "lr-range" not in tenth["checks"]  # the page shows the newest answer of each check
     assert unknown.param_groups
 
@@ -112,7 +112,7 @@ def test_the_audit_waits_for_no_device() -> None:
         "Pow x 1 (float16), Sum x 1 (float16)"
     ]
     assert "learning rate of opt1 (Adam): it is a tensor" in unseen(outbox)
-    assert [event["stage"] for event in outbox.events("audit")] == ["first-step", "step-10"]
+    assert [event["stage"] for event in outbox.events("preflight")] == ["first-step", "step-10"]
 
 
 def test_the_second_loss_of_a_gan_is_seen() -> None:
@@ -161,9 +161,9 @@ def test_without_capture_nothing_is_auditable() -> None:
     with watched(patch=False) as (run, outbox):
         run.step(loss=1.0)
         run.step(loss=1.0)
-    (event,) = outbox.events("audit")
+    (event,) = outbox.events("preflight")
     assert (event["findings"], event["checks"], event["step"]) == ([], [], 0)
-    assert event["not_auditable"][0].startswith("everything")
+    assert event["not_checkable"][0].startswith("everything")
 
 
 def test_an_earlier_training_that_is_still_in_memory_is_not_checked() -> None:
@@ -177,4 +177,4 @@ def test_an_earlier_training_that_is_still_in_memory_is_not_checked() -> None:
     earlier.step()
     earlier.param_groups[0].update(lr=0.0, initial_lr=1e-3)
     outbox = audited(net(), steps=12)
-    assert [event["findings"] for event in outbox.events("audit")] == [[], []]
+    assert [event["findings"] for event in outbox.events("preflight")] == [[], []]

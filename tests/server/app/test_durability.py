@@ -26,7 +26,7 @@ from tocsin.transport.sender import Sender
 from tocsin_server.runs.commit_queue import WIDEST_TICK_MS
 from tocsin_server.store.backup import check
 from tocsin_server.store.database import open_database
-from tocsin_server.store.integrity import faults
+from tocsin_server.store.integrity import issues
 from tocsin_server.store.reader import StoreReader
 
 Start = Callable[..., Any]
@@ -37,7 +37,7 @@ TRAINERS = 3
 
 def test_kills_under_load_lose_and_double_nothing(url: URL, tmp_path: Path) -> None:
     """kill -9 at random moments, every trainer with a batch not yet acknowledged: all arrives, once."""
-    scene = siege.Siege(url, tmp_path, trainers=TRAINERS, seed=7)
+    scene = siege.Siege(url, tmp_path, clients=TRAINERS, seed=7)
     records, _ = scene.run(KILLS)
     siege.check(url, records, TRAINERS)
 
@@ -117,26 +117,26 @@ def test_a_full_disk_is_said_and_waited_out(
     """On a full disk nothing is acked, health and pages say so; with room again all is stored whole."""
     address = on_small_disk.render_as_string(hide_password=False)
     server = start_server("--database-url", address, TOCSIN_LIMIT_RECORDS_PER_S="1000000")
-    trainer = dial(server.base, "r1", server.trainer_token)
+    client = dial(server.base, "r1", server.client_token)
     loss = np.random.default_rng(0).normal(size=40_000)
-    trainer.acked(trainer.train(range(10_000), loss=loss[:10_000].tolist()))
+    client.acked(client.train(range(10_000), loss=loss[:10_000].tolist()))
     ballast = fill(small_disk)
-    last = trainer.train(range(10_000, 40_000), loss=loss[10_000:].tolist())
-    told = eventually(
+    last = client.train(range(10_000, 40_000), loss=loss[10_000:].tolist())
+    reported = eventually(
         lambda: (health := httpx.get(f"{server.base}/api/v1/health").json())["status"] != "ok" and health,
         "health to say so",
     )
-    assert told["status"] == "failing"
+    assert reported["status"] == "failing"
     page = watch(server.base, server.token)
-    said = page.hear("beat", lambda beat: beat["failing"])["failing"]
+    said = page.receive("heartbeat", lambda beat: beat["failing"])["failing"]
     assert "full" in said or "No space left on device" in said
     ballast.unlink()
-    trainer.acked(last)
-    assert page.hear("beat", lambda beat: beat["failing"] is None)
+    client.acked(last)
+    assert page.receive("heartbeat", lambda beat: beat["failing"] is None)
     assert server.stop() == 0
     database = open_database(on_small_disk)
     with database.reader.begin() as connection:
-        assert list(faults(connection)) == []
+        assert list(issues(connection)) == []
     if database.dialect == "sqlite":
         check(small_disk / "tocsin.db")
     stored = StoreReader(database).records("r1", limit=100_000)
@@ -146,10 +146,10 @@ def test_a_full_disk_is_said_and_waited_out(
 
 def test_a_slow_writer_holds_trainers_back(url: URL, run_server: Start, dial: Any, eventually: Any) -> None:
     """With slow commits memory is bounded: acks wait, flushes widen, health says so, all arrives."""
-    limit, size, batches, trainers = 400_000, 1000, 40, 3
+    limit, size, batches, clients = 400_000, 1000, 40, 3
     address = url.render_as_string(hide_password=False)
     server = run_server(database_url=address, backlog_bytes=limit, limit_records_per_s=10**9)
-    sockets = [dial(server.base, f"r{no}", server.token) for no in range(trainers)]
+    sockets = [dial(server.base, f"r{no}", server.token) for no in range(clients)]
     slow = threading.Event()
 
     @event.listens_for(server.services.database.engine, "commit")
@@ -164,17 +164,19 @@ def test_a_slow_writer_holds_trainers_back(url: URL, run_server: Start, dial: An
     eventually(lambda: looked(server, seen)["pressed"], "pressure")
     for _ in range(50):
         looked(server, seen)
-    assert max(told["backlog_bytes"] for told in seen) < limit + trainers * size * 50
-    assert max(told["flush_ms"] for told in seen) == server.settings.flush_ms_max
-    assert max(told["tick_ms"] for told in seen) == WIDEST_TICK_MS
+    assert max(reported["backlog_bytes"] for reported in seen) < limit + clients * size * 50
+    assert max(reported["flush_ms"] for reported in seen) == server.settings.flush_ms_max
+    assert max(reported["tick_ms"] for reported in seen) == WIDEST_TICK_MS
     slow.set()
     for socket in sockets:
         socket.acked(size * batches - 1)
     for sender in senders:
         sender.join(60)
-    told_to_wait = [heard for socket in sockets for heard in socket.heard if isinstance(heard, Ack)]
+    told_to_wait = [
+        received for socket in sockets for received in socket.received if isinstance(received, Ack)
+    ]
     assert max(ack.flush_ms or 0 for ack in told_to_wait) > server.settings.flush_ms
-    for no in range(trainers):
+    for no in range(clients):
         assert server.services.reader.records(f"r{no}", limit=10**6).n == size * batches
 
 

@@ -11,10 +11,10 @@ import numpy as np
 from tests.server.conftest import wait_until
 from tests.server.jobs.test_snapshot_recorder import alert_of
 from tests.server.store.conftest import hello, sealed
-from tocsin_server.core.models import Column, Intake, RecordBatch, Transition
+from tocsin_server.core.models import Column, RecordBatch, Transition, WriteBatch
 from tocsin_server.store.database import Database
 from tocsin_server.store.registration import register
-from tocsin_server.store.snapshots import flight_rows
+from tocsin_server.store.snapshots import incident_snapshot_rows
 from tocsin_server.store.writer import StoreWriter
 
 FARTHEST = 2**63 - 1
@@ -32,16 +32,16 @@ def put(store: StoreWriter, run_id: str, last: int) -> None:
     for no, at in enumerate(np.array_split(np.arange(RECORDS), 6)):
         part = {name: Column(column.v[at]) for name, column in columns.items()}
         batch = RecordBatch(who, no, int(at[0]), at.size, step[at], 10**18 + at, part)
-        store.submit(Intake(run_id, batch=batch))
-    told = alert_of(run_id, onset=last)
-    store.submit(Intake(run_id, transitions=(Transition(told, None, 7),)))
+        store.submit(WriteBatch(run_id, batch=batch))
+    reported = alert_of(run_id, onset=last)
+    store.submit(WriteBatch(run_id, transitions=(Transition(reported, None, 7),)))
     store.call(lambda _: None).result(60)
 
 
 def test_every_route_and_round_bears_it(
     database: Database, store: StoreWriter, run_server: Callable[..., Any]
 ) -> None:
-    """All GET routes of the run answer 200; the flight records of both runs are made; no round fails."""
+    """All GET routes of the run answer 200; the incident snapshots of both runs are made; no round fails."""
     for run_id, last in (("far", FARTHEST), ("near", RECORDS)):
         put(store, run_id, last)
         sealed(database, 2, run_id)
@@ -64,11 +64,11 @@ def test_every_route_and_round_bears_it(
     for buckets in (50, 8192):
         answer = ask("/runs/far/series", names="loss", buckets=buckets)
         assert answer.status_code == 200, answer.text
-    wait_until(lambda: len(_made(database)) == 2, "both flight records")
+    wait_until(lambda: len(_made(database)) == 2, "both incident snapshots")
     health = ask("/health").json()
-    assert (health["rounds"], health["writer"]["rule_crashes"]) == ([], 0)
+    assert (health["jobs"], health["writer"]["rule_crashes"]) == ([], 0)
 
 
 def _made(database: Database) -> list[Any]:
     with database.reader.begin() as connection:
-        return [row for name in ("far", "near") for row in flight_rows(connection, name)]
+        return [row for name in ("far", "near") for row in incident_snapshot_rows(connection, name)]

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import update
 
 from tests.server.conftest import wait_until
-from tocsin_server.runs.similar_runs import Siblings
+from tocsin_server.runs.similar_runs import SimilarRunFinder
 from tocsin_server.runs.watchdog import look
 from tocsin_server.store.tables import tail
 
@@ -26,8 +26,8 @@ def server(run_server: Start, dial: Dial) -> Any:
     """With two runs, ``bad`` and ``good``; the test spoils the first."""
     started = run_server(tick_ms=20)
     for name in ("bad", "good"):
-        trainer = dial(started.base, name, started.token, config={"lr": 1.0})
-        trainer.acked(trainer.train([0, 1], loss=[1.0, 1.0]))
+        client = dial(started.base, name, started.token, config={"lr": 1.0})
+        client.acked(client.train([0, 1], loss=[1.0, 1.0]))
     return started
 
 
@@ -36,7 +36,7 @@ def failing(server: Any) -> set[tuple[str, str]]:
     answer = httpx.get(
         f"{server.base}/api/v1/health", headers={"authorization": f"Bearer {server.token}"}, timeout=60
     )
-    return {(item["round"], item["subject"]) for item in answer.json()["rounds"]}
+    return {(item["job"], item["subject"]) for item in answer.json()["jobs"]}
 
 
 def listed(server: Any) -> list[str]:
@@ -48,32 +48,32 @@ def listed(server: Any) -> list[str]:
 
 def test_time_is_judged_of_the_others(server: Any) -> None:
     """The good run is found stalled although the bad one's last arrival is no number."""
-    active, work = server.pipeline.roster.active, server.pipeline.rounds.round("watchdog")
-    active["bad"].pulse.last_record_ns = "yesterday"
+    active, work = server.pipeline.registry.active, server.pipeline.jobs.round("watchdog")
+    active["bad"].heartbeat.last_record_ns = "yesterday"
     server.call(lambda: look(server.pipeline, time.time_ns() + 3600 * S, work))
-    assert active["good"].board.card.state.value == "stalled"
+    assert active["good"].summary.metadata.state.value == "stalled"
     assert ("watchdog", "run bad") in failing(server)
 
 
 def test_rows_of_the_others_are_shown(server: Any, watch: Callable[..., Any]) -> None:
     """On an open page and by the query."""
-    server.pipeline.roster.active["bad"].board.card.created_ns = 0
-    server.pipeline.roster.active["bad"].board.card.last_seen_ns = None
+    server.pipeline.registry.active["bad"].summary.metadata.created_ns = 0
+    server.pipeline.registry.active["bad"].summary.metadata.last_seen_ns = None
     page = watch(server.base, server.token)
     page.send({"type": "subscribe", "id": 1, "view": "fleet"})
-    assert [row["id"] for row in page.hear("fleet")["items"]] == ["good"]
+    assert [row["id"] for row in page.receive("fleet")["items"]] == ["good"]
     assert listed(server) == ["good"]
     assert failing(server) >= {("live", "row of run bad"), ("rows", "run bad")}
 
 
 def test_one_page_costs_the_others_nothing(server: Any, watch: Callable[..., Any]) -> None:
     """A page that cannot be served is reported; another one gets its rows."""
-    watch(server.base, server.token).hear("beat")
-    (broken,) = server.services.live.viewers
+    watch(server.base, server.token).receive("heartbeat")
+    (broken,) = server.services.live.subscribers
     broken.views = {1: None}
     page = watch(server.base, server.token)
     page.send({"type": "subscribe", "id": 1, "view": "fleet"})
-    assert [row["id"] for row in page.hear("fleet")["items"]] == ["good", "bad"]
+    assert [row["id"] for row in page.receive("fleet")["items"]] == ["good", "bad"]
     assert ("live", "some open pages") in failing(server)
 
 
@@ -81,17 +81,17 @@ def test_siblings_of_the_others_are_told(server: Any) -> None:
     """A run that cannot be read is nobody's reference; the bad one itself hears of the good one."""
     with server.services.database.engine.begin() as connection:
         connection.execute(update(tail).where(tail.c.run_id == "bad").values(body=b"damaged"))
-    siblings = Siblings(server.pipeline, server.services.reader)
+    siblings = SimilarRunFinder(server.pipeline, server.services.reader)
     asyncio.run_coroutine_threadsafe(siblings.look(), server.loop).result(60)
-    told = {name: run.judge.context.siblings for name, run in server.pipeline.roster.active.items()}
-    assert [one.run_id for one in told["bad"].runs] == ["good"]
+    reported = {name: run.judge.context.siblings for name, run in server.pipeline.registry.active.items()}
+    assert [one.run_id for one in reported["bad"].runs] == ["good"]
     assert [item["subject"] for item in siblings.work.failing()] == ["run bad as a sibling"]
 
 
 def test_rules_reach_the_others(server: Any) -> None:
     """A new rule holds for the good run; the bad one is tried again."""
-    active = server.pipeline.roster.active
-    spoiled, active["bad"].board.card.tags = active["bad"].board.card.tags, None
+    active = server.pipeline.registry.active
+    spoiled, active["bad"].summary.metadata.tags = active["bad"].summary.metadata.tags, None
     rule = {"id": "mine", "severity": "warning", "series": "loss", "comparison": ">", "limit": 5.0}
     answer = httpx.post(
         f"{server.base}/api/v1/rules",
@@ -102,5 +102,5 @@ def test_rules_reach_the_others(server: Any) -> None:
     assert answer.status_code in (200, 201), answer.text
     wait_until(lambda: "mine" in active["good"].plan.by_id, "the rule")
     assert ("rules", "run bad") in failing(server)
-    active["bad"].board.card.tags = spoiled
+    active["bad"].summary.metadata.tags = spoiled
     wait_until(lambda: "mine" in active["bad"].plan.by_id, "the rule in the other run")

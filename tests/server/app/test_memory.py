@@ -76,7 +76,7 @@ def greeted(server: Any, run: str) -> socket.socket:
     """A trainer that was welcomed and reads nothing from here on."""
     peer = websocket(connected(server))
     config: dict[str, Any] = {"lists": [[] for _ in range(20_000)]}
-    peer.sendall(frame(protocol.encode(hello_of(run, server.trainer_token, config=config))))
+    peer.sendall(frame(protocol.encode(hello_of(run, server.client_token, config=config))))
     found = b""
     while b"welcome" not in found:
         found += peer.recv(65536)
@@ -118,11 +118,11 @@ def test_full_queues_hold_a_bounded_amount_of_memory(start_server: Any, tmp_path
     server = start_server()
     process = psutil.Process(server.process.pid)
     idle = process.memory_info().rss
-    trainers = [(greeted(server, f"{kind.__name__}{no}"), kind) for kind in KINDS for no in range(FLOODERS)]
+    clients = [(greeted(server, f"{kind.__name__}{no}"), kind) for kind in KINDS for no in range(FLOODERS)]
     half, begin = frame(bytes(15 << 20))[: 1 << 20], b"GET / HTTP/1.1\r\nHost: x\r\nx: "
     over, seen = threading.Event(), [idle]
     with locked(tmp_path / "tocsin.db"):
-        work = [(peer, frames_of(kind), over) for peer, kind in trainers]
+        work = [(peer, frames_of(kind), over) for peer, kind in clients]
         work += [(websocket(connected(server)), endless(half, half), over) for _ in range(20)]
         work += [(connected(server), endless(begin, b"x" * 65536), over) for _ in range(20)]
         threads = [threading.Thread(target=flood, args=one) for one in work]

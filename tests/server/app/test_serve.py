@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tocsin_server.app.serve import address, greeting, listening, missing_tokens, prepare, sole_server
+from tocsin_server.app.serve import address, listening, missing_tokens, prepare, sole_server, startup_message
 from tocsin_server.core.errors import StartError
 from tocsin_server.core.permissions import Scope, Token, digest_of
 from tocsin_server.core.settings import Settings
@@ -80,14 +80,14 @@ def test_it_refuses_to_listen_to_others_without_tokens(tmp_path: Path) -> None:
 def test_an_open_server_prints_no_secret(tmp_path: Path) -> None:
     """Its greeting may end in a log that others read."""
     settings = Settings(data_dir=tmp_path, host="0.0.0.0")
-    assert "tcn_" not in greeting(settings, "http://node:1")
-    assert ADMIN.secret(tmp_path) in greeting(Settings(data_dir=tmp_path), "http://127.0.0.1:1")
+    assert "tcn_" not in startup_message(settings, "http://node:1")
+    assert ADMIN.secret(tmp_path) in startup_message(Settings(data_dir=tmp_path), "http://127.0.0.1:1")
 
 
 def test_a_greeting_hides_the_databases_password(tmp_path: Path) -> None:
     """The URL is shown without it."""
     settings = Settings(data_dir=tmp_path, database_url="postgresql://me:hidden@db/tocsin")
-    assert "hidden" not in greeting(settings, "http://h:1")
+    assert "hidden" not in startup_message(settings, "http://h:1")
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_the_link_works_over_restarts(start_server: Callable[..., Any]) -> None:
         browser.get(f"{first.base}/login", params={"token": first.token})
         first.stop(signal.SIGKILL)
         again = start_server()
-        assert (again.token, again.trainer_token) == (first.token, first.trainer_token)
+        assert (again.token, again.client_token) == (first.token, first.client_token)
         assert browser.get(f"{again.base}/api/v1/session").status_code == 200
 
 

@@ -31,8 +31,8 @@ def test_text_and_json_tell_the_same(
     assert status == 0
     assert "relative=0.3" in text
     assert "step 300 warning loss" in text or "step 301 warning loss" in text
-    _, told, _ = said(monkeypatch, capsys, "loss-spike", file, "--set", "relative=0.3", "--json")
-    found = json.loads(told)
+    _, reported, _ = said(monkeypatch, capsys, "loss-spike", file, "--set", "relative=0.3", "--json")
+    found = json.loads(reported)
     assert (found["steps"], found["settings"]["relative"]) == (505, 0.3)
     assert found["runs"][0]["firings"][0]["onset_step"] == 300
 

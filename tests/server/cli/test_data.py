@@ -17,7 +17,7 @@ from sqlalchemy.engine import URL
 from tests.server.conftest import said
 from tests.server.store.whole_run import rows_of, tell_all_to
 from tocsin_server.core.settings import Settings
-from tocsin_server.runs.registry import Roster
+from tocsin_server.runs.registry import RunRegistry
 from tocsin_server.store.database import migrate, open_database
 from tocsin_server.store.reader import StoreReader
 
@@ -112,13 +112,13 @@ def test_prune_says_first_and_deletes_then(tocsin: Run, whole: Path, tmp_path: P
 
 
 def test_an_upgrade_is_rehearsed(tocsin: Run, tmp_path: Path) -> None:
-    """From the first revision; the database keeps it."""
-    migrate(f"sqlite:///{tmp_path / 'tocsin.db'}", "0001")
+    """The database keeps its revision."""
+    migrate(f"sqlite:///{tmp_path / 'tocsin.db'}", "initial")
     done = tocsin("migrate", "--rehearse")
-    assert "Revision 0001 -> " in done.stdout
+    assert "Revision initial -> " in done.stdout
     assert "Integrity: ok" in done.stdout
     with closing(sqlite3.connect(tmp_path / "tocsin.db")) as connection:
-        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("0001",)]
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("initial",)]
 
 
 def test_what_an_interrupted_import_left_goes_with_the_next(tocsin: Run, whole: Path) -> None:
@@ -141,11 +141,11 @@ def test_an_imported_run_rings_no_bell(tocsin: Run, whole: Path) -> None:
     tocsin("delete", "r1", "--yes")
     tocsin("import", "out")
     database = open_database(f"sqlite:///{whole}")
-    roster = Roster(Settings(), StoreReader(database))
-    assert asyncio.run(roster.seed()) == []
+    registry = RunRegistry(Settings(), StoreReader(database))
+    assert asyncio.run(registry.seed()) == []
     database.close()
-    assert roster.active == {}
-    assert [board.card.state for board in roster.newest_first()] == ["lost"]
+    assert registry.active == {}
+    assert [summary.metadata.state for summary in registry.newest_first()] == ["lost"]
 
 
 @pytest.mark.parametrize(

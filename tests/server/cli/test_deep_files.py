@@ -14,10 +14,10 @@ DEEP_LINE = '{"a":' * 700 + "1" + "}" * 700
 HUGE = "9" * 5000
 DOCUMENTS = {
     "rules.toml": ["x = " + "[" * 5000, f"x = {HUGE}", "x = 1e400", "a." * 5000 + "b = 1"],
-    "flight.json": [
-        '{"tocsin_flight":' + "[" * 100_000,
-        '{"tocsin_flight":' + HUGE + "}",
-        '{"tocsin_flight":1,"window":{"whole":true},"run":{"id":"r"},"events":[{"writer":1e400}]}',
+    "snapshot.json": [
+        '{"tocsin_snapshot":' + "[" * 100_000,
+        '{"tocsin_snapshot":' + HUGE + "}",
+        '{"tocsin_snapshot":1,"window":{"whole":true},"run":{"id":"r"},"events":[{"writer":1e400}]}',
     ],
     "log.jsonl": [DEEP_JSON, DEEP_LINE, json.dumps({"step": 10**400})[:-1] + ', "loss": ' + HUGE + "}"],
     "run.json": [DEEP_JSON, "[" * 100_000, HUGE, '{"version": 1, "config": "\\ud800"}', DEEP_LINE],

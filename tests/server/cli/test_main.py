@@ -141,9 +141,9 @@ def test_a_server_that_cannot_start_says_why(serving: Run, tmp_path: Path) -> No
     (tmp_path / "file").touch()
     assert "setting login_attempts" in said(serving(TOCSIN_LOGIN_ATTEMPTS="many"))
     for url in ("hidden@host/nonsense", "postgresql://me:hidden@host:port/name"):
-        told = said(serving("--database-url", url))
-        assert "sqlite:///FILE" in told
-        assert "hidden" not in told
+        reported = said(serving("--database-url", url))
+        assert "sqlite:///FILE" in reported
+        assert "hidden" not in reported
     assert "file" in said(serving("--data-dir", str(tmp_path / "file" / "data")))
     with socket.create_server(("127.0.0.1", 0)) as other:
         assert "expected a free port" in said(serving("--port", str(other.getsockname()[1])))
@@ -154,9 +154,9 @@ def test_other_machines_are_let_in_only_with_tokens(tocsin: Run, serving: Run) -
     refused = said(serving("--host", "0.0.0.0"))
     assert "token create trainers --scope ingest" in refused
     assert "token create me --scope admin" in refused
-    tocsin("token", "create", "trainers", "--scope", "ingest")
+    tocsin("token", "create", "training_processes", "--scope", "ingest")
     refused = said(serving("--host", "0.0.0.0"))
-    assert "trainers" not in refused
+    assert "training_processes" not in refused
     assert "token create me" in refused
 
 
@@ -182,7 +182,7 @@ def report(server: Any, losses: list[float]) -> None:
     """One trainer that sends these losses and waits until they are durable."""
     now_ns = time.time_ns()
     who = WriterId("a", 0, "boot", 1, now_ns)
-    token = server.trainer_token
+    token = server.client_token
     hello = Hello(1, token, "p", "exported", "r_exported", who, 1, "node", now_ns)
     n = len(losses)
     times = little_endian("q", [now_ns] * n)
@@ -209,7 +209,7 @@ OPENING = [
     ["token", "list"],
     ["token", "create", "me"],
     ["export", "r1"],
-    ["flight", "r1.a.1", "out.json"],
+    ["snapshot", "r1.a.1", "out.json"],
     ["delete", "r1", "--yes"],
     ["prune"],
     ["backup", "copy.db"],

@@ -81,5 +81,5 @@ def test_what_does_not_fit_is_one_sentence(
 def test_an_address_that_is_no_server_is_told(tocsin: Callable[..., Any], file: Path) -> None:
     """No traceback."""
     assert "expected http://HOST:PORT" in said(tocsin("rules", "apply", str(file), "--url", "file:///etc"))
-    told = said(tocsin("rules", "apply", str(file), "--url", "http://127.0.0.1:9"))
-    assert "expected a tocsin server" in told
+    reported = said(tocsin("rules", "apply", str(file), "--url", "http://127.0.0.1:9"))
+    assert "expected a tocsin server" in reported

@@ -12,7 +12,7 @@ from tocsin.importers import open_log
 from tocsin_server.core.causal_order import NEAR_STEPS, ORDER, by_cause
 from tocsin_server.core.models import Alert, AlertState, Diagnosis, Severity
 from tocsin_server.detect.rules.catalog import catalogue
-from tocsin_server.offline.grouping import stories
+from tocsin_server.offline.grouping import cause_groups
 from tocsin_server.offline.replay import Judged, judge
 
 RECORDINGS = sorted((Path(__file__).parents[1] / "detect" / "recordings").glob("*.csv"))
@@ -51,7 +51,7 @@ def test_the_root_is_the_same_whichever_rule_fired_first(path: Path) -> None:
     found = judged(path)
     loud = [alert for alert in found.alerts if alert.severity is not Severity.INFO]
     assert loud[0].rule == FIRST[path.stem]
-    assert stories(found.alerts)[0].head.rule == "scaler-collapse"
+    assert cause_groups(found.alerts)[0].head.rule == "scaler-collapse"
     assert {alert.rule for alert in loud} <= CHAIN
     assert all(alert.diagnosis.cause.startswith("Likely a learning rate that is too high") for alert in loud)
 
@@ -63,7 +63,7 @@ def test_the_root_is_the_same_in_both_orders(path: Path, gradients: str, tmp_pat
     found = judged(retimed(path, gradients, tmp_path / path.name))
     fired = [alert.rule for alert in found.alerts]
     earlier = "grad-explosion" in fired and fired.index("grad-explosion") < fired.index("scaler-collapse")
-    head = stories(found.alerts)[0].head
+    head = cause_groups(found.alerts)[0].head
     assert earlier == (gradients == "before")
     assert head.rule == "scaler-collapse"
     assert head.diagnosis.cause.startswith(CAUSE)

@@ -59,20 +59,20 @@ def server(run_server: Start, hands: Hands, monkeypatch: pytest.MonkeyPatch) -> 
 def states(server: Any) -> list[RunState]:
     """Of every run, as the watchdog finds them now."""
     server.call(lambda: look(server.pipeline, server.pipeline.clock()))
-    return [run.state for run in server.pipeline.roster.active.values()]
+    return [run.state for run in server.pipeline.registry.active.values()]
 
 
 @pytest.mark.parametrize("by_ns", [-HOUR_NS, HOUR_NS], ids=["back", "forward"])
 def test_a_clock_that_is_set_stalls_nobody(server: Any, hands: Hands, dial: Dial, by_ns: int) -> None:
     """Neither at once nor later; a real silence is found after its usual time."""
-    trainer = dial(server.base, "r1", server.token)
+    client = dial(server.base, "r1", server.token)
     for step in range(3):
-        trainer.acked(trainer.train([step], loss=[1.0]))
+        client.acked(client.train([step], loss=[1.0]))
         hands.wait(1)
     hands.set(by_ns)
     assert states(server) == [RunState.RUNNING]
-    trainer.acked(trainer.train([3], loss=[1.0]))
-    assert max(server.pipeline.roster.active["r1"].pulse.intervals_s) < 60
+    client.acked(client.train([3], loss=[1.0]))
+    assert max(server.pipeline.registry.active["r1"].heartbeat.intervals_s) < 60
     hands.wait(30)
     assert states(server) == [RunState.RUNNING]
     hands.wait(7200)
@@ -84,10 +84,10 @@ def test_a_clock_that_is_set_loses_nobody(
     server: Any, hands: Hands, dial: Dial, eventually: Any, by_ns: int
 ) -> None:
     """A trainer that is away for a moment has its thirty seconds, and no more."""
-    trainer = dial(server.base, "r1", server.token)
-    trainer.acked(trainer.train([0], loss=[1.0]))
-    trainer.socket.close()
-    eventually(lambda: not server.pipeline.roster.active["r1"].connected, "the trainer to go")
+    client = dial(server.base, "r1", server.token)
+    client.acked(client.train([0], loss=[1.0]))
+    client.socket.close()
+    eventually(lambda: not server.pipeline.registry.active["r1"].connected, "the trainer to go")
     hands.set(by_ns)
     hands.wait(20)
     assert states(server) == [RunState.RUNNING]
@@ -97,8 +97,8 @@ def test_a_clock_that_is_set_loses_nobody(
 
 def test_a_trainers_clock_counts_for_nothing(server: Any, hands: Hands, dial: Dial) -> None:
     """Its records carry times of an hour ago: the server counts from when they came."""
-    trainer = dial(server.base, "r1", server.token, time_ns=time.time_ns() + HOUR_NS)
-    trainer.acked(trainer.train([0], loss=[1.0]))
+    client = dial(server.base, "r1", server.token, time_ns=time.time_ns() + HOUR_NS)
+    client.acked(client.train([0], loss=[1.0]))
     hands.wait(20)
     assert states(server) == [RunState.RUNNING]
 

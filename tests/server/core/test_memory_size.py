@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tocsin import protocol
-from tocsin_server.core.memory_size import size_of, size_of_batch, size_of_event, size_of_intake
-from tocsin_server.core.models import Intake, RecordBatch, RunEvent, Writer
+from tocsin_server.core.memory_size import size_of, size_of_batch, size_of_event, size_of_write_batch
+from tocsin_server.core.models import RecordBatch, RunEvent, WriteBatch, Writer
 from tocsin_server.runs.validation import Limits, read_records
 
 WRITER = Writer("r", 0, 1, 0)
@@ -66,8 +66,8 @@ def test_a_batch_counts_what_it_holds(
     def make() -> RecordBatch:
         decoded = protocol.decode_client(frame)
         assert isinstance(decoded, protocol.Records)
-        sound = read_records(decoded, after=-1, offset_ns=1, known=(), limits=Limits())
-        return RecordBatch(WRITER, 1, sound.seq, sound.n, sound.step, sound.time_ns, sound.columns)
+        valid = read_records(decoded, after=-1, offset_ns=1, known=(), limits=Limits())
+        return RecordBatch(WRITER, 1, valid.seq, valid.n, valid.step, valid.time_ns, valid.columns)
 
     assert 0.5 < size_of_batch(make()) / held_by(make) < 2.0
 
@@ -75,8 +75,8 @@ def test_a_batch_counts_what_it_holds(
 def test_an_intake_counts_all_that_it_carries() -> None:
     """Changes of the run and its event count beside each other, and what was measured is not walked again."""
     event = RunEvent(WRITER, 1, 0, "note", 1, data={"text": "x" * 10_000}, size=50_000)
-    intake = Intake("r", event=event, changes={"board": {"text": "y" * 20_000}})
-    assert 70_000 < size_of_intake(intake) < 75_000
+    write = WriteBatch("r", event=event, changes={"summary": {"text": "y" * 20_000}})
+    assert 70_000 < size_of_write_batch(write) < 75_000
 
 
 def test_a_message_of_the_protocol_counts_its_fields(make_hello: Any) -> None:

@@ -23,9 +23,9 @@ def test_whatever_data_hold_the_answer_is_strict_json(value: object) -> None:
     def refuse(name: str) -> float:
         raise AssertionError(f"bare {name}")
 
-    told = json.loads(bytes(ExactJSON(value).body), parse_constant=refuse)
-    again = json.loads(bytes(ExactJSON(told).body), parse_constant=refuse)
-    assert repr(again) == repr(told)  # what a reader understood is what it would say itself
+    reported = json.loads(bytes(ExactJSON(value).body), parse_constant=refuse)
+    again = json.loads(bytes(ExactJSON(reported).body), parse_constant=refuse)
+    assert repr(again) == repr(reported)  # what a reader understood is what it would say itself
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
@@ -41,9 +41,9 @@ def test_what_is_nested_too_deeply_is_cut_off() -> None:
     deep: object = 1
     for _ in range(100_000):
         deep = [deep]
-    told = json.loads(bytes(ExactJSON({"config": deep, "id": "r"}).body))
-    assert told["id"] == "r"
-    assert str(told["config"]).strip("[]") == "'(nested too deeply)'"
+    reported = json.loads(bytes(ExactJSON({"config": deep, "id": "r"}).body))
+    assert reported["id"] == "r"
+    assert str(reported["config"]).strip("[]") == "'(nested too deeply)'"
 
 
 def test_answers_are_not_stored() -> None:

@@ -63,9 +63,9 @@ def test_each_project_may_have_its_own_retention(tmp_path: Path) -> None:
     """From a table of the file or from the environment; the others have that of all."""
     file = tmp_path / "tocsin.toml"
     file.write_text("retention_days = 9\n[retention_projects]\ndeblur = 30\nkept = 0\n")
-    told = load({}, config=file, environ={})
+    reported = load({}, config=file, environ={})
     environ = {"TOCSIN_RETENTION_DAYS": "9", "TOCSIN_RETENTION_PROJECTS": "deblur=30,kept=0"}
-    for settings in (told, load({}, environ=environ)):
+    for settings in (reported, load({}, environ=environ)):
         assert [settings.retention_of(name) for name in ("deblur", "kept", "x")] == [30.0, 0.0, 9.0]
 
 

@@ -14,8 +14,8 @@ def test_every_duration_is_in_one_bucket(seconds: list[float]) -> None:
     durations = Durations()
     for each in seconds:
         durations.take(each)
-    told = durations.cumulative()
-    counts = [count for _, count in told]
+    reported = durations.cumulative()
+    counts = [count for _, count in reported]
     assert counts == sorted(counts)
-    assert (told[-1][0], counts[-1], durations.sum_s) == ("+Inf", len(seconds), sum(seconds))
+    assert (reported[-1][0], counts[-1], durations.sum_s) == ("+Inf", len(seconds), sum(seconds))
     assert counts[:-1] == [sum(each <= bound for each in seconds) for bound in BOUNDS_S]

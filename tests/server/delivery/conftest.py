@@ -11,7 +11,7 @@ import pytest
 AT_ONCE = {"routes": [{"name": "all", "group_wait_s": 0, "group_interval_s": 1}]}
 
 
-class Desk:
+class AdminApi:
     """The API of a running server as an admin uses it."""
 
     def __init__(self, server: Any) -> None:
@@ -41,6 +41,6 @@ class Desk:
 
 
 @pytest.fixture
-def desk() -> Callable[[Any], Desk]:
+def admin_api() -> Callable[[Any], AdminApi]:
     """``desk(server)``."""
-    return Desk
+    return AdminApi

@@ -13,42 +13,44 @@ QUICK = {"notify_private_addresses": True, "notify_poll_s": 0.05}
 AT_ONCE = {"routes": [{"name": "all", "group_wait_s": 0}]}
 
 
-def ring(trainer: Any) -> None:
-    trainer.acked(trainer.train([0, 1], loss=[1.0, math.nan]))
+def ring(client: Any) -> None:
+    client.acked(client.train([0, 1], loss=[1.0, math.nan]))
 
 
-def test_an_open_page_gets_each_notification(run_server: Start, dial: Any, watch: Any, desk: Any) -> None:
+def test_an_open_page_gets_each_notification(
+    run_server: Start, dial: Any, watch: Any, admin_api: Any
+) -> None:
     """Pushed as soon as it is stored, and the same as the query's item."""
     server = run_server(**QUICK)
-    api = desk(server)
+    api = admin_api(server)
     api.ask("POST", "/channels", name="pages", kind="browser")
     api.ask("PUT", "/routes", **AT_ONCE)
     page = watch(server.base, server.token)
-    page.hear("beat")
+    page.receive("heartbeat")
     ring(dial(server.base, "r1", server.token))
-    note = page.hear("notification")["note"]
+    note = page.receive("notification")["note"]
     assert note["alerts"][0]["rule"] == "nonfinite-loss"
     assert api.get("/notifications")["items"] == [note]
 
 
 def test_every_page_hears_that_deliveries_fail_and_that_they_work_again(
-    run_server: Start, dial: Any, watch: Any, desk: Any, receive: Any
+    run_server: Start, dial: Any, watch: Any, admin_api: Any, receive: Any
 ) -> None:
     """With the channel and its reason; a page that opens later hears it at once."""
     server, receiver = run_server(**QUICK), receive(404, 200)
-    api = desk(server)
+    api = admin_api(server)
     page = watch(server.base, server.token)
-    assert page.hear("deliveries")["trouble"] == ""
+    assert page.receive("deliveries")["trouble"] == ""
     api.hook(receiver.url, "phone")
     ring(dial(server.base, "r1", server.token))
-    told = page.hear("deliveries", lambda message: message["failed"] == 1)
-    assert told["failing"] == ["phone"]
-    assert told["trouble"] == "Notifications are not delivered by phone: 404 Not Found"
+    reported = page.receive("deliveries", lambda message: message["failed"] == 1)
+    assert reported["failing"] == ["phone"]
+    assert reported["trouble"] == "Notifications are not delivered by phone: 404 Not Found"
     late = watch(server.base, server.token)
-    assert late.hear("deliveries") == told
+    assert late.receive("deliveries") == reported
     (item,) = api.get("/deliveries")["items"]
     api.ask("POST", f"/deliveries/{item['id']}/retry")
-    page.hear("deliveries", lambda message: message["failing"] == [] and message["waiting"] == 0)
+    page.receive("deliveries", lambda message: message["failing"] == [] and message["waiting"] == 0)
 
 
 def test_trouble_is_one_sentence_however_many_channels_there_are() -> None:

@@ -13,20 +13,20 @@ from sqlalchemy.engine import URL
 
 from tests.server.notify.conftest import NOW, S, facts_of
 from tocsin_server.core.models import AlertState
-from tocsin_server.delivery.router import Round
+from tocsin_server.delivery.router import RoutingPass
 from tocsin_server.notify.routing import plain, read_routing
 from tocsin_server.runs.run_summary import alert_json
 from tocsin_server.store import alert_groups, notification_config, outbox
 from tocsin_server.store.database import Database, migrate, open_database
 from tocsin_server.store.notification_config import ChannelRow
 from tocsin_server.store.outbox import Notification
-from tocsin_server.store.periodic_jobs import Round as Work
+from tocsin_server.store.periodic_jobs import PeriodicJob as Work
 from tocsin_server.store.row_builder import Rows, _alert_row, write
 from tocsin_server.store.tables import alert_transition, event, notify_group, run
 
 
 @dataclass
-class Office:
+class RoutingScene:
     """A database with runs r1 and r2 and a channel, and a clock."""
 
     database: Database
@@ -88,7 +88,7 @@ class Office:
 
     def route(self, connection: Connection) -> None:
         alert_groups.lock(connection)
-        Round(connection, self.now_ns).run()
+        RoutingPass(connection, self.now_ns).run()
 
     def all(self) -> list[Notification]:
         return list(reversed(self.do(lambda c: outbox.listed(c, limit=1000))))
@@ -99,11 +99,11 @@ def _add_run(connection: Connection, about: dict[str, Any]) -> None:
 
 
 @pytest.fixture
-def office(url: URL) -> Iterator[Office]:
+def scene(url: URL) -> Iterator[RoutingScene]:
     """On either database."""
     migrate(url)
     database = open_database(url)
-    yield Office(database)
+    yield RoutingScene(database)
     database.close()
 
 
@@ -111,122 +111,122 @@ def rules(item: Notification) -> list[tuple[str, bool]]:
     return [(alert["rule"], alert["over"]) for alert in item.body["alerts"]]
 
 
-def test_an_alert_is_told_once_and_its_end_once(office: Office) -> None:
+def test_an_alert_is_told_once_and_its_end_once(scene: RoutingScene) -> None:
     """However many rounds look at it; every transition is routed."""
-    office.happen()
-    (new,) = office.later(30)
+    scene.happen()
+    (new,) = scene.later(30)
     assert (new.channel_id, rules(new), new.body["reason"]) == ("c_mail", [("loss-spike", False)], "new")
-    office.happen(state="resolved")
-    (over,) = office.later(120)
+    scene.happen(state="resolved")
+    (over,) = scene.later(120)
     assert (rules(over), over.body["reason"]) == ([("loss-spike", True)], "resolved")
-    assert office.later(20) == []
-    with office.database.reader.connect() as connection:
+    assert scene.later(20) == []
+    with scene.database.reader.connect() as connection:
         assert None not in connection.execute(select(alert_transition.c.routed_ns)).scalars().all()
 
 
-def test_alerts_of_a_run_go_together_and_runs_apart(office: Office) -> None:
+def test_alerts_of_a_run_go_together_and_runs_apart(scene: RoutingScene) -> None:
     """Grouped by project and run; what keeps being evaluated is the evidence of that moment."""
-    office.happen("a", "warning")
-    office.happen("b", "warning")
-    office.happen("a", "warning", run_id="r2")
-    told = office.later(35)
-    assert sorted(sorted(rules(item)) for item in told) == [[("a", False)], [("a", False), ("b", False)]]
+    scene.happen("a", "warning")
+    scene.happen("b", "warning")
+    scene.happen("a", "warning", run_id="r2")
+    reported = scene.later(35)
+    assert sorted(sorted(rules(item)) for item in reported) == [[("a", False)], [("a", False), ("b", False)]]
 
 
-def test_a_critical_alert_that_ended_before_the_first_round_is_told(office: Office) -> None:
+def test_a_critical_alert_that_ended_before_the_first_round_is_told(scene: RoutingScene) -> None:
     """It fired and its run ended within one commit: told once, as over. A warning that its own rule resolved
     so quickly is not."""
     for severity, rule in (("critical", "a"), ("warning", "b")):
-        office.happen(rule, severity)
-        office.happen(rule, severity, "resolved")
-    (told,) = office.later(100)
-    assert rules(told) == [("a", True)]
+        scene.happen(rule, severity)
+        scene.happen(rule, severity, "resolved")
+    (reported,) = scene.later(100)
+    assert rules(reported) == [("a", True)]
 
 
-def test_info_is_told_nobody_by_default(office: Office) -> None:
+def test_info_is_told_nobody_by_default(scene: RoutingScene) -> None:
     """Good to know is for the pages."""
-    office.happen(severity="info")
-    assert office.later(60) == []
+    scene.happen(severity="info")
+    assert scene.later(60) == []
 
 
-def test_an_inhibited_alert_is_held_back_until_its_source_is_over(office: Office) -> None:
+def test_an_inhibited_alert_is_held_back_until_its_source_is_over(scene: RoutingScene) -> None:
     """The spike of a run whose loss is NaN is not told; when the NaN is over and it still fires, it is."""
-    office.happen("nonfinite-loss")
-    office.happen("loss-spike")
-    assert [rules(item) for item in office.later(100)] == [[("nonfinite-loss", False)]]
-    office.happen("nonfinite-loss", state="resolved")
-    told = [rule for item in office.later(130) for rule in rules(item)]
-    assert ("loss-spike", False) in told
-    assert ("nonfinite-loss", True) in told
+    scene.happen("nonfinite-loss")
+    scene.happen("loss-spike")
+    assert [rules(item) for item in scene.later(100)] == [[("nonfinite-loss", False)]]
+    scene.happen("nonfinite-loss", state="resolved")
+    reported = [rule for item in scene.later(130) for rule in rules(item)]
+    assert ("loss-spike", False) in reported
+    assert ("nonfinite-loss", True) in reported
 
 
-def test_a_silence_holds_back_while_it_lasts(office: Office) -> None:
+def test_a_silence_holds_back_while_it_lasts(scene: RoutingScene) -> None:
     """And lets go at its end."""
-    ends = office.now_ns + 100 * S
+    ends = scene.now_ns + 100 * S
     row = notification_config.SilenceRow(
-        "s1", ['run_id="r1"'], office.now_ns, ends, "ann", "known", office.now_ns
+        "s1", ['run_id="r1"'], scene.now_ns, ends, "ann", "known", scene.now_ns
     )
-    office.do(lambda c: notification_config.put_silence(c, row))
-    office.happen()
-    assert office.later(95) == []
-    assert len(office.later(100)) == 1
+    scene.do(lambda c: notification_config.put_silence(c, row))
+    scene.happen()
+    assert scene.later(95) == []
+    assert len(scene.later(100)) == 1
 
 
 def test_a_stored_silence_that_cannot_be_read_is_set_aside(
-    office: Office, caplog: pytest.LogCaptureFixture
+    scene: RoutingScene, caplog: pytest.LogCaptureFixture
 ) -> None:
     """One with a pattern of an older version: it mutes nothing, the log says so, the others hold."""
-    ends = office.now_ns + 1000 * S
-    old = f"s_old_{office.database.dialect}"
+    ends = scene.now_ns + 1000 * S
+    old = f"s_old_{scene.database.dialect}"
     for name, matcher in ((old, 'run_id=~"(r)(?=1)1"'), ("s_good", 'run_id="r2"')):
         row = notification_config.SilenceRow(
-            name, [matcher], office.now_ns, ends, "ann", "known", office.now_ns
+            name, [matcher], scene.now_ns, ends, "ann", "known", scene.now_ns
         )
-        office.do(partial(notification_config.put_silence, row=row))
-    office.happen()
-    office.happen(run_id="r2")
-    assert [rules(item) for item in office.later(60)] == [[("loss-spike", False)]]
+        scene.do(partial(notification_config.put_silence, row=row))
+    scene.happen()
+    scene.happen(run_id="r2")
+    assert [rules(item) for item in scene.later(60)] == [[("loss-spike", False)]]
     assert [line for line in caplog.messages if f"Silence {old} is ignored" in line]
 
 
-def test_a_stored_route_that_cannot_be_read_stops_no_notification(office: Office) -> None:
+def test_a_stored_route_that_cannot_be_read_stops_no_notification(scene: RoutingScene) -> None:
     """What it would have taken follows the usual route."""
     body = {"routes": [{"name": "old", "matchers": ['rule=~"(?x)(a+) +b"'], "channels": ["mail"]}]}
-    office.do(lambda c: notification_config.write_choice(c, notification_config.ROUTING, body, 0))
-    office.happen()
-    assert [rules(item) for item in office.later(60)] == [[("loss-spike", False)]]
+    scene.do(lambda c: notification_config.write_choice(c, notification_config.ROUTING, body, 0))
+    scene.happen()
+    assert [rules(item) for item in scene.later(60)] == [[("loss-spike", False)]]
 
 
-def test_late_alerts_are_one_digest_a_run(office: Office) -> None:
+def test_late_alerts_are_one_digest_a_run(scene: RoutingScene) -> None:
     """A spool that is brought in: one notification for all of it, none within a day after it."""
     for at in range(5):
-        office.happen(f"rule-{at}", late=True)
-        assert office.later(20) == []
-    (digest,) = office.later(90)
+        scene.happen(f"rule-{at}", late=True)
+        assert scene.later(20) == []
+    (digest,) = scene.later(90)
     assert (digest.kind, len(digest.body["alerts"])) == ("late", 5)
-    office.happen("rule-9", late=True)
-    assert office.later(120) == []
-    assert office.do(lambda c: alert_groups.prune(c, NOW)) == 0
-    assert office.do(lambda c: alert_groups.prune(c, office.now_ns)) == 1
+    scene.happen("rule-9", late=True)
+    assert scene.later(120) == []
+    assert scene.do(lambda c: alert_groups.prune(c, NOW)) == 0
+    assert scene.do(lambda c: alert_groups.prune(c, scene.now_ns)) == 1
 
 
-def test_a_late_alert_that_goes_on_now_is_told_as_such(office: Office) -> None:
+def test_a_late_alert_that_goes_on_now_is_told_as_such(scene: RoutingScene) -> None:
     """Its records have caught up with the clock before the digest was told."""
-    office.happen("old", late=True)
-    office.happen("goes-on", late=True)
-    office.later(5)
+    scene.happen("old", late=True)
+    scene.happen("goes-on", late=True)
+    scene.later(5)
     alert = facts_of("goes-on", "critical").alert
     key = (alert.run_id, alert.fingerprint, alert.episode)
-    office.do(lambda c: write(c, Rows(alerts={key: _alert_row(replace(alert, late=False))})))
-    told = office.later(130)
-    assert [(item.kind, rules(item)) for item in told] == [
+    scene.do(lambda c: write(c, Rows(alerts={key: _alert_row(replace(alert, late=False))})))
+    reported = scene.later(130)
+    assert [(item.kind, rules(item)) for item in reported] == [
         ("late", [("old", False)]),
         ("alerts", [("goes-on", False)]),
     ]
 
 
-@pytest.mark.parametrize("how", ["event", "facts"])
-def test_imported_runs_notify_nobody(office: Office, how: str) -> None:
+@pytest.mark.parametrize("how", ["event", "environment"])
+def test_imported_runs_notify_nobody(scene: RoutingScene, how: str) -> None:
     """Neither those of `tocsin import` nor those of `tocsin-server import`."""
     if how == "event":
         row = {
@@ -238,67 +238,67 @@ def test_imported_runs_notify_nobody(office: Office, how: str) -> None:
             "time_ns": 0,
             "data": {},
         }
-        office.do(lambda c: c.execute(insert(event), row))
+        scene.do(lambda c: c.execute(insert(event), row))
     else:
-        office.do(lambda c: c.execute(run.update().values(facts={"imported": {"at_ns": 1}})))
-    office.happen()
-    assert office.later(60) == []
+        scene.do(lambda c: c.execute(run.update().values(environment={"imported": {"at_ns": 1}})))
+    scene.happen()
+    assert scene.later(60) == []
 
 
-def test_above_the_limit_comes_a_digest(office: Office) -> None:
+def test_above_the_limit_comes_a_digest(scene: RoutingScene) -> None:
     """Three an hour: the fourth and fifth are told together, ten minutes later."""
-    office.channel("mail", limit_per_hour=3)
-    office.routing({"routes": [{"name": "all", "group_by": ["rule"], "group_wait_s": 0}]})
+    scene.channel("mail", limit_per_hour=3)
+    scene.routing({"routes": [{"name": "all", "group_by": ["rule"], "group_wait_s": 0}]})
     for at in range(5):
-        office.happen(f"rule-{at}")
-    assert len(office.later(10)) == 3
-    office.now_ns += 580 * S
-    (digest,) = office.later(30)
+        scene.happen(f"rule-{at}")
+    assert len(scene.later(10)) == 3
+    scene.now_ns += 580 * S
+    (digest,) = scene.later(30)
     assert (digest.kind, len(digest.body["alerts"])) == ("digest", 2)
 
 
-def test_each_channel_of_a_route_is_told(office: Office) -> None:
+def test_each_channel_of_a_route_is_told(scene: RoutingScene) -> None:
     """A channel that is off is not, nor one that no route names."""
-    office.channel("chat")
-    office.channel("off", enabled=False)
-    office.channel("other")
-    office.routing({"routes": [{"name": "a", "channels": ["mail", "chat", "off"]}]})
-    office.happen()
-    assert {item.channel_id for item in office.later(10)} == {"c_mail", "c_chat"}
+    scene.channel("chat")
+    scene.channel("off", enabled=False)
+    scene.channel("other")
+    scene.routing({"routes": [{"name": "a", "channels": ["mail", "chat", "off"]}]})
+    scene.happen()
+    assert {item.channel_id for item in scene.later(10)} == {"c_mail", "c_chat"}
 
 
-def test_a_round_that_is_rolled_back_loses_and_doubles_nothing(office: Office) -> None:
+def test_a_round_that_is_rolled_back_loses_and_doubles_nothing(scene: RoutingScene) -> None:
     """A kill before its commit: the next round does all of it."""
-    office.happen()
-    office.later(1)
-    office.now_ns += 10 * S
+    scene.happen()
+    scene.later(1)
+    scene.now_ns += 10 * S
     for _ in range(3):
         with pytest.raises(ZeroDivisionError):
-            office.do(partial(_killed, office))
-    assert len(office.later(30)) == 1
+            scene.do(partial(_killed, scene))
+    assert len(scene.later(30)) == 1
 
 
-def _killed(office: Office, connection: Connection) -> None:
-    office.route(connection)
+def _killed(scene: RoutingScene, connection: Connection) -> None:
+    scene.route(connection)
     raise ZeroDivisionError
 
 
-def test_a_deleted_channel_ends_its_groups(office: Office) -> None:
+def test_a_deleted_channel_ends_its_groups(scene: RoutingScene) -> None:
     """What was grouped for it is told nobody, and its groups do not stay."""
-    office.happen()
-    office.later(1)
-    office.do(lambda c: notification_config.delete_channel(c, "c_mail"))
-    assert office.later(60) == []
-    with office.database.reader.connect() as connection:
+    scene.happen()
+    scene.later(1)
+    scene.do(lambda c: notification_config.delete_channel(c, "c_mail"))
+    assert scene.later(60) == []
+    with scene.database.reader.connect() as connection:
         assert connection.execute(select(notify_group.c.id)).all() == []
 
 
-def test_an_alert_that_is_not_sure_yet_is_told_nobody(office: Office) -> None:
+def test_an_alert_that_is_not_sure_yet_is_told_nobody(scene: RoutingScene) -> None:
     """Pending is for the pages; when it fires it is told."""
-    office.happen(state="pending")
-    assert office.later(60) == []
-    office.happen(state=AlertState.FIRING.value)
-    assert len(office.later(10)) == 1
+    scene.happen(state="pending")
+    assert scene.later(60) == []
+    scene.happen(state=AlertState.FIRING.value)
+    assert len(scene.later(10)) == 1
 
 
 def words_but_for(rule: str) -> Callable[..., Any]:
@@ -311,23 +311,23 @@ def words_but_for(rule: str) -> Callable[..., Any]:
 
 
 def test_an_alert_that_cannot_be_told_stops_no_other_one(
-    office: Office, monkeypatch: pytest.MonkeyPatch
+    scene: RoutingScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The notification of its group goes out without it; health names its run and the alert."""
-    office.happen("a", "warning")
-    office.happen("b", "warning")
+    scene.happen("a", "warning")
+    scene.happen("b", "warning")
     work = Work("routing")
     monkeypatch.setattr("tocsin_server.delivery.payload.alert_json", words_but_for("a"))
     for _ in range(3):
-        office.now_ns += 35 * S
-        office.do(lambda connection: Round(connection, office.now_ns, work).run())
-    assert [rules(item) for item in office.all()] == [[("b", False)]]
+        scene.now_ns += 35 * S
+        scene.do(lambda connection: RoutingPass(connection, scene.now_ns, work).run())
+    assert [rules(item) for item in scene.all()] == [[("b", False)]]
     assert [item["reason"] for item in work.failing()] == ["ValueError: no words for a"]
 
 
-def test_a_silence_that_cannot_be_read_silences_nothing(office: Office) -> None:
+def test_a_silence_that_cannot_be_read_silences_nothing(scene: RoutingScene) -> None:
     """It is named, and the alert is told."""
     row = notification_config.SilenceRow("s_1", ["no matcher"], 0, NOW * 2, "me", "", 0)
-    office.do(lambda connection: notification_config.put_silence(connection, row))
-    office.happen()
-    assert len(office.later(30)) == 1
+    scene.do(lambda connection: notification_config.put_silence(connection, row))
+    scene.happen()
+    assert len(scene.later(30)) == 1

@@ -23,39 +23,45 @@ OOM = {
 }
 
 
-def end(trainer: Any, state: str = "failed", error: Any = OOM, age_s: float = 0.0) -> None:
+def end(client: Any, state: str = "failed", error: Any = OOM, age_s: float = 0.0) -> None:
     """The trainer says that its run is over, durably."""
-    told = {"error": error} if state == "failed" else {}
-    trainer.send(Finish(0, time.time_ns() - int(age_s * 1e9), state=state, records=trainer.next_seq, **told))
-    trainer.acked(trainer.next_seq - 1, 0)
-    trainer.socket.close()
+    reported = {"error": error} if state == "failed" else {}
+    client.send(
+        Finish(0, time.time_ns() - int(age_s * 1e9), state=state, records=client.next_seq, **reported)
+    )
+    client.acked(client.next_seq - 1, 0)
+    client.socket.close()
 
 
 def train(server: Any, dial: Any, run: str = "r1", loss: float = 1.0, attempt: str = "a1") -> Any:
     """Two steps of an attempt; a later one goes on where the first was."""
-    trainer = dial(server.base, run, server.token, attempt=attempt)
-    trainer.acked(trainer.train([0, 1] if attempt == "a1" else [2, 3], loss=[1.0, loss]))
-    return trainer
+    client = dial(server.base, run, server.token, attempt=attempt)
+    client.acked(client.train([0, 1] if attempt == "a1" else [2, 3], loss=[1.0, loss]))
+    return client
 
 
 def told(receiver: Any) -> list[Any]:
     """Reason, runs and alerts of each notification."""
     return [
-        (heard.json["reason"], [run["run_id"] for run in heard.json["runs"]], len(heard.json["alerts"]))
-        for heard in receiver.heard
+        (
+            received.json["reason"],
+            [run["run_id"] for run in received.json["runs"]],
+            len(received.json["alerts"]),
+        )
+        for received in receiver.received
     ]
 
 
 def test_a_run_that_fails_is_told_with_its_last_lines(
-    run_server: Start, dial: Any, receive: Any, desk: Any, eventually: Any
+    run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:
     """No alert is open: the notification says run, type, message, last lines, and links to its last step."""
     server, receiver = run_server(**QUICK), receive()
-    api = desk(server)
+    api = admin_api(server)
     api.hook(receiver.url)
     end(train(server, dial))
-    eventually(lambda: receiver.heard, "the webhook to be called")
-    message = receiver.heard[0].json
+    eventually(lambda: receiver.received, "the webhook to be called")
+    message = receiver.received[0].json
     assert (message["title"], message["severity"], message["status"], message["reason"]) == (
         "Failed: OutOfMemoryError · r1 · project",
         "critical",
@@ -75,40 +81,40 @@ def test_a_run_that_fails_is_told_with_its_last_lines(
 
 
 def test_a_failure_goes_with_what_was_told_of_its_run(
-    run_server: Start, dial: Any, receive: Any, desk: Any, eventually: Any
+    run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:
     """A critical alert was told a moment ago: the failure is its group's next news, not a page of its own."""
     server, receiver = run_server(**QUICK), receive()
     routing = {"routes": [{"name": "all", "group_wait_s": 0, "group_interval_s": 3}]}
-    desk(server).hook(receiver.url, routing=routing)
-    trainer = train(server, dial, loss=math.nan)
-    eventually(lambda: receiver.heard, "the alert to be told")
-    end(trainer)
-    eventually(lambda: len(receiver.heard) == 2, "the failure")
+    admin_api(server).hook(receiver.url, routing=routing)
+    client = train(server, dial, loss=math.nan)
+    eventually(lambda: receiver.received, "the alert to be told")
+    end(client)
+    eventually(lambda: len(receiver.received) == 2, "the failure")
     assert told(receiver) == [("new", [], 1), ("failed", ["r1"], 1)]
-    assert receiver.heard[1].at - receiver.heard[0].at > 2
-    (alert,) = receiver.heard[1].json["alerts"]
+    assert receiver.received[1].at - receiver.received[0].at > 2
+    (alert,) = receiver.received[1].json["alerts"]
     assert (alert["rule"], alert["new"], alert["over"]) == ("nonfinite-loss", False, False)
 
 
 def test_alert_and_failure_of_one_moment_are_one_notification(
-    run_server: Start, dial: Any, receive: Any, desk: Any, eventually: Any
+    run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:
     """The run dies of its alert before anybody heard of it."""
     server, receiver = run_server(**QUICK), receive()
-    desk(server).hook(receiver.url, routing={"routes": [{"name": "all", "group_wait_s": 2}]})
+    admin_api(server).hook(receiver.url, routing={"routes": [{"name": "all", "group_wait_s": 2}]})
     end(train(server, dial, loss=math.nan))
-    eventually(lambda: receiver.heard, "the webhook to be called")
+    eventually(lambda: receiver.received, "the webhook to be called")
     assert told(receiver) == [("failed", ["r1"], 1)]
 
 
 def test_only_a_failure_of_now_is_told(
-    run_server: Start, dial: Any, receive: Any, desk: Any, eventually: Any
+    run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:
     """Not a run that finished, not one that somebody stopped by Ctrl-C, not an import; one from a spool is
     no page but a digest, a minute later."""
     server, receiver = run_server(**QUICK), receive()
-    api = desk(server)
+    api = admin_api(server)
     routing = {"routes": [{"name": "a", "matchers": ['severity!="info"'], "group_wait_s": 0}]}
     api.hook(receiver.url, routing=routing)
     end(train(server, dial, "well"), state="finished")
@@ -120,7 +126,7 @@ def test_only_a_failure_of_now_is_told(
     imported.send(Finish(1, time.time_ns(), state="failed", records=1, error=OOM))
     imported.acked(0, 1)
     end(train(server, dial, "bad"))
-    eventually(lambda: receiver.heard, "the one that is told")
+    eventually(lambda: receiver.received, "the one that is told")
     assert told(receiver) == [("failed", ["bad"], 0)]
     with server.services.database.reader.connect() as connection:
         kinds = connection.exec_driver_sql("SELECT kind FROM notify_group ORDER BY kind").scalars().all()
@@ -128,35 +134,37 @@ def test_only_a_failure_of_now_is_told(
 
 
 def test_that_a_run_goes_on_is_told_where_its_failure_was(
-    run_server: Start, dial: Any, receive: Any, desk: Any, eventually: Any
+    run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:
     """A further attempt begins: one more notification says so."""
     server, receiver = run_server(**QUICK), receive()
-    api = desk(server)
+    api = admin_api(server)
     api.hook(receiver.url, routing={"routes": [ONLY | {"group_wait_s": 0, "group_interval_s": 1}]})
     end(train(server, dial))
-    eventually(lambda: receiver.heard, "the failure")
+    eventually(lambda: receiver.received, "the failure")
     train(server, dial, attempt="a2")
-    eventually(lambda: len(receiver.heard) == 2, "that it goes on")
+    eventually(lambda: len(receiver.received) == 2, "that it goes on")
     assert told(receiver) == [("failed", ["r1"], 0), ("resolved", ["r1"], 0)]
-    assert receiver.heard[1].json["title"] == "Goes on: r1 · project"
-    assert receiver.heard[1].json["status"] == "resolved"
+    assert receiver.received[1].json["title"] == "Goes on: r1 · project"
+    assert receiver.received[1].json["status"] == "resolved"
 
 
 def test_alerts_of_a_run_that_fails_and_comes_back_do_not_flap(
-    run_server: Start, dial: Any, receive: Any, desk: Any, eventually: Any
+    run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:
     """Told once, through failure and further attempt: neither resolved nor new again."""
     server, receiver = run_server(**QUICK), receive()
-    desk(server).hook(receiver.url, routing={"routes": [ONLY | {"group_wait_s": 0, "group_interval_s": 1}]})
+    admin_api(server).hook(
+        receiver.url, routing={"routes": [ONLY | {"group_wait_s": 0, "group_interval_s": 1}]}
+    )
     end(train(server, dial, loss=math.nan))
     eventually(lambda: any("failed" in each for each in told(receiver)), "the failure")
     train(server, dial, loss=math.nan, attempt="a2")
     eventually(lambda: any("resolved" in each for each in told(receiver)), "that the run goes on")
-    alerts = [alert for heard in receiver.heard for alert in heard.json["alerts"]]
+    alerts = [alert for received in receiver.received for alert in received.json["alerts"]]
     assert {(alert["id"], alert["over"]) for alert in alerts} == {(alerts[0]["id"], False)}
     assert [alert["new"] for alert in alerts] == [True] + [False] * (len(alerts) - 1)
-    life = desk(server).get(f"/alerts/{alerts[0]['id']}/history")["items"]
+    life = admin_api(server).get(f"/alerts/{alerts[0]['id']}/history")["items"]
     assert [line["text"] for line in life if line["kind"] == "run"] == [
         "The run failed: OutOfMemoryError: CUDA out of memory",
         "Attempt 2 began",
@@ -164,21 +172,26 @@ def test_alerts_of_a_run_that_fails_and_comes_back_do_not_flap(
 
 
 def test_silences_and_alertmanagers_know_failures(
-    run_server: Start, dial: Any, receive: Any, desk: Any, eventually: Any, monkeypatch: pytest.MonkeyPatch
+    run_server: Start,
+    dial: Any,
+    receive: Any,
+    admin_api: Any,
+    eventually: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As the label rule="failed": silenced it is held back, and an Alertmanager gets it as an alert."""
     monkeypatch.setattr("tocsin_server.notify.channels.alertmanager.PUSH_S", 0.5)
     server, receiver, manager = run_server(**QUICK), receive(), receive()
-    api = desk(server)
+    api = admin_api(server)
     api.hook(receiver.url)
     api.ask("POST", "/channels", name="am", kind="alertmanager", config={"url": manager.url})
     ends = (time.time() + 3600) * 1000
     api.ask("POST", "/silences", matchers=['rule="failed"', 'run="r1"'], ends_ms=ends, reason="known")
     end(train(server, dial))
     end(train(server, dial, "r2"))
-    eventually(lambda: receiver.heard, "the run that is not silenced")
+    eventually(lambda: receiver.received, "the run that is not silenced")
     assert told(receiver) == [("failed", ["r2"], 0)]
-    eventually(lambda: manager.heard and "r2" in str(manager.heard[-1].json), "the push")
-    pushed = [each for each in manager.heard[-1].json if each["labels"].get("run") == "r2"]
+    eventually(lambda: manager.received and "r2" in str(manager.received[-1].json), "the push")
+    pushed = [each for each in manager.received[-1].json if each["labels"].get("run") == "r2"]
     assert pushed[0]["labels"]["alertname"] == "failed"
     assert pushed[0]["annotations"]["summary"] == "OutOfMemoryError: CUDA out of memory"

@@ -30,21 +30,21 @@ AT_ONCE = {"routes": [{"name": "all", "group_wait_s": 0, "group_interval_s": 1}]
 ROUTINGS: dict[str, Any] = {"not routed": {"routes": [{"name": "all", "group_wait_s": 3}]}}
 
 
-def ring(trainer: Any) -> None:
+def ring(client: Any) -> None:
     """A step whose loss is NaN, durable."""
-    trainer.acked(trainer.train([0, 1], loss=[1.0, math.nan]))
+    client.acked(client.train([0, 1], loss=[1.0, math.nan]))
 
 
 def test_an_alert_reaches_a_webhook(
-    run_server: Start, dial: Any, receive: Any, desk: Any, eventually: Any
+    run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:
     """From a step to a POST, with its log line, its mark and its place in the alert's history."""
     server, receiver = run_server(**QUICK), receive()
-    api = desk(server)
+    api = admin_api(server)
     api.hook(receiver.url)
     ring(dial(server.base, "r1", server.token))
-    eventually(lambda: receiver.heard, "the webhook to be called")
-    (alert,) = receiver.heard[0].json["alerts"]
+    eventually(lambda: receiver.received, "the webhook to be called")
+    (alert,) = receiver.received[0].json["alerts"]
     assert (alert["rule"], alert["run_id"], alert["onset_step"]) == ("nonfinite-loss", "r1", 1)
     eventually(lambda: api.states() == ["sent"], "the delivery to be marked")
     (item,) = api.get("/deliveries")["items"]
@@ -54,29 +54,29 @@ def test_an_alert_reaches_a_webhook(
 
 
 def test_a_channel_that_hangs_delays_no_other_and_no_step(
-    run_server: Start, dial: Any, receive: Any, desk: Any, eventually: Any
+    run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:
     """While one receiver never answers, the other is called and records become durable."""
     server, stuck, well = run_server(**QUICK), receive("hang"), receive()
-    api = desk(server)
+    api = admin_api(server)
     api.hook(stuck.url, "stuck")
     api.hook(well.url, "well")
-    trainer = dial(server.base, "r1", server.token)
-    ring(trainer)
-    eventually(lambda: stuck.heard and well.heard, "both to be called")
-    trainer.acked(trainer.train(range(2, 500), loss=[1.0] * 498))
+    client = dial(server.base, "r1", server.token)
+    ring(client)
+    eventually(lambda: stuck.received and well.received, "both to be called")
+    client.acked(client.train(range(2, 500), loss=[1.0] * 498))
     ring(dial(server.base, "r2", server.token))
-    eventually(lambda: len(well.heard) == 2, "the second run's alert")
-    assert len(stuck.heard) == 1
+    eventually(lambda: len(well.received) == 2, "the second run's alert")
+    assert len(stuck.received) == 1
     assert not stuck.release.is_set()
 
 
 def test_a_receiver_that_is_too_busy_is_asked_again_when_it_said(
-    run_server: Start, dial: Any, receive: Any, desk: Any, eventually: Any
+    run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:
     """429 with Retry-After: the next attempt is due then, and health names the channel meanwhile."""
     server, receiver = run_server(**QUICK), receive((429, {"Retry-After": "120"}), 200)
-    api = desk(server)
+    api = admin_api(server)
     api.hook(receiver.url)
     ring(dial(server.base, "r1", server.token))
     (item,) = eventually(lambda: [i for i in api.get("/deliveries")["items"] if i["error"]], "the failure")
@@ -90,11 +90,11 @@ def test_a_receiver_that_is_too_busy_is_asked_again_when_it_said(
 
 
 def test_what_cannot_work_ends_at_once_and_can_be_retried(
-    run_server: Start, dial: Any, receive: Any, desk: Any, eventually: Any
+    run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:
     """404 is permanent; Retry sends it once more, and then health is well again."""
     server, receiver = run_server(**QUICK), receive(404, 200)
-    api = desk(server)
+    api = admin_api(server)
     api.hook(receiver.url)
     ring(dial(server.base, "r1", server.token))
     eventually(lambda: api.states() == ["failed"], "the delivery to be given up")
@@ -112,38 +112,38 @@ STAGES = ("not committed", "not routed", "waiting", "claimed", "sending", "sent 
 @pytest.mark.usefixtures("url")
 @pytest.mark.parametrize("stage", STAGES)
 def test_killed_at_any_stage_each_notification_arrives(
-    start_server: Start, dial: Any, receive: Any, desk: Any, eventually: Any, url: URL, stage: str
+    start_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any, url: URL, stage: str
 ) -> None:
     """kill -9 before the records' commit, before routing, in the outbox, between claim and sending, while
     the receiver has the request, and before the mark: it arrives, and the alert is as it was."""
     receiver = receive(*ANSWERS.get(stage, [200]))
     slow = {"TOCSIN_COMMIT_MS": "60000"} if stage == "not committed" else {}
     server = start_server(**QUICK_ENV, **slow)
-    desk(server).hook(receiver.url, routing=ROUTINGS.get(stage, AT_ONCE))
+    admin_api(server).hook(receiver.url, routing=ROUTINGS.get(stage, AT_ONCE))
     if stage == "sent and not marked":
         receiver.answer = partial(_kill_then_answer, receiver.answer, server)
-    trainer = dial(server.base, "r1", server.token)
-    trainer.acked(trainer.train([0], loss=[1.0]))
-    trainer.train([1], loss=[math.nan])
+    client = dial(server.base, "r1", server.token)
+    client.acked(client.train([0], loss=[1.0]))
+    client.train([1], loss=[math.nan])
     if stage != "not committed":
-        trainer.acked(1)
-    _reach(stage, desk(server), receiver, eventually)
+        client.acked(1)
+    _reach(stage, admin_api(server), receiver, eventually)
     if server.process.poll() is None:
         server.stop(signal.SIGKILL)
     server.process.wait(60)
-    heard = len(receiver.heard)
+    received = len(receiver.received)
     if stage == "claimed":
         _claim(url)
     again = start_server(**QUICK_ENV)
     if stage == "not committed":
-        assert desk(again).get("/alerts")["items"] == []
+        assert admin_api(again).get("/alerts")["items"] == []
         back = dial(again.base, "r1", again.token)
         back.acked(back.train([1], loss=[math.nan]))
-    eventually(lambda: desk(again).states() == ["sent"], "the notification to be delivered")
-    assert len(receiver.heard) == heard + 1
-    assert {each.json["alerts"][0]["rule"] for each in receiver.heard} == {"nonfinite-loss"}
-    assert len({each.headers["Tocsin-Delivery"] for each in receiver.heard}) == 1
-    assert [alert["state"] for alert in desk(again).get("/alerts")["items"]] == ["firing"]
+    eventually(lambda: admin_api(again).states() == ["sent"], "the notification to be delivered")
+    assert len(receiver.received) == received + 1
+    assert {each.json["alerts"][0]["rule"] for each in receiver.received} == {"nonfinite-loss"}
+    assert len({each.headers["Tocsin-Delivery"] for each in receiver.received}) == 1
+    assert [alert["state"] for alert in admin_api(again).get("/alerts")["items"]] == ["firing"]
 
 
 def _reach(stage: str, api: Any, receiver: Any, eventually: Any) -> None:
@@ -154,7 +154,7 @@ def _reach(stage: str, api: Any, receiver: Any, eventually: Any) -> None:
             "the first attempt to fail",
         )
     elif stage.startswith("sen"):
-        eventually(lambda: receiver.heard, "the request")
+        eventually(lambda: receiver.received, "the request")
 
 
 def _claim(url: URL) -> None:

@@ -21,7 +21,7 @@ QUICK = {"notify_private_addresses": True, "notify_poll_s": 0.05}
 def active(receiver: Any) -> list[dict[str, str]]:
     """Labels of what the newest push says still fires."""
     now = time.time()
-    pushed = receiver.heard[-1].json if receiver.heard else []
+    pushed = receiver.received[-1].json if receiver.received else []
     return [each["labels"] for each in pushed if np.datetime64(each["endsAt"][:19]).astype(int) > now]
 
 
@@ -30,36 +30,36 @@ def names(receiver: Any) -> list[str]:
 
 
 def test_an_alertmanager_is_kept_as_the_alerts_are(
-    run_server: Start, dial: Any, receive: Any, desk: Any, eventually: Any
+    run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:
     """The watchdog always; an alert while it fires; its end with the end of the run."""
     server, receiver = run_server(**QUICK), receive()
-    api = desk(server)
+    api = admin_api(server)
     made = api.ask("POST", "/channels", name="am", kind="alertmanager", config={"url": receiver.url})
     assert made.status_code == 201
-    trainer = dial(server.base, "r1", server.token)
-    trainer.acked(trainer.train([0, 1], loss=[1.0, math.nan]))
+    client = dial(server.base, "r1", server.token)
+    client.acked(client.train([0, 1], loss=[1.0, math.nan]))
     eventually(lambda: names(receiver) == ["Watchdog", "nonfinite-loss"], "the alert to be pushed")
-    assert receiver.heard[-1].path == "/api/v2/alerts"
-    trainer.send(Finish(0, time.time_ns(), records=2))
-    trainer.acked(1, 0)
+    assert receiver.received[-1].path == "/api/v2/alerts"
+    client.send(Finish(0, time.time_ns(), records=2))
+    client.acked(1, 0)
     eventually(lambda: names(receiver) == ["Watchdog"], "its end to be pushed")
-    assert len(receiver.heard[-1].json) == 2, "what is over is pushed for a while more"
+    assert len(receiver.received[-1].json) == 2, "what is over is pushed for a while more"
     assert api.get("/deliveries")["items"] == []
 
 
 def test_a_silenced_alert_is_over_for_alertmanager(
-    run_server: Start, dial: Any, receive: Any, desk: Any, eventually: Any
+    run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:
     """Silences of tocsin hold there too."""
     server, receiver = run_server(**QUICK), receive()
-    api = desk(server)
+    api = admin_api(server)
     ends = (time.time() + 3600) * 1000
     api.ask("POST", "/silences", matchers=['run_id="r1"'], ends_ms=ends, reason="known")
     api.ask("POST", "/channels", name="am", kind="alertmanager", config={"url": receiver.url})
     for run in ("r1", "r2"):
-        trainer = dial(server.base, run, server.token)
-        trainer.acked(trainer.train([0, 1], loss=[1.0, math.nan]))
+        client = dial(server.base, run, server.token)
+        client.acked(client.train([0, 1], loss=[1.0, math.nan]))
     eventually(lambda: any(each.get("run_id") == "r2" for each in active(receiver)), "the other run's alert")
     assert not any(each.get("run_id") == "r1" for each in active(receiver))
 
@@ -68,51 +68,51 @@ def test_a_ping_says_that_all_is_well(run_server: Start, receive: Any, eventuall
     """And goes to /fail while a channel is in trouble."""
     well = receive()
     run_server(ping_url=f"{well.url}/abc", ping_s=0.05)
-    eventually(lambda: len(well.heard) > 1, "two pings")
-    assert {each.path for each in well.heard} == {"/abc"}
+    eventually(lambda: len(well.received) > 1, "two pings")
+    assert {each.path for each in well.received} == {"/abc"}
 
 
 def test_a_ping_says_that_deliveries_fail(
-    run_server: Start, dial: Any, receive: Any, desk: Any, eventually: Any
+    run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:
     """So somebody outside hears that nobody can be told."""
     ping, broken = receive(), receive(404)
     server = run_server(ping_url=f"{ping.url}/abc", ping_s=0.05, **QUICK)
-    desk(server).hook(broken.url)
-    trainer = dial(server.base, "r1", server.token)
-    trainer.acked(trainer.train([0, 1], loss=[1.0, math.nan]))
-    eventually(lambda: ping.heard and ping.heard[-1].path == "/abc/fail", "the ping to tell")
-    assert {each.path for each in ping.heard} <= {"/abc", "/abc/fail"}
+    admin_api(server).hook(broken.url)
+    client = dial(server.base, "r1", server.token)
+    client.acked(client.train([0, 1], loss=[1.0, math.nan]))
+    eventually(lambda: ping.received and ping.received[-1].path == "/abc/fail", "the ping to tell")
+    assert {each.path for each in ping.received} <= {"/abc", "/abc/fail"}
 
 
-def test_a_message_carries_the_picture_of_its_signal(run_server: Start, dial: Any, desk: Any) -> None:
+def test_a_message_carries_the_picture_of_its_signal(run_server: Start, dial: Any, admin_api: Any) -> None:
     """Drawn from the stored records around the onset; without records it is left out."""
     server = run_server()
-    trainer = dial(server.base, "r1", server.token)
-    trainer.acked(trainer.train(range(100), loss=[1.0] * 60 + [math.nan] + [1.0] * 39))
-    (alert,) = desk(server).get("/alerts?run=r1")["items"]
-    told = alert | {"over": False, "new": True, "acked": False}
-    body = {"reason": "new", "route": "", "group_labels": {}, "alerts": [told], "left_out": 0}
+    client = dial(server.base, "r1", server.token)
+    client.acked(client.train(range(100), loss=[1.0] * 60 + [math.nan] + [1.0] * 39))
+    (alert,) = admin_api(server).get("/alerts?run=r1")["items"]
+    reported = alert | {"over": False, "new": True, "acked": False}
+    body = {"reason": "new", "route": "", "group_labels": {}, "alerts": [reported], "left_out": 0}
     item = Notification("n1", "c", "g", "alerts", "t", body)
     message = server.services.delivery.compose(item, True)
     assert message.picture is not None
     assert Image.open(io.BytesIO(message.picture)).size == (640, 240)
     assert message.text.count("/runs/r1?at=60&alert=") == 1
-    absent = Notification("n2", "c", "g", "alerts", "t", body | {"alerts": [told | {"run_id": "gone"}]})
+    absent = Notification("n2", "c", "g", "alerts", "t", body | {"alerts": [reported | {"run_id": "gone"}]})
     assert server.services.delivery.compose(absent, True).picture is None
 
 
 def test_the_pages_find_what_the_browser_channel_holds(
-    run_server: Start, dial: Any, desk: Any, eventually: Any
+    run_server: Start, dial: Any, admin_api: Any, eventually: Any
 ) -> None:
     """In order, behind a cursor, and still there after everybody was away."""
     server = run_server(**QUICK)
-    api = desk(server)
+    api = admin_api(server)
     assert api.ask("POST", "/channels", name="pages", kind="browser").status_code == 201
     api.ask("PUT", "/routes", routes=[{"name": "all", "group_wait_s": 0}])
     for run in ("r1", "r2"):
-        trainer = dial(server.base, run, server.token)
-        trainer.acked(trainer.train([0, 1], loss=[1.0, math.nan]))
+        client = dial(server.base, run, server.token)
+        client.acked(client.train([0, 1], loss=[1.0, math.nan]))
         eventually(lambda run=run: run in str(api.get("/notifications")), "its notification")
     notes = api.get("/notifications")
     assert [note["alerts"][0]["run_id"] for note in notes["items"]] == ["r1", "r2"]

@@ -56,7 +56,7 @@ class Watched:
             part = {name: values[first : first + self.size] for name, values in columns.items()}
             found += self.engine.observe(self._batch(writer, at[first : first + self.size], part))
             if self.arrival % RESTORED_EVERY == 0:
-                self.engine = Engine.restore(self.context, self.engine.snapshot())
+                self.engine = Engine.restore(self.context, self.engine.save())
         self.findings += found
         return found
 
@@ -67,7 +67,7 @@ class Watched:
             RunEvent(Writer("r_1", 100, 1, 0), self.arrival, 0, kind, 0, step, data)
         )
 
-    def told_by_server(self, kind: str, **data: Any) -> None:
+    def reported_by_server(self, kind: str, **data: Any) -> None:
         """An event that the server itself puts into the run's order."""
         self.arrival += 1
         event = RunEvent(Writer("r_1", SERVER, 1, 0), self.arrival, self.arrival, kind, 0, None, data)

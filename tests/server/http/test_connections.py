@@ -114,8 +114,8 @@ def test_pages_leave_room_for_trainers() -> None:
     """Half of the connections may be live pages, and no more."""
     scene = Scene(total=4)
     pages = [scene.open(str(number), NEAR, working=True) for number in range(3)]
-    told = [scene.connections.may_stay_open(page, "page") for page in pages if page]
-    assert told == [True, True, False]
+    reported = [scene.connections.may_stay_open(page, "page") for page in pages if page]
+    assert reported == [True, True, False]
     assert scene.connections.may_stay_open(pages[2], "trainer")  # type: ignore[arg-type]
 
 

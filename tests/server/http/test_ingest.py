@@ -35,8 +35,8 @@ def stored(server: Any, run: str) -> list[tuple[int, float]]:
 def test_an_acked_record_is_durable_to_the_bit(run_server: Start, dial: Dial) -> None:
     """What was acked can be read from the database, NaN and infinities included."""
     server = run_server()
-    trainer = dial(server.base, "r1", server.token)
-    trainer.acked(trainer.train([0, 1, 2], loss=[1.0, math.nan, -math.inf]))
+    client = dial(server.base, "r1", server.token)
+    client.acked(client.train([0, 1, 2], loss=[1.0, math.nan, -math.inf]))
     assert repr(stored(server, "r1")) == "[(0, 1.0), (1, nan), (2, -inf)]"
 
 
@@ -57,11 +57,11 @@ def test_a_trainer_resumes_where_it_was_durable(run_server: Start, dial: Dial) -
 def test_a_resend_before_the_commit_is_applied_once(run_server: Start, dial: Dial, make_records: Any) -> None:
     """Records that were accepted but are not durable yet are not judged or stored twice."""
     server = run_server(commit_ms=300)
-    trainer = dial(server.base, "r1", server.token)
+    client = dial(server.base, "r1", server.token)
     for _ in range(5):
-        trainer.send(make_records(0, [0, 1], loss=[1.0, 2.0]))
-    trainer.acked(1)
-    trainer.acked(trainer_last(trainer))
+        client.send(make_records(0, [0, 1], loss=[1.0, 2.0]))
+    client.acked(1)
+    client.acked(trainer_last(client))
     assert stored(server, "r1") == [(0, 1.0), (1, 2.0), (2, 3.0)]
 
 
@@ -87,9 +87,9 @@ def test_a_writer_on_two_connections_is_one_writer(
     assert stored(server, "r1") == [*((step, float(step)) for step in steps), (5000, 0.5)]
 
 
-def late_last(trainer: Any, seq: int) -> int:
-    trainer.next_seq = seq
-    return int(trainer.train([seq], loss=[0.5]))
+def late_last(client: Any, seq: int) -> int:
+    client.next_seq = seq
+    return int(client.train([seq], loss=[0.5]))
 
 
 def chunks_of(server: Any, run: str) -> int:
@@ -101,39 +101,39 @@ def chunks_of(server: Any, run: str) -> int:
 def test_five_hundred_series_and_not_one_more(run_server: Start, dial: Dial) -> None:
     """All of 500 are kept, the 501st costs only itself and its trainer is told."""
     server = run_server(limit_series=500)
-    trainer = dial(server.base, "r1", server.token)
-    trainer.acked(trainer.train([0, 1], **{f"s{no}": [float(no), -0.0] for no in range(500)}))
-    last = trainer.train([2], **{"s0": [7.0], "one too many": [1.0]})
-    assert trainer.hear(Refused).code == "too-many-series"
-    trainer.acked(last)
+    client = dial(server.base, "r1", server.token)
+    client.acked(client.train([0, 1], **{f"s{no}": [float(no), -0.0] for no in range(500)}))
+    last = client.train([2], **{"s0": [7.0], "one too many": [1.0]})
+    assert client.receive(Refused).code == "too-many-series"
+    client.acked(last)
     page = server.services.reader.records("r1", limit=10)
     assert (len(page.columns), page.n) == (500, 3)
     assert page.columns["s499"].v.tolist() == [499.0, -0.0]
 
 
-def trainer_last(trainer: Any) -> int:
-    trainer.next_seq = 2
-    return int(trainer.train([2], loss=[3.0]))
+def trainer_last(client: Any) -> int:
+    client.next_seq = 2
+    return int(client.train([2], loss=[3.0]))
 
 
 def test_a_gap_is_legal(run_server: Start, dial: Dial) -> None:
     """A trainer that dropped records by its own policy goes on, and the gap is counted."""
     server = run_server()
-    trainer = dial(server.base, "r1", server.token)
-    trainer.next_seq = 10
-    trainer.acked(trainer.train([10], loss=[1.0]))
+    client = dial(server.base, "r1", server.token)
+    client.next_seq = 10
+    client.acked(client.train([10], loss=[1.0]))
     assert server.health()["gaps"] == 10
 
 
 def test_many_trainers_at_once(run_server: Start, dial: Dial) -> None:
     """Twenty trainers report at once, and each finds all of its own records."""
     server = run_server()
-    trainers = [dial(server.base, f"r{i}", server.token) for i in range(20)]
+    clients = [dial(server.base, f"r{i}", server.token) for i in range(20)]
     for step in range(10):
-        for number, trainer in enumerate(trainers):
-            trainer.train([step], loss=[float(number)])
-    for trainer in trainers:
-        trainer.acked(9)
+        for number, client in enumerate(clients):
+            client.train([step], loss=[float(number)])
+    for client in clients:
+        client.acked(9)
     for number in range(20):
         assert stored(server, f"r{number}") == [(step, float(number)) for step in range(10)]
 
@@ -142,8 +142,8 @@ def test_ranks_share_a_run(run_server: Start, dial: Dial) -> None:
     """Two processes of one attempt number their records apart and lie in one run."""
     server = run_server()
     ranks = [dial(server.base, "r1", server.token, rank=rank, world_size=2) for rank in (0, 1)]
-    for trainer in ranks:
-        trainer.acked(trainer.train([0], loss=[1.0]))
+    for client in ranks:
+        client.acked(client.train([0], loss=[1.0]))
     assert len(server.services.reader.run("r1").writers) == 2
     assert stored(server, "r1") == [(0, 1.0), (0, 1.0)]
 
@@ -151,12 +151,12 @@ def test_ranks_share_a_run(run_server: Start, dial: Dial) -> None:
 def test_bad_parts_cost_only_themselves(run_server: Start, dial: Dial, make_records: Any) -> None:
     """Each bad part of a batch is answered with a sentence; the good records are stored and acked."""
     server = run_server(limit_series=3)
-    trainer = dial(server.base, "r1", server.token)
+    client = dial(server.base, "r1", server.token)
     message = make_records(0, [0, -7, 2], loss=[1.0, 2.0, 3.0], a=[0.0] * 3, b=[0.0] * 3, c=[0.0] * 3)
     message.cols |= {"short": b"123", "n" * 10_000: b"\0" * 24}
-    trainer.send(message)
-    trainer.acked(2)
-    refused = [heard for heard in trainer.heard if isinstance(heard, Refused)]
+    client.send(message)
+    client.acked(2)
+    refused = [received for received in client.received if isinstance(received, Refused)]
     assert {refusal.code for refusal in refused} == {"bad-column", "too-many-series", "negative-step"}
     assert all(refusal.expected and refusal.got for refusal in refused)
     assert stored(server, "r1") == [(0, 1.0), (2, 3.0)]
@@ -165,52 +165,52 @@ def test_bad_parts_cost_only_themselves(run_server: Start, dial: Dial, make_reco
 def test_a_refused_batch_is_acked_and_stays_so(run_server: Start, dial: Dial, make_records: Any) -> None:
     """A batch refused whole counts as dealt with, also after a reconnect, so that it blocks nothing."""
     server = run_server()
-    trainer = dial(server.base, "r1", server.token)
+    client = dial(server.base, "r1", server.token)
     message = make_records(0, [0, 1], loss=[1.0, 2.0])
     message.t = b"short"
-    trainer.send(message)
-    assert trainer.hear(Refused).code == "bad-batch"
-    trainer.acked(1)
+    client.send(message)
+    assert client.receive(Refused).code == "bad-batch"
+    client.acked(1)
     assert dial(server.base, "r1", server.token).welcome.seq == 1
 
 
 def test_repeated_and_backward_steps_are_kept_and_told(run_server: Start, dial: Dial) -> None:
     """Steps that come again or go back are stored as sent, and one notice says so."""
     server = run_server()
-    trainer = dial(server.base, "r1", server.token)
-    trainer.train([5, 6], loss=[1.0, 2.0])
-    trainer.train([6, 3], loss=[3.0, 4.0])
-    notice = trainer.hear(Refused)
+    client = dial(server.base, "r1", server.token)
+    client.train([5, 6], loss=[1.0, 2.0])
+    client.train([6, 3], loss=[3.0, 4.0])
+    notice = client.receive(Refused)
     assert (notice.scope, notice.code) == ("notice", "step-order")
-    trainer.train([3], loss=[5.0])
-    trainer.acked(4)
-    assert len(trainer.heard) - sum(isinstance(heard, Ack) for heard in trainer.heard) == 2
+    client.train([3], loss=[5.0])
+    client.acked(4)
+    assert len(client.received) - sum(isinstance(received, Ack) for received in client.received) == 2
     assert stored(server, "r1") == [(5, 1.0), (6, 2.0), (6, 3.0), (3, 4.0), (3, 5.0)]
 
 
 def test_malformed_frames_are_answered_and_then_end_the_connection(run_server: Start, dial: Dial) -> None:
     """One malformed frame gets a sentence and costs nothing; three in a row close with 4400."""
     server = run_server()
-    trainer = dial(server.base, "r1", server.token)
-    trainer.send(b"\xc1 garbage")
-    assert trainer.hear(Refused).code == "malformed-frame"
-    trainer.send(b"\x82\xa4type\xa5event\xa4data\x81\xa1a" + b"\x91" * 5000 + b"\x01")
-    assert trainer.hear(Refused).code == "malformed-frame"
-    trainer.acked(trainer.train([0], loss=[1.0]))
+    client = dial(server.base, "r1", server.token)
+    client.send(b"\xc1 garbage")
+    assert client.receive(Refused).code == "malformed-frame"
+    client.send(b"\x82\xa4type\xa5event\xa4data\x81\xa1a" + b"\x91" * 5000 + b"\x01")
+    assert client.receive(Refused).code == "malformed-frame"
+    client.acked(client.train([0], loss=[1.0]))
     for _ in range(3):
-        trainer.send(b"again")
-    assert trainer.ended() == 4400
+        client.send(b"again")
+    assert client.ended() == 4400
     assert dial(server.base, "r1", server.token).welcome.seq == 0
 
 
 def test_a_frame_above_the_limit_gets_a_sentence(run_server: Start, dial: Dial) -> None:
     """A frame that is too large is refused and acked; the connection and what follows stay."""
     server = run_server(limit_frame_bytes=10_000)
-    trainer = dial(server.base, "r1", server.token)
-    trainer.train(range(1000), loss=[1.0] * 1000)
-    refusal = trainer.hear(Refused)
+    client = dial(server.base, "r1", server.token)
+    client.train(range(1000), loss=[1.0] * 1000)
+    refusal = client.receive(Refused)
     assert (refusal.code, refusal.seq) == ("frame-size", 0)
-    trainer.acked(trainer.train([1000], loss=[2.0]))
+    client.acked(client.train([1000], loss=[2.0]))
     assert stored(server, "r1") == [(1000, 2.0)]
 
 
@@ -230,22 +230,22 @@ def test_a_bad_hello_is_refused(
 ) -> None:
     """A hello that cannot be accepted gets a sentence and a close code; the server goes on."""
     server = run_server()
-    trainer = dial(server.base)
-    trainer.send(make_hello("r1", **({"token": server.token} | changes)))
-    assert trainer.ended() == close
-    assert trainer.heard[-1].code == code
+    client = dial(server.base)
+    client.send(make_hello("r1", **({"token": server.token} | changes)))
+    assert client.ended() == close
+    assert client.received[-1].code == code
     assert dial(server.base, "r1", server.token).welcome.seq == -1
 
 
 def test_the_first_message_must_be_hello(run_server: Start, dial: Dial, make_records: Any) -> None:
     """Records before hello, garbage, or nothing within the time allowed, are refused."""
-    server = run_server(hello_timeout_s=0.2)
+    server = run_server(handshake_timeout_s=0.2)
     for message in (make_records(0, [0], loss=[1.0]), b"garbage", None):
-        trainer = dial(server.base)
+        client = dial(server.base)
         if message is not None:
-            trainer.send(message)
-        assert trainer.ended() == 4400
-        assert isinstance(trainer.heard[-1], Refused)
+            client.send(message)
+        assert client.ended() == 4400
+        assert isinstance(client.received[-1], Refused)
 
 
 def test_a_token_of_another_project_may_not_write(run_server: Start, dial: Dial, make_hello: Any) -> None:
@@ -253,53 +253,51 @@ def test_a_token_of_another_project_may_not_write(run_server: Start, dial: Dial,
     server = run_server()
     token = Token("t1", "other", Scope.INGEST, "other", digest_of("secret"), 0)
     server.services.writer.call(lambda connection: add_token(connection, token)).result(10)
-    trainer = dial(server.base)
-    trainer.send(make_hello("r1", "secret"))
-    assert trainer.ended() == 4403
-    assert trainer.heard[-1].code == "token-scope"
+    client = dial(server.base)
+    client.send(make_hello("r1", "secret"))
+    assert client.ended() == 4403
+    assert client.received[-1].code == "token-scope"
     assert dial(server.base, "r1", "secret", project="other").welcome.run == "r1"
 
 
 def test_a_name_with_markup_is_taken(run_server: Start, dial: Dial, make_hello: Any) -> None:
     """HTML in a run's name is kept as sent, and a notice says so."""
     server = run_server()
-    trainer = dial(server.base, "r1", server.token, name="<script>alert(1)</script>")
-    assert trainer.hear(Refused).code == "markup-in-name"
+    client = dial(server.base, "r1", server.token, name="<script>alert(1)</script>")
+    assert client.receive(Refused).code == "markup-in-name"
     assert server.services.reader.run("r1").name == "<script>alert(1)</script>"
 
 
 def test_alerts_reach_the_trainer(run_server: Start, dial: Dial) -> None:
     """A trainer that wants alerts hears of its own run's, and of no other's."""
     server = run_server()
-    trainer = dial(server.base, "r1", server.token, wants=["alerts"])
+    client = dial(server.base, "r1", server.token, wants=["alerts"])
     other = dial(server.base, "r2", server.token, wants=["alerts"])
-    trainer.train([0, 1], loss=[1.0, math.nan])
-    alert = trainer.hear(Alert)
+    client.train([0, 1], loss=[1.0, math.nan])
+    alert = client.receive(Alert)
     assert (alert.rule, alert.state, alert.onset_step) == ("nonfinite-loss", "firing", 1)
     other.acked(other.train([0], loss=[1.0]))
-    assert not any(isinstance(heard, Alert) for heard in other.heard)
+    assert not any(isinstance(received, Alert) for received in other.received)
 
 
 def test_a_finish_waits_for_its_records(run_server: Start, dial: Dial) -> None:
     """A finish counts, and is acked, once every record it names is there."""
     server = run_server()
-    trainer = dial(server.base, "r1", server.token)
-    trainer.send(Finish(0, time.time_ns(), records=2))
-    trainer.acked(trainer.train([0], loss=[1.0]))
+    client = dial(server.base, "r1", server.token)
+    client.send(Finish(0, time.time_ns(), records=2))
+    client.acked(client.train([0], loss=[1.0]))
     assert server.services.reader.run("r1").state == "running"
-    trainer.train([1], loss=[1.0])
-    trainer.acked(1, 0)
+    client.train([1], loss=[1.0])
+    client.acked(1, 0)
     assert server.services.reader.run("r1").state == "finished"
 
 
 def test_a_failed_run_keeps_its_error(run_server: Start, dial: Dial) -> None:
     """A finish that says failed ends the run at once, with the error."""
     server = run_server()
-    trainer = dial(server.base, "r1", server.token)
-    trainer.send(
-        Finish(0, time.time_ns(), state="failed", error={"type": "OutOfMemoryError", "message": "m"})
-    )
-    trainer.acked(events=0)
+    client = dial(server.base, "r1", server.token)
+    client.send(Finish(0, time.time_ns(), state="failed", error={"type": "OutOfMemoryError", "message": "m"}))
+    client.acked(events=0)
     facts = server.services.reader.run("r1")
     assert (facts.state, facts.error["type"]) == ("failed", "OutOfMemoryError")
 
@@ -307,10 +305,10 @@ def test_a_failed_run_keeps_its_error(run_server: Start, dial: Dial) -> None:
 def test_an_ended_run_stays_ended_when_its_trainer_looks_again(run_server: Start, dial: Dial) -> None:
     """A writer that comes back only to hear that all is durable does not revive its run; a new one does."""
     server = run_server()
-    trainer = dial(server.base, "r1", server.token)
-    trainer.train([0], loss=[1.0])
-    trainer.send(Finish(0, time.time_ns(), records=1))
-    trainer.acked(0, 0)
+    client = dial(server.base, "r1", server.token)
+    client.train([0], loss=[1.0])
+    client.send(Finish(0, time.time_ns(), records=1))
+    client.acked(0, 0)
     again = dial(server.base, "r1", server.token)
     assert (again.welcome.events, server.services.reader.run("r1").state) == (0, "finished")
     dial(server.base, "r1", server.token, attempt="second")
@@ -320,11 +318,11 @@ def test_an_ended_run_stays_ended_when_its_trainer_looks_again(run_server: Start
 def test_a_bad_event_counts_as_dealt_with(run_server: Start, dial: Dial) -> None:
     """An event above the limit is refused, acked, and kept as an event that says so."""
     server = run_server(limit_event_bytes=100)
-    trainer = dial(server.base, "r1", server.token)
-    trainer.send(Event(0, "note", time.time_ns(), data={"text": "x" * 200}))
-    assert trainer.hear(Refused).code == "event-size"
-    trainer.send(Event(1, "note", time.time_ns(), data={"psnr": math.inf}))
-    trainer.acked(events=1)
+    client = dial(server.base, "r1", server.token)
+    client.send(Event(0, "note", time.time_ns(), data={"text": "x" * 200}))
+    assert client.receive(Refused).code == "event-size"
+    client.send(Event(1, "note", time.time_ns(), data={"psnr": math.inf}))
+    client.acked(events=1)
     events = server.services.reader.events("r1").items
     assert [event.kind for event in events] == ["refused", "note"]
 
@@ -332,12 +330,12 @@ def test_a_bad_event_counts_as_dealt_with(run_server: Start, dial: Dial) -> None
 def test_events_beyond_their_rate_are_refused_counted_and_acked(run_server: Start, dial: Dial) -> None:
     """A loop that makes events keeps the first ones; one stored event counts the others."""
     server = run_server(limit_events_per_s=1)
-    trainer, made_ns = dial(server.base, "r1", server.token), time.time_ns()
+    client, made_ns = dial(server.base, "r1", server.token), time.time_ns()
     for no in range(150):
-        trainer.send(Event(no, "note", made_ns))
-    refused = trainer.hear(Refused)
+        client.send(Event(no, "note", made_ns))
+    refused = client.receive(Refused)
     assert refused.code == "event-rate"
-    trainer.acked(events=149)
+    client.acked(events=149)
     events = server.services.reader.events("r1").items
     assert [event.kind for event in events].count("note") == 100
     assert len(events) < 110
@@ -354,42 +352,42 @@ def test_events_beyond_their_rate_are_refused_counted_and_acked(run_server: Star
 def test_events_of_hours_are_kept_when_they_come_at_once(run_server: Start, dial: Dial) -> None:
     """After an outage a trainer delivers what it made meanwhile: its rate then counts, not that of now."""
     server = run_server(limit_events_per_s=1)
-    trainer, made_ns = dial(server.base, "r1", server.token), time.time_ns()
+    client, made_ns = dial(server.base, "r1", server.token), time.time_ns()
     for no in range(300):
-        trainer.send(Event(no, "note", made_ns + no * 10**9))
-    trainer.acked(events=299)
+        client.send(Event(no, "note", made_ns + no * 10**9))
+    client.acked(events=299)
     assert {event.kind for event in server.services.reader.events("r1").items} == {"note"}
 
 
 def test_a_finish_behind_refused_events_ends_the_run(run_server: Start, dial: Dial) -> None:
     """The refused ones before it are dealt with, and its own number is."""
     server = run_server(limit_events_per_s=1)
-    trainer, made_ns = dial(server.base, "r1", server.token), time.time_ns()
+    client, made_ns = dial(server.base, "r1", server.token), time.time_ns()
     for no in range(120):
-        trainer.send(Event(no, "note", made_ns))
-    trainer.send(Finish(120, time.time_ns()))
-    trainer.acked(events=120)
+        client.send(Event(no, "note", made_ns))
+    client.send(Finish(120, time.time_ns()))
+    client.acked(events=120)
     assert server.services.reader.run("r1").state == "finished"
 
 
 def test_an_event_that_would_swell_costs_only_itself(run_server: Start, dial: Dial) -> None:
     """Two megabytes of empty lists are refused undecoded and acked; what follows is taken."""
     server = run_server()
-    trainer = dial(server.base, "r1", server.token)
-    trainer.send(Event(0, "note", time.time_ns(), data={"lists": [[]] * 2_000_000}))
-    assert trainer.hear(Refused).code == "event-size"
-    trainer.send(Event(1, "note", time.time_ns()))
-    trainer.acked(events=1)
+    client = dial(server.base, "r1", server.token)
+    client.send(Event(0, "note", time.time_ns(), data={"lists": [[]] * 2_000_000}))
+    assert client.receive(Refused).code == "event-size"
+    client.send(Event(1, "note", time.time_ns()))
+    client.acked(events=1)
     assert [event.kind for event in server.services.reader.events("r1").items] == ["refused", "note"]
 
 
 def test_a_writer_above_its_rate_is_delayed_and_loses_nothing(run_server: Start, dial: Dial) -> None:
     """Records above the rate come in later, all of them."""
     server = run_server(limit_records_per_s=100)
-    trainer = dial(server.base, "r1", server.token)
+    client = dial(server.base, "r1", server.token)
     for start in range(0, 250, 50):
-        trainer.train(range(start, start + 50), loss=[1.0] * 50)
-    trainer.acked(249)
+        client.train(range(start, start + 50), loss=[1.0] * 50)
+    client.acked(249)
     assert len(stored(server, "r1")) == 250
 
 

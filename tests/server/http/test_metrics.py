@@ -43,10 +43,12 @@ def test_prometheus_reads_what_the_server_counts(
     headers = {"authorization": f"Bearer {server.token}"}
     channel = {"name": "phone", "kind": "webhook", "config": {"url": receiver.url}}
     httpx.post(f"{server.base}/api/v1/channels", headers=headers, json=channel, timeout=60)
-    trainer = dial(server.base, "r1", server.token)
-    trainer.acked(trainer.train([0, 1], loss=[1.0, math.nan], lr=[0.1, 0.1]))
+    client = dial(server.base, "r1", server.token)
+    client.acked(client.train([0, 1], loss=[1.0, math.nan], lr=[0.1, 0.1]))
     failed = ("tocsin_delivery_attempts_total", "phone", "webhook", "failed")
-    found = eventually(lambda: (told := scraped(server)).get(failed) and told, "the attempt to be counted")
+    found = eventually(
+        lambda: (reported := scraped(server)).get(failed) and reported, "the attempt to be counted"
+    )
     expected = {
         ("tocsin_records_total",): 2,
         ("tocsin_points_total",): 4,
@@ -55,13 +57,13 @@ def test_prometheus_reads_what_the_server_counts(
         ("tocsin_open_alerts", "critical", "firing"): 1,
         ("tocsin_notifications_failed", "phone"): 1,
         ("tocsin_notifications_waiting", "phone"): 0,
-        ("tocsin_trainers",): 1,
+        ("tocsin_training_processes",): 1,
         ("tocsin_database_up",): 1,
-        ("tocsin_writer_failing",): 0,
+        ("tocsin_database_write_failing",): 0,
     }
     assert {name: found[name] for name in expected} == expected
     assert found["tocsin_commit_seconds_count",] >= 1
-    assert found["tocsin_judging_seconds_total",] > 0
+    assert found["tocsin_rule_evaluation_seconds_total",] > 0
     assert found["process_resident_memory_bytes",] > 0
 
 
@@ -73,10 +75,10 @@ def test_waiting_notifications_tell_their_age(
     headers = {"authorization": f"Bearer {server.token}"}
     channel = {"name": "phone", "kind": "webhook", "config": {"url": receiver.url}}
     httpx.post(f"{server.base}/api/v1/channels", headers=headers, json=channel, timeout=60)
-    trainer = dial(server.base, "r1", server.token)
-    trainer.acked(trainer.train([0, 1], loss=[1.0, math.nan]))
+    client = dial(server.base, "r1", server.token)
+    client.acked(client.train([0, 1], loss=[1.0, math.nan]))
     retrying = ("tocsin_notifications_retrying", "phone")
-    first = eventually(lambda: (told := scraped(server)).get(retrying) and told, "the first attempt")
+    first = eventually(lambda: (reported := scraped(server)).get(retrying) and reported, "the first attempt")
     assert first["tocsin_notifications_waiting", "phone"] == 1
     age = ("tocsin_notification_oldest_seconds", "phone")
     eventually(lambda: scraped(server)[age] > first[age], "it to grow older")

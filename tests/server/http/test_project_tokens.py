@@ -50,12 +50,12 @@ def everything(server: Any) -> list[Any]:
 
 def refusal(dial: Dial, server: Any, hello: Any) -> Refused:
     """The sentence with which a handshake is rejected (close code 4403)."""
-    trainer = dial(server.base)
-    trainer.send(hello)
-    assert trainer.ended() == 4403
-    (told,) = trainer.heard
-    assert isinstance(told, Refused)
-    return told
+    client = dial(server.base)
+    client.send(hello)
+    assert client.ended() == 4403
+    (reported,) = client.received
+    assert isinstance(reported, Refused)
+    return reported
 
 
 @on_both
@@ -73,9 +73,9 @@ def test_a_run_of_another_project_cannot_be_resumed(
         owner.acked(0, 0)
     before = everything(server)
     for way in WAYS.values():
-        told = refusal(dial, server, make_hello("r1", mine, **(MINE | way)))
-        assert told.code == "token-scope"
-        assert not any(word in f"{told.expected} {told.got}" for word in ("theirs", "secret", "r1"))
+        reported = refusal(dial, server, make_hello("r1", mine, **(MINE | way)))
+        assert reported.code == "token-scope"
+        assert not any(word in f"{reported.expected} {reported.got}" for word in ("theirs", "secret", "r1"))
     assert everything(server) == before
 
 
@@ -133,10 +133,10 @@ def test_a_revoked_token_ends_its_connections(
     """A training process does not write on with it."""
     monkeypatch.setattr(ingest, "LOOK_S", 0.05)
     server = run_server()
-    trainer = dial(server.base, "r1", bind(server, "mine"), project="mine")
+    client = dial(server.base, "r1", bind(server, "mine"), project="mine")
     server.services.writer.call(lambda connection: revoke_token(connection, "t_mine", 1)).result(10)
-    assert trainer.ended() == 4401
-    assert trainer.heard[-1].code == "bad-token"
+    assert client.ended() == 4401
+    assert client.received[-1].code == "bad-token"
 
 
 SPOOLS = """

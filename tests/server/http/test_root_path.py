@@ -14,7 +14,7 @@ import pytest
 
 from tocsin.transport.server_url import parse_target
 from tocsin_server.app.application import create_app
-from tocsin_server.app.serve import address, greeting
+from tocsin_server.app.serve import address, startup_message
 from tocsin_server.core.errors import SettingError
 from tocsin_server.core.settings import Settings, load
 from tocsin_server.http.root_path import bare
@@ -70,17 +70,17 @@ def test_api_and_health_are_under_the_path(visitor: httpx.Client, server: Any) -
 @pytest.mark.parametrize("path", ["", "/tocsin"])
 def test_both_sockets_are_under_the_path(server: Any, dial: Any, watch: Any, path: str) -> None:
     """A trainer's and a browser's."""
-    trainer = dial(server.base + path, "r1", server.token)
-    trainer.acked(trainer.train([0], loss=[1.0]))
+    client = dial(server.base + path, "r1", server.token)
+    client.acked(client.train([0], loss=[1.0]))
     page = watch(server.base + path, server.token, origin="https://lab.test")
     page.send({"type": "subscribe", "id": 1, "view": "fleet"})
-    assert page.hear("fleet")
+    assert page.receive("fleet")
 
 
 def test_the_links_of_a_message_are_public(server: Any, dial: Any) -> None:
     """The acknowledgement's form sends to the path too."""
-    trainer = dial(server.base, "r1", server.token)
-    trainer.acked(trainer.train([0, 1], loss=[1.0, math.nan]))
+    client = dial(server.base, "r1", server.token)
+    client.acked(client.train([0, 1], loss=[1.0, math.nan]))
     alert = server.services.reader.alerts("r1")[0].alert.id
     assert server.services.delivery.base == PUBLIC
     link = acknowledging(f"{server.base}/tocsin", server.services.delivery.key, alert, time.time())
@@ -97,7 +97,7 @@ def test_the_cookie_of_a_server_at_the_root_does_no_harm(server: Any) -> None:
 def test_the_path_is_in_what_serve_prints(tmp_path: Path) -> None:
     """With a public address, and with --root-path alone."""
     public = Settings(data_dir=tmp_path, public_url=f"{PUBLIC}/")
-    assert f"{PUBLIC}/login?token=" in greeting(public, address(public, 5))
+    assert f"{PUBLIC}/login?token=" in startup_message(public, address(public, 5))
     alone = load({"data_dir": tmp_path, "root_path": "/tocsin/"}, environ={})
     assert address(alone, 5) == "http://127.0.0.1:5/tocsin"
 

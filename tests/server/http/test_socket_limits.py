@@ -170,8 +170,8 @@ def test_silent_connections_keep_nobody_out(server: ServerThread, dial: Dial, pl
     """Twice as many as there may be: a trainer and a health check come in, the oldest silent ones went."""
     silent = [plug(server) for _ in range(128)]
     assert healthy(server)
-    trainer = dial(server.base, "r2", server.token)
-    trainer.acked(trainer.train([0], loss=[1.0]))
+    client = dial(server.base, "r2", server.token)
+    client.acked(client.train([0], loss=[1.0]))
     assert heard(silent[0]) == b""
     assert len(server.services.connections) <= 64
     assert server.services.connections.closed["connections"] >= 60
@@ -181,20 +181,20 @@ def test_websockets_without_a_hello_keep_nobody_out(server: ServerThread, dial: 
     """They wait for their peer as silent connections do."""
     for _ in range(80):
         websocket(plug(server))
-    trainer = dial(server.base, "r0", server.token)
-    trainer.acked(trainer.train([0], loss=[1.0]))
+    client = dial(server.base, "r0", server.token)
+    client.acked(client.train([0], loss=[1.0]))
 
 
 def test_a_full_server_keeps_its_trainers_and_tells_its_health(run_server: Start, dial: Dial) -> None:
     """Where all are logged in, a further one is asked to come later, and the others notice nothing."""
     server = run_server(limit_connections=8)
-    trainers = [dial(server.base, f"r{number}", server.token) for number in range(8)]
+    clients = [dial(server.base, f"r{number}", server.token) for number in range(8)]
     with pytest.raises(InvalidStatus, match="503"):
         dial(server.base)
     assert healthy(server)
-    for trainer in trainers:
-        trainer.acked(trainer.train([0], loss=[1.0]))
-    trainers[0].socket.close()
+    for client in clients:
+        client.acked(client.train([0], loss=[1.0]))
+    clients[0].socket.close()
     assert dial(server.base, "r9", server.token).welcome.seq == -1
 
 
@@ -216,11 +216,11 @@ def test_many_messages_in_one_write_are_all_taken(server: ServerThread, plug: Pl
 def test_large_messages_of_many_come_in_by_turns(run_server: Start, dial: Dial) -> None:
     """Together they are ten times what may come in at a time: each is acked, and nothing is left counted."""
     server, values = run_server(receive_bytes=200_000), [0.5] * 8000
-    trainers = [dial(server.base, f"r{number}", server.token) for number in range(4)]
-    for trainer in trainers:
-        trainer.train(range(8000), loss=values, **{f"extra{number}": values for number in range(6)})
-    for trainer in trainers:
-        trainer.acked(7999)
+    clients = [dial(server.base, f"r{number}", server.token) for number in range(4)]
+    for client in clients:
+        client.train(range(8000), loss=values, **{f"extra{number}": values for number in range(6)})
+    for client in clients:
+        client.acked(7999)
 
 
 def test_half_a_hello_holds_little(run_server: Start, dial: Dial, plug: Plug) -> None:
@@ -260,13 +260,13 @@ def test_a_trainer_that_is_held_back_for_long_is_not_silent(
     monkeypatch.setattr(ingest, "SILENCE_S", 0.2)
     monkeypatch.setattr(ingest, "LOOK_S", 0.02)
     server, gate = run_server(backlog_bytes=10_000), threading.Event()
-    trainer = dial(server.base, "r1", server.token)
+    client = dial(server.base, "r1", server.token)
     server.services.writer.call(lambda _: gate.wait(DEADLINE_S))
-    last = [trainer.train(range(no, no + 1000), loss=[0.5] * 1000) for no in range(0, 3000, 1000)][-1]
+    last = [client.train(range(no, no + 1000), loss=[0.5] * 1000) for no in range(0, 3000, 1000)][-1]
     eventually(lambda: server.health()["pressed"], "back-pressure")
     time.sleep(0.5)  # longer than the silence that is none
     gate.set()
-    trainer.acked(last)
+    client.acked(last)
 
 
 def test_a_pong_is_not_missed_while_nothing_is_read() -> None:

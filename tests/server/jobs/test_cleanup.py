@@ -37,8 +37,8 @@ def keeper(database: Database) -> Iterator[Callable[..., Housekeeper]]:
     writer = StoreWriter(database, interval_s=0.005)
     writer.start()
 
-    def made(now_ns: int = ENDED_NS, **told: Any) -> Housekeeper:
-        settings = Settings(**told)
+    def made(now_ns: int = ENDED_NS, **reported: Any) -> Housekeeper:
+        settings = Settings(**reported)
         pipeline = Pipeline(settings, writer, StoreReader(database), Hub())
         times = iter([now_ns - 10**15])
         return Housekeeper(settings, database, writer, pipeline, clock=lambda: next(times, now_ns))

@@ -24,14 +24,14 @@ from tocsin_server.store.columns import ShownNumber
 from tocsin_server.store.database import Database
 from tocsin_server.store.notification_config import ChannelRow, SilenceRow
 from tocsin_server.store.outbox import Notification
-from tocsin_server.store.rules import OwnRow, TuningRow
-from tocsin_server.store.tables import RUN_TABLES, chunk, flight, metadata, rule_state
+from tocsin_server.store.rules import CustomRuleRow, TuningRow
+from tocsin_server.store.tables import RUN_TABLES, chunk, incident_snapshot, metadata, rule_state
 from tocsin_server.store.tokens import add_token
 
 Run = Callable[..., Any]
 FAR_NS = 2**61
 OF_RUN = {
-    "run": ("config", "facts", "tags", "error", "board"),
+    "run": ("config", "environment", "tags", "error", "summary"),
     "alert": ("diagnosis", "labels"),
     "event": ("data",),
 }
@@ -39,7 +39,7 @@ OF_ALL = {
     "channel": ("config", "secret"),
     "silence": ("matchers",),
     "setting": ("value",),
-    "user_rule": ("body",),
+    "custom_rule": ("body",),
     "rule_tuning": ("body",),
     "notification": ("body",),
     "notify_group": ("labels",),
@@ -64,7 +64,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "channel": ("c_1", "id", "name"),
     "silence": ("s_1", "id"),
     "setting": (notification_config.ROUTING, "name"),
-    "user_rule": ("mine", "id"),
+    "custom_rule": ("mine", "id"),
     "rule_tuning": ("*", "project"),
     "notification": ("n_1", "id"),
     "notify_group": ("g_1", "id"),
@@ -84,7 +84,7 @@ def populate(database: Database) -> None:
             connection, SilenceRow("s_1", ['rule="a"'], 0, FAR_NS, "me", "", FAR_NS - 1)
         )
         notification_config.write_choice(connection, notification_config.ROUTING, {"routes": []}, 1)
-        rules.add_rule(connection, OwnRow("mine", {"series": "loss"}))
+        rules.add_rule(connection, CustomRuleRow("mine", {"series": "loss"}))
         rules.put_tuning(connection, TuningRow("loss-spike", "*", {"enabled": False}))
         alert_groups.put_group(connection, group)
         outbox.enqueue(connection, Notification("n_1", "c_1", "g_1", "alerts", "t", {"alerts": []}))
@@ -153,7 +153,7 @@ def test_the_server_starts_and_serves_the_others(run_server: Run, kinds: list[st
         assert answer.status_code == 200, (path, answer.text[:300])
     good = httpx.get(f"{server.base}/api/v1/runs/good", headers=headers, timeout=60).json()
     assert good["tags"] == ["a", "b"]
-    failing = httpx.get(f"{server.base}/api/v1/health", headers=headers, timeout=60).json()["rounds"]
+    failing = httpx.get(f"{server.base}/api/v1/health", headers=headers, timeout=60).json()["jobs"]
     assert [item for item in failing if "good" in item["subject"]] == []
 
 
@@ -167,7 +167,7 @@ def test_check_names_and_repairs_every_damaged_value(check: Run, kinds: list[str
         named = {(table, column) for table, run, key, column, _ in lines if kind in (run, *key.split("."))}
         assert named >= {(table, column) for table, columns in wrong_in(kind).items() for column in columns}
     of_good = {(line[0], line[3]) for line in lines if line[1] == "good"}
-    assert of_good == {("run", "board")}  # `tell_all` stores half of one
+    assert of_good == {("run", "summary")}  # `tell_all` stores half of one
     repaired = check("--repair")
     (kept,) = tmp_path.glob("damaged-*.jsonl")
     assert len([json.loads(line) for line in kept.read_text().splitlines()]) == len(lines)
@@ -287,8 +287,9 @@ def test_a_word_that_is_none_of_the_known_ones_is_repaired(
     "told",
     [
         {"cause": 5}, {"evidence": [{"name": "a", "value": {}}]}, {"remedies": [{"text": 5}]},
-        {"disproof": 5},
-        {"evidence": [{"name": "a", "value": 1, "step": "x"}]}, {"alternatives": [5]}, {"story": [[1, 2, 3]]},
+        {"how_to_confirm": 5},
+        {"evidence": [{"name": "a", "value": 1, "step": "x"}]}, {"alternatives": [5]},
+        {"timeline": [[1, 2, 3]]},
     ],
 )  # fmt: skip
 def test_a_diagnosis_with_a_wrong_value_inside_is_damaged(told: dict[str, Any]) -> None:
@@ -300,25 +301,25 @@ def test_a_diagnosis_with_a_wrong_value_inside_is_damaged(told: dict[str, Any]) 
 def test_wrong_values_inside_tags_and_facts_stop_no_run(database: Database, run_server: Run) -> None:
     """The run is restored, and its alerts can be routed."""
     tell_all_to(database, "bad")
-    odd = {"tags": "[5]", "facts": '{"versions": 5}', "state": "running"}
+    odd = {"tags": "[5]", "environment": '{"versions": 5}', "state": "running"}
     with database.engine.begin() as connection:
         connection.execute(text("UPDATE run SET tags = :tags, facts = :facts, state = :state"), odd)
     server = run_server()
-    assert list(server.pipeline.roster.active) == ["bad"]
+    assert list(server.pipeline.registry.active) == ["bad"]
     with database.reader.begin() as connection:
         (known,) = alert_groups.known_alerts(connection, [("bad", "f1", 1)]).values()
     assert known.tags == ("5",)
 
 
 def test_what_can_be_derived_again_is_named_and_deleted(database: Database, check: Run) -> None:
-    """The saved state of the rules and a flight record: named once, and gone after the repair."""
+    """The saved state of the rules and an incident snapshot: named once, and gone after the repair."""
     tell_all_to(database, "bad")
     with database.engine.begin() as connection:
         connection.execute(text("UPDATE run SET board = NULL"))
-        for table in (rule_state, flight):
+        for table in (rule_state, incident_snapshot):
             connection.execute(table.update().values(body=b"damaged"))
     lines = [line.split("\t")[:4] for line in check().stdout.splitlines()]
-    assert lines == [["rule_state", "bad", "-", "body"], ["flight", "bad", "f1.1", "body"]]
+    assert lines == [["rule_state", "bad", "-", "body"], ["incident_snapshot", "bad", "f1.1", "body"]]
     assert check("--repair").returncode == 0
     assert check().stdout == ""
 

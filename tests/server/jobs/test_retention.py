@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from tocsin_server.core.models import RunState
 from tocsin_server.core.settings import Settings
 from tocsin_server.jobs.retention import DAY_NS, expired, is_expired, last_word_ns
-from tocsin_server.store.results import RunFacts
+from tocsin_server.store.results import StoredRun
 
 NOW = 1000 * DAY_NS
-OLD = RunFacts(
+OLD = StoredRun(
     "r1", "deblur", "mdt", RunState.FINISHED, 0, 10 * DAY_NS, 10 * DAY_NS, 5, None, 1, "node", "", [], None,
     {}, None, None, False, 1,
 )  # fmt: skip
@@ -57,4 +57,4 @@ def test_a_connected_run_stays() -> None:
 
 def test_an_import_is_a_word() -> None:
     """An old run that was brought in today is not deleted tonight."""
-    assert last_word_ns(replace(OLD, facts={"imported": {"at_ns": NOW}})) == NOW
+    assert last_word_ns(replace(OLD, environment={"imported": {"at_ns": NOW}})) == NOW

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tocsin_server.core.models import Alert, AlertState, Diagnosis, Evidence, Remedy, Severity
-from tocsin_server.notify.labels import AlertFacts
+from tocsin_server.notify.labels import RoutedAlert
 
 S = 10**9
 NOW = 1_800_000_000 * S
@@ -16,7 +16,7 @@ NOW = 1_800_000_000 * S
 
 def facts_of(
     rule: str = "loss-spike", severity: str = "warning", state: str = "firing", **about: Any
-) -> AlertFacts:
+) -> RoutedAlert:
     """An alert of run r1 with what its run says of itself."""
     run_id = about.pop("run_id", "r1")
     more = {name: about.pop(name) for name in ("host", "tags", "imported", "acked") if name in about}
@@ -42,10 +42,10 @@ def facts_of(
             remedies=(Remedy("Skip the batch.", "torch.isfinite(loss)"), Remedy("Clip.")),
         ),
     }
-    return AlertFacts(Alert(**(given | about)), "mdt-fp16", about.pop("project", "deblur"), **more)
+    return RoutedAlert(Alert(**(given | about)), "mdt-fp16", about.pop("project", "deblur"), **more)
 
 
 @pytest.fixture
-def make_facts() -> Callable[..., AlertFacts]:
-    """``make_facts("loss-spike", "critical", "resolved", run_id="r2")``."""
+def make_routed_alert() -> Callable[..., RoutedAlert]:
+    """``make_routed_alert("loss-spike", "critical", "resolved", run_id="r2")``."""
     return facts_of

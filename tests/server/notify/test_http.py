@@ -25,8 +25,8 @@ def test_a_request_arrives_with_its_name(receive: Receive) -> None:
     """Path, query and Host header are those of the address; the answer's words come back."""
     receiver = receive(202)
     assert send(f"{receiver.url}/a/b?c=d") == "202 Accepted"
-    (heard,) = receiver.heard
-    assert (heard.path, heard.headers["Host"]) == ("/a/b?c=d", receiver.url.removeprefix("http://"))
+    (received,) = receiver.received
+    assert (received.path, received.headers["Host"]) == ("/a/b?c=d", receiver.url.removeprefix("http://"))
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_bad_answers_say_whether_trying_again_helps(
     with pytest.raises(DeliveryError) as caught:
         send(receiver.url)
     assert (caught.value.permanent, caught.value.retry_after_s) == (permanent, after)
-    assert len(receiver.heard) == 1
+    assert len(receiver.received) == 1
 
 
 @pytest.mark.parametrize("value", ["Bearer hidden\r\nX-Role: admin", "Bearer hidden é\u0142"])
@@ -55,7 +55,7 @@ def test_a_header_that_cannot_be_sent_is_a_sentence(receive: Receive, value: str
     receiver = receive()
     with pytest.raises(DeliveryError) as caught:
         http.send(receiver.url, b"{}", {"Authorization": value}, timeout_s=30.0, private=True)
-    assert (caught.value.permanent, "hidden" in caught.value.detail, receiver.heard) == (True, False, [])
+    assert (caught.value.permanent, "hidden" in caught.value.detail, receiver.received) == (True, False, [])
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_inside_is_refused_without_a_connection(receive: Receive, host: str) -> 
     receiver = receive()
     with pytest.raises(DeliveryError) as caught:
         send(f"http://{host}:{receiver.url.rsplit(':', 1)[1]}/", private=False)
-    assert receiver.heard == []
+    assert receiver.received == []
     assert "inside the server's own network" in caught.value.detail or "can be found" in caught.value.detail
 
 
@@ -84,7 +84,7 @@ def test_a_name_that_changes_its_mind_changes_nothing(
     monkeypatch.setattr(socket, "getaddrinfo", rebinding)
     send(f"http://rebinding.example:{receiver.url.rsplit(':', 1)[1]}/")
     assert asked.count("rebinding.example") == 1
-    assert receiver.heard[0].headers["Host"].startswith("rebinding.example")
+    assert receiver.received[0].headers["Host"].startswith("rebinding.example")
 
 
 def test_a_receiver_that_drips_runs_into_the_deadline() -> None:

@@ -10,14 +10,16 @@ import pytest
 
 from tocsin_server.core.errors import FieldError
 from tocsin_server.notify.inhibition import MOST_NAMED, Inhibition, inhibited_by, read_inhibition
-from tocsin_server.notify.labels import AlertFacts
+from tocsin_server.notify.labels import RoutedAlert
 from tocsin_server.notify.routing import Routing
 
 Make = Callable[..., Any]
 DEFAULTS = Routing().inhibitions
 
 
-def inhibitors(target: AlertFacts, others: list[AlertFacts], rules: Sequence[Inhibition]) -> tuple[str, ...]:
+def inhibitors(
+    target: RoutedAlert, others: list[RoutedAlert], rules: Sequence[Inhibition]
+) -> tuple[str, ...]:
     return inhibited_by([target], others, rules)[target.alert.id]
 
 
@@ -32,37 +34,37 @@ def inhibitors(target: AlertFacts, others: list[AlertFacts], rules: Sequence[Inh
         ("stalled", "trainer-lost", False),
     ],
 )
-def test_the_defaults(make_facts: Make, source: str, target: str, muted: bool) -> None:
+def test_the_defaults(make_routed_alert: Make, source: str, target: str, muted: bool) -> None:
     """A non-finite loss explains spike, plateau and vanishing; a lost trainer explains the stall."""
-    assert bool(inhibitors(make_facts(target), [make_facts(source)], DEFAULTS)) is muted
+    assert bool(inhibitors(make_routed_alert(target), [make_routed_alert(source)], DEFAULTS)) is muted
 
 
-def test_only_the_same_run_and_only_while_open(make_facts: Make) -> None:
+def test_only_the_same_run_and_only_while_open(make_routed_alert: Make) -> None:
     """Another run's NaN, one that is over, and one that is not sure yet mute nothing."""
-    spike = make_facts("loss-spike")
+    spike = make_routed_alert("loss-spike")
     for other in (
-        make_facts("nonfinite-loss", run_id="r2"),
-        make_facts("nonfinite-loss", state="resolved"),
-        make_facts("nonfinite-loss", state="pending"),
+        make_routed_alert("nonfinite-loss", run_id="r2"),
+        make_routed_alert("nonfinite-loss", state="resolved"),
+        make_routed_alert("nonfinite-loss", state="pending"),
     ):
         assert inhibitors(spike, [other], DEFAULTS) == ()
-    recovering = make_facts("nonfinite-loss", state="recovering")
+    recovering = make_routed_alert("nonfinite-loss", state="recovering")
     assert inhibitors(spike, [recovering], DEFAULTS) == (recovering.alert.id,)
 
 
-def test_nothing_inhibits_itself_or_its_kind(make_facts: Make) -> None:
+def test_nothing_inhibits_itself_or_its_kind(make_routed_alert: Make) -> None:
     """An alert that is source and target at once is told, or nobody would hear of anything."""
     rule = read_inhibition({"source": ['severity="critical"'], "target": ['rule=~".*"']}, "i")
-    one, two = make_facts("a", "critical"), make_facts("b", "critical")
+    one, two = make_routed_alert("a", "critical"), make_routed_alert("b", "critical")
     assert inhibitors(one, [one, two], [rule]) == ()
-    assert inhibitors(make_facts("c", "warning"), [one, two], [rule]) == (one.alert.id, two.alert.id)
+    assert inhibitors(make_routed_alert("c", "warning"), [one, two], [rule]) == (one.alert.id, two.alert.id)
 
 
-def test_many_sources_are_named_up_to_a_bound(make_facts: Make) -> None:
+def test_many_sources_are_named_up_to_a_bound(make_routed_alert: Make) -> None:
     """Neither the answer nor the work grows with the product of sources and targets."""
     rule = read_inhibition({"source": ['severity="critical"'], "target": ['rule="x"']}, "i")
-    sources = [make_facts(f"a{at}", "critical") for at in range(MOST_NAMED + 20)]
-    assert len(inhibitors(make_facts("x"), sources, [rule])) == MOST_NAMED
+    sources = [make_routed_alert(f"a{at}", "critical") for at in range(MOST_NAMED + 20)]
+    assert len(inhibitors(make_routed_alert("x"), sources, [rule])) == MOST_NAMED
 
 
 @pytest.mark.parametrize(

@@ -34,9 +34,9 @@ def body(*alerts: Any, reason: str = "new", left_out: int = 0) -> dict[str, Any]
     }
 
 
-def test_it_says_run_what_since_when_evidence_remedy_and_links(make_facts: Callable[..., Any]) -> None:
+def test_it_says_run_what_since_when_evidence_remedy_and_links(make_routed_alert: Callable[..., Any]) -> None:
     """In plain text and in markdown."""
-    message = message_of("n1", "alerts", body(told(make_facts(severity="critical"))), LINKS)
+    message = message_of("n1", "alerts", body(told(make_routed_alert(severity="critical"))), LINKS)
     assert message.title == "Critical: loss-spike · mdt-fp16 · deblur"
     for text in (message.text, message.markdown.replace("\\", "")):
         for part in (
@@ -52,9 +52,9 @@ def test_it_says_run_what_since_when_evidence_remedy_and_links(make_facts: Calla
     assert (message.severity, message.over) == ("critical", False)
 
 
-def test_what_is_over_needs_no_acknowledging(make_facts: Callable[..., Any]) -> None:
+def test_what_is_over_needs_no_acknowledging(make_routed_alert: Callable[..., Any]) -> None:
     """Resolved: the step, no remedy, no link that acknowledges."""
-    over = told(make_facts(state="resolved"), new=False)
+    over = told(make_routed_alert(state="resolved"), new=False)
     message = message_of("n1", "alerts", body(over, reason="resolved"), LINKS)
     assert message.title.startswith("Resolved: loss-spike")
     assert "resolved at step 1900" in message.text
@@ -63,9 +63,11 @@ def test_what_is_over_needs_no_acknowledging(make_facts: Callable[..., Any]) -> 
     assert message.over
 
 
-def test_what_is_over_before_it_was_told_reads_as_what_it_was(make_facts: Callable[..., Any]) -> None:
+def test_what_is_over_before_it_was_told_reads_as_what_it_was(make_routed_alert: Callable[..., Any]) -> None:
     """A run that ended with a NaN: critical in the title, with the remedy, not as something mended."""
-    message = message_of("n1", "alerts", body(told(make_facts(severity="critical", state="resolved"))), LINKS)
+    message = message_of(
+        "n1", "alerts", body(told(make_routed_alert(severity="critical", state="resolved"))), LINKS
+    )
     assert message.title.startswith("Critical, already over: loss-spike")
     assert "First: Skip the batch." in message.text
     assert (message.severity, message.over) == ("critical", True)
@@ -75,12 +77,12 @@ def test_what_is_over_before_it_was_told_reads_as_what_it_was(make_facts: Callab
     ("new", "title"), [(True, "Critical: loss-spike (+1 more)"), (False, "Goes on: mdt")]
 )
 def test_a_run_that_goes_on_does_not_hide_what_is_new(
-    make_facts: Callable[..., Any], new: bool, title: str
+    make_routed_alert: Callable[..., Any], new: bool, title: str
 ) -> None:
     """A further attempt in which something rings: the title is what rings."""
     run = {"run_id": "r1", "run_name": "mdt", "project": "deblur", "attempt": 1, "severity": "critical",
            "summary": "boom", "error": {"type": "E", "lines": []}, "last_step": 9, "over": True}  # fmt: skip
-    ringing = told(make_facts(severity="critical"), new=new)
+    ringing = told(make_routed_alert(severity="critical"), new=new)
     message = message_of("n1", "alerts", {**body(ringing), "runs": [run]}, LINKS)
     assert message.title.startswith(title)
     assert not message.over
@@ -90,23 +92,27 @@ def test_a_run_that_goes_on_does_not_hide_what_is_new(
     ("kind", "reason", "words"),
     [("late", "late", "Late: "), ("digest", "digest", "Held back: "), ("alerts", "repeat", "Still ")],
 )
-def test_the_title_says_why(make_facts: Callable[..., Any], kind: str, reason: str, words: str) -> None:
+def test_the_title_says_why(
+    make_routed_alert: Callable[..., Any], kind: str, reason: str, words: str
+) -> None:
     """Late, above the limit, or once more."""
-    assert message_of("n1", kind, body(told(make_facts()), reason=reason), LINKS).title.startswith(words)
+    assert message_of("n1", kind, body(told(make_routed_alert()), reason=reason), LINKS).title.startswith(
+        words
+    )
 
 
-def test_many_alerts_are_counted(make_facts: Callable[..., Any]) -> None:
+def test_many_alerts_are_counted(make_routed_alert: Callable[..., Any]) -> None:
     """Three in full, then a line each, then a number."""
-    alerts = [told(make_facts(f"rule-{at}")) for at in range(5)]
+    alerts = [told(make_routed_alert(f"rule-{at}")) for at in range(5)]
     message = message_of("n1", "alerts", body(*alerts, left_out=7), LINKS)
     assert "(+11 more)" in message.title
     assert message.text.count("Acknowledge:") == 3
     assert message.text.endswith("- and 7 more")
 
 
-def test_names_from_outside_forge_nothing(make_facts: Callable[..., Any]) -> None:
+def test_names_from_outside_forge_nothing(make_routed_alert: Callable[..., Any]) -> None:
     """A run called like a header, a link or everybody is shown as it is, on one line."""
-    alert = told(make_facts()) | {
+    alert = told(make_routed_alert()) | {
         "run_name": "x\r\nBcc: all@example.org",
         "summary": "[click](http://evil) @everyone <!here>",
     }

@@ -30,12 +30,12 @@ def named(routing: Routing, labels: dict[str, str]) -> list[str]:
     return [route.name for route in routing.routes_of(labels)]
 
 
-def test_without_a_decision_warnings_and_criticals_go_everywhere(make_facts: Make) -> None:
+def test_without_a_decision_warnings_and_criticals_go_everywhere(make_routed_alert: Make) -> None:
     """The default route leads to every channel; what is merely good to know is told nobody."""
     routing = Routing()
-    (route,) = routing.routes_of(make_facts(severity="critical").labels)
+    (route,) = routing.routes_of(make_routed_alert(severity="critical").labels)
     assert channels_of(route, ["mail", "chat"]) == ["mail", "chat"]
-    assert routing.routes_of(make_facts(severity="info").labels) == []
+    assert routing.routes_of(make_routed_alert(severity="info").labels) == []
     assert (route.wait_ns(Severity.CRITICAL), route.wait_ns(Severity.WARNING)) == (5 * 10**9, 30 * 10**9)
 
 

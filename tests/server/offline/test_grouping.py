@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tocsin_server.core.models import Alert, AlertState, Diagnosis, Severity
-from tocsin_server.offline.grouping import launch_of, stories
+from tocsin_server.offline.grouping import cause_groups, launch_of
 
 
 def alert(
     rule: str, onset: int, cause: str, severity: Severity = Severity.WARNING, *chain: tuple[int, str]
 ) -> Alert:
     """An alert whose story has the events of ``chain``: step and rule."""
-    story = tuple((step, f"{name} began", name) for step, name in ((onset, rule), *chain))
-    said = Diagnosis(cause=cause, story=story)
+    timeline = tuple((step, f"{name} began", name) for step, name in ((onset, rule), *chain))
+    said = Diagnosis(cause=cause, timeline=timeline)
     return Alert(
         "log", rule, 1, rule, "loss", severity, AlertState.FIRING, onset, onset, None, onset, onset, None,
         None, rule, said,
@@ -24,21 +24,21 @@ def test_an_alert_of_a_chain_belongs_to_its_gravest() -> None:
     """The precursor is told in the story of what it led to, with the cause that was said of it."""
     early = alert("grad-explosion", 71, "Nothing clips it.")
     late = alert("nonfinite-loss", 73, "The rate.", Severity.CRITICAL, (71, "grad-explosion"))
-    (story,) = stories([early, late])
-    assert (story.head, story.others, story.told_apart) == (late, [early], [early])
+    (group,) = cause_groups([early, late])
+    assert (group.head, group.others, group.other_causes) == (late, [early], [early])
 
 
 def test_the_same_cause_is_told_once() -> None:
     """Whatever the numbers in it: three spikes have one remedy."""
     spikes = [alert("loss-spike", step, f"Loss spiked {step / 7} times.") for step in (100, 200, 300)]
-    (story,) = stories(spikes)
-    assert len(story.alerts) == 3
-    assert story.told_apart == []
+    (group,) = cause_groups(spikes)
+    assert len(group.alerts) == 3
+    assert group.other_causes == []
 
 
 def test_troubles_of_their_own_have_stories_of_their_own() -> None:
     """Another launch at the same step too; the graver one comes first."""
     low, high = alert("plateau", 10, "A."), alert("zero-lr", 50, "B.", Severity.CRITICAL)
     elsewhere = replace(alert("plateau", 10, "C."), run_id="log#2")
-    assert [story.head for story in stories([low, high, elsewhere])] == [high, low, elsewhere]
+    assert [group.head for group in cause_groups([low, high, elsewhere])] == [high, low, elsewhere]
     assert [launch_of(low), launch_of(elsewhere)] == [1, 2]

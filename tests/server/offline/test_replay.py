@@ -64,7 +64,7 @@ def test_an_excerpt_is_judged_by_what_needs_no_baseline(tmp_path: Path) -> None:
     """Three lines are enough for a loss that is not a number."""
     found = judged(tmp_path / "a.log", "step 1 loss 0.5\nstep 2 loss nan\nstep 3 loss nan\n")
     assert found.training_records == 3
-    assert found.gravest is Severity.CRITICAL
+    assert found.highest_severity is Severity.CRITICAL
 
 
 def test_what_is_kept_does_not_grow_with_the_file(tmp_path: Path) -> None:
@@ -111,6 +111,8 @@ def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:
             file.writelines(f"{step},{1 + step % 7 / 100},{note}\n" for step in range(rows))
             file.write("torn\n")
     assert (tmp_path / "large.csv").stat().st_size > 100_000_000
-    told = [str(tmp_path / name) for name in ("small.csv", "large.csv")]
-    done = subprocess.run([sys.executable, "-c", GROWTH, *told], check=True, capture_output=True, text=True)
+    reported = [str(tmp_path / name) for name in ("small.csv", "large.csv")]
+    done = subprocess.run(
+        [sys.executable, "-c", GROWTH, *reported], check=True, capture_output=True, text=True
+    )
     assert int(done.stdout) < 20

@@ -1,4 +1,4 @@
-"""A flight record as a document: every bit of it comes back."""
+"""An incident snapshot as a document: every bit of it comes back."""
 
 from __future__ import annotations
 
@@ -12,10 +12,18 @@ from hypothesis import strategies as st
 
 from tests.server.store.whole_run import NASTY
 from tocsin_server.core.models import Column, RecordBatch, RunEvent, RunState, Writer
-from tocsin_server.offline.snapshot import FlightError, Window, document, frozen, is_flight, read, window_of
-from tocsin_server.store.results import RunFacts
+from tocsin_server.offline.snapshot import (
+    IncidentSnapshotError,
+    Window,
+    document,
+    frozen,
+    is_incident_snapshot,
+    read,
+    window_of,
+)
+from tocsin_server.store.results import StoredRun
 
-FACTS = RunFacts(
+FACTS = StoredRun(
     "r", "p", "n", RunState.FAILED, 0, 0, None, None, 100, 2, "h", "", [], {"lr": float("inf")},
     {"scalers": [{"init_scale": 4.0}], "imported": {}}, None, None, False, 1,
 )  # fmt: skip
@@ -38,11 +46,11 @@ def through(*batches: RecordBatch, events: tuple[RunEvent, ...] = ()) -> Any:
 @given(st.lists(st.floats(width=64) | st.sampled_from(NASTY), min_size=1, max_size=20), st.booleans())
 def test_every_bit_comes_back(values: list[float], sparse: bool) -> None:
     """Payloads of NaN, the sign of zero, denormals; dense and at some rows."""
-    told = batch_of(values, [2 * row for row in range(len(values))] if sparse else None)
-    (back,) = through(told).heard
-    assert (back.writer, back.arrival, back.seq, back.n) == (told.writer, 9, 7, told.n)
-    assert back.time_ns.tolist() == told.time_ns.tolist()
-    column, before = back.columns['a "name"'], told.columns['a "name"']
+    reported = batch_of(values, [2 * row for row in range(len(values))] if sparse else None)
+    (back,) = through(reported).received
+    assert (back.writer, back.arrival, back.seq, back.n) == (reported.writer, 9, 7, reported.n)
+    assert back.time_ns.tolist() == reported.time_ns.tolist()
+    column, before = back.columns['a "name"'], reported.columns['a "name"']
     assert column.v.tobytes() == before.v.tobytes()
     assert (column.at is None) == (before.at is None)
 
@@ -50,7 +58,7 @@ def test_every_bit_comes_back(values: list[float], sparse: bool) -> None:
 def test_a_nan_of_other_bits_survives() -> None:
     """The NaN that x86 makes of 0/0 has its sign set."""
     value = struct.unpack("<d", (0xFFF8_0000_0000_0001).to_bytes(8, "little"))[0]
-    (back,) = through(batch_of([value])).heard
+    (back,) = through(batch_of([value])).received
     assert back.columns['a "name"'].v.view(np.uint64).tolist() == [0xFFF8_0000_0000_0001]
 
 
@@ -58,10 +66,10 @@ def test_what_happened_comes_back_in_order_of_arrival() -> None:
     """Events between batches; the run's facts with them."""
     event = RunEvent(Writer("r", 2, 3, 1), 4, 0, "attached", 1, None, {"clip": 1.0})
     flight = through(batch_of([1.0]), events=(event,))
-    assert [type(item).__name__ for item in flight.heard] == ["RunEvent", "RecordBatch"]
-    assert flight.heard[0] == event
+    assert [type(item).__name__ for item in flight.received] == ["RunEvent", "RecordBatch"]
+    assert flight.received[0] == event
     assert (flight.window, flight.whole) == (WINDOW, True)
-    assert flight.run["facts"] == {"scalers": [{"init_scale": 4.0}]}
+    assert flight.run["environment"] == {"scalers": [{"init_scale": 4.0}]}
 
 
 def test_the_same_content_gives_the_same_bytes() -> None:
@@ -78,14 +86,14 @@ def test_sparse_runs_have_wider_windows(steps: int, records: int, reach: int) ->
 @pytest.mark.parametrize(
     "text",
     [
-        b'{"tocsin_flight":2}',
-        b'{"tocsin_flight":1}',
-        b'{"tocsin_flight":1,"run":{"id":1},"window":{},"alerts":[],"events":[],"batches":[7]}',
-        b'{"tocsin_flight"',
+        b'{"tocsin_snapshot":2}',
+        b'{"tocsin_snapshot":1}',
+        b'{"tocsin_snapshot":1,"run":{"id":1},"window":{},"alerts":[],"events":[],"batches":[7]}',
+        b'{"tocsin_snapshot"',
     ],
 )
 def test_other_documents_are_refused_with_a_sentence(text: bytes) -> None:
     """Of another version, cut off, or of another shape."""
-    assert is_flight(text)
-    with pytest.raises(FlightError, match="flight record: expected"):
+    assert is_incident_snapshot(text)
+    with pytest.raises(IncidentSnapshotError, match="incident snapshot: expected"):
         read(text)

@@ -14,14 +14,14 @@ from tocsin_server.report.outline import axis_of, envelope, line, lone, marks
 
 def test_every_fault_is_a_mark_and_no_line() -> None:
     """NaN and infinities are marks at their steps; on a log axis zeros and negatives too."""
-    told = curve([1.0, math.nan, math.inf, -math.inf, 0.0, -2.0])
-    assert {kind: x.tolist() for kind, (x, _) in marks(told, False).items()} == {
+    reported = curve([1.0, math.nan, math.inf, -math.inf, 0.0, -2.0])
+    assert {kind: x.tolist() for kind, (x, _) in marks(reported, False).items()} == {
         "nan": [1], "pinf": [2], "ninf": [3],
     }  # fmt: skip
-    assert {kind: x.tolist() for kind, (x, _) in marks(told, True).items()} == {
+    assert {kind: x.tolist() for kind, (x, _) in marks(reported, True).items()} == {
         "nan": [1], "pinf": [2], "ninf": [3], "zero": [4], "negative": [5],
     }  # fmt: skip
-    assert np.isfinite(line(told, True)).tolist() == [True, False, False, False, False, False]
+    assert np.isfinite(line(reported, True)).tolist() == [True, False, False, False, False, False]
 
 
 def test_a_spike_within_a_bucket_is_in_its_range() -> None:

@@ -46,7 +46,7 @@ def applied(database: Database, text: str, *, dry_run: bool = False) -> list[str
 
 def stored(database: Database) -> list[str]:
     with database.reader.connect() as connection:
-        own = [f"{row.id} {row.source} {row.updated_by}" for row in rules.own_rules(connection)]
+        own = [f"{row.id} {row.source} {row.updated_by}" for row in rules.read_custom_rules(connection)]
         return own + [f"{row.rule} {row.project}" for row in rules.tunings(connection)]
 
 
@@ -78,18 +78,19 @@ def test_a_difference_is_told_field_by_field(database: Database) -> None:
     applied(database, FILE)
     with database.engine.begin() as connection:
         document = read_document(tomllib.loads(FILE.replace("limit = 5", "limit = 6.5")))
-        told = list(as_text(apply_document(connection, document, actor="a", now_ns=8)))
-    assert told == ["~ rule a", "    limit: 5.0 -> 6.5"]
+        reported = list(as_text(apply_document(connection, document, actor="a", now_ns=8)))
+    assert reported == ["~ rule a", "    limit: 5.0 -> 6.5"]
 
 
 def test_what_was_changed_by_hand_is_put_back(database: Database) -> None:
     """A file says how things shall be."""
     applied(database, FILE)
     with database.engine.begin() as connection:
-        row = rules.own_rule(connection, "a")
+        row = rules.read_custom_rule(connection, "a")
         assert row is not None
         rules.put_rule(
-            connection, rules.OwnRow(**{**{f: getattr(row, f) for f in row.__slots__}, "enabled": False})
+            connection,
+            rules.CustomRuleRow(**{**{f: getattr(row, f) for f in row.__slots__}, "enabled": False}),
         )
     assert applied(database, FILE) == ["~ rule a"]
 
@@ -117,9 +118,9 @@ def test_an_export_is_read_as_the_same_rules(database: Database) -> None:
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_by_field(text: str, field: str) -> None:
     """With its place in the file."""
-    with pytest.raises(FieldError) as told:
+    with pytest.raises(FieldError) as reported:
         read_document(tomllib.loads(text))
-    assert told.value.field == field
+    assert reported.value.field == field
 
 
 def test_the_number_of_rules_has_a_bound(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:

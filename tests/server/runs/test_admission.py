@@ -17,7 +17,7 @@ from tocsin_server.core.models import Writer
 from tocsin_server.core.settings import Settings
 from tocsin_server.runs import admission, registry, watchdog
 from tocsin_server.runs.admission import Admission, TryLaterError
-from tocsin_server.runs.registry import Roster
+from tocsin_server.runs.registry import RunRegistry
 from tocsin_server.store import registration
 from tocsin_server.store.registration import Registered, register
 
@@ -33,8 +33,8 @@ class Held:
         self._work = work
         self.begun, self.go = threading.Event(), threading.Event()
 
-    def __call__(self, *told: Any, **named: Any) -> Any:
-        result = self._work(*told, **named)
+    def __call__(self, *reported: Any, **named: Any) -> Any:
+        result = self._work(*reported, **named)
         self.begun.set()
         assert self.go.wait(60)
         return result
@@ -49,10 +49,10 @@ def test_a_run_deleted_while_a_hello_reads_it_stays_deleted(
     first = dial(server.base, "r1", server.token)
     first.acked(first.train([0], loss=[1.0]))
     first.socket.close()
-    eventually(lambda: not server.pipeline.roster.active["r1"].connected, "the trainer to go")
-    server.call(lambda: server.pipeline.roster.retire("r1"))
-    reading = Held(registry.recall)
-    monkeypatch.setattr(registry, "recall", reading)
+    eventually(lambda: not server.pipeline.registry.active["r1"].connected, "the trainer to go")
+    server.call(lambda: server.pipeline.registry.retire("r1"))
+    reading = Held(registry.load_engine)
+    monkeypatch.setattr(registry, "load_engine", reading)
     late = dial(server.base)
     late.send(hello_of("r1", server.token))
     assert reading.begun.wait(60)
@@ -60,7 +60,7 @@ def test_a_run_deleted_while_a_hello_reads_it_stays_deleted(
     assert httpx.delete(f"{server.base}/api/v1/runs/r1", headers=headers).status_code == 204
     reading.go.set()
     assert late.ended() == 4503
-    assert server.pipeline.roster.active == {}
+    assert server.pipeline.registry.active == {}
     assert server.rows() == []
 
 
@@ -80,7 +80,7 @@ def test_a_hello_registered_before_a_delete_does_not_join_the_run_after_it() -> 
     """Between registering and joining the run was deleted: the numbers it was told are of no run."""
 
     async def scene() -> None:
-        store, runs = Answering(), Roster(Settings(), reader=None)  # type: ignore[arg-type]
+        store, runs = Answering(), RunRegistry(Settings(), reader=None)  # type: ignore[arg-type]
         hello = hello_of("r1")
         admitted = asyncio.create_task(Admission(store, runs).admit(hello, 1))
         await asyncio.sleep(0)
@@ -124,7 +124,7 @@ def test_a_hello_registered_too_late_is_watched(
     late.send(hello_of("r1", server.token))
     assert late.ended() == 4503
     registering.go.set()
-    eventually(lambda: "r1" in server.pipeline.roster.active, "the run to be watched")
+    eventually(lambda: "r1" in server.pipeline.registry.active, "the run to be watched")
     server.call(lambda: watchdog.look(server.pipeline, time.time_ns() + 10**12))
     assert server.rows()[0]["state"] == "lost"
     monkeypatch.undo()

@@ -37,11 +37,16 @@ def tell(book: AlertBook, *findings: Finding) -> list[Transition]:
 def test_a_life() -> None:
     """Pending, firing, recovering, resolved: four transitions of one alert, with their dates."""
     book = AlertBook("r_1")
-    told = tell(book, *(finding(state, step=step) for step, state in enumerate(
+    reported = tell(book, *(finding(state, step=step) for step, state in enumerate(
         ["pending", "firing", "recovering", "resolved"], 102)))  # fmt: skip
-    assert [transition.alert.state for transition in told] == ["pending", "firing", "recovering", "resolved"]
-    assert [transition.previous for transition in told] == [None, "pending", "firing", "recovering"]
-    last = told[-1].alert
+    assert [transition.alert.state for transition in reported] == [
+        "pending",
+        "firing",
+        "recovering",
+        "resolved",
+    ]
+    assert [transition.previous for transition in reported] == [None, "pending", "firing", "recovering"]
+    last = reported[-1].alert
     assert (last.onset_step, last.fired_step, last.resolved_step) == (100, 103, 105)
     assert last.id == f"r_1.{fingerprint_of('loss-spike', 'loss', {})}.1"
 
@@ -55,19 +60,19 @@ def test_what_says_nothing_new_changes_nothing() -> None:
 def test_severity_only_rises_within_an_episode() -> None:
     """Warning, critical, warning: it stays critical."""
     book = AlertBook("r_1")
-    told = tell(
+    reported = tell(
         book, finding("firing"), finding("firing", "critical"), finding("firing", "warning", step=110)
     )
-    assert [transition.alert.severity for transition in told] == ["warning", "critical"]
-    assert all(transition.first for transition in told)
+    assert [transition.alert.severity for transition in reported] == ["warning", "critical"]
+    assert all(transition.first for transition in reported)
 
 
 def test_firing_again_after_recovering_is_not_told_twice() -> None:
     """A recovering alert that fires again updates its row; nobody is called again."""
     book = AlertBook("r_1")
-    told = tell(book, finding("firing"), finding("recovering"), finding("firing"), finding("recovering"))
-    assert [transition.first for transition in told] == [True, True, False, False]
-    assert {transition.alert.episode for transition in told} == {1}
+    reported = tell(book, finding("firing"), finding("recovering"), finding("firing"), finding("recovering"))
+    assert [transition.first for transition in reported] == [True, True, False, False]
+    assert {transition.alert.episode for transition in reported} == {1}
 
 
 def test_new_evidence_updates_the_row() -> None:
@@ -80,10 +85,10 @@ def test_new_evidence_updates_the_row() -> None:
 def test_after_resolved_comes_the_next_episode() -> None:
     """A rule that fires once more later is a new alert of the same fingerprint."""
     book = AlertBook("r_1")
-    told = tell(book, finding("firing"), finding("resolved"), finding("firing"))
-    assert [transition.alert.episode for transition in told] == [1, 1, 2]
-    assert told[-1].first
-    assert told[0].alert.fingerprint == told[-1].alert.fingerprint
+    reported = tell(book, finding("firing"), finding("resolved"), finding("firing"))
+    assert [transition.alert.episode for transition in reported] == [1, 1, 2]
+    assert reported[-1].first
+    assert reported[0].alert.fingerprint == reported[-1].alert.fingerprint
 
 
 def test_an_end_without_a_beginning_is_nothing() -> None:
@@ -108,8 +113,8 @@ def test_a_restart_of_the_server_goes_on_with_the_same_alert() -> None:
     ]
     book = AlertBook.restore("r_1", stored)
     assert tell(book, finding("firing")) == []
-    told = tell(book, finding("resolved"), finding("firing"))
-    assert [transition.alert.episode for transition in told] == [2, 3]
+    reported = tell(book, finding("resolved"), finding("firing"))
+    assert [transition.alert.episode for transition in reported] == [2, 3]
 
 
 def test_records_from_a_spool_are_late() -> None:
@@ -142,12 +147,12 @@ findings = st.lists(
 @given(findings)
 def test_told_once_an_episode(items: Any) -> None:
     """(fingerprint, episode, state, severity) is told at most once, in order of a life."""
-    book, told, begun = AlertBook("r_1"), set(), set()
+    book, reported, begun = AlertBook("r_1"), set(), set()
     for transition in tell(book, *items):
         alert = transition.alert
         key = (alert.fingerprint, alert.episode, alert.state, alert.severity)
-        assert transition.first == (key not in told)
-        told.add(key)
+        assert transition.first == (key not in reported)
+        reported.add(key)
         assert (transition.previous is None) == (key[:2] not in begun)
         begun.add(key[:2])
         assert transition.previous is not AlertState.RESOLVED

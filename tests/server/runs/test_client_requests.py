@@ -19,22 +19,22 @@ import pytest
 from tocsin.protocol import Hello, Request, WriterId
 from tocsin_server.core.models import Alert, AlertState, Diagnosis, Severity, Transition, Writer
 from tocsin_server.runs import client_requests
-from tocsin_server.runs.client_requests import MOST, Desk, Seat
+from tocsin_server.runs.client_requests import MOST, Participant, RequestCoordinator
 
 
-class Told:
+class RecordedRequests:
     """Keeps the audit events."""
 
     def __init__(self) -> None:
         self.events: list[dict[str, Any]] = []
         self.dropped = asyncio.Event()
 
-    def tell(self, run_id: str, kind: str, data: Mapping[str, Any]) -> None:
+    def add_event(self, run_id: str, kind: str, data: Mapping[str, Any]) -> None:
         self.events.append(dict(data))
         if data["outcome"] == "dropped":
             self.dropped.set()
 
-    def pace(self, run_id: str) -> float | None:
+    def steps_per_s(self, run_id: str) -> float | None:
         return 10.0
 
     @property
@@ -48,34 +48,36 @@ def _alert(no: int = 1, **changes: Any) -> Transition:
     return Transition(replace(alert, **changes), None, 0)
 
 
-class Table:
-    """A desk with ``world`` ranks of one run at it."""
+class Coordination:
+    """A coordinator with ``world`` ranks of one run at it."""
 
     def __init__(self, world: int, present: int, wants: tuple[str, ...] = ("checkpoint",)) -> None:
-        self.told = Told()
-        self.desk = Desk(self.told)
+        self.recorded = RecordedRequests()
+        self.requests = RequestCoordinator(self.recorded)
         self.stack = ExitStack()
-        self.seats = [self.stack.enter_context(self._seated(rank, world, wants)) for rank in range(present)]
+        self.participants = [
+            self.stack.enter_context(self._seated(rank, world, wants)) for rank in range(present)
+        ]
 
     def _seated(self, rank: int, world: int, wants: tuple[str, ...]) -> Any:
         who = WriterId("a", rank, "b", rank, 0)
         hello = Hello(1, "", "p", "n", "r", who, world, "h", 0, wants=list(wants))
-        return self.desk.seated(Writer("r", rank, 1, rank), hello, lambda: None)
+        return self.requests.joined(Writer("r", rank, 1, rank), hello, lambda: None)
 
     def said(self) -> list[Request]:
         """What each rank hears now; all hear the same."""
-        heard = [seat.take() for seat in self.seats]
-        assert all(one == heard[0] for one in heard)
-        found: list[Request] = heard[0]
+        received = [participant.drain() for participant in self.participants]
+        assert all(one == received[0] for one in received)
+        found: list[Request] = received[0]
         return found
 
     def answer(self, request: Request, *steps: int) -> None:
-        for seat, step in zip(self.seats, steps, strict=False):
-            self.say(seat, request, step)
+        for participant, step in zip(self.participants, steps, strict=False):
+            self.say(participant, request, step)
 
-    def say(self, seat: Seat, request: Request, step: int, outcome: str = "heard") -> None:
+    def say(self, participant: Participant, request: Request, step: int, outcome: str = "received") -> None:
         data = {"id": request.id, "outcome": outcome, "at_step": request.at_step, "step": step}
-        self.desk.heard(seat.writer, data)
+        self.requests.answered(participant.writer, data)
 
 
 def _on_a_loop(play: Callable[[], None]) -> None:
@@ -87,13 +89,13 @@ def _on_a_loop(play: Callable[[], None]) -> None:
 
 def test_one_process_is_told_once_an_episode_and_so_often_a_run() -> None:
     """However many connections tell of the alert, and however many rules of the same trouble."""
-    table = Table(1, 1)
+    coordination = Coordination(1, 1)
     for no in [1, 2, 3, 4, 5]:
         for other in (no, no, no + 10):
-            table.desk.alert(_alert(other))
-        table.desk.alert(_alert(no, state=AlertState.RESOLVED))
-    assert [request.alert for request in table.said()] == [f"r.f{no}.1" for no in range(1, MOST + 1)]
-    assert table.told.outcomes == ["asked"] * MOST + ["dropped"] * 2
+            coordination.requests.alert(_alert(other))
+        coordination.requests.alert(_alert(no, state=AlertState.RESOLVED))
+    assert [request.alert for request in coordination.said()] == [f"r.f{no}.1" for no in range(1, MOST + 1)]
+    assert coordination.recorded.outcomes == ["asked"] * MOST + ["dropped"] * 2
 
 
 @pytest.mark.parametrize(
@@ -101,35 +103,35 @@ def test_one_process_is_told_once_an_episode_and_so_often_a_run() -> None:
 )
 def test_only_a_critical_alert_of_now_asks(changes: dict[str, Any]) -> None:
     """No warning, nothing that is over, nothing out of an old spool."""
-    table = Table(1, 1)
-    table.desk.alert(_alert(**changes))
-    assert (table.said(), table.told.events) == ([], [])
+    coordination = Coordination(1, 1)
+    coordination.requests.alert(_alert(**changes))
+    assert (coordination.said(), coordination.recorded.events) == ([], [])
 
 
 def test_all_ranks_are_brought_to_one_step() -> None:
     """Ahead of the furthest by at least LEAD_S at the pace of the run; confirmed when all have answered."""
 
     def play() -> None:
-        table = Table(2, 2)
-        table.desk.alert(_alert())
-        (where,) = table.said()
-        table.answer(where, 100, 103)
-        (order,) = table.said()
+        coordination = Coordination(2, 2)
+        coordination.requests.alert(_alert())
+        (where,) = coordination.said()
+        coordination.answer(where, 100, 103)
+        (order,) = coordination.said()
         assert (order.at_step, order.confirmed) == (103 + 60, False)
-        table.answer(order, 110, 111)
-        (go,) = table.said()
+        coordination.answer(order, 110, 111)
+        (go,) = coordination.said()
         assert (go.at_step, go.confirmed) == (163, True)
-        assert table.told.outcomes == ["asked", "confirmed"]
+        assert coordination.recorded.outcomes == ["asked", "confirmed"]
 
     _on_a_loop(play)
 
 
 def test_one_rank_missing_drops_it() -> None:
     """Not connected, or not opted in: nobody is asked."""
-    table = Table(2, 1)
-    table.desk.alert(_alert())
-    assert table.said() == []
-    assert table.told.events[0]["reason"] == "of 2 ranks these take no part: 1"
+    coordination = Coordination(2, 1)
+    coordination.requests.alert(_alert())
+    assert coordination.said() == []
+    assert coordination.recorded.events[0]["reason"] == "of 2 ranks these take no part: 1"
 
 
 @pytest.mark.parametrize("how", ["silent", "late", "gone", "refuses"])
@@ -138,20 +140,22 @@ def test_one_rank_that_does_not_answer_in_time_drops_it(how: str, monkeypatch: p
     monkeypatch.setattr(client_requests, "LEAD_S", 0.02)
 
     async def play() -> None:
-        table = Table(2, 2)
-        table.desk.alert(_alert())
-        table.answer(table.said()[0], 1, 1)
-        (order,) = table.said()
+        coordination = Coordination(2, 2)
+        coordination.requests.alert(_alert())
+        coordination.answer(coordination.said()[0], 1, 1)
+        (order,) = coordination.said()
         assert order.at_step == 21
-        table.say(table.seats[0], order, 2)
+        coordination.say(coordination.participants[0], order, 2)
         if how == "late":
-            table.say(table.seats[1], order, 21)
+            coordination.say(coordination.participants[1], order, 21)
         elif how == "gone":
-            table.stack.close()
+            coordination.stack.close()
         elif how == "refuses":
-            table.say(table.seats[1], order, 2, "dropped")
-        await table.told.dropped.wait()  # silence ends by the desk's own timer
-        assert not any(request.confirmed for seat in table.seats for request in seat.take())
+            coordination.say(coordination.participants[1], order, 2, "dropped")
+        await coordination.recorded.dropped.wait()  # silence ends by the desk's own timer
+        assert not any(
+            request.confirmed for participant in coordination.participants for request in participant.drain()
+        )
 
     asyncio.run(asyncio.wait_for(play(), 30))
 
@@ -271,9 +275,9 @@ def test_an_alert_comes_back_to_the_training_that_rang(server: Any, tmp_path: Pa
     """Those that were asked for, within the optimizer's step on the main thread, however much is logged."""
     code = HEARING.replace("NAME", repr("hearing"))
     subprocess.run([sys.executable, "-c", code], env=_environ(server, tmp_path), check=True, timeout=120)
-    (heard,) = [event["data"] for event in _events(server, "hearing") if event["kind"] == "heard"]
-    assert heard.pop("remedy")
-    assert heard == {"rule": "nonfinite-loss", "onset": 40, "doing": "step", "main": True}
+    (received,) = [event["data"] for event in _events(server, "hearing") if event["kind"] == "heard"]
+    assert received.pop("remedy")
+    assert received == {"rule": "nonfinite-loss", "onset": 40, "doing": "step", "main": True}
 
 
 def test_two_ranks_save_and_stop_at_one_step(server: Any, tmp_path: Path) -> None:

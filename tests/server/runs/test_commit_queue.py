@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tocsin_server.core.models import Intake
+from tocsin_server.core.models import WriteBatch
 from tocsin_server.core.settings import Settings
 from tocsin_server.runs.commit_queue import Commit, Commits, Pressure
 
@@ -20,8 +20,8 @@ class Full:
         self.failing = failing
         self.last_commit_s = 0.0
 
-    def submit(self, intake: Intake) -> None:
-        raise AssertionError(intake)
+    def submit(self, write: WriteBatch) -> None:
+        raise AssertionError(write)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_who_waits_goes_on_when_there_is_room() -> None:
 
 def ring_all(commits: Commits, made: list[Commit]) -> None:
     for commit in made:
-        commits.ring(commit)
+        commits.notify(commit)
 
 
 def test_a_group_wakes_the_loop_once() -> None:
@@ -84,6 +84,6 @@ def test_a_group_wakes_the_loop_once() -> None:
         await asyncio.sleep(0)
         assert [commit for group in groups for commit in group] == made
         commits.bind(None)
-        commits.ring(made[0])
+        commits.notify(made[0])
 
     asyncio.run(scene())

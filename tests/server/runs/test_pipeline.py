@@ -34,16 +34,16 @@ def alerts(server: Any, run: str) -> list[tuple[str, str]]:
 def test_a_crashing_rule_costs_no_record(run_server: Start, dial: Dial) -> None:
     """The exception of a rule is caught and told in health; the batch is stored and acked."""
     server = run_server()
-    trainer = dial(server.base, "r1", server.token)
-    run = server.pipeline.roster.active["r1"]
+    client = dial(server.base, "r1", server.token)
+    run = server.pipeline.registry.active["r1"]
 
     def crash(_: Any) -> Any:
         raise ZeroDivisionError
 
     run.judge = type("Crashing", (), {"observe": crash, "observe_event": crash, "snapshot": crash})()
-    trainer.train([0, 1], loss=[1.0, math.nan])
-    trainer.send(Event(0, "note", time.time_ns()))
-    trainer.acked(1, 0)
+    client.train([0, 1], loss=[1.0, math.nan])
+    client.send(Event(0, "note", time.time_ns()))
+    client.acked(1, 0)
     assert repr(losses(server, "r1")) == "[1.0, nan]"
     assert server.health()["rule_crashes"] >= 2
 
@@ -67,20 +67,20 @@ def test_a_failing_database_withholds_acks_and_loses_nothing(
     run_server: Start, dial: Dial, watch: Any, full_disk: Any, eventually: Any
 ) -> None:
     """While the disk is full nothing is acked and health and beat say why; with room again all is stored."""
-    server = run_server(beat_s=0.05)
-    trainer = dial(server.base, "r1", server.token)
-    trainer.acked(trainer.train([0], loss=[0.0]))
+    server = run_server(heartbeat_s=0.05)
+    client = dial(server.base, "r1", server.token)
+    client.acked(client.train([0], loss=[0.0]))
     full_disk(server, True)
-    last = trainer.train(range(1, 20_001), loss=[float(step) for step in range(1, 20_001)])
+    last = client.train(range(1, 20_001), loss=[float(step) for step in range(1, 20_001)])
     eventually(lambda: server.health()["failing"], "the database to fail")
     page = watch(server.base, server.token)
-    assert "full" in page.hear("beat")["failing"]
+    assert "full" in page.receive("heartbeat")["failing"]
     assert server.health()["flush_ms"] == 5000
-    assert not any(isinstance(heard, Ack) and heard.seq > 0 for heard in trainer.heard)
+    assert not any(isinstance(received, Ack) and received.seq > 0 for received in client.received)
     full_disk(server, False)
-    trainer.acked(last)
+    client.acked(last)
     assert losses(server, "r1") == [float(step) for step in range(20_001)]
-    assert page.hear("beat", lambda beat: beat["failing"] is None)
+    assert page.receive("heartbeat", lambda beat: beat["failing"] is None)
 
 
 def test_a_trainer_that_comes_while_the_database_fails_is_asked_to_come_again(
@@ -88,17 +88,17 @@ def test_a_trainer_that_comes_while_the_database_fails_is_asked_to_come_again(
 ) -> None:
     """A hello during a failure is refused with 4503 and retry, and admitted afterwards."""
     server = run_server()
-    trainer = dial(server.base, "r1", server.token)
+    client = dial(server.base, "r1", server.token)
     full_disk(server, True)
-    trainer.train(range(20_000), loss=[0.5] * 20_000)
+    client.train(range(20_000), loss=[0.5] * 20_000)
     eventually(lambda: server.health()["failing"], "the database to fail")
     late = dial(server.base)
     late.send(make_hello("r2", server.token))
     assert late.ended() == 4503
-    assert isinstance(late.heard[-1], Refused)
-    assert late.heard[-1].retry
+    assert isinstance(late.received[-1], Refused)
+    assert late.received[-1].retry
     full_disk(server, False)
-    trainer.acked(19_999)
+    client.acked(19_999)
     assert dial(server.base, "r2", server.token).welcome.seq == -1
 
 
@@ -110,17 +110,17 @@ def test_back_pressure_stops_reading_and_widens_the_flush(
     Five trainers wait for room at the same time: not each of them adds a message once there is some.
     """
     server = run_server(backlog_bytes=500_000, limit_records_per_s=10**9)
-    trainer, *others = (dial(server.base, f"r{no}", server.token) for no in range(1, 6))
+    client, *others = (dial(server.base, f"r{no}", server.token) for no in range(1, 6))
     full_disk(server, True)
     for start in range(0, 50_000, 10_000):
-        trainer.train(range(start, start + 10_000), loss=[0.5] * 10_000)
+        client.train(range(start, start + 10_000), loss=[0.5] * 10_000)
         for other in others if start == 0 else ():
             other.train(range(10_000), loss=[0.5] * 10_000)
     health = eventually(lambda: (found := server.health())["pressed"] and found, "back-pressure")
     one_message = 10_000 * 24 + 2000
     assert health["backlog_bytes"] < 500_000 + one_message
     full_disk(server, False)
-    trainer.acked(49_999)
+    client.acked(49_999)
     for other in others:
         other.acked(9_999)
     assert len(losses(server, "r1")) == 50_000
@@ -130,22 +130,22 @@ def test_alerts_commit_with_their_records_once(run_server: Start, dial: Dial) ->
     """An alert is in the database when its records are acked; sending them again adds none."""
     server = run_server()
     for _ in range(3):
-        trainer = dial(server.base, "r1", server.token)
-        trainer.next_seq = 0
-        trainer.train([0, 1], loss=[1.0, math.nan])
-        trainer.acked(1)
+        client = dial(server.base, "r1", server.token)
+        client.next_seq = 0
+        client.train([0, 1], loss=[1.0, math.nan])
+        client.acked(1)
         assert alerts(server, "r1") == [("nonfinite-loss", "firing")]
 
 
 def test_a_restart_goes_on_as_if_nothing_had_happened(run_server: Start, dial: Dial, tmp_path: Any) -> None:
     """After a restart the row, the rules and the open alerts are those of before."""
-    server = run_server(snapshot_records=10, snapshot_pause_s=1e-9)
-    trainer = dial(server.base, "r1", server.token)
+    server = run_server(rule_state_records=10, rule_state_pause_s=1e-9)
+    client = dial(server.base, "r1", server.token)
     for step in range(25):
-        trainer.train(
+        client.train(
             [step], loss=[math.nan if step == 17 else 1.0], scale=[1024.0], skipped=[float(step % 2)]
         )
-    trainer.acked(24)
+    client.acked(24)
     before = server.rows()[0]
     server.stop()
     again = run_server(tmp_path)
@@ -153,11 +153,11 @@ def test_a_restart_goes_on_as_if_nothing_had_happened(run_server: Start, dial: D
     for row in (before, after):
         row.pop("steps_per_s")
         row.pop("last_seen_ms")
-        row.pop("trainer")
+        row.pop("client")
     assert repr(after) == repr(before)
-    trainer = dial(again.base, "r1", again.token)
-    assert trainer.welcome.seq == 24
-    trainer.acked(trainer.train([25], loss=[math.nan]))
+    client = dial(again.base, "r1", again.token)
+    assert client.welcome.seq == 24
+    client.acked(client.train([25], loss=[math.nan]))
     assert [rule for rule, _ in alerts(again, "r1")] == ["nonfinite-loss"]
 
 
@@ -167,11 +167,11 @@ def test_the_end_of_a_run_leaves_nothing_firing(
 ) -> None:
     """Its alerts are resolved in the commit of its end, and the row says what it died of, restarted too."""
     server = run_server(restart_grace_s=0.0)
-    trainer = dial(server.base, "r1", server.token)
-    trainer.acked(trainer.train([0, 1], loss=[1.0, math.nan]))
+    client = dial(server.base, "r1", server.token)
+    client.acked(client.train([0, 1], loss=[1.0, math.nan]))
     error = {"type": "RuntimeError", "message": "loss is NaN"} if state == "failed" else {}
-    trainer.send(Finish(0, time.time_ns(), state=state, error=error, records=2))
-    trainer.acked(1, 0)
+    client.send(Finish(0, time.time_ns(), state=state, error=error, records=2))
+    client.acked(1, 0)
     (stored,) = server.services.reader.alerts("r1")
     assert (stored.alert.state, stored.alert.resolved_step) == ("resolved", 1)
     last = server.services.reader.alert_history(stored.alert.id)[-1]
@@ -187,10 +187,10 @@ def test_a_resumed_attempt_is_judged_anew(run_server: Start, dial: Dial) -> None
     records say nothing."""
     server = run_server(restart_grace_s=0.0)
     for attempt, loss in (("a1", math.nan), ("a2", 1.0), ("a3", math.nan)):
-        trainer = dial(server.base, "r1", server.token, attempt=attempt)
-        trainer.train([0, 1], loss=[1.0, loss])
-        trainer.send(Finish(0, time.time_ns(), state="failed", records=2))
-        trainer.acked(1, 0)
+        client = dial(server.base, "r1", server.token, attempt=attempt)
+        client.train([0, 1], loss=[1.0, loss])
+        client.send(Finish(0, time.time_ns(), state="failed", records=2))
+        client.acked(1, 0)
     found = [
         stored.alert
         for stored in server.services.reader.alerts("r1")
@@ -202,12 +202,12 @@ def test_a_resumed_attempt_is_judged_anew(run_server: Start, dial: Dial) -> None
 
 def fail(server: Any, dial: Dial, attempt: str = "a1", state: str = "failed") -> Any:
     """A run whose loss became NaN and that ended so; its alert."""
-    trainer = dial(server.base, "r1", server.token, attempt=attempt)
-    trainer.train([0, 1], loss=[1.0, math.nan])
+    client = dial(server.base, "r1", server.token, attempt=attempt)
+    client.train([0, 1], loss=[1.0, math.nan])
     error = {"type": "RuntimeError", "message": "loss is NaN"}
-    trainer.send(Finish(0, time.time_ns(), state=state, error=error, records=2))
-    trainer.acked(1, 0)
-    trainer.socket.close()
+    client.send(Finish(0, time.time_ns(), state=state, error=error, records=2))
+    client.acked(1, 0)
+    client.socket.close()
     return server.services.reader.alerts("r1")[0].alert
 
 
@@ -259,11 +259,11 @@ def test_the_grace_time_outlives_a_restart(run_server: Start, dial: Dial, tmp_pa
     second = run_server(tmp_path)
     second.call(lambda: look(second.pipeline, time.time_ns()))
     assert second.services.reader.alerts("r1")[0].alert.state == "recovering"
-    trainer = dial(second.base, "r1", second.token, attempt="a2")
-    trainer.acked(trainer.train([1, 2], loss=[math.nan, math.nan]))
+    client = dial(second.base, "r1", second.token, attempt="a2")
+    client.acked(client.train([1, 2], loss=[math.nan, math.nan]))
     assert second.services.reader.alerts("r1")[0].alert.state == "firing"
-    trainer.send(Finish(0, time.time_ns(), state="failed", records=2))
-    trainer.acked(1, 0)
+    client.send(Finish(0, time.time_ns(), state="failed", records=2))
+    client.acked(1, 0)
     second.stop()
     third = run_server(tmp_path)
     over = after_grace(third)
@@ -278,10 +278,10 @@ def test_a_run_that_finished_has_no_grace(run_server: Start, dial: Dial) -> None
 def test_a_lost_run_goes_on_with_its_alerts(run_server: Start, dial: Dial, eventually: Any) -> None:
     """Killed without a word and started again: the same alert, and only trainer-lost comes and goes."""
     server = run_server()
-    trainer = dial(server.base, "r1", server.token, attempt="a1")
-    trainer.acked(trainer.train([0, 1], loss=[1.0, math.nan]))
-    trainer.socket.close()
-    eventually(lambda: not server.pipeline.roster.active["r1"].connected, "the trainer to go")
+    client = dial(server.base, "r1", server.token, attempt="a1")
+    client.acked(client.train([0, 1], loss=[1.0, math.nan]))
+    client.socket.close()
+    eventually(lambda: not server.pipeline.registry.active["r1"].connected, "the trainer to go")
     server.call(lambda: look(server.pipeline, time.time_ns() + 40 * 10**9))
     again = dial(server.base, "r1", server.token, attempt="a2")
     again.acked(again.train([1], loss=[math.nan]))
@@ -314,15 +314,15 @@ def test_the_other_ranks_of_a_failed_run_ring_no_more(run_server: Start, dial: D
 def test_ended_runs_leave_memory_and_keep_their_row(run_server: Start, dial: Dial, eventually: Any) -> None:
     """A run that ended a while ago is let go; its row stays, and its trainer may come back."""
     server = run_server()
-    trainer = dial(server.base, "r1", server.token)
-    trainer.train([0], loss=[1.0])
-    trainer.send(Finish(0, time.time_ns(), records=1))
-    trainer.acked(0, 0)
-    trainer.socket.close()
-    eventually(lambda: not server.pipeline.roster.active["r1"].connected, "the trainer to go")
-    run = server.pipeline.roster.active["r1"]
+    client = dial(server.base, "r1", server.token)
+    client.train([0], loss=[1.0])
+    client.send(Finish(0, time.time_ns(), records=1))
+    client.acked(0, 0)
+    client.socket.close()
+    eventually(lambda: not server.pipeline.registry.active["r1"].connected, "the trainer to go")
+    run = server.pipeline.registry.active["r1"]
     server.call(lambda: server.pipeline.tidy(run, time.time_ns() + 10**12))
-    assert server.pipeline.roster.active == {}
+    assert server.pipeline.registry.active == {}
     assert server.rows()[0]["state"] == "finished"
     assert dial(server.base, "r1", server.token).welcome.seq == 0
 
@@ -330,11 +330,11 @@ def test_ended_runs_leave_memory_and_keep_their_row(run_server: Start, dial: Dia
 def test_a_deleted_run_begins_anew(run_server: Start, dial: Dial) -> None:
     """The trainer of a run that was forgotten is asked to connect again."""
     server = run_server()
-    trainer = dial(server.base, "r1", server.token)
-    trainer.acked(trainer.train([0], loss=[1.0]))
+    client = dial(server.base, "r1", server.token)
+    client.acked(client.train([0], loss=[1.0]))
     server.call(lambda: server.pipeline.forget("r1"))
-    trainer.train([1], loss=[1.0])
-    assert trainer.ended() == 4503
+    client.train([1], loss=[1.0])
+    assert client.ended() == 4503
 
 
 def test_a_process_of_a_deleted_run_never_writes_as_another(run_server: Start, dial: Dial) -> None:
@@ -348,7 +348,7 @@ def test_a_process_of_a_deleted_run_never_writes_as_another(run_server: Start, d
     assert first.ended() == 4503
     second.acked(second.train([0, 1], loss=[3.0, 4.0]))
     assert losses(server, "r1") == [3.0, 4.0]
-    assert server.pipeline.roster.active["r1"].connected
+    assert server.pipeline.registry.active["r1"].connected
 
 
 def bearer(server: Any) -> dict[str, str]:
@@ -359,10 +359,10 @@ def again(dial: Dial, server: Any, **hello: Any) -> Any:
     """A trainer that asks until the rows of the deleted run have gone."""
     ends = time.monotonic() + 30.0
     while time.monotonic() < ends:
-        trainer = dial(server.base)
-        trainer.send(hello_of("r1", server.token, **hello))
-        if isinstance(trainer.hear(object), Welcome):
-            return trainer
+        client = dial(server.base)
+        client.send(hello_of("r1", server.token, **hello))
+        if isinstance(client.receive(object), Welcome):
+            return client
     raise AssertionError("the rows of the deleted run did not go")
 
 
@@ -372,15 +372,15 @@ def test_a_chart_over_http_has_every_bit(run_server: Start, dial: Dial) -> None:
              0xFFF0000000000000, 0x8000000000000000, 0x1]  # fmt: skip
     sent = np.array(words, dtype="<u8")
     server = run_server()
-    trainer = dial(server.base, "r1", server.token)
-    trainer.acked(trainer.train(range(len(sent)), loss=sent.view("<f8").tolist()))
+    client = dial(server.base, "r1", server.token)
+    client.acked(client.train(range(len(sent)), loss=sent.view("<f8").tolist()))
     answer = httpx.get(
         f"{server.base}/api/v1/runs/r1/series",
         params={"names": "loss"},
         headers={"authorization": f"Bearer {server.token}"},
     ).json()
-    told = base64.b64decode(answer["series"]["loss"][0]["first"]["bdata"])
-    assert np.frombuffer(told, "<u8").tolist() == words
+    reported = base64.b64decode(answer["series"]["loss"][0]["first"]["bdata"])
+    assert np.frombuffer(reported, "<u8").tolist() == words
 
 
 def told_of(server: Any, run: str) -> set[tuple[Any, ...]]:
@@ -397,17 +397,17 @@ def test_kill_minus_nine_changes_nothing(start_server: Start, dial: Dial, pause_
     """Killed at any moment, the server has every record once, and the alerts of a run that met no kill."""
     server = start_server()
     sent = [math.nan if step % 60 == 7 else 1.0 + step % 3 for step in range(300)]
-    trainer = dial(server.base, "killed", server.token)
+    client = dial(server.base, "killed", server.token)
     for step in range(200):
-        trainer.train([step], loss=[sent[step]])
-    acked = trainer.hear(Ack).seq
+        client.train([step], loss=[sent[step]])
+    acked = client.receive(Ack).seq
     time.sleep(pause_s)  # not a wait for anything: the moment of the kill
     server.process.kill()
     server.process.wait(30)
     again = start_server()
-    trainer, unharmed = dial(again.base, "killed", again.token), dial(again.base, "unharmed", again.token)
-    assert trainer.welcome.seq >= acked
-    for one in (trainer, unharmed):
+    client, unharmed = dial(again.base, "killed", again.token), dial(again.base, "unharmed", again.token)
+    assert client.welcome.seq >= acked
+    for one in (client, unharmed):
         for step in range(one.welcome.seq + 1, 300):
             one.train([step], loss=[sent[step]])
         one.acked(299)

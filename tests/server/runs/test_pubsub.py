@@ -68,10 +68,10 @@ def test_messages_are_bounded_by_their_bytes() -> None:
     hub = Hub()
     with hub.listen() as page:
         for letter in "abcdefgh":
-            hub.tell(letter * (1 << 20))
-        assert [word[0] for word in page.take_words()] == ["f", "g", "h"]
-        hub.tell("x" * (KEPT_BYTES + 1))
-        assert len(page.take_words()) == 1
+            hub.broadcast(letter * (1 << 20))
+        assert [word[0] for word in page.take_broadcasts()] == ["f", "g", "h"]
+        hub.broadcast("x" * (KEPT_BYTES + 1))
+        assert len(page.take_broadcasts()) == 1
 
 
 def test_waking_needs_no_polling() -> None:
@@ -81,9 +81,9 @@ def test_waking_needs_no_polling() -> None:
         hub = Hub()
         with hub.listen() as listener:
             asyncio.get_running_loop().call_soon(hub.changed, "a")
-            await listener.wake()
+            await listener.wait()
             hub.changed("b")
-            await listener.wake()
+            await listener.wait()
             assert listener.changed == {"a", "b"}
 
     asyncio.run(scene())
@@ -101,10 +101,10 @@ def test_who_leaves_is_forgotten() -> None:
 def test_words_for_every_page_reach_listeners_of_all_runs() -> None:
     """A listener of one run does not hear them; how deliveries do is told once a change."""
     hub = Hub()
-    with hub.listen() as page, hub.listen("a") as trainer:
-        hub.tell("note")
-        hub.tell_deliveries("well")
-        hub.tell_deliveries("well")
-        assert page.take_words() == ["note", "well"]
-        assert trainer.take_words() == []
+    with hub.listen() as page, hub.listen("a") as client:
+        hub.broadcast("note")
+        hub.broadcast_deliveries("well")
+        hub.broadcast_deliveries("well")
+        assert page.take_broadcasts() == ["note", "well"]
+        assert client.take_broadcasts() == []
         assert hub.deliveries == "well"

@@ -5,21 +5,21 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin_server.runs.rate_limit import BURST_S, EVENT_BURST_S, Allowance, Pace
+from tocsin_server.runs.rate_limit import BURST_S, EVENT_BURST_S, Allowance, RateLimit
 
 
 def test_a_burst_passes() -> None:
     """A few seconds' worth at once is not delayed."""
-    assert Pace(100, 0.0).delay(200, 0.0) == 0.0
+    assert RateLimit(100, 0.0).delay(200, 0.0) == 0.0
 
 
 @given(st.lists(st.integers(1, 500), min_size=1, max_size=50))
 def test_the_rate_holds_in_the_long_run(batches: list[int]) -> None:
     """Whoever waits as told never gets ahead of the rate by more than the burst."""
-    pace, now, sent = Pace(100, 0.0), 0.0, 0
+    rate_limit, now, sent = RateLimit(100, 0.0), 0.0, 0
     for records in batches:
         sent += records
-        now += pace.delay(records, now)
+        now += rate_limit.delay(records, now)
         assert sent <= 100 * (now + BURST_S) + 1e-6
 
 

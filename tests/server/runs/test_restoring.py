@@ -23,7 +23,7 @@ LATER_NS = 60_000_000_000
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """While it is not set, the run "slow" cannot be read."""
-    go, recall = threading.Event(), registry.recall
+    go, recall = threading.Event(), registry.load_engine
     go.set()
 
     def recalling(reader: Any, facts: Any) -> Any:
@@ -31,7 +31,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
             assert go.wait(60)
         return recall(reader, facts)
 
-    monkeypatch.setattr(registry, "recall", recalling)
+    monkeypatch.setattr(registry, "load_engine", recalling)
     return go
 
 
@@ -51,8 +51,8 @@ def test_a_trainer_does_not_wait_for_the_runs_of_others(
     leave(run_server, dial)
     held.clear()
     server = run_server(tmp_path, restored=False)
-    trainer = dial(server.base, "quick", server.token)
-    trainer.acked(trainer.train([2], loss=[1.0]))
+    client = dial(server.base, "quick", server.token)
+    client.acked(client.train([2], loss=[1.0]))
     rows = {row["id"]: row["alerts"] for row in server.rows()}
     assert rows == {"slow": 1, "quick": 0}
     server.call(lambda: watchdog.look(server.pipeline, server.pipeline.clock() + LATER_NS))
@@ -61,7 +61,7 @@ def test_a_trainer_does_not_wait_for_the_runs_of_others(
     assert server.health()["restoring"] == 1
     held.set()
     eventually(lambda: not server.pipeline.restorer.waiting, "the other run to be restored")
-    assert [one.rule for one in server.pipeline.roster.active["slow"].book.open()] == ["nonfinite-loss"]
+    assert [one.rule for one in server.pipeline.registry.active["slow"].book.open()] == ["nonfinite-loss"]
 
 
 def test_the_silence_of_a_run_that_is_restored_late_is_judged(
@@ -86,11 +86,11 @@ def test_a_trainer_brings_its_own_run_back(
     held.clear()
     server = run_server(tmp_path, restored=False)
     threading.Timer(0.2, held.set).start()
-    trainer = dial(server.base, "slow", server.token)
-    assert trainer.welcome.seq == 1
-    trainer.acked(trainer.train([2], loss=[1.0]))
+    client = dial(server.base, "slow", server.token)
+    assert client.welcome.seq == 1
+    client.acked(client.train([2], loss=[1.0]))
     eventually(lambda: not server.pipeline.restorer.waiting, "the runs to be restored")
-    assert server.pipeline.roster.active["slow"].connected
+    assert server.pipeline.registry.active["slow"].connected
 
 
 def test_a_database_that_was_away_leaves_no_run_behind(
@@ -98,17 +98,17 @@ def test_a_database_that_was_away_leaves_no_run_behind(
 ) -> None:
     """A run whose first reading fails is read again, also if its trainer never comes back."""
     leave(run_server, dial)
-    recall, failures = registry.recall, iter([True, True])
+    recall, failures = registry.load_engine, iter([True, True])
 
     def failing(reader: Any, facts: Any) -> Any:
         if next(failures, False):
             raise OperationalError("SELECT", {}, Exception("server closed the connection"))
         return recall(reader, facts)
 
-    monkeypatch.setattr(registry, "recall", failing)
+    monkeypatch.setattr(registry, "load_engine", failing)
     server = run_server(tmp_path, restored=False)
     eventually(lambda: not server.pipeline.restorer.waiting, "the runs to be restored")
-    assert sorted(server.pipeline.roster.active) == ["quick", "slow"]
+    assert sorted(server.pipeline.registry.active) == ["quick", "slow"]
 
 
 def test_a_run_with_a_damaged_batch_goes_on(
@@ -120,8 +120,8 @@ def test_a_run_with_a_damaged_batch_goes_on(
         database.execute("UPDATE tail SET body = x'00ff' WHERE run_id = 'slow'")
         database.commit()
     server = run_server(tmp_path)
-    trainer = dial(server.base, "slow", server.token)
-    trainer.acked(trainer.train([2, 3], loss=[1.0, 2.0]))
+    client = dial(server.base, "slow", server.token)
+    client.acked(client.train([2, 3], loss=[1.0, 2.0]))
     facts = server.services.reader.run("slow")
     assert [(who.records, who.last_step) for who in facts.writers] == [(2, 3)]
     assert "Run slow, writer 0, records 0 to 1 of the tail: the records are damaged" in caplog.text

@@ -11,9 +11,9 @@ import pytest
 
 from tocsin_server.detect.custom.threshold import read_rule
 from tocsin_server.detect.custom.tuning import EVERYWHERE, Tuning
-from tocsin_server.runs.rule_assignments import Decided, decided
-from tocsin_server.runs.run_summary import RunCard
-from tocsin_server.store.rules import OwnRow, TuningRow
+from tocsin_server.runs.rule_assignments import RuleConfig, rule_config_of
+from tocsin_server.runs.run_summary import RunMetadata
+from tocsin_server.store.rules import CustomRuleRow, TuningRow
 
 Start = Callable[..., Any]
 LIMIT = {"id": "mine", "series": "x", "comparison": ">", "limit": 5, "severity": "critical"}
@@ -36,12 +36,12 @@ def test_a_rule_made_by_the_api_fires_on_a_live_run_and_its_alert_resolves(
 ) -> None:
     """From the next record on, over the real socket; what came before is not judged by it."""
     server = run_server()
-    trainer = dial(server.base, "live", server.token)
-    trainer.acked(trainer.train(range(5), loss=[1.0] * 5, x=[9.0] * 5))
+    client = dial(server.base, "live", server.token)
+    client.acked(client.train(range(5), loss=[1.0] * 5, x=[9.0] * 5))
     ask(server, "POST", "/rules", LIMIT)
-    trainer.acked(trainer.train(range(5, 8), loss=[1.0] * 3, x=[1.0, math.nan, 9.0]))
+    client.acked(client.train(range(5, 8), loss=[1.0] * 3, x=[1.0, math.nan, 9.0]))
     assert alerts(server, "live") == [("firing", 7, "x is 9, above 5")]
-    trainer.acked(trainer.train(range(8, 9), loss=[1.0], x=[2.0]))
+    client.acked(client.train(range(8, 9), loss=[1.0], x=[2.0]))
     assert alerts(server, "live") == [("resolved", 7, "x is back at 2")]
 
 
@@ -51,12 +51,12 @@ def test_a_rule_concerns_the_runs_that_it_names_and_new_ones_from_their_first_re
     """By project and tag; a run without rules of its own has no event of them."""
     server = run_server()
     ask(server, "POST", "/rules", LIMIT | {"projects": ["deblur*"], "tags": ["prod"]})
-    for run, told in (
+    for run, reported in (
         ("meant", {"project": "deblur-2", "tags": ["prod"]}),
         ("other", {"project": "deblur-2"}),
     ):
-        trainer = dial(server.base, run, server.token, **told)
-        trainer.acked(trainer.train(range(2), loss=[1.0] * 2, x=[9.0] * 2))
+        client = dial(server.base, run, server.token, **reported)
+        client.acked(client.train(range(2), loss=[1.0] * 2, x=[9.0] * 2))
     assert [state for state, *_ in alerts(server, "meant")] == ["firing"]
     assert alerts(server, "other") == []
     kinds = {
@@ -79,10 +79,10 @@ def test_an_open_alert_of_a_rule_that_is_gone_says_why_it_ended(
     """In its history, with who did it."""
     server = run_server()
     ask(server, "POST", "/rules", LIMIT)
-    trainer = dial(server.base, "open", server.token)
-    trainer.acked(trainer.train(range(2), loss=[1.0] * 2, x=[9.0] * 2))
+    client = dial(server.base, "open", server.token)
+    client.acked(client.train(range(2), loss=[1.0] * 2, x=[9.0] * 2))
     ask(server, *act)
-    trainer.acked(trainer.train(range(2, 3), loss=[1.0], x=[9.0]))
+    client.acked(client.train(range(2, 3), loss=[1.0], x=[9.0]))
     (alert,) = [item for item in ask(server, "GET", "/alerts?run=open")["items"] if item["rule"] == "mine"]
     assert (alert["state"], word in alert["summary"]) == ("resolved", True), alert["summary"]
     lines = ask(server, "GET", f"/alerts/{alert['id']}/history")["items"]
@@ -93,13 +93,13 @@ def test_after_a_restart_the_same_rules_judge(run_server: Start, dial: Start) ->
     """They are in the run's own order: the state goes on, and what changed meanwhile is told first."""
     first = run_server()
     ask(first, "POST", "/rules", LIMIT | {"for": "4 steps"})
-    trainer = dial(first.base, "again", first.token)
-    trainer.acked(trainer.train(range(3), loss=[1.0] * 3, x=[9.0] * 3))
+    client = dial(first.base, "again", first.token)
+    client.acked(client.train(range(3), loss=[1.0] * 3, x=[9.0] * 3))
     first.stop()
     second = run_server()
-    assert second.pipeline.roster.active["again"].plan.by_id["mine"].limit == 5
-    trainer = dial(second.base, "again", second.token)
-    trainer.acked(trainer.train(range(3, 6), loss=[1.0] * 3, x=[9.0] * 3))
+    assert second.pipeline.registry.active["again"].plan.by_id["mine"].limit == 5
+    client = dial(second.base, "again", second.token)
+    client.acked(client.train(range(3, 6), loss=[1.0] * 3, x=[9.0] * 3))
     assert [(state, onset) for state, onset, _ in alerts(second, "again")] == [("firing", 0)]
 
 
@@ -108,13 +108,13 @@ def test_a_change_by_another_process_is_seen(
 ) -> None:
     """The command line writes into the database; the running server tells its runs within seconds."""
     server = run_server()
-    trainer = dial(server.base, "live", server.token)
-    trainer.acked(trainer.train(range(2), loss=[1.0] * 2, x=[9.0] * 2))
+    client = dial(server.base, "live", server.token)
+    client.acked(client.train(range(2), loss=[1.0] * 2, x=[9.0] * 2))
     file = tmp_path / "rules.toml"
     file.write_text('source = "team"\n[[rule]]\nid = "mine"\nseries = "x"\ncomparison = ">"\nlimit = 5\n')
     assert "+ rule mine" in tocsin("rules", "apply", str(file)).stdout
-    eventually(lambda: "mine" in server.pipeline.roster.active["live"].plan.by_id, "the rule to be told")
-    trainer.acked(trainer.train(range(2, 3), loss=[1.0], x=[9.0]))
+    eventually(lambda: "mine" in server.pipeline.registry.active["live"].plan.by_id, "the rule to be told")
+    client.acked(client.train(range(2, 3), loss=[1.0], x=[9.0]))
     assert [state for state, *_ in alerts(server, "live")] == ["firing"]
 
 
@@ -123,9 +123,9 @@ def test_what_only_time_can_tell_is_set_too(run_server: Start, dial: Start, even
     server = run_server()
     settings = {"project": "*", "severity": "info", "settings": {"silence_s": 0.5}}
     ask(server, "PUT", "/rules/trainer-lost/settings", settings)
-    trainer = dial(server.base, "gone", server.token)
-    trainer.acked(trainer.train(range(2), loss=[1.0] * 2))
-    trainer.socket.close()
+    client = dial(server.base, "gone", server.token)
+    client.acked(client.train(range(2), loss=[1.0] * 2))
+    client.socket.close()
     (lost,) = eventually(
         lambda: [a for a in ask(server, "GET", "/alerts?run=gone")["items"] if a["rule"] == "trainer-lost"],
         "the loss",
@@ -138,17 +138,17 @@ def test_what_only_time_can_tell_is_set_too(run_server: Start, dial: Start, even
 def test_what_is_said_for_a_project_goes_before_all_projects() -> None:
     """And a rule that this version cannot read is left out."""
     rows = [
-        OwnRow("a", {"series": "x", "comparison": ">", "limit": 1}),
-        OwnRow("b", {"series": "x", "reducer": "median"}),
+        CustomRuleRow("a", {"series": "x", "comparison": ">", "limit": 1}),
+        CustomRuleRow("b", {"series": "x", "reducer": "median"}),
     ]
     tuned = [
         TuningRow("plateau", EVERYWHERE, {"enabled": False}),
         TuningRow("plateau", "p", {"enabled": True}),
         TuningRow("gone", "p", {}),
     ]
-    known = decided(rows, tuned, (), 1)
+    known = rule_config_of(rows, tuned, (), 1)
     assert [rule.id for rule in known.rules] == ["a"]
-    cards = {project: RunCard("r", project, "n") for project in ("p", "q")}
+    cards = {project: RunMetadata("r", project, "n") for project in ("p", "q")}
     assert known.plan_of(cards["q"]).off == {"plateau"}
     assert known.plan_of(cards["p"]).off == set()
 
@@ -156,4 +156,4 @@ def test_what_is_said_for_a_project_goes_before_all_projects() -> None:
 def test_nobody_decided_anything() -> None:
     """Then the plan is empty, and no run is told."""
     rule = read_rule(LIMIT | {"enabled": False})
-    assert Decided(None, (rule,)).tuning_of("plateau", "p") == Tuning()
+    assert RuleConfig(None, (rule,)).tuning_of("plateau", "p") == Tuning()

@@ -24,7 +24,7 @@ from tocsin_server.core.models import (
     Severity,
     Writer,
 )
-from tocsin_server.runs.run_summary import RunBoard, RunCard, alert_json
+from tocsin_server.runs.run_summary import RunMetadata, RunSummary, alert_json
 
 S = 1_000_000_000
 Batch = Callable[..., RecordBatch]
@@ -36,8 +36,8 @@ def batch(steps: list[int], *, attempt: int = 1, **columns: list[float]) -> Reco
     return RecordBatch(Writer("r1", attempt, attempt, 0), 0, 0, len(steps), step, step * S, read)
 
 
-def board(**changes: Any) -> RunBoard:
-    return RunBoard(RunCard(**({"id": "r1", "project": "p", "name": "n"} | changes)))
+def board(**changes: Any) -> RunSummary:
+    return RunSummary(RunMetadata(**({"id": "r1", "project": "p", "name": "n"} | changes)))
 
 
 def alert(rule: str, severity: Severity, onset_ns: int = 0) -> Alert:
@@ -133,9 +133,9 @@ def test_a_row_says_how_the_trainer_does() -> None:
     run = board()
     run.alive(0, Alive(0, queued=2, dropped=1, phase="eval"))
     run.alive(1, Alive(0, queued=3))
-    assert run.row(0)["trainer"] == {"queued": 5, "dropped": 1, "spooled_bytes": 0, "phase": "eval"}
+    assert run.row(0)["client"] == {"queued": 5, "dropped": 1, "spooled_bytes": 0, "phase": "eval"}
     run.gone(0)
-    assert run.row(0)["trainer"]["queued"] == 3
+    assert run.row(0)["client"]["queued"] == 3
 
 
 def test_the_text_is_the_row() -> None:
@@ -150,7 +150,7 @@ def test_a_restart_does_not_change_the_row() -> None:
     """A row saved through JSON and restored goes on as if nothing had happened."""
     run = board()
     run.take(batch([0, 1], loss=[1.0, math.nan], skipped=[1.0, 0.0], scale=[8.0, math.inf]), 0)
-    again = RunBoard.restore(run.card, exact_json.loads(exact_json.dumps(run.saved())))
+    again = RunSummary.restore(run.metadata, exact_json.loads(exact_json.dumps(run.saved())))
     for one in (run, again):
         one.take(batch([2], loss=[3.0]), S)
     assert json.loads(again.json(S)) | {"steps_per_s": 0} == json.loads(run.json(S)) | {"steps_per_s": 0}
@@ -158,13 +158,13 @@ def test_a_restart_does_not_change_the_row() -> None:
 
 def test_an_alert_reads_as_the_api_says() -> None:
     """An alert's JSON has milliseconds, its run's name, and evidence that may be NaN."""
-    told = json.loads(
+    reported = json.loads(
         exact_json.dumps(
             alert_json(replace(alert("r", Severity.INFO), fired_ns=7 * S), run_name="n", project="p")
         )
     )
-    assert (told["fired_ms"], told["run_name"], told["resolved_ms"]) == (7000, "n", None)
-    assert told["diagnosis"]["evidence"][0]["value"] == "NaN"
+    assert (reported["fired_ms"], reported["run_name"], reported["resolved_ms"]) == (7000, "n", None)
+    assert reported["diagnosis"]["evidence"][0]["value"] == "NaN"
 
 
 @pytest.mark.parametrize("onsets", [(3, 7), (7, 3)])
@@ -185,7 +185,7 @@ def test_an_ended_run_keeps_its_gravest_reason() -> None:
     run.part_with([alert("spike", Severity.WARNING), alert("trainer-lost", Severity.CRITICAL)])
     run.part_with([alert("collapse", Severity.CRITICAL)])
     run.part_with([alert("later", Severity.WARNING)])
-    for row in (run.row(0), RunBoard.restore(run.card, run.saved()).row(0)):
+    for row in (run.row(0), RunSummary.restore(run.metadata, run.saved()).row(0)):
         assert (row["alerts"], row["severities"]["critical"]) == (0, 0)
         assert row["reason"]["rule"] == "collapse"
     assert run.ending.startswith("Run ended: failed, RuntimeError: xxx")
@@ -205,12 +205,12 @@ def test_a_row_says_how_much_the_gpus_do(used: list[float]) -> None:
     run = board()
     assert run.row(0)["gpu_util"] is None
     run.take(batch([*range(len(used))], gpu_util=used), S)
-    again = RunBoard.restore(run.card, exact_json.loads(exact_json.dumps(run.saved())))
+    again = RunSummary.restore(run.metadata, exact_json.loads(exact_json.dumps(run.saved())))
     assert repr(again.row(0)["gpu_util"]) == repr(run.row(0)["gpu_util"]) == repr(used[-1])
 
 
 def test_a_row_says_what_people_did_with_the_run() -> None:
     """When they last wrote of it, and when it goes for good; nothing of a run that they left alone."""
-    plain, touched = board().row(0), board(edited={"notes": 5, "tags": 7}, leaving_ns=9 * 10**6).row(0)
-    assert (plain["edited_ms"], plain["leaving_ms"]) == (None, None)
-    assert (touched["edited_ms"], touched["leaving_ms"]) == (7, 9)
+    plain, touched = board().row(0), board(edited={"notes": 5, "tags": 7}, deletion_ns=9 * 10**6).row(0)
+    assert (plain["edited_ms"], plain["deletion_ms"]) == (None, None)
+    assert (touched["edited_ms"], touched["deletion_ms"]) == (7, 9)

@@ -10,19 +10,22 @@ from typing import Any
 import pytest
 
 from tocsin_server.core.models import RunState
-from tocsin_server.runs.similar_runs import Siblings, curve, leaves, similar, stem
-from tocsin_server.store.results import RunFacts
+from tocsin_server.runs.similar_runs import SimilarRunFinder, curve, leaves, similar, stem
+from tocsin_server.store.results import StoredRun
 
 Start = Callable[..., Any]
 Dial = Callable[..., Any]
 
 
-def facts(run_id: str, *, name: str = "net", project: str = "p", config: Any = None, **more: Any) -> RunFacts:
-    return RunFacts(
+def facts(
+    run_id: str, *, name: str = "net", project: str = "p", config: Any = None, **more: Any
+) -> StoredRun:
+    return StoredRun(
         **{
             "id": run_id, "project": project, "name": name, "state": RunState.RUNNING, "created_ns": 0,
             "last_seen_ns": 0, "ended_ns": None, "last_step": 0, "planned_steps": None, "world_size": 1,
-            "host": "h", "notes": "", "tags": [], "config": config, "facts": {}, "error": None, "board": None,
+            "host": "h", "notes": "", "tags": [], "config": config, "environment": {}, "error": None,
+            "summary": None,
             "archived": False, "attempts": 1, **more,
         }
     )  # fmt: skip
@@ -43,7 +46,7 @@ CONFIG = {"model": {"width": 64, "depth": 4}, "lr": 1e-3, "data": "a", "batch": 
         (facts("b", name="other"), False),
     ],
 )
-def test_which_runs_are_similar(other: RunFacts, alike: bool) -> None:
+def test_which_runs_are_similar(other: StoredRun, alike: bool) -> None:
     """The same project and most settings; where a configuration is missing, the name without its number."""
     assert similar(facts("a", name="net-3", config=CONFIG), other) is alike
 
@@ -66,13 +69,13 @@ def test_a_run_is_told_of_its_sibling(run_server: Start, dial: Dial, eventually:
     first.acked(first.train(range(200), loss=[2.0 - 0.005 * step for step in range(200)], lr=[1e-3] * 200))
     second = dial(server.base, "second", server.token, config={**CONFIG, "lr": 1e-5})
     second.acked(second.train(range(5), loss=[2.0] * 5))
-    siblings = Siblings(server.pipeline, server.services.reader)
+    siblings = SimilarRunFinder(server.pipeline, server.services.reader)
     asyncio.run_coroutine_threadsafe(siblings.look(), server.loop).result()
-    run = server.pipeline.roster.active["second"]
+    run = server.pipeline.registry.active["second"]
     (sibling,) = run.judge.context.siblings.runs
     assert (sibling.run_id, sibling.peak_lr) == ("first", 1e-3)
     assert sibling.losses[0] > sibling.losses[-1]
     stored = eventually(
         lambda: server.services.reader.events("second", after=None, limit=10).items, "the event"
     )
-    assert [event.kind for event in stored] == ["sibling-facts"]
+    assert [event.kind for event in stored] == ["similar-runs"]

@@ -18,10 +18,10 @@ from tocsin.protocol import Event, Finish, Hello, Records, Refused, Sparse
 from tocsin_server.runs import validation
 from tocsin_server.runs.validation import (
     Limits,
-    Sound,
     StepOrder,
     TooLarge,
-    read_hello,
+    ValidatedRecords,
+    read_handshake,
     read_message,
     read_records,
     read_sealed,
@@ -31,21 +31,23 @@ LIMITS = Limits(series=4, name_bytes=16, event_bytes=200, config_bytes=300)
 Make = Callable[..., Records]
 
 
-def taken(message: Records, *, after: int = -1, known: set[str] | None = None, offset_ns: int = 0) -> Sound:
+def taken(
+    message: Records, *, after: int = -1, known: set[str] | None = None, offset_ns: int = 0
+) -> ValidatedRecords:
     return read_records(message, after=after, offset_ns=offset_ns, known=known or set(), limits=LIMITS)
 
 
-def codes(sound: Sound) -> list[str]:
-    return [refusal.code for refusal in sound.refused]
+def codes(valid: ValidatedRecords) -> list[str]:
+    return [refusal.code for refusal in valid.rejected]
 
 
 def test_values_pass_to_the_bit(make_records: Make, make_sparse: Callable[..., Sparse]) -> None:
     """NaN, infinities, -0.0 and missing values come out as they were sent."""
     odd = [math.nan, math.inf, -math.inf, -0.0]
-    sound = taken(make_records(0, [0, 1, 2, 3], loss=odd, lr=make_sparse([1, 3], [0.5, math.nan])))
-    assert sound.refused == ()
-    assert sound.columns["loss"].v.tobytes() == protocol.little_endian("d", odd)
-    assert [value is None for value in sound.columns["lr"].dense(4)] == [True, False, True, False]
+    valid = taken(make_records(0, [0, 1, 2, 3], loss=odd, lr=make_sparse([1, 3], [0.5, math.nan])))
+    assert valid.rejected == ()
+    assert valid.columns["loss"].v.tobytes() == protocol.little_endian("d", odd)
+    assert [value is None for value in valid.columns["lr"].dense(4)] == [True, False, True, False]
 
 
 def test_times_move_to_the_servers_clock(make_records: Make) -> None:
@@ -58,11 +60,11 @@ def test_times_move_to_the_servers_clock(make_records: Make) -> None:
 def test_a_step_beyond_2_to_53_costs_only_itself(make_records: Make) -> None:
     """It is refused with a sentence and acked; 2^53 itself is a step."""
     message = make_records(0, [0, 2**63 - 1, 2**53, 2**53 + 1], loss=[0.0, 1.0, 2.0, 3.0])
-    sound = taken(message)
-    assert codes(sound) == ["step-too-large"]
-    assert sound.refused[0].got == "2 records with larger steps, the highest 9223372036854775807"
-    assert (sound.step.tolist(), sound.last_seq) == ([0, 2**53], 3)
-    assert sound.columns["loss"].v.tolist() == [0.0, 2.0]
+    valid = taken(message)
+    assert codes(valid) == ["step-too-large"]
+    assert valid.rejected[0].got == "2 records with larger steps, the highest 9223372036854775807"
+    assert (valid.step.tolist(), valid.last_seq) == ([0, 2**53], 3)
+    assert valid.columns["loss"].v.tolist() == [0.0, 2.0]
 
 
 def test_a_resend_is_applied_once(make_records: Make) -> None:
@@ -77,12 +79,12 @@ def test_a_resend_is_applied_once(make_records: Make) -> None:
 def test_a_negative_step_costs_only_itself(make_records: Make, make_sparse: Callable[..., Sparse]) -> None:
     """Records with negative steps are left out with a sentence; columns of the others stay aligned."""
     message = make_records(0, [0, -1, 2], loss=[0.0, 1.0, 2.0], scale=make_sparse([1, 2], [8.0, 9.0]))
-    sound = taken(message)
-    assert codes(sound) == ["negative-step"]
-    assert "-1" in sound.refused[0].got
-    assert (sound.n, sound.last_seq) == (2, 2)
-    assert sound.columns["loss"].v.tolist() == [0.0, 2.0]
-    assert sound.columns["scale"].dense(2) == [None, 9.0]
+    valid = taken(message)
+    assert codes(valid) == ["negative-step"]
+    assert "-1" in valid.rejected[0].got
+    assert (valid.n, valid.last_seq) == (2, 2)
+    assert valid.columns["loss"].v.tolist() == [0.0, 2.0]
+    assert valid.columns["scale"].dense(2) == [None, 9.0]
 
 
 @pytest.mark.parametrize(
@@ -101,44 +103,44 @@ def test_a_bad_column_costs_only_itself(make_records: Make, column: protocol.Col
     """A column of wrong lengths or indices is left out with a sentence; the rest of the batch stays."""
     message = make_records(0, [0, 1], loss=[1.0, 2.0])
     message.cols["odd"] = column
-    sound = taken(message)
-    assert codes(sound) == ["bad-column"]
-    assert "'odd'" in sound.refused[0].got
-    assert list(sound.columns) == ["loss"]
+    valid = taken(message)
+    assert codes(valid) == ["bad-column"]
+    assert "'odd'" in valid.rejected[0].got
+    assert list(valid.columns) == ["loss"]
 
 
 @pytest.mark.parametrize("name", ["", "x" * 17, "a\nb", "nul\0"])
 def test_a_name_that_cannot_be_is_left_out(make_records: Make, name: str) -> None:
     """A series needs a name of the allowed length without control characters."""
-    sound = taken(make_records(0, [0], loss=[1.0], **{name: [2.0]}))
-    assert codes(sound) == ["bad-column"]
-    assert "16 bytes" in sound.refused[0].expected
+    valid = taken(make_records(0, [0], loss=[1.0], **{name: [2.0]}))
+    assert codes(valid) == ["bad-column"]
+    assert "16 bytes" in valid.rejected[0].expected
 
 
 def test_a_name_of_ten_kilobytes_makes_a_short_sentence(make_records: Make) -> None:
     """The sentence about a huge name tells its size and does not repeat it."""
-    sound = taken(make_records(0, [0], **{"n" * 10_000: [1.0]}))
-    assert len(sound.refused[0].got) < 200
-    assert "10000 bytes" in sound.refused[0].got
+    valid = taken(make_records(0, [0], **{"n" * 10_000: [1.0]}))
+    assert len(valid.rejected[0].got) < 200
+    assert "10000 bytes" in valid.rejected[0].got
 
 
 def test_series_beyond_the_limit_are_left_out(make_records: Make) -> None:
     """New names above the limit are refused in one sentence; known series go on."""
     message = make_records(0, [0], known=[1.0], **{f"new{i}": [1.0] for i in range(5)})
-    sound = taken(message, known={"known", "other"})
-    assert codes(sound) == ["too-many-series"]
-    assert "at most 4" in sound.refused[0].expected
-    assert sound.refused[0].got == "3 more, which were left out"
-    assert set(sound.columns) == {"known", "new0", "new1"}
+    valid = taken(message, known={"known", "other"})
+    assert codes(valid) == ["too-many-series"]
+    assert "at most 4" in valid.rejected[0].expected
+    assert valid.rejected[0].got == "3 more, which were left out"
+    assert set(valid.columns) == {"known", "new0", "new1"}
 
 
 def test_many_faults_make_few_sentences(make_records: Make) -> None:
     """A message of a thousand bad columns is answered with a bounded number of sentences."""
     message = make_records(0, [0])
     message.cols.update({f"bad{i}": b"x" for i in range(1000)})
-    sound = taken(message)
-    assert len(sound.refused) == validation.MOST_SENTENCES + 1
-    assert "992 more" in sound.refused[-1].got
+    valid = taken(message)
+    assert len(valid.rejected) == validation.MOST_SENTENCES + 1
+    assert "992 more" in valid.rejected[-1].got
 
 
 @pytest.mark.parametrize(
@@ -161,8 +163,8 @@ def test_a_batch_that_does_not_fit_is_refused_whole(
     message = make_records(0, [0, 1], loss=[1.0, 2.0])
     for name, value in changes.items():
         setattr(message, name, value)
-    sound = taken(message)
-    assert (codes(sound), sound.n, sound.last_seq) == (["bad-batch"], 0, last_seq)
+    valid = taken(message)
+    assert (codes(valid), valid.n, valid.last_seq) == (["bad-batch"], 0, last_seq)
 
 
 @given(
@@ -184,21 +186,21 @@ def test_what_is_kept_is_what_was_sent(steps: list[int], sparse: set[int], after
             "some": Sparse(protocol.little_endian("I", at), protocol.little_endian("d", at)),
         },
     )
-    sound = taken(message, after=after)
+    valid = taken(message, after=after)
     good = [row for row in range(n) if seq + row > after and steps[row] >= 0]
-    assert sound.step.tolist() == [steps[row] for row in good]
-    assert sound.time_ns.tolist() == good
+    assert valid.step.tolist() == [steps[row] for row in good]
+    assert valid.time_ns.tolist() == good
     if good:
-        assert sound.columns["all"].v.tolist() == good
-        assert sound.columns["some"].dense(len(good)) == [row if row in at else None for row in good]
+        assert valid.columns["all"].v.tolist() == good
+        assert valid.columns["some"].dense(len(good)) == [row if row in at else None for row in good]
 
 
 @given(st.binary(max_size=40), st.binary(max_size=40), st.binary(max_size=40), st.integers(-2, 6))
 def test_no_bytes_break_the_reader(step: bytes, at: bytes, v: bytes, n: int) -> None:
     """Any bytes at all are read or refused; nothing is raised."""
     message = Records(seq=0, n=n, step=step, t=step, cols={"a": v, "b": Sparse(at, v)})
-    sound = taken(message)
-    assert sound.n in (0, n) or {"negative-step", "step-too-large"} & set(codes(sound))
+    valid = taken(message)
+    assert valid.n in (0, n) or {"negative-step", "step-too-large"} & set(codes(valid))
 
 
 def test_steps_that_go_back_are_told_and_kept(make_records: Make) -> None:
@@ -231,13 +233,13 @@ def test_the_largest_step_is_before_no_other(make_records: Make) -> None:
 
 
 def read(hello: Hello, limits: Limits = LIMITS) -> tuple[Hello, list[Refused]]:
-    return read_hello(read_sealed(protocol.encode(hello)), limits)
+    return read_handshake(read_sealed(protocol.encode(hello)), limits)
 
 
 def refused_hello(hello: Hello) -> Refused:
-    _, told = read(hello)
-    assert [refusal.scope for refusal in told] == ["connection"]
-    return told[0]
+    _, reported = read(hello)
+    assert [refusal.scope for refusal in reported] == ["connection"]
+    return reported[0]
 
 
 @pytest.mark.parametrize(
@@ -274,25 +276,25 @@ def nested(levels: int) -> dict[str, Any]:
 def test_a_config_nested_too_deeply_costs_only_itself(make_hello: Callable[..., Hello]) -> None:
     """It is refused with a sentence; one within the limit is kept."""
     roomy = Limits()
-    hello, told = read(make_hello("r1", config=nested(474)), roomy)
+    hello, reported = read(make_hello("r1", config=nested(474)), roomy)
     assert hello.config is None
-    assert "at most 100 levels of lists and maps" in told[0].expected
+    assert "at most 100 levels of lists and maps" in reported[0].expected
     assert read(make_hello("r1", config=nested(100)), roomy)[1] == []
 
 
 def test_a_config_too_large_costs_only_itself(make_hello: Callable[..., Hello]) -> None:
     """A config above the limit, or of what no JSON can hold, is left out; the run goes on."""
     for config in ({"text": "x" * 400}, {"raw": b"bytes"}):
-        hello, told = read(make_hello("r1", config=config))
+        hello, reported = read(make_hello("r1", config=config))
         assert hello.config is None
-        assert [(refusal.scope, refusal.code) for refusal in told] == [("event", "config-size")]
+        assert [(refusal.scope, refusal.code) for refusal in reported] == [("event", "config-size")]
 
 
 def test_markup_in_a_name_is_kept_and_told(make_hello: Callable[..., Hello]) -> None:
     """A name with HTML in it is taken as it is, and a notice says so."""
-    hello, told = read(make_hello("r1", name="<b>x</b>"))
+    hello, reported = read(make_hello("r1", name="<b>x</b>"))
     assert hello.name == "<b>x</b>"
-    assert [(refusal.scope, refusal.code) for refusal in told] == [("notice", "markup-in-name")]
+    assert [(refusal.scope, refusal.code) for refusal in reported] == [("notice", "markup-in-name")]
 
 
 def peak_of(work: Callable[[], Any]) -> tuple[Any, int]:
@@ -306,8 +308,8 @@ def peak_of(work: Callable[[], Any]) -> tuple[Any, int]:
 
 def test_every_part_of_a_hello_comes_through(make_hello: Callable[..., Hello]) -> None:
     """Parts that are decoded late are those that were sent, and an absent one is its default."""
-    told = {"config": {"lr": [1.0, math.inf]}, "versions": {"torch": "2"}, "notes": "n", "tags": ["t"]}
-    sent = make_hello("r1", **told, optimizers=[{"name": "Adam"}])
+    reported = {"config": {"lr": [1.0, math.inf]}, "versions": {"torch": "2"}, "notes": "n", "tags": ["t"]}
+    sent = make_hello("r1", **reported, optimizers=[{"name": "Adam"}])
     assert read(sent, Limits()) == (sent, [])
 
 
@@ -317,8 +319,8 @@ def test_a_part_of_a_hello_that_would_swell_is_not_decoded(
 ) -> None:
     """A megabyte of empty maps would be 70 MB: it is refused by what it is on the wire."""
     frame = protocol.encode(make_hello("r1", **{part: [{}] * 1_000_000}, notes="kept"))
-    (hello, told), peak = peak_of(lambda: read_hello(read_sealed(frame), Limits()))
-    assert (told[0].code, hello.notes, getattr(hello, part) or None) == ("config-size", "kept", None)
+    (hello, reported), peak = peak_of(lambda: read_handshake(read_sealed(frame), Limits()))
+    assert (reported[0].code, hello.notes, getattr(hello, part) or None) == ("config-size", "kept", None)
     assert peak < 5 * len(frame)
 
 
@@ -329,8 +331,8 @@ def test_a_hello_may_not_hide_much_beside_its_parts(make_hello: Callable[..., He
         read_sealed(frame)
 
 
-def packed(**told: Any) -> bytes:
-    return msgspec.msgpack.encode(told)
+def packed(**reported: Any) -> bytes:
+    return msgspec.msgpack.encode(reported)
 
 
 SWELLING: list[Any] = [[] for _ in range(1_000_000)]
@@ -389,7 +391,7 @@ def test_an_event_of_numbers_may_be_longer_on_the_wire_than_its_limit() -> None:
     assert len(protocol.encode(event)) > 2 * Limits().event_bytes
     found = read_message(protocol.encode(event), Limits())
     assert isinstance(found, Event)
-    assert validation.event_fault(found, Limits()) is None
+    assert validation.event_problem(found, Limits()) is None
 
 
 @pytest.mark.parametrize(
@@ -405,20 +407,20 @@ def test_an_event_of_numbers_may_be_longer_on_the_wire_than_its_limit() -> None:
 )
 def test_an_event_that_cannot_be_kept_is_refused(event: Event, code: str) -> None:
     """An event needs a kind, a time and plain data of bounded size."""
-    fault = validation.event_fault(event, LIMITS)
+    fault = validation.event_problem(event, LIMITS)
     assert fault is not None
     assert (fault.scope, fault.code) == ("event", code)
 
 
 def test_an_event_may_hold_nan() -> None:
     """Non-finite numbers in an event's data are ordinary."""
-    assert validation.event_fault(Event(0, "note", 0, data={"psnr": math.nan}), LIMITS) is None
+    assert validation.event_problem(Event(0, "note", 0, data={"psnr": math.nan}), LIMITS) is None
 
 
 def test_a_finish_needs_a_known_state() -> None:
     """Only finished and failed end a run."""
-    assert validation.finish_fault(Finish(0, 0)) is None
-    fault = validation.finish_fault(Finish(0, 0, state="exploded"))
+    assert validation.finish_problem(Finish(0, 0)) is None
+    fault = validation.finish_problem(Finish(0, 0, state="exploded"))
     assert fault is not None
     assert "exploded" in fault.got
 

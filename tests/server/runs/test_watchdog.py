@@ -35,9 +35,9 @@ def after(server: Any, seconds: float) -> list[tuple[str, tuple[str, ...]]]:
     def looked() -> list[tuple[str, tuple[str, ...]]]:
         pipeline = server.pipeline
         look(pipeline, time.time_ns() + int(seconds * S))
-        boards = pipeline.roster.newest_first()
+        boards = pipeline.registry.newest_first()
         return [
-            (board.card.state.value, tuple(alert.rule for alert in board.open_alerts)) for board in boards
+            (board.metadata.state.value, tuple(alert.rule for alert in board.open_alerts)) for board in boards
         ]
 
     return server.call(looked)  # type: ignore[no-any-return]
@@ -48,13 +48,13 @@ def test_a_trainer_that_is_gone_is_lost_and_comes_back(
 ) -> None:
     """Thirty seconds without connection make a run lost; its return resolves that by itself."""
     server = run_server()
-    trainer = dial(server.base, "r1", server.token)
-    trainer.acked(trainer.train([0], loss=[1.0]))
-    trainer.socket.close()
-    eventually(lambda: not server.pipeline.roster.active["r1"].connected, "the trainer to go")
+    client = dial(server.base, "r1", server.token)
+    client.acked(client.train([0], loss=[1.0]))
+    client.socket.close()
+    eventually(lambda: not server.pipeline.registry.active["r1"].connected, "the trainer to go")
     assert after(server, 25) == [("running", ())]
     assert after(server, 31) == [("lost", ("trainer-lost",))]
-    assert server.pipeline.roster.active["r1"].board.health == "warning"
+    assert server.pipeline.registry.active["r1"].summary.health == "warning"
     dial(server.base, "r1", server.token)
     assert after(server, 32) == [("running", ())]
 
@@ -63,8 +63,8 @@ def test_a_trainer_that_is_gone_is_lost_and_comes_back(
 def test_a_run_whose_steps_stop_is_stalled(run_server: Start, dial: Dial) -> None:
     """A trainer that is alive without steps is stalled, not lost, until steps come again."""
     server = run_server()
-    trainer = dial(server.base, "r1", server.token)
-    trainer.acked(trainer.train([0], loss=[1.0]))
+    client = dial(server.base, "r1", server.token)
+    client.acked(client.train([0], loss=[1.0]))
     assert after(server, 1190) == [("running", ())]
     assert after(server, 1210) == [("stalled", ("stalled",))]
     assert after(server, 0) == [("running", ())]
@@ -74,12 +74,12 @@ def test_a_run_whose_steps_stop_is_stalled(run_server: Start, dial: Dial) -> Non
 def test_a_repeated_judgement_writes_nothing(run_server: Start, dial: Dial) -> None:
     """While a run stays stalled the watchdog looks every second and says it once."""
     server = run_server()
-    trainer = dial(server.base, "r1", server.token)
-    trainer.acked(trainer.train([0], loss=[1.0]))
+    client = dial(server.base, "r1", server.token)
+    client.acked(client.train([0], loss=[1.0]))
     after(server, 1210)
-    alert = server.pipeline.roster.active["r1"].book.open()[0]
+    alert = server.pipeline.registry.active["r1"].book.open()[0]
     assert after(server, 1211.5) == [("stalled", ("stalled",))]
-    assert server.pipeline.roster.active["r1"].book.open()[0] is alert
+    assert server.pipeline.registry.active["r1"].book.open()[0] is alert
 
 
 @pytest.mark.usefixtures("by_hand")
@@ -90,13 +90,13 @@ def test_a_declared_phase_is_no_stall(run_server: Start, dial: Dial) -> None:
         Event(0, "phase", time.time_ns(), data={"name": "eval", "state": "begin"}),
         Alive(time.time_ns(), phase="eval"),
     ):
-        trainer = dial(server.base, "r1", server.token, attempt=type(message).__name__)
-        trainer.train([0], loss=[1.0])
-        trainer.send(message)
-        trainer.acked(trainer.train([1], loss=[1.0]))
+        client = dial(server.base, "r1", server.token, attempt=type(message).__name__)
+        client.train([0], loss=[1.0])
+        client.send(message)
+        client.acked(client.train([1], loss=[1.0]))
         assert after(server, 600) == [("running", ())]
-    trainer.send(Alive(time.time_ns()))
-    trainer.acked(trainer.train([2], loss=[1.0]))
+    client.send(Alive(time.time_ns()))
+    client.acked(client.train([2], loss=[1.0]))
     assert after(server, 1210)[0][0] == "stalled"
 
 
@@ -104,12 +104,12 @@ def test_a_declared_phase_is_no_stall(run_server: Start, dial: Dial) -> None:
 def test_an_ended_run_is_never_alarmed(run_server: Start, dial: Dial) -> None:
     """Neither silence nor absence means anything after finish, and an open alarm is over with it."""
     server = run_server()
-    trainer = dial(server.base, "r1", server.token)
-    trainer.acked(trainer.train([0], loss=[1.0]))
+    client = dial(server.base, "r1", server.token)
+    client.acked(client.train([0], loss=[1.0]))
     assert after(server, 1210) == [("stalled", ("stalled",))]
-    trainer.send(Finish(0, time.time_ns(), records=1))
-    trainer.acked(0, 0)
-    trainer.socket.close()
+    client.send(Finish(0, time.time_ns(), records=1))
+    client.acked(0, 0)
+    client.socket.close()
     assert after(server, 40) == [("finished", ())]
 
 
@@ -118,8 +118,8 @@ def test_a_restart_of_the_server_raises_no_storm(run_server: Start, dial: Dial, 
     """Runs that were going on when the server stopped have their thirty seconds from its start."""
     server = run_server()
     for number in range(5):
-        trainer = dial(server.base, f"r{number}", server.token)
-        trainer.acked(trainer.train([0], loss=[1.0]))
+        client = dial(server.base, f"r{number}", server.token)
+        client.acked(client.train([0], loss=[1.0]))
     server.stop()
     again = run_server(tmp_path)
     assert after(again, 25) == [("running", ())] * 5
@@ -129,26 +129,26 @@ def test_a_restart_of_the_server_raises_no_storm(run_server: Start, dial: Dial, 
 @pytest.mark.usefixtures("by_hand")
 def test_a_stall_outlives_a_restart(run_server: Start, dial: Dial, tmp_path: Any) -> None:
     """A run that was stalled is so after a restart, with the same alert, until a record comes."""
-    server = run_server(snapshot_records=1, snapshot_pause_s=1e-9)
-    trainer = dial(server.base, "r1", server.token)
-    trainer.acked(trainer.train([0], loss=[1.0]))
+    server = run_server(rule_state_records=1, rule_state_pause_s=1e-9)
+    client = dial(server.base, "r1", server.token)
+    client.acked(client.train([0], loss=[1.0]))
     assert after(server, 1210) == [("stalled", ("stalled",))]
     server.stop()
     again = run_server(tmp_path)
-    trainer = dial(again.base, "r1", again.token)
+    client = dial(again.base, "r1", again.token)
     assert after(again, 1) == [("stalled", ("stalled",))]
-    trainer.acked(trainer.train([1], loss=[1.0]))
+    client.acked(client.train([1], loss=[1.0]))
     assert after(again, 1) == [("running", ())]
 
 
 @pytest.mark.usefixtures("by_hand")
 def test_a_slow_run_is_no_stall_after_a_restart(run_server: Start, dial: Dial, tmp_path: Any) -> None:
     """The usual pace of a run is remembered over a restart."""
-    server = run_server(snapshot_records=1, snapshot_pause_s=1e-9)
-    trainer = dial(server.base, "r1", server.token)
-    trainer.acked(trainer.train([0], loss=[1.0]))
-    server.pipeline.roster.active["r1"].pulse.intervals_s.append(300.0)
-    trainer.acked(trainer.train([1], loss=[1.0]))
+    server = run_server(rule_state_records=1, rule_state_pause_s=1e-9)
+    client = dial(server.base, "r1", server.token)
+    client.acked(client.train([0], loss=[1.0]))
+    server.pipeline.registry.active["r1"].heartbeat.intervals_s.append(300.0)
+    client.acked(client.train([1], loss=[1.0]))
     server.stop()
     again = run_server(tmp_path)
     dial(again.base, "r1", again.token)
@@ -159,10 +159,10 @@ def test_a_slow_run_is_no_stall_after_a_restart(run_server: Start, dial: Dial, t
 def test_lost_is_durable(run_server: Start, dial: Dial, eventually: Any, tmp_path: Any) -> None:
     """A run that was lost before a restart is lost after it, with the same alert."""
     server = run_server()
-    trainer = dial(server.base, "r1", server.token)
-    trainer.acked(trainer.train([0], loss=[1.0]))
-    trainer.socket.close()
-    eventually(lambda: not server.pipeline.roster.active["r1"].connected, "the trainer to go")
+    client = dial(server.base, "r1", server.token)
+    client.acked(client.train([0], loss=[1.0]))
+    client.socket.close()
+    eventually(lambda: not server.pipeline.registry.active["r1"].connected, "the trainer to go")
     after(server, 31)
     eventually(lambda: server.services.reader.run("r1").state is RunState.LOST, "the state to be durable")
     server.stop()
@@ -176,9 +176,9 @@ def test_a_crash_of_one_judgement_spares_the_others(run_server: Start, dial: Dia
     """A run that cannot be judged is logged, and the next one is judged all the same."""
     server = run_server()
     broken, sound = (dial(server.base, run, server.token) for run in ("r1", "r2"))
-    for trainer in (broken, sound):
-        trainer.acked(trainer.train([0], loss=[1.0]))
-    server.pipeline.roster.active["r1"].pulse.intervals_s = None
+    for client in (broken, sound):
+        client.acked(client.train([0], loss=[1.0]))
+    server.pipeline.registry.active["r1"].heartbeat.intervals_s = None
     assert sorted(after(server, 1210)) == [("running", ()), ("stalled", ("stalled",))]
 
 
@@ -189,8 +189,8 @@ def test_twenty_trainers_come_back_after_a_restart_without_a_word(
     server = run_server()
     runs = [f"r{number}" for number in range(20)]
     for run in runs:
-        trainer = dial(server.base, run, server.token)
-        trainer.acked(trainer.train([0], loss=[1.0]))
+        client = dial(server.base, run, server.token)
+        client.acked(client.train([0], loss=[1.0]))
     server.stop()
     again = run_server(tmp_path)
     assert after(again, 15) == [("running", ())] * 20
@@ -203,10 +203,10 @@ def test_twenty_trainers_come_back_after_a_restart_without_a_word(
 def test_a_short_cut_of_the_network_is_nothing(run_server: Start, dial: Dial, eventually: Any) -> None:
     """Away for less than thirty seconds, then steps go on: neither lost nor stalled."""
     server = run_server()
-    trainer = dial(server.base, "r1", server.token)
-    trainer.acked(trainer.train([0], loss=[1.0]))
-    trainer.socket.close()
-    eventually(lambda: not server.pipeline.roster.active["r1"].connected, "the trainer to go")
+    client = dial(server.base, "r1", server.token)
+    client.acked(client.train([0], loss=[1.0]))
+    client.socket.close()
+    eventually(lambda: not server.pipeline.registry.active["r1"].connected, "the trainer to go")
     assert after(server, 20) == [("running", ())]
     back = dial(server.base, "r1", server.token)
     back.acked(back.train([1], loss=[1.0]))
@@ -217,20 +217,20 @@ def test_a_short_cut_of_the_network_is_nothing(run_server: Start, dial: Dial, ev
 def test_five_ends_of_a_training_are_five_things(run_server: Start, dial: Dial, eventually: Any) -> None:
     """Stalled, lost, finished, failed and running tell each other apart in one fleet."""
     server = run_server()
-    trainers = {}
+    clients = {}
     for run in ("finished", "failed", "lost", "stalled", "running"):
-        trainers[run] = dial(server.base, run, server.token)
-        trainers[run].acked(trainers[run].train([0], loss=[1.0]))
+        clients[run] = dial(server.base, run, server.token)
+        clients[run].acked(clients[run].train([0], loss=[1.0]))
     for state in ("finished", "failed"):
-        trainers[state].send(Finish(0, time.time_ns(), state=state, error={"type": "Oops"}, records=1))
-        trainers[state].acked(0, 0)
-    trainers["lost"].socket.close()
-    eventually(lambda: not server.pipeline.roster.active["lost"].connected, "the trainer to go")
-    trainers["running"].send(Event(0, "phase", time.time_ns(), data={"name": "checkpoint", "state": "begin"}))
-    trainers["running"].acked(0, 0)
+        clients[state].send(Finish(0, time.time_ns(), state=state, error={"type": "Oops"}, records=1))
+        clients[state].acked(0, 0)
+    clients["lost"].socket.close()
+    eventually(lambda: not server.pipeline.registry.active["lost"].connected, "the trainer to go")
+    clients["running"].send(Event(0, "phase", time.time_ns(), data={"name": "checkpoint", "state": "begin"}))
+    clients["running"].acked(0, 0)
     after(server, 1210)
     rows = server.rows()
-    assert {row["name"]: row["state"] for row in rows} == {name: name for name in trainers}
+    assert {row["name"]: row["state"] for row in rows} == {name: name for name in clients}
     eventually(lambda: len(server.services.reader.alerts()) == 2, "both alerts to be durable")
-    told = {stored.alert.run_id: stored.alert.rule for stored in server.services.reader.alerts()}
-    assert told == {"lost": "trainer-lost", "stalled": "stalled"}
+    reported = {stored.alert.run_id: stored.alert.rule for stored in server.services.reader.alerts()}
+    assert reported == {"lost": "trainer-lost", "stalled": "stalled"}

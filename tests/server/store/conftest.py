@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import func, select
 
 from tocsin.protocol import Hello, WriterId
-from tocsin_server.core.models import Column, Intake, RecordBatch, Writer
+from tocsin_server.core.models import Column, RecordBatch, WriteBatch, Writer
 from tocsin_server.store.database import Database
 from tocsin_server.store.registration import Registered, register
 from tocsin_server.store.tables import chunk_dir
@@ -68,7 +68,7 @@ def put(store: StoreWriter) -> Callable[..., None]:
 
     def stored(*batches: RecordBatch) -> None:
         for one in batches:
-            store.submit(Intake(one.run_id, batch=one))
+            store.submit(WriteBatch(one.run_id, batch=one))
         store.call(lambda connection: None).result(60)
 
     return stored

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tocsin.protocol import Hello, WriterId
-from tocsin_server.core.models import Column, Intake, RecordBatch, RunEvent, Writer
+from tocsin_server.core.models import Column, RecordBatch, RunEvent, WriteBatch, Writer
 from tocsin_server.store.database import open_database
 from tocsin_server.store.registration import Registered, register
 from tocsin_server.store.writer import StoreWriter
@@ -41,10 +41,10 @@ def report(store: StoreWriter, rank: int) -> None:
     while True:
         n = 1 + (seq * 7919) % 120
         room.acquire()
-        store.submit(Intake("r1", batch=records(who, seq, n), done=said(f"{rank} {seq + n - 1}", room)))
+        store.submit(WriteBatch("r1", batch=records(who, seq, n), done=said(f"{rank} {seq + n - 1}", room)))
         room.acquire()
         event = RunEvent(who, 10**9 + 2 * no + rank, no, "checkpoint", 5, seq)
-        store.submit(Intake("r1", event=event, done=said(f"event{rank} {no}", room)))
+        store.submit(WriteBatch("r1", event=event, done=said(f"event{rank} {no}", room)))
         seq, no = seq + n, no + 1
 
 

@@ -171,9 +171,9 @@ def damage(file: Path) -> None:
 def test_postgres_has_its_own_tools(purpose: str, tool: str) -> None:
     """The command is told, without the password."""
     url = make_url("postgresql+psycopg://me:secret@db/tocsin")
-    with pytest.raises(BackupError, match=tool) as told:
+    with pytest.raises(BackupError, match=tool) as reported:
         file_of(url, purpose)
-    assert "secret" not in str(told.value)
+    assert "secret" not in str(reported.value)
 
 
 def test_the_revision_of_a_file_is_known(database: Database, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tocsin_server.store import compaction_schedule
 from tocsin_server.store.chunks import RECORDS
 from tocsin_server.store.compaction_schedule import LONGEST_SLICE_S, SLICE_S, Sealer, slice_s
-from tocsin_server.store.writer_cache import Ledger, WriterKey
+from tocsin_server.store.writer_cache import WriterCache, WriterKey
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def sealing(monkeypatch: pytest.MonkeyPatch, unsealed: dict[WriterKey, int], wor
     monkeypatch.setattr(compaction_schedule, "seal", seal)
     monkeypatch.setattr("time.monotonic", lambda: next(clock) * work_s)
     database: Any = type("Nothing", (), {"engine": Engine(), "reader": Engine()})()
-    Sealer(database, Ledger(unsealed=unsealed, surveyed=True)).work()
+    Sealer(database, WriterCache(unsealed=unsealed, surveyed=True)).work()
     return sealed
 
 

@@ -57,9 +57,9 @@ def test_a_marked_run_is_gone_at_once_and_its_rows_are_not_forgotten(
     store.call(partial(deletion.mark, run_id="r1", now_ns=5)).result(30)
     with database.reader.begin() as connection:
         assert connection.execute(select(run.c.id)).all() == []
-        assert deletion.leaving(connection, 4) == []
-        assert deletion.leaving(connection, 5) == ["r1"]
-        assert deletion.is_leaving(connection, "r1")
+        assert deletion.due(connection, 4) == []
+        assert deletion.due(connection, 5) == ["r1"]
+        assert deletion.is_scheduled(connection, "r1")
 
 
 def test_what_comes_of_a_marked_run_is_let_go(
@@ -86,9 +86,9 @@ def test_a_deletion_to_come_is_not_begun_before_its_time(
     admit("r1")
     assert store.call(partial(deletion.postpone, run_id="r1", due_ns=10)).result(30)
     with database.reader.begin() as connection:
-        assert deletion.leaving(connection, 9, interrupted=True) == []
-        assert deletion.leaving(connection, 10) == ["r1"]
-    store.call(partial(deletion.take, run_id="r1", now_ns=10)).result(30)
+        assert deletion.due(connection, 9, interrupted=True) == []
+        assert deletion.due(connection, 10) == ["r1"]
+    store.call(partial(deletion.begin_deletion, run_id="r1", now_ns=10)).result(30)
     assert not store.call(partial(deletion.bring_back, run_id="r1", now_ns=5)).result(30)
     with database.reader.begin() as connection:
         assert connection.execute(select(run.c.id)).all() == []

@@ -43,7 +43,7 @@ def test_what_a_person_wrote_stays_when_the_script_says_hello_again(
     admit("r1", notes="second", tags=["b"])
     found = StoreReader(database).run("r1")
     assert found is not None
-    assert (found.notes, found.tags, found.facts["edited"]) == ("mine", ["b"], {"notes": 7})
+    assert (found.notes, found.tags, found.environment["edited"]) == ("mine", ["b"], {"notes": 7})
 
 
 def test_a_conflict_changes_nothing(database: Database, store: StoreWriter, admit: Any) -> None:

@@ -18,11 +18,14 @@ def _names(facts: dict[str, Any]) -> list[str]:
 def test_facts_follow_the_events_of_a_run(run_server: Any, dial: Any) -> None:
     """A second optimizer, a scaler and a schedule told by events stand beside what hello said."""
     server = run_server()
-    trainer = dial(server.base, "r1", server.token, optimizers=[{"name": "opt1", "class": "SGD"}])
-    told = {"optimizers": [{"name": "opt2", "class": "Adam"}], "scalers": [{"name": "s", "init_scale": 2.0}]}
-    trainer.send(Event(0, "attached", time.time_ns(), data=told))
-    trainer.send(Event(1, "schedule", time.time_ns(), data={"optimizer": "opt2", "scheduler": "StepLR"}))
-    trainer.acked(trainer.train([0], loss=[1.0]))
+    client = dial(server.base, "r1", server.token, optimizers=[{"name": "opt1", "class": "SGD"}])
+    reported = {
+        "optimizers": [{"name": "opt2", "class": "Adam"}],
+        "scalers": [{"name": "s", "init_scale": 2.0}],
+    }
+    client.send(Event(0, "attached", time.time_ns(), data=reported))
+    client.send(Event(1, "schedule", time.time_ns(), data={"optimizer": "opt2", "scheduler": "StepLR"}))
+    client.acked(client.train([0], loss=[1.0]))
     facts = server.services.reader.run("r1").facts
     assert _names(facts) == ["opt1", "opt2"]
     assert facts["scalers"] == [{"name": "s", "init_scale": 2.0}]
@@ -44,5 +47,5 @@ def test_what_is_no_description_adds_nothing(data: dict[str, Any]) -> None:
 
 def test_a_script_that_always_makes_new_ones_keeps_the_newest() -> None:
     """The facts of a run are bounded."""
-    told = {"optimizers": [{"name": f"opt{k}"} for k in range(KEPT + 10)]}
-    assert _names(learned({}, "attached", told)) == [f"opt{k}" for k in range(10, KEPT + 10)]
+    reported = {"optimizers": [{"name": f"opt{k}"} for k in range(KEPT + 10)]}
+    assert _names(learned({}, "attached", reported)) == [f"opt{k}" for k in range(10, KEPT + 10)]

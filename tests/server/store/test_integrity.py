@@ -16,7 +16,7 @@ from tests.server.store.whole_run import tell_all
 from tocsin_server.store import chunks
 from tocsin_server.store.backup import BackupError, backup, restore
 from tocsin_server.store.database import Database
-from tocsin_server.store.integrity import faults
+from tocsin_server.store.integrity import issues
 from tocsin_server.store.migration_dry_run import rehearse
 from tocsin_server.store.tables import FIRST_SERIES, chunk, chunk_dir, roll, tail
 from tocsin_server.store.writer import StoreWriter
@@ -24,7 +24,7 @@ from tocsin_server.store.writer import StoreWriter
 
 def found(database: Database) -> list[str]:
     with database.reader.begin() as connection:
-        return [str(fault) for fault in faults(connection)]
+        return [str(issue) for issue in issues(connection)]
 
 
 @pytest.fixture
@@ -50,23 +50,23 @@ def test_one_changed_bit_is_found(whole: Database, table: Any, col_id: int, name
     """In chunk or pyramid, in a series or in the steps that all share; nothing else is blamed."""
     assert found(whole) == []
     spoil(whole, table, col_id)
-    (told,) = found(whole)
-    assert re.match(rf"run r1, writer 0, {name}, (chunk|row) 0", told)
+    (reported,) = found(whole)
+    assert re.match(rf"run r1, writer 0, {name}, (chunk|row) 0", reported)
 
 
 def test_a_directory_that_says_otherwise_is_found(whole: Database) -> None:
     """Steps that do not span what their chunk is listed with would be missing from charts."""
     with whole.engine.begin() as connection:
         connection.execute(update(chunk_dir).values(step1=chunk_dir.c.step1 + 1))
-    assert [told.split(":")[0] for told in found(whole)] == ["run r1, writer 0, step, chunk 0"]
+    assert [reported.split(":")[0] for reported in found(whole)] == ["run r1, writer 0, step, chunk 0"]
 
 
 def test_a_tail_row_that_is_cut_is_found(whole: Database) -> None:
     """Its bytes are not those of its records."""
     with whole.engine.begin() as connection:
         connection.execute(update(tail).where(tail.c.n == 1).values(n=2))
-    (told,) = found(whole)
-    assert "records 20 to 21 of the tail" in told
+    (reported,) = found(whole)
+    assert "records 20 to 21 of the tail" in reported
 
 
 def test_chunks_of_versions_without_a_checksum_are_read(
@@ -92,7 +92,7 @@ def test_a_backup_with_a_changed_byte_is_not_restored_unasked(whole: Database, t
     if whole.dialect != "sqlite":
         pytest.skip("Postgres has its own backups")
     made = backup(whole, tmp_path / "copy.db")
-    assert made.faults == []
+    assert made.issues == []
     with whole.reader.begin() as connection:
         here = (chunk.c.run_id == "r1") & (chunk.c.col_id == FIRST_SERIES)
         body = connection.execute(select(chunk.c.body).where(here)).scalar_one()
@@ -113,5 +113,5 @@ def test_backup_and_rehearsal_tell_of_damage(whole: Database, tmp_path: Path) ->
     if whole.dialect != "sqlite":
         pytest.skip("Postgres has its own backups")
     spoil(whole, chunk, FIRST_SERIES)
-    assert "loss, chunk 0" in backup(whole, tmp_path / "copy.db").faults[0]
-    assert "loss, chunk 0" in rehearse(whole).faults[0]
+    assert "loss, chunk 0" in backup(whole, tmp_path / "copy.db").issues[0]
+    assert "loss, chunk 0" in rehearse(whole).issues[0]

@@ -15,7 +15,7 @@ from sqlalchemy import func, select, text
 from sqlalchemy.engine import URL
 
 from tests.server.store.conftest import batch
-from tocsin_server.core.models import Intake
+from tocsin_server.core.models import WriteBatch
 from tocsin_server.store.database import Database, migrate, open_database
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.tables import chunk_dir
@@ -30,13 +30,13 @@ def killed_once(url: URL, chance: random.Random, acknowledged: dict[str, int]) -
     address = url.render_as_string(hide_password=False)
     child = subprocess.Popen([sys.executable, str(PROGRAM), address], stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
-    told = [child.stdout.readline()]
+    reported = [child.stdout.readline()]
     time.sleep(chance.uniform(0.0, 0.7))  # the moment of the kill is the subject, not a wait for anything
     child.kill()
-    told += child.stdout.read().splitlines()
+    reported += child.stdout.read().splitlines()
     child.stdout.close()
     child.wait()
-    for line in told:
+    for line in reported:
         who, number = line.split()
         acknowledged[who] = max(acknowledged.get(who, -1), int(number))
 
@@ -89,7 +89,7 @@ def test_a_full_disk_is_waited_out(database: Database, admit: Any, store: StoreW
     for seq in range(200):
         numbers = list(range(seq * 100, seq * 100 + 100))
         one = batch(who, seq * 100, numbers, loss=np.random.default_rng(seq).normal(size=100))
-        store.submit(Intake("r1", batch=one, done=lambda seq=seq: done.append(seq)))  # type: ignore[misc]
+        store.submit(WriteBatch("r1", batch=one, done=lambda seq=seq: done.append(seq)))  # type: ignore[misc]
     until(lambda: store.failing is not None)
     assert "full" in str(store.failing)
     acked = len(done)
@@ -113,7 +113,7 @@ def test_cut_connections_are_made_again(database: Database, admit: Any, store: S
     )
     for seq in range(300):
         one = batch(who, seq * 10, list(range(seq * 10, seq * 10 + 10)), loss=np.full(10, float(seq)))
-        store.submit(Intake("r1", batch=one, done=lambda seq=seq: done.append(seq)))  # type: ignore[misc]
+        store.submit(WriteBatch("r1", batch=one, done=lambda seq=seq: done.append(seq)))  # type: ignore[misc]
         if seq % 100 == 50:
             with database.reader.connect() as connection:
                 connection.execute(cut)

@@ -15,8 +15,8 @@ from tests.server.store.conftest import batch
 from tocsin_server.core.models import Column, RecordBatch, Writer
 from tocsin_server.store import nonfinite_onsets
 from tocsin_server.store.database import Database
-from tocsin_server.store.nonfinite_onsets import FaultBook, Onset, Recovered
-from tocsin_server.store.tables import fault, latest
+from tocsin_server.store.nonfinite_onsets import NonfiniteTracker, Onset, Recovered
+from tocsin_server.store.tables import latest, nonfinite_onset
 from tocsin_server.store.writer import StoreWriter
 
 NAN, INF = math.nan, math.inf
@@ -25,8 +25,10 @@ WHO = Writer("r1", 0, 1, 0)
 
 def told(database: Database) -> list[Any]:
     with database.reader.connect() as connection:
-        columns = (fault.c.step, fault.c.kind, fault.c.end_step)
-        return list(connection.execute(select(*columns).order_by(fault.c.col_id, fault.c.seq)))
+        columns = (nonfinite_onset.c.step, nonfinite_onset.c.kind, nonfinite_onset.c.end_step)
+        return list(
+            connection.execute(select(*columns).order_by(nonfinite_onset.c.col_id, nonfinite_onset.c.seq))
+        )
 
 
 def test_onsets_are_rows_with_their_end(database: Database, admit: Any, put: Any) -> None:
@@ -51,9 +53,9 @@ def test_a_restarted_writer_goes_on_with_the_open_onset(database: Database, admi
 
 
 def faults_intake(one: RecordBatch) -> Any:
-    from tocsin_server.core.models import Intake
+    from tocsin_server.core.models import WriteBatch
 
-    return Intake(one.run_id, batch=one)
+    return WriteBatch(one.run_id, batch=one)
 
 
 def test_a_resend_tells_no_onset_twice(database: Database, admit: Any, put: Any) -> None:
@@ -82,7 +84,7 @@ def test_what_a_person_asks_in_sql(database: Database, admit: Any, put: Any, sto
 @given(st.lists(st.lists(st.sampled_from([1.0, NAN, INF, -INF]), min_size=1, max_size=200), max_size=6))
 def test_onsets_are_where_finite_ends(parts: list[list[float]]) -> None:
     """However values are cut into batches, onsets and ends are those of the whole series."""
-    book, found, seq = FaultBook(), [], 0
+    book, found, seq = NonfiniteTracker(), [], 0
     for part in parts:
         steps = np.arange(seq, seq + len(part))
         column = Column(np.array(part))
@@ -97,7 +99,7 @@ def test_onsets_are_where_finite_ends(parts: list[list[float]]) -> None:
 def test_onsets_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first ones of a series are kept; later ones are only counted with the series."""
     monkeypatch.setattr(nonfinite_onsets, "MOST_OF_SERIES", 3)
-    book, values = FaultBook(), np.tile([NAN, 1.0], 10)
+    book, values = NonfiniteTracker(), np.tile([NAN, 1.0], 10)
     steps = np.arange(len(values))
     found = book.take(RecordBatch(WHO, 0, 0, len(values), steps, steps, {}), 16, Column(values))
     assert [one.seq for one in found if isinstance(one, Onset)] == [0, 2, 4]

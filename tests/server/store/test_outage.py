@@ -28,7 +28,7 @@ def postgres() -> Iterator[OwnPostgres]:
 def server(run_server: Start, postgres: OwnPostgres) -> Iterator[Any]:
     """On a database of its own; Postgres runs again after the test."""
     address = postgres.new_database().render_as_string(hide_password=False)
-    yield run_server(database_url=address, tick_ms=20, beat_s=0.1)
+    yield run_server(database_url=address, tick_ms=20, heartbeat_s=0.1)
     postgres.start_again()
 
 
@@ -40,13 +40,15 @@ def ask(server: Any, path: str, token: str | None = None) -> httpx.Response:
 def stopped(server: Any, postgres: OwnPostgres) -> Any:
     """What health says once Postgres is gone."""
     postgres.stop_at_once()
-    return wait_until(lambda: (told := ask(server, "/health").json())["status"] == "failing" and told, "it")
+    return wait_until(
+        lambda: (reported := ask(server, "/health").json())["status"] == "failing" and reported, "it"
+    )
 
 
 def test_health_says_it_in_the_databases_words(server: Any, postgres: OwnPostgres) -> None:
     """200, for people and for strangers, and for a token that nobody knows; ready is 503."""
-    told = stopped(server, postgres)
-    assert "connect" in told["writer"]["failing"].lower()
+    reported = stopped(server, postgres)
+    assert "connect" in reported["writer"]["failing"].lower()
     assert httpx.get(f"{server.base}/api/v1/health").json()["status"] == "failing"
     assert ask(server, "/health", token="tcn_unknown").json()["status"] == "failing"
     assert ask(server, "/ready").status_code == 503
@@ -105,7 +107,7 @@ def test_a_frozen_database_is_an_outage(server: Any, postgres: OwnPostgres) -> N
         read = ask(server, "/runs")
         written = httpx.post(f"{server.base}/api/v1/tokens", json=token, headers=headers, timeout=60)
         health = wait_until(
-            lambda: (told := ask(server, "/health").json())["status"] == "failing" and told, "it"
+            lambda: (reported := ask(server, "/health").json())["status"] == "failing" and reported, "it"
         )
     assert (read.status_code, read.headers["retry-after"]) == (503, "5")
     assert (written.status_code, written.headers["retry-after"]) == (503, "5")
@@ -118,12 +120,12 @@ def test_records_of_a_frozen_database_are_stored_once(
     server: Any, postgres: OwnPostgres, dial: Callable[..., Any]
 ) -> None:
     """A commit whose answer never came is repeated, whatever became of the first one."""
-    trainer = dial(server.base, "r1", server.token)
-    trainer.acked(trainer.train([0], loss=[1.0]))
+    client = dial(server.base, "r1", server.token)
+    client.acked(client.train([0], loss=[1.0]))
     with postgres.frozen():
-        trainer.train([1], loss=[2.0])
+        client.train([1], loss=[2.0])
         wait_until(lambda: server.services.writer.failing, "the writer to give up")
-    trainer.acked(trainer.train([2], loss=[3.0]))
+    client.acked(client.train([2], loss=[3.0]))
     page = server.services.reader.records("r1")
     assert page.step.tolist() == [0, 1, 2]
 
@@ -132,16 +134,16 @@ def test_an_open_page_hears_of_it_and_goes_on(
     server: Any, postgres: OwnPostgres, dial: Callable[..., Any], watch: Callable[..., Any]
 ) -> None:
     """The beat carries the words; the page needs no reload to see the records of after."""
-    trainer = dial(server.base, "r1", server.token)
-    trainer.acked(trainer.train([0], loss=[1.0]))
+    client = dial(server.base, "r1", server.token)
+    client.acked(client.train([0], loss=[1.0]))
     page = watch(server.base, server.token)
     page.send({"type": "subscribe", "id": 1, "view": "fleet"})
-    page.hear("fleet")
+    page.receive("fleet")
     postgres.stop_at_once()
-    trainer.train([1], loss=[2.0])
-    page.hear("beat", lambda frame: frame["failing"])
+    client.train([1], loss=[2.0])
+    page.receive("heartbeat", lambda frame: frame["failing"])
     postgres.start_again()
-    trainer.acked(1)
-    newer = page.hear("fleet", lambda frame: any(row["last_step"] == 1 for row in frame["items"]))
+    client.acked(1)
+    newer = page.receive("fleet", lambda frame: any(row["last_step"] == 1 for row in frame["items"]))
     assert [row["id"] for row in newer["items"]] == ["r1"]
-    page.hear("beat", lambda frame: not frame["failing"])
+    page.receive("heartbeat", lambda frame: not frame["failing"])

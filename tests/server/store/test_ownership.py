@@ -132,15 +132,15 @@ class Noting(WriteGate):
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: list[str] = []
+        self.events: list[str] = []
 
     def close(self, reason: str) -> None:
         super().close(reason)
-        self.told.append(reason)
+        self.events.append(reason)
 
     def open(self) -> None:
         if self.closed is not None:
-            self.told.append("open")
+            self.events.append("open")
         super().open()
 
 
@@ -148,10 +148,10 @@ class Noting(WriteGate):
 def test_a_lock_that_is_lost_is_taken_again(postgres: URL, locked: Any, eventually: Any) -> None:
     """Meanwhile nothing is written."""
     lock, gate = locked(postgres), Noting()
-    lock.watch(gate, displaced=gate.told.append)
+    lock.monitor(gate, displaced=gate.events.append)
     end_sessions(postgres)
-    eventually(lambda: gate.told[1:] == ["open"], "the lock to be lost and taken again")
-    assert gate.told[0] == "the lock on the database was lost; the server is trying to get it back"
+    eventually(lambda: gate.events[1:] == ["open"], "the lock to be lost and taken again")
+    assert gate.events[0] == "the lock on the database was lost; the server is trying to get it back"
     with pytest.raises(StartError, match="in use"):
         locked(postgres)
 
@@ -161,11 +161,11 @@ def test_a_crash_of_postgres_displaces_nobody(own_postgres: Any, locked: Any, ev
     """Its lock is gone with it, and is taken again; no other server was there."""
     url = own_postgres.new_database()
     lock, gate = locked(url), Noting()
-    lock.watch(gate, displaced=gate.told.append)
+    lock.monitor(gate, displaced=gate.events.append)
     own_postgres.stop_at_once()
     own_postgres.start_again()
-    eventually(lambda: len(gate.told) == 2, "the lock to be lost and taken again")
-    assert gate.told[1] == "open"
+    eventually(lambda: len(gate.events) == 2, "the lock to be lost and taken again")
+    assert gate.events[1] == "open"
 
 
 @pytest.mark.postgres
@@ -174,20 +174,20 @@ def test_a_server_that_was_replaced_ends(
 ) -> None:
     """Another one came while the lock was lost, and may have gone again: what is in memory is out of date."""
     first, gate = locked(postgres), WriteGate()
-    told: list[str] = []
+    reported: list[str] = []
     held_up = threading.Event()
     connect = PostgresLock._connect
     monkeypatch.setattr(first, "_connect", lambda: held_up.wait(60) and connect(first))
-    first.watch(gate, displaced=told.append)
+    first.watch(gate, displaced=reported.append)
     end_sessions(postgres)
     eventually(lambda: gate.closed, "the loss to be noticed")
     second = PostgresLock(postgres, "the database")
     second.take()
     second.release()
     held_up.set()
-    eventually(lambda: told, "the first one to be told")
-    assert "another tocsin-server has taken over" in told[0]
-    assert gate.closed == told[0]
+    eventually(lambda: reported, "the first one to be told")
+    assert "another tocsin-server has taken over" in reported[0]
+    assert gate.closed == reported[0]
 
 
 @pytest.mark.postgres
@@ -209,9 +209,9 @@ def test_nothing_is_written_while_the_gate_is_closed(
 ) -> None:
     """Not acknowledged, said in health and readiness, and stored once it is open again."""
     server = run_server()
-    trainer = dial(server.base, "r1", server.token)
+    client = dial(server.base, "r1", server.token)
     server.services.database.gate.close("the lock is lost")
-    trainer.train([0], loss=[1.0])
+    client.train([0], loss=[1.0])
     ready = f"{server.base}/api/v1/ready"
     eventually(lambda: httpx.get(ready).status_code == 503, "readiness to say so")
     late = dial(server.base)
@@ -220,7 +220,7 @@ def test_nothing_is_written_while_the_gate_is_closed(
     assert server.services.reader.records("r1", limit=10).n == 0
     assert server.health()["failing"] == "the lock is lost"
     server.services.database.gate.open()
-    trainer.acked(0)
+    client.acked(0)
     assert httpx.get(ready).status_code == 200
 
 

@@ -8,7 +8,7 @@ import logging
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from tocsin_server.store.periodic_jobs import KEPT_S, LONGEST_PAUSE_S, MOST, SLOW_S, Round, Rounds
+from tocsin_server.store.periodic_jobs import KEPT_S, LONGEST_PAUSE_S, MOST, SLOW_S, PeriodicJob, PeriodicJobs
 
 
 class Clock:
@@ -25,31 +25,31 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def job(clock: Clock) -> Round:
-    return Round("job", clock=clock)
+def job(clock: Clock) -> PeriodicJob:
+    return PeriodicJob("job", clock=clock)
 
 
 def away() -> OperationalError:
     return OperationalError("SELECT 1", {}, Exception("connection refused"))
 
 
-def fail(job: Round, subject: str, error: Exception | None = None) -> None:
+def fail(job: PeriodicJob, subject: str, error: Exception | None = None) -> None:
     with job.isolated(subject):
         raise error or ValueError("damaged")
 
 
-def test_a_failure_stays_with_its_subject(job: Round) -> None:
+def test_a_failure_stays_with_its_subject(job: PeriodicJob) -> None:
     """It is reported with the reason; the others are not concerned."""
     fail(job, "run r1")
     with job.isolated("run r2"):
         pass
     (item,) = job.failing()
-    assert (item["round"], item["subject"], item["reason"]) == ("job", "run r1", "ValueError: damaged")
+    assert (item["job"], item["subject"], item["reason"]) == ("job", "run r1", "ValueError: damaged")
     assert (job.rests("run r1"), job.rests("run r2")) == (True, False)
     assert job.resting("run") == {"r1"}
 
 
-def test_pauses_grow_to_ten_minutes(job: Round, clock: Clock) -> None:
+def test_pauses_grow_to_ten_minutes(job: PeriodicJob, clock: Clock) -> None:
     """A subject that fails is tried ever more seldom, and never given up."""
     pauses = []
     for _ in range(12):
@@ -60,7 +60,7 @@ def test_pauses_grow_to_ten_minutes(job: Round, clock: Clock) -> None:
     assert pauses == [min(2.0**n, LONGEST_PAUSE_S) for n in range(12)]
 
 
-def test_what_works_again_is_forgotten(job: Round) -> None:
+def test_what_works_again_is_forgotten(job: PeriodicJob) -> None:
     """Its next failure begins with the shortest pause."""
     fail(job, "run r1")
     with job.isolated("run r1"):
@@ -68,14 +68,14 @@ def test_what_works_again_is_forgotten(job: Round) -> None:
     assert job.failing() == []
 
 
-def test_a_deleted_run_is_not_reported_forever(job: Round, clock: Clock) -> None:
+def test_a_deleted_run_is_not_reported_forever(job: PeriodicJob, clock: Clock) -> None:
     """A failure that did not come again is dropped."""
     fail(job, "run r1")
     clock.now_s += KEPT_S + 1
     assert job.failing() == []
 
 
-def test_a_database_that_is_away_is_no_runs_fault(job: Round) -> None:
+def test_a_database_that_is_away_is_no_runs_fault(job: PeriodicJob) -> None:
     """It ends the round, whose failure it is, in the database's words."""
 
     async def work() -> None:
@@ -86,7 +86,7 @@ def test_a_database_that_is_away_is_no_runs_fault(job: Round) -> None:
     assert (item["subject"], item["reason"]) == ("", "connection refused")
 
 
-def test_a_job_survives_every_failure(job: Round) -> None:
+def test_a_job_survives_every_failure(job: PeriodicJob) -> None:
     """The next round comes, and with it the end of the failure."""
     turns = iter((ValueError("first"), None))
 
@@ -101,7 +101,7 @@ def test_a_job_survives_every_failure(job: Round) -> None:
     assert job.failing()[0]["reason"] == "ValueError: first"
 
 
-def test_the_same_failure_is_logged_once(job: Round, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_same_failure_is_logged_once(job: PeriodicJob, caplog: pytest.LogCaptureFixture) -> None:
     """With its traceback; another reason is another line."""
     with caplog.at_level(logging.INFO, "tocsin.rounds"):
         for reason in ("a", "a", "b"):
@@ -109,7 +109,7 @@ def test_the_same_failure_is_logged_once(job: Round, caplog: pytest.LogCaptureFi
     assert [(line.exc_info is not None, line.levelname) for line in caplog.records] == [(True, "ERROR")] * 2
 
 
-def test_failures_are_bounded(job: Round) -> None:
+def test_failures_are_bounded(job: PeriodicJob) -> None:
     """Ten thousand failing runs do not fill the memory."""
     logging.getLogger("tocsin.rounds").disabled = True
     for number in range(MOST + 10):
@@ -119,7 +119,7 @@ def test_failures_are_bounded(job: Round) -> None:
     assert job.failing()[-1]["subject"] == f"run {MOST + 9}"
 
 
-def test_a_round_that_does_not_end_is_reported(job: Round, clock: Clock) -> None:
+def test_a_round_that_does_not_end_is_reported(job: PeriodicJob, clock: Clock) -> None:
     """Health says how long it has been running."""
     found = []
 
@@ -128,13 +128,13 @@ def test_a_round_that_does_not_end_is_reported(job: Round, clock: Clock) -> None
         found.extend(job.failing())
 
     asyncio.run(job.once(work))
-    assert found == [{"round": "job", "subject": "", "reason": "running for 121 s", "failures": 0}]
+    assert found == [{"job": "job", "subject": "", "reason": "running for 121 s", "failures": 0}]
 
 
 def test_all_rounds_are_reported_together() -> None:
     """By name; a name is one round."""
-    rounds = Rounds()
+    jobs = PeriodicJobs()
     for name in ("b", "a"):
-        fail(rounds.round(name), "run r1")
-    assert rounds.round("a") is rounds.round("a")
-    assert [item["round"] for item in rounds.failing()] == ["a", "b"]
+        fail(jobs.round(name), "run r1")
+    assert jobs.round("a") is jobs.round("a")
+    assert [item["job"] for item in jobs.failing()] == ["a", "b"]

@@ -38,8 +38,8 @@ def test_two_merges_say_what_one_look_says(values: list[float], size: int, fan: 
     coarse = merge_values(fine, groups, int(groups[-1]) + 1)
     for i in range(len(coarse.n)):
         part = v[i * size * fan : (i + 1) * size * fan]
-        told = (coarse.min[i], coarse.max[i], coarse.nan[i], coarse.pinf[i], coarse.ninf[i])
-        np.testing.assert_array_equal(told, plain(part))
+        reported = (coarse.min[i], coarse.max[i], coarse.nan[i], coarse.pinf[i], coarse.ninf[i])
+        np.testing.assert_array_equal(reported, plain(part))
         np.testing.assert_array_equal((coarse.first[i], coarse.last[i]), (part[0], part[-1]))
         assert coarse.n[i] == len(part)
 
@@ -74,8 +74,8 @@ def test_reducing_keeps_every_fault(values: list[float], buckets: int) -> None:
     assert len(out.n) <= buckets
     assert int(ranges.weight.sum()) == len(v)
     low, high = (np.fmin.reduce(out.min), np.fmax.reduce(out.max))
-    told = (low, high, out.nan.sum(), out.pinf.sum(), out.ninf.sum())
-    np.testing.assert_array_equal(told, plain(v))
+    reported = (low, high, out.nan.sum(), out.pinf.sum(), out.ninf.sum())
+    np.testing.assert_array_equal(reported, plain(v))
 
 
 @given(numbers)

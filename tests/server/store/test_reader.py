@@ -17,12 +17,12 @@ from tocsin_server.core.models import (
     AlertState,
     Diagnosis,
     Evidence,
-    Intake,
     Remedy,
-    RuleSnapshot,
     RunEvent,
+    SavedRuleState,
     Severity,
     Transition,
+    WriteBatch,
 )
 from tocsin_server.store.chunks import RECORDS
 from tocsin_server.store.database import Database
@@ -47,7 +47,7 @@ ALERT = Alert(
 
 def tell(store: StoreWriter, *transitions: Transition) -> None:
     """Stores transitions and waits until they are durable."""
-    store.submit(Intake("r1", transitions=transitions))
+    store.submit(WriteBatch("r1", transitions=transitions))
     store.call(lambda connection: None).result(30)
 
 
@@ -75,8 +75,8 @@ def test_an_alert_is_one_row_and_its_history_another(
     reader = StoreReader(database)
     assert [found.alert for found in reader.alerts("r1", states=["resolved"])] == [over]
     assert reader.alerts("r1", states=["firing"]) == []
-    told = [(step.state, step.previous, step.at_ns) for step in reader.alert_history(ALERT.id)]
-    assert told == [("firing", None, 410), ("resolved", "firing", 900)]
+    reported = [(step.state, step.previous, step.at_ns) for step in reader.alert_history(ALERT.id)]
+    assert reported == [("firing", None, 410), ("resolved", "firing", 900)]
 
 
 def test_transitions_of_one_commit_are_told_as_the_alert_lived(
@@ -88,8 +88,8 @@ def test_transitions_of_one_commit_are_told_as_the_alert_lived(
     over = replace(ALERT, state=AlertState.RESOLVED, resolved_step=90, resolved_ns=410)
     tell(store, Transition(over, AlertState.FIRING, 410), Transition(ALERT, AlertState.PENDING, 410))
     tell(store, Transition(waiting, None, 410))
-    told = [step.state for step in StoreReader(database).alert_history(ALERT.id)]
-    assert told == ["pending", "firing", "resolved"]
+    reported = [step.state for step in StoreReader(database).alert_history(ALERT.id)]
+    assert reported == ["pending", "firing", "resolved"]
 
 
 def test_recovery_is_snapshot_and_what_came_after(
@@ -98,32 +98,36 @@ def test_recovery_is_snapshot_and_what_came_after(
     """Batches and events after the newest snapshot come in order of arrival; the rest is covered by it."""
     who = admit().writer
     put(batch(who, 0, [0, 1], arrival=0, loss=[1, 2]))
-    store.submit(Intake("r1", snapshot=RuleSnapshot("r1", 0, b"state")))
+    store.submit(WriteBatch("r1", rule_state=SavedRuleState("r1", 0, b"state")))
     put(batch(who, 2, [2, 3], arrival=2, loss=[math.nan, 4]))
-    store.submit(Intake("r1", event=RunEvent(who, 1, 0, "scaler", 5, 3, {"to": 2.0})))
+    store.submit(WriteBatch("r1", event=RunEvent(who, 1, 0, "scaler", 5, 3, {"to": 2.0})))
     tell(store, Transition(ALERT, None, 410))
     found = StoreReader(database).recovery("r1")
-    assert found.snapshot == RuleSnapshot("r1", 0, b"state")
+    assert found.rule_state == SavedRuleState("r1", 0, b"state")
     assert [(type(item).__name__, item.arrival) for item in found.replay] == [
         ("RunEvent", 1),
         ("RecordBatch", 2),
     ]
     assert (found.alerts, found.last_arrival) == ([ALERT], 2)
-    assert [item.arrival for item in StoreReader(database).recovery("r1", anew=True).replay] == [0, 1, 2]
+    assert [item.arrival for item in StoreReader(database).recovery("r1", from_start=True).replay] == [
+        0,
+        1,
+        2,
+    ]
 
 
 def test_events_are_paged_in_order_of_arrival(database: Database, store: StoreWriter, admit: Any) -> None:
     """Pages follow each other without a gap; the last one says so."""
     who = admit().writer
     for no in range(5):
-        store.submit(Intake("r1", event=RunEvent(who, no, no, "phase", no, None, {"name": "eval"})))
+        store.submit(WriteBatch("r1", event=RunEvent(who, no, no, "phase", no, None, {"name": "eval"})))
     store.call(lambda connection: None).result(30)
-    reader, after, told = StoreReader(database), None, []
+    reader, after, reported = StoreReader(database), None, []
     for _ in range(3):
         page = reader.events("r1", after=after, limit=2)
-        told += [event.no for event in page.items]
+        reported += [event.no for event in page.items]
         after = page.next
-    assert (told, after) == ([0, 1, 2, 3, 4], None)
+    assert (reported, after) == ([0, 1, 2, 3, 4], None)
 
 
 @pytest.mark.parametrize("limit", [1, 700, 5000])
@@ -134,15 +138,17 @@ def test_pages_of_records_hold_each_record_once(database: Database, admit: Any, 
         who = admit(rank=rank, world_size=2).writer
         put(batch(who, 0, list(range(size)), arrival=rank, loss=np.arange(size) * 0.5))
     sealed(database, 0 if limit == 1 else 2)
-    reader, after, told = StoreReader(database), None, []
+    reader, after, reported = StoreReader(database), None, []
     while True:
         page = reader.records("r1", names=["loss"], after=after, limit=limit)
         assert page.n <= limit
-        told += list(zip(page.rank.tolist(), page.seq.tolist(), page.columns["loss"].v.tolist(), strict=True))
+        reported += list(
+            zip(page.rank.tolist(), page.seq.tolist(), page.columns["loss"].v.tolist(), strict=True)
+        )
         after = page.next
         if after is None:
             break
-    assert told == [(rank, seq, seq * 0.5) for rank in (0, 1) for seq in range(size)]
+    assert reported == [(rank, seq, seq * 0.5) for rank in (0, 1) for seq in range(size)]
 
 
 def test_a_cursor_that_never_was_is_refused(database: Database, admit: Any) -> None:
@@ -161,7 +167,7 @@ def test_a_cursor_is_digits(database: Database, admit: Any, after: str) -> None:
 
 
 def test_windows_and_cursors_beyond_the_databases_numbers(database: Database, admit: Any, put: Any) -> None:
-    """A flight record near step 2^63 reaches past what a column holds; a cursor may come from anywhere."""
+    """A snapshot near step 2^63 reaches past what a column holds; a cursor may come from anywhere."""
     put(batch(admit().writer, 0, list(range(RECORDS)), arrival=0, loss=np.arange(RECORDS)))
     sealed(database, 1)
     reader, beyond = StoreReader(database), 1 << 64
@@ -181,8 +187,8 @@ def test_a_run_tells_its_series_attempts_and_writers(database: Database, admit: 
     sealed(database, 1)
     found = StoreReader(database).run("r1")
     assert found is not None
-    told = {s.name: (s.n, s.first_step, s.last_step) for s in found.series}
-    assert told == {"loss": (n + 2, 0, n - 1), "lr": (1, 51, 51)}
+    reported = {s.name: (s.n, s.first_step, s.last_step) for s in found.series}
+    assert reported == {"loss": (n + 2, 0, n - 1), "lr": (1, 51, 51)}
     assert math.isnan(found.series[0].last)
     assert [(a.attempt, a.first_step, a.last_step) for a in found.attempts_list] == [
         (1, 0, n - 1),

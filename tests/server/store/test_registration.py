@@ -66,15 +66,15 @@ def test_hello_describes_the_run(database: Database, admit: Any) -> None:
     with database.reader.connect() as connection:
         row = connection.execute(select(run)).one()
     assert row.config == {"lr": "NaN", "raw": "b'x'"}
-    assert (row.tags, row.notes, row.facts["versions"]) == (["fp16"], "a�b", {"torch": "2"})
+    assert (row.tags, row.notes, row.environment["versions"]) == (["fp16"], "a�b", {"torch": "2"})
 
 
 def test_a_resumed_run_lives_again(database: Database, admit: Any, store: Any) -> None:
     """A hello on an ended run sets it running, without its old error."""
-    from tocsin_server.core.models import Intake
+    from tocsin_server.core.models import WriteBatch
 
     admit()
-    store.submit(Intake("r1", changes={"state": "failed", "ended_ns": 5, "error": {"type": "OOM"}}))
+    store.submit(WriteBatch("r1", changes={"state": "failed", "ended_ns": 5, "error": {"type": "OOM"}}))
     admit(attempt="a2", now_ns=9_000)
     with database.reader.connect() as connection:
         row = connection.execute(select(run)).one()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.server.store.conftest import batch, sealed
-from tocsin_server.core.models import Intake, RecordBatch, RunEvent
+from tocsin_server.core.models import RecordBatch, RunEvent, WriteBatch
 from tocsin_server.store import replay
 from tocsin_server.store.chunks import RECORDS
 from tocsin_server.store.database import Database
@@ -30,7 +30,7 @@ def test_two_ranks_come_merged_and_whole(
             sent.append(RunEvent(who, len(sent), seq // size, "note", 1, seq))
     for one in sent:
         made = {"batch": one} if isinstance(one, RecordBatch) else {"event": one}
-        store.submit(Intake("r1", **made))
+        store.submit(WriteBatch("r1", **made))
     store.call(lambda connection: None).result(60)
     sealed(database, 2 * (sum(b.n for b in sent if isinstance(b, RecordBatch)) // 2 // RECORDS))
     for after, upto in ((-1, len(sent)), (9, len(sent) - 5)):
@@ -54,5 +54,5 @@ def test_sealing_meanwhile_changes_nothing(database: Database, admit: Any, put: 
     assert isinstance(first, RecordBatch)
     put(*(batch(who, seq, list(range(seq, seq + 100)), loss=np.ones(100)) for seq in range(4000, 9000, 100)))
     sealed(database, 2)
-    told = [first, *(one for one in way if isinstance(one, RecordBatch))]
-    assert [(one.seq, one.n) for one in told] == [(seq, 100) for seq in range(0, 9000, 100)]
+    reported = [first, *(one for one in way if isinstance(one, RecordBatch))]
+    assert [(one.seq, one.n) for one in reported] == [(seq, 100) for seq in range(0, 9000, 100)]

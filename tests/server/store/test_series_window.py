@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.server.store.conftest import batch, hello, sealed
-from tocsin_server.core.models import Intake, RecordBatch, Writer
+from tocsin_server.core.models import RecordBatch, WriteBatch, Writer
 from tocsin_server.store import chunks, pyramid
 from tocsin_server.store.chunks import RECORDS
 from tocsin_server.store.database import Database, migrate, open_database
@@ -85,7 +85,7 @@ class Growing:
     def grow(self, upto: int, *, wait: bool) -> None:
         """Hands in records up to ``upto``; with ``wait`` they are stored and sealed afterwards."""
         for _ in range(self.there, upto, 500):
-            self._store.submit(Intake(self.run, batch=next(self._batches)))
+            self._store.submit(WriteBatch(self.run, batch=next(self._batches)))
         if wait:
             self._store.call(lambda c: None).result(60)
             sealed(self.database, upto // RECORDS, self.run)
@@ -93,8 +93,8 @@ class Growing:
 
     def stored(self) -> int:
         """How many records are durable by now."""
-        facts = self._reader.run(self.run)
-        return sum(w.records for w in facts.writers) if facts else 0
+        stored_run = self._reader.run(self.run)
+        return sum(w.records for w in stored_run.writers) if stored_run else 0
 
     def shows_all(self, there: int, window: tuple[int, int] | None, buckets: int) -> int:
         """Every fault among the first ``there`` records shows in the answer for ``window``; how many did."""
@@ -273,7 +273,7 @@ def test_the_default_view_opens_no_chunk(room: Any, bytes_read: Any) -> None:
     who = store.call(lambda c: register(c, hello("long"), 1)).result(30).writer
     steps = np.arange(40 * RECORDS)
     for one in cut(who, steps, np.random.default_rng(0).normal(size=len(steps)), RECORDS):
-        store.submit(Intake("long", batch=one))
+        store.submit(WriteBatch("long", batch=one))
     store.call(lambda c: None).result(60)
     sealed(database, 40, "long")
     fresh = open_database(database.url)

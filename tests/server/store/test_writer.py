@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import event, func, select
 
 from tests.server.store.conftest import batch
-from tocsin_server.core.models import Intake, RunEvent
+from tocsin_server.core.models import RunEvent, WriteBatch
 from tocsin_server.store.database import Database
 from tocsin_server.store.tables import event as event_table
 from tocsin_server.store.tables import run, tail, writer
@@ -33,7 +33,7 @@ def test_done_is_called_after_the_commit(database: Database, store: StoreWriter,
         seen.append(len(stored(database, tail.c.seq)))
         ended.set()
 
-    store.submit(Intake("r1", batch=batch(who, 0, [0, 1], loss=[1.0, 2.0]), done=done))
+    store.submit(WriteBatch("r1", batch=batch(who, 0, [0, 1], loss=[1.0, 2.0]), done=done))
     assert ended.wait(30)
     assert seen == [1]
 
@@ -58,17 +58,17 @@ def test_a_reconnect_hears_what_is_durable(admit: Any, put: Any) -> None:
 def test_refused_records_count_as_dealt_with(database: Database, store: StoreWriter, admit: Any) -> None:
     """Numbers refused by ingest are durable, so that the trainer does not send them again."""
     who = admit().writer
-    store.submit(Intake("r1", refused_to_seq=(who, 9)))
+    store.submit(WriteBatch("r1", rejected_to_seq=(who, 9)))
     assert admit().last_seq == 9
-    assert stored(database, writer.c.dealt_seq) == [(9,)]
+    assert stored(database, writer.c.handled_seq) == [(9,)]
 
 
 def test_events_are_numbered_by_writer(database: Database, store: StoreWriter, admit: Any) -> None:
     """An event sent twice is there once; NaN in its data survives."""
     who = admit().writer
-    told = RunEvent(who, 1, 0, "scaler", 5, 3, {"from": float("inf"), "to": float("nan")})
-    store.submit(Intake("r1", event=told))
-    store.submit(Intake("r1", event=told))
+    reported = RunEvent(who, 1, 0, "scaler", 5, 3, {"from": float("inf"), "to": float("nan")})
+    store.submit(WriteBatch("r1", event=reported))
+    store.submit(WriteBatch("r1", event=reported))
     assert admit().last_event == 0
     assert stored(database, event_table.c.data) == [({"from": "Infinity", "to": "NaN"},)]
 
@@ -76,7 +76,7 @@ def test_events_are_numbered_by_writer(database: Database, store: StoreWriter, a
 def test_run_changes_reach_the_run_row(database: Database, store: StoreWriter, admit: Any) -> None:
     """State, end and error of a run are ordinary columns."""
     admit()
-    store.submit(Intake("r1", changes={"state": "failed", "ended_ns": 7, "error": {"type": "OOM"}}))
+    store.submit(WriteBatch("r1", changes={"state": "failed", "ended_ns": 7, "error": {"type": "OOM"}}))
     store.call(lambda connection: None).result(30)
     assert stored(database, run.c.state, run.c.ended_ns, run.c.error) == [("failed", 7, {"type": "OOM"})]
 
@@ -84,8 +84,8 @@ def test_run_changes_reach_the_run_row(database: Database, store: StoreWriter, a
 def test_a_run_is_never_seen_earlier_than_before(database: Database, store: StoreWriter, admit: Any) -> None:
     """A late change keeps the later time; a newer one moves it."""
     admit(now_ns=50)
-    for told in (40, 60, 55):
-        store.submit(Intake("r1", changes={"last_seen_ns": told}))
+    for reported in (40, 60, 55):
+        store.submit(WriteBatch("r1", changes={"last_seen_ns": reported}))
         store.call(lambda connection: None).result(30)
     assert stored(database, run.c.last_seen_ns) == [(60,)]
 
@@ -96,9 +96,9 @@ def test_an_impossible_intake_does_not_hold_up_the_others(
     """What can never be stored is left out, counted and answered, or its trainer would wait for ever."""
     who = admit().writer
     said: list[str] = []
-    store.submit(Intake("r1", changes={"colour": "red"}, done=lambda: said.append("red")))
+    store.submit(WriteBatch("r1", changes={"colour": "red"}, done=lambda: said.append("red")))
     put(batch(who, 0, [0], loss=[1.0]))
-    assert (store.refused_intakes, said) == (1, ["red"])
+    assert (store.rejected_batches, said) == (1, ["red"])
     assert stored(database, tail.c.seq) == [(0,)]
     assert store.backlog_bytes == 0
 
@@ -118,12 +118,12 @@ def test_a_flood_is_committed_in_pieces(
     size = 30_000
     for seq in range(0, 6 * size, size):
         one = batch(who, seq, list(range(seq, seq + size)), seq, loss=np.ones(size))
-        store.submit(Intake("r1", batch=one, done=lambda: done.append(1)))
+        store.submit(WriteBatch("r1", batch=one, done=lambda: done.append(1)))
     gate.set()
     held.result(60)
     eventually(lambda: len(done) == 6, "all to be durable")
     assert 2 <= len(inserted) <= 3
-    store.submit(Intake("r1", batch=batch(who, 6 * size, [7], 6 * size, loss=[1.0])))
+    store.submit(WriteBatch("r1", batch=batch(who, 6 * size, [7], 6 * size, loss=[1.0])))
     numbers = select(func.max(tail.c.seq))
     assert store.call(lambda connection: connection.execute(numbers).scalar()).result(60) == 6 * size
 
@@ -139,7 +139,7 @@ def test_many_calls_do_not_hold_up_a_batch(store: StoreWriter, admit: Any) -> No
 
     calls = [store.call(registering) for _ in range(200)]
     assert begun.wait(30)
-    store.submit(Intake("r1", batch=batch(who, 0, [0], loss=[1.0]), done=durable.set))
+    store.submit(WriteBatch("r1", batch=batch(who, 0, [0], loss=[1.0]), done=durable.set))
     answers = [call.result(60) for call in calls]
     assert answers == sorted(answers)  # in the order in which they were asked
     assert answers[-1]
@@ -159,7 +159,7 @@ def test_stop_commits_what_waits(database: Database, admit: Any, store: StoreWri
     """Everything submitted before stop is durable after it, and a later call is turned away."""
     who = admit().writer
     for seq in range(50):
-        store.submit(Intake("r1", batch=batch(who, seq, [seq], loss=[0.5])))
+        store.submit(WriteBatch("r1", batch=batch(who, seq, [seq], loss=[0.5])))
     store.stop(30.0)
     assert len(stored(database, tail.c.seq)) == 50
     with pytest.raises(RuntimeError, match="stopped"):

@@ -18,13 +18,13 @@ from tocsin_server.core.models import (
     AlertState,
     Diagnosis,
     Evidence,
-    Intake,
     RecordBatch,
-    RuleSnapshot,
     RunEvent,
     RunState,
+    SavedRuleState,
     Severity,
     Transition,
+    WriteBatch,
     Writer,
 )
 from tocsin_server.detect.engine.engine import Engine
@@ -33,7 +33,7 @@ from tocsin_server.offline.snapshot import Window, frozen
 from tocsin_server.store.chunks import RECORDS
 from tocsin_server.store.database import Database
 from tocsin_server.store.registration import Registered, register
-from tocsin_server.store.snapshots import FlightRow, keep_flight
+from tocsin_server.store.snapshots import IncidentSnapshotRow, keep_incident_snapshot
 from tocsin_server.store.tables import acknowledgement, group_member, metadata, notified_alert, run
 from tocsin_server.store.writer import StoreWriter
 
@@ -65,8 +65,10 @@ def tell_all(
     steps = [7, 7, 3, 2**41 + 1]
     put(batch(second, 10, steps, 5000, **{"value:rank": NASTY[:4], 'a "name", with\nlines': NASTY[5:9]}))
     put(batch(second, 20, [8], 5001, loss=[2.5]))
-    store.submit(Intake(run_id, event=RunEvent(first, 5002, 0, "note", 10**18, None, {"x": "NaN", "ü": [1]})))
-    store.submit(Intake(run_id, event=RunEvent(second, 5003, 0, "phase", 10**18 + 1, 4, {})))
+    store.submit(
+        WriteBatch(run_id, event=RunEvent(first, 5002, 0, "note", 10**18, None, {"x": "NaN", "ü": [1]}))
+    )
+    store.submit(WriteBatch(run_id, event=RunEvent(second, 5003, 0, "phase", 10**18 + 1, 4, {})))
     _ring(store, run_id, second)
     sealed(database, 1, run_id)
     _wait_for_latest(database, run_id)
@@ -82,7 +84,7 @@ def tell_all_to(database: Database, run_id: str = "r1") -> None:
 
     def put(*batches: RecordBatch) -> None:
         for one in batches:
-            store.submit(Intake(one.run_id, batch=one))
+            store.submit(WriteBatch(one.run_id, batch=one))
 
     try:
         tell_all(database, store, admit, put, run_id)
@@ -106,7 +108,7 @@ def _ring(store: StoreWriter, run_id: str, who: Writer) -> None:
     )  # fmt: skip
     over = replace(fired, state=AlertState.RESOLVED, resolved_step=9, resolved_ns=500, updated_ns=500)
     open_one = replace(fired, fingerprint="f2", severity=Severity.WARNING)
-    told = (
+    reported = (
         Transition(fired, AlertState.PENDING, 410),
         Transition(over, AlertState.FIRING, 500),
         Transition(open_one, None, 411),
@@ -115,12 +117,16 @@ def _ring(store: StoreWriter, run_id: str, who: Writer) -> None:
         "state": RunState.FAILED,
         "ended_ns": 10**18 + 5,
         "error": {"type": "Oops"},
-        "board": {"arrival": 1},
+        "summary": {"arrival": 1},
     }
-    snapshot = RuleSnapshot(run_id, 5003, Engine(RunContext()).snapshot())
-    store.submit(Intake(run_id, transitions=told, snapshot=snapshot, changes=ended, refused_to_seq=(who, 30)))
-    kept = FlightRow("f1", 1, 420, False, frozen(Window(4, 0, 9), False, (), ()))
-    store.call(lambda connection: keep_flight(connection, run_id, kept)).result(60)
+    snapshot = SavedRuleState(run_id, 5003, Engine(RunContext()).save())
+    store.submit(
+        WriteBatch(
+            run_id, transitions=reported, rule_state=snapshot, changes=ended, rejected_to_seq=(who, 30)
+        )
+    )
+    kept = IncidentSnapshotRow("f1", 1, 420, False, frozen(Window(4, 0, 9), False, (), ()))
+    store.call(lambda connection: keep_incident_snapshot(connection, run_id, kept)).result(60)
     store.call(lambda connection: _notify(connection, run_id)).result(60)
     store.call(lambda connection: None).result(60)
 
@@ -130,7 +136,7 @@ def _notify(connection: Connection, run_id: str) -> None:
     key = {"run_id": run_id, "fingerprint": "f1", "episode": 1}
     taken = {"at_ns": 430, "actor": "ann", "note": "mine", "undone": False}
     connection.execute(acknowledgement.insert(), key | taken)
-    connection.execute(group_member.insert(), key | {"group_id": "g1", "told": 2})
+    connection.execute(group_member.insert(), key | {"group_id": "g1", "notified_level": 2})
     connection.execute(notified_alert.insert(), key | {"notification_id": "n1", "state": "firing"})
 
 

@@ -162,14 +162,14 @@ def assert_same_run(before: StoreReader, after: StoreReader) -> None:
     one, two = before.run("r1"), after.run("r1")
     assert one is not None
     assert two is not None
-    assert two.facts.pop("imported")["state"] == "failed"
+    assert two.environment.pop("imported")["state"] == "failed"
     assert repr(two) == repr(one)
     assert after.events("r1") == before.events("r1")
     assert repr(after.alerts("r1")) == repr(before.alerts("r1"))
     assert after.alert_history("r1.f1.1") == before.alert_history("r1.f1.1")
     one_recovery, two_recovery = before.recovery("r1"), after.recovery("r1")
-    assert (two_recovery.snapshot, two_recovery.last_arrival) == (
-        one_recovery.snapshot,
+    assert (two_recovery.rule_state, two_recovery.last_arrival) == (
+        one_recovery.rule_state,
         one_recovery.last_arrival,
     )
 
@@ -217,9 +217,9 @@ def test_a_run_that_goes_on_is_lost_in_the_copy(changing: Database, other: Datab
         connection.execute(update(run).values(state="running", ended_ns=None))
     export_run(changing, "r1", Format.JSONL, tmp_path / "r1")
     bring_in(other, tmp_path / "r1")
-    facts = StoreReader(other).run("r1")
-    assert facts is not None
-    assert (facts.state, facts.facts["imported"]["state"]) == ("lost", "running")
+    stored = StoreReader(other).run("r1")
+    assert stored is not None
+    assert (stored.state, stored.environment["imported"]["state"]) == ("lost", "running")
 
 
 Spoil = Callable[[str], str]
@@ -350,12 +350,12 @@ def test_an_import_that_was_killed_leaves_nothing(whole: Database, other: Databa
     """Its rows are due to go once nobody has written for a while, and until then it is not begun again."""
     export_run(whole, "r1", Format.JSONL, tmp_path / "r1")
     with other.engine.begin() as connection:
-        life.doom(connection, "r1", 1_000 + PULSE_NS)
+        life.schedule_deletion(connection, "r1", 1_000 + PULSE_NS)
     with pytest.raises(BundleError, match="under way"):
         bring_in(other, tmp_path / "r1")
     with other.reader.begin() as connection:
-        assert life.leaving(connection, 1_000) == []
-        left = life.leaving(connection, 1_000 + PULSE_NS)
+        assert life.due(connection, 1_000) == []
+        left = life.due(connection, 1_000 + PULSE_NS)
     finish(on_database(other), left)
     assert not bring_in(other, tmp_path / "r1").was_there
 

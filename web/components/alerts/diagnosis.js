@@ -161,7 +161,7 @@ const snapshotLink = (alert) =>
     : el(
         "a.btn",
         {
-          href: `/api/v1/alerts/${encodeURIComponent(alert.id)}/flight`,
+          href: `/api/v1/alerts/${encodeURIComponent(alert.id)}/snapshot`,
           download: "",
           title: "All series at full rate around the onset, for tocsin-server diagnose",
         },
@@ -173,7 +173,7 @@ const snapshotLink = (alert) =>
  * @param {Mover} mover
  */
 function timelineOf(why, mover) {
-  if (!why?.story?.length) return null;
+  if (!why?.timeline?.length) return null;
   return el(
     "section",
     {},
@@ -181,7 +181,7 @@ function timelineOf(why, mover) {
     el(
       "ol.timeline",
       {},
-      ...why.story.map(([step, text, rule]) =>
+      ...why.timeline.map(([step, text, rule]) =>
         el(
           "li",
           {},
@@ -276,12 +276,12 @@ const remedy = (each, style) =>
 /** @param {Diagnosis | null} why */
 function howToConfirm(why) {
   const others = why?.alternatives ?? [];
-  if (!why?.disproof && !others.length) return null;
+  if (!why?.how_to_confirm && !others.length) return null;
   return el(
     "section",
     {},
-    why?.disproof ? el("h3", {}, "How to confirm") : null,
-    why?.disproof ? el("p.soft", {}, powers(why.disproof)) : null,
+    why?.how_to_confirm ? el("h3", {}, "How to confirm") : null,
+    why?.how_to_confirm ? el("p.soft", {}, powers(why.how_to_confirm)) : null,
     others.length ? el("p.soft.then", {}, "Less likely causes:") : null,
     others.length ? el("ul.alts.soft", {}, ...others.map((text) => el("li", {}, powers(text)))) : null,
   );

@@ -38,9 +38,10 @@ const BACK = () => el("p.notefile.soft", { role: "status" }, icon("info"), " Res
 
 /**
  * @typedef {{ app: App, client: import("../../data/ruleclient.js").RuleClient, known: { items: BuiltinRule[],
- *   own: OwnRule[] }, view: import("../../lib/views/ruleview.js").RulesView, key: string, may: boolean, back:
+ *   custom: CustomRule[] }, view: import("../../lib/views/ruleview.js").RulesView, key: string, may:
+ *   boolean, back:
  *   string, address: (change: Partial<import("../../lib/views/ruleview.js").RulesView>) => string, saved:
- *   (text: string, id: string) => void, remove: (rule: OwnRule) => void }} Given
+ *   (text: string, id: string) => void, remove: (rule: CustomRule) => void }} Given
  */
 
 export class RuleEditor {
@@ -49,7 +50,7 @@ export class RuleEditor {
     this.given = given;
     this.key = given.key;
     const { known, view } = given;
-    const own = known.own.find((rule) => rule.id === view.rule);
+    const own = known.custom.find((rule) => rule.id === view.rule);
     const builtin = known.items.find((rule) => rule.id === view.rule);
     this.own = view.fresh ? undefined : own;
     this.builtin = view.fresh ? undefined : builtin;
@@ -153,8 +154,8 @@ export class RuleEditor {
 
   #ownForm() {
     const { known, view } = this.given;
-    const copied = known.own.find((rule) => rule.id === view.copy);
-    const taken = [...known.own, ...known.items].map((rule) => rule.id);
+    const copied = known.custom.find((rule) => rule.id === view.copy);
+    const taken = [...known.custom, ...known.items].map((rule) => rule.id);
     const back = this.#back()?.draft ?? null;
     const draft =
       back ??

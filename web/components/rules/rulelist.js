@@ -8,8 +8,8 @@ import { icon } from "../icons.js";
 
 /** @typedef {import("../../lib/views/ruleview.js").AnyRule} AnyRule */
 /**
- * @typedef {{ href: (id: string) => string, toggle: (rule: AnyRule) => void, copy: (rule: OwnRule) => void,
- *   remove: (rule: OwnRule) => void, may: boolean }} Acts
+ * @typedef {{ href: (id: string) => string, toggle: (rule: AnyRule) => void,
+ *   copy: (rule: CustomRule) => void, remove: (rule: CustomRule) => void, may: boolean }} Acts
  */
 
 /**
@@ -45,7 +45,7 @@ export function toggle(label, on, flip, may, focus) {
  */
 export function ruleRow(rule, acts) {
   const level = levelOf(rule);
-  const own = rule.kind === "own" ? rule : null;
+  const own = rule.kind === "custom" ? rule : null;
   const name = own ? own.title || own.id : ruleTitle(rule.id);
   return el(
     "article.rulerow",
@@ -101,7 +101,7 @@ export function ruleRow(rule, acts) {
 
 /** @param {AnyRule} rule */
 function chips(rule) {
-  if (rule.kind === "own") {
+  if (rule.kind === "custom") {
     return rule.source
       ? [
           el(

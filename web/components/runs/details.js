@@ -77,7 +77,7 @@ export class Details {
     this.notes.show(run.notes ?? "");
     const key = JSON.stringify([
       run.config,
-      run.facts,
+      run.environment,
       run.series,
       run.attempts_list,
       run.writers,
@@ -86,7 +86,7 @@ export class Details {
     if (key === this.key) return;
     this.key = key;
     refill(config, pairs(run.config, "No config. Pass tocsin.watch(..., config={...}) to record it."));
-    refill(environment, pairs(run.facts, "No training process has connected yet."));
+    refill(environment, pairs(run.environment, "No training process has connected yet."));
     refill(series, seriesTable(run.series));
     refill(attempts, attemptTable(run), writerTable(run));
     refill(configCheck, configCheckList(events));
@@ -141,7 +141,7 @@ function table(heads, rows, right, empty) {
   );
 }
 
-/** @param {SeriesFact[]} series */
+/** @param {SeriesRow[]} series */
 const seriesTable = (series) =>
   table(
     ["Series", "Records", "First step", "Last step", "Last value"],

@@ -106,7 +106,7 @@ export class FleetRow {
     } else if (id === "name") {
       this.#when(
         cell,
-        [row.state, row.name, row.project, row.tags, row.reason, row.attempt, row.leaving_ms],
+        [row.state, row.name, row.project, row.tags, row.reason, row.attempt, row.deletion_ms],
         () => nameCell(row),
       );
     } else if (id === "alerts") this.#when(cell, row.severities, () => [countsCell(row)]);
@@ -208,14 +208,14 @@ function nameCell(row) {
     el("span.state", { class: row.state, title: row.state }, icon(row.state, row.state)),
     link,
   );
-  if (row.leaving_ms) {
+  if (row.deletion_ms) {
     return [
       top,
       el(
         "div.sub.clip",
-        { title: moment(row.leaving_ms) },
+        { title: moment(row.deletion_ms) },
         icon("trash"),
-        ` will be deleted at ${clock(row.leaving_ms)} · `,
+        ` will be deleted at ${clock(row.deletion_ms)} · `,
         el("span.clip", {}, row.project),
       ),
     ];

@@ -111,7 +111,7 @@ export class Gauges {
       `started ${clockTime(row.created_ms)}`,
       moment(row.created_ms),
     );
-    const { queued = 0, dropped = 0, spooled_bytes = 0 } = row.trainer ?? {};
+    const { queued = 0, dropped = 0, spooled_bytes = 0 } = row.client ?? {};
     const late = [
       queued > FEW_WAITING ? `${int(queued)} buffered` : "",
       dropped ? `${int(dropped)} dropped` : "",
@@ -128,7 +128,7 @@ export class Gauges {
   /**
    * What the hook costs per step.
    *
-   * @param {SeriesFact[]} series
+   * @param {SeriesRow[]} series
    */
   cost(series) {
     const cost = overheadOf(series);
@@ -151,8 +151,8 @@ export class Gauges {
     this.shown = row.state;
     const ran = row.ended_ms
       ? `after ${span((row.ended_ms - row.created_ms) / 1000)}`
-      : row.trainer?.phase
-        ? `phase: ${row.trainer.phase}`
+      : row.client?.phase
+        ? `phase: ${row.client.phase}`
         : `for ${span((now - row.created_ms) / 1000)}`;
     say(this.state.context, ran);
     this.state.node.title = row.state;

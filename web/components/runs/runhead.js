@@ -49,11 +49,11 @@ export class RunHead {
    *
    * @param {RunRow} row
    */
-  #leave({ leaving_ms, name }) {
+  #leave({ deletion_ms, name }) {
     const left =
-      leaving_ms === null || leaving_ms === undefined
+      deletion_ms === null || deletion_ms === undefined
         ? null
-        : Math.max(0, (leaving_ms - this.source.now()) / 1000);
+        : Math.max(0, (deletion_ms - this.source.now()) / 1000);
     const key = left === null ? "" : span(Math.round(left));
     this.deleting.hidden = left === null;
     if (key === this.keys.deleting) return;
@@ -64,7 +64,7 @@ export class RunHead {
         this.deleting,
         icon("trash"),
         " ",
-        el("span.words", { title: moment(leaving_ms) }, sentence(name, key)),
+        el("span.words", { title: moment(deletion_ms) }, sentence(name, key)),
         " ",
         this.source.may ? button("Restore", () => void this.restore()) : null,
       );
@@ -75,7 +75,7 @@ export class RunHead {
   /** @returns {import("../menu.js").Item[]} */
   #items() {
     const { row } = this;
-    const going = row?.leaving_ms !== null && row?.leaving_ms !== undefined;
+    const going = row?.deletion_ms !== null && row?.deletion_ms !== undefined;
     return [
       { head: "Run" },
       { text: "Rename", act: () => this.rename() },

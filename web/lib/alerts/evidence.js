@@ -50,6 +50,6 @@ export function asText(alert, address) {
       ]),
     );
   }
-  if (why?.disproof) lines.push("", `How to confirm: ${why.disproof}`);
+  if (why?.how_to_confirm) lines.push("", `How to confirm: ${why.how_to_confirm}`);
   return [...lines, "", address].join("\n");
 }

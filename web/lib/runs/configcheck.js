@@ -25,7 +25,7 @@ const list = (value) => (Array.isArray(value) ? value : []);
  * @returns {Audit | null}
  */
 export function configCheckOf(events) {
-  const checks = events.filter((event) => event.kind === "audit");
+  const checks = events.filter((event) => event.kind === "preflight");
   if (!checks.length) return null;
   const attempt = Math.max(...checks.map((event) => event.attempt));
   const least = Math.min(...checks.filter((event) => event.attempt === attempt).map((event) => event.rank));
@@ -43,7 +43,7 @@ export function configCheckOf(events) {
     .flat()
     .sort((a, b) => GRAVITY.indexOf(a.severity) - GRAVITY.indexOf(b.severity));
   const unseen = [
-    ...new Set(newest.flatMap(({ data }) => list(data.not_auditable).map(text).filter(Boolean))),
+    ...new Set(newest.flatMap(({ data }) => list(data.not_checkable).map(text).filter(Boolean))),
   ];
   const tookMs = newest.reduce(
     (sum, { data }) => sum + (typeof data.took_ms === "number" ? data.took_ms : 0),
@@ -78,7 +78,7 @@ function finding(value, step) {
 /**
  * Return what the hook costs: the newest values of the series `hook/...`; null if not measured yet.
  *
- * @param {SeriesFact[]} series
+ * @param {SeriesRow[]} series
  * @returns {{ us: number, percent: number } | null}
  */
 export function overheadOf(series) {

@@ -75,7 +75,7 @@ const TEXTS = {
         .map(([name, state]) => `${name} ${text(state)}`)
         .join(", "),
     ),
-  audit: ({ checks, findings, took_ms }) =>
+  preflight: ({ checks, findings, took_ms }) =>
     line(
       `${counted(objects(findings).length, "finding")} in ${counted(lengthOf(checks), "check")}` +
         (typeof took_ms === "number" ? `, took ${num(took_ms, 3)} ms` : ""),

@@ -74,7 +74,7 @@ export function writeFleet(view) {
  * @returns {"deleted" | "archived" | "fleet"}
  */
 export const shelfOf = (row) =>
-  row.leaving_ms !== null && row.leaving_ms !== undefined ? "deleted" : row.archived ? "archived" : "fleet";
+  row.deletion_ms !== null && row.deletion_ms !== undefined ? "deleted" : row.archived ? "archived" : "fleet";
 
 /** @param {FleetView} view */
 export const shelfShown = (view) => (view.deleted ? "deleted" : view.archived ? "archived" : "fleet");

@@ -4,7 +4,7 @@
  * @typedef {{ q: string, severity: string, state: string, project: string, rule: string, fresh: boolean,
  *   copy: string }} RulesView rule: the open rule; fresh: a new rule, starting as a copy of `copy` if given
  */
-/** @typedef {OwnRule | BuiltinRule} AnyRule */
+/** @typedef {CustomRule | BuiltinRule} AnyRule */
 
 const SEVERITIES = ["info", "warning", "critical"];
 const STATES = ["on", "off", "changed"];
@@ -53,14 +53,14 @@ export function writeRules(view) {
  * @returns {Level}
  */
 export const levelOf = (rule) =>
-  rule.kind === "own" ? rule.severity : (rule.effective.severity ?? rule.severity);
+  rule.kind === "custom" ? rule.severity : (rule.effective.severity ?? rule.severity);
 
 /**
  * Return whether users changed anything about a rule.
  *
  * @param {AnyRule} rule
  */
-export const isChanged = (rule) => rule.kind === "own" || rule.tunings.length > 0;
+export const isChanged = (rule) => rule.kind === "custom" || rule.tunings.length > 0;
 
 /**
  * @template {AnyRule} T
@@ -71,7 +71,7 @@ export const isChanged = (rule) => rule.kind === "own" || rule.tunings.length > 
 export function listed(rules, view) {
   const words = view.q.toLowerCase().split(/\s+/).filter(Boolean);
   const text = (/** @type {AnyRule} */ rule) =>
-    (rule.kind === "own"
+    (rule.kind === "custom"
       ? [
           rule.id,
           rule.title,

@@ -150,7 +150,7 @@ def per_thousand(tested: Sequence[Tested], least: Severity) -> float | None:
     """Alarms of at least ``least`` per 1000 healthy steps; None where no healthy step was seen."""
     healthy = sum(run.healthy_steps for run in tested)
     alarms = sum(
-        firing.healthy and firing.severity.height >= least.height for run in tested for firing in run.firings
+        firing.healthy and firing.severity.level >= least.level for run in tested for firing in run.firings
     )
     return 1000 * alarms / healthy if healthy else None
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from tocsin_server.core.models import Column, RecordBatch
 from tocsin_server.detect.custom import glob
-from tocsin_server.detect.custom.series_evaluator import Watcher, gap
+from tocsin_server.detect.custom.series_evaluator import SeriesEvaluator, gap
 from tocsin_server.detect.custom.span import Moment
-from tocsin_server.detect.custom.threshold import COMPARISONS, UserRule
-from tocsin_server.detect.interface.rule import Episode, RuleInfo, Verdict
+from tocsin_server.detect.custom.threshold import COMPARISONS, CustomRule
+from tocsin_server.detect.interface.rule import Episode, RuleInfo, RuleResult
 from tocsin_server.detect.interface.view import split_name
 
 MOST = 1000
@@ -28,56 +28,56 @@ SCOPE, RUN_SCOPE = "watch", "watch-run"
 
 
 @dataclass(frozen=True, slots=True)
-class Voice:
+class RuleRef:
     """Who says a verdict, as the engine knows rules: its ``info`` and the series it is about."""
 
     info: RuleInfo
     subject: str
 
 
-def voice_of(rule: UserRule, series: str) -> Voice:
+def rule_ref_of(rule: CustomRule, series: str) -> RuleRef:
     """The voice of a rule about a series."""
     scope = RUN_SCOPE if rule.is_absence else SCOPE
-    return Voice(RuleInfo(rule.id, rule.title or rule.id, rule.severity, scope=scope), series)
+    return RuleRef(RuleInfo(rule.id, rule.title or rule.id, rule.severity, scope=scope), series)
 
 
-Spoken = tuple[Voice, Verdict]
+Emission = tuple[RuleRef, RuleResult]
 
 
-class SavedWatch(msgspec.Struct):
+class SavedBatchEvaluator(msgspec.Struct):
     """A watch in a snapshot."""
 
-    watchers: list[tuple[Key, Watcher]] = []
-    heirlooms: list[tuple[Key, Episode]] = []
+    evaluators: list[tuple[Key, SeriesEvaluator]] = []
+    inherited_episodes: list[tuple[Key, Episode]] = []
 
 
-class Watch:
+class BatchEvaluator:
     """The rules on the series of one process. Steps and times of a batch are shared by all of them."""
 
-    def __init__(self, rules: Sequence[UserRule]) -> None:
+    def __init__(self, rules: Sequence[CustomRule]) -> None:
         self.rules = [rule for rule in rules if not rule.is_absence]
-        self.watchers: dict[Key, Watcher] = {}
-        self.heirlooms: dict[Key, Episode] = {}
+        self.evaluators: dict[Key, SeriesEvaluator] = {}
+        self.inherited_episodes: dict[Key, Episode] = {}
         """Open episodes of the attempt before, for series that are yet to come."""
-        self._meant: dict[str, list[UserRule]] = {}
+        self._meant: dict[str, list[CustomRule]] = {}
 
-    def take(self, batch: RecordBatch) -> list[Spoken]:
+    def take(self, batch: RecordBatch) -> list[Emission]:
         """What the rules say of a batch, series by series."""
-        spoken: list[Spoken] = []
+        emitted: list[Emission] = []
         moments: list[Moment] = []
         for name, column in batch.columns.items():
             for rule in self._rules_on(name):
-                watcher = self._watcher(rule, name)
-                if watcher is None or _quiet(rule, watcher, column):
+                evaluator = self._evaluator(rule, name)
+                if evaluator is None or _calm(rule, evaluator, column):
                     continue
                 moments = moments or list(zip(batch.step.tolist(), batch.time_ns.tolist(), strict=True))
                 for row, value in _values(column):
-                    verdict = watcher.take(rule, name, row, moments[row], value)
-                    if verdict is not None:
-                        spoken.append((voice_of(rule, name), verdict))
-        return spoken
+                    result = evaluator.take(rule, name, row, moments[row], value)
+                    if result is not None:
+                        emitted.append((rule_ref_of(rule, name), result))
+        return emitted
 
-    def _rules_on(self, name: str) -> list[UserRule]:
+    def _rules_on(self, name: str) -> list[CustomRule]:
         found = self._meant.get(name)
         if found is None:
             found = [rule for rule in self.rules if glob.matches(rule.series, name)]
@@ -85,54 +85,62 @@ class Watch:
                 self._meant[name] = found
         return found
 
-    def _watcher(self, rule: UserRule, name: str) -> Watcher | None:
+    def _evaluator(self, rule: CustomRule, name: str) -> SeriesEvaluator | None:
         key = rule.id, name
-        known = self.watchers.get(key)
-        if known is None and len(self.watchers) < MOST:
-            known = self.watchers[key] = Watcher()
-            known.episode = self.heirlooms.pop(key, known.episode)
+        known = self.evaluators.get(key)
+        if known is None and len(self.evaluators) < MOST:
+            known = self.evaluators[key] = SeriesEvaluator()
+            known.episode = self.inherited_episodes.pop(key, known.episode)
         return known
 
-    def change(self, rules: Sequence[UserRule], anew: frozenset[str]) -> None:
+    def change(self, rules: Sequence[CustomRule], reset: frozenset[str]) -> None:
         """Other rules from here on; those of ``anew``, and those that are gone, forget what they know."""
         self.rules = [rule for rule in rules if not rule.is_absence]
         self._meant = {}
-        kept = {rule.id for rule in self.rules} - anew
-        self.watchers = {key: watcher for key, watcher in self.watchers.items() if key[0] in kept}
-        self.heirlooms = {key: episode for key, episode in self.heirlooms.items() if key[0] in kept}
+        kept = {rule.id for rule in self.rules} - reset
+        self.evaluators = {key: evaluator for key, evaluator in self.evaluators.items() if key[0] in kept}
+        self.inherited_episodes = {
+            key: episode for key, episode in self.inherited_episodes.items() if key[0] in kept
+        }
 
     def let_go(self, key: Key) -> Episode | None:
         """Gives away an open episode; None where there is none."""
-        known = self.watchers.get(key)
-        return known.let_go() if known is not None and known.episode.state else self.heirlooms.pop(key, None)
+        known = self.evaluators.get(key)
+        return (
+            known.let_go()
+            if known is not None and known.episode.state
+            else self.inherited_episodes.pop(key, None)
+        )
 
     def close(self) -> None:
         """The run has ended: nothing is open any more."""
-        for watcher in self.watchers.values():
-            watcher.let_go()
-        self.heirlooms = {}
+        for evaluator in self.evaluators.values():
+            evaluator.let_go()
+        self.inherited_episodes = {}
 
-    def save(self) -> SavedWatch:
+    def save(self) -> SavedBatchEvaluator:
         """All that is remembered."""
-        return SavedWatch(list(self.watchers.items()), list(self.heirlooms.items()))
+        return SavedBatchEvaluator(list(self.evaluators.items()), list(self.inherited_episodes.items()))
 
-    def load(self, saved: SavedWatch) -> None:
+    def load(self, saved: SavedBatchEvaluator) -> None:
         """Goes on from a snapshot."""
         known = {rule.id for rule in self.rules}
-        self.watchers = {key: watcher for key, watcher in saved.watchers if key[0] in known}
-        self.heirlooms = {key: episode for key, episode in saved.heirlooms if key[0] in known}
+        self.evaluators = {key: evaluator for key, evaluator in saved.evaluators if key[0] in known}
+        self.inherited_episodes = {
+            key: episode for key, episode in saved.inherited_episodes if key[0] in known
+        }
 
 
-def _quiet(rule: UserRule, watcher: Watcher, column: Column) -> bool:
+def _calm(rule: CustomRule, evaluator: SeriesEvaluator, column: Column) -> bool:
     """Whether no value of the column can change anything: nothing is under way, and none of them holds.
 
     Only where the newest value is all that is looked at (NaN holds nowhere, as in the watcher itself), and
     where non-finite values are counted, there are none in the window, and none came.
     """
-    if not watcher.idle():
+    if not evaluator.idle():
         return False
     if rule.reducer == "nonfinite":
-        clean = watcher.window is None or not watcher.window.bad
+        clean = evaluator.window is None or not evaluator.window.bad
         return clean and not rule.holds(0.0) and bool(np.isfinite(column.v).all())
     if rule.reducer != "value":
         return False
@@ -153,7 +161,7 @@ class Absence(msgspec.Struct):
     """Since when no value has come of one rule's series, over all processes."""
 
     seen: Moment
-    watcher: Watcher = msgspec.field(default_factory=Watcher)
+    evaluator: SeriesEvaluator = msgspec.field(default_factory=SeriesEvaluator)
 
 
 class SavedAbsences(msgspec.Struct):
@@ -164,34 +172,34 @@ class SavedAbsences(msgspec.Struct):
     absences: dict[str, Absence] = {}
 
 
-class AbsenceWatch:
+class AbsenceEvaluator:
     """The rules about series that do not come: one instance a run, told of every record of any process."""
 
-    def __init__(self, rules: Sequence[UserRule]) -> None:
+    def __init__(self, rules: Sequence[CustomRule]) -> None:
         self.rules = [rule for rule in rules if rule.is_absence]
         self.attempt = 0
         self.newest: dict[int, int] = {}
         """The newest step of each process of the newest attempt: where it goes back, waiting begins anew."""
         self.absences: dict[str, Absence] = {}
 
-    def take(self, batch: RecordBatch) -> list[Spoken]:
+    def take(self, batch: RecordBatch) -> list[Emission]:
         """What is missing as the records of ``batch`` pass."""
         if not self.rules or batch.writer.attempt_no < self.attempt:
             return []
         moments = list(zip(batch.step.tolist(), batch.time_ns.tolist(), strict=True))
         if batch.writer.attempt_no > self.attempt:
             self._begin(batch.writer.attempt_no, moments[0])
-        anew = self._rewinds(batch, [step for step, _ in moments])
-        spoken: list[Spoken] = []
+        reset = self._rewinds(batch, [step for step, _ in moments])
+        emitted: list[Emission] = []
         for rule in self.rules:
-            spoken += self._of(rule, batch, moments, anew)
-        return spoken
+            emitted += self._of(rule, batch, moments, reset)
+        return emitted
 
     def _begin(self, attempt: int, at: Moment) -> None:
         self.attempt, self.newest = attempt, {}
         for absence in self.absences.values():
             absence.seen = at
-            absence.watcher.seam()
+            absence.evaluator.discontinuity()
 
     def _rewinds(self, batch: RecordBatch, steps: list[int]) -> set[int]:
         """Rows at which the training of this process goes back. Evaluations may come late: no rewind."""
@@ -206,32 +214,32 @@ class AbsenceWatch:
         return rows
 
     def _of(
-        self, rule: UserRule, batch: RecordBatch, moments: list[Moment], anew: set[int]
-    ) -> Iterator[Spoken]:
+        self, rule: CustomRule, batch: RecordBatch, moments: list[Moment], reset: set[int]
+    ) -> Iterator[Emission]:
         absence = self.absences.get(rule.id)
         if absence is None:
             absence = self.absences[rule.id] = Absence(moments[0])
         there = _rows_with(rule, batch)
         for row, now in enumerate(moments):
-            if row in anew:
-                absence.watcher.seam()
-            if row in anew or row in there:
+            if row in reset:
+                absence.evaluator.discontinuity()
+            if row in reset or row in there:
                 absence.seen = now
             value = 1.0 if gap(rule.window, absence.seen, now) else 0.0
-            verdict = absence.watcher.judge(rule, rule.series, row, now, value)
-            if verdict is not None:
-                yield voice_of(rule, rule.series), verdict
+            result = absence.evaluator.judge(rule, rule.series, row, now, value)
+            if result is not None:
+                yield rule_ref_of(rule, rule.series), result
 
-    def change(self, rules: Sequence[UserRule], anew: frozenset[str]) -> None:
-        """Other rules from here on, as :meth:`Watch.change`."""
+    def change(self, rules: Sequence[CustomRule], reset: frozenset[str]) -> None:
+        """Other rules from here on, as :meth:`BatchEvaluator.change`."""
         self.rules = [rule for rule in rules if rule.is_absence]
-        kept = {rule.id for rule in self.rules} - anew
+        kept = {rule.id for rule in self.rules} - reset
         self.absences = {key: absence for key, absence in self.absences.items() if key in kept}
 
     def close(self) -> None:
         """The run has ended."""
         for absence in self.absences.values():
-            absence.watcher.let_go()
+            absence.evaluator.let_go()
 
     def save(self) -> SavedAbsences:
         """All that is remembered."""
@@ -244,7 +252,7 @@ class AbsenceWatch:
         self.absences = {key: absence for key, absence in saved.absences.items() if key in known}
 
 
-def _rows_with(rule: UserRule, batch: RecordBatch) -> set[int]:
+def _rows_with(rule: CustomRule, batch: RecordBatch) -> set[int]:
     """Rows of a batch that have a value of the rule's series, NaN included."""
     return _rows_of(batch, [name for name in batch.columns if glob.matches(rule.series, name)])
 

@@ -12,7 +12,7 @@ LONGEST = 200
 MOST_STARS = 8
 
 
-def fault(pattern: object) -> str | None:
+def problem(pattern: object) -> str | None:
     """What was expected where ``pattern`` is no glob that may be used; None where it is one."""
     if not isinstance(pattern, str) or not storable(pattern) or not pattern.strip() or len(pattern) > LONGEST:
         return f"a glob of 1 to {LONGEST} characters"

@@ -8,15 +8,23 @@ from __future__ import annotations
 import msgspec
 
 from tocsin_server.detect.custom.span import Moment, Span
-from tocsin_server.detect.custom.threshold import UserRule
+from tocsin_server.detect.custom.threshold import CustomRule
 from tocsin_server.detect.interface.formatting import number
-from tocsin_server.detect.interface.rule import FIRING, PENDING, RECOVERING, RESOLVED, Episode, Fact, Verdict
+from tocsin_server.detect.interface.rule import (
+    FIRING,
+    PENDING,
+    RECOVERING,
+    RESOLVED,
+    Episode,
+    Fact,
+    RuleResult,
+)
 from tocsin_server.detect.stats.sliding_window import Window, reduce
 
 SECOND = 1e9
 
 
-class Watcher(msgspec.Struct):
+class SeriesEvaluator(msgspec.Struct):
     """What is remembered of one series; all of it is saved."""
 
     window: Window | None = None
@@ -30,20 +38,20 @@ class Watcher(msgspec.Struct):
     """The longest that it held without firing, as told; -1: that was never told."""
     episode: Episode = msgspec.field(default_factory=Episode)
 
-    def take(self, rule: UserRule, series: str, row: int, now: Moment, value: float) -> Verdict | None:
+    def take(self, rule: CustomRule, series: str, row: int, now: Moment, value: float) -> RuleResult | None:
         """What a record says; None where it says nothing new."""
         if self.last is not None and now[0] < self.last[0]:
-            self.seam()
+            self.discontinuity()
         self.last = now
         return self.judge(rule, series, row, now, self._reduced(rule, now, value))
 
-    def seam(self) -> None:
+    def discontinuity(self) -> None:
         """Steps went back: what was counted begins anew, an open episode stays."""
         self.window, self.since, self.calm = None, None, None
 
     def judge(
-        self, rule: UserRule, series: str, row: int, now: Moment, value: float | None
-    ) -> Verdict | None:
+        self, rule: CustomRule, series: str, row: int, now: Moment, value: float | None
+    ) -> RuleResult | None:
         """What a reduced value says. None and NaN compare with nothing and leave everything as it is."""
         if value is None or value != value:
             return None
@@ -61,7 +69,7 @@ class Watcher(msgspec.Struct):
         """Whether nothing is under way: a value that does not hold would change nothing."""
         return not self.episode.state and self.since is None
 
-    def _reduced(self, rule: UserRule, now: Moment, value: float) -> float | None:
+    def _reduced(self, rule: CustomRule, now: Moment, value: float) -> float | None:
         if rule.reducer == "value":
             return value
         if self.window is None:
@@ -72,7 +80,7 @@ class Watcher(msgspec.Struct):
         unit = SECOND if rule.window.timed else 1.0
         return reduce(rule.reducer, self.window.put(x, value), unit)
 
-    def _held(self, rule: UserRule, now: Moment, said: _Said) -> Verdict | None:
+    def _held(self, rule: CustomRule, now: Moment, said: _Said) -> RuleResult | None:
         self.calm = None
         if self.since is None:
             self.since = now
@@ -91,25 +99,25 @@ class Watcher(msgspec.Struct):
         said.begin(self.since)
         return said.make(PENDING, said.begun())
 
-    def _between(self, said: _Said) -> Verdict | None:
+    def _between(self, said: _Said) -> RuleResult | None:
         """Neither held nor back: it goes on, and what was recovering fires again."""
         self.calm = None
         return said.make(FIRING, said.begun()) if self.episode.state == RECOVERING else None
 
-    def _back(self, rule: UserRule, now: Moment, said: _Said) -> Verdict | None:
+    def _back(self, rule: CustomRule, now: Moment, said: _Said) -> RuleResult | None:
         if self.calm is None:
             self.calm = now
         if rule.keep_firing_for.since(self.calm, now) >= rule.keep_firing_for.amount:
             return self._end(said)
         return None if self.episode.state == RECOVERING else said.make(RECOVERING, said.over())
 
-    def _end(self, said: _Said) -> Verdict:
+    def _end(self, said: _Said) -> RuleResult:
         if self.episode.state == PENDING:
             onset = (self.episode.onset_step, self.episode.onset_ns)
             self.longest = max(self.longest, said.rule.for_.since(onset, said.now))
-        verdict = said.make(RESOLVED, said.over())
+        result = said.make(RESOLVED, said.over())
         self.let_go()
-        return verdict
+        return result
 
     def let_go(self) -> Episode:
         """Gives away the episode."""
@@ -124,14 +132,14 @@ class _Said:
     __slots__ = ("episode", "now", "row", "rule", "series", "value")
 
     def __init__(
-        self, episode: Episode, rule: UserRule, series: str, row: int, now: Moment, value: float
+        self, episode: Episode, rule: CustomRule, series: str, row: int, now: Moment, value: float
     ) -> None:
         self.episode, self.rule, self.series = episode, rule, series
         self.row, self.now, self.value = row, now, value
 
     def begin(self, onset: Moment) -> None:
         self.episode.onset_step, self.episode.onset_ns = onset
-        self.episode.severity = self.rule.severity.height
+        self.episode.severity = self.rule.severity.level
 
     def begun(self) -> str:
         rule = self.rule
@@ -145,12 +153,12 @@ class _Said:
             return f"{self.series} has values again"
         return f"{_capital(self.rule.reduced(self.series))} is back at {number(self.value)}"
 
-    def make(self, state: str, summary: str) -> Verdict:
+    def make(self, state: str, summary: str) -> RuleResult:
         episode = self.episode
         episode.state, episode.summary = state, summary
         episode.evidence = self._evidence()
         episode.last_step = self.now[0]
-        return Verdict(
+        return RuleResult(
             row=self.row,
             state=state,
             severity=episode.severity,

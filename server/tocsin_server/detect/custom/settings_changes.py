@@ -30,31 +30,33 @@ def with_changes(rule: str, kind: type[RuleSettings], changes: Mapping[str, Any]
             raise SettingError(f"{rule}: {name}", f"one of {', '.join(names)}", changes[name])
     least = {item.name: item.metadata.get("least") for item in fields(kind)}
     numbers: dict[str, Any] = {
-        name: _number(f"{rule}: {name}", told, getattr(defaults, name), least[name])
-        for name, told in changes.items()
+        name: _number(f"{rule}: {name}", reported, getattr(defaults, name), least[name])
+        for name, reported in changes.items()
     }
     return kind(**numbers)
 
 
-def _number(subject: str, told: Any, default: float, least: float | None) -> float:
+def _number(subject: str, reported: Any, default: float, least: float | None) -> float:
     """``told`` as a number of the kind of ``default``."""
     whole = isinstance(default, int)
     expected = "a whole number" if whole else "a finite number"
     try:
         value = (
-            float(told) if isinstance(told, (str, int, float)) and not isinstance(told, bool) else math.nan
+            float(reported)
+            if isinstance(reported, (str, int, float)) and not isinstance(reported, bool)
+            else math.nan
         )
     except (ValueError, OverflowError):
         value = math.nan
     if not math.isfinite(value) or (whole and value != int(value)):
-        raise SettingError(subject, expected, told)
+        raise SettingError(subject, expected, reported)
     may_be_zero = default <= 0 or "recover_" in subject or "resolve_" in subject
     if default >= 0 and (value < 0 or (value == 0 and not may_be_zero)):
         raise SettingError(
-            subject, f"{expected} above 0" if not may_be_zero else f"{expected} from 0 on", told
+            subject, f"{expected} above 0" if not may_be_zero else f"{expected} from 0 on", reported
         )
     if least is not None and value < least:
-        raise SettingError(subject, f"{expected} from {least:g} on", told)
+        raise SettingError(subject, f"{expected} from {least:g} on", reported)
     if abs(value) > LARGEST and abs(value) > 1e3 * abs(default):
-        raise SettingError(subject, f"at most {LARGEST}", told)
+        raise SettingError(subject, f"at most {LARGEST}", reported)
     return int(value) if whole else value

@@ -40,7 +40,7 @@ _LABEL = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
-class UserRule:
+class CustomRule:
     """docs/reference/custom-rules.md describes every field."""
 
     id: str
@@ -104,11 +104,11 @@ class UserRule:
         return f"{IN_WORDS[self.comparison]} {number(self.limit)}"
 
 
-NAMES = tuple("for" if item.name == "for_" else item.name for item in fields(UserRule))
+NAMES = tuple("for" if item.name == "for_" else item.name for item in fields(CustomRule))
 """The fields as people write them."""
 
 
-def read_rule(body: object, where: str = "") -> UserRule:
+def read_rule(body: object, where: str = "") -> CustomRule:
     """A rule as people write it. Raises :class:`FieldError`; ``where`` goes before the field's name."""
     if not isinstance(body, Mapping):
         raise FieldError(where.rstrip(".") or "rule", "a table of fields", body)
@@ -119,7 +119,7 @@ def read_rule(body: object, where: str = "") -> UserRule:
     reducer = reader.choice("reducer", REDUCERS, "value")
     absent = reducer == "absent"
     comparison, limit = reader.condition(absent)
-    return UserRule(
+    return CustomRule(
         id=reader.id(),
         series=reader.glob("series"),
         reducer=reducer,
@@ -141,7 +141,7 @@ def read_rule(body: object, where: str = "") -> UserRule:
     )
 
 
-def plain(rule: UserRule) -> dict[str, Any]:
+def plain(rule: CustomRule) -> dict[str, Any]:
     """All fields, as :func:`read_rule` reads them; those that ``absent`` does not have are None."""
     absent = rule.is_absence
     return {
@@ -166,9 +166,9 @@ def plain(rule: UserRule) -> dict[str, Any]:
     }
 
 
-def brief(rule: UserRule) -> dict[str, Any]:
+def brief(rule: CustomRule) -> dict[str, Any]:
     """The fields that must be there, and those that differ from their defaults."""
-    usual = plain(UserRule(rule.id, rule.series)) | {"comparison": None, "limit": None}
+    usual = plain(CustomRule(rule.id, rule.series)) | {"comparison": None, "limit": None}
     kept = {name: value for name, value in plain(rule).items() if value != usual[name]}
     return {"id": rule.id, "series": rule.series, **kept}
 
@@ -214,7 +214,7 @@ class _Reader:
         return given
 
     def glob(self, name: str) -> str:
-        expected = glob.fault(self.body.get(name))
+        expected = glob.problem(self.body.get(name))
         if expected is not None:
             raise self.wrong(name, expected)
         return str(self.body[name]).strip()
@@ -224,7 +224,7 @@ class _Reader:
         if not isinstance(given, (list, tuple)) or len(given) > MOST_GLOBS:
             raise self.wrong(name, f"a list of at most {MOST_GLOBS} globs")
         for at, pattern in enumerate(given):
-            if (expected := glob.fault(pattern)) is not None:
+            if (expected := glob.problem(pattern)) is not None:
                 raise FieldError(f"{self.where}{name}[{at}]", expected, pattern)
         return tuple(pattern.strip() for pattern in given)
 

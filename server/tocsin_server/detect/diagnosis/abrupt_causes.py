@@ -11,7 +11,7 @@ import math
 
 from tocsin_server.core.models import Evidence, Remedy
 from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import LOSS_SHAPE, Case
+from tocsin_server.detect.diagnosis.case import LOSS_SHAPE, DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import DATA, FORWARD, MEASUREMENT, Cause, Ranked
 from tocsin_server.detect.interface.formatting import count, number
 from tocsin_server.detect.interface.history import median
@@ -39,18 +39,18 @@ COMPARE_DATA = Remedy(
 )
 
 
-def _finite(case: Case, base: str, *, since: bool = False) -> list[float]:
+def _finite(case: DiagnosisContext, base: str, *, since: bool = False) -> list[float]:
     pairs = case.since(base) if since else case.before(base)
     return [value for _, value in pairs if math.isfinite(value)]
 
 
-def _each_step(case: Case) -> bool:
+def _each_step(case: DiagnosisContext) -> bool:
     """Whether the records around the onset came at every step: between others a loss may climb unseen."""
     steps = [step for step, _ in [*case.before("loss")[-3:], *case.since("loss")[:2]]]
     return len(steps) == 5 and steps[-1] - steps[0] == 4
 
 
-def other_data(case: Case) -> Cause | None:
+def other_data(case: DiagnosisContext) -> Cause | None:
     """The loss jumps from one step to the next without an earlier sign.
 
     With overflows, a loss that stays there is not evidence: weights whose updates are skipped do not recover.
@@ -85,7 +85,7 @@ def other_data(case: Case) -> Cause | None:
     )
 
 
-def loss_rescaled(case: Case) -> Cause | None:
+def loss_rescaled(case: DiagnosisContext) -> Cause | None:
     """The loss is many times what it was, and the gradients of the same steps are not."""
     if case.rule not in LOSS_SHAPE | {"loss-level-shift"}:
         return None
@@ -118,9 +118,9 @@ def loss_rescaled(case: Case) -> Cause | None:
     )
 
 
-def infinite_term(case: Case) -> Cause | None:
+def infinite_term(case: DiagnosisContext) -> Cause | None:
     """The loss is infinite, step after step, and its gradients are finite."""
-    if case.rule != "nonfinite-loss" or case.verdict.kind != "inf":
+    if case.rule != "nonfinite-loss" or case.result.kind != "inf":
         return None
     norms = dict(case.since("grad_norm"))
     bad = [step for step, loss in case.since("loss") if math.isinf(loss) and step in norms]

@@ -10,7 +10,7 @@ from functools import cached_property
 from tocsin_server.core.causal_order import NEAR_STEPS
 from tocsin_server.detect.interface.context import RunContext
 from tocsin_server.detect.interface.history import History, median
-from tocsin_server.detect.interface.rule import INFO, Verdict
+from tocsin_server.detect.interface.rule import INFO, RuleResult
 
 NUMERIC = frozenset(
     {
@@ -42,27 +42,27 @@ OWN_SPREAD = 30.0
 
 
 @dataclass(frozen=True)
-class Case:
+class DiagnosisContext:
     """What is known when an alert is explained."""
 
     rule: str
     subject: str
-    verdict: Verdict
-    others: Sequence[tuple[str, str, Verdict]]
+    result: RuleResult
+    others: Sequence[tuple[str, str, RuleResult]]
     history: History
     upto: int
     """Number of the newest record that may be looked at."""
     context: RunContext
 
     @cached_property
-    def episode(self) -> list[tuple[str, str, Verdict]]:
+    def episode(self) -> list[tuple[str, str, RuleResult]]:
         """This alert and the others, the earliest onset first."""
-        mine = (self.rule, self.subject, self.verdict)
+        mine = (self.rule, self.subject, self.result)
         return sorted([mine, *self.others], key=lambda item: (item[2].onset_step, item[0], item[1]))
 
     def kind(self, rule: str) -> str | None:
         """Which condition of ``rule`` holds in this episode; None where the rule is silent."""
-        return next((verdict.kind for name, _, verdict in self.episode if name == rule), None)
+        return next((result.kind for name, _, result in self.episode if name == rule), None)
 
     @cached_property
     def numeric(self) -> bool:
@@ -73,20 +73,20 @@ class Case:
     def _overflowed(self) -> list[int]:
         """Onsets of the rules about values that left the number range, near this alert's own."""
         return [
-            verdict.onset_step
-            for rule, _, verdict in self.episode
+            result.onset_step
+            for rule, _, result in self.episode
             if rule in NUMERIC
-            and verdict.severity > INFO
-            and abs(verdict.onset_step - self.verdict.onset_step) <= NEAR_STEPS
+            and result.severity > INFO
+            and abs(result.onset_step - self.result.onset_step) <= NEAR_STEPS
         ]
 
     @cached_property
     def onset(self) -> int:
         """Where the trouble began: the earliest onset of rules about numbers, else this alert's own."""
         if self.rule in NUMERIC:
-            steps = [verdict.onset_step for rule, _, verdict in self.episode if rule in NUMERIC]
-            return min([*steps, self.verdict.onset_step])
-        return min(self._overflowed) if self.numeric else self.verdict.onset_step
+            steps = [result.onset_step for rule, _, result in self.episode if rule in NUMERIC]
+            return min([*steps, self.result.onset_step])
+        return min(self._overflowed) if self.numeric else self.result.onset_step
 
     def before(self, base: str) -> list[tuple[int, float]]:
         """(step, value) of the records of ``base`` before the onset, at most ``BASELINE``."""
@@ -163,12 +163,12 @@ class Case:
     @cached_property
     def restart(self) -> tuple[int, float] | None:
         """Step and rate from which a restarted schedule was rising until the onset."""
-        for rule, _, verdict in self.episode:
-            lowest = next((float(fact[1]) for fact in verdict.evidence if fact[0] == "lowest rate"), 0.0)
-            if rule == "lr-restart" and verdict.onset_step < self.onset and lowest > 0:
-                rates = [rate for step, rate in self.before("lr") if step > verdict.onset_step]
+        for rule, _, result in self.episode:
+            lowest = next((float(fact[1]) for fact in result.evidence if fact[0] == "lowest rate"), 0.0)
+            if rule == "lr-restart" and result.onset_step < self.onset and lowest > 0:
+                rates = [rate for step, rate in self.before("lr") if step > result.onset_step]
                 rising = bool(rates) and rates[-1] == max(rates) and rates[-1] >= LR_EVENT * lowest
-                return (verdict.onset_step, lowest) if rising else None
+                return (result.onset_step, lowest) if rising else None
         return None
 
     @cached_property
@@ -216,12 +216,12 @@ class Case:
         return min(steps, default=self.onset)
 
     @cached_property
-    def shape_first(self) -> Verdict | None:
+    def shape_first(self) -> RuleResult | None:
         """A loss or gradient norm that left its level before the numbers went wrong."""
-        for rule, _, verdict in self.episode:
-            near = rule in LOSS_SHAPE or verdict.onset_step >= self.onset - NEAR_STEPS
-            if rule in FINITE_SIGNS and verdict.onset_step < self.onset and near:
-                return verdict
+        for rule, _, result in self.episode:
+            near = rule in LOSS_SHAPE or result.onset_step >= self.onset - NEAR_STEPS
+            if rule in FINITE_SIGNS and result.onset_step < self.onset and near:
+                return result
         return None
 
     @cached_property

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tocsin_server.core.models import Evidence, Remedy
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 
 MEASUREMENT, DATA, RATE, SCALER, RUNAWAY, FORWARD, GRADIENT, OPTIMISATION, SYSTEM, HARDWARE = range(10)
 """Ranks of belief: instrumentation, data, learning rate, scaler, training that ran away before the numbers
@@ -26,11 +26,11 @@ class Cause:
     short: str
     """As one of the alternatives of another cause."""
     remedies: tuple[Remedy, ...]
-    disproof: str
+    how_to_confirm: str
     evidence: tuple[Evidence, ...] = ()
     onset: tuple[int, str] | None = None
     """A step of the story that no rule tells: step and sentence."""
 
 
-Candidate = Callable[[Case], Cause | None]
+Candidate = Callable[[DiagnosisContext], Cause | None]
 Ranked = tuple[int, Candidate]

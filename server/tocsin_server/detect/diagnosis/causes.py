@@ -11,7 +11,7 @@ import math
 
 from tocsin_server.core.models import Evidence, Remedy
 from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import LOSS_SHAPE, NUMERIC, Case
+from tocsin_server.detect.diagnosis.case import LOSS_SHAPE, NUMERIC, DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import (
     DATA,
     FORWARD,
@@ -47,10 +47,10 @@ BOUND_SOFTLY = Remedy(
 )
 
 
-def norm_measured_late(case: Case) -> Cause | None:
-    if case.rule != "zero-grad-norm" or case.verdict.kind == "real":
+def norm_measured_late(case: DiagnosisContext) -> Cause | None:
+    if case.rule != "zero-grad-norm" or case.result.kind == "real":
         return None
-    if case.verdict.kind == "accumulation":
+    if case.result.kind == "accumulation":
         return Cause(
             "accumulation",
             "Likely gradient accumulation: the norm is logged at each micro-step, but taken at updates only.",
@@ -68,9 +68,9 @@ def norm_measured_late(case: Case) -> Cause | None:
     )
 
 
-def saturated(case: Case) -> Cause | None:
+def saturated(case: DiagnosisContext) -> Cause | None:
     """There was a gradient until the onset: what was wired right has run into a limit."""
-    if case.rule != "zero-grad-norm" or case.verdict.kind != "real":
+    if case.rule != "zero-grad-norm" or case.result.kind != "real":
         return None
     usual = median([norm for _, norm in case.before("grad_norm") if 0 < norm < math.inf])
     if usual is None:
@@ -87,8 +87,8 @@ def saturated(case: Case) -> Cause | None:
     )
 
 
-def no_gradient(case: Case) -> Cause | None:
-    if case.rule != "zero-grad-norm" or case.verdict.kind != "real":
+def no_gradient(case: DiagnosisContext) -> Cause | None:
+    if case.rule != "zero-grad-norm" or case.result.kind != "real":
         return None
     return Cause(
         "no-gradient",
@@ -100,7 +100,7 @@ def no_gradient(case: Case) -> Cause | None:
     )
 
 
-def bad_data(case: Case) -> Cause | None:
+def bad_data(case: DiagnosisContext) -> Cause | None:
     if case.kind("nonfinite-input") is None:
         return None
     return Cause(
@@ -112,7 +112,7 @@ def bad_data(case: Case) -> Cause | None:
     )
 
 
-def lr_rose(case: Case) -> Cause | None:
+def lr_rose(case: DiagnosisContext) -> Cause | None:
     event = case.lr_event
     if event is None or case.rule not in NUMERIC | LOSS_SHAPE | {"grad-explosion"}:
         return None
@@ -134,7 +134,7 @@ def lr_rose(case: Case) -> Cause | None:
     )
 
 
-def scaler_not_wired(case: Case) -> Cause | None:
+def scaler_not_wired(case: DiagnosisContext) -> Cause | None:
     kind = case.kind("scaler-not-updating")
     if kind is None or not case.numeric:
         return None
@@ -150,7 +150,7 @@ def scaler_not_wired(case: Case) -> Cause | None:
     )
 
 
-def scale_is_zero(case: Case) -> Cause | None:
+def scale_is_zero(case: DiagnosisContext) -> Cause | None:
     if case.kind("scaler-at-floor") != "zero" or case.rule != "scaler-at-floor":
         return None
     return Cause(
@@ -163,7 +163,7 @@ def scale_is_zero(case: Case) -> Cause | None:
     )
 
 
-def runaway(case: Case) -> Cause | None:
+def runaway(case: DiagnosisContext) -> Cause | None:
     """Loss or gradients left their level at about the first overflow: training diverged."""
     if not case.numeric:
         return None
@@ -198,7 +198,7 @@ def runaway(case: Case) -> Cause | None:
     )
 
 
-def every_scale(case: Case) -> Cause | None:
+def every_scale(case: DiagnosisContext) -> Cause | None:
     if not case.numeric:
         return None
     lowest = case.lowest_bad_scale
@@ -230,7 +230,7 @@ def every_scale(case: Case) -> Cause | None:
     )
 
 
-def one_operation(case: Case) -> Cause | None:
+def one_operation(case: DiagnosisContext) -> Cause | None:
     if not case.numeric or (
         case.kind("scaler-overflow-burst") is None and case.kind("scaler-collapse") is None
     ):
@@ -247,7 +247,7 @@ def one_operation(case: Case) -> Cause | None:
     )
 
 
-def nan_from_nowhere(case: Case) -> Cause | None:
+def nan_from_nowhere(case: DiagnosisContext) -> Cause | None:
     if case.rule not in ("nonfinite-loss", "nonfinite-grad-norm", "scaler-at-floor"):
         return None
     return Cause(
@@ -260,11 +260,11 @@ def nan_from_nowhere(case: Case) -> Cause | None:
     )
 
 
-def spike(case: Case) -> Cause | None:
+def spike(case: DiagnosisContext) -> Cause | None:
     if case.rule != "loss-spike":
         return None
     norm = case.norm_rose
-    if case.verdict.severity == CRITICAL:
+    if case.result.severity == CRITICAL:
         return Cause(
             "stays-high",
             "The loss does not come back by itself: a learning rate that is too high for this point of "
@@ -283,11 +283,11 @@ def spike(case: Case) -> Cause | None:
     )
 
 
-def diverging(case: Case) -> Cause | None:
+def diverging(case: DiagnosisContext) -> Cause | None:
     if case.rule != "loss-divergence":
         return None
     rate = f" ({number(case.lr)})" if case.lr else ""
-    if case.verdict.kind == "slow":
+    if case.result.kind == "slow":
         return Cause(
             "slow-climb",
             f"The loss has climbed for much of the run: the weight of one of its terms that is raised (a KL "
@@ -306,11 +306,11 @@ def diverging(case: Case) -> Cause | None:
     )
 
 
-def schedule(case: Case) -> Cause | None:
+def schedule(case: DiagnosisContext) -> Cause | None:
     if case.rule != "zero-lr":
         return None
     skipping = case.kind("nonfinite-grad-norm") is not None or case.kind("nonfinite-loss") is not None
-    if case.verdict.kind == "never" and skipping:
+    if case.result.kind == "never" and skipping:
         text = (
             "Every update is skipped, so the schedule never leaves 0: "
             "the rate is the consequence, not the cause."
@@ -324,7 +324,7 @@ def schedule(case: Case) -> Cause | None:
             "never": "The rate was never above 0: a schedule that is not stepped, or a start value of 0.",
             "faded": "The schedule has come to its end, and training goes on without learning.",
             "tiny": "The schedule has nearly come to its end well before the planned last step.",
-        }[case.verdict.kind],
+        }[case.result.kind],
         "a schedule that ended or was removed",
         (r.CHECK_SCHEDULE, Remedy("Set the rate once by hand and see whether it stays.",
                                   "for group in optimizer.param_groups:\n    group['lr'] = 1e-4")),
@@ -332,7 +332,7 @@ def schedule(case: Case) -> Cause | None:
     )  # fmt: skip
 
 
-def hardware(case: Case) -> Cause | None:
+def hardware(case: DiagnosisContext) -> Cause | None:
     """Never the first cause: only running the step again can tell."""
     if case.rule not in NUMERIC | LOSS_SHAPE:
         return None

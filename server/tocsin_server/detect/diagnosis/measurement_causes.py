@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from tocsin_server.core.models import Evidence, Remedy
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import MEASUREMENT, Cause, Ranked
 from tocsin_server.detect.interface.formatting import count, number
 
@@ -27,9 +27,9 @@ TAKE_THE_NORM = Remedy(
 )
 
 
-def loss_misread(case: Case) -> Cause | None:
+def loss_misread(case: DiagnosisContext) -> Cause | None:
     """The loss is NaN, the gradients of the same steps are not."""
-    if case.rule != "nonfinite-loss" or case.verdict.kind != "nan":
+    if case.rule != "nonfinite-loss" or case.result.kind != "nan":
         return None
     norms = dict(case.since("grad_norm"))
     bad = [step for step, loss in case.since("loss") if math.isnan(loss) and step in norms]
@@ -50,9 +50,9 @@ def loss_misread(case: Case) -> Cause | None:
     )
 
 
-def norm_misread(case: Case) -> Cause | None:
+def norm_misread(case: DiagnosisContext) -> Cause | None:
     """The norm is NaN, and the losses after it are what they were."""
-    if case.rule != "nonfinite-grad-norm" or case.verdict.kind != "no-scaler" or case.since("scale"):
+    if case.rule != "nonfinite-grad-norm" or case.result.kind != "no-scaler" or case.since("scale"):
         return None
     norms = [norm for _, norm in case.since("grad_norm")]
     losses = [loss for _, loss in case.since("loss")][1:]
@@ -70,7 +70,7 @@ def norm_misread(case: Case) -> Cause | None:
     )
 
 
-def _each_step(case: Case) -> bool:
+def _each_step(case: DiagnosisContext) -> bool:
     """Whether the records before the onset came at every step."""
     steps = [step for step, _ in case.before("loss")[-5:]]
     return len(steps) == 5 and steps[-1] - steps[0] == 4

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tocsin_server.core.models import Remedy
-from tocsin_server.detect.diagnosis.case import LOSS_SHAPE, NUMERIC, Case
+from tocsin_server.detect.diagnosis.case import LOSS_SHAPE, NUMERIC, DiagnosisContext
 from tocsin_server.detect.interface.formatting import number
 
 BF16 = Remedy(
@@ -67,14 +67,14 @@ RERUN = Remedy("Run the same step again on another device: an error that does no
 LOWER = "Lower the learning rate"
 
 
-def fitting(remedies: tuple[Remedy, ...], case: Case) -> tuple[Remedy, ...]:
+def fitting(remedies: tuple[Remedy, ...], case: DiagnosisContext) -> tuple[Remedy, ...]:
     """Those that do not contradict the episode: a rate far below that of similar runs is not lowered."""
     if case.kind("lr-out-of-range") != "below-siblings":
         return remedies
     return tuple(remedy for remedy in remedies if not remedy.text.startswith(LOWER))
 
 
-def lower_lr(case: Case, factor: float = 5.0) -> Remedy:
+def lower_lr(case: DiagnosisContext, factor: float = 5.0) -> Remedy:
     """A lower learning rate, in the run's own numbers; a scheduler would undo it, so its base is lowered."""
     by = number(factor)
     if not case.lr:
@@ -96,16 +96,16 @@ SCALED_NORM = 1e3
 """A usual norm above it beside a loss scale of as much was taken before unscale_ (catalogue, B7)."""
 
 
-def usual_norm(case: Case) -> float | None:
+def usual_norm(case: DiagnosisContext) -> float | None:
     """The gradient norm before all trouble: an explosion that came first is none of it."""
-    for rule, _, verdict in case.episode:
-        told = [fact[1] for fact in verdict.evidence if fact[0] == "usual norm"]
-        if rule == "grad-explosion" and told:
-            return float(told[0])
+    for rule, _, result in case.episode:
+        reported = [fact[1] for fact in result.evidence if fact[0] == "usual norm"]
+        if rule == "grad-explosion" and reported:
+            return float(reported[0])
     return case.usual_norm
 
 
-def clip(case: Case) -> Remedy:
+def clip(case: DiagnosisContext) -> Remedy:
     """Clipping at one to two times the run's usual norm."""
     usual = usual_norm(case)
     limit = f"{1.5 * usual:.2g}" if usual else "1.0"
@@ -126,15 +126,15 @@ SPOILING = NUMERIC | LOSS_SHAPE | {"grad-explosion", "loss-level-shift", "weight
 """Rules about what may have spoiled the weights."""
 
 
-def spoiled_since(case: Case) -> int:
+def corrupted_since(case: DiagnosisContext) -> int:
     """Step from which on the weights may be spoiled: no later than this alert's own onset."""
-    onsets = [verdict.onset_step for rule, _, verdict in case.episode if rule in SPOILING]
+    onsets = [result.onset_step for rule, _, result in case.episode if rule in SPOILING]
     return min([*onsets, case.onset])
 
 
-def go_back(case: Case) -> Remedy:
+def go_back(case: DiagnosisContext) -> Remedy:
     """Back to the newest checkpoint before the trouble began."""
-    since = spoiled_since(case)
+    since = corrupted_since(case)
     saved = case.context.checkpoint_before(since)
     if saved is None:
         return Remedy(f"Go on from a checkpoint from before step {since}: weights after it may be spoiled.")

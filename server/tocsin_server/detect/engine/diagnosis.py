@@ -14,7 +14,7 @@ from functools import lru_cache
 from tocsin_server.core.causal_order import in_order
 from tocsin_server.core.models import Diagnosis, Evidence
 from tocsin_server.detect.diagnosis import abrupt_causes, measurement_causes
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import Candidate, Cause
 from tocsin_server.detect.diagnosis.causes import CANDIDATES
 from tocsin_server.detect.diagnosis.remedies import fitting
@@ -35,7 +35,7 @@ def candidates() -> tuple[Candidate, ...]:
     return tuple(candidate for _, candidate in ranked)
 
 
-def explain(case: Case, told: Diagnosis | None = None) -> Diagnosis:
+def explain(case: DiagnosisContext, reported: Diagnosis | None = None) -> Diagnosis:
     """The diagnosis of an alert; ``told`` is what was said of this episode before."""
     found = [cause for cause in (candidate(case) for candidate in candidates()) if cause is not None]
     cause = found[0] if found else UNKNOWN
@@ -44,39 +44,39 @@ def explain(case: Case, told: Diagnosis | None = None) -> Diagnosis:
         evidence=_evidence(case, cause),
         alternatives=_alternatives(cause, found[1:]),
         remedies=fitting(cause.remedies, case),
-        disproof=cause.disproof,
-        story=_story(case, cause),
+        how_to_confirm=cause.how_to_confirm,
+        timeline=_timeline(case, cause),
     )
-    return with_layers(diagnosis, case, told)
+    return with_layers(diagnosis, case, reported)
 
 
-def with_layers(diagnosis: Diagnosis, case: Case, told: Diagnosis | None = None) -> Diagnosis:
+def with_layers(diagnosis: Diagnosis, case: DiagnosisContext, reported: Diagnosis | None = None) -> Diagnosis:
     """In which layer it began, where gradient norms of layers are known: said once, it stays."""
     if is_located(diagnosis):
         return diagnosis
-    if (begun := origin_in(told)) is None:
+    if (begun := origin_in(reported)) is None:
         begun = origin(case.context.layers, case.rule, case.subject, case.onset)
     return located(diagnosis, begun)
 
 
-def kept(told: Diagnosis, case: Case) -> Diagnosis:
+def kept(reported: Diagnosis, case: DiagnosisContext) -> Diagnosis:
     """What was told while the records before the onset were at hand, with the alert's newest numbers.
 
     Later there is only the aftermath to look at, and it would tell another cause.
     """
-    own = tuple(Evidence(*fact) for fact in case.verdict.evidence)
+    own = tuple(Evidence(*fact) for fact in case.result.evidence)
     names = {item.name for item in own}
-    unruled = {row for row in told.story if not row[2]}
+    unruled = {row for row in reported.timeline if not row[2]}
     rows = unruled | set(_chain(case))
     renewed = replace(
-        told,
-        evidence=own + tuple(item for item in told.evidence if item.name not in names),
-        story=tuple(sorted(rows, key=in_order)),
+        reported,
+        evidence=own + tuple(item for item in reported.evidence if item.name not in names),
+        timeline=tuple(sorted(rows, key=in_order)),
     )
     return with_layers(renewed, case)
 
 
-def _chain(case: Case) -> list[tuple[int, str, str]]:
+def _chain(case: DiagnosisContext) -> list[tuple[int, str, str]]:
     """Onset, summary and rule of what belongs to the episode: this alert, each that is more than info, and
     of the others those that can have to do with it. Where a rule speaks of several series, of which.
     """
@@ -87,8 +87,8 @@ def _chain(case: Case) -> list[tuple[int, str, str]]:
     ]
     said = Counter(rule for rule, _, _ in members)
     return [
-        (verdict.onset_step, f"{verdict.summary} ({name})" if said[rule] > 1 else verdict.summary, rule)
-        for rule, name, verdict in members
+        (result.onset_step, f"{result.summary} ({name})" if said[rule] > 1 else result.summary, rule)
+        for rule, name, result in members
     ]
 
 
@@ -97,8 +97,8 @@ def _bears_on(rule: str, other: str) -> bool:
     return bears_on is None or other in bears_on
 
 
-def _evidence(case: Case, cause: Cause) -> tuple[Evidence, ...]:
-    own = tuple(Evidence(*fact) for fact in case.verdict.evidence)
+def _evidence(case: DiagnosisContext, cause: Cause) -> tuple[Evidence, ...]:
+    own = tuple(Evidence(*fact) for fact in case.result.evidence)
     names = {item.name for item in own}
     return own + tuple(item for item in cause.evidence if item.name not in names)
 
@@ -113,8 +113,8 @@ def _alternatives(cause: Cause, others: list[Cause]) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _story(case: Case, cause: Cause) -> tuple[tuple[int, str, str], ...]:
-    told = _chain(case)
+def _timeline(case: DiagnosisContext, cause: Cause) -> tuple[tuple[int, str, str], ...]:
+    reported = _chain(case)
     if cause.onset is not None:
-        told.append((*cause.onset, ""))
-    return tuple(sorted(set(told), key=in_order))
+        reported.append((*cause.onset, ""))
+    return tuple(sorted(set(reported), key=in_order))

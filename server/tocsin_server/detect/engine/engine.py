@@ -13,39 +13,39 @@ from typing import Any
 import msgspec
 
 from tocsin_server.core.models import AlertState, Diagnosis, Finding, RecordBatch, RunEvent, Writer
-from tocsin_server.detect.custom.batch_evaluator import RUN_SCOPE, SCOPE, AbsenceWatch, Voice
-from tocsin_server.detect.diagnosis.case import BASELINE, Case
+from tocsin_server.detect.custom.batch_evaluator import RUN_SCOPE, SCOPE, AbsenceEvaluator, RuleRef
+from tocsin_server.detect.diagnosis.case import BASELINE, DiagnosisContext
 from tocsin_server.detect.engine.deduplication import Subject, severity_of
 from tocsin_server.detect.engine.diagnosis import explain, kept, with_layers
 from tocsin_server.detect.engine.plan import KIND as PLAN
 from tocsin_server.detect.engine.plan import NO_PLAN, Plan, explained
 from tocsin_server.detect.engine.process import Process, rules_of_run
-from tocsin_server.detect.engine.state_codec import VERSION, Snapshot, SnapshotError, read, written
+from tocsin_server.detect.engine.state_codec import VERSION, EngineState, EngineStateError, read, written
 from tocsin_server.detect.engine.stream import SavedRule, Stream
 from tocsin_server.detect.interface.context import RunContext
 from tocsin_server.detect.interface.layers import VECTORS as LAYERS
-from tocsin_server.detect.interface.ranks import RollCall
+from tocsin_server.detect.interface.ranks import RankBarrier
 from tocsin_server.detect.interface.rule import (
     FIRING,
     PENDING,
     RECOVERING,
     RESOLVED,
     Rule,
+    RuleResult,
     RuleSettings,
     RunRule,
-    Verdict,
 )
 from tocsin_server.detect.interface.similar_runs import CLOSED, SERVER
-from tocsin_server.detect.interface.similar_runs import KIND as SIBLING_FACTS
+from tocsin_server.detect.interface.similar_runs import KIND as SIMILAR_RUNS
 from tocsin_server.detect.interface.view import WIDE, View, beside, layout, moment, split
 from tocsin_server.detect.rules.catalog import catalogue
 
-__all__ = ["Engine", "SnapshotError", "catalogue"]
+__all__ = ["Engine", "EngineStateError", "catalogue"]
 
 RUN = -1
 """Writer number under which rules of scope ``run`` speak."""
 
-Spoken = tuple[int, int, int, Stream, Rule[Any, Any] | Voice, Verdict]
+Emission = tuple[int, int, int, Stream, Rule[Any, Any] | RuleRef, RuleResult]
 """Batch row, order within the row, number within the stream, and who said what."""
 LAST = 1 << 16
 """Order within a row from which on the rules of people speak."""
@@ -60,12 +60,12 @@ class Engine:
         self._own_settings = dict(settings or {})
         self._settings: Mapping[str, RuleSettings] = self._own_settings
         """Those of the plan among them."""
-        self._absences = AbsenceWatch(())
+        self._absences = AbsenceEvaluator(())
         self._writers: dict[int, Process] = {}
         self._subjects: dict[tuple[str, str], Subject] = {}
         self._newest = (0, 0)
         """Step and time of the newest record of a primary optimizer."""
-        self._roll = RollCall()
+        self._barrier = RankBarrier()
         self._run_rules: list[RunRule[Any, Any]] = []
         self._adopt(NO_PLAN)
 
@@ -74,7 +74,7 @@ class Engine:
         if batch.n == 0:
             return []
         writer = self._writer(batch.writer)
-        spoken: list[Spoken] = []
+        emitted: list[Emission] = []
         places = layout(tuple(batch.columns), self.context.components)
         views = split(batch, places)
         wide = beside(batch, places, begun=WIDE in writer.streams)
@@ -82,19 +82,19 @@ class Engine:
             views[WIDE] = wide
         for order, (suffix, view) in enumerate(views.items()):
             stream = writer.streams.get(suffix) or self._stream(writer, suffix)
-            for number, rule, verdict in stream.judge(view):
-                spoken.append((verdict.row, order, number, stream, rule, verdict))
+            for number, rule, result in stream.judge(view):
+                emitted.append((result.row, order, number, stream, rule, result))
             if suffix and suffix != WIDE and suffix not in writer.compared:
                 self._compare(writer, suffix, view, views.get(""), batch.seq)
         if self.plan.rules:
-            spoken += self._watched(batch, writer, views.get(""))
-        if len(spoken) > 1:
-            spoken.sort(key=lambda item: item[:2])
-        return self._tell(batch, writer, views.get(""), spoken)
+            emitted += self._custom_results(batch, writer, views.get(""))
+        if len(emitted) > 1:
+            emitted.sort(key=lambda item: item[:2])
+        return self._findings(batch, writer, views.get(""), emitted)
 
     def observe_event(self, event: RunEvent) -> list[Finding]:
         """Takes what an event tells of the run; after a ``finish``, the last records are judged too."""
-        if event.kind in (SIBLING_FACTS, PLAN, CLOSED) and event.writer.writer_no != SERVER:
+        if event.kind in (SIMILAR_RUNS, PLAN, CLOSED) and event.writer.writer_no != SERVER:
             return []
         if event.kind == PLAN:
             return self._replan(event)
@@ -103,8 +103,8 @@ class Engine:
             self._learn(context)
         at = moment(0, self._newest[0] if event.step is None else event.step, event.time_ns)
         for rule in self._run_rules:
-            rule.told(at, event)
-        found = [finding for rule in self._run_rules for finding in self._hear_run(rule)]
+            rule.on_event(at, event)
+        found = [finding for rule in self._run_rules for finding in self._on_run_rule(rule)]
         if event.kind == LAYERS:
             found += self._locate(event.time_ns)
         if event.kind == "finish":
@@ -115,51 +115,55 @@ class Engine:
 
     # The rules that judge, and what people change about them
 
-    def _adopt(self, plan: Plan, anew: frozenset[str] = frozenset()) -> None:
+    def _adopt(self, plan: Plan, reset: frozenset[str] = frozenset()) -> None:
         """Judges by ``plan`` from here on; rules of ``anew`` forget what they know of the records."""
         self.plan = plan
         self._settings = {**self._own_settings, **plan.settings}
-        self._run_rules = rules_of_run(self._run_rules, self.context, self._settings, plan.off, anew)
+        self._run_rules = rules_of_run(self._run_rules, self.context, self._settings, plan.off, reset)
         for process in self._writers.values():
-            process.change(self._settings, plan, anew)
-        self._absences.change(plan.rules, anew)
+            process.change(self._settings, plan, reset)
+        self._absences.change(plan.rules, reset)
 
     def _replan(self, event: RunEvent) -> list[Finding]:
         """Rules were changed: alerts of those that are gone end and say why; others take a new severity."""
         plan = Plan.from_plain(event.data)
-        anew = plan.begun_anew(self.plan)
-        ended = {rule for rule in anew if rule in plan.off or rule in self.plan.by_id}
+        reset = plan.reset_rules(self.plan)
+        ended = {rule for rule in reset if rule in plan.off or rule in self.plan.by_id}
         reasons = event.data.get("why") or {}
         found = [
-            self._over(self._subjects.pop(key), event, str(reasons.get(key[0], "The rule was changed")))
+            self._ended(self._subjects.pop(key), event, str(reasons.get(key[0], "The rule was changed")))
             for key in [key for key in self._subjects if key[0] in ended]
         ]
-        graver = {key[0] for key in self._subjects if plan.severity(key[0]) != self.plan.severity(key[0])}
-        self._adopt(plan, anew)
+        more_severe = {
+            key[0] for key in self._subjects if plan.severity(key[0]) != self.plan.severity(key[0])
+        }
+        self._adopt(plan, reset)
         for subject in self._subjects.values():
-            if subject.rule in graver and subject.said is not None and subject.told is not None:
-                said = msgspec.structs.replace(subject.said, time_ns=event.time_ns)
-                found.append(self._said(subject, said, subject.told))
+            if subject.rule in more_severe and subject.reported is not None and subject.diagnosis is not None:
+                said = msgspec.structs.replace(subject.reported, time_ns=event.time_ns)
+                found.append(self._report(subject, said, subject.diagnosis))
         return [finding for finding in found if finding is not None]
 
-    def _over(self, subject: Subject, event: RunEvent, reason: str) -> Finding | None:
-        if subject.said is None:
+    def _ended(self, subject: Subject, event: RunEvent, reason: str) -> Finding | None:
+        if subject.reported is None:
             return None
-        told = subject.told or Diagnosis(cause=reason)
-        verdict = msgspec.structs.replace(
-            subject.said, state=RESOLVED, step=self._newest[0], time_ns=event.time_ns, summary=reason
+        reported = subject.diagnosis or Diagnosis(cause=reason)
+        result = msgspec.structs.replace(
+            subject.reported, state=RESOLVED, step=self._newest[0], time_ns=event.time_ns, summary=reason
         )
-        return self._said(subject, verdict, told)
+        return self._report(subject, result, reported)
 
-    def _watched(self, batch: RecordBatch, writer: Process, primary: View | None) -> Iterator[Spoken]:
+    def _custom_results(
+        self, batch: RecordBatch, writer: Process, primary: View | None
+    ) -> Iterator[Emission]:
         """What the rules of people say of a batch, each at the newest training record until then."""
         stream = writer.streams.get("") or self._primary()
-        said = [*writer.watch.take(batch), *self._absences.take(batch)]
-        for order, (voice, verdict) in enumerate(said):
+        said = [*writer.evaluator.take(batch), *self._absences.take(batch)]
+        for order, (ref, result) in enumerate(said):
             number = stream.count - 1
             if primary is not None:
-                number += bisect_right(primary.rows, verdict.row) - primary.n
-            yield verdict.row, LAST + order, number, stream, voice, verdict
+                number += bisect_right(primary.rows, result.row) - primary.n
+            yield result.row, LAST + order, number, stream, ref, result
 
     def _close(self) -> None:
         """The run has ended and its alerts with it: what goes on in a later attempt is said anew."""
@@ -182,13 +186,15 @@ class Engine:
         """Norms of layers that came behind the alert they explain, as they do from a device."""
         stream, number = self._latest()
         for subject in list(self._subjects.values()):
-            verdict, told = subject.said, subject.told
-            if verdict is None or told is None or verdict.state != FIRING:
+            result, reported = subject.reported, subject.diagnosis
+            if result is None or reported is None or result.state != FIRING:
                 continue
-            subject.told = with_layers(told, self._case(stream, number, subject, verdict))
-            if subject.told is not told:
-                now = msgspec.structs.replace(verdict, time_ns=time_ns)
-                yield self._said(subject, now, subject.told)
+            subject.diagnosis = with_layers(
+                reported, self._diagnosis_context(stream, number, subject, result)
+            )
+            if subject.diagnosis is not reported:
+                now = msgspec.structs.replace(result, time_ns=time_ns)
+                yield self._report(subject, now, subject.diagnosis)
 
     def _finish(self, writer: Writer) -> list[Finding]:
         """A writer has ended: its last records, too few for a block, are judged as well."""
@@ -197,39 +203,41 @@ class Engine:
         if known is None:
             return found
         for stream in known.streams.values():
-            for number, rule, verdict in stream.finish():
-                found += self._hear(writer.writer_no, known, 1 << 62, (0, 0, number, stream, rule, verdict))
+            for number, rule, result in stream.finish():
+                found += self._on_result(
+                    writer.writer_no, known, 1 << 62, (0, 0, number, stream, rule, result)
+                )
         return found
 
     # The way of a batch's verdicts
 
-    def _tell(
-        self, batch: RecordBatch, writer: Process, primary: View | None, spoken: list[Spoken]
+    def _findings(
+        self, batch: RecordBatch, writer: Process, primary: View | None, emitted: list[Emission]
     ) -> list[Finding]:
         """Findings in the order of the records, those of the rules about episodes among them."""
         findings: list[Finding] = []
         place, no = 0, batch.writer.writer_no
-        if primary is not None and batch.writer.attempt_no > self._roll.attempt:
+        if primary is not None and batch.writer.attempt_no > self._barrier.attempt:
             self._resumed(batch.writer, primary, findings)
-        alone = self._roll.alone(no)
-        for item in spoken:
+        alone = self._barrier.alone(no)
+        for item in emitted:
             if primary is not None:
                 place = self._rest(batch.writer, alone, primary, place, item[0], findings)
-            findings += self._hear(no, writer, batch.seq, item)
+            findings += self._on_result(no, writer, batch.seq, item)
         if primary is not None:
             self._rest(batch.writer, alone, primary, place, batch.n, findings)
             self._newest = (primary.step[-1], primary.time_ns[-1])
             if alone:
-                self._roll.note(no, primary)
+                self._barrier.note(no, primary)
         return findings
 
     def _resumed(self, writer: Writer, primary: View, findings: list[Finding]) -> None:
         """A new attempt has begun to report."""
-        self._roll.attempt = writer.attempt_no
+        self._barrier.attempt = writer.attempt_no
         at = moment(primary.rows[0], primary.step[0], primary.time_ns[0])
         for rule in self._run_rules:
-            rule.resumed(at, writer.attempt_no, self._roll.furthest)
-            findings += self._hear_run(rule, self._place(writer, primary, 0))
+            rule.resumed(at, writer.attempt_no, self._barrier.furthest)
+            findings += self._on_run_rule(rule, self._place(writer, primary, 0))
 
     def _rest(
         self, writer: Writer, alone: bool, primary: View, place: int, row: int, findings: list[Finding]
@@ -241,7 +249,7 @@ class Engine:
             for rule in self._run_rules:
                 if rule.episode.state:
                     rule.rest(primary, place)
-                    findings += self._hear_run(rule, self._place(writer, primary, place))
+                    findings += self._on_run_rule(rule, self._place(writer, primary, place))
             if not alone:
                 self._compared(writer, primary, place, findings)
             place += 1
@@ -262,11 +270,11 @@ class Engine:
     def _compared(self, writer: Writer, primary: View, place: int, findings: list[Finding]) -> None:
         """Steps of which all processes have now said their part."""
         no, attempt, rank = writer.writer_no, writer.attempt_no, writer.rank
-        for facts in self._roll.take(no, attempt, rank, primary, place):
-            at = moment(primary.rows[place], facts.step, facts.time_ns)
+        for reports in self._barrier.take(no, attempt, rank, primary, place):
+            at = moment(primary.rows[place], reports.step, reports.time_ns)
             for rule in self._run_rules:
-                rule.reported(at, facts)
-                findings += self._hear_run(rule, self._place(writer, primary, place))
+                rule.reported(at, reports)
+                findings += self._on_run_rule(rule, self._place(writer, primary, place))
 
     # Writers
 
@@ -276,19 +284,19 @@ class Engine:
             return known
         made = Process(writer.attempt_no, writer.rank, self.plan)
         earlier = {no for no, other in self._writers.items() if made.succeeds(other)}
-        self._hand_on(earlier, writer.writer_no, made)
+        self._carry_over(earlier, writer.writer_no, made)
         for no in [no for no, other in self._writers.items() if other.attempt < made.attempt - 1]:
             del self._writers[no]
         self._writers[writer.writer_no] = made
         return made
 
-    def _hand_on(self, earlier: set[int], heir: int, made: Process) -> None:
+    def _carry_over(self, earlier: set[int], successor: int, made: Process) -> None:
         """Open episodes of the attempt before go on with the first writer of the new one."""
         for (rule_id, name), subject in self._subjects.items():
-            owner = subject.hand_on(heir, earlier)
+            owner = subject.carry_over(successor, earlier)
             if owner is None:
                 continue
-            self._writers[owner].hand_on(rule_id, name, made)
+            self._writers[owner].carry_over(rule_id, name, made)
         for no in earlier:
             self._writers[no].let_go()
         before = [
@@ -296,12 +304,12 @@ class Engine:
         ]
         if before:
             nearest = min(before, key=lambda other: (-other.attempt, abs(other.rank - made.rank)))
-            made.estates = nearest.left()
+            made.carried_states = nearest.left()
 
     def _stream(self, writer: Process, suffix: str) -> Stream:
         stream = Stream(suffix, self.context, self._settings, self.plan.off)
-        stream.heirloom = writer.heirlooms.pop(suffix, {})
-        stream.estate = writer.estates.pop(suffix, {})
+        stream.inherited_episodes = writer.inherited_episodes.pop(suffix, {})
+        stream.carried_states = writer.carried_states.pop(suffix, {})
         writer.streams[suffix] = stream
         return stream
 
@@ -327,34 +335,34 @@ class Engine:
 
     # Joining
 
-    def _hear(self, no: int, writer: Process, seq: int, item: Spoken) -> Iterator[Finding]:
-        _, _, number, stream, rule, verdict = item
+    def _on_result(self, no: int, writer: Process, seq: int, item: Emission) -> Iterator[Finding]:
+        _, _, number, stream, rule, result = item
         subject = self._subjects.setdefault((rule.info.id, rule.subject), Subject(rule.info.id, rule.subject))
-        if subject.said is None and self._withheld(writer, seq + verdict.row, rule, verdict):
+        if subject.reported is None and self._withheld(writer, seq + result.row, rule, result):
             return
-        begins = subject.said is None or subject.said.state == PENDING
-        joined = subject.hear(RUN if rule.info.scope == RUN_SCOPE else no, verdict)
+        begins = subject.reported is None or subject.reported.state == PENDING
+        joined = subject.add(RUN if rule.info.scope == RUN_SCOPE else no, result)
         if joined is None:
             return
-        yield from self._told(stream, number, subject, joined)
+        yield from self._told_before(stream, number, subject, joined)
         if joined.state == FIRING and begins and rule.info.scope not in (SCOPE, RUN_SCOPE):
-            at = moment(verdict.row, verdict.step, verdict.time_ns)
+            at = moment(result.row, result.step, result.time_ns)
             for run_rule in self._run_rules:
                 run_rule.began(at, subject.rule, subject.name, joined)
-                yield from self._hear_run(run_rule, (stream, number))
+                yield from self._on_run_rule(run_rule, (stream, number))
 
-    def _hear_run(
+    def _on_run_rule(
         self, rule: RunRule[Any, Any], place: tuple[Stream, int] | None = None
     ) -> Iterator[Finding]:
         """What a rule of scope ``run`` has to say, explained by the records up to ``place``,
         a stream and a number of its records; else by all of the first writer's."""
-        for verdict in rule.take():
+        for result in rule.take():
             key = (rule.info.id, rule.subject)
             subject = self._subjects.setdefault(key, Subject(*key))
-            joined = subject.hear(RUN, verdict)
+            joined = subject.add(RUN, result)
             if joined is not None:
                 stream, number = place or self._latest()
-                yield from self._told(stream, number, subject, joined)
+                yield from self._told_before(stream, number, subject, joined)
 
     def _latest(self) -> tuple[Stream, int]:
         """The stream of a primary optimizer and the number of its newest record."""
@@ -368,22 +376,26 @@ class Engine:
                 return writer.streams[""]
         return Stream("", self.context, self._settings)
 
-    def _told(self, stream: Stream, number: int, subject: Subject, joined: Verdict) -> Iterator[Finding]:
+    def _told_before(
+        self, stream: Stream, number: int, subject: Subject, joined: RuleResult
+    ) -> Iterator[Finding]:
         yield self._finding(stream, number, subject, joined)
         if joined.state == FIRING:
             yield from self._retell(stream, number, joined, subject)
 
-    def _withheld(self, writer: Process, seq: int, rule: Rule[Any, Any] | Voice, verdict: Verdict) -> bool:
+    def _withheld(
+        self, writer: Process, seq: int, rule: Rule[Any, Any] | RuleRef, result: RuleResult
+    ) -> bool:
         """Whether no episode may begin: inhibited, or the loss is that of an adversary or an agent."""
-        if verdict.state in (RECOVERING, RESOLVED):
+        if result.state in (RECOVERING, RESOLVED):
             return True
         moves_by_itself = self.context.is_reinforcement or self._rivalled(writer, seq)
         if not rule.info.adversarial and moves_by_itself:
             return True
         return any(
             subject.rule in rule.info.inhibited_by
-            and subject.said is not None
-            and subject.said.state == FIRING
+            and subject.reported is not None
+            and subject.reported.state == FIRING
             for subject in self._subjects.values()
         )
 
@@ -392,59 +404,61 @@ class Engine:
         rivals = writer.rivals.items()
         return any(seq >= since and not self.context.is_component(suffix) for suffix, since in rivals)
 
-    def _finding(self, stream: Stream, number: int, subject: Subject, verdict: Verdict) -> Finding:
-        case = self._case(stream, number, subject, verdict)
-        diagnosis = explain(case, subject.told)
-        if subject.told is not None and stream.history.forgot(case.onset, BASELINE, upto=number):
-            diagnosis = kept(subject.told, case)
+    def _finding(self, stream: Stream, number: int, subject: Subject, result: RuleResult) -> Finding:
+        case = self._diagnosis_context(stream, number, subject, result)
+        diagnosis = explain(case, subject.diagnosis)
+        if subject.diagnosis is not None and stream.history.forgot(case.onset, BASELINE, upto=number):
+            diagnosis = kept(subject.diagnosis, case)
         elif (mine := self.plan.by_id.get(subject.rule)) is not None:
             diagnosis = explained(mine, diagnosis, subject.name)
-        subject.told = None if verdict.state == RESOLVED else diagnosis
-        return self._said(subject, verdict, diagnosis)
+        subject.diagnosis = None if result.state == RESOLVED else diagnosis
+        return self._report(subject, result, diagnosis)
 
-    def _case(self, stream: Stream, number: int, subject: Subject, verdict: Verdict) -> Case:
-        return Case(
+    def _diagnosis_context(
+        self, stream: Stream, number: int, subject: Subject, result: RuleResult
+    ) -> DiagnosisContext:
+        return DiagnosisContext(
             rule=subject.rule,
             subject=subject.name,
-            verdict=verdict,
-            others=self._others(subject, verdict),
+            result=result,
+            others=self._others(subject, result),
             history=stream.history,
             upto=number,
             context=self.context,
         )
 
-    def _said(self, subject: Subject, verdict: Verdict, diagnosis: Diagnosis) -> Finding:
+    def _report(self, subject: Subject, result: RuleResult, diagnosis: Diagnosis) -> Finding:
         return Finding(
             rule=subject.rule,
-            severity=self.plan.severity(subject.rule) or severity_of(verdict),
-            state=AlertState(verdict.state),
+            severity=self.plan.severity(subject.rule) or severity_of(result),
+            state=AlertState(result.state),
             subject=subject.name,
-            onset_step=verdict.onset_step,
-            onset_ns=verdict.onset_ns,
-            step=verdict.step,
-            time_ns=verdict.time_ns,
-            summary=verdict.summary,
+            onset_step=result.onset_step,
+            onset_ns=result.onset_ns,
+            step=result.step,
+            time_ns=result.time_ns,
+            summary=result.summary,
             diagnosis=diagnosis,
             labels=self.plan.labels(subject.rule),
         )
 
-    def _others(self, subject: Subject, verdict: Verdict) -> list[tuple[str, str, Verdict]]:
+    def _others(self, subject: Subject, result: RuleResult) -> list[tuple[str, str, RuleResult]]:
         """What other rules have open, the earliest onset first."""
         others = [
-            (other.rule, other.name, other.said)
+            (other.rule, other.name, other.reported)
             for other in self._subjects.values()
-            if other is not subject and other.said is not None and other.said.state != PENDING
+            if other is not subject and other.reported is not None and other.reported.state != PENDING
         ]
         return sorted(others, key=lambda other: (other[2].onset_step, other[0], other[1]))
 
-    def _retell(self, stream: Stream, number: int, latest: Verdict, besides: Subject) -> Iterator[Finding]:
+    def _retell(self, stream: Stream, number: int, latest: RuleResult, besides: Subject) -> Iterator[Finding]:
         """Findings whose cause reads differently now that another rule has spoken."""
         for subject in list(self._subjects.values()):
-            if subject is besides or subject.said is None or subject.said.state == PENDING:
+            if subject is besides or subject.reported is None or subject.reported.state == PENDING:
                 continue
-            before = subject.told.cause if subject.told is not None else ""
+            before = subject.diagnosis.cause if subject.diagnosis is not None else ""
             said = msgspec.structs.replace(
-                subject.said, row=latest.row, step=latest.step, time_ns=latest.time_ns
+                subject.reported, row=latest.row, step=latest.step, time_ns=latest.time_ns
             )
             finding = self._finding(stream, number, subject, said)
             if finding.diagnosis.cause != before:
@@ -452,21 +466,21 @@ class Engine:
 
     # Snapshots
 
-    def snapshot(self) -> bytes:
+    def save(self) -> bytes:
         """The whole state, to go on from after a restart of the server."""
         writers = {no: writer.save() for no, writer in self._writers.items()}
         run_rules = {
             rule.info.id: SavedRule(msgspec.msgpack.encode(rule.state), rule.episode)
             for rule in self._run_rules
         }
-        body = Snapshot(
+        body = EngineState(
             VERSION,
             self.context.learned(),
             writers,
             list(self._subjects.values()),
             run_rules,
             self._newest,
-            self._roll,
+            self._barrier,
             self.plan.plain(),
             self._absences.save() if self._absences.rules else None,
         )
@@ -476,16 +490,16 @@ class Engine:
     def restore(
         cls, run: RunContext, body: bytes, settings: Mapping[str, RuleSettings] | None = None
     ) -> Engine:
-        """An engine that goes on where ``body`` was taken. Raises :class:`SnapshotError`."""
+        """An engine that goes on where ``body`` was taken. Raises :class:`EngineStateError`."""
         saved = read(body)
         try:
             return cls._restored(run, saved, settings)
         except Exception as error:  # whatever a rule stumbles over, its state is none of this version's
-            raise SnapshotError(f"rule state: {type(error).__name__}: {error}") from error
+            raise EngineStateError(f"rule state: {type(error).__name__}: {error}") from error
 
     @classmethod
     def _restored(
-        cls, run: RunContext, saved: Snapshot, settings: Mapping[str, RuleSettings] | None
+        cls, run: RunContext, saved: EngineState, settings: Mapping[str, RuleSettings] | None
     ) -> Engine:
         engine = cls(run.relearn(saved.learned), settings)
         engine._adopt(Plan.from_plain(saved.plan))
@@ -497,6 +511,6 @@ class Engine:
             kept = saved.run_rules.get(rule.info.id)
             if kept is not None:
                 rule.load(kept.state, kept.episode)
-        engine._newest, engine._roll = saved.newest, saved.roll
+        engine._newest, engine._barrier = saved.newest, saved.barrier
         engine._subjects = {(subject.rule, subject.name): subject for subject in saved.subjects}
         return engine

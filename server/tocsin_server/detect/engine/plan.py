@@ -15,7 +15,7 @@ from tocsin_server.core.errors import FieldError
 from tocsin_server.core.models import Diagnosis, Remedy, Severity
 from tocsin_server.detect.custom import threshold, tuning
 from tocsin_server.detect.custom.settings_changes import SettingError
-from tocsin_server.detect.custom.threshold import UserRule
+from tocsin_server.detect.custom.threshold import CustomRule
 from tocsin_server.detect.custom.tuning import Tuning
 from tocsin_server.detect.interface.rule import RuleSettings
 
@@ -27,11 +27,11 @@ KIND = "rules"
 class Plan:
     """Rules that are switched on and concern the run, and tunings by built-in rule."""
 
-    rules: tuple[UserRule, ...] = ()
+    rules: tuple[CustomRule, ...] = ()
     tunings: Mapping[str, Tuning] = field(default_factory=dict)
 
     @cached_property
-    def by_id(self) -> dict[str, UserRule]:
+    def by_id(self) -> dict[str, CustomRule]:
         """Rules of people by identifier."""
         return {rule.id: rule for rule in self.rules}
 
@@ -66,7 +66,7 @@ class Plan:
         mine = self.by_id.get(rule)
         return {} if mine is None else dict(mine.labels)
 
-    def begun_anew(self, before: Plan) -> frozenset[str]:
+    def reset_rules(self, before: Plan) -> frozenset[str]:
         """Rules whose judgement differs from ``before``, in settings or in whether there are any."""
         names = {*self.by_id, *before.by_id}
         mine = {name for name in names if _judged(self, name) != _judged(before, name)}
@@ -98,7 +98,7 @@ class Plan:
 NO_PLAN = Plan()
 
 
-def _read(body: Any) -> UserRule | None:
+def _read(body: Any) -> CustomRule | None:
     try:
         return threshold.read_rule(body)
     except FieldError:
@@ -114,12 +114,14 @@ def _tuned(plan: Plan, name: str) -> Any:
     return name in plan.off, plan.settings.get(name)
 
 
-def explained(rule: UserRule, told: Diagnosis, subject: str) -> Diagnosis:
+def explained(rule: CustomRule, reported: Diagnosis, subject: str) -> Diagnosis:
     """The diagnosis of an alert of a rule that people made: their words, and the story of the run."""
     named = rule.title or rule.id
     cause = rule.description or (
         f"{named}: people watch {subject} for this. The rule says that it holds, not why; "
         "what other rules say of the same steps is in the story."
     )
-    remedies = (Remedy(rule.remedy),) if rule.remedy else told.remedies
-    return Diagnosis(cause, told.evidence, told.alternatives, remedies, told.disproof, told.story)
+    remedies = (Remedy(rule.remedy),) if rule.remedy else reported.remedies
+    return Diagnosis(
+        cause, reported.evidence, reported.alternatives, remedies, reported.how_to_confirm, reported.timeline
+    )

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from tocsin_server.detect.custom.batch_evaluator import SavedAbsences, SavedWatch
+from tocsin_server.detect.custom.batch_evaluator import SavedAbsences, SavedBatchEvaluator
 from tocsin_server.detect.engine.deduplication import Subject
 from tocsin_server.detect.engine.stream import SavedRule, SavedStream
-from tocsin_server.detect.interface.ranks import RollCall
+from tocsin_server.detect.interface.ranks import RankBarrier
 from tocsin_server.detect.interface.rule import Episode
 
 VERSION = 2
@@ -20,7 +20,7 @@ MARK = b"\xc1"
 CHECKED = len(MARK) + 4
 
 
-class SnapshotError(ValueError):
+class EngineStateError(ValueError):
     """A snapshot that this version cannot read: begin anew and judge what is stored."""
 
 
@@ -31,13 +31,13 @@ class SavedWriter(msgspec.Struct):
     rank: int
     rivals: dict[str, int]
     compared: list[str]
-    heirlooms: dict[str, dict[str, Episode]]
+    inherited_episodes: dict[str, dict[str, Episode]]
     streams: dict[str, SavedStream]
-    estates: dict[str, dict[str, bytes]] = {}
-    watch: SavedWatch | None = None
+    carried_states: dict[str, dict[str, bytes]] = {}
+    evaluator: SavedBatchEvaluator | None = None
 
 
-class Snapshot(msgspec.Struct):
+class EngineState(msgspec.Struct):
     """All that an engine remembers."""
 
     version: int
@@ -46,29 +46,31 @@ class Snapshot(msgspec.Struct):
     subjects: list[Subject]
     run_rules: dict[str, SavedRule]
     newest: tuple[int, int]
-    roll: RollCall
+    barrier: RankBarrier
     plan: dict[str, Any] = {}
     absences: SavedAbsences | None = None
 
 
-def written(snapshot: Snapshot) -> bytes:
+def written(snapshot: EngineState) -> bytes:
     """Return ``snapshot`` as bytes, with a checksum."""
     body = msgspec.msgpack.encode(snapshot)
     return MARK + zlib.crc32(body).to_bytes(4, "big") + body
 
 
-def read(body: bytes) -> Snapshot:
+def read(body: bytes) -> EngineState:
     """Return the snapshot in ``body``.
 
     Raises:
-        SnapshotError: It is another version's, or damaged.
+        EngineStateError: It is another version's, or damaged.
     """
     try:
-        saved = msgspec.msgpack.decode(_unwrapped(body), type=Snapshot)
+        saved = msgspec.msgpack.decode(_unwrapped(body), type=EngineState)
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
-        raise SnapshotError(f"rule state: expected a snapshot of version {VERSION}, got {error}") from error
+        raise EngineStateError(
+            f"rule state: expected a snapshot of version {VERSION}, got {error}"
+        ) from error
     if saved.version != VERSION:
-        raise SnapshotError(f"rule state: expected version {VERSION}, got {saved.version}")
+        raise EngineStateError(f"rule state: expected version {VERSION}, got {saved.version}")
     return saved
 
 
@@ -77,5 +79,5 @@ def _unwrapped(body: bytes) -> bytes:
     if not body.startswith(MARK):
         return body
     if zlib.crc32(body[CHECKED:]).to_bytes(4, "big") != body[len(MARK) : CHECKED]:
-        raise SnapshotError("rule state: the checksum does not match its contents")
+        raise EngineStateError("rule state: the checksum does not match its contents")
     return body[CHECKED:]

@@ -17,7 +17,7 @@ from tocsin_server.detect.interface.context import RunContext
 from tocsin_server.detect.interface.history import History
 from tocsin_server.detect.interface.loss_scale import ScalerTrack
 from tocsin_server.detect.interface.micro_steps import MicroSteps
-from tocsin_server.detect.interface.rule import Episode, Rule, RuleSettings, Verdict
+from tocsin_server.detect.interface.rule import Episode, Rule, RuleResult, RuleSettings
 from tocsin_server.detect.interface.view import WIDE, View
 from tocsin_server.detect.rules.catalog import rules_of
 
@@ -40,7 +40,7 @@ class SavedStream(msgspec.Struct):
     history: History
     block: SavedBlock
     rules: dict[str, SavedRule]
-    estate: dict[str, bytes] = {}
+    carried_states: dict[str, bytes] = {}
     micro_steps: MicroSteps = msgspec.field(default_factory=MicroSteps)
 
 
@@ -60,7 +60,7 @@ class Stream:
         self.suffix = suffix
         self.scope = "wide" if suffix == WIDE else "stream"
         self.context = context
-        self.told = context.scaler(suffix)
+        self.scaler = context.scaler(suffix)
         """Settings of this stream's scaler, where the script told them."""
         self.settings = settings
         self.off = off
@@ -81,35 +81,35 @@ class Stream:
         """Those of them that see calm records too."""
         self.restless = 0
         """How many of them always do."""
-        self.paced: list[Rule[Any, Any]] = []
+        self.in_blocks: list[Rule[Any, Any]] = []
         """Rules that see full blocks."""
-        self.heirloom: dict[str, Episode] = {}
+        self.inherited_episodes: dict[str, Episode] = {}
         """Open episodes of an earlier writer, by rule, for the rules of this stream to go on with."""
-        self.estate: dict[str, bytes] = {}
+        self.carried_states: dict[str, bytes] = {}
         """What rules of the attempt before left to those of this stream."""
 
     def judge(self, view: View) -> list[Said]:
         """What the rules say of ``view``, each with the number of its record within the stream."""
         if not self.bases.issuperset(view.bases):
             self._meet(view)
-        spoken: list[Said] = []
+        emitted: list[Said] = []
         for part in self._parts(view):
             self.history.take(part)
-            self.track.follow(part, self.told)
-            self._ask(part, spoken)
-            if self.paced:
+            self.track.follow(part, self.scaler)
+            self._observe(part, emitted)
+            if self.in_blocks:
                 block = self.block.take(part)
                 if block is not None:
-                    self._hear(block, part, self.paced, spoken)
+                    self._collect(block, part, self.in_blocks, emitted)
             self.count += part.n
             self.before = (part.step[-1], part.time_ns[-1])
-        return spoken
+        return emitted
 
-    def _ask(self, part: View, spoken: list[Said]) -> None:
+    def _observe(self, part: View, emitted: list[Said]) -> None:
         """The rules that see each record at once; those asleep are not woken by a calm one."""
         calm = part.calm
         rules = self.awake if calm else self.prompt
-        self._hear(part, part, rules, spoken)
+        self._collect(part, part, rules, emitted)
         if not calm or len(rules) > self.restless:
             self._rouse()
 
@@ -119,26 +119,26 @@ class Stream:
 
     def finish(self) -> list[Said]:
         """No more records come for now: those that wait for a full block are judged."""
-        spoken: list[Said] = []
+        emitted: list[Said] = []
         block = self.block.flush()
-        for rule in self.paced if block is not None else ():
+        for rule in self.in_blocks if block is not None else ():
             rule.observe(block)  # type: ignore[arg-type]
-            spoken += [(self.count - 1, rule, said) for said in rule.take()]
-        return spoken
+            emitted += [(self.count - 1, rule, said) for said in rule.take()]
+        return emitted
 
     @staticmethod
-    def _hear(view: View, part: View, rules: list[Rule[Any, Any]], spoken: list[Said]) -> None:
+    def _collect(view: View, part: View, rules: list[Rule[Any, Any]], emitted: list[Said]) -> None:
         """What ``rules`` say of ``view``, numbered by the rows of ``part``."""
         for rule in rules:
             rule.observe(view)
-            if rule.said:
+            if rule.results:
                 offset = part.rows[0]
-                spoken += [(part.first + _index(part, said.row, offset), rule, said) for said in rule.take()]
+                emitted += [(part.first + _index(part, said.row, offset), rule, said) for said in rule.take()]
 
     def learn(self, context: RunContext) -> None:
         """Takes newer facts of the run."""
         self.context = context
-        self.told = context.scaler(self.suffix)
+        self.scaler = context.scaler(self.suffix)
         for rule in self.rules:
             rule.context = context
 
@@ -146,7 +146,7 @@ class Stream:
         """Adds the rules for signals that appear for the first time."""
         self.bases.update(view.bases)
         known = {type(rule): rule for rule in self.rules}
-        self._seat([known.get(kind) or self._make(kind, view.step[0]) for kind in self._kinds(known)])
+        self._place([known.get(kind) or self._make(kind, view.step[0]) for kind in self._kinds(known)])
 
     def _kinds(self, known: Iterable[type[Rule[Any, Any]]] = ()) -> list[type[Rule[Any, Any]]]:
         """The rules for the signals that there are, and those that are at work already."""
@@ -156,40 +156,42 @@ class Stream:
             if kind.info.id not in self.off and (kind in known or kind.subjects(self.bases, self.suffix))
         ]
 
-    def retune(self, settings: Mapping[str, RuleSettings], off: frozenset[str], anew: frozenset[str]) -> None:
+    def retune(
+        self, settings: Mapping[str, RuleSettings], off: frozenset[str], reset: frozenset[str]
+    ) -> None:
         """Other settings from here on. Rules of ``anew`` get fresh statistics, their open episodes go on."""
         self.settings, self.off = settings, off
         step = self.before[0] if self.before else self.first_step
         known = {type(rule): rule for rule in self.rules}
         for name in off:
-            self.heirloom.pop(name, None)
-        seats = []
+            self.inherited_episodes.pop(name, None)
+        rules = []
         for kind in self._kinds(known):
             rule = known.get(kind)
-            if rule is None or kind.info.id in anew:
+            if rule is None or kind.info.id in reset:
                 made = self._make(kind, step)
                 if rule is not None:
                     made.episode = rule.let_go()
-                    made.go_on(step)
+                    made.resume(step)
                 rule = made
-            seats.append(rule)
-        self._seat(seats)
+            rules.append(rule)
+        self._place(rules)
 
-    def _seat(self, rules: list[Rule[Any, Any]]) -> None:
+    def _place(self, rules: list[Rule[Any, Any]]) -> None:
         self.rules = rules
-        self.prompt = self.awake = [rule for rule in rules if not rule.paced]
+        self.prompt = self.awake = [rule for rule in rules if not rule.in_blocks]
         self.restless = sum(not rule.idles for rule in self.prompt)
-        self.paced = [rule for rule in rules if rule.paced]
+        self.in_blocks = [rule for rule in rules if rule.in_blocks]
 
     def _make(self, kind: type[Rule[Any, Any]], step: int = 0) -> Rule[Any, Any]:
         settings = self.settings.get(kind.info.id) or kind.settings_type()
         rule = kind(settings, self.context, self.suffix)
-        episode = self.heirloom.pop(kind.info.id, None)
+        episode = self.inherited_episodes.pop(kind.info.id, None)
         if episode is not None:
             rule.episode = episode
-            rule.go_on(self.first_step)
-        if kind.info.id in self.estate:
-            rule.inherit(self.estate.pop(kind.info.id), step)
+            rule.resume(self.first_step)
+        if kind.info.id in self.carried_states:
+            rule.inherit(self.carried_states.pop(kind.info.id), step)
         return rule
 
     def _parts(self, view: View) -> Iterable[View]:
@@ -197,7 +199,7 @@ class Stream:
         if self.count == 0:
             self.first_step = view.step[0]
             for rule in self.rules:
-                rule.go_on(self.first_step)
+                rule.resume(self.first_step)
         rewinds, changes = self._rewinds(view), self.micro_steps.changes(view)
         if rewinds or changes:
             return self._cut(view, rewinds, changes)
@@ -213,7 +215,7 @@ class Stream:
                 yield part
             if cut < view.n:
                 rewound = self.before[0] if self.before and cut in rewinds else None
-                self._seam(view.step[cut])
+                self._discontinuity(view.step[cut])
             start = cut
 
     def _rewinds(self, view: View) -> list[int]:
@@ -227,14 +229,14 @@ class Stream:
         before = [last, *steps[:-1]]
         return [row for row, step in enumerate(steps) if step < before[row]]
 
-    def _seam(self, step: int) -> None:
+    def _discontinuity(self, step: int) -> None:
         self.first_step, self.before = step, None
         self.track = ScalerTrack()
         self.block = Block()
-        self.history.seam()
+        self.history.mark_discontinuity()
         for rule in self.rules:
-            rule.seam()
-            rule.go_on(step)
+            rule.discontinuity()
+            rule.resume(step)
         self.awake = self.prompt
 
     def save(self) -> SavedStream:
@@ -243,7 +245,7 @@ class Stream:
         rules = {
             rule.info.id: SavedRule(msgspec.msgpack.encode(rule.state), rule.episode) for rule in self.rules
         }
-        rules.update({rule: SavedRule(b"", episode) for rule, episode in self.heirloom.items()})
+        rules.update({rule: SavedRule(b"", episode) for rule, episode in self.inherited_episodes.items()})
         return SavedStream(
             count=self.count,
             first_step=self.first_step,
@@ -253,7 +255,7 @@ class Stream:
             history=self.history,
             block=self.block.save(),
             rules=rules,
-            estate=self.estate,
+            carried_states=self.carried_states,
             micro_steps=self.micro_steps,
         )
 
@@ -262,18 +264,18 @@ class Stream:
         self.count, self.first_step, self.before = saved.count, saved.first_step, saved.before
         self.bases, self.track, self.history = set(saved.bases), saved.track, saved.history
         self.block = Block.load(saved.block)
-        self._seat([self._make(kind) for kind in self._kinds()])
+        self._place([self._make(kind) for kind in self._kinds()])
         for rule in self.rules:
             kept = saved.rules.pop(rule.info.id, None)
             if kept is not None:
                 rule.load(kept.state, kept.episode)
         left = {rule: kept.episode for rule, kept in saved.rules.items() if not kept.state}
-        self.heirloom = {rule: episode for rule, episode in left.items() if rule not in self.off}
-        self.estate, self.micro_steps = saved.estate, saved.micro_steps
+        self.inherited_episodes = {rule: episode for rule, episode in left.items() if rule not in self.off}
+        self.carried_states, self.micro_steps = saved.carried_states, saved.micro_steps
         self._rouse()
 
 
-Said = tuple[int, Rule[Any, Any], Verdict]
+Said = tuple[int, Rule[Any, Any], RuleResult]
 """Number of a record within its stream, and what a rule said there."""
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from tocsin_server.detect.interface.context import ScalerFacts
+from tocsin_server.detect.interface.context import ScalerSettings
 from tocsin_server.detect.interface.view import DEFAULT_SCALER, Values, View
 
 PACE = 16
@@ -28,7 +28,7 @@ class SavedBlock(msgspec.Struct):
     first_step: int = 0
     before: tuple[int, int] | None = None
     scaled: int = 0
-    scaler: ScalerFacts = DEFAULT_SCALER
+    scaler: ScalerSettings = DEFAULT_SCALER
     overflows: list[tuple[int, int, int]] = []
     moves: list[tuple[int, float, float]] = []
 

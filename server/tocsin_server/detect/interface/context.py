@@ -13,8 +13,8 @@ from typing import Any
 from tocsin_server.detect.interface.layers import NAMES as LAYER_NAMES
 from tocsin_server.detect.interface.layers import VECTORS as LAYER_VECTORS
 from tocsin_server.detect.interface.layers import LayerBook
-from tocsin_server.detect.interface.similar_runs import KIND as SIBLING_FACTS
-from tocsin_server.detect.interface.similar_runs import SiblingFacts
+from tocsin_server.detect.interface.similar_runs import KIND as SIMILAR_RUNS
+from tocsin_server.detect.interface.similar_runs import SimilarRuns
 
 REINFORCEMENT = {"gymnasium", "gym", "stable_baselines3", "torchrl", "tianshou", "pettingzoo", "dm_env"}
 """Libraries that only reinforcement learning imports."""
@@ -30,7 +30,7 @@ LONGEST_NAME, LONGEST_PATH = 256, 1024
 
 
 @dataclass(frozen=True, slots=True)
-class ScalerFacts:
+class ScalerSettings:
     """Settings of a loss scaler; the defaults are those of ``torch.amp.GradScaler``."""
 
     enabled: bool = True
@@ -52,18 +52,20 @@ class ScalerFacts:
         return math.log1p(ratio) / self.growth_interval
 
     @classmethod
-    def from_plain(cls, facts: Mapping[str, Any]) -> ScalerFacts:
+    def from_plain(cls, environment: Mapping[str, Any]) -> ScalerSettings:
         """Settings as a hello tells them; a value that cannot be a setting counts as not told."""
         default = cls()
-        growth = _positive(facts.get("growth_factor"), default.growth_factor)
-        backoff = _positive(facts.get("backoff_factor"), default.backoff_factor)
+        growth = _positive(environment.get("growth_factor"), default.growth_factor)
+        backoff = _positive(environment.get("backoff_factor"), default.backoff_factor)
         return cls(
-            enabled=bool(facts.get("enabled", True)),
-            init_scale=_positive(facts.get("init_scale"), default.init_scale),
+            enabled=bool(environment.get("enabled", True)),
+            init_scale=_positive(environment.get("init_scale"), default.init_scale),
             growth_factor=growth if growth > 1.0 else default.growth_factor,
             backoff_factor=backoff if backoff < 1.0 else default.backoff_factor,
-            growth_interval=max(1, int(_positive(facts.get("growth_interval"), default.growth_interval))),
-            min_scale=_positive(facts.get("min_scale"), default.min_scale),
+            growth_interval=max(
+                1, int(_positive(environment.get("growth_interval"), default.growth_interval))
+            ),
+            min_scale=_positive(environment.get("min_scale"), default.min_scale),
         )
 
 
@@ -100,7 +102,7 @@ class RunContext:
     """Names of terms of the loss (``run.check(losses=...)``), reported as ``loss/<name>``."""
     metrics: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Goal (max, min or empty) and unit of evaluation metrics by series name (``val/psnr``)."""
-    siblings: SiblingFacts = field(default_factory=SiblingFacts)
+    siblings: SimilarRuns = field(default_factory=SimilarRuns)
     """What is known of similar runs."""
     bad_inputs: tuple[tuple[int, str], ...] = ()
     """Step and description of the newest ``INPUTS`` inputs that were not finite."""
@@ -108,8 +110,13 @@ class RunContext:
     """Gradient norms of single layers at the newest steps that were told of."""
 
     @classmethod
-    def from_facts(
-        cls, run_id: str, project: str, world_size: int, planned_steps: int | None, facts: Mapping[str, Any]
+    def from_environment(
+        cls,
+        run_id: str,
+        project: str,
+        world_size: int,
+        planned_steps: int | None,
+        environment: Mapping[str, Any],
     ) -> RunContext:
         """Return the context of a run from what its handshake said, as it is stored."""
         return cls(
@@ -117,10 +124,10 @@ class RunContext:
             project=project,
             world_size=world_size,
             planned_steps=planned_steps,
-            libraries=frozenset(facts.get("versions") or ()),
-            scalers=tuple(facts.get("scalers") or ()),
-            optimizers=tuple(facts.get("optimizers") or ()),
-            schedulers=tuple(facts.get("schedulers") or ()),
+            libraries=frozenset(environment.get("versions") or ()),
+            scalers=tuple(environment.get("scalers") or ()),
+            optimizers=tuple(environment.get("optimizers") or ()),
+            schedulers=tuple(environment.get("schedulers") or ()),
         )
 
     @property
@@ -137,14 +144,14 @@ class RunContext:
         """False where every scaler told is disabled or none was told of; None where nothing was told."""
         if not self.scalers:
             return None
-        return any(ScalerFacts.from_plain(facts).enabled for facts in self.scalers)
+        return any(ScalerSettings.from_plain(environment).enabled for environment in self.scalers)
 
-    def scaler(self, suffix: str) -> ScalerFacts | None:
+    def scaler(self, suffix: str) -> ScalerSettings | None:
         """Settings of the scaler of the optimizer ``suffix`` (``""``: the primary), None where untold."""
-        for facts in self.scalers:
-            if suffix and suffix in (facts.get("name"), facts.get("optimizer")):
-                return ScalerFacts.from_plain(facts)
-        return ScalerFacts.from_plain(self.scalers[0]) if self.scalers else None
+        for environment in self.scalers:
+            if suffix and suffix in (environment.get("name"), environment.get("optimizer")):
+                return ScalerSettings.from_plain(environment)
+        return ScalerSettings.from_plain(self.scalers[0]) if self.scalers else None
 
     def checkpoint_before(self, step: int) -> tuple[int, str] | None:
         """The newest checkpoint at or before ``step``."""
@@ -156,9 +163,9 @@ class RunContext:
             saved = (step, str(data.get("path", ""))[:LONGEST_PATH])
             return replace(self, checkpoints=(*self.checkpoints, saved)[-CHECKPOINTS:])
         if kind == "attached":
-            return replace(self, **_told(data))
+            return replace(self, **_known_source(data))
         if kind == "grad-norm-source":
-            return self._norm_told(data)
+            return self._norm_source(data)
         if kind == "schedule":
             others = [item for item in self.schedulers if item.get("optimizer") != data.get("optimizer")]
             return replace(self, schedulers=(*others, dict(data))[-SCHEDULES:])
@@ -168,18 +175,18 @@ class RunContext:
             return self._with_components(data.get("names"))
         if kind == "metric":
             return self._with_metric(data)
-        if kind == SIBLING_FACTS:
-            return replace(self, siblings=SiblingFacts.from_plain(data))
+        if kind == SIMILAR_RUNS:
+            return replace(self, siblings=SimilarRuns.from_plain(data))
         if kind == "nonfinite-input" and step is not None:
-            told = tuple((step, text) for text in _inputs(data.get("inputs")))
-            return replace(self, bad_inputs=(*self.bad_inputs, *told)[-INPUTS:])
+            reported = tuple((step, text) for text in _inputs(data.get("inputs")))
+            return replace(self, bad_inputs=(*self.bad_inputs, *reported)[-INPUTS:])
         if kind in (LAYER_NAMES, LAYER_VECTORS):
             return replace(self, layers=self.layers.learn(kind, step, data))
         return self
 
-    def _with_expected(self, what: str, told: Any) -> RunContext:
+    def _with_expected(self, what: str, reported: Any) -> RunContext:
         """What a script sends by ``run.event`` may be anything: what is no step says nothing."""
-        given = told if isinstance(told, (list, tuple)) else [told]
+        given = reported if isinstance(reported, (list, tuple)) else [reported]
         steps = tuple(int(step) for step in given if isinstance(step, (int, float)) and math.isfinite(step))
         if not steps or (what not in self.expected and len(self.expected) >= NAMES):
             return self
@@ -187,18 +194,18 @@ class RunContext:
         return replace(self, expected={**self.expected, what: known})
 
     def _with_components(self, names: Any) -> RunContext:
-        told = [_name(name) for name in names] if isinstance(names, (list, tuple)) else []
-        fresh = tuple(name for name in dict.fromkeys(told) if name not in self.components)
+        reported = [_name(name) for name in names] if isinstance(names, (list, tuple)) else []
+        fresh = tuple(name for name in dict.fromkeys(reported) if name not in self.components)
         return replace(self, components=(*self.components, *fresh)[:NAMES]) if fresh else self
 
     def _with_metric(self, data: Mapping[str, Any]) -> RunContext:
         name = _name(data.get("name", ""))
         if name not in self.metrics and len(self.metrics) >= NAMES:
             return self
-        told = (_name(data.get("goal") or "").lower(), _name(data.get("unit") or ""))
-        return replace(self, metrics={**self.metrics, name: told})
+        reported = (_name(data.get("goal") or "").lower(), _name(data.get("unit") or ""))
+        return replace(self, metrics={**self.metrics, name: reported})
 
-    def _norm_told(self, data: Mapping[str, Any]) -> RunContext:
+    def _norm_source(self, data: Mapping[str, Any]) -> RunContext:
         """Where the norm of an optimizer is taken, at what it is clipped, and whether it was scaled."""
         suffix = _name(data.get("series", data.get("optimizer")) or "")
         if suffix not in self.norm_sources and len(self.norm_sources) >= NAMES:
@@ -246,7 +253,7 @@ class RunContext:
             checkpoints=tuple((int(step), str(path)) for step, path in learned.get("checkpoints", ())),
             components=tuple(learned.get("components", ())),
             metrics={name: (goal, unit) for name, (goal, unit) in learned.get("metrics", {}).items()},
-            siblings=SiblingFacts.from_plain(learned.get("siblings", {})),
+            siblings=SimilarRuns.from_plain(learned.get("siblings", {})),
             bad_inputs=tuple((int(step), str(text)) for step, text in learned.get("bad_inputs", ())),
             layers=LayerBook.from_plain(learned.get("layers", {})),
         )
@@ -275,11 +282,11 @@ def _inputs(inputs: Any) -> list[str]:
     return lines[:INPUTS]
 
 
-def _told(data: Mapping[str, Any]) -> dict[str, Any]:
+def _known_source(data: Mapping[str, Any]) -> dict[str, Any]:
     """Lists of facts in an ``attached`` event; a bare name counts as ``{"name": name}``."""
-    told: dict[str, Any] = {}
+    reported: dict[str, Any] = {}
     for key in ("optimizers", "scalers"):
         items = data.get(key)
         if isinstance(items, (list, tuple)) and any(isinstance(item, Mapping) for item in items):
-            told[key] = tuple(item for item in items if isinstance(item, Mapping))
-    return told
+            reported[key] = tuple(item for item in items if isinstance(item, Mapping))
+    return reported

@@ -25,7 +25,7 @@ class History(msgspec.Struct):
     first: int = 0
     steps: list[int] = []
     values: dict[str, Values] = {}
-    seams: list[int] = []
+    discontinuities: list[int] = []
     waiting: list[Any] = []
     """Views that were taken and not yet filed: filing is left until somebody asks."""
 
@@ -55,10 +55,10 @@ class History(msgspec.Struct):
             self.steps += view.step
         views.clear()
 
-    def seam(self) -> None:
+    def mark_discontinuity(self) -> None:
         """The stream begins anew: what was before says nothing of what comes."""
         self.file()
-        self.seams.append(self.first + len(self.steps))
+        self.discontinuities.append(self.first + len(self.steps))
 
     def has(self, base: str) -> bool:
         """Whether the signal was there in what is kept."""
@@ -70,7 +70,9 @@ class History(msgspec.Struct):
         for column in self.values.values():
             del column[:excess]
         self.first += excess
-        self.seams = [seam for seam in self.seams if seam > self.first]
+        self.discontinuities = [
+            discontinuity for discontinuity in self.discontinuities if discontinuity > self.first
+        ]
 
     def compact(self) -> None:
         """Forgets all but the newest ``KEPT`` records, before the state is saved."""
@@ -82,8 +84,10 @@ class History(msgspec.Struct):
         """(step, value) of the records with start <= step < stop, none after record number ``upto``."""
         self.file()
         end = min(upto - self.first + 1, len(self.steps))
-        seam = max((seam for seam in self.seams if seam <= upto), default=0)
-        begin = max(0, end - KEPT, seam - self.first)
+        discontinuity = max(
+            (discontinuity for discontinuity in self.discontinuities if discontinuity <= upto), default=0
+        )
+        begin = max(0, end - KEPT, discontinuity - self.first)
         column = self.values.get(base)
         if column is None:
             return []
@@ -95,8 +99,14 @@ class History(msgspec.Struct):
         self.file()
         end = min(upto - self.first + 1, len(self.steps))
         begin = max(0, end - KEPT)
-        seam = max((seam for seam in self.seams if seam <= upto), default=0)
-        return end > begin and self.first + begin > seam and self.steps[min(begin + margin, end - 1)] > step
+        discontinuity = max(
+            (discontinuity for discontinuity in self.discontinuities if discontinuity <= upto), default=0
+        )
+        return (
+            end > begin
+            and self.first + begin > discontinuity
+            and self.steps[min(begin + margin, end - 1)] > step
+        )
 
 
 def median(values: list[float]) -> float | None:

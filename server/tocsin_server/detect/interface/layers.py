@@ -75,7 +75,7 @@ class LayerBook:
     def _named(self, key: tuple[str, int], names: Any) -> LayerBook:
         if not isinstance(names, (list, tuple)) or not 0 < len(names) <= PLACES:
             return self
-        others = {known: told for known, told in self.names.items() if known != key}
+        others = {known: reported for known, reported in self.names.items() if known != key}
         kept = tuple(str(name)[:LONGEST] for name in names)
         names_by_key = dict(list(others.items())[1 - TABLES :]) | {key: kept}
         vectors = tuple(one for one in self.vectors if (one.series, one.table) != key)
@@ -94,7 +94,7 @@ class LayerBook:
     @classmethod
     def from_plain(cls, saved: Mapping[str, Any]) -> LayerBook:
         """A book as ``plain`` wrote it; an empty one of nothing."""
-        names = {(series, table): tuple(told) for series, table, told in saved.get("names", ())}
+        names = {(series, table): tuple(reported) for series, table, reported in saved.get("names", ())}
         vectors = tuple(
             LayerVector(series, table, step, _floats(norms))
             for series, table, step, norms in saved.get("vectors", ())
@@ -125,7 +125,7 @@ def _whole(value: Any) -> int:
 class Origin:
     """What the layers say of an episode."""
 
-    story: tuple[tuple[int, str, str], ...]
+    timeline: tuple[tuple[int, str, str], ...]
     evidence: tuple[Evidence, ...]
 
 
@@ -133,8 +133,8 @@ def located(diagnosis: Diagnosis, origin: Origin | None) -> Diagnosis:
     """The diagnosis with what the layers say."""
     if origin is None:
         return diagnosis
-    story = sorted({*diagnosis.story, *origin.story}, key=in_order)
-    return replace(diagnosis, evidence=diagnosis.evidence + origin.evidence, story=tuple(story))
+    timeline = sorted({*diagnosis.timeline, *origin.timeline}, key=in_order)
+    return replace(diagnosis, evidence=diagnosis.evidence + origin.evidence, timeline=tuple(timeline))
 
 
 def is_located(diagnosis: Diagnosis) -> bool:
@@ -146,8 +146,8 @@ def origin_in(diagnosis: Diagnosis | None) -> Origin | None:
     """What a diagnosis said of the layers: once said it stays, whatever is forgotten since."""
     if diagnosis is None or not is_located(diagnosis):
         return None
-    story = tuple(row for row in diagnosis.story if not row[2] and row[1].startswith(OPENING))
-    return Origin(story, tuple(item for item in diagnosis.evidence if item.name in FACTS))
+    timeline = tuple(row for row in diagnosis.timeline if not row[2] and row[1].startswith(OPENING))
+    return Origin(timeline, tuple(item for item in diagnosis.evidence if item.name in FACTS))
 
 
 def origin(book: LayerBook, rule: str, subject: str, onset: int) -> Origin | None:
@@ -235,8 +235,8 @@ def _together(begun: _Said | None, grown: _Said | None) -> Origin | None:
     said = [one for one in (begun, grown) if one is not None]
     if not said:
         return None
-    facts: dict[str, Evidence] = {}
+    environment: dict[str, Evidence] = {}
     for one in said:
         for fact in one.evidence:
-            facts.setdefault(fact.name, fact)
-    return Origin(tuple((one.step, one.sentence, "") for one in said), tuple(facts.values()))
+            environment.setdefault(fact.name, fact)
+    return Origin(tuple((one.step, one.sentence, "") for one in said), tuple(environment.values()))

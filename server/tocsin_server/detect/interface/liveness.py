@@ -45,9 +45,9 @@ def span(value_s: float) -> str:
     return f"{value_s / 60:.0f} min" if value_s < 7200 else f"{value_s / 3600:.1f} h"
 
 
-def over(rule: str, facts: Liveness, now_ns: int, summary: str) -> list[Finding]:
+def over(rule: str, liveness: Liveness, now_ns: int, summary: str) -> list[Finding]:
     """The end of an episode, said where an alert of ``rule`` is open."""
-    if rule not in facts.open:
+    if rule not in liveness.open:
         return []
     return [
         Finding(
@@ -55,8 +55,8 @@ def over(rule: str, facts: Liveness, now_ns: int, summary: str) -> list[Finding]
             severity=Severity.INFO,
             state=AlertState.RESOLVED,
             subject="",
-            onset_step=facts.last_step,
-            step=facts.last_step,
+            onset_step=liveness.last_step,
+            step=liveness.last_step,
             time_ns=now_ns,
             summary=summary,
             diagnosis=Diagnosis(cause=summary),

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import msgspec
 
-from tocsin_server.detect.interface.context import ScalerFacts
+from tocsin_server.detect.interface.context import ScalerSettings
 from tocsin_server.detect.interface.view import DEFAULT_SCALER, Values, View
 
 
@@ -29,16 +29,16 @@ class ScalerTrack(msgspec.Struct):
     interval: int = 0
     """Smallest clean span before a growth that was observed, in updates; 0: none yet."""
 
-    def facts(self, told: ScalerFacts | None) -> ScalerFacts:
+    def evidence(self, reported: ScalerSettings | None) -> ScalerSettings:
         """Settings as told, else the defaults with the growth interval as observed."""
-        if told is not None:
-            return told
+        if reported is not None:
+            return reported
         return _observed(self.interval) if self.interval else DEFAULT_SCALER
 
-    def follow(self, view: View, told: ScalerFacts | None) -> None:
+    def follow(self, view: View, reported: ScalerSettings | None) -> None:
         """Takes the records of ``view``, and writes ``moves``, ``overflows`` and ``scaled`` into it."""
         view.scaled = 0 if self.active else view.n
-        view.scaler = facts = self.facts(told)
+        view.scaler = scaler_settings = self.evidence(reported)
         if view.scale is None:
             self._flags_only(view)
             return
@@ -56,9 +56,9 @@ class ScalerTrack(msgspec.Struct):
                 if self.last is not None and scale != self.last:
                     moves.append((row, self.last, scale))
                     interval = self.interval
-                    self._moved(view, row, scale, facts, overflows, flagged)
-                    if self.interval != interval and told is None:
-                        view.relearned = [*view.relearned, (row, self.facts(None))]
+                    self._moved(view, row, scale, scaler_settings, overflows, flagged)
+                    if self.interval != interval and reported is None:
+                        view.relearned = [*view.relearned, (row, self.evidence(None))]
                 self.last, self.last_step = scale, view.step[row]
             flag = _count(flags[row]) if flags is not None else 0
             if flag > 0:
@@ -91,7 +91,7 @@ class ScalerTrack(msgspec.Struct):
         view: View,
         row: int,
         scale: float,
-        facts: ScalerFacts,
+        scaler_settings: ScalerSettings,
         overflows: list[tuple[int, int, int]],
         flagged: bool,
     ) -> None:
@@ -104,16 +104,16 @@ class ScalerTrack(msgspec.Struct):
         else:
             distance = step - self.last_step
             known = self.last_flag if flagged else 0
-            count = backoffs(before, scale, facts.backoff_factor) - known
+            count = backoffs(before, scale, scaler_settings.backoff_factor) - known
             if count > 0 and not (flagged and distance <= 1):
                 overflows.append((row, count, self.last_step if distance <= 1 else self.last_step + 1))
         self.quiet_from = step
 
 
 @lru_cache(maxsize=64)
-def _observed(interval: int) -> ScalerFacts:
+def _observed(interval: int) -> ScalerSettings:
     """The defaults with this growth interval; the same at every batch of a run, so it is made once."""
-    return ScalerFacts(growth_interval=interval)
+    return ScalerSettings(growth_interval=interval)
 
 
 def backoffs(before: float, after: float, factor: float) -> int:

@@ -28,7 +28,7 @@ class Report(msgspec.Struct, frozen=True):
     values: dict[str, float]
 
 
-class RankFacts(msgspec.Struct, frozen=True):
+class RankReports(msgspec.Struct, frozen=True):
     """A closed step: the reports of at least two processes."""
 
     step: int
@@ -44,7 +44,7 @@ class _Open(msgspec.Struct):
     reports: dict[int, Report] = {}
 
 
-class RollCall(msgspec.Struct):
+class RankBarrier(msgspec.Struct):
     """Who is alive, and the steps that wait for reports."""
 
     seen_ns: dict[int, int] = {}
@@ -79,7 +79,7 @@ class RollCall(msgspec.Struct):
             self.closed = min(self.closed, step - 1)
         self.seen_ns[writer] = self.now_ns
 
-    def take(self, writer: int, attempt: int, rank: int, view: View, row: int) -> list[RankFacts]:
+    def take(self, writer: int, attempt: int, rank: int, view: View, row: int) -> list[RankReports]:
         """One record; the steps that it closes."""
         step = view.step[row]
         self._met(writer, step, view.time_ns[row])
@@ -89,10 +89,10 @@ class RollCall(msgspec.Struct):
             waiting.reports[writer] = Report(writer, attempt, rank, _values(view, row))
         return self._close(step)
 
-    def _close(self, step: int) -> list[RankFacts]:
+    def _close(self, step: int) -> list[RankReports]:
         """The newest step where all alive have reported it, and those that have waited long enough."""
         self.seen_ns = {no: seen for no, seen in self.seen_ns.items() if seen >= self.now_ns - WAIT_NS}
-        done: list[RankFacts] = []
+        done: list[RankReports] = []
         complete = step in self.waiting and self.waiting[step].reports.keys() >= self.seen_ns.keys()
         for number in sorted(self.waiting):
             late = self.now_ns - self.waiting[number].since_ns > WAIT_NS or len(self.waiting) > MOST_OPEN
@@ -102,7 +102,7 @@ class RollCall(msgspec.Struct):
             self.closed = max(self.closed, number)
             if len(reports) > 1:
                 ordered = tuple(reports[no] for no in sorted(reports))
-                done.append(RankFacts(number, self.now_ns, ordered))
+                done.append(RankReports(number, self.now_ns, ordered))
         return done
 
 

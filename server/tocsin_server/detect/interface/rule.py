@@ -19,7 +19,7 @@ from tocsin_server.core.models import AlertState, Severity
 if TYPE_CHECKING:
     from tocsin_server.core.models import RunEvent
     from tocsin_server.detect.interface.context import RunContext
-    from tocsin_server.detect.interface.ranks import RankFacts
+    from tocsin_server.detect.interface.ranks import RankReports
     from tocsin_server.detect.interface.view import View
 
 Fact = tuple[str, float | str, str, int | None]
@@ -94,7 +94,7 @@ def describe(settings: type[RuleSettings]) -> tuple[SettingInfo, ...]:
     )
 
 
-class Verdict(msgspec.Struct):
+class RuleResult(msgspec.Struct):
     """What a rule says at one record. ``level`` orders how far an episode has gone."""
 
     row: int
@@ -137,7 +137,7 @@ StateT = TypeVar("StateT", bound=RuleState)
 
 PENDING, FIRING = AlertState.PENDING.value, AlertState.FIRING.value
 RECOVERING, RESOLVED = AlertState.RECOVERING.value, AlertState.RESOLVED.value
-INFO, WARNING, CRITICAL = (severity.height for severity in Severity)
+INFO, WARNING, CRITICAL = (severity.level for severity in Severity)
 
 
 class Rule(Generic[SettingsT, StateT]):
@@ -151,7 +151,7 @@ class Rule(Generic[SettingsT, StateT]):
     idles: ClassVar[bool] = False
     """True: where :meth:`asleep`, a calm record (see ``View.calm``) tells this rule nothing, and it is
     not asked."""
-    paced: ClassVar[bool] = False
+    in_blocks: ClassVar[bool] = False
     """True: judges in blocks of ``block.PACE`` records. For what takes hundreds of records anyway: cheap."""
 
     def __init__(self, settings: SettingsT, context: RunContext, suffix: str) -> None:
@@ -160,7 +160,7 @@ class Rule(Generic[SettingsT, StateT]):
         self.suffix = suffix
         self.state: StateT = self.state_type()  # type: ignore[assignment]
         self.episode = Episode()
-        self.said: list[Verdict] = []
+        self.results: list[RuleResult] = []
 
     @classmethod
     def subjects(cls, bases: Iterable[str], suffix: str) -> bool:
@@ -180,11 +180,11 @@ class Rule(Generic[SettingsT, StateT]):
         """Judges the records of ``view``; what is to be said goes to ``said``."""
         raise NotImplementedError
 
-    def seam(self) -> None:
+    def discontinuity(self) -> None:
         """A restart or rewind: statistics of before must not meet records of after. The episode stays."""
         self.state = self.state_type()  # type: ignore[assignment]
 
-    def go_on(self, step: int) -> None:
+    def resume(self, step: int) -> None:
         """An open episode goes on at ``step`` after a seam: calm is counted from there."""
         self.episode.last_step, self.episode.calm = step, 0
 
@@ -193,11 +193,11 @@ class Rule(Generic[SettingsT, StateT]):
         episode, self.episode = self.episode, Episode()
         return episode
 
-    def estate(self) -> bytes:
+    def carried_state(self) -> bytes:
         """What the rule of the next attempt is to know of this one; empty: nothing."""
         return b""
 
-    def inherit(self, estate: bytes, step: int) -> None:
+    def inherit(self, carried: bytes, step: int) -> None:
         """Takes what the attempt before left, as this one begins at ``step``."""
 
     def load(self, state: bytes, episode: Episode) -> None:
@@ -206,11 +206,11 @@ class Rule(Generic[SettingsT, StateT]):
         try:
             self.state = msgspec.msgpack.decode(state, type=self.state_type)  # type: ignore[assignment]
         except (msgspec.DecodeError, msgspec.ValidationError):
-            self.go_on(episode.last_step)
+            self.resume(episode.last_step)
 
-    def take(self) -> list[Verdict]:
+    def take(self) -> list[RuleResult]:
         """What was said since the last call."""
-        said, self.said = self.said, []
+        said, self.results = self.results, []
         return said
 
     # What a subclass says
@@ -223,9 +223,9 @@ class Rule(Generic[SettingsT, StateT]):
             return
         episode.onset_step, episode.onset_ns = onset
         episode.severity, episode.level, episode.kind = INFO, 0, ""
-        self._say(view, row, PENDING, summary, evidence)
+        self._emit(view, row, PENDING, summary, evidence)
 
-    def old_news(self, view: View, row: int, severity: int, level: int = 0) -> bool:
+    def already_reported(self, view: View, row: int, severity: int, level: int = 0) -> bool:
         """Whether :meth:`ring` has nothing to say of ``row``: it is graver than nothing said before.
 
         The record counts as one at which the condition holds. A rule asks before it makes its words,
@@ -237,7 +237,7 @@ class Rule(Generic[SettingsT, StateT]):
         episode.calm, episode.last_step = 0, view.step[row]
         return True
 
-    def ring(
+    def fire(
         self,
         view: View,
         row: int,
@@ -250,7 +250,7 @@ class Rule(Generic[SettingsT, StateT]):
         kind: str = "",
     ) -> None:
         """The condition holds at ``row`` and began at ``onset`` (step, ns), unless the episode has one."""
-        if self.old_news(view, row, severity, level):
+        if self.already_reported(view, row, severity, level):
             return
         episode = self.episode
         episode.calm, episode.last_step = 0, view.step[row]
@@ -260,7 +260,7 @@ class Rule(Generic[SettingsT, StateT]):
         episode.severity = max(severity, episode.severity)
         episode.level = max(level, episode.level)
         episode.kind = kind
-        self._say(view, row, FIRING, summary, evidence)
+        self._emit(view, row, FIRING, summary, evidence)
 
     def settle(self, view: View, row: int, *, at_once: bool = False) -> None:
         """The condition does not hold at ``row``: towards recovering, then resolved."""
@@ -269,20 +269,20 @@ class Rule(Generic[SettingsT, StateT]):
         calm = abs(view.step[row] - episode.last_step)
         if episode.state == PENDING:
             if at_once or (calm >= limits.recover_updates and episode.calm >= limits.recover_records):
-                self._say(view, row, RESOLVED, episode.summary, episode.evidence)
+                self._emit(view, row, RESOLVED, episode.summary, episode.evidence)
             return
         if not at_once and episode.calm < limits.recover_records:
             return
         if episode.state == FIRING and (at_once or calm >= limits.recover_updates):
-            self._say(view, row, RECOVERING, episode.summary, episode.evidence)
+            self._emit(view, row, RECOVERING, episode.summary, episode.evidence)
         if episode.state == RECOVERING and calm >= limits.resolve_updates:
-            self._say(view, row, RESOLVED, episode.summary, episode.evidence)
+            self._emit(view, row, RESOLVED, episode.summary, episode.evidence)
 
-    def _say(self, view: View, row: int, state: str, summary: str, evidence: list[Fact]) -> None:
+    def _emit(self, view: View, row: int, state: str, summary: str, evidence: list[Fact]) -> None:
         episode = self.episode
         episode.state, episode.summary, episode.evidence = state, summary, evidence
-        self.said.append(
-            Verdict(
+        self.results.append(
+            RuleResult(
                 row=view.rows[row],
                 state=state,
                 severity=episode.severity,
@@ -312,13 +312,13 @@ class RunRule(Rule[SettingsT, StateT]):
     def observe(self, view: View) -> None:
         """Records alone say nothing to such a rule."""
 
-    def began(self, at: View, rule: str, subject: str, verdict: Verdict) -> None:
+    def began(self, at: View, rule: str, subject: str, result: RuleResult) -> None:
         """An episode of another rule began to fire."""
 
-    def told(self, at: View, event: RunEvent) -> None:
+    def on_event(self, at: View, event: RunEvent) -> None:
         """An event of the run; ``at.step[0]`` is its step, or the newest one where it has none."""
 
-    def reported(self, at: View, facts: RankFacts) -> None:
+    def reported(self, at: View, reports: RankReports) -> None:
         """Several processes said what they made of a step."""
 
     def resumed(self, at: View, attempt: int, furthest: int) -> None:

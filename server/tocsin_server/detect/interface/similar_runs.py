@@ -1,7 +1,7 @@
 """What the server knows of similar runs of the same project: facts that no record of a run can tell.
 
 Made by ``runs/similar_runs.py`` off the record path and put into a run's order of arrival as an event of kind
-``sibling-facts``, so that rules that read them stay a function of what is stored.
+``similar-runs``, so that rules that read them stay a function of what is stored.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-KIND = "sibling-facts"
+KIND = "similar-runs"
 """Kind of the event; taken only from writer ``SERVER``, so that no script can say it."""
 CLOSED = "closed"
 """Kind of the event by which the server says that no further attempt of a failed run came in time."""
@@ -21,7 +21,7 @@ MOST = 8
 """Similar runs that are told of, the newest."""
 
 
-class Sibling(msgspec.Struct, frozen=True):
+class SimilarRun(msgspec.Struct, frozen=True):
     """One similar run. Unknown is None or empty."""
 
     run_id: str
@@ -40,13 +40,13 @@ class Sibling(msgspec.Struct, frozen=True):
     """Rule identifier or exception type of that failure."""
 
 
-class SiblingFacts(msgspec.Struct, frozen=True):
+class SimilarRuns(msgspec.Struct, frozen=True):
     """Similar runs: same project, overlapping configuration."""
 
-    runs: tuple[Sibling, ...] = ()
+    runs: tuple[SimilarRun, ...] = ()
 
     @classmethod
-    def from_plain(cls, data: Mapping[str, Any]) -> SiblingFacts:
+    def from_plain(cls, data: Mapping[str, Any]) -> SimilarRuns:
         """Facts as an event holds them; what does not fit (another version's) counts as none."""
         try:
             return msgspec.convert(dict(data), cls)

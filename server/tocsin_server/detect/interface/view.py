@@ -14,7 +14,7 @@ from math import isfinite
 from typing import NamedTuple, cast
 
 from tocsin_server.core.models import Column, RecordBatch
-from tocsin_server.detect.interface.context import ScalerFacts
+from tocsin_server.detect.interface.context import ScalerSettings
 
 SIGNALS = (
     "loss", "loss_n", "loss_sum", "grad_norm", "scale", "lr", "skipped", "stepped", "found_inf", "step_time",
@@ -28,7 +28,7 @@ BESIDE = ("val/", "nonfinite/batch")
 """Names that begin so belong to it."""
 
 Values = list[float | None]
-DEFAULT_SCALER = ScalerFacts()
+DEFAULT_SCALER = ScalerSettings()
 _GROUP = re.compile(r"(?:^|/)g\d+$")
 
 
@@ -85,7 +85,7 @@ class View:
         self.first_step = first_step
         self.rewound_from: int | None = None
         self.steady = False
-        self.relearned: Sequence[tuple[int, ScalerFacts]] = ()
+        self.relearned: Sequence[tuple[int, ScalerSettings]] = ()
         self.loss = columns.get("loss")
         self.grad_norm = columns.get("grad_norm")
         self.scale = columns.get("scale")
@@ -125,11 +125,11 @@ class View:
         """Whether a loss scaler was seen at work at or before ``row`` (a constant 1.0 is none)."""
         return row >= self.scaled
 
-    def scaler_at(self, row: int) -> ScalerFacts:
+    def scaler_at(self, row: int) -> ScalerSettings:
         """Settings of the scaler as known before ``row``: a growth interval may be learned within a view."""
         known = self.scaler
-        for at, facts in self.relearned:
-            known = facts if at < row else known
+        for at, scaler_settings in self.relearned:
+            known = scaler_settings if at < row else known
         return known
 
     @property

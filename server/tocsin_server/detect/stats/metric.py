@@ -22,10 +22,10 @@ _MIN = frozenset(
 )  # fmt: skip
 
 
-def goal_of(name: str, told: str) -> str | None:
+def goal_of(name: str, reported: str) -> str | None:
     """``max`` or ``min`` as told, else as the name's words say; None where neither is known."""
-    if told in (MAX, MIN):
-        return told
+    if reported in (MAX, MIN):
+        return reported
     words = [word for word in re.split(r"[^a-z0-9]+", name.lower()) if word]
     words = [word.rstrip("0123456789") for word in words]
     if any(word in _MIN or word.endswith("loss") for word in words):

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from tocsin_server.core.models import AlertState
 from tocsin_server.core.responses import ExactJSON, Problem
-from tocsin_server.delivery.router import facts_of, marks_of, routing_of, silence_of
+from tocsin_server.delivery.router import marks_of, routed_alerts_of, routing_of, silence_of
 from tocsin_server.http.api.deletion import actor_of
 from tocsin_server.http.api.permission import Editor, Reader
 from tocsin_server.http.api.resource import Body, resource
@@ -134,9 +134,11 @@ def marks_now(connection: Connection, alert_id: str, key: Key) -> dict[str, Any]
         raise _unknown(alert_id)
     now_ns = time.time_ns()
     silences = [silence_of(row) for row in notification_config.silences(connection, ending_after_ns=now_ns)]
-    others = facts_of(alert_groups.open_alerts(connection, [key[0]]), ())
-    facts = facts_of(known, ())
-    marks = marks_of(facts.values(), others.values(), silences, routing_of(connection), now_ns)[alert_id]
+    others = routed_alerts_of(alert_groups.open_alerts(connection, [key[0]]), ())
+    routed_alerts = routed_alerts_of(known, ())
+    marks = marks_of(routed_alerts.values(), others.values(), silences, routing_of(connection), now_ns)[
+        alert_id
+    ]
     ack = acks_in_force(connection, [key[0]]).get(key)
     return {
         "id": alert_id,
@@ -161,8 +163,8 @@ def life_of(connection: Connection, alert_id: str, key: Key) -> list[dict[str, A
     for ack in acks_of(connection, key):
         lines.append(_line("unack" if ack.undone else "ack", ack.at_ns, ack.note, "", ack.actor))
     names = {row.id: row.name for row in notification_config.channels(connection)}
-    for item, told in outbox.told_of(connection, key):
-        text = f"{told}: {names.get(item.channel_id, 'a deleted channel')}" + (
+    for item, reported in outbox.notifications_about(connection, key):
+        text = f"{reported}: {names.get(item.channel_id, 'a deleted channel')}" + (
             f" ({item.error})" if item.error else ""
         )
         lines.append(_line("notification", item.sent_ns or item.created_ns, text, item.state))

@@ -1,4 +1,4 @@
-"""``GET /alerts`` and ``GET /alerts/{id}``: what rules said, over all runs or of one; its flight record."""
+"""``GET /alerts`` and ``GET /alerts/{id}``: alerts of all runs or of one; its incident snapshot."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ class AlertDetail(AlertRow):
     history: list[HistoryRow]
 
 
-class FlightDocument(TypedDict):
+class IncidentSnapshotDocument(TypedDict):
     """Everything around the onset of an alert; docs/how-to/export-import.md shows it."""
 
-    tocsin_flight: int
+    tocsin_snapshot: int
     run: dict[str, Any]
     alerts: list[dict[str, Any]]
     window: dict[str, Any]
@@ -74,14 +74,14 @@ def list_alerts(
     return ExactJSON({"items": [alert_row(stored) for stored in found]})
 
 
-@router.get("/alerts/{alert_id:path}/flight", response_model=FlightDocument)
-def flight(request: Request, alert_id: str, _identity: Reader) -> Response:
-    """The flight record of an alert as one file, which ``tocsin-server diagnose`` reads."""
+@router.get("/alerts/{alert_id:path}/snapshot", response_model=IncidentSnapshotDocument)
+def incident_snapshot(request: Request, alert_id: str, _identity: Reader) -> Response:
+    """The incident snapshot of an alert as one file, which ``tocsin-server diagnose`` reads."""
     text = download(services_of(request).database, alert_id)
     if text is None:
         raise Problem(404, subject="alert", expected="the id of an alert", got=alert_id)
     headers = {
-        "content-disposition": f'attachment; filename="{file_name(alert_id)}.flight.json"',
+        "content-disposition": f'attachment; filename="{file_name(alert_id)}.snapshot.json"',
         "cache-control": "no-store",
     }
     return Response(text, media_type="application/json", headers=headers)

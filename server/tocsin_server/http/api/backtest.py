@@ -24,7 +24,7 @@ from tocsin_server.http.services import services_of
 from tocsin_server.offline.backtest import Backtest, Bounds
 from tocsin_server.offline.custom_rule_backtest import Trial
 from tocsin_server.store.reader import StoreReader
-from tocsin_server.store.results import RunFacts
+from tocsin_server.store.results import StoredRun
 
 router = resource("rules")
 
@@ -37,7 +37,7 @@ _turn = threading.Lock()
 """One backtest at a time: judging takes a core, and trainers' records come first."""
 
 
-class BacktestOrder(Body):
+class BacktestRequest(Body):
     """A built-in rule with settings other than its defaults, or a ``draft`` of one;
     and over which runs: some, or a project's newest ones. A draft without either: those that it concerns."""
 
@@ -90,7 +90,7 @@ class BacktestAnswer(TypedDict):
 
 @router.post("/rules/backtest", response_model=BacktestAnswer, include_in_schema=False)
 @router.post("/backtest", response_model=BacktestAnswer, responses=failing(404, 429))
-def backtest(request: Request, order: BacktestOrder, _identity: Reader) -> ExactJSON:
+def backtest(request: Request, order: BacktestRequest, _identity: Reader) -> ExactJSON:
     """Judges stored runs once more, off the record path; nothing is stored, nobody is notified."""
     reader = services_of(request).reader
     if (order.rule is None) == (order.draft is None):
@@ -108,26 +108,26 @@ def backtest(request: Request, order: BacktestOrder, _identity: Reader) -> Exact
     return ExactJSON(summary_of(test.rule, test.settings, tested))
 
 
-def _tried(reader: StoreReader, order: BacktestOrder, draft: dict[str, Any]) -> dict[str, Any]:
+def _tried(reader: StoreReader, order: BacktestRequest, draft: dict[str, Any]) -> dict[str, Any]:
     """A draft over stored runs: its summary, with what a page needs to draw each run."""
     rule = checked({"id": "draft", **draft})
     trial, runs = Trial(rule, TRIAL_BOUNDS), _runs_for(reader, order, rule)
-    known = [reader.run(facts.id) or facts for facts in runs]
+    known = [reader.run(stored.id) or stored for stored in runs]
     tested = _tested(trial, reader, known)
     summary = summary_of(rule.id, RuleSettings(), tested) | {"settings": threshold.plain(rule)}
-    for row, facts in zip(summary["runs"], known, strict=True):
-        row |= {"name": facts.name, "project": facts.project, "series": trial.series_of(facts)}
+    for row, stored in zip(summary["runs"], known, strict=True):
+        row |= {"name": stored.name, "project": stored.project, "series": trial.series_of(stored)}
     return summary
 
 
-def _runs_for(reader: StoreReader, order: BacktestOrder, rule: threshold.UserRule) -> list[RunFacts]:
+def _runs_for(reader: StoreReader, order: BacktestRequest, rule: threshold.CustomRule) -> list[StoredRun]:
     if order.runs or order.project is not None:
         return _runs(reader, order)
     meant = (run for run in reader.runs() if rule.concerns(run.project, (run.name, run.id), tuple(run.tags)))
     return [run for run in meant if not run.archived][: order.most]
 
 
-def _runs(reader: StoreReader, order: BacktestOrder) -> list[RunFacts]:
+def _runs(reader: StoreReader, order: BacktestRequest) -> list[StoredRun]:
     if bool(order.runs) == (order.project is not None):
         detail = "Pass either runs or a project, not both."
         raise Problem(
@@ -142,11 +142,11 @@ def _runs(reader: StoreReader, order: BacktestOrder) -> list[RunFacts]:
     return found
 
 
-def _tested(test: Backtest | Trial, reader: StoreReader, runs: list[RunFacts]) -> list[Tested]:
+def _tested(test: Backtest | Trial, reader: StoreReader, runs: list[StoredRun]) -> list[Tested]:
     if not _turn.acquire(blocking=False):
         detail = "Another backtest is running. Try again when it has finished."
         raise Problem(429, subject="backtest", expected="one at a time", got="another one", detail=detail)
     try:
-        return [test.of_run(reader, facts) for facts in runs]
+        return [test.of_run(reader, stored) for stored in runs]
     finally:
         _turn.release()

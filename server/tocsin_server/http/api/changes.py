@@ -99,11 +99,11 @@ async def change_run(request: Request, run_id: str, change: RunChange, identity:
 
 async def _shown(services: Services, run_id: str, row: Row[Any]) -> dict[str, Any]:
     """Return the fleet's row after the change, after updating every page that shows it."""
-    board = await services.pipeline.roster.find(run_id)
-    if board is None:
+    summary = await services.pipeline.registry.find(run_id)
+    if summary is None:
         raise Problem(404, subject="run", expected="the id of a run", got=run_id)
-    card = board.card
-    card.archived, card.name, card.tags = row.archived, row.name, tuple(row.tags)
-    card.edited = edits.edits_of(row.facts)
+    metadata = summary.metadata
+    metadata.archived, metadata.name, metadata.tags = row.archived, row.name, tuple(row.tags)
+    metadata.edited = edits.edits_of(row.environment)
     services.hub.changed(run_id)
-    return board.row(time.time_ns())
+    return summary.row(time.time_ns())

@@ -125,10 +125,10 @@ def list_channels(request: Request, _identity: Reader) -> ExactJSON:
         rows = notification_config.channels(connection)
         known = standings(connection, time.time_ns() - FAILED_NS)
     pushed = services.delivery.push_error
-    told = {row.id: known.get(row.id) or Standing(error=pushed(row.name)) for row in rows}
+    reported = {row.id: known.get(row.id) or Standing(error=pushed(row.name)) for row in rows}
     return ExactJSON(
         {
-            "items": [channel_item(row, told[row.id]) for row in rows],
+            "items": [channel_item(row, reported[row.id]) for row in rows],
             "kinds": [kind_item(kind) for kind in kinds().values()],
         }
     )
@@ -161,8 +161,8 @@ async def change_channel(
     """Changes a channel; what waits for it goes where it leads from now on."""
     services = services_of(request)
     before = await asyncio.to_thread(_known, services, channel_id)
-    told = wanted.model_dump(exclude_none=True, exclude={"config"})
-    row = replace(before, **told, updated_ns=time.time_ns())
+    reported = wanted.model_dump(exclude_none=True, exclude={"config"})
+    row = replace(before, **reported, updated_ns=time.time_ns())
     if wanted.config is not None:
         given = {**before.config, **wanted.config}
         config, secret = await _read(services, before.kind, given, before.secret)

@@ -52,7 +52,7 @@ async def restore_run(request: Request, run_id: str, identity: Editor) -> ExactJ
         raise Problem(
             404, subject="run", expected="a run that is scheduled for deletion", got=run_id, detail=detail
         )
-    return ExactJSON(await _told(services, run_id, None))
+    return ExactJSON(await _announced(services, run_id, None))
 
 
 @router.delete("/runs/{run_id:path}", status_code=204, response_class=Response)
@@ -80,17 +80,17 @@ async def _postpone(services: Services, run_id: str, due_ns: int, actor: str) ->
 
     if not await asyncio.wrap_future(services.writer.call(later)):
         raise Problem(404, subject="run", expected="the id of a run", got=run_id)
-    await _told(services, run_id, due_ns)
+    await _announced(services, run_id, due_ns)
 
 
-async def _told(services: Services, run_id: str, due_ns: int | None) -> dict[str, Any]:
+async def _announced(services: Services, run_id: str, due_ns: int | None) -> dict[str, Any]:
     """Return the run's row, after updating every page that shows it."""
-    board = await services.pipeline.roster.find(run_id)
-    if board is None:
+    summary = await services.pipeline.registry.find(run_id)
+    if summary is None:
         raise Problem(404, subject="run", expected="the id of a run", got=run_id)
-    board.card.leaving_ns = due_ns
+    summary.metadata.deletion_ns = due_ns
     services.hub.changed(run_id)
-    return board.row(time.time_ns())
+    return summary.row(time.time_ns())
 
 
 @router.delete("/projects/{name:path}", status_code=204, response_class=Response)

@@ -29,7 +29,7 @@ class Health(TypedDict):
     database: NotRequired[str]
     connections: NotRequired[dict[str, int]]
     notifications: NotRequired[dict[str, Any]]
-    rounds: NotRequired[list[dict[str, Any]]]
+    jobs: NotRequired[list[dict[str, Any]]]
 
 
 class Readiness(TypedDict):
@@ -62,7 +62,9 @@ def ready(request: Request) -> ExactJSON:
 def details(services: Services) -> dict[str, Any]:
     """Return the internal state that users with a login may see."""
     inside = health_of(services.pipeline)
-    counted: dict[str, int] = {name: inside.pop(name) for name in ("trainers", "runs") if name in inside}
+    counted: dict[str, int] = {
+        name: inside.pop(name) for name in ("training_processes", "runs") if name in inside
+    }
     connections = services.connections
     counted |= {"open": len(connections), "limit": connections.bounds.total}
     counted["closed"] = sum(connections.closed.values())
@@ -70,12 +72,12 @@ def details(services: Services) -> dict[str, Any]:
         "writer": inside,
         "database": services.database.dialect,
         "connections": counted,
-        "rounds": services.pipeline.rounds.failing(),
+        "jobs": services.pipeline.jobs.failing(),
     }
 
 
 def _status(services: Services) -> str:
-    return "failing" if services.writer.failing or services.pipeline.rounds.outage else "ok"
+    return "failing" if services.writer.failing or services.pipeline.jobs.outage else "ok"
 
 
 def _unready(services: Services) -> str:

@@ -75,18 +75,23 @@ def matrix(events: Iterable[RunEvent], series: str, limit: int) -> dict[str, Any
     """The answer out of the events of a run; a vector that fits no names is left out."""
     named: Named = {}
     vectors: list[tuple[RunEvent, tuple[float, ...], RunEvent]] = []
-    told: set[str] = set()
+    reported: set[str] = set()
     for event in events:
         key = (event.writer.writer_no, str(event.data.get("series", "")), _table(event))
         if event.kind == NAMES:
             named[key] = event
             continue
-        told.add(key[1])
+        reported.add(key[1])
         norms, names = norms_of(event.data.get("norms")), named.get(key)
         if key[1] == series and norms and names is not None and len(norms) == len(_names(names)):
             vectors.append((event, norms, names))
     shown = sorted(vectors[-limit:], key=lambda one: (one[0].step or 0, one[0].arrival))
-    return {**_drawn(shown), "series": series, "all_series": sorted(told), "truncated": len(vectors) > limit}
+    return {
+        **_drawn(shown),
+        "series": series,
+        "all_series": sorted(reported),
+        "truncated": len(vectors) > limit,
+    }
 
 
 def _drawn(shown: list[tuple[RunEvent, tuple[float, ...], RunEvent]]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from typing_extensions import TypedDict
 
 from tocsin_server.core.responses import ExactJSON
-from tocsin_server.delivery.router import facts_of, key_of, marks_of, routing_of, silence_of
+from tocsin_server.delivery.router import key_of, marks_of, routed_alerts_of, routing_of, silence_of
 from tocsin_server.http.api.acks import AlertMarks, ack_row
 from tocsin_server.http.api.permission import Reader
 from tocsin_server.http.api.resource import resource
@@ -41,15 +41,15 @@ def every_mark(connection: Connection, now_ns: int) -> dict[str, Any]:
     """The marks of all that is open, and the silences among them."""
     known = alert_groups.open_alerts(connection)
     acks = acks_in_force(connection, {key[0] for key in known})
-    facts = facts_of(known, acks)
+    routed_alerts = routed_alerts_of(known, acks)
     rows = notification_config.silences(connection, ending_after_ns=now_ns)
     routing = routing_of(connection)
     silences = [silence_of(row) for row in rows]
-    marks = marks_of(facts.values(), facts.values(), silences, routing, now_ns)
-    items = [marks_row(name, acks.get(key_of(name)), marks[name]) for name in facts]
-    told = [item for item in items if item["ack"] or item["silenced_by"] or item["inhibited_by"]]
-    named = {name for item in told for name in item["silenced_by"]}
-    return {"items": told, "silences": [silence_item(row) for row in rows if row.id in named]}
+    marks = marks_of(routed_alerts.values(), routed_alerts.values(), silences, routing, now_ns)
+    items = [marks_row(name, acks.get(key_of(name)), marks[name]) for name in routed_alerts]
+    reported = [item for item in items if item["ack"] or item["silenced_by"] or item["inhibited_by"]]
+    named = {name for item in reported for name in item["silenced_by"]}
+    return {"items": reported, "silences": [silence_item(row) for row in rows if row.id in named]}
 
 
 def marks_row(alert_id: str, ack: Ack | None, marks: Marks) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from tocsin_server.core.responses import ExactJSON
 from tocsin_server.http.api.permission import Reader
 from tocsin_server.http.api.resource import resource
 from tocsin_server.http.services import services_of
-from tocsin_server.store.results import RunFacts
+from tocsin_server.store.results import StoredRun
 
 router = resource("projects")
 
@@ -45,7 +45,7 @@ def _empty(name: str) -> dict[str, Any]:
     return {"name": name, "runs": 0, "active": 0, "last_seen_ms": 0.0}
 
 
-def count(row: dict[str, Any], run: RunFacts) -> None:
+def count(row: dict[str, Any], run: StoredRun) -> None:
     """Counts a run in its project's row."""
     row["runs"] += 1
     row["active"] += not run.state.ended

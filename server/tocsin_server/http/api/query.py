@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 
 from tocsin_server.core.responses import Problem
 from tocsin_server.store.reader import StoreReader
-from tocsin_server.store.results import RunFacts
+from tocsin_server.store.results import StoredRun
 
 LARGEST = 1 << 53
 """Numbers up to here are exact in JSON, in a browser and in float64; steps, times and limits stay within."""
@@ -91,12 +91,12 @@ def names_of(given: list[str] | None) -> list[str] | None:
     return list(dict.fromkeys(name for name in found if name)) or None
 
 
-def known_run(reader: StoreReader, run_id: str) -> RunFacts:
+def known_run(reader: StoreReader, run_id: str) -> StoredRun:
     """The run of this id. Raises a 404 Problem."""
-    facts = reader.run(run_id)
-    if facts is None:
+    stored = reader.run(run_id)
+    if stored is None:
         raise Problem(404, subject="run", expected="the id of a run", got=run_id)
-    return facts
+    return stored
 
 
 def page_of(read: Callable[[], T], after: str | None) -> T:

@@ -65,7 +65,7 @@ def read_json(body: bytes) -> Any:
         raise _unreadable("lists or objects are nested too deeply") from None
     except ValueError as error:
         raise _unreadable(str(error)) from None
-    wrong = exact_json.fault(found)
+    wrong = exact_json.problem(found)
     if wrong is not None:
         detail = f"The request body cannot be accepted: expected {wrong[1]} in body{wrong[0]}."
         raise Problem(400, subject=f"body{wrong[0]}", expected=wrong[1], detail=detail)

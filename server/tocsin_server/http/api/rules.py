@@ -28,10 +28,10 @@ from tocsin_server.http.api.permission import Editor, Reader
 from tocsin_server.http.api.resource import Body, resource
 from tocsin_server.http.services import Services, services_of
 from tocsin_server.rules.documents import MOST_RULES, note, rule_of, store_rule
-from tocsin_server.runs.rule_assignments import Decided, decided
+from tocsin_server.runs.rule_assignments import RuleConfig, rule_config_of
 from tocsin_server.store import rules
 from tocsin_server.store.connection import Connection, IntegrityError
-from tocsin_server.store.rules import OwnRow, TuningRow
+from tocsin_server.store.rules import CustomRuleRow, TuningRow
 
 router = resource("rules")
 T = TypeVar("T")
@@ -82,10 +82,10 @@ class RuleRow(TypedDict):
     tunings: list[TuningItem]
 
 
-OwnItem = TypedDict(
-    "OwnItem",
+CustomRuleItem = TypedDict(
+    "CustomRuleItem",
     {
-        "id": str, "kind": Literal["own"], "title": str, "series": str, "reducer": Reducer,
+        "id": str, "kind": Literal["custom"], "title": str, "series": str, "reducer": Reducer,
         "window": str | None, "comparison": Comparison | None, "limit": float | None, "for": str,
         "recover": float | None, "keep_firing_for": str, "severity": Severity, "labels": dict[str, str],
         "projects": list[str], "runs": list[str], "tags": list[str], "description": str, "remedy": str,
@@ -99,7 +99,7 @@ class RuleList(TypedDict):
     """Built-in rules, and those that people made."""
 
     items: list[RuleRow]
-    own: list[OwnItem]
+    custom: list[CustomRuleItem]
 
 
 class ActItem(TypedDict):
@@ -135,7 +135,7 @@ class CopyName(Body):
 
 
 def built_in_item(
-    info: RuleInfo, known: Decided, rows: Mapping[str, list[TuningRow]], project: str
+    info: RuleInfo, known: RuleConfig, rows: Mapping[str, list[TuningRow]], project: str
 ) -> dict[str, Any]:
     """A built-in rule as it is in force in ``project``."""
     mine = known.tuning_of(info.id, project)
@@ -164,11 +164,11 @@ def tuning_item(row: TuningRow) -> dict[str, Any]:
     return {"project": row.project, **shown, **stamp}
 
 
-def own_item(row: OwnRow) -> dict[str, Any]:
+def custom_rule_item(row: CustomRuleRow) -> dict[str, Any]:
     """A rule that people made as the API shows it."""
     return {
         **threshold.plain(rule_of(row)),
-        "kind": "own",
+        "kind": "custom",
         "source": row.source,
         "created_ms": row.created_ns / 1e6,
         "created_by": row.created_by,
@@ -185,15 +185,15 @@ def list_rules(
 ) -> ExactJSON:
     """Every rule: the built-in ones as they are in force in a project, and those that people made."""
     with services_of(request).reader.consistent() as connection:
-        own, changed = rules.own_rules(connection), rules.tunings(connection)
-    known, by_rule = decided(own, changed, (), None), dict[str, list[TuningRow]]()
+        own, changed = rules.read_custom_rules(connection), rules.tunings(connection)
+    known, by_rule = rule_config_of(own, changed, (), None), dict[str, list[TuningRow]]()
     for row in changed:
         by_rule.setdefault(row.rule, []).append(row)
     readable = {rule.id for rule in known.rules}
     return ExactJSON(
         {
             "items": [built_in_item(info, known, by_rule, project) for info in catalogue()],
-            "own": [own_item(row) for row in own if row.id in readable],
+            "custom": [custom_rule_item(row) for row in own if row.id in readable],
         }
     )
 
@@ -211,29 +211,29 @@ def list_changes(request: Request, _identity: Reader) -> ExactJSON:
     return ExactJSON({"items": items})
 
 
-@router.post("/rules", response_model=OwnItem, status_code=201)
+@router.post("/rules", response_model=CustomRuleItem, status_code=201)
 async def create_rule(request: Request, wanted: RuleBody, identity: Editor) -> ExactJSON:
     """Makes a rule. It judges every run that it concerns from the next record on."""
     return await _create(request, wanted.model_extra or {}, identity)
 
 
-@router.patch("/rules/{rule_id}", response_model=OwnItem)
+@router.patch("/rules/{rule_id}", response_model=CustomRuleItem)
 async def change_rule(request: Request, rule_id: str, wanted: ChangedRule, identity: Editor) -> ExactJSON:
     """Changes fields of a rule that people made, ``enabled`` among them; null is the field's default."""
-    told = wanted.model_extra or {}
+    reported = wanted.model_extra or {}
 
-    def work(connection: Connection) -> OwnRow:
+    def work(connection: Connection) -> CustomRuleRow:
         before = known_rule(connection, rule_id)
-        if told.get("id", rule_id) != rule_id:
+        if reported.get("id", rule_id) != rule_id:
             detail = "The id of a rule cannot be changed. Create a new rule instead."
-            raise Problem(422, subject="id", expected=rule_id, got=told["id"], detail=detail)
-        rule = checked({**threshold.plain(rule_of(before)), **told})
+            raise Problem(422, subject="id", expected=rule_id, got=reported["id"], detail=detail)
+        rule = checked({**threshold.plain(rule_of(before)), **reported})
         return store_rule(connection, rule, before, before.source, actor_of(identity), time.time_ns())
 
-    return ExactJSON(own_item(await changed(services_of(request), work)))
+    return ExactJSON(custom_rule_item(await changed(services_of(request), work)))
 
 
-@router.post("/rules/{rule_id}/copy", response_model=OwnItem, status_code=201)
+@router.post("/rules/{rule_id}/copy", response_model=CustomRuleItem, status_code=201)
 async def copy_rule(request: Request, rule_id: str, wanted: CopyName, identity: Editor) -> ExactJSON:
     """A copy under another id, switched off."""
     with services_of(request).reader.consistent() as connection:
@@ -260,8 +260,8 @@ async def _create(request: Request, body: Mapping[str, Any], identity: Identity)
         detail = f"The id {shortened(rule.id)} is reserved for a path of the API. Choose another id."
         raise Problem(422, subject="id", expected="an id that is not reserved", got=rule.id, detail=detail)
 
-    def work(connection: Connection) -> OwnRow:
-        if len(rules.own_rules(connection)) >= MOST_RULES:
+    def work(connection: Connection) -> CustomRuleRow:
+        if len(rules.read_custom_rules(connection)) >= MOST_RULES:
             raise Problem(422, subject="rules", expected=f"at most {MOST_RULES}", got=MOST_RULES + 1)
         return store_rule(connection, rule, None, "", actor_of(identity), time.time_ns())
 
@@ -270,10 +270,10 @@ async def _create(request: Request, body: Mapping[str, Any], identity: Identity)
     except IntegrityError as error:
         detail = f"Another rule already has the id {shortened(rule.id)}. Choose another id."
         raise Problem(422, subject="id", expected="an unused id", got=rule.id, detail=detail) from error
-    return ExactJSON(own_item(row), status_code=201)
+    return ExactJSON(custom_rule_item(row), status_code=201)
 
 
-def checked(body: Mapping[str, Any]) -> threshold.UserRule:
+def checked(body: Mapping[str, Any]) -> threshold.CustomRule:
     """Return the rule in ``body``. Raises a 422 Problem that names the field."""
     try:
         return read_rule(body)
@@ -288,9 +288,9 @@ async def changed(services: Services, work: Callable[[Connection], T]) -> T:
     return made
 
 
-def known_rule(connection: Connection, rule_id: str) -> OwnRow:
+def known_rule(connection: Connection, rule_id: str) -> CustomRuleRow:
     """The row of a rule that people made. Raises a 404 Problem."""
-    row = rules.own_rule(connection, rule_id)
+    row = rules.read_custom_rule(connection, rule_id)
     if row is None:
         detail = f"Custom rule not found: {shortened(rule_id)}"
         raise Problem(404, subject="rule", expected="the id of a custom rule", got=rule_id, detail=detail)

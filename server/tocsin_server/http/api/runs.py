@@ -21,8 +21,8 @@ from tocsin_server.http.api.query import WHOLE, Flag, known_run
 from tocsin_server.http.api.resource import resource
 from tocsin_server.http.api.shapes import RunRow, SeriesRow
 from tocsin_server.http.services import Services, services_of
-from tocsin_server.runs.run_summary import RunBoard
-from tocsin_server.store.results import AttemptFacts, RunFacts, SeriesFacts, WriterFacts
+from tocsin_server.runs.run_summary import RunSummary
+from tocsin_server.store.results import StoredAttempt, StoredRun, StoredSeries, StoredWriter
 from tocsin_server.store.run_rows import ListedRun, listed
 
 router = resource("runs")
@@ -66,7 +66,7 @@ class RunDetail(RunRow):
 
     config: Any
     notes: str
-    facts: dict[str, Any]
+    environment: dict[str, Any]
     series: list[SeriesRow]
     attempts_list: list[AttemptRow]
     writers: list[WriterRow]
@@ -86,16 +86,16 @@ async def list_runs(
     """The fleet's rows, newest run first."""
     services = services_of(request)
     facts = await anyio.to_thread.run_sync(_listed, services)
-    live = {board.card.id: board for board in services.pipeline.roster.newest_first()}
+    live = {summary.metadata.id: summary for summary in services.pipeline.registry.newest_first()}
     chosen = [one for one in facts if _fits(one, live, project, state) and (ids is None or one.id in ids)]
     chosen.sort(key=lambda one: (one.created_ns, one.id), reverse=True)
     chosen = _after(chosen, after)
     now_ns, rows = services.pipeline.clock(), []
     for one in chosen[:limit]:
-        with services.pipeline.rounds.round("rows").isolated(f"run {one.id}"):
-            board = live.get(one.id) or await services.pipeline.roster.find(one.id)
-            if board is not None:
-                rows.append(board.json(now_ns, sparks=sparks))
+        with services.pipeline.jobs.round("rows").isolated(f"run {one.id}"):
+            summary = live.get(one.id) or await services.pipeline.registry.find(one.id)
+            if summary is not None:
+                rows.append(summary.json(now_ns, sparks=sparks))
     more = chosen[limit - 1].id if len(chosen) > limit else None
     tail = exact_json.dumps({"next": more, "now_ms": time.time() * 1000})
     return Written(f'{{"items":[{",".join(rows)}],{tail[1:]}')
@@ -113,8 +113,8 @@ class Written(ExactJSON):
         return content.encode("utf-8", "replace")
 
 
-def _fits(one: ListedRun, live: dict[str, RunBoard], project: str | None, state: RunState | None) -> bool:
-    now = live[one.id].card.state if one.id in live else one.state
+def _fits(one: ListedRun, live: dict[str, RunSummary], project: str | None, state: RunState | None) -> bool:
+    now = live[one.id].metadata.state if one.id in live else one.state
     return project in (None, one.project) and state in (None, now)
 
 
@@ -133,33 +133,33 @@ def _after(runs: list[ListedRun], after: str | None) -> list[ListedRun]:
 async def one_run(request: Request, run_id: str, _identity: Reader) -> ExactJSON:
     """One run: its row, configuration, facts, series, attempts and processes."""
     services = services_of(request)
-    facts = await anyio.to_thread.run_sync(known_run, services.reader, run_id)
-    board = await services.pipeline.roster.find(run_id)
-    if board is None:
+    stored = await anyio.to_thread.run_sync(known_run, services.reader, run_id)
+    summary = await services.pipeline.registry.find(run_id)
+    if summary is None:
         raise Problem(404, subject="run", expected="the id of a run", got=run_id)
-    return ExactJSON(board.row(services.pipeline.clock()) | details(services, facts))
+    return ExactJSON(summary.row(services.pipeline.clock()) | details(services, stored))
 
 
-def details(services: Services, facts: RunFacts) -> dict[str, Any]:
+def details(services: Services, stored: StoredRun) -> dict[str, Any]:
     """What a run's page shows besides its row."""
-    connected = _connected(services, facts.id)
+    connected = _connected(services, stored.id)
     return {
-        "config": facts.config,
-        "notes": facts.notes,
-        "facts": facts.facts,
-        "series": [_series(series) for series in facts.series],
-        "attempts_list": [_attempt(attempt) for attempt in facts.attempts_list],
-        "writers": [_writer(writer, connected) for writer in facts.writers],
+        "config": stored.config,
+        "notes": stored.notes,
+        "environment": stored.environment,
+        "series": [_series(series) for series in stored.series],
+        "attempts_list": [_attempt(attempt) for attempt in stored.attempts_list],
+        "writers": [_writer(writer, connected) for writer in stored.writers],
     }
 
 
 def _connected(services: Services, run_id: str) -> set[int]:
     """Numbers of the run's writers that are connected now."""
-    run = services.pipeline.roster.active.get(run_id)
+    run = services.pipeline.registry.active.get(run_id)
     return {no for no, state in run.writers.items() if state.connections > 0} if run else set()
 
 
-def _series(series: SeriesFacts) -> dict[str, Any]:
+def _series(series: StoredSeries) -> dict[str, Any]:
     return {
         "name": series.name,
         "n": series.n,
@@ -169,7 +169,7 @@ def _series(series: SeriesFacts) -> dict[str, Any]:
     }
 
 
-def _attempt(attempt: AttemptFacts) -> dict[str, Any]:
+def _attempt(attempt: StoredAttempt) -> dict[str, Any]:
     return {
         "attempt": attempt.attempt,
         "started_ms": attempt.started_ns / 1e6,
@@ -178,14 +178,14 @@ def _attempt(attempt: AttemptFacts) -> dict[str, Any]:
     }
 
 
-def _writer(facts: WriterFacts, connected: Iterable[int]) -> dict[str, Any]:
+def _writer(stored: StoredWriter, connected: Iterable[int]) -> dict[str, Any]:
     return {
-        "writer": facts.writer.writer_no,
-        "attempt": facts.writer.attempt_no,
-        "rank": facts.writer.rank,
-        "host": facts.host,
-        "pid": facts.pid,
-        "records": facts.records,
-        "events": facts.events,
-        "connected": facts.writer.writer_no in connected,
+        "writer": stored.writer.writer_no,
+        "attempt": stored.writer.attempt_no,
+        "rank": stored.writer.rank,
+        "host": stored.host,
+        "pid": stored.pid,
+        "records": stored.records,
+        "events": stored.events,
+        "connected": stored.writer.writer_no in connected,
     }

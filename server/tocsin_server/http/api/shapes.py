@@ -53,7 +53,7 @@ class Reason(TypedDict):
     alert: str
 
 
-class Trainer(TypedDict):
+class ClientStatus(TypedDict):
     """What the training processes say of themselves."""
 
     queued: int
@@ -76,7 +76,7 @@ class RunRow(TypedDict):
     host: str
     archived: bool
     edited_ms: float | None
-    leaving_ms: float | None
+    deletion_ms: float | None
     created_ms: float
     last_seen_ms: float
     ended_ms: float | None
@@ -92,7 +92,7 @@ class RunRow(TypedDict):
     alerts: int
     severities: dict[Severity, int]
     reason: Reason | None
-    trainer: Trainer
+    client: ClientStatus
 
 
 class SeriesRow(TypedDict):
@@ -128,8 +128,8 @@ class Diagnosis(TypedDict):
     evidence: list[Evidence]
     alternatives: list[str]
     remedies: list[Remedy]
-    disproof: str
-    story: list[list[int | str]]
+    how_to_confirm: str
+    timeline: list[list[int | str]]
 
 
 class AlertRow(TypedDict):

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from tocsin_server.core.permissions import ADMIN_ID, NAME_CHARACTERS, TRAINER_ID, Scope, Token, make_token
+from tocsin_server.core.permissions import ADMIN_ID, CLIENT_ID, NAME_CHARACTERS, Scope, Token, make_token
 from tocsin_server.core.responses import ExactJSON, Problem
 from tocsin_server.http.api.deletion import actor_of
 from tocsin_server.http.api.description import failing
@@ -96,7 +96,7 @@ def create_token(request: Request, wanted: NewToken, identity: Admin) -> ExactJS
 @router.delete("/tokens/{token_id}", status_code=204, response_class=Response, responses=failing(422))
 def delete_token(request: Request, token_id: str, identity: Admin) -> Response:
     """Revokes a token at once; connections by it end within seconds."""
-    if token_id in (ADMIN_ID, TRAINER_ID):
+    if token_id in (ADMIN_ID, CLIENT_ID):
         command = f"`tocsin-server token revoke {token_id}`"
         detail = f"This token can be revoked on the server's machine only: {command}."
         raise Problem(422, subject="token", expected=command, got="the API", detail=detail)

@@ -14,14 +14,14 @@ from typing_extensions import TypedDict
 
 from tocsin_server.core.errors import FieldError
 from tocsin_server.core.responses import ExactJSON, Problem
-from tocsin_server.delivery.router import MIRRORED, facts_of, marks_of, routing_of, silence_of
+from tocsin_server.delivery.router import MIRRORED, marks_of, routed_alerts_of, routing_of, silence_of
 from tocsin_server.http.api.permission import Reader
 from tocsin_server.http.api.resource import Body, resource
 from tocsin_server.http.api.routes import check_channels
 from tocsin_server.http.services import services_of
-from tocsin_server.notify.labels import NO_MARKS, AlertFacts, Labels, Marks
+from tocsin_server.notify.labels import NO_MARKS, Labels, Marks, RoutedAlert
 from tocsin_server.notify.matching import all_hold
-from tocsin_server.notify.routing import Routing, Taken, read_routing, way_of
+from tocsin_server.notify.routing import MatchedRoute, Routing, match_of, read_routing
 from tocsin_server.notify.silences import read_matchers
 from tocsin_server.store import alert_groups, notification_config
 from tocsin_server.store.connection import Connection
@@ -42,7 +42,7 @@ class RoutesTrial(Body):
     labels: Annotated[dict[Short, Short], Field(max_length=MOST_LABELS)] | None = None
 
 
-class TakenRoute(TypedDict):
+class MatchedRouteRow(TypedDict):
     """One route that the alert takes: where to, in whose company, how soon, and whether it is muted now."""
 
     name: str
@@ -57,7 +57,7 @@ class TrialRow(TypedDict):
 
     alert: str | None
     labels: dict[str, str]
-    routes: list[TakenRoute]
+    routes: list[MatchedRouteRow]
     silenced_by: list[str]
     inhibited_by: list[str]
     imported: bool
@@ -94,7 +94,7 @@ def try_routes(request: Request, wanted: RoutesTrial, _identity: Reader) -> Exac
             if row.enabled and row.kind != MIRRORED
         ]
         if wanted.labels is not None:
-            row = _row(None, wanted.labels, way_of(routing, wanted.labels, names, time.time_ns()))
+            row = _row(None, wanted.labels, match_of(routing, wanted.labels, names, time.time_ns()))
             return ExactJSON({"items": [row], "left_out": 0})
         return ExactJSON(ways_of_open(connection, routing, names, time.time_ns()))
 
@@ -107,9 +107,9 @@ def try_silence(request: Request, wanted: SilenceTrial, _identity: Reader) -> Ex
     except FieldError as error:
         raise Problem(422, subject=error.field, expected=error.expected, got=error.got) from error
     with services_of(request).database.reader.connect() as connection:
-        facts = facts_of(alert_groups.open_alerts(connection), ())
-    matching = [name for name, fact in facts.items() if all_hold(matchers, fact.labels)]
-    return ExactJSON({"items": matching, "open": len(facts)})
+        routed_alerts = routed_alerts_of(alert_groups.open_alerts(connection), ())
+    matching = [name for name, routed in routed_alerts.items() if all_hold(matchers, routed.labels)]
+    return ExactJSON({"items": matching, "open": len(routed_alerts)})
 
 
 def _routing(connection: Connection, body: dict[str, Any] | None) -> Routing:
@@ -128,24 +128,29 @@ def ways_of_open(
     connection: Connection, routing: Routing, channels: list[str], now_ns: int
 ) -> dict[str, Any]:
     """The way of each open alert, the newest first, with what would keep it from being told."""
-    every = facts_of(alert_groups.open_alerts(connection), ())
-    newest = sorted(every.values(), key=lambda fact: fact.alert.onset_ns or 0, reverse=True)
+    every = routed_alerts_of(alert_groups.open_alerts(connection), ())
+    newest = sorted(every.values(), key=lambda routed: routed.alert.onset_ns or 0, reverse=True)
     tried = newest[:MOST_TRIED]
     rows = notification_config.silences(connection, ending_after_ns=now_ns)
     silences = [silence_of(row) for row in rows]
     marks = marks_of(tried, every.values(), silences, routing, now_ns)
     items = [
-        _tried(fact, marks[fact.alert.id], way_of(routing, fact.labels, channels, now_ns)) for fact in tried
+        _tried(routed, marks[routed.alert.id], match_of(routing, routed.labels, channels, now_ns))
+        for routed in tried
     ]
     return {"items": items, "left_out": len(newest) - len(tried)}
 
 
-def _tried(fact: AlertFacts, marks: Marks, way: list[Taken]) -> dict[str, Any]:
-    return _row(fact.alert.id, fact.labels, way, marks, fact.imported)
+def _tried(routed: RoutedAlert, marks: Marks, way: list[MatchedRoute]) -> dict[str, Any]:
+    return _row(routed.alert.id, routed.labels, way, marks, routed.imported)
 
 
 def _row(
-    alert: str | None, labels: Labels, way: list[Taken], marks: Marks = NO_MARKS, imported: bool = False
+    alert: str | None,
+    labels: Labels,
+    way: list[MatchedRoute],
+    marks: Marks = NO_MARKS,
+    imported: bool = False,
 ) -> dict[str, Any]:
     return {
         "alert": alert,

@@ -27,7 +27,7 @@ from starlette.requests import HTTPConnection
 from tocsin_server.core.origins import origin_agrees
 from tocsin_server.core.permissions import (
     ADMIN_ID,
-    TRAINER_ID,
+    CLIENT_ID,
     Identity,
     Scope,
     Session,
@@ -208,7 +208,7 @@ class FileToken:
 
 
 ADMIN = FileToken(ADMIN_ID, "login link", Scope.ADMIN, "admin-token")
-TRAINER = FileToken(TRAINER_ID, "lines to paste", Scope.INGEST, "trainer-token")
+TRAINER = FileToken(CLIENT_ID, "lines to paste", Scope.INGEST, "trainer-token")
 FILE_TOKENS = (ADMIN, TRAINER)
 
 

@@ -124,10 +124,10 @@ class Ended:
 
     def _read(self) -> None:
         try:
-            told: Any = json.loads(self._file.read_text("utf-8"))
-            for token_id, ids in told["ended"].items():
+            reported: Any = json.loads(self._file.read_text("utf-8"))
+            for token_id, ids in reported["ended"].items():
                 self._ids[str(token_id)] = {str(id_): int(at) for id_, at in ids.items()}
-            self._until = {str(token_id): int(at) for token_id, at in told["until"].items()}
+            self._until = {str(token_id): int(at) for token_id, at in reported["until"].items()}
         except FileNotFoundError:
             return
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:

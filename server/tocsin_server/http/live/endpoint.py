@@ -20,12 +20,12 @@ from tocsin_server.core.models import Transition
 from tocsin_server.core.permissions import Identity, Scope
 from tocsin_server.core.settings import Settings
 from tocsin_server.http.live.delta import Delta
-from tocsin_server.http.live.subscriber import SubscriptionError, View, Viewer
+from tocsin_server.http.live.subscriber import Subscriber, SubscriptionError, View
 from tocsin_server.http.services import Services, services_of
 from tocsin_server.runs.health import health_of
 from tocsin_server.runs.pipeline import Pipeline
 from tocsin_server.runs.pubsub import Hub, Listener
-from tocsin_server.runs.run_summary import RunBoard, alert_json
+from tocsin_server.runs.run_summary import RunSummary, alert_json
 
 router = APIRouter()
 
@@ -38,13 +38,13 @@ PAGES = "some open pages"
 NO_LOGIN, BAD_MESSAGE, MAY_NOT_READ = 4401, 4400, 4403
 
 
-class LiveRoom:
+class BroadcastServer:
     """Every browser that watches, and the tick that serves them."""
 
     def __init__(self, pipeline: Pipeline, hub: Hub, settings: Settings) -> None:
-        self.work = pipeline.rounds.round("live")
+        self.work = pipeline.jobs.round("live")
         self.settings = settings
-        self.viewers: set[Viewer] = set()
+        self.subscribers: set[Subscriber] = set()
         self._pipeline = pipeline
         self._hub = hub
         self._sparks_ns: dict[str, int] = {}
@@ -53,7 +53,7 @@ class LiveRoom:
 
     def start(self) -> None:
         """Begins to tick."""
-        loops = (self._ticking, self._ringing, self._beating)
+        loops = (self._ticking, self._pushing, self._beating)
         self._tasks = [asyncio.create_task(loop(), name=f"live{loop.__name__}") for loop in loops]
 
     async def stop(self) -> None:
@@ -63,18 +63,18 @@ class LiveRoom:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
 
-    def join(self) -> Viewer:
+    def join(self) -> Subscriber:
         """A new browser; it hears at once how the server does."""
-        viewer = Viewer(self.settings.viewer_bytes)
-        viewer.put(self._beat_text())
+        subscriber = Subscriber(self.settings.subscriber_bytes)
+        subscriber.put(self._beat_text())
         if self._hub.deliveries:
-            viewer.put(self._hub.deliveries)
-        self.viewers.add(viewer)
-        return viewer
+            subscriber.put(self._hub.deliveries)
+        self.subscribers.add(subscriber)
+        return subscriber
 
-    def leave(self, viewer: Viewer) -> None:
+    def leave(self, subscriber: Subscriber) -> None:
         """That browser went."""
-        self.viewers.discard(viewer)
+        self.subscribers.discard(subscriber)
 
     def recheck(self) -> None:
         """Have every socket check its login now: a session ended. Call it on the event loop."""
@@ -82,14 +82,14 @@ class LiveRoom:
         due.set()
 
     async def login_check_due(self) -> None:
-        """Return when a login is to be checked again: every ``beat_s``, and after :meth:`recheck`."""
+        """Return when a login is to be checked again: every ``heartbeat_s``, and after :meth:`recheck`."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._recheck.wait(), self.settings.beat_s)
+            await asyncio.wait_for(self._recheck.wait(), self.settings.heartbeat_s)
 
     def changed(self, what: str) -> None:
         """Somebody decided something: pages that show it ask for it again. Call it on the event loop."""
-        for viewer in self.viewers:
-            viewer.put(f'{{"type":"changed","what":"{what}"}}')
+        for subscriber in self.subscribers:
+            subscriber.put(f'{{"type":"changed","what":"{what}"}}')
 
     # The three loops
 
@@ -98,14 +98,14 @@ class LiveRoom:
             while True:
                 await asyncio.sleep(self._pipeline.pressure.tick_ms / 1000)
                 listener.take_alerts()
-                listener.take_words()
+                listener.take_broadcasts()
                 with self.work.isolated("tick"):
                     self.tick(listener)
 
-    async def _ringing(self) -> None:
+    async def _pushing(self) -> None:
         with self._hub.listen() as listener:
             while True:
-                await listener.wake()
+                await listener.wait()
                 listener.take_dirty()
                 if listener.missed:
                     listener.missed = 0
@@ -113,16 +113,16 @@ class LiveRoom:
                         self._resync_all()
                 for transition in listener.take_alerts():
                     with self.work.isolated(f"alerts of run {transition.alert.run_id}"):
-                        self._ring(transition)
-                for word in listener.take_words():
+                        self._push_alert(transition)
+                for word in listener.take_broadcasts():
                     with self.work.isolated("messages"):
-                        self._say(word)
+                        self._send_all(word)
 
     async def _beating(self) -> None:
         while True:
             with self.work.isolated("beat"):
                 self._beat()
-            await asyncio.sleep(self.settings.beat_s)
+            await asyncio.sleep(self.settings.heartbeat_s)
 
     # What goes out
 
@@ -130,11 +130,11 @@ class LiveRoom:
         """Sends everyone what is new to them."""
         committed, changed = listener.take_dirty()
         dirty = changed | committed.keys()
-        sheet = Sheet(self._pipeline, self._sparks_ns)
+        cache = TickCache(self._pipeline, self._sparks_ns)
         failure: Exception | None = None
-        for viewer in list(self.viewers):
+        for subscriber in list(self.subscribers):
             try:
-                self._show(viewer, sheet, dirty)
+                self._show(subscriber, cache, dirty)
             except Exception as error:  # noqa: BLE001 - the other pages must be served
                 failure = error
         if failure is None:
@@ -142,69 +142,69 @@ class LiveRoom:
         else:
             self.work.failed(PAGES, failure)
 
-    def _show(self, viewer: Viewer, sheet: Sheet, dirty: set[str]) -> None:
-        for view in list(viewer.views.values()):
+    def _show(self, subscriber: Subscriber, cache: TickCache, dirty: set[str]) -> None:
+        for view in list(subscriber.views.values()):
             if view.run_id is None:
-                self._show_fleet(viewer, view, sheet, dirty)
-            elif view.run_id in dirty or not view.greeted:
+                self._show_fleet(subscriber, view, cache, dirty)
+            elif view.run_id in dirty or not view.initialized:
                 with self.work.isolated(f"page of run {view.run_id}"):
-                    self._show_run(viewer, view, view.run_id, sheet)
+                    self._show_run(subscriber, view, view.run_id, cache)
 
-    def _show_fleet(self, viewer: Viewer, view: View, sheet: Sheet, dirty: set[str]) -> None:
-        if not view.greeted:
-            view.greeted = True
-            viewer.put(sheet.fleet_message(view.id, None))
+    def _show_fleet(self, subscriber: Subscriber, view: View, cache: TickCache, dirty: set[str]) -> None:
+        if not view.initialized:
+            view.initialized = True
+            subscriber.put(cache.fleet_message(view.id, None))
         elif dirty:
-            viewer.put(sheet.fleet_message(view.id, dirty))
+            subscriber.put(cache.fleet_message(view.id, dirty))
 
-    def _show_run(self, viewer: Viewer, view: View, run_id: str, sheet: Sheet) -> None:
-        head = sheet.head(run_id)
+    def _show_run(self, subscriber: Subscriber, view: View, run_id: str, cache: TickCache) -> None:
+        head = cache.head(run_id)
         if view.cursor is None:
             view.cursor = head
-        view.greeted = True
-        if sheet.row(run_id) is None:
+        view.initialized = True
+        if cache.row(run_id) is None:
             return
-        body = sheet.run(run_id, view.cursor, head, view.names)
+        body = cache.run(run_id, view.cursor, head, view.names)
         if body is None:
-            viewer.resync(view)
+            subscriber.resync(view)
             return
         view.cursor = max(view.cursor, head)
-        viewer.put(f'{{"type":"run","id":{view.id},{body}}}')
+        subscriber.put(f'{{"type":"run","id":{view.id},{body}}}')
 
     def _resync_all(self) -> None:
         """Alerts fell out of the queue before they were told: the query knows them."""
-        for viewer in self.viewers:
-            for view in list(viewer.views.values()):
-                viewer.resync(view)
+        for subscriber in self.subscribers:
+            for view in list(subscriber.views.values()):
+                subscriber.resync(view)
 
-    def _ring(self, transition: Transition) -> None:
-        board = self._pipeline.roster.board(transition.alert.run_id)
-        name, project = (board.card.name, board.card.project) if board else ("", "")
-        told = exact_json.dumps(alert_json(transition.alert, run_name=name, project=project))
-        for viewer in self.viewers:
-            viewer.put(f'{{"type":"alert","alert":{told}}}')
+    def _push_alert(self, transition: Transition) -> None:
+        summary = self._pipeline.registry.summary(transition.alert.run_id)
+        name, project = (summary.metadata.name, summary.metadata.project) if summary else ("", "")
+        reported = exact_json.dumps(alert_json(transition.alert, run_name=name, project=project))
+        for subscriber in self.subscribers:
+            subscriber.put(f'{{"type":"alert","alert":{reported}}}')
 
     def _beat(self) -> None:
-        self._say(self._beat_text())
+        self._send_all(self._beat_text())
 
-    def _say(self, text: str) -> None:
-        for viewer in self.viewers:
-            viewer.put(text)
+    def _send_all(self, text: str) -> None:
+        for subscriber in self.subscribers:
+            subscriber.put(text)
 
     def _beat_text(self) -> str:
         health = health_of(self._pipeline)
-        told = {"type": "beat", "now_ms": self._pipeline.clock() // 1_000_000}
-        told |= {name: health[name] for name in ("backlog_bytes", "lag_ms", "failing")}
-        return exact_json.dumps(told)
+        reported = {"type": "heartbeat", "now_ms": self._pipeline.clock() // 1_000_000}
+        reported |= {name: health[name] for name in ("backlog_bytes", "lag_ms", "failing")}
+        return exact_json.dumps(reported)
 
 
-class Sheet:
+class TickCache:
     """What one tick has written already, so that nothing is written twice."""
 
     def __init__(self, pipeline: Pipeline, sparks_ns: dict[str, int]) -> None:
         self._pipeline = pipeline
         self._now_ns = pipeline.clock()
-        self._work = pipeline.rounds.round("live")
+        self._work = pipeline.jobs.round("live")
         self._sparks_ns = sparks_ns
         self._rows: dict[str, str] = {}
         self._deltas: dict[tuple[str, int], Delta | None] = {}
@@ -227,9 +227,9 @@ class Sheet:
         """Every row; sparklines in the newest ones."""
         if "all" not in self._fleets:
             rows: list[str] = []
-            for place, board in enumerate(self._pipeline.roster.newest_first()):
-                with self._work.isolated(f"row of run {board.card.id}"):
-                    rows.append(board.json(self._now_ns, sparks=place < SPARKED))
+            for place, summary in enumerate(self._pipeline.registry.newest_first()):
+                with self._work.isolated(f"row of run {summary.metadata.id}"):
+                    rows.append(summary.json(self._now_ns, sparks=place < SPARKED))
             self._fleets["all"] = self._fleet(rows, [])
         return self._fleets["all"]
 
@@ -253,23 +253,26 @@ class Sheet:
 
     def row(self, run_id: str) -> str | None:
         """The row of a run, with sparks where these are due; None where it is no more."""
-        board = self._pipeline.roster.board(run_id)
-        if board is None:
+        summary = self._pipeline.registry.summary(run_id)
+        if summary is None:
             self._sparks_ns.pop(run_id, None)
             return None
         if run_id not in self._rows:
-            self._rows[run_id] = board.json(self._now_ns, sparks=self._sparks_due(board))
+            self._rows[run_id] = summary.json(self._now_ns, sparks=self._sparks_due(summary))
         return self._rows[run_id]
 
-    def _sparks_due(self, board: RunBoard) -> bool:
-        due = self._now_ns - self._sparks_ns.get(board.card.id, 0) >= SPARKS_NS or board.card.state.ended
+    def _sparks_due(self, summary: RunSummary) -> bool:
+        due = (
+            self._now_ns - self._sparks_ns.get(summary.metadata.id, 0) >= SPARKS_NS
+            or summary.metadata.state.ended
+        )
         if due:
-            self._sparks_ns[board.card.id] = self._now_ns
+            self._sparks_ns[summary.metadata.id] = self._now_ns
         return due
 
     def head(self, run_id: str) -> int:
         """The newest durable arrival of a run; -1 where it is not in memory."""
-        run = self._pipeline.roster.active.get(run_id)
+        run = self._pipeline.registry.active.get(run_id)
         return run.durable_arrival if run else -1
 
     def run(self, run_id: str, after: int, head: int, names: tuple[str, ...] | None) -> str | None:
@@ -287,7 +290,7 @@ class Sheet:
     def _delta(self, run_id: str, after: int, head: int) -> Delta | None:
         key = (run_id, after)
         if key not in self._deltas:
-            run = self._pipeline.roster.active.get(run_id)
+            run = self._pipeline.registry.active.get(run_id)
             items = run.recent.between(after, head) if run and after < head else []
             self._deltas[key] = None if items is None else Delta(items)
         return self._deltas[key]
@@ -319,11 +322,13 @@ def _refused(identity: Identity | None) -> int | None:
     return None if identity.may(Scope.READ) else MAY_NOT_READ
 
 
-async def _serve(websocket: WebSocket, viewer: Viewer, services: Services, identity: Identity) -> None:
+async def _serve(
+    websocket: WebSocket, subscriber: Subscriber, services: Services, identity: Identity
+) -> None:
     """Reads, writes and checks the login side by side; whichever ends first ends the others."""
     parts: list[Coroutine[Any, Any, None]] = [
-        _read(websocket, viewer),
-        _write(websocket, viewer),
+        _read(websocket, subscriber),
+        _write(websocket, subscriber),
         _still_valid(websocket, services, identity),
     ]
     tasks = [asyncio.create_task(part) for part in parts]
@@ -335,21 +340,21 @@ async def _serve(websocket: WebSocket, viewer: Viewer, services: Services, ident
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _read(websocket: WebSocket, viewer: Viewer) -> None:
+async def _read(websocket: WebSocket, subscriber: Subscriber) -> None:
     while True:
         message = await websocket.receive()
         if message["type"] == "websocket.disconnect":
             return
         try:
-            viewer.hear(message.get("text") or "")
+            subscriber.handle(message.get("text") or "")
         except SubscriptionError as error:
-            viewer.put(exact_json.dumps({"type": "refused", "detail": str(error)}))
+            subscriber.put(exact_json.dumps({"type": "refused", "detail": str(error)}))
 
 
-async def _write(websocket: WebSocket, viewer: Viewer) -> None:
+async def _write(websocket: WebSocket, subscriber: Subscriber) -> None:
     with suppress(WebSocketDisconnect, RuntimeError):
         while True:
-            await websocket.send_text(await viewer.next())
+            await websocket.send_text(await subscriber.next())
 
 
 async def _still_valid(websocket: WebSocket, services: Services, identity: Identity) -> None:

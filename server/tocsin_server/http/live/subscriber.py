@@ -29,7 +29,7 @@ class View:
     """None: all series."""
     cursor: int | None = None
     """The arrival up to which the browser has everything; None: from now on."""
-    greeted: bool = False
+    initialized: bool = False
     """Whether the first answer went out."""
 
 
@@ -37,7 +37,7 @@ class SubscriptionError(ValueError):
     """A message of a browser that is none of docs/reference/http-api.md; the text says expected and got."""
 
 
-class Viewer:
+class Subscriber:
     """Views and queue of one browser."""
 
     def __init__(self, limit_bytes: int) -> None:
@@ -46,9 +46,9 @@ class Viewer:
         self.waiting_bytes = 0
         self.dropped = 0
         self._queue: deque[str] = deque()
-        self._bell = asyncio.Event()
+        self._event = asyncio.Event()
 
-    def hear(self, text: str) -> None:
+    def handle(self, text: str) -> None:
         """Takes a message of the browser. Raises :class:`SubscriptionError`."""
         message = _parsed(text)
         kind, number = message.get("type"), message.get("id")
@@ -69,12 +69,12 @@ class Viewer:
         self._queue.append(text)
         if self.waiting_bytes > self.limit_bytes:
             self._start_over()
-        self._bell.set()
+        self._event.set()
 
     def resync(self, view: View) -> None:
         """Tells the browser to ask the query again; a run's view rests until it subscribes anew."""
         if view.run_id is None:
-            view.greeted = False
+            view.initialized = False
         else:
             self.views.pop(view.id, None)
         self.put(f'{{"type":"resync","id":{view.id}}}')
@@ -89,8 +89,8 @@ class Viewer:
     async def next(self) -> str:
         """The next message to send; waits for one."""
         while not self._queue:
-            self._bell.clear()
-            await self._bell.wait()
+            self._event.clear()
+            await self._event.wait()
         text = self._queue.popleft()
         self.waiting_bytes -= sys.getsizeof(text)
         return text

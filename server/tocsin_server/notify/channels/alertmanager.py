@@ -14,7 +14,7 @@ from typing import Any
 from tocsin_server.notify import http
 from tocsin_server.notify.channel import Field, Kind, Sending, Values
 from tocsin_server.notify.channels.webhook import check_url
-from tocsin_server.notify.labels import AlertFacts
+from tocsin_server.notify.labels import RoutedAlert
 from tocsin_server.notify.links import moment, of_run
 from tocsin_server.notify.message import Message, line
 
@@ -31,11 +31,11 @@ def check(values: Values, private: bool) -> None:
     check_url(values["url"], private)
 
 
-def alert_of(fact: AlertFacts, base: str, now_s: float, *, marked_over: bool = False) -> dict[str, Any]:
+def alert_of(routed: RoutedAlert, base: str, now_s: float, *, marked_over: bool = False) -> dict[str, Any]:
     """One alert as Alertmanager takes it."""
-    alert = fact.alert
-    labels = {name: value for name, value in fact.labels.items() if value}
-    ends_s = (alert.resolved_ns or 0) / 1e9 if fact.over else now_s if marked_over else now_s + LASTS_S
+    alert = routed.alert
+    labels = {name: value for name, value in routed.labels.items() if value}
+    ends_s = (alert.resolved_ns or 0) / 1e9 if routed.over else now_s if marked_over else now_s + LASTS_S
     row = {"run_id": alert.run_id, "id": alert.id, "onset_step": alert.onset_step}
     ended = {"run_id": alert.run_id, "last_step": alert.onset_step}
     return {
@@ -43,7 +43,7 @@ def alert_of(fact: AlertFacts, base: str, now_s: float, *, marked_over: bool = F
         "annotations": {"summary": line(alert.summary), "cause": line(alert.diagnosis.cause)},
         "startsAt": _time((alert.fired_ns or alert.onset_ns) / 1e9),
         "endsAt": _time(ends_s),
-        "generatorURL": moment(base, row) if fact.failure is None else of_run(base, ended),
+        "generatorURL": moment(base, row) if routed.failure is None else of_run(base, ended),
     }
 
 

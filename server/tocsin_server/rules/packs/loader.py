@@ -43,7 +43,7 @@ def packs() -> dict[str, Pack]:
 
 def switched_on(connection: Connection) -> set[str]:
     """Names of the packs of which there is a rule."""
-    sources = {row.source for row in rules.own_rules(connection)}
+    sources = {row.source for row in rules.read_custom_rules(connection)}
     sources |= {row.source for row in rules.tunings(connection)}
     return {source.removeprefix(PACK) for source in sources if source.startswith(PACK)}
 

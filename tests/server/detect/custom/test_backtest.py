@@ -55,10 +55,10 @@ def test_settings_that_cannot_be_are_refused_by_name(rule: str, changes: dict[st
 def test_every_rule_takes_its_own_defaults(rule: str) -> None:
     """As numbers and as text."""
     defaults = settings_types()[rule]()
-    told = {item.name: getattr(defaults, item.name) for item in fields(defaults)}
+    reported = {item.name: getattr(defaults, item.name) for item in fields(defaults)}
     assert (
-        settings_of(rule, told)
-        == settings_of(rule, {name: str(value) for name, value in told.items()})
+        settings_of(rule, reported)
+        == settings_of(rule, {name: str(value) for name, value in reported.items()})
         == defaults
     )
 

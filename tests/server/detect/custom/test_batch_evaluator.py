@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tocsin_server.core.models import Column, Finding, RecordBatch, RunEvent, Writer
-from tocsin_server.detect.custom.batch_evaluator import MOST, Watch
+from tocsin_server.detect.custom.batch_evaluator import MOST, BatchEvaluator
 from tocsin_server.detect.custom.threshold import read_rule
 from tocsin_server.detect.engine.engine import Engine
 from tocsin_server.detect.interface.context import RunContext
@@ -71,15 +71,15 @@ def judged(
     """Findings as text; from record ``change_at`` on other rules judge."""
     engine, found = Engine(RunContext(run_id="r")), list[Finding]()
     engine.observe_event(told_of({"rules": RULES}))
-    seams = [place for place in range(1, len(rows)) if rows[place][0] != rows[place - 1][0]]
+    discontinuities = [place for place in range(1, len(rows)) if rows[place][0] != rows[place - 1][0]]
     change = None if change_at is None else change_at % len(rows)
-    edges = sorted({0, len(rows), *seams, *(cut % len(rows) for cut in cuts), change or 0})
+    edges = sorted({0, len(rows), *discontinuities, *(cut % len(rows) for cut in cuts), change or 0})
     for start, stop in itertools.pairwise(edges):
         if start == change:
             found += engine.observe_event(told_of(OTHERS))
         found += engine.observe(batch_of(rows[start:stop], start))
         if restore_at is not None and start >= restore_at % len(rows):
-            engine, restore_at = Engine.restore(RunContext(run_id="r"), engine.snapshot()), None
+            engine, restore_at = Engine.restore(RunContext(run_id="r"), engine.save()), None
     return [repr(finding) for finding in found]
 
 
@@ -111,7 +111,7 @@ def test_a_change_of_rules_is_judged_alike_by_a_recovery(
 def test_each_series_that_matches_has_an_alert_of_its_own(watch: Any) -> None:
     """A glob over names; the subject says which."""
     run = watch()
-    run.told_by_server("rules", rules=[{"id": "a", "series": "val/*", "comparison": ">", "limit": 1}])
+    run.reported_by_server("rules", rules=[{"id": "a", "series": "val/*", "comparison": ">", "limit": 1}])
     run.records(loss=[1.0] * 3, more={"val/x": [0, 2, 2], "val/y": [2, 2, 2], "train/x": [2, 2, 2]})
     assert [(item.subject, item.step) for item in run.firing("a")] == [("val/y", 0), ("val/x", 1)]
 
@@ -119,7 +119,7 @@ def test_each_series_that_matches_has_an_alert_of_its_own(watch: Any) -> None:
 def test_what_all_ranks_say_is_one_alert(watch: Any) -> None:
     """It is over when the last of them is back."""
     run = watch()
-    run.told_by_server("rules", rules=[{"id": "a", "series": "x", "comparison": ">", "limit": 1}])
+    run.reported_by_server("rules", rules=[{"id": "a", "series": "x", "comparison": ">", "limit": 1}])
     for rank in (0, 1):
         run.records(loss=[1.0] * 2, x=[2, 2], rank=rank)
     run.records(loss=[1.0], x=[0], start=2, rank=0)
@@ -131,7 +131,7 @@ def test_what_all_ranks_say_is_one_alert(watch: Any) -> None:
 def test_a_restart_goes_on_with_the_open_alert(watch: Any) -> None:
     """It ends by what the new attempt shows."""
     run = watch()
-    run.told_by_server("rules", rules=[{"id": "a", "series": "x", "comparison": ">", "limit": 1}])
+    run.reported_by_server("rules", rules=[{"id": "a", "series": "x", "comparison": ">", "limit": 1}])
     run.records(loss=[1.0] * 2, x=[2, 2])
     run.records(loss=[1.0] * 3, x=[2, 2, 0], attempt=2)
     assert [(item.state.value, item.onset_step) for item in run.findings if item.rule == "a"] == [
@@ -143,7 +143,7 @@ def test_absence_is_that_of_every_process(watch: Any) -> None:
     """Evaluations come from rank 0 alone: the others miss nothing."""
     run = watch(size=1)
     rule = {"id": "a", "series": "val/*", "reducer": "absent", "window": "10 steps"}
-    run.told_by_server("rules", rules=[rule])
+    run.reported_by_server("rules", rules=[rule])
     for start in range(0, 40, 8):
         run.records(loss=[1.0] * 8, start=start, more={"val/x": [1.0, *[None] * 7]})
         run.records(loss=[1.0] * 8, start=start, rank=1)
@@ -157,7 +157,7 @@ def test_absence_is_that_of_every_process(watch: Any) -> None:
 def test_a_series_that_never_came_is_absent(watch: Any) -> None:
     """Counted from the first record; where nothing comes at all, nothing is judged."""
     run = watch()
-    run.told_by_server("rules", rules=[{"id": "a", "series": "x", "reducer": "absent", "window": "10 s"}])
+    run.reported_by_server("rules", rules=[{"id": "a", "series": "x", "reducer": "absent", "window": "10 s"}])
     run.records(loss=[1.0] * 30, start=100)
     assert [item.step for item in run.firing("a")] == [111]
 
@@ -165,7 +165,7 @@ def test_a_series_that_never_came_is_absent(watch: Any) -> None:
 def test_the_end_of_a_run_closes_its_episodes(watch: Any) -> None:
     """A resumed attempt is judged anew."""
     run = watch()
-    run.told_by_server("rules", rules=[{"id": "a", "series": "x", "comparison": ">", "limit": 1}])
+    run.reported_by_server("rules", rules=[{"id": "a", "series": "x", "comparison": ">", "limit": 1}])
     run.records(loss=[1.0], x=[2])
     run.event("finish", run_ended=True)
     run.records(loss=[1.0], x=[2], attempt=2)
@@ -174,10 +174,10 @@ def test_the_end_of_a_run_closes_its_episodes(watch: Any) -> None:
 
 def test_rules_watch_a_bounded_number_of_series() -> None:
     """Series beyond the bound are not judged; nothing grows."""
-    watched = Watch([read_rule({"id": "a", "series": "*", "comparison": ">", "limit": 1})])
+    watched = BatchEvaluator([read_rule({"id": "a", "series": "*", "comparison": ">", "limit": 1})])
     columns = {f"s{n}": Column(np.array([2.0])) for n in range(MOST + 50)}
     steps = np.array([0], dtype=np.int64)
     for n in range(3):
         batch = RecordBatch(Writer("r", 1, 1, 0), n, n, 1, steps + n, steps, columns)
         assert len(watched.take(batch)) == (MOST if n == 0 else 0)
-    assert len(watched.watchers) == MOST
+    assert len(watched.evaluators) == MOST

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin_server.detect.custom.glob import any_matches, fault, matches
+from tocsin_server.detect.custom.glob import any_matches, matches, problem
 
 texts = st.text("ab/*?.", max_size=12)
 
@@ -31,8 +31,8 @@ def test_brackets_are_letters() -> None:
 )
 def test_what_would_take_long_is_refused(pattern: object, expected: str) -> None:
     """Length and stars have bounds."""
-    assert expected in str(fault(pattern))
-    assert fault("val/*psnr?") is None
+    assert expected in str(problem(pattern))
+    assert problem("val/*psnr?") is None
 
 
 def test_without_globs_every_name_is_meant() -> None:

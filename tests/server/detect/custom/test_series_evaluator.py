@@ -20,7 +20,7 @@ def made(**fields: Any) -> dict[str, Any]:
 def states(watch: Any, values: Sequence[float | None], **fields: Any) -> list[tuple[str, int]]:
     """(state, step) of what the rule says of the series ``x``."""
     run = watch(size=3)
-    run.told_by_server("rules", rules=[made(**fields)])
+    run.reported_by_server("rules", rules=[made(**fields)])
     run.records(loss=[1.0] * len(values), x=values)
     return [(item.state.value, item.step) for item in run.findings if item.rule == "mine"]
 
@@ -32,8 +32,8 @@ def test_a_value_above_its_limit_fires_and_is_over_below(watch: Any) -> None:
 
 def test_for_waits_without_a_break(watch: Any) -> None:
     """Pending until it has held for so long; a break begins it anew, and is told once only if no longer."""
-    told = states(watch, [6, 6, 1, 6, 6, 1, 6, 6, 6, 6, 1], **{"for": "3 steps"})
-    assert told == [("pending", 0), ("resolved", 2), ("firing", 9), ("resolved", 10)]
+    reported = states(watch, [6, 6, 1, 6, 6, 1, 6, 6, 6, 6, 1], **{"for": "3 steps"})
+    assert reported == [("pending", 0), ("resolved", 2), ("firing", 9), ("resolved", 10)]
 
 
 def test_recovery_has_a_limit_of_its_own(watch: Any) -> None:
@@ -43,8 +43,8 @@ def test_recovery_has_a_limit_of_its_own(watch: Any) -> None:
 
 def test_it_goes_on_firing_for_a_while(watch: Any) -> None:
     """Recovering meanwhile; what rises again fires again, and what is between begins the wait anew."""
-    told = states(watch, [6, 3, 3, 6, 3, 4, 3, 3, 3], keep_firing_for="2 steps", recover=3.0)
-    assert told == [
+    reported = states(watch, [6, 3, 3, 6, 3, 4, 3, 3, 3], keep_firing_for="2 steps", recover=3.0)
+    assert reported == [
         ("firing", 0), ("recovering", 1), ("firing", 3), ("recovering", 4), ("firing", 5), ("recovering", 6),
         ("resolved", 8),
     ]  # fmt: skip
@@ -79,8 +79,8 @@ def test_what_a_reducer_makes_of_values(
 
 def test_a_missing_value_is_no_record(watch: Any) -> None:
     """It neither breaks ``for`` nor confirms it."""
-    told = states(watch, [6, None, None, 6, 1], **{"for": "3 steps"})
-    assert [state for state, _ in told] == ["pending", "firing", "resolved"]
+    reported = states(watch, [6, None, None, 6, 1], **{"for": "3 steps"})
+    assert [state for state, _ in reported] == ["pending", "firing", "resolved"]
 
 
 def test_an_alert_says_what_was_compared(watch: Any) -> None:
@@ -88,7 +88,7 @@ def test_an_alert_says_what_was_compared(watch: Any) -> None:
     run = watch()
     rule = made(reducer="mean", window="2 steps", severity="critical", labels={"team": "a"}, remedy="Stop.",
                 description="Too high.", **{"for": "2 steps"})  # fmt: skip
-    run.told_by_server("rules", rules=[rule])
+    run.reported_by_server("rules", rules=[rule])
     run.records(loss=[1.0] * 6, x=[1, 9, 9, 9, 9, 9])  # the mean of steps 0 and 1 is 5: not above
     (fired,) = run.firing("mine")
     assert fired.summary == "Mean of x over 2 steps is 9, above 5 for 2 steps"

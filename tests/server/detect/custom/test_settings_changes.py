@@ -19,12 +19,12 @@ from tocsin_server.detect.engine.engine import Engine
 from tocsin_server.detect.engine.plan import Plan
 from tocsin_server.detect.interface.context import RunContext
 from tocsin_server.detect.interface.rule import RuleSettings
-from tocsin_server.detect.interface.similar_runs import Sibling, SiblingFacts
+from tocsin_server.detect.interface.similar_runs import SimilarRun, SimilarRuns
 from tocsin_server.detect.rules.catalog import every_settings_type, settings_types
 
 COUNT, SIZE = 1200, 200
 TINY, HUGE = (-1, 0, 1e-9, 0.5, 1, 2), (LARGEST, 1e300)
-REPEATED = SiblingFacts((Sibling("r0", "healthy", "finished", peak_lr=1e-3),))
+REPEATED = SimilarRuns((SimilarRun("r0", "healthy", "finished", peak_lr=1e-3),))
 
 
 @cache

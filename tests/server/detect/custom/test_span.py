@@ -40,6 +40,6 @@ def test_a_span_is_written_in_its_largest_whole_unit(text: str, written: str) ->
 )
 def test_what_is_no_span_is_refused_by_field(text: object) -> None:
     """With the field's name."""
-    with pytest.raises(FieldError) as told:
+    with pytest.raises(FieldError) as reported:
         read_span(text, "window")
-    assert told.value.field == "window"
+    assert reported.value.field == "window"

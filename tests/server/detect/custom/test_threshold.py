@@ -57,9 +57,9 @@ def test_brief_holds_what_is_not_usual() -> None:
 def test_what_does_not_fit_is_refused_by_field(change: dict[str, Any], field: str) -> None:
     """And with what stands before it, in a file of many."""
     for where in ("", "rule[3]."):
-        with pytest.raises(FieldError) as told:
+        with pytest.raises(FieldError) as reported:
             read_rule(SMALLEST | change, where)
-        assert told.value.field == where + field
+        assert reported.value.field == where + field
 
 
 def test_an_absence_compares_nothing() -> None:

@@ -35,6 +35,6 @@ def test_a_project_goes_before_all_projects() -> None:
 )
 def test_what_does_not_fit_is_refused_by_field(rule: str, body: dict[str, Any], field: str) -> None:
     """Rules that judge by the clock have settings too."""
-    with pytest.raises(FieldError) as told:
+    with pytest.raises(FieldError) as reported:
         read_tuning(rule, body)
-    assert told.value.field == field
+    assert reported.value.field == field

@@ -80,7 +80,7 @@ def test_a_learning_rate_that_rose_comes_first(watch: Any, torch_scale: Any) -> 
     rates = [5e-5] * 340 + [5e-5 * 1.04 ** (step - 340) for step in range(340, COUNT)]
     diagnosis = collapse(watch, torch_scale, loss=flat(COUNT, 2.0), lr=rates)
     assert diagnosis.cause.startswith("Likely the learning rate: it rose 10.1 times")
-    assert diagnosis.story[0] == (340, "Learning rate rises 10.1 times, 5e-5 → 5.1e-4", "")
+    assert diagnosis.timeline[0] == (340, "Learning rate rises 10.1 times, 5e-5 → 5.1e-4", "")
 
 
 def test_the_scaler_not_wired_comes_before_the_model(watch: Any) -> None:
@@ -109,9 +109,9 @@ def test_the_newest_checkpoint_before_the_onset_is_named(watch: Any, torch_scale
 def test_the_story_is_in_order_of_steps(watch: Any, torch_scale: Any) -> None:
     """What each rule saw, from its onset on."""
     loss = [*flat(ONSET, 2.0), *[math.nan] * (COUNT - ONSET)]
-    story = collapse(watch, torch_scale, loss=loss).story
-    assert [step for step, _, _ in story] == sorted(step for step, _, _ in story)
-    assert {"scaler-collapse", "scaler-overflow-burst", "nonfinite-loss"} <= {rule for _, _, rule in story}
+    timeline = collapse(watch, torch_scale, loss=loss).timeline
+    assert [step for step, _, _ in timeline] == sorted(step for step, _, _ in timeline)
+    assert {"scaler-collapse", "scaler-overflow-burst", "nonfinite-loss"} <= {rule for _, _, rule in timeline}
 
 
 def test_another_rules_word_changes_what_an_open_alert_says(watch: Any, torch_scale: Any) -> None:
@@ -139,8 +139,8 @@ def test_every_alert_says_cause_evidence_remedy_and_disproof(
         assert diagnosis.cause
         assert diagnosis.evidence
         assert diagnosis.remedies
-        assert diagnosis.disproof
-        assert "!" not in finding.summary + diagnosis.cause + diagnosis.disproof
+        assert diagnosis.how_to_confirm
+        assert "!" not in finding.summary + diagnosis.cause + diagnosis.how_to_confirm
 
 
 def test_a_gradient_that_was_there_and_is_exactly_zero_is_saturation(watch: Any) -> None:
@@ -189,22 +189,22 @@ def test_a_condition_from_the_start_is_no_part_of_an_episode(watch: Any, torch_s
         skipped=skipped,
     )
     assert run.firing("clip-ineffective")[0].step < ONSET
-    story = run.firing("scaler-collapse")[-1].diagnosis.story
-    assert story[0][0] >= ONSET
-    assert "clip-ineffective" not in {rule for _, _, rule in story}
+    timeline = run.firing("scaler-collapse")[-1].diagnosis.timeline
+    assert timeline[0][0] >= ONSET
+    assert "clip-ineffective" not in {rule for _, _, rule in timeline}
 
 
 def test_a_clip_that_never_acts_is_part_of_an_explosion(watch: Any) -> None:
     """It was to hold such a norm."""
     run = watch(clips={"": 1e7})
     run.records(loss=flat(COUNT, 2.0), grad_norm=ramp(flat(COUNT, 1.0), ONSET, 1.5))
-    story = run.firing("grad-explosion")[-1].diagnosis.story
-    assert "clip-ineffective" in {rule for _, _, rule in story}
+    timeline = run.firing("grad-explosion")[-1].diagnosis.timeline
+    assert "clip-ineffective" in {rule for _, _, rule in timeline}
 
 
 def test_a_story_of_several_series_says_which(watch: Any) -> None:
     """Two losses that stand still are told apart by their names."""
     run = watch()
     run.records(loss=[1000.0] * 64, more={"loss/D": [-1000.0] * 64})
-    texts = [text for _, text, _ in run.firing("loss-saturated")[-1].diagnosis.story]
+    texts = [text for _, text, _ in run.firing("loss-saturated")[-1].diagnosis.timeline]
     assert [text.rpartition(" ")[2] for text in sorted(texts)] == ["(loss)", "(loss/D)"]

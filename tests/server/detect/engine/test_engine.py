@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tocsin_server.core.models import AlertState, Column, Finding, RecordBatch, Writer
-from tocsin_server.detect.engine.engine import Engine, SnapshotError, catalogue
+from tocsin_server.detect.engine.engine import Engine, EngineStateError, catalogue
 from tocsin_server.detect.engine.state_codec import CHECKED
 from tocsin_server.detect.interface.context import RunContext
 from tocsin_server.detect.rules.gradient import zero_grad_norm
@@ -79,12 +79,14 @@ def judge(
 ) -> list[str]:
     """Findings as text (NaN is not equal to itself), cut into batches at ``cuts`` and at new attempts."""
     engine, findings = Engine(RunContext(run_id="r_1")), list[Finding]()
-    seams = [index for index in range(1, len(records)) if records[index][0] != records[index - 1][0]]
-    edges = sorted({0, len(records), *seams, *(cut % len(records) for cut in cuts)})
+    discontinuities = [
+        index for index in range(1, len(records)) if records[index][0] != records[index - 1][0]
+    ]
+    edges = sorted({0, len(records), *discontinuities, *(cut % len(records) for cut in cuts)})
     for start, stop in itertools.pairwise(edges):
         findings += engine.observe(batch_of(records[start:stop], start))
         if restore_at is not None and start >= restore_at % len(records):
-            engine, restore_at = Engine.restore(RunContext(run_id="r_1"), engine.snapshot()), None
+            engine, restore_at = Engine.restore(RunContext(run_id="r_1"), engine.save()), None
     return [repr(finding) for finding in findings]
 
 
@@ -117,26 +119,26 @@ def test_an_episode_begins_once_and_ends_once(records: Any) -> None:
             before = last.get(key)
             fresh = before is None or before.state is AlertState.RESOLVED
             assert finding.state in (AlertState.PENDING, AlertState.FIRING) if fresh else True
-            assert fresh or before is None or finding.severity.height >= before.severity.height
+            assert fresh or before is None or finding.severity.level >= before.severity.level
             assert finding.onset_step is not None
             last[key] = finding
 
 
 def test_a_damaged_snapshot_is_refused() -> None:
     """A byte that changed anywhere is found, also where it would still be msgpack; so is a foreign member."""
-    body = Engine(RunContext()).snapshot()
+    body = Engine(RunContext()).save()
     for place in range(1, len(body)):
-        with pytest.raises(SnapshotError):
+        with pytest.raises(EngineStateError):
             Engine.restore(RunContext(), body[:place] + bytes([body[place] ^ 1]) + body[place + 1 :])
-    told = msgspec.msgpack.decode(body[CHECKED:])
+    reported = msgspec.msgpack.decode(body[CHECKED:])
     for member in ("learned", "run_rules"):
-        with pytest.raises(SnapshotError):
-            Engine.restore(RunContext(), msgspec.msgpack.encode(told | {member: {"metrics": True}}))
+        with pytest.raises(EngineStateError):
+            Engine.restore(RunContext(), msgspec.msgpack.encode(reported | {member: {"metrics": True}}))
 
 
 def test_a_snapshot_of_another_version_is_refused() -> None:
     """What cannot be read is named, not guessed."""
-    with pytest.raises(SnapshotError, match="expected a snapshot of version"):
+    with pytest.raises(EngineStateError, match="expected a snapshot of version"):
         Engine.restore(RunContext(), b"\x93\x01\x02\x03")
 
 

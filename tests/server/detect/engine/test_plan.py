@@ -22,7 +22,7 @@ def test_a_rule_judges_from_its_change_on(watch: Any) -> None:
     """Not the records that came before it."""
     run = watch()
     run.records(loss=[1.0] * 5, x=[9] * 5)
-    run.told_by_server("rules", rules=[LIMIT])
+    run.reported_by_server("rules", rules=[LIMIT])
     run.records(loss=[1.0] * 5, x=[9] * 5, start=5)
     assert [item.step for item in run.firing("mine")] == [5]
 
@@ -33,9 +33,9 @@ def test_a_rule_judges_from_its_change_on(watch: Any) -> None:
 def test_an_open_alert_of_what_is_gone_or_changed_is_over(watch: Any, after: Any) -> None:
     """And it says why."""
     run = watch()
-    run.told_by_server("rules", rules=[LIMIT])
+    run.reported_by_server("rules", rules=[LIMIT])
     run.records(loss=[1.0] * 5, x=[9] * 5)
-    run.told_by_server("rules", rules=after, why={"mine": "The rule was deleted by anna"})
+    run.reported_by_server("rules", rules=after, why={"mine": "The rule was deleted by anna"})
     assert ends(run, "mine") == ["The rule was deleted by anna"]
     run.records(loss=[1.0] * 5, x=[9] * 5, start=5)
     assert len(run.firing("mine")) == 1 + len(after)
@@ -44,9 +44,9 @@ def test_an_open_alert_of_what_is_gone_or_changed_is_over(watch: Any, after: Any
 def test_other_words_leave_an_alert_open_and_a_severity_is_told_at_once(watch: Any) -> None:
     """A title is no judgement."""
     run = watch()
-    run.told_by_server("rules", rules=[LIMIT])
+    run.reported_by_server("rules", rules=[LIMIT])
     run.records(loss=[1.0] * 5, x=[9] * 5)
-    run.told_by_server("rules", rules=[{**LIMIT, "title": "Too high", "severity": "critical"}])
+    run.reported_by_server("rules", rules=[{**LIMIT, "title": "Too high", "severity": "critical"}])
     assert ends(run, "mine") == []
     assert run.severities("mine") == ["warning", "critical"]
 
@@ -56,11 +56,11 @@ def test_a_built_in_rule_is_switched_off_and_on(watch: Any) -> None:
     run = watch()
     run.records(loss=[1.0] * 20 + [float("nan")] * 5)
     off = {"nonfinite-loss": {"enabled": False}}
-    run.told_by_server("rules", builtin=off, why={"nonfinite-loss": "The rule was switched off"})
+    run.reported_by_server("rules", builtin=off, why={"nonfinite-loss": "The rule was switched off"})
     run.records(loss=[float("nan")] * 5, start=25)
     assert run.states("nonfinite-loss") == ["firing", "resolved"]
     assert ends(run, "nonfinite-loss") == ["The rule was switched off"]
-    run.told_by_server("rules")
+    run.reported_by_server("rules")
     run.records(loss=[float("nan")] * 5, start=30)
     assert [item.step for item in run.firing("nonfinite-loss")][-1] >= 30
 
@@ -68,7 +68,7 @@ def test_a_built_in_rule_is_switched_off_and_on(watch: Any) -> None:
 def test_a_built_in_rule_takes_the_severity_of_people(watch: Any) -> None:
     """Instead of its own."""
     run = watch()
-    run.told_by_server("rules", builtin={"nonfinite-loss": {"severity": "info"}})
+    run.reported_by_server("rules", builtin={"nonfinite-loss": {"severity": "info"}})
     run.records(loss=[1.0] * 20 + [float("nan")] * 30)
     assert run.severities("nonfinite-loss") == ["info"]
 
@@ -78,7 +78,7 @@ def test_settings_take_hold_in_a_running_run(watch: Any) -> None:
     for tuned, fired in (({}, 1), ({"loss-spike": {"settings": {"relative": 1.0}}}, 0)):
         run = watch()
         run.records(loss=[2.0 + 0.02 * ((step * 7) % 11 - 5) / 5 for step in range(100)])
-        run.told_by_server("rules", builtin=tuned)
+        run.reported_by_server("rules", builtin=tuned)
         losses = [2.0 + 0.02 * ((step * 7) % 11 - 5) / 5 for step in range(500)]
         losses[400:403] = [2.6] * 3
         run.records(loss=losses, start=100)
@@ -89,7 +89,7 @@ def test_an_open_alert_goes_on_under_other_settings(watch: Any) -> None:
     """It is over when the rule says so."""
     run = watch()
     run.records(loss=[1.0] * 20 + [float("nan")] * 5)
-    run.told_by_server(
+    run.reported_by_server(
         "rules", builtin={"nonfinite-loss": {"settings": {"resolve_updates": 20, "recover_updates": 5}}}
     )
     run.records(loss=[1.0] * 60, start=25)
@@ -118,5 +118,5 @@ def test_a_plan_is_read_as_it_was_written() -> None:
 
 def test_an_older_snapshot_has_no_plan() -> None:
     """An upgrade begins with the rules as they are built in."""
-    engine = Engine.restore(RunContext(), Engine(RunContext()).snapshot())
+    engine = Engine.restore(RunContext(), Engine(RunContext()).save())
     assert engine.plan == NO_PLAN

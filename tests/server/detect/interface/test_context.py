@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin_server.detect.interface.context import CHECKPOINTS, EXPECTED, RunContext, ScalerFacts
+from tocsin_server.detect.interface.context import CHECKPOINTS, EXPECTED, RunContext, ScalerSettings
 
 
 def test_healthy_rate_at_the_defaults() -> None:
     """ln 2 / 2000, one overflow in about 2900 updates."""
-    assert math.isclose(ScalerFacts().healthy_rate, math.log(2) / 2000)
+    assert math.isclose(ScalerSettings().healthy_rate, math.log(2) / 2000)
 
 
 @pytest.mark.parametrize(
@@ -23,13 +23,17 @@ def test_healthy_rate_at_the_defaults() -> None:
 )  # fmt: skip
 def test_impossible_settings_count_as_untold(told: dict[str, Any]) -> None:
     """What a trainer sends must not divide by zero."""
-    assert ScalerFacts.from_plain(told) == ScalerFacts()
+    assert ScalerSettings.from_plain(told) == ScalerSettings()
 
 
 def test_scalers_by_name() -> None:
     """Each optimizer's own scaler, else the first."""
     context = RunContext(scalers=[{"name": "G", "growth_interval": 100}, {"name": "D", "growth_interval": 7}])
-    intervals = [facts.growth_interval for name in ("", "G", "D", "E") if (facts := context.scaler(name))]
+    intervals = [
+        scaler_settings.growth_interval
+        for name in ("", "G", "D", "E")
+        if (scaler_settings := context.scaler(name))
+    ]
     assert intervals == [100, 100, 7, 100]
     assert RunContext().scaler("") is None
 
@@ -90,7 +94,7 @@ KINDS = ("expect", "checkpoint", "attached", "grad-norm-source", "schedule", "lo
 
 
 @given(
-    st.sampled_from([*KINDS, "nonfinite-input", "sibling-facts", "layers", "layer-names"]),
+    st.sampled_from([*KINDS, "nonfinite-input", "similar-runs", "layers", "layer-names"]),
     st.dictionaries(
         st.sampled_from([*FIELDS, "names", "name", "goal", "inputs", "runs", "norms", "table"]), ODD
     ),

@@ -30,7 +30,7 @@ def _book(*vectors: tuple[int, Sequence[float]], series: str = "") -> LayerBook:
 
 def _said(book: LayerBook, onset: int, subject: str = "loss") -> list[tuple[int, str]]:
     found = origin(book, "nonfinite-loss", subject, onset)
-    return [] if found is None else [(step, text) for step, text, _ in found.story]
+    return [] if found is None else [(step, text) for step, text, _ in found.timeline]
 
 
 def test_the_layer_nearest_to_the_loss_is_where_it_began() -> None:
@@ -109,16 +109,16 @@ def test_the_story_of_an_alert_names_the_layer(watch: Callable[..., Any], first:
         _tell(run)
     run.records(start=60, loss=[NAN], grad_norm=[NAN])
     if not first:
-        assert not any(text.startswith("Gradients") for _, text, _ in run.findings[-1].diagnosis.story)
+        assert not any(text.startswith("Gradients") for _, text, _ in run.findings[-1].diagnosis.timeline)
         _tell(run)
     diagnosis = [one for one in run.findings if one.rule == "nonfinite-loss"][-1].diagnosis
     assert (60, "block.weight") in [
         (one.step, one.value) for one in diagnosis.evidence if one.name == "layer"
     ]
-    assert any(step == 60 and "block.weight" in text for step, text, _ in diagnosis.story)
+    assert any(step == 60 and "block.weight" in text for step, text, _ in diagnosis.timeline)
     run.records(start=61, loss=[NAN] * 40, grad_norm=[NAN] * 40)
     last = [one for one in run.findings if one.rule == "nonfinite-loss"][-1].diagnosis
-    assert [one for one in last.story if "block.weight" in one[1]]
+    assert [one for one in last.timeline if "block.weight" in one[1]]
 
 
 def test_layers_survive_a_restart_of_the_server(watch: Callable[..., Any]) -> None:
@@ -128,4 +128,4 @@ def test_layers_survive_a_restart_of_the_server(watch: Callable[..., Any]) -> No
     _tell(run)
     run.engine = Engine.restore(run.engine.context, run.engine.snapshot())
     run.records(start=60, loss=[NAN], grad_norm=[NAN])
-    assert "block.weight" in str(run.findings[-1].diagnosis.story)
+    assert "block.weight" in str(run.findings[-1].diagnosis.timeline)

@@ -79,9 +79,9 @@ class Trainer:
 
     def _said(self, message: protocol.ClientMessage, kind: type[Any]) -> Any:
         self._socket.send(protocol.encode(message))
-        return self._heard(kind)
+        return self._received_at(kind)
 
-    def _heard(self, kind: type[Any]) -> Any:
+    def _received_at(self, kind: type[Any]) -> Any:
         while not isinstance(message := protocol.decode_server(cast(bytes, self._socket.recv(30))), kind):
             pass
         return message
@@ -89,7 +89,7 @@ class Trainer:
     def _durable(self, message: protocol.ClientMessage) -> None:
         ack = self._said(message, Ack)
         while (ack.seq, ack.events) != (self._seq - 1, self._no - 1):
-            ack = self._heard(Ack)
+            ack = self._received_at(Ack)
 
     def records(self, columns: Mapping[str, Cells], *, first_step: int = 0) -> None:
         """One record a row of ``columns``."""
@@ -121,7 +121,7 @@ def trainer(server: Any) -> Iterator[Callable[..., Trainer]]:
             defaults = {"project": "p", "name": f"run {number}", "run": f"r_{number}", "world_size": 1}
             who = WriterId(f"launch-{number}", 0, "boot", number, now_ns)
             fields: dict[str, Any] = (
-                defaults | {"token": server.trainer_token, "host": "node", "time_ns": now_ns} | hello
+                defaults | {"token": server.client_token, "host": "node", "time_ns": now_ns} | hello
             )
             address = server.base.replace("http", "ws", 1) + protocol.PATH
             socket = stack.enter_context(connect(address))

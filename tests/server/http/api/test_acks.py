@@ -10,9 +10,9 @@ from typing import Any
 from tests.server.http.api.test_channels import ask
 
 
-def ringing(server: Any, trainer: Callable[..., Any]) -> str:
+def ringing(server: Any, client: Callable[..., Any]) -> str:
     """The id of an alert that fires."""
-    run = trainer()
+    run = client()
     run.records({"loss": [1.0, math.nan]})
     return str(server.get("/alerts", run=run.run)["items"][0]["id"])
 

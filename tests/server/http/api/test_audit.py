@@ -33,8 +33,8 @@ def test_every_change_has_its_line(run_server: Start, dial: Any) -> None:
     did not happen has none."""
     server = run_server(notify_private_addresses=True)
     ask = Admin(server.base, server.token)
-    trainer = dial(server.base, "r1", server.token)
-    trainer.acked(trainer.train([0, 1], loss=[1.0, math.nan]))
+    client = dial(server.base, "r1", server.token)
+    client.acked(client.train([0, 1], loss=[1.0, math.nan]))
     (alert,) = ask("GET", "/alerts")["items"]
     ask("POST", f"/alerts/{alert['id']}/ack", note="mine")
     ends = (time.time() + 60) * 1000

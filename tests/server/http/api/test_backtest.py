@@ -51,7 +51,7 @@ def test_what_cannot_be_tested_is_a_problem(
 
 def test_a_backtest_needs_the_right_to_read(server: Any) -> None:
     """A trainer's token reports and does not look."""
-    headers = {"authorization": f"Bearer {server.trainer_token}"}
+    headers = {"authorization": f"Bearer {server.client_token}"}
     answer = httpx.post(
         f"{server.base}/api/v1/backtest", json={"rule": "loss-spike", "project": "p"}, headers=headers
     )

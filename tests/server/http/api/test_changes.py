@@ -72,14 +72,14 @@ def test_the_word_of_a_person_outlives_that_of_the_script(
 ) -> None:
     """The trainer says hello again as before, without a run id: it is the same run, with what was written."""
     server = start_server()
-    told = {"run": "", "token": server.trainer_token, "name": "told", "tags": ["told"]}
-    told |= {"notes": "told", "rendezvous": "node:29500", "world_size": 2}
-    first = dial(server.base, **told)
+    reported = {"run": "", "token": server.client_token, "name": "told", "tags": ["told"]}
+    reported |= {"notes": "told", "rendezvous": "node:29500", "world_size": 2}
+    first = dial(server.base, **reported)
     first.acked(first.train([0], loss=[1.0]))
     run = server.get("/runs")["items"][0]["id"]
     assert patch(server, run, {"name": "shown", "tags": [], "notes": ""}).status_code == 200
     first.socket.close()
-    again = dial(server.base, **told)
+    again = dial(server.base, **reported)
     again.acked(again.train([1], loss=[2.0]))
     (row,) = server.get("/runs")["items"]
     assert (row["id"], row["name"], row["tags"], row["last_step"]) == (run, "shown", [], 1)

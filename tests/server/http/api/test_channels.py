@@ -97,9 +97,9 @@ def test_a_test_says_what_came_of_it(run_server: Any, receive: Any) -> None:
     for answers, ok, words in (((200,), True, "200 OK"), ((403,), False, "403 Forbidden")):
         receiver = receive(*answers)
         channel = made(server, config={"url": receiver.url})
-        told = ask(server, "POST", f"/channels/{channel['id']}/test").json()
-        assert told == {"ok": ok, "detail": words}
-        assert receiver.heard[0].json["reason"] == "test"
+        reported = ask(server, "POST", f"/channels/{channel['id']}/test").json()
+        assert reported == {"ok": ok, "detail": words}
+        assert receiver.received[0].json["reason"] == "test"
 
 
 @pytest.mark.parametrize(("scope", "status"), [("read", 403), ("write", 403), ("admin", 404)])
@@ -117,14 +117,14 @@ def test_only_admins_change_channels(server: Any, scope: str, status: int) -> No
 def test_no_channel_reads_the_servers_files(server: Any, tmp_path: Path) -> None:
     """Nor tells whether one exists: the answer is the same either way."""
     (tmp_path / "there.json").write_text('{"the": "content"}')
-    told = []
+    reported = []
     for file in (tmp_path / "there.json", tmp_path / "absent.json"):
         url = f"workflows://example.org:443/workflow/signature/?template={file}"
         answer = ask(server, "POST", "/channels", {"name": "x", "kind": "apprise", "config": {"url": url}})
         assert (answer.status_code, answer.json()["subject"]) == (422, "config.url")
-        told.append(answer.text)
-    assert told[0] == told[1]
-    assert str(tmp_path) not in told[0]
+        reported.append(answer.text)
+    assert reported[0] == reported[1]
+    assert str(tmp_path) not in reported[0]
 
 
 @pytest.mark.parametrize("value", ["Bearer a\r\nX-Role: admin", "Bearer a\n", "Bearer \u00e9"])

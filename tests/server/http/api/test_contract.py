@@ -72,14 +72,14 @@ def own_server(
 def known(own_server: ServerProcess) -> Iterator[dict[str, str]]:
     """Store a run with records, events of layers and an alert; return the ids for the paths."""
     who = WriterId("launch", 0, "boot", 1, time.time_ns())
-    hello = Hello(version=protocol.VERSION, writer=who, token=own_server.trainer_token, project="p", name="n",
+    hello = Hello(version=protocol.VERSION, writer=who, token=own_server.client_token, project="p", name="n",
                   run="r_odd", world_size=1, host="node", time_ns=time.time_ns())  # fmt: skip
     with ExitStack() as stack:
         address = own_server.base.replace("http", "ws", 1) + protocol.PATH
-        trainer = Trainer(stack.enter_context(connect(address)), hello)
-        trainer.records({"loss": [1.0, math.nan, 2.0], "val/x": [1.0, None, 2.0]})
-        trainer.event("layer-names", series="", table=0, names=["a"], parameters=[1])
-        trainer.event("layers", step=1, series="", table=0, norms=[1.0])
+        client = Trainer(stack.enter_context(connect(address)), hello)
+        client.records({"loss": [1.0, math.nan, 2.0], "val/x": [1.0, None, 2.0]})
+        client.event("layer-names", series="", table=0, names=["a"], parameters=[1])
+        client.event("layers", step=1, series="", table=0, norms=[1.0])
         alerts = wait_until(lambda: own_server.get("/alerts", run="r_odd")["items"], "an alert")
         yield {"run_id": "r_odd", "alert_id": alerts[0]["id"], "name": "amp-classic", "rule_id": "loss-spike"}
 
@@ -163,7 +163,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "RuleFile": {"source": "x"},
     "CopyName": {"id": "odd-copy"},
     "PackSwitch": {"enabled": False},
-    "BacktestOrder": {"rule": "loss-spike", "runs": ["r_odd"]},
+    "BacktestRequest": {"rule": "loss-spike", "runs": ["r_odd"]},
     "SilenceTrial": {"matchers": ["rule=x"]},
 }
 

@@ -59,9 +59,9 @@ def test_a_deletion_to_come_is_taken_back(server: Any, trainer: Callable[..., An
     run.records({"loss": [1.0]})
     assert delete(server, f"/runs/{run.run}?after_s=600").status_code == 204
     found = server.get(f"/runs/{run.run}")
-    assert 590e3 < found["leaving_ms"] - found["last_seen_ms"] < 660e3
+    assert 590e3 < found["deletion_ms"] - found["last_seen_ms"] < 660e3
     run.records({"loss": [2.0]})
-    assert restore(server, run.run).json()["leaving_ms"] is None
+    assert restore(server, run.run).json()["deletion_ms"] is None
     assert len(server.get(f"/runs/{run.run}/records")["items"]) == 2
     assert restore(server, run.run).status_code == 404
     assert delete(server, "/runs/no-such-run?after_s=600").status_code == 404
@@ -72,13 +72,13 @@ def test_a_deletion_to_come_survives_the_server_and_comes(
 ) -> None:
     """After a restart the run still says when it goes, trainers are let in, and then all rows go."""
     server = start_server()
-    trainer = dial(server.base, run="r", token=server.trainer_token)
-    trainer.acked(trainer.train([0, 1], loss=[1.0, 2.0]))
+    client = dial(server.base, run="r", token=server.client_token)
+    client.acked(client.train([0, 1], loss=[1.0, 2.0]))
     assert delete(server, "/runs/r?after_s=600").status_code == 204
     server.stop()
     server = start_server()
-    assert server.get("/runs/r")["leaving_ms"]
-    again = dial(server.base, run="r", token=server.trainer_token)
+    assert server.get("/runs/r")["deletion_ms"]
+    again = dial(server.base, run="r", token=server.client_token)
     again.acked(again.train([2], loss=[3.0]))
     assert delete(server, "/runs/r?after_s=1").status_code == 204
     eventually(lambda: rows(tmp_path, "SELECT count(*) FROM writer") == [(0,)], "the rows to go")
@@ -104,26 +104,26 @@ def test_a_trainer_in_a_deleted_run_begins_a_new_one(
 ) -> None:
     """It hears why, connects anew, and what it sends from then on is a run of the same id."""
     server = start_server()
-    trainer = dial(server.base, run="r", token=server.trainer_token)
-    trainer.acked(trainer.train([0, 1], loss=[1.0, 2.0]))
+    client = dial(server.base, run="r", token=server.client_token)
+    client.acked(client.train([0, 1], loss=[1.0, 2.0]))
     assert delete(server, "/runs/r").status_code == 204
-    trainer.train([2], loss=[3.0])
-    assert trainer.ended() == 4503
-    assert [m.retry for m in trainer.heard if isinstance(m, Refused)] == [True]
+    client.train([2], loss=[3.0])
+    assert client.ended() == 4503
+    assert [m.retry for m in client.received if isinstance(m, Refused)] == [True]
     eventually(lambda: dial_again(dial, server), "the old rows to go")
     assert [item["step"] for item in server.get("/runs/r/records")["items"]] == [7]
 
 
 def dial_again(dial: Callable[..., Any], server: Any) -> bool:
     """Whether a trainer was let in again; it trains one step."""
-    trainer = dial(server.base)
-    trainer.send(trainer_hello(server.trainer_token))
-    message = trainer.hear(object)
+    client = dial(server.base)
+    client.send(trainer_hello(server.client_token))
+    message = client.receive(object)
     if isinstance(message, Refused):
         assert message.retry
         assert "deleted" in message.got or message.got == "no answer"  # within 10 s, on a machine under load
         return False
-    trainer.acked(trainer.train([7], loss=[1.0]))
+    client.acked(client.train([7], loss=[1.0]))
     return True
 
 
@@ -138,10 +138,10 @@ def test_rows_and_room_go_behind_the_answer(
 ) -> None:
     """Every row goes, the file is cut, and the audit log says who did it."""
     server = start_server()
-    trainer = dial(server.base, run="r", token=server.trainer_token)
+    client = dial(server.base, run="r", token=server.client_token)
     for step in range(0, 30_000, 3000):
-        trainer.train(list(range(step, step + 3000)), **{f"s{n}": [n / 7 + step] * 3000 for n in range(20)})
-    trainer.acked(29_999)
+        client.train(list(range(step, step + 3000)), **{f"s{n}": [n / 7 + step] * 3000 for n in range(20)})
+    client.acked(29_999)
     assert delete(server, "/runs/r").status_code == 204
     eventually(lambda: not rows(tmp_path, "SELECT * FROM deletion"), "the mark to go")
     for table in ("tail", "chunk", "roll", "series", "writer", "rule_state"):

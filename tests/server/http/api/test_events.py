@@ -25,5 +25,5 @@ def test_kinds_are_left_out(server: Any, trainer: Callable[..., Any]) -> None:
     run = trainer()
     for kind in ("noise", "checkpoint", "noise"):
         run.event(kind)
-    told = server.get(f"/runs/{run.run}/events", without="noise")["items"]
-    assert [event["kind"] for event in told] == ["checkpoint"]
+    reported = server.get(f"/runs/{run.run}/events", without="noise")["items"]
+    assert [event["kind"] for event in reported] == ["checkpoint"]

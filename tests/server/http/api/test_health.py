@@ -15,7 +15,7 @@ def test_health_tells_strangers_little(server: Any) -> None:
     inside = server.get("/health")
     assert inside["database"] == "sqlite"
     assert inside["writer"]["failing"] is None
-    assert inside["connections"]["trainers"] >= 0
+    assert inside["connections"]["training_processes"] >= 0
 
 
 def test_ready_needs_no_login(server: Any) -> None:

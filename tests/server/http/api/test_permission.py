@@ -17,5 +17,5 @@ def test_no_route_is_open(server: Any, path: str) -> None:
     url = f"{server.base}/api/v1{path}"
     assert httpx.get(url).status_code == 401
     assert httpx.get(url, headers={"authorization": "Bearer tcn_wrong"}).status_code == 401
-    as_trainer = httpx.get(url, headers={"authorization": f"Bearer {server.trainer_token}"}).status_code
+    as_trainer = httpx.get(url, headers={"authorization": f"Bearer {server.client_token}"}).status_code
     assert as_trainer == (404 if path == "/nothing" else 200 if path == "/openapi.json" else 403)

@@ -181,8 +181,8 @@ def small_pages(run_server: Callable[..., Any], dial: Any, monkeypatch: pytest.M
     monkeypatch.setattr("tocsin_server.transfer.record_export.PAGE", 10)
     monkeypatch.setattr("tocsin_server.transfer.parquet.CELLS", 1)
     server = run_server()
-    trainer = dial(server.base, "r", server.token)
-    trainer.acked(trainer.train(range(20), loss=[float(step) for step in range(20)]))
+    client = dial(server.base, "r", server.token)
+    client.acked(client.train(range(20), loss=[float(step) for step in range(20)]))
     return server
 
 

@@ -48,8 +48,8 @@ def test_the_command_writes_the_same_beside_a_server(
 ) -> None:
     """By id; an unknown one is one message and exit status 2."""
     server = start_server()
-    trainer = dial(server.base, run="r", token=server.trainer_token)
-    trainer.acked(trainer.train([0, 1], loss=[1.0, math.nan]))
+    client = dial(server.base, run="r", token=server.client_token)
+    client.acked(client.train([0, 1], loss=[1.0, math.nan]))
     done = tocsin("report", "r", "-o", str(tmp_path / "r.html"), "--data-dir", str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert "1 NaN" in (tmp_path / "r.html").read_text("utf-8")

@@ -27,7 +27,7 @@ def asked(server: Any, method: str, path: str, body: Any = None, token: str | No
 def no_rules_are_left(server: Any) -> Iterator[None]:
     """The server is shared: what a test made goes."""
     yield
-    for rule in server.get("/rules")["own"]:
+    for rule in server.get("/rules")["custom"]:
         asked(server, "DELETE", f"/rules/{rule['id']}")
     for rule in server.get("/rules")["items"]:
         for tuning in rule["tunings"]:
@@ -35,7 +35,7 @@ def no_rules_are_left(server: Any) -> Iterator[None]:
 
 
 def own(server: Any) -> dict[str, Any]:
-    return {rule["id"]: rule for rule in server.get("/rules")["own"]}
+    return {rule["id"]: rule for rule in server.get("/rules")["custom"]}
 
 
 def test_every_rule_is_described(server: Any) -> None:

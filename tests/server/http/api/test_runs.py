@@ -54,7 +54,7 @@ def test_a_run_tells_its_facts(server: Any, trainer: Callable[..., Any]) -> None
     run.records({"loss": [1.0, -0.0]}, first_step=7)
     found = server.get(f"/runs/{run.run}")
     assert found["config"] == {"lr": "NaN", "net": {"depth": 3}}
-    assert (found["notes"], found["facts"]["versions"]) == ("second try", {"torch": "2.13"})
+    assert (found["notes"], found["environment"]["versions"]) == ("second try", {"torch": "2.13"})
     assert found["series"] == [{"name": "loss", "n": 2, "first_step": 7, "last_step": 8, "last": -0.0}]
     assert math.copysign(1, found["series"][0]["last"]) == -1
     assert [(row["attempt"], row["first_step"], row["last_step"]) for row in found["attempts_list"]] == [

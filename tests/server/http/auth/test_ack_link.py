@@ -19,8 +19,8 @@ from tocsin_server.notify.links import VALID_S, acknowledging
 def alert(run_server: Callable[..., Any], dial: Any) -> tuple[Any, str]:
     """A running server and the id of an alert that fires there."""
     server = run_server()
-    trainer = dial(server.base, "r1", server.token)
-    trainer.acked(trainer.train([0, 1], loss=[1.0, math.nan]))
+    client = dial(server.base, "r1", server.token)
+    client.acked(client.train([0, 1], loss=[1.0, math.nan]))
     return server, server.services.reader.alerts("r1")[0].alert.id
 
 

@@ -67,7 +67,7 @@ def test_wrong_and_unfit_tokens_are_told_apart(server: Any, visitor: httpx.Clien
         True,
         False,
     )
-    unfit = visitor.get("/login", params={"token": server.trainer_token})
+    unfit = visitor.get("/login", params={"token": server.client_token})
     assert (unfit.status_code, "ingest token" in unfit.text) == (403, True)
     assert not visitor.cookies
 

@@ -19,43 +19,45 @@ from tocsin_server.http.live.delta import Delta
 
 Start = Callable[..., Any]
 Dial = Callable[..., Any]
-Watch = Callable[..., Any]
+BatchEvaluator = Callable[..., Any]
 
 
 def floats(packed: dict[str, str]) -> list[float]:
     return list(np.frombuffer(base64.b64decode(packed["bdata"]), "<f8").tolist())
 
 
-def test_the_fleet_is_told_and_kept_up(run_server: Start, dial: Dial, watch: Watch) -> None:
+def test_the_fleet_is_told_and_kept_up(run_server: Start, dial: Dial, watch: BatchEvaluator) -> None:
     """A page gets every row with its sparks at first, and then the rows that change."""
     server = run_server()
-    trainer = dial(server.base, "r1", server.token)
-    trainer.acked(trainer.train([0, 1], loss=[1.0, math.nan]))
+    client = dial(server.base, "r1", server.token)
+    client.acked(client.train([0, 1], loss=[1.0, math.nan]))
     page = watch(server.base, server.token)
     page.send({"type": "subscribe", "id": 7, "view": "fleet"})
-    row = page.hear("fleet")["items"][0]
+    row = page.receive("fleet")["items"][0]
     assert (row["id"], row["last_step"], row["last"]["loss"]) == ("r1", 1, "NaN")
     assert row["sparks"]["loss"]["buckets"][1][3] == 1
-    trainer.train([2], loss=[3.0])
-    fresh = page.hear("fleet", lambda frame: any(row["last_step"] == 2 for row in frame["items"]))
+    client.train([2], loss=[3.0])
+    fresh = page.receive("fleet", lambda frame: any(row["last_step"] == 2 for row in frame["items"]))
     assert fresh["id"] == 7
 
 
-def test_a_run_view_gets_every_record_since_its_cursor(run_server: Start, dial: Dial, watch: Watch) -> None:
+def test_a_run_view_gets_every_record_since_its_cursor(
+    run_server: Start, dial: Dial, watch: BatchEvaluator
+) -> None:
     """From the query's cursor on, deltas hold each record and event once, exact to the bit."""
     server = run_server()
-    trainer = dial(server.base, "r1", server.token)
-    trainer.acked(trainer.train([0], loss=[1.0]))
+    client = dial(server.base, "r1", server.token)
+    client.acked(client.train([0], loss=[1.0]))
     cursor = server.services.reader.series("r1", ["loss"]).cursor
     page = watch(server.base, server.token)
     page.send({"type": "subscribe", "id": 1, "view": "run", "run": "r1", "names": ["loss"], "cursor": cursor})
     for step in range(1, 30):
-        trainer.train([step], loss=[math.nan if step == 9 else float(step)], lr=[0.1])
-    trainer.send(Event(0, "checkpoint", time.time_ns(), step=29))
+        client.train([step], loss=[math.nan if step == 9 else float(step)], lr=[0.1])
+    client.send(Event(0, "checkpoint", time.time_ns(), step=29))
     values: list[float] = []
     events: list[str] = []
     while len(values) < 29 or not events:
-        frame = page.hear("run")
+        frame = page.receive("run")
         assert set(frame["series"]) <= {"loss"}
         values += [value for layer in frame["series"].get("loss", ()) for value in floats(layer["first"])]
         events += [event["kind"] for event in frame["events"]]
@@ -63,45 +65,47 @@ def test_a_run_view_gets_every_record_since_its_cursor(run_server: Start, dial: 
     assert frame["row"]["last_step"] == 29
 
 
-def test_deltas_go_on_from_the_last_one(run_server: Start, dial: Dial, watch: Watch) -> None:
+def test_deltas_go_on_from_the_last_one(run_server: Start, dial: Dial, watch: BatchEvaluator) -> None:
     """Each delta's cursor covers it, and the query from there on holds nothing more."""
     server = run_server()
-    trainer = dial(server.base, "r1", server.token)
+    client = dial(server.base, "r1", server.token)
     page = watch(server.base, server.token)
     page.send({"type": "subscribe", "id": 1, "view": "run", "run": "r1", "cursor": -1})
-    trainer.acked(trainer.train([0, 1], loss=[1.0, 2.0]))
-    cursor = page.hear("run", lambda frame: frame["series"])["cursor"]
+    client.acked(client.train([0, 1], loss=[1.0, 2.0]))
+    cursor = page.receive("run", lambda frame: frame["series"])["cursor"]
     assert cursor == server.services.reader.series("r1", ["loss"]).cursor
 
 
-def test_a_cursor_that_is_too_old_is_told_to_ask_again(run_server: Start, dial: Dial, watch: Watch) -> None:
+def test_a_cursor_that_is_too_old_is_told_to_ask_again(
+    run_server: Start, dial: Dial, watch: BatchEvaluator
+) -> None:
     """Where the records since a cursor are not in memory any more, the page gets resync."""
     server = run_server(live_kept_bytes=1)
-    trainer = dial(server.base, "r1", server.token)
+    client = dial(server.base, "r1", server.token)
     for step in range(3):
-        trainer.acked(trainer.train([step], loss=[1.0]))
+        client.acked(client.train([step], loss=[1.0]))
     page = watch(server.base, server.token)
     page.send({"type": "subscribe", "id": 4, "view": "run", "run": "r1", "cursor": 0})
-    assert page.hear("resync")["id"] == 4
+    assert page.receive("resync")["id"] == 4
 
 
-def test_alerts_come_at_once_and_whole(run_server: Start, dial: Dial, watch: Watch) -> None:
+def test_alerts_come_at_once_and_whole(run_server: Start, dial: Dial, watch: BatchEvaluator) -> None:
     """Every page hears of every alert, subscribed or not, with its diagnosis."""
     server = run_server(tick_ms=60_000)
-    trainer = dial(server.base, "r1", server.token, name="<b>")
+    client = dial(server.base, "r1", server.token, name="<b>")
     page = watch(server.base, server.token)
-    page.hear("beat")
-    trainer.train([0, 1], loss=[1.0, math.inf])
-    alert = page.hear("alert")["alert"]
+    page.receive("heartbeat")
+    client.train([0, 1], loss=[1.0, math.inf])
+    alert = page.receive("alert")["alert"]
     assert (alert["rule"], alert["state"], alert["run_name"]) == ("nonfinite-loss", "firing", "<b>")
     assert alert["diagnosis"]["cause"]
 
 
-def test_decisions_are_told_to_every_page(run_server: Start, watch: Watch) -> None:
+def test_decisions_are_told_to_every_page(run_server: Start, watch: BatchEvaluator) -> None:
     """Whoever silences, acknowledges or changes a channel: other pages hear that they must ask again."""
     server = run_server()
     page = watch(server.base, server.token)
-    page.hear("beat")
+    page.receive("heartbeat")
     headers = {"authorization": f"Bearer {server.token}"}
     ends = (time.time() + 60) * 1000
     for path, what, body in (
@@ -110,24 +114,24 @@ def test_decisions_are_told_to_every_page(run_server: Start, watch: Watch) -> No
     ):
         answer = httpx.post(f"{server.base}/api/v1{path}", headers=headers, json=body)
         assert answer.status_code == 201, answer.text
-        assert page.hear("changed")["what"] == what
+        assert page.receive("changed")["what"] == what
 
 
-def test_the_server_beats(run_server: Start, watch: Watch) -> None:
+def test_the_server_beats(run_server: Start, watch: BatchEvaluator) -> None:
     """A page hears a beat with the backlog at the promised pace, so that it can tell silence."""
-    server = run_server(beat_s=0.05)
+    server = run_server(heartbeat_s=0.05)
     page = watch(server.base, server.token)
-    first, second = page.hear("beat"), page.hear("beat")
+    first, second = page.receive("heartbeat"), page.receive("heartbeat")
     assert second["now_ms"] >= first["now_ms"]
     assert (first["backlog_bytes"], first["lag_ms"], first["failing"]) == (0, 0, None)
 
 
 def test_a_browser_that_does_not_read_costs_the_others_nothing(
-    run_server: Start, dial: Dial, watch: Watch, eventually: Any
+    run_server: Start, dial: Dial, watch: BatchEvaluator, eventually: Any
 ) -> None:
     """A page that never reads is dropped behind its bound; another one goes on hearing everything."""
-    server = run_server(viewer_bytes=20_000, tick_ms=10, shutdown_s=1.0)
-    trainer = dial(server.base, "r1", server.token)
+    server = run_server(subscriber_bytes=20_000, tick_ms=10, shutdown_s=1.0)
+    client = dial(server.base, "r1", server.token)
     slow = watch(server.base, server.token, max_queue=1, close_timeout=0.1)
     slow.send({"type": "subscribe", "id": 1, "view": "run", "run": "r1", "cursor": -1})
     quick = watch(server.base, server.token)
@@ -135,60 +139,60 @@ def test_a_browser_that_does_not_read_costs_the_others_nothing(
     room = server.services.live
 
     def dropped() -> bool:
-        trainer.train(range(500), **{f"s{i}": [0.5] * 500 for i in range(20)}, lr=[0.1] * 500)
-        quick.hear("run", lambda frame: "lr" in frame["series"])
-        return bool(server.call(lambda: max(viewer.dropped for viewer in room.viewers)))
+        client.train(range(500), **{f"s{i}": [0.5] * 500 for i in range(20)}, lr=[0.1] * 500)
+        quick.receive("run", lambda frame: "lr" in frame["series"])
+        return bool(server.call(lambda: max(viewer.dropped for viewer in room.subscribers)))
 
     eventually(dropped, "the slow page to be dropped")
-    assert server.call(lambda: max(viewer.waiting_bytes for viewer in room.viewers)) <= 20_000
+    assert server.call(lambda: max(viewer.waiting_bytes for viewer in room.subscribers)) <= 20_000
 
 
-def test_nobody_listens_without_login(run_server: Start, watch: Watch) -> None:
+def test_nobody_listens_without_login(run_server: Start, watch: BatchEvaluator) -> None:
     """Without a token that may read, the socket closes with 4401 or 4403."""
     server = run_server()
     page = watch(server.base, "wrong")
     assert page.ended() == 4401
 
 
-def test_a_page_of_another_site_is_turned_away(run_server: Start, watch: Watch) -> None:
+def test_a_page_of_another_site_is_turned_away(run_server: Start, watch: BatchEvaluator) -> None:
     """A browser whose Origin is not this server is refused before the handshake ends."""
     server = run_server()
     with pytest.raises(InvalidStatus, match="403"):
         watch(server.base, server.token, origin="http://evil.example")
-    watch(server.base, server.token, origin=server.base).hear("beat")
+    watch(server.base, server.token, origin=server.base).receive("heartbeat")
 
 
-def test_a_revoked_login_is_ended(run_server: Start, watch: Watch) -> None:
+def test_a_revoked_login_is_ended(run_server: Start, watch: BatchEvaluator) -> None:
     """When the token behind a page is revoked, its socket closes."""
-    server = run_server(beat_s=0.05)
+    server = run_server(heartbeat_s=0.05)
     page = watch(server.base, server.token)
-    page.hear("beat")
+    page.receive("heartbeat")
     server.services.gate.still_valid = lambda _identity: False
     assert page.ended() == 4401
 
 
-def test_nonsense_is_answered_and_nothing_else(run_server: Start, watch: Watch) -> None:
+def test_nonsense_is_answered_and_nothing_else(run_server: Start, watch: BatchEvaluator) -> None:
     """A message that is no subscription gets a sentence; the socket and the server stay."""
     server = run_server()
     page = watch(server.base, server.token)
     for text in ("{", "[1]", json.dumps({"type": "subscribe", "id": 1, "view": "run"})):
         page.send(text)
-        assert "expected" in page.hear("refused")["detail"]
+        assert "expected" in page.receive("refused")["detail"]
     page.send({"type": "subscribe", "id": 1, "view": "fleet"})
-    assert page.hear("fleet")["items"] == []
+    assert page.receive("fleet")["items"] == []
 
 
-def test_a_run_nobody_knows_is_no_fault(run_server: Start, watch: Watch) -> None:
+def test_a_run_nobody_knows_is_no_fault(run_server: Start, watch: BatchEvaluator) -> None:
     """Watching a run that does not exist is silent, and other views go on."""
     server = run_server()
     page = watch(server.base, server.token)
     page.send({"type": "subscribe", "id": 1, "view": "run", "run": "none", "cursor": 5})
     page.send({"type": "subscribe", "id": 2, "view": "fleet"})
-    assert page.hear("fleet")["id"] == 2
+    assert page.receive("fleet")["id"] == 2
 
 
 def test_many_viewers_share_one_delta(
-    run_server: Start, dial: Dial, watch: Watch, monkeypatch: pytest.MonkeyPatch
+    run_server: Start, dial: Dial, watch: BatchEvaluator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What came of a run is written once a tick, however many pages watch it."""
     made: list[Any] = []
@@ -199,24 +203,24 @@ def test_many_viewers_share_one_delta(
             super().__init__(items)
 
     server = run_server()
-    trainer = dial(server.base, "r1", server.token)
+    client = dial(server.base, "r1", server.token)
     pages = [watch(server.base, server.token) for _ in range(5)]
     for page in pages:
         page.send({"type": "subscribe", "id": 1, "view": "run", "run": "r1", "names": ["loss"], "cursor": -1})
-        page.hear("run")
+        page.receive("run")
     monkeypatch.setattr("tocsin_server.http.live.endpoint.Delta", Counted)
-    trainer.acked(trainer.train([0], loss=[1.0]))
+    client.acked(client.train([0], loss=[1.0]))
     for page in pages:
-        page.hear("run", lambda frame: frame["series"])
+        page.receive("run", lambda frame: frame["series"])
     assert sum(bool(items) for items in made) == 1
 
 
-def test_stopping_does_not_wait_for_browsers(run_server: Start, dial: Dial, watch: Watch) -> None:
+def test_stopping_does_not_wait_for_browsers(run_server: Start, dial: Dial, watch: BatchEvaluator) -> None:
     """With open pages and trainers the server stops in order, and they hear that it goes."""
     server = run_server()
     page = watch(server.base, server.token)
-    trainer = dial(server.base, "r1", server.token)
-    page.hear("beat")
+    client = dial(server.base, "r1", server.token)
+    page.receive("heartbeat")
     server.stop()
     assert page.ended() is not None
-    assert trainer.ended() is not None
+    assert client.ended() is not None

@@ -8,42 +8,42 @@ from typing import Any
 
 import pytest
 
-from tocsin_server.http.live.subscriber import MOST_VIEWS, SubscriptionError, Viewer
+from tocsin_server.http.live.subscriber import MOST_VIEWS, Subscriber, SubscriptionError
 
 
 def subscribe(number: int, **view: Any) -> str:
     return json.dumps({"type": "subscribe", "id": number, **view})
 
 
-async def drained(viewer: Viewer) -> list[str]:
+async def drained(subscriber: Subscriber) -> list[str]:
     found = []
-    while viewer.waiting_bytes:
-        found.append(await viewer.next())
+    while subscriber.waiting_bytes:
+        found.append(await subscriber.next())
     return found
 
 
 def test_a_slow_browser_is_told_to_ask_again() -> None:
     """Above its bound a queue is emptied, and each view gets resync once."""
-    viewer = Viewer(limit_bytes=1000)
-    viewer.hear(subscribe(1, view="fleet"))
-    viewer.hear(subscribe(2, view="run", run="r"))
+    subscriber = Subscriber(limit_bytes=1000)
+    subscriber.handle(subscribe(1, view="fleet"))
+    subscriber.handle(subscribe(2, view="run", run="r"))
     for _ in range(7):
-        viewer.put("x" * 100)
-    assert asyncio.run(drained(viewer)) == ['{"type":"resync","id":1}', '{"type":"resync","id":2}']
-    assert viewer.dropped == 7
-    assert list(viewer.views) == [1]
+        subscriber.put("x" * 100)
+    assert asyncio.run(drained(subscriber)) == ['{"type":"resync","id":1}', '{"type":"resync","id":2}']
+    assert subscriber.dropped == 7
+    assert list(subscriber.views) == [1]
 
 
 def test_messages_come_out_in_order() -> None:
     """What was put first is sent first, and a sender may wait for it."""
 
     async def scene() -> list[str]:
-        viewer = Viewer(1000)
-        waiting = asyncio.create_task(viewer.next())
+        subscriber = Subscriber(1000)
+        waiting = asyncio.create_task(subscriber.next())
         await asyncio.sleep(0)
-        viewer.put("a")
-        viewer.put("b")
-        return [await waiting, await viewer.next()]
+        subscriber.put("a")
+        subscriber.put("b")
+        return [await waiting, await subscriber.next()]
 
     assert asyncio.run(scene()) == ["a", "b"]
 
@@ -67,18 +67,18 @@ def test_messages_come_out_in_order() -> None:
 )
 def test_a_message_that_is_none_is_refused(text: str) -> None:
     """Anything but a documented subscription is rejected with a sentence and changes nothing."""
-    viewer = Viewer(1000)
+    subscriber = Subscriber(1000)
     with pytest.raises(SubscriptionError, match="expected"):
-        viewer.hear(text)
-    assert viewer.views == {}
+        subscriber.handle(text)
+    assert subscriber.views == {}
 
 
 def test_views_are_bounded() -> None:
     """One browser may watch so many things and no more; one that ended makes room."""
-    viewer = Viewer(1000)
+    subscriber = Subscriber(1000)
     for number in range(MOST_VIEWS):
-        viewer.hear(subscribe(number, view="fleet"))
+        subscriber.handle(subscribe(number, view="fleet"))
     with pytest.raises(SubscriptionError, match=str(MOST_VIEWS)):
-        viewer.hear(subscribe(MOST_VIEWS, view="fleet"))
-    viewer.hear('{"type":"unsubscribe","id":0}')
-    viewer.hear(subscribe(MOST_VIEWS, view="fleet"))
+        subscriber.handle(subscribe(MOST_VIEWS, view="fleet"))
+    subscriber.handle('{"type":"unsubscribe","id":0}')
+    subscriber.handle(subscribe(MOST_VIEWS, view="fleet"))

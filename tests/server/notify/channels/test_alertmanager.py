@@ -31,27 +31,27 @@ def seconds(text: str) -> float:
     return dt.datetime.fromisoformat(text).timestamp()
 
 
-def test_what_fires_lasts_beyond_the_next_pushes(make_facts: Make) -> None:
+def test_what_fires_lasts_beyond_the_next_pushes(make_routed_alert: Make) -> None:
     """A push that fails does not end it; a tocsin that is dead does, in minutes."""
-    told = alert_of(make_facts(), "https://t", 2_000_000_000.0)
-    assert seconds(told["endsAt"]) == 2_000_000_000.0 + LASTS_S
+    reported = alert_of(make_routed_alert(), "https://t", 2_000_000_000.0)
+    assert seconds(reported["endsAt"]) == 2_000_000_000.0 + LASTS_S
     assert LASTS_S > 3 * PUSH_S
-    assert (told["labels"]["alertname"], told["labels"]["run_id"]) == ("loss-spike", "r1")
-    assert told["generatorURL"].startswith("https://t/runs/r1?at=1790")
+    assert (reported["labels"]["alertname"], reported["labels"]["run_id"]) == ("loss-spike", "r1")
+    assert reported["generatorURL"].startswith("https://t/runs/r1?at=1790")
 
 
-def test_what_is_over_says_when(make_facts: Make) -> None:
+def test_what_is_over_says_when(make_routed_alert: Make) -> None:
     """endsAt is when the rule resolved it, and not in the future."""
-    fact = make_facts(state="resolved")
-    told = alert_of(fact, "https://t", 2_000_000_000.0)
-    assert seconds(told["endsAt"]) == fact.alert.resolved_ns / 1e9
+    fact = make_routed_alert(state="resolved")
+    reported = alert_of(fact, "https://t", 2_000_000_000.0)
+    assert seconds(reported["endsAt"]) == fact.alert.resolved_ns / 1e9
 
 
-def test_labels_are_what_prometheus_allows(make_facts: Make) -> None:
+def test_labels_are_what_prometheus_allows(make_routed_alert: Make) -> None:
     """A rule's own label may be called anything: letters, digits and underscores arrive."""
-    told = alert_of(make_facts(labels={"loss/D-1": "x\ny", "empty": ""}), "", 0.0)
-    assert told["labels"]["loss_D_1"] == "x y"
-    assert "empty" not in told["labels"]
+    reported = alert_of(make_routed_alert(labels={"loss/D-1": "x\ny", "empty": ""}), "", 0.0)
+    assert reported["labels"]["loss_D_1"] == "x y"
+    assert "empty" not in reported["labels"]
 
 
 @pytest.fixture
@@ -87,13 +87,15 @@ def _answers(base: str) -> bool:
         return False
 
 
-def test_a_real_alertmanager_takes_it(alertmanager: str, make_facts: Make) -> None:
+def test_a_real_alertmanager_takes_it(alertmanager: str, make_routed_alert: Make) -> None:
     """Firing and watchdog are active; after the push of the end only the watchdog is."""
     values, sending, now = {"url": alertmanager}, Sending(private=True), time.time()
-    firing = alert_of(make_facts(fired_ns=int((now - 60) * 1e9)), "https://t", now)
+    firing = alert_of(make_routed_alert(fired_ns=int((now - 60) * 1e9)), "https://t", now)
     push(values, [firing, watchdog("https://t", now - 60, now)], sending)
     assert _active(alertmanager) == ["Watchdog", "loss-spike"]
-    over = make_facts(state="resolved", fired_ns=int((now - 60) * 1e9), resolved_ns=int((now - 1) * 1e9))
+    over = make_routed_alert(
+        state="resolved", fired_ns=int((now - 60) * 1e9), resolved_ns=int((now - 1) * 1e9)
+    )
     push(values, [alert_of(over, "https://t", now), watchdog("https://t", now - 60, now)], sending)
     assert _active(alertmanager) == ["Watchdog"]
 

@@ -33,11 +33,14 @@ def plugins() -> dict[str, Any]:
 
 def described(plugin: Any) -> dict[str, Any]:
     """What ``apprise_parameters.json`` has of a plugin."""
-    args = {name: told.get("map_to") or told.get("alias_of") for name, told in plugin.template_args.items()}
+    args = {
+        name: reported.get("map_to") or reported.get("alias_of")
+        for name, reported in plugin.template_args.items()
+    }
     return {
         "args": {name: list(to) if isinstance(to, tuple) else to for name, to in sorted(args.items())},
         "path": sorted(plugin.template_tokens),
-        "signs": sorted({told["prefix"] for told in plugin.template_kwargs.values()}),
+        "signs": sorted({reported["prefix"] for reported in plugin.template_kwargs.values()}),
         "files": sorted(set(ON_FILES.findall(inspect.getsource(inspect.getmodule(plugin))))),  # type: ignore[arg-type]
     }
 
@@ -63,7 +66,7 @@ def test_every_parameter_of_every_plugin_was_decided_on() -> None:
     for scheme, plugin in plugins().items():
         allowed = PARAMETERS[scheme] | COMMON
         assert set(plugin.template_args) - allowed <= NAMES_FILES, scheme
-        signs = {told["prefix"] for told in plugin.template_kwargs.values()}
+        signs = {reported["prefix"] for reported in plugin.template_kwargs.values()}
         assert allowed & PREFIXES <= signs, scheme
 
 
@@ -93,12 +96,12 @@ def test_no_address_reads_a_file(url: str) -> None:
 def test_an_answer_does_not_tell_whether_a_file_is_there(tmp_path: Path) -> None:
     """Through the real process: the same words either way, and none of the address."""
     (tmp_path / "there.json").write_text("{}")
-    told = []
+    reported = []
     for name in ("there.json", "absent.json"):
         with pytest.raises(FieldError, match="workflows:// address with these parameters") as caught:
             check({"url": READING[0].format(file=tmp_path / name)}, private=True)
-        told.append(str(caught.value))
-    assert told[0] == told[1]
+        reported.append(str(caught.value))
+    assert reported[0] == reported[1]
 
 
 def test_what_people_use_passes() -> None:

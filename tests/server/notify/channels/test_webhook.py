@@ -34,17 +34,17 @@ def test_the_body_is_versioned_and_signed(receive: Callable[..., Any]) -> None:
     """A receiver with the secret can check who sent it, when, and that it is whole."""
     receiver = receive()
     webhook.send({"url": f"{receiver.url}/hook", "secret": SECRET}, MESSAGE, SENDING)
-    (heard,) = receiver.heard
-    assert heard.json["version"] == 1
-    assert (heard.json["status"], heard.json["alerts"], heard.json["id"]) == (
+    (received,) = receiver.received
+    assert received.json["version"] == 1
+    assert (received.json["status"], received.json["alerts"], received.json["id"]) == (
         "firing",
         [{"value": "NaN"}],
         "n_1",
     )
-    signed = heard.headers["Tocsin-Timestamp"].encode() + b"." + heard.body
+    signed = received.headers["Tocsin-Timestamp"].encode() + b"." + received.body
     expected = "v1=" + hmac.new(SECRET.encode(), signed, hashlib.sha256).hexdigest()
-    assert heard.headers["Tocsin-Signature"] == expected
-    assert heard.headers["Tocsin-Delivery"] == "n_1"
+    assert received.headers["Tocsin-Signature"] == expected
+    assert received.headers["Tocsin-Delivery"] == "n_1"
 
 
 def test_the_documents_own_check_accepts_it(receive: Callable[..., Any]) -> None:
@@ -55,20 +55,20 @@ def test_the_documents_own_check_accepts_it(receive: Callable[..., Any]) -> None
     assert code
     names: dict[str, Any] = {}
     exec(code[1], names)  # our own document
-    (heard,) = receiver.heard
-    assert names["is_valid"](SECRET, heard.headers, heard.body)
-    assert not names["is_valid"](SECRET, heard.headers, heard.body + b" ")
+    (received,) = receiver.received
+    assert names["is_valid"](SECRET, received.headers, received.body)
+    assert not names["is_valid"](SECRET, received.headers, received.body + b" ")
 
 
 def test_every_field_is_documented(receive: Callable[..., Any]) -> None:
     """Headers and fields of the body are named in docs/reference/webhook.md."""
     receiver = receive()
     webhook.send({"url": receiver.url, "secret": SECRET, "authorization": "Bearer x"}, MESSAGE, SENDING)
-    (heard,) = receiver.heard
-    assert heard.headers["Authorization"] == "Bearer x"
-    named = [name for name in heard.headers if name.startswith("Tocsin")]
+    (received,) = receiver.received
+    assert received.headers["Authorization"] == "Bearer x"
+    named = [name for name in received.headers if name.startswith("Tocsin")]
     assert len(named) == 4
-    missing = [name for name in [*named, *heard.json] if name not in DOCS.read_text("utf-8")]
+    missing = [name for name in [*named, *received.json] if name not in DOCS.read_text("utf-8")]
     assert missing == []
 
 
@@ -77,4 +77,4 @@ def test_an_address_inside_is_refused_again_at_each_delivery(receive: Callable[.
     receiver = receive()
     with pytest.raises(DeliveryError, match="inside the server's own network"):
         webhook.send({"url": receiver.url}, MESSAGE, Sending(private=False))
-    assert receiver.heard == []
+    assert receiver.received == []

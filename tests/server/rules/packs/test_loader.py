@@ -44,9 +44,11 @@ def test_a_pack_is_switched_on_and_off(database: Database) -> None:
         for _ in range(2):
             switch(connection, pack, True, actor="anna", now_ns=1)
         assert switched_on(connection) == {"gan"}
-        assert {row.id for row in rules.own_rules(connection)} == {rule.id for rule in pack.document.rules}
+        assert {row.id for row in rules.read_custom_rules(connection)} == {
+            rule.id for rule in pack.document.rules
+        }
         switch(connection, pack, False, actor="anna", now_ns=2)
-        assert (switched_on(connection), rules.own_rules(connection)) == (set(), [])
+        assert (switched_on(connection), rules.read_custom_rules(connection)) == (set(), [])
 
 
 def test_a_new_file_is_a_new_pack(database: Database) -> None:

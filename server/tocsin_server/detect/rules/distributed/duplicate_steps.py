@@ -27,9 +27,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import MEASUREMENT, Cause
-from tocsin_server.detect.interface.ranks import RankFacts, Report
+from tocsin_server.detect.interface.ranks import RankReports, Report
 from tocsin_server.detect.interface.rule import (
     WARNING,
     Fact,
@@ -74,9 +74,9 @@ class DuplicateSteps(RunRule[Settings, State]):
     settings_type = Settings
     state_type = State
 
-    def reported(self, at: View, facts: RankFacts) -> None:
+    def reported(self, at: View, reports: RankReports) -> None:
         state = self.state
-        same = _same_rank(facts.reports)
+        same = _same_rank(reports.reports)
         if len(same) < 2:
             return
         if at.step[0] > state.last + self.settings.steps:
@@ -89,16 +89,16 @@ class DuplicateSteps(RunRule[Settings, State]):
         else:
             state.equal, state.different = 0, state.different + 1
         if max(state.equal, state.different) >= self.settings.steps:
-            self._ring(at, len(same), state.equal > 0)
+            self._fire(at, len(same), state.equal > 0)
 
-    def _ring(self, at: View, sources: int, equal: bool) -> None:
+    def _fire(self, at: View, sources: int, equal: bool) -> None:
         how = "the same values" if equal else "different values"
         evidence: list[Fact] = [
             ("processes", float(sources), "with the same rank", at.step[0]),
             ("told world size", float(self.context.world_size), "", None),
         ]
         summary = f"{sources} processes of the same rank report each step, with {how}"
-        self.ring(
+        self.fire(
             at,
             0,
             WARNING,
@@ -120,22 +120,22 @@ def _same_rank(reports: Iterable[Report]) -> list[Report]:
 
 def _all_equal(reports: list[Report]) -> bool:
     """Whether what they measured is the same to the bit; how long it took may differ."""
-    told = [
+    reported = [
         {name: str(value) for name, value in report.values.items() if name != "step_time"}
         for report in reports
     ]
-    return all(values == told[0] for values in told)
+    return all(values == reported[0] for values in reported)
 
 
 _APART = Remedy("Give each run an id of its own.", "unset TOCSIN_RUN_ID")
 _FILES = Remedy("Let each process write a log file of its own, or say its rank in front of each line.")
 
 
-def reported_twice(case: Case) -> Cause | None:
+def reported_twice(case: DiagnosisContext) -> Cause | None:
     """Why several processes report one run."""
     if case.rule != "duplicate-steps":
         return None
-    if case.verdict.kind == "mixed":
+    if case.result.kind == "mixed":
         return Cause(
             "one-identity",
             "Different runs report under one identity, or ranks that do not tell their number, each with "

@@ -30,10 +30,10 @@ from typing import ClassVar
 import msgspec
 
 from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import SYSTEM, Cause
 from tocsin_server.detect.interface.formatting import count, number
-from tocsin_server.detect.interface.ranks import RankFacts
+from tocsin_server.detect.interface.ranks import RankReports
 from tocsin_server.detect.interface.report_steps import ladder
 from tocsin_server.detect.interface.rule import (
     WARNING,
@@ -82,9 +82,9 @@ class RankDivergence(RunRule[Settings, State]):
     settings_type = Settings
     state_type = State
 
-    def reported(self, at: View, facts: RankFacts) -> None:
-        newest = max(report.attempt for report in facts.reports)
-        ranks = {report.rank: report.values for report in facts.reports if report.attempt == newest}
+    def reported(self, at: View, reports: RankReports) -> None:
+        newest = max(report.attempt for report in reports.reports)
+        ranks = {report.rank: report.values for report in reports.reports if report.attempt == newest}
         if len(ranks) < 2:
             return
         calm = [self._one(at, name, ranks) for name in NAMES]
@@ -110,10 +110,10 @@ class RankDivergence(RunRule[Settings, State]):
             state.since[name] = (at.step[0], at.time_ns[0])
         state.apart[name] = state.apart.get(name, 0) + 1
         if state.apart[name] >= self.settings.steps:
-            self._ring(at, name, said)
+            self._fire(at, name, said)
         return False
 
-    def _ring(self, at: View, name: str, said: dict[int, float]) -> None:
+    def _fire(self, at: View, name: str, said: dict[int, float]) -> None:
         steps = self.state.apart[name]
         low, high = min(said, key=said.__getitem__), max(said, key=said.__getitem__)
         evidence: list[Fact] = [
@@ -124,7 +124,7 @@ class RankDivergence(RunRule[Settings, State]):
             f"Ranks differ in their {NAMES[name]} for {count(steps, 'step')}: "
             f"{number(said[low])} on rank {low}, {number(said[high])} on rank {high}"
         )
-        self.ring(at, 0, WARNING, self.state.since[name], summary, evidence, level=ladder(steps), kind=name)
+        self.fire(at, 0, WARNING, self.state.since[name], summary, evidence, level=ladder(steps), kind=name)
 
 
 def agree(values: list[float], tolerance: float) -> bool:
@@ -136,7 +136,7 @@ def agree(values: list[float], tolerance: float) -> bool:
     return high - low <= tolerance * max(abs(low), abs(high))
 
 
-def ranks_apart(case: Case) -> Cause | None:
+def ranks_apart(case: DiagnosisContext) -> Cause | None:
     """Why ranks differ."""
     if case.rule != "rank-divergence":
         return None
@@ -144,7 +144,7 @@ def ranks_apart(case: Case) -> Cause | None:
         "scale": "each rank has a scaler of its own that saw other overflows",
         "lr": "the schedules are not stepped alike",
         "grad_norm": "gradients are not reduced over all ranks, or the weights are no longer the same",
-    }.get(case.verdict.kind, "the ranks train different models")
+    }.get(case.result.kind, "the ranks train different models")
     return Cause(
         "ranks-apart",
         f"The ranks do not train one model any more: {what}.",

@@ -29,10 +29,10 @@ from typing import ClassVar
 import msgspec
 
 from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import SYSTEM, Cause
 from tocsin_server.detect.interface.formatting import number
-from tocsin_server.detect.interface.ranks import RankFacts
+from tocsin_server.detect.interface.ranks import RankReports
 from tocsin_server.detect.interface.rule import (
     WARNING,
     Fact,
@@ -83,13 +83,13 @@ class Straggler(RunRule[Settings, State]):
     settings_type = Settings
     state_type = State
 
-    def reported(self, at: View, facts: RankFacts) -> None:
-        newest = max(report.attempt for report in facts.reports)
+    def reported(self, at: View, reports: RankReports) -> None:
+        newest = max(report.attempt for report in reports.reports)
         state = self.state
         if not state.steps:
             state.start = (at.step[0], at.time_ns[0])
         state.steps += 1
-        for report in facts.reports:
+        for report in reports.reports:
             seconds = report.values.get("step_time", 0.0)
             if report.attempt == newest and 0 < seconds < math.inf:
                 state.times.setdefault(report.rank, []).append(seconds)
@@ -117,9 +117,9 @@ class Straggler(RunRule[Settings, State]):
             state.slowest, state.windows, state.since = slowest, 0, state.start
         state.windows += 1
         if state.windows >= limits.windows:
-            self._ring(at, medians, best)
+            self._fire(at, medians, best)
 
-    def _ring(self, at: View, medians: dict[int, float], best: float) -> None:
+    def _fire(self, at: View, medians: dict[int, float], best: float) -> None:
         rank = self.state.slowest
         times = number(round(medians[rank] / best, 1))
         evidence: list[Fact] = [
@@ -131,10 +131,10 @@ class Straggler(RunRule[Settings, State]):
         summary = (
             f"Rank {rank} takes {times} times as long as the fastest rank, {number(medians[rank])} s a step"
         )
-        self.ring(at, 0, WARNING, self.state.since, summary, evidence, level=rank)
+        self.fire(at, 0, WARNING, self.state.since, summary, evidence, level=rank)
 
 
-def slow_rank(case: Case) -> Cause | None:
+def slow_rank(case: DiagnosisContext) -> Cause | None:
     """Why one rank is slower."""
     if case.rule != "straggler":
         return None

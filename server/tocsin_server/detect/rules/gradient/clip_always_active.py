@@ -25,7 +25,7 @@ from typing import ClassVar
 import msgspec
 
 from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import GRADIENT, Cause
 from tocsin_server.detect.interface.formatting import number
 from tocsin_server.detect.interface.rule import (
@@ -75,7 +75,7 @@ class ClipAlwaysActive(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("grad_norm",)
-    paced = True
+    in_blocks = True
 
     def observe(self, view: View) -> None:
         clip = clip_of(self.context, self.suffix)
@@ -94,12 +94,12 @@ class ClipAlwaysActive(Rule[Settings, State]):
                 ("clipped", share, "of the records", None),
             ]
             summary = f"{share:.0%} of the gradients exceed the clip of {number(clip)}"
-            self.ring(view, row, INFO, self.state.stretch.since, summary, evidence)
+            self.fire(view, row, INFO, self.state.stretch.since, summary, evidence)
         elif share < limits.free and self.episode.state:
             self.settle(view, row, at_once=True)
 
 
-def clipped(case: Case) -> Cause | None:
+def clipped(case: DiagnosisContext) -> Cause | None:
     """What it means."""
     if case.rule != "clip-always-active":
         return None

@@ -29,7 +29,7 @@ import msgspec
 
 from tocsin_server.core.models import Severity
 from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import GRADIENT, Cause
 from tocsin_server.detect.interface.formatting import number
 from tocsin_server.detect.interface.rule import (
@@ -85,7 +85,7 @@ class ClipIneffective(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("grad_norm",)
-    paced = True
+    in_blocks = True
 
     def observe(self, view: View) -> None:
         clip = clip_of(self.context, self.suffix)
@@ -110,7 +110,7 @@ class ClipIneffective(Rule[Settings, State]):
                     ("clip", clip, "", None),
                 ]
                 onset = view.step[row], view.time_ns[row]
-                self.ring(view, row, INFO, onset, summary, evidence, kind="never")
+                self.fire(view, row, INFO, onset, summary, evidence, kind="never")
 
     def _window(self, view: View, row: int, norms: list[float], clip: float | None) -> None:
         limits = self.settings
@@ -130,10 +130,10 @@ class ClipIneffective(Rule[Settings, State]):
         else:
             kind = "tiny"
             summary = f"Clip of {number(clip)} leaves less than a hundredth of a gradient of {number(low)}"
-        self.ring(view, row, WARNING if clip <= 0 else INFO, since, summary, evidence, kind=kind)
+        self.fire(view, row, WARNING if clip <= 0 else INFO, since, summary, evidence, kind=kind)
 
 
-def clip_value(case: Case) -> Cause | None:
+def clip_value(case: DiagnosisContext) -> Cause | None:
     """What is out of place."""
     if case.rule != "clip-ineffective":
         return None
@@ -143,7 +143,7 @@ def clip_value(case: Case) -> Cause | None:
         "tiny": "The clip is far below any gradient, so training creeps at a fraction of its learning rate.",
     }
     return Cause(
-        "clip-value", text.get(case.verdict.kind, text["never"]), "a clip value from another model",
+        "clip-value", text.get(case.result.kind, text["never"]), "a clip value from another model",
         (r.clip(case),), "The norms come from somewhere else than the gradients that are clipped.",
     )  # fmt: skip
 

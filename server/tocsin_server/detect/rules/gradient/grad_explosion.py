@@ -34,7 +34,7 @@ import msgspec
 
 from tocsin_server.core.models import Evidence, Severity
 from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import GRADIENT, Cause
 from tocsin_server.detect.interface.formatting import number
 from tocsin_server.detect.interface.report_steps import ladder
@@ -132,16 +132,16 @@ class GradExplosion(Rule[Settings, State]):
         state.peak = max(state.peak, norm)
         ratio = norm / state.level.median
         if sum(state.recent) >= limits.confirm or ratio > limits.alone:
-            self._ring(view, row)
+            self._fire(view, row)
         if len(state.outside) >= limits.adopt:
             state.level.begin(state.outside)
             state.outside, state.recent = [], []
 
-    def _ring(self, view: View, row: int) -> None:
+    def _fire(self, view: View, row: int) -> None:
         state = self.state
         median = state.level.median
         level = ladder(int(min(state.peak / median, 1e15)))
-        if self.old_news(view, row, WARNING, level):
+        if self.already_reported(view, row, WARNING, level):
             return
         evidence: list[Fact] = [
             ("usual norm", median, "median", state.onset[0]),
@@ -152,7 +152,7 @@ class GradExplosion(Rule[Settings, State]):
             f"Gradient norm {number(median)} → {number(state.peak)} since step {state.onset[0]}, "
             f"{number(round(state.peak / median))} times its usual level"
         )
-        self.ring(view, row, WARNING, state.onset, summary, evidence, level=level)
+        self.fire(view, row, WARNING, state.onset, summary, evidence, level=level)
 
     def _back(self, view: View, row: int, norm: float) -> None:
         """Not far off: the level goes on, unless an episode is open and the norm is not near it yet."""
@@ -168,7 +168,7 @@ class GradExplosion(Rule[Settings, State]):
             self.episode.calm, self.episode.last_step = 0, view.step[row]
 
 
-def exploding(case: Case) -> Cause | None:
+def exploding(case: DiagnosisContext) -> Cause | None:
     """Why the norm may have left its level."""
     if case.rule != "grad-explosion":
         return None

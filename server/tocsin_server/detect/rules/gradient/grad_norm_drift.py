@@ -31,7 +31,7 @@ import msgspec
 
 from tocsin_server.core.models import Severity
 from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import GRADIENT, Cause
 from tocsin_server.detect.interface.formatting import number
 from tocsin_server.detect.interface.report_steps import ladder
@@ -87,7 +87,7 @@ class GradNormDrift(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("grad_norm",)
-    paced = True
+    in_blocks = True
 
     def observe(self, view: View) -> None:
         if view.grad_norm is None:
@@ -115,7 +115,7 @@ class GradNormDrift(Rule[Settings, State]):
         del state.medians[: -limits.windows - 1]
         pairs = list(zip(state.medians, state.medians[1:], strict=False))
         if len(pairs) == limits.windows and all(self._grows(*pair) for pair in pairs):
-            self._ring(view, row)
+            self._fire(view, row)
         elif self.episode.state:
             self.settle(view, row)
 
@@ -123,7 +123,7 @@ class GradNormDrift(Rule[Settings, State]):
         limits = self.settings
         return after[2] >= limits.growth * before[2] and after[3] <= limits.lr_rises * before[3]
 
-    def _ring(self, view: View, row: int) -> None:
+    def _fire(self, view: View, row: int) -> None:
         medians = self.state.medians
         first, last = medians[0], medians[-1]
         evidence: list[Fact] = [
@@ -133,17 +133,17 @@ class GradNormDrift(Rule[Settings, State]):
         ]
         decays = last[3] < self.settings.lr_decays * first[3]
         summary = f"Gradient norm drifted {number(first[2])} → {number(last[2])} since step {first[0]}"
-        self.ring(
+        self.fire(
             view, row, INFO if decays else WARNING, (medians[1][0], medians[1][1]), summary, evidence,
             level=ladder(int(min(last[2] / first[2], 1e15))), kind="decay" if decays else "",
         )  # fmt: skip
 
 
-def drifting(case: Case) -> Cause | None:
+def drifting(case: DiagnosisContext) -> Cause | None:
     """Why norms drift."""
     if case.rule != "grad-norm-drift":
         return None
-    if case.verdict.kind == "decay":
+    if case.result.kind == "decay":
         return Cause(
             "late-growth", "The norm grows while the learning rate decays, which is common late in training; "
             "it matters only if the evaluation stalls as well.",

@@ -29,7 +29,7 @@ import msgspec
 
 from tocsin_server.core.models import Severity
 from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import GRADIENT, Cause
 from tocsin_server.detect.interface.formatting import number
 from tocsin_server.detect.interface.rule import (
@@ -116,15 +116,15 @@ class GradPrecursor(Rule[Settings, State]):
         state.rising = state.rising[-8:]
         state.outside.append(norm)
         if len(state.rising) >= 2 and norm > limits.last * state.level.median:
-            self._ring(view, row, norm)
+            self._fire(view, row, norm)
         elif self.episode.state:
             self.episode.calm, self.episode.last_step = 0, view.step[row]
         if len(state.outside) >= limits.adopt:
             state.level.begin(state.outside)
             state.outside, state.rising = [], []
 
-    def _ring(self, view: View, row: int, norm: float) -> None:
-        if self.old_news(view, row, WARNING):
+    def _fire(self, view: View, row: int, norm: float) -> None:
+        if self.already_reported(view, row, WARNING):
             return
         state = self.state
         median = state.level.median
@@ -134,7 +134,7 @@ class GradPrecursor(Rule[Settings, State]):
             ("norm", norm, "", view.step[row]),
             ("records in a row", float(len(state.rising)), "rising", None),
         ]
-        self.ring(view, row, WARNING, state.onset, f"Gradient norm rises {way}", evidence)
+        self.fire(view, row, WARNING, state.onset, f"Gradient norm rises {way}", evidence)
 
     def _usual(self, view: View, row: int, norm: float) -> None:
         state = self.state
@@ -151,7 +151,7 @@ class GradPrecursor(Rule[Settings, State]):
             self.episode.calm, self.episode.last_step = 0, view.step[row]
 
 
-def imminent(case: Case) -> Cause | None:
+def imminent(case: DiagnosisContext) -> Cause | None:
     """What a rising norm announces."""
     if case.rule != "grad-precursor":
         return None

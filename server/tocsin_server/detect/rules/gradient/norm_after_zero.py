@@ -25,7 +25,7 @@ from typing import ClassVar
 
 from tocsin_server.core.models import Severity
 from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import GRADIENT, MEASUREMENT, Cause
 from tocsin_server.detect.interface.formatting import count, number
 from tocsin_server.detect.interface.report_steps import ladder
@@ -103,7 +103,7 @@ class NormAfterZero(Rule[Settings, State]):
         state.zero(view, row)
         self._loss(view, row)
         if state.streak >= max(limits.streak, 2 * state.gap + 1) and state.moves(limits.constant):
-            self._ring(view, row)
+            self._fire(view, row)
 
     def _loss(self, view: View, row: int) -> None:
         state = self.state
@@ -112,9 +112,9 @@ class NormAfterZero(Rule[Settings, State]):
             state.level = loss if state.first is None else 0.8 * state.level + 0.2 * loss
             state.first = loss if state.first is None else state.first
 
-    def _ring(self, view: View, row: int) -> None:
+    def _fire(self, view: View, row: int) -> None:
         state, level = self.state, ladder(self.state.streak)
-        if self.old_news(view, row, WARNING, level):
+        if self.already_reported(view, row, WARNING, level):
             return
         first = state.first or 0.0
         falls = state.level < first - self.settings.falls * abs(first)
@@ -126,17 +126,17 @@ class NormAfterZero(Rule[Settings, State]):
             ("highest loss", state.high, "", None),
         ]
         summary = f"Gradient norm reads 0 in {count(state.streak, 'record')} while the loss moves {span}"
-        self.ring(
+        self.fire(
             view, row, WARNING, state.since, summary, evidence,
             level=level, kind="falls" if falls else "moves",
         )  # fmt: skip
 
 
-def measured_late(case: Case) -> Cause | None:
+def measured_late(case: DiagnosisContext) -> Cause | None:
     """The instrument is at fault, not the model."""
     if case.rule != "norm-after-zero":
         return None
-    certain = case.verdict.kind == "falls"
+    certain = case.result.kind == "falls"
     reason = (
         "the loss has fallen, so updates are taken" if certain else "the loss moves, so there are gradients"
     )
@@ -150,9 +150,9 @@ def measured_late(case: Case) -> Cause | None:
     )
 
 
-def only_noise(case: Case) -> Cause | None:
+def only_noise(case: DiagnosisContext) -> Cause | None:
     """What else it may be where the loss moves without falling."""
-    if case.rule != "norm-after-zero" or case.verdict.kind == "falls":
+    if case.rule != "norm-after-zero" or case.result.kind == "falls":
         return None
     return Cause(
         "no-gradient",

@@ -30,7 +30,7 @@ import msgspec
 
 from tocsin_server.core.models import Remedy, Severity
 from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import GRADIENT, Cause
 from tocsin_server.detect.interface.formatting import count, number
 from tocsin_server.detect.interface.report_steps import ladder
@@ -85,7 +85,7 @@ class VanishingGradient(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("grad_norm",)
-    paced = True
+    in_blocks = True
 
     def observe(self, view: View) -> None:
         norms = view.grad_norm
@@ -133,9 +133,9 @@ class VanishingGradient(Rule[Settings, State]):
             state.since = (view.step[row], view.time_ns[row])
         state.streak += 1
         if state.streak >= limits.records:
-            self._ring(view, row, norm)
+            self._fire(view, row, norm)
 
-    def _ring(self, view: View, row: int, norm: float) -> None:
+    def _fire(self, view: View, row: int, norm: float) -> None:
         state = self.state
         evidence: list[Fact] = [
             ("grad norm", norm, "", view.step[row]),
@@ -147,7 +147,7 @@ class VanishingGradient(Rule[Settings, State]):
         times = count(state.streak, "record")
         summary = f"Gradient norm is {number(norm)} in {times}, {number(state.usual)} early on"
         converged = self._converged()
-        self.ring(
+        self.fire(
             view, row, INFO if converged else WARNING, state.since, summary, evidence,
             level=ladder(state.streak), kind="converged" if converged else "vanished",
         )  # fmt: skip
@@ -157,11 +157,11 @@ class VanishingGradient(Rule[Settings, State]):
         return first is not None and now is not None and first > 0 and now < self.settings.learned * first
 
 
-def vanished(case: Case) -> Cause | None:
+def vanished(case: DiagnosisContext) -> Cause | None:
     """Why gradients vanish."""
     if case.rule != "vanishing-gradient":
         return None
-    if case.verdict.kind == "converged":
+    if case.result.kind == "converged":
         return Cause(
             "converged", "The loss has fallen far: training has probably converged, nothing is left to do.",
             "training that has converged", (Remedy("Stop here, or look at the evaluation."),),

@@ -125,7 +125,7 @@ class ZeroGradNorm(Rule[Settings, State]):
         k = state.gap + 1
         summary = f"Gradient norm is 0 in {state.gap} of every {k} records: gradient accumulation over {k}"
         evidence: list[Fact] = [("micro-steps", float(k), "records an update", view.step[row])]
-        self.ring(
+        self.fire(
             view, row, INFO, (view.step[row], view.time_ns[row]), summary, evidence, kind="accumulation"
         )
 
@@ -135,7 +135,7 @@ class ZeroGradNorm(Rule[Settings, State]):
         state.loss(view, row)
         accumulating = state.cycles > 1 and state.streak <= 2 * state.gap
         if state.streak >= self.settings.streak and not accumulating:
-            self._ring(view, row)
+            self._fire(view, row)
         elif self.episode.state and self._still():
             self.episode.calm, self.episode.last_step = 0, view.step[row]
 
@@ -143,13 +143,13 @@ class ZeroGradNorm(Rule[Settings, State]):
         """The loss stands still in the present streak (or none is told): single norms end nothing."""
         return not self.state.moves(self.settings.constant)
 
-    def _ring(self, view: View, row: int) -> None:
+    def _fire(self, view: View, row: int) -> None:
         state, level = self.state, ladder(self.state.streak)
         known, still = state.high >= state.low, self._still()
         if known and not still:
             self._moving(view, row)
             return
-        if self.old_news(view, row, CRITICAL if known else WARNING, level):
+        if self.already_reported(view, row, CRITICAL if known else WARNING, level):
             return
         times = count(state.streak, "record")
         evidence: list[Fact] = [
@@ -162,7 +162,7 @@ class ZeroGradNorm(Rule[Settings, State]):
             severity, kind = CRITICAL, "real"
             summary = f"Gradient norm is exactly 0 and the loss stays {number(state.high)} in {times}"
             evidence.append(("loss", state.high, "constant", view.step[row]))
-        self.ring(view, row, severity, state.since, summary, evidence, level=level, kind=kind)
+        self.fire(view, row, severity, state.since, summary, evidence, level=level, kind=kind)
 
     def _moving(self, view: View, row: int) -> None:
         """The loss moves: a fault of measurement, which norm-after-zero tells; an episode ends here."""

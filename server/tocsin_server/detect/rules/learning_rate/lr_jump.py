@@ -34,7 +34,7 @@ import msgspec
 
 from tocsin_server.core.models import Remedy, Severity
 from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import RATE, Cause
 from tocsin_server.detect.interface.formatting import number
 from tocsin_server.detect.interface.rule import (
@@ -95,7 +95,7 @@ class LrJump(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("lr",)
-    paced = True
+    in_blocks = True
 
     def observe(self, view: View) -> None:
         if view.lr is None:
@@ -156,9 +156,9 @@ class LrJump(Rule[Settings, State]):
         scheduler = scheduler_of(self.context, self.suffix)
         if rate < before:
             if scheduler not in STEPPED | CYCLIC:
-                self._ring(view, row, INFO, before, rate)
+                self._fire(view, row, INFO, before, rate)
         elif scheduler not in CYCLIC and not self._explained(view.step[row], rate):
-            self._ring(view, row, WARNING, before, rate)
+            self._fire(view, row, WARNING, before, rate)
 
     def _explained(self, step: int, rate: float) -> bool:
         """Whether a rise belongs to the warm-up, or is a restart."""
@@ -170,7 +170,7 @@ class LrJump(Rule[Settings, State]):
             return step < limits.planned * planned
         return state.last_step - state.since < limits.still
 
-    def _ring(self, view: View, row: int, severity: int, before: float, rate: float) -> None:
+    def _fire(self, view: View, row: int, severity: int, before: float, rate: float) -> None:
         step = view.step[row]
         up = rate > before
         times = number(round(max(rate / before, before / rate), 1))
@@ -181,13 +181,13 @@ class LrJump(Rule[Settings, State]):
         ]
         way = "rises" if up else "falls"
         summary = f"Learning rate {way} {times} times at step {step}, {number(before)} → {number(rate)}"
-        self.ring(
+        self.fire(
             view, row, severity, (step, view.time_ns[row]), summary, evidence,
             level=len(self.state.jumps), kind="up" if up else "down",
         )  # fmt: skip
 
 
-def jumped(case: Case) -> Cause | None:
+def jumped(case: DiagnosisContext) -> Cause | None:
     """Why a rate jumps."""
     if case.rule != "lr-jump":
         return None
@@ -198,7 +198,7 @@ def jumped(case: Case) -> Cause | None:
         (
             r.CHECK_SCHEDULE,
             Remedy(
-                "If it is meant, say so once.", f'run.expect("lr-jump", steps=[{case.verdict.onset_step}])'
+                "If it is meant, say so once.", f'run.expect("lr-jump", steps=[{case.result.onset_step}])'
             ),
         ),
         "The configured schedule has this rate at this step.",

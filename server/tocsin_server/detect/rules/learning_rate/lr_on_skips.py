@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import RATE, Cause
 from tocsin_server.detect.interface.formatting import count
 from tocsin_server.detect.interface.report_steps import ladder
@@ -70,7 +70,7 @@ class LrOnSkips(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("skipped",)
-    paced = True
+    in_blocks = True
 
     def observe(self, view: View) -> None:
         if view.skipped is None or view.lr is None:
@@ -89,19 +89,19 @@ class LrOnSkips(Rule[Settings, State]):
                 state.since = (view.step[row], view.time_ns[row])
             state.ahead += 1
             if state.ahead >= self.settings.steps:
-                self._ring(view, row)
+                self._fire(view, row)
         elif self.episode.state:
             self.settle(view, row)
         state.last, state.skipped = rate, skipped
 
-    def _ring(self, view: View, row: int) -> None:
+    def _fire(self, view: View, row: int) -> None:
         ahead = self.state.ahead
         evidence: list[Fact] = [("skipped steps", float(ahead), "that advanced the schedule", view.step[row])]
         summary = f"The schedule is {count(ahead, 'step')} ahead: it advances on skipped updates"
-        self.ring(view, row, INFO, self.state.since, summary, evidence, level=ladder(ahead))
+        self.fire(view, row, INFO, self.state.since, summary, evidence, level=ladder(ahead))
 
 
-def ahead_of_training(case: Case) -> Cause | None:
+def ahead_of_training(case: DiagnosisContext) -> Cause | None:
     """Why the schedule runs ahead."""
     if case.rule != "lr-on-skips":
         return None

@@ -32,7 +32,7 @@ import msgspec
 
 from tocsin_server.core.models import Remedy, Severity
 from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import RATE, Cause
 from tocsin_server.detect.interface.formatting import number
 from tocsin_server.detect.interface.rule import (
@@ -90,7 +90,7 @@ class LrOutOfRange(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("lr",)
-    paced = True
+    in_blocks = True
 
     def observe(self, view: View) -> None:
         if view.lr is None:
@@ -130,7 +130,7 @@ class LrOutOfRange(Rule[Settings, State]):
     def _judge(self, view: View, row: int, rate: float) -> None:
         high = rate > self.settings.adam and is_adam(optimizer_of(self.context, self.suffix))
         if high and not self.context.is_reinforcement and not self._improves():
-            self._ring(view, row, rate, WARNING, "adam", None)
+            self._fire(view, row, rate, WARNING, "adam", None)
             return
         others = [
             peak for item in self.context.siblings.runs if (peak := item.peak_lr) is not None and peak > 0
@@ -139,7 +139,7 @@ class LrOutOfRange(Rule[Settings, State]):
         ratio = max(self.state.peak / usual, usual / self.state.peak) if usual and self.state.peak else 1.0
         if ratio > self.settings.siblings:
             low = self.state.peak < usual
-            self._ring(view, row, rate, INFO, "below-siblings" if low else "above-siblings", usual)
+            self._fire(view, row, rate, INFO, "below-siblings" if low else "above-siblings", usual)
         elif self.episode.state:
             self.settle(view, row, at_once=True)
 
@@ -150,7 +150,7 @@ class LrOutOfRange(Rule[Settings, State]):
         first, now = middle(sorted(state.early)), middle(sorted(state.recent))
         return now < first - self.settings.improves * abs(first)
 
-    def _ring(self, view: View, row: int, rate: float, severity: int, kind: str, usual: float | None) -> None:
+    def _fire(self, view: View, row: int, rate: float, severity: int, kind: str, usual: float | None) -> None:
         peak = self.state.peak
         evidence: list[Fact] = [("learning rate", rate, "", view.step[row]), ("peak so far", peak, "", None)]
         if usual is None:
@@ -167,21 +167,21 @@ class LrOutOfRange(Rule[Settings, State]):
             evidence.append(("peak of similar runs", usual, "median", None))
         began = self.state.over if kind == "adam" else self.state.since
         since = began or (view.step[row], view.time_ns[row])
-        self.ring(view, row, severity, since, summary, evidence, kind=kind)
+        self.fire(view, row, severity, since, summary, evidence, kind=kind)
 
 
-def out_of_range(case: Case) -> Cause | None:
+def out_of_range(case: DiagnosisContext) -> Cause | None:
     """What a rate out of range means."""
     if case.rule != "lr-out-of-range":
         return None
-    if case.verdict.kind == "below-siblings":
+    if case.result.kind == "below-siblings":
         return Cause(
             "lr-too-low", "The rate is far below what similar runs used: training will be slow or stuck.",
             "a learning rate far below that of similar runs",
             (Remedy("Raise the rate to that of the similar runs."), r.CHECK_SCHEDULE),
             "This run learns as fast as the others at the same step.",
         )  # fmt: skip
-    adam = case.verdict.kind == "adam"
+    adam = case.result.kind == "adam"
     where = "for optimizers that normalise their updates" if adam else "in similar runs"
     return Cause(
         "lr-too-high",

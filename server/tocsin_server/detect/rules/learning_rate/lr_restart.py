@@ -30,7 +30,7 @@ from typing import ClassVar, cast
 
 from tocsin_server.core.models import Remedy, Severity
 from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import RATE, Cause
 from tocsin_server.detect.interface.formatting import count, number
 from tocsin_server.detect.interface.rule import (
@@ -85,7 +85,7 @@ class LrRestart(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("lr",)
-    paced = True
+    in_blocks = True
 
     def observe(self, view: View) -> None:
         if view.lr is None:
@@ -140,7 +140,7 @@ class LrRestart(Rule[Settings, State]):
             return
         if not self._meant(state.low_at[0], view.step[row]):
             state.restarts += 1
-            self._ring(view, row, rate)
+            self._fire(view, row, rate)
         state.peak, state.low, state.fallen, state.risen = state.highest, math.inf, 0, 0
         state.highest = 0.0
 
@@ -148,7 +148,7 @@ class LrRestart(Rule[Settings, State]):
         cyclic = scheduler_of(self.context, self.suffix) in CYCLIC
         return cyclic or self.context.expects("lr-restart", start, stop)
 
-    def _ring(self, view: View, row: int, rate: float) -> None:
+    def _fire(self, view: View, row: int, rate: float) -> None:
         state = self.state
         step, low = state.low_at[0], state.low
         times = f", {number(round(rate / low, 1))} times" if low > 0 else ""
@@ -161,18 +161,19 @@ class LrRestart(Rule[Settings, State]):
         again = f", {count(state.restarts, 'restart')} so far" if state.restarts > 1 else ""
         risen = f"{number(low)} → {number(rate)} by step {view.step[row]}{times}"
         summary = f"Learning rate rises again from step {step}: {risen}{again}"
-        self.ring(view, row, WARNING, state.low_at, summary, evidence, level=state.restarts)
+        self.fire(view, row, WARNING, state.low_at, summary, evidence, level=state.restarts)
 
 
-def restarted(case: Case) -> Cause | None:
+def restarted(case: DiagnosisContext) -> Cause | None:
     """Why a rate restarts."""
     if case.rule != "lr-restart":
         return None
     name = scheduler_of(case.context, "")
-    told = f" ({name})" if name else ""
+    reported = f" ({name})" if name else ""
     return Cause(
         "lr-restart",
-        f"The schedule{told} starts over. Likely a cosine or lambda whose length is counted in epochs, while "
+        f"The schedule{reported} starts over. Likely a cosine or lambda whose length is counted in epochs, "
+        "while "
         "scheduler.step() is called for every batch; or a scheduler made anew.",
         "a schedule that starts over",
         (

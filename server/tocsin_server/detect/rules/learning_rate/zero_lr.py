@@ -95,7 +95,7 @@ class ZeroLr(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("lr",)
-    paced = True
+    in_blocks = True
 
     def observe(self, view: View) -> None:
         if view.lr is None or self._nothing_new(view, view.lr):
@@ -163,21 +163,21 @@ class ZeroLr(Rule[Settings, State]):
         planned = self.context.planned_steps is not None
         if not state.zero:
             if planned:
-                self._ring(view, row, WARNING, since, rate, updates, "tiny")
+                self._fire(view, row, WARNING, since, rate, updates, "tiny")
         elif state.peak == 0.0:
             if state.records >= limits.never_records and not self._improving():
-                self._ring(view, row, CRITICAL, since, rate, updates, "never")
+                self._fire(view, row, CRITICAL, since, rate, updates, "never")
         elif planned or state.last > limits.faded * state.peak:
-            self._ring(view, row, CRITICAL, since, rate, updates, "dropped")
+            self._fire(view, row, CRITICAL, since, rate, updates, "dropped")
         elif updates >= limits.faded_updates:
-            self._ring(view, row, INFO, since, rate, updates, "faded")
+            self._fire(view, row, INFO, since, rate, updates, "faded")
 
     def _improving(self) -> bool:
         """Whether the loss falls, which it cannot do at a rate that really is 0."""
         first, now = self.state.first_loss, self.state.loss
         return first is not None and now is not None and now < first - self.settings.improving * abs(first)
 
-    def _ring(
+    def _fire(
         self,
         view: View,
         row: int,
@@ -188,7 +188,7 @@ class ZeroLr(Rule[Settings, State]):
         kind: str,
     ) -> None:
         state, step, level = self.state, view.step[row], ladder(updates)
-        if self.old_news(view, row, severity, level):
+        if self.already_reported(view, row, severity, level):
             return
         what = "0" if rate == 0 else f"{number(rate)}, less than a thousandth of its peak,"
         planned = self.context.planned_steps
@@ -201,7 +201,7 @@ class ZeroLr(Rule[Settings, State]):
         if planned is not None:
             evidence.append(("planned steps", float(planned), "", None))
         summary = f"Learning rate is {what} since step {since[0]}, {updates} updates"
-        self.ring(view, row, severity, since, summary, evidence, level=level, kind=kind)
+        self.fire(view, row, severity, since, summary, evidence, level=level, kind=kind)
 
 
 def _fastest(groups: list[Values], row: int) -> float | None:

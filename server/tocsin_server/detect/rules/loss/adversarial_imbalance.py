@@ -31,7 +31,7 @@ import msgspec
 
 from tocsin_server.core.models import Remedy, Severity
 from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import OPTIMISATION, Cause
 from tocsin_server.detect.interface.formatting import number
 from tocsin_server.detect.interface.rule import (
@@ -155,13 +155,13 @@ class AdversarialImbalance(Rule[Settings, State]):
         risen = any(other.level > limits.risen * max(abs(other.first or 0.0), 1e-9) for other in others)
         large = abs(side.level) > max(limits.large, limits.grown * abs(side.first or 0.0))
         if side.low >= limits.won and risen:
-            self._ring(view, row, name, side, "won")
+            self._fire(view, row, name, side, "won")
         elif large and side.growing >= limits.growing:
-            self._ring(view, row, name, side, "unbounded")
+            self._fire(view, row, name, side, "unbounded")
         elif self.episode.state and not side.low and not large:
             self.settle(view, row)
 
-    def _ring(self, view: View, row: int, name: str, side: Side, kind: str) -> None:
+    def _fire(self, view: View, row: int, name: str, side: Side, kind: str) -> None:
         evidence: list[Fact] = []
         for who, other in sorted(self.state.sides.items()):
             evidence.append((_shown(who), other.level, "median of 50 records", view.step[row]))
@@ -171,7 +171,7 @@ class AdversarialImbalance(Rule[Settings, State]):
             "won": f"{_shown(name)} is near 0 ({now}) while the other side's loss rises: it has won",
             "unbounded": f"{_shown(name)} grows without bound, {first} → {now}",
         }[kind]
-        self.ring(view, row, WARNING, side.since, summary, evidence, kind=kind)
+        self.fire(view, row, WARNING, side.since, summary, evidence, kind=kind)
 
 
 def _alike(side: Side, other: Side) -> bool:
@@ -183,8 +183,8 @@ def _shown(name: str) -> str:
     return f"loss/{name}" if name else "loss"
 
 
-def _unbounded(case: Case) -> Cause | None:
-    if case.rule != "adversarial-imbalance" or case.verdict.kind != "unbounded":
+def _unbounded(case: DiagnosisContext) -> Cause | None:
+    if case.rule != "adversarial-imbalance" or case.result.kind != "unbounded":
         return None
     bound = "layer = torch.nn.utils.parametrizations.spectral_norm(layer)"
     return Cause(
@@ -200,8 +200,8 @@ def _unbounded(case: Case) -> Cause | None:
     )
 
 
-def _won(case: Case) -> Cause | None:
-    if case.rule != "adversarial-imbalance" or case.verdict.kind != "won":
+def _won(case: DiagnosisContext) -> Cause | None:
+    if case.rule != "adversarial-imbalance" or case.result.kind != "won":
         return None
     return Cause(
         "one-sided",

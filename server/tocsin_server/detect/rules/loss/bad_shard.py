@@ -26,17 +26,17 @@ from typing import Any, ClassVar
 import msgspec
 
 from tocsin_server.core.models import Remedy, RunEvent, Severity
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import DATA, Cause
 from tocsin_server.detect.interface.formatting import count
 from tocsin_server.detect.interface.rule import (
     WARNING,
     Fact,
     RuleInfo,
+    RuleResult,
     RuleSettings,
     RuleState,
     RunRule,
-    Verdict,
     describe,
     setting,
 )  # fmt: skip
@@ -83,15 +83,15 @@ class BadShard(RunRule[Settings, State]):
     settings_type = Settings
     state_type = State
 
-    def told(self, at: View, event: RunEvent) -> None:
+    def on_event(self, at: View, event: RunEvent) -> None:
         if event.kind == "batch":
             names = sorted(set(_names(event.data.get("id"))))
             self.state.batches = [*self.state.batches, (at.step[0], names)][-KEPT:]
             self._judge(at)
 
-    def began(self, at: View, rule: str, subject: str, verdict: Verdict) -> None:
+    def began(self, at: View, rule: str, subject: str, result: RuleResult) -> None:
         if rule in TROUBLES:
-            self.state.troubles = [*self.state.troubles, verdict.onset_step][-KEPT:]
+            self.state.troubles = [*self.state.troubles, result.onset_step][-KEPT:]
             self._judge(at)
 
     def _judge(self, at: View) -> None:
@@ -99,7 +99,7 @@ class BadShard(RunRule[Settings, State]):
         named = {step for steps in by_name.values() for step in steps}
         for name, steps in sorted(by_name.items(), key=lambda item: (-len(item[1]), -len(item[0]), item[0])):
             if len(steps) >= limits.episodes and len(steps) >= limits.share * len(named):
-                self._ring(at, name, sorted(steps))
+                self._fire(at, name, sorted(steps))
                 return
 
     def _coincidences(self) -> dict[str, set[int]]:
@@ -114,13 +114,13 @@ class BadShard(RunRule[Settings, State]):
                     steps.add(step)
         return found
 
-    def _ring(self, at: View, name: str, steps: list[int]) -> None:
+    def _fire(self, at: View, name: str, steps: list[int]) -> None:
         evidence: list[Fact] = [("data", name, "", steps[-1])]
         evidence += [("trouble", "began", "", step) for step in steps[-5:]]
         shown = ", ".join(str(step) for step in steps[-5:])
         summary = f"{count(len(steps), 'episode')} of trouble came with {name}, at steps {shown}"
         onset = (steps[0], at.time_ns[0])
-        self.ring(at, 0, WARNING, onset, summary, evidence, level=len(steps))
+        self.fire(at, 0, WARNING, onset, summary, evidence, level=len(steps))
 
 
 def _names(identifier: Any) -> Iterator[str]:
@@ -135,11 +135,11 @@ def _names(identifier: Any) -> Iterator[str]:
         yield f"batch {identifier}"[:LONGEST]
 
 
-def _why(case: Case) -> Cause | None:
-    told = next((verdict for rule, _, verdict in case.episode if rule == "bad-shard"), None)
-    if told is None or (case.rule not in TROUBLES and case.rule != "bad-shard"):
+def _why(case: DiagnosisContext) -> Cause | None:
+    reported = next((result for rule, _, result in case.episode if rule == "bad-shard"), None)
+    if reported is None or (case.rule not in TROUBLES and case.rule != "bad-shard"):
         return None
-    name = next(str(fact[1]) for fact in told.evidence if fact[0] == "data")
+    name = next(str(fact[1]) for fact in reported.evidence if fact[0] == "data")
     return Cause(
         "bad-shard",
         f"Likely the data: the trouble comes whenever {name} is read.",

@@ -30,7 +30,7 @@ from typing import ClassVar
 import msgspec
 
 from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import OPTIMISATION, Cause
 from tocsin_server.detect.interface.formatting import number
 from tocsin_server.detect.interface.rule import (
@@ -148,16 +148,16 @@ class ComponentDominates(Rule[Settings, State]):
         evidence.append(("share at the start", 100 * state.start.get(state.leader, 0.0), "%", None))
         summary = f"Loss term {state.leader} is {number(round(100 * share, 2))} % of the loss"
         severity, kind = (WARNING, "apart" if apart else "grown") if apart or grown else (INFO, "share")
-        self.ring(view, row, severity, state.since, summary, evidence, level=severity, kind=kind)
+        self.fire(view, row, severity, state.since, summary, evidence, level=severity, kind=kind)
 
 
-def _why(case: Case) -> Cause | None:
+def _why(case: DiagnosisContext) -> Cause | None:
     if case.rule != "component-dominates":
         return None
-    grown = case.verdict.kind == "grown"
+    grown = case.result.kind == "grown"
     return Cause(
         "unbalanced",
-        f"{case.verdict.summary}: the others hardly train any more. "
+        f"{case.result.summary}: the others hardly train any more. "
         + ("It was not so at the start: its weight moves, or the other terms have been learned." if grown else
            "Likely a term that is summed where others are averaged, or a transform that is not normalised."),
         "terms of the loss that are not balanced",

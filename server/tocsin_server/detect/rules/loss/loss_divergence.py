@@ -107,7 +107,7 @@ class LossDivergence(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("loss",)
-    paced = True
+    in_blocks = True
 
     def observe(self, view: View) -> None:
         if view.loss is None or not self.state.positive:
@@ -120,7 +120,7 @@ class LossDivergence(Rule[Settings, State]):
         """One block, judged at its end: a climb takes several of them."""
         state, limits, last = self.state, self.settings, start + len(losses) - 1
         if not positive(losses):
-            losses = self._sound(view, last, losses)
+            losses = self._healthy(view, last, losses)
         kept = cast(list[float], losses)
         if not kept or not state.positive:
             return
@@ -137,7 +137,7 @@ class LossDivergence(Rule[Settings, State]):
         if ordered[limits.smooth // 4] > state.best_upper or state.above or self.episode.state:
             self._judge(view, last, state.initial, ordered)
 
-    def _sound(self, view: View, row: int, losses: Values) -> Values:
+    def _healthy(self, view: View, row: int, losses: Values) -> Values:
         """The finite ones above 0. One that was negative ends the matter: such a loss has no ratios."""
         if any(loss is not None and loss < 0 and math.isfinite(loss) for loss in losses):
             self.state.positive = False
@@ -188,9 +188,9 @@ class LossDivergence(Rule[Settings, State]):
         if smooth - state.best <= limits.floor * initial:
             self._calm(view, row)
         elif lower > state.initial_upper and state.best < limits.fallen * initial:
-            self._ring(view, row, smooth, initial, "above-start")
+            self._fire(view, row, smooth, initial, "above-start")
         elif len(state.above) >= blocks and self._rising():
-            self._ring(view, row, smooth, initial, "rising")
+            self._fire(view, row, smooth, initial, "rising")
 
     def _below(self, view: View, row: int) -> None:
         self.state.above = []
@@ -209,7 +209,7 @@ class LossDivergence(Rule[Settings, State]):
         earlier, later = sorted(self.state.above[:half]), sorted(self.state.above[half:])
         return later[len(later) // 2] > earlier[len(earlier) // 2]
 
-    def _ring(self, view: View, row: int, smooth: float, initial: float, kind: str) -> None:
+    def _fire(self, view: View, row: int, smooth: float, initial: float, kind: str) -> None:
         state, step = self.state, view.step[row]
         ratio = smooth / state.best
         onset = state.left or (step, view.time_ns[row])
@@ -218,7 +218,7 @@ class LossDivergence(Rule[Settings, State]):
         severity = INFO if slow or usual else WARNING
         state.highest = max(state.highest, smooth)
         level = ladder(int(ratio))
-        if self.old_news(view, row, severity, level):
+        if self.already_reported(view, row, severity, level):
             return
         evidence: list[Fact] = [
             ("loss", smooth, "median of 50 records", step),
@@ -230,7 +230,7 @@ class LossDivergence(Rule[Settings, State]):
             f"Loss climbs {number(state.best)} → {number(smooth)}, {number(round(ratio, 1))} times its best"
         )
         kind = "slow" if slow else kind
-        self.ring(view, row, severity, onset, summary, evidence, level=level, kind=kind)
+        self.fire(view, row, severity, onset, summary, evidence, level=level, kind=kind)
 
 
 RULE = LossDivergence

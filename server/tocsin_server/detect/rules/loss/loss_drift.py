@@ -31,7 +31,7 @@ import msgspec
 
 from tocsin_server.core.models import Severity
 from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import OPTIMISATION, RATE, Cause
 from tocsin_server.detect.interface.formatting import count, number
 from tocsin_server.detect.interface.rule import (
@@ -99,7 +99,7 @@ class LossDrift(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("loss",)
-    paced = True
+    in_blocks = True
 
     def observe(self, view: View) -> None:
         if view.loss is None:
@@ -132,7 +132,7 @@ class LossDrift(Rule[Settings, State]):
         # A critic's loss, which may be negative, drifts by its trade.
         sure = long and not rose and state.lowest > 0 and not medians[-1] <= limits.habit * state.known
         state.highest = max(state.highest, medians[-1])
-        self._ring(view, row, span, WARNING if sure else INFO, "rate" if rose else "drift")
+        self._fire(view, row, span, WARNING if sure else INFO, "rate" if rose else "drift")
 
     def _ends(self, view: View, row: int) -> None:
         """No rise here. A height from which the loss came back is its own from then on."""
@@ -153,7 +153,7 @@ class LossDrift(Rule[Settings, State]):
             least = limits.own * 1.4826 * middle(sorted(self.state.rests))
         return high - low > least and kendall(medians) >= z
 
-    def _ring(self, view: View, row: int, span: int, severity: int, kind: str) -> None:
+    def _fire(self, view: View, row: int, span: int, severity: int, kind: str) -> None:
         medians, steps = self.state.bins.medians[-span:], self.state.bins.steps[-span:]
         onset = (steps[0], view.time_ns[row])
         evidence: list[Fact] = [
@@ -163,11 +163,11 @@ class LossDrift(Rule[Settings, State]):
         ]
         over = count(view.step[row] - steps[0], "step")
         summary = f"Loss rises slowly, {number(medians[0])} → {number(medians[-1])} in {over}"
-        self.ring(view, row, severity, onset, summary, evidence, kind=kind)
+        self.fire(view, row, severity, onset, summary, evidence, kind=kind)
 
 
-def _rate(case: Case) -> Cause | None:
-    if case.rule != "loss-drift" or case.verdict.kind != "rate":
+def _rate(case: DiagnosisContext) -> Cause | None:
+    if case.rule != "loss-drift" or case.result.kind != "rate":
         return None
     return Cause(
         "rate-rises",
@@ -178,8 +178,8 @@ def _rate(case: Case) -> Cause | None:
     )
 
 
-def _why(case: Case) -> Cause | None:
-    if case.rule != "loss-drift" or case.verdict.kind != "drift":
+def _why(case: DiagnosisContext) -> Cause | None:
+    if case.rule != "loss-drift" or case.result.kind != "drift":
         return None
     rate = f" ({number(case.lr)})" if case.lr else ""
     return Cause(

@@ -37,7 +37,7 @@ import msgspec
 
 from tocsin_server.core.models import Remedy, Severity
 from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import DATA, OPTIMISATION, RATE, Cause
 from tocsin_server.detect.interface.formatting import number, scale
 from tocsin_server.detect.interface.history import median
@@ -115,7 +115,7 @@ class LossLevelShift(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("loss",)
-    paced = True
+    in_blocks = True
 
     def observe(self, view: View) -> None:
         if view.loss is None:
@@ -150,7 +150,7 @@ class LossLevelShift(Rule[Settings, State]):
             ]
             summary = f"Loss jumped {number(level)} → {number(max(state.brief))} in an excerpt of {n} records"
             onset = (view.step[max(row - 1, 0)], view.time_ns[max(row - 1, 0)])
-            self.ring(view, row, WARNING, onset, summary, evidence, kind="jump")
+            self.fire(view, row, WARNING, onset, summary, evidence, kind="jump")
         elif self.episode.state and state.before is None:
             self.settle(view, row)
 
@@ -196,7 +196,7 @@ class LossLevelShift(Rule[Settings, State]):
             ("level after", new, "median of 208 records", view.step[row]),
         ]
         summary = f"Loss jumped {number(old)} → {number(new)} and stays there"
-        self.ring(
+        self.fire(
             view, row, INFO if rose else WARNING, onset, summary, evidence, kind="rate" if rose else "jump"
         )
 
@@ -237,8 +237,8 @@ def _sudden(before: list[float], after: list[float], height: float) -> bool:
     return middle(sorted(after[:4])) - middle(sorted(before[-4:])) > 0.7 * height
 
 
-def _rate(case: Case) -> Cause | None:
-    if case.rule != "loss-level-shift" or case.verdict.kind != "rate":
+def _rate(case: DiagnosisContext) -> Cause | None:
+    if case.rule != "loss-level-shift" or case.result.kind != "rate":
         return None
     return Cause("rate-rose", "The learning rate rose there: a higher rate holds the loss at a higher level.",
                  "a learning rate that rose", (r.CHECK_SCHEDULE, r.lower_lr(case, 2.0)),
@@ -254,7 +254,7 @@ NEAREST, MOVED = 20, 1.5
 """Records before the onset that tell a level, and how many times it another one is."""
 
 
-def _moved(case: Case) -> list[str]:
+def _moved(case: DiagnosisContext) -> list[str]:
     """What else has another level since the onset, as words."""
     found = []
     for base, name, written in _BESIDES:
@@ -267,8 +267,8 @@ def _moved(case: Case) -> list[str]:
     return found
 
 
-def _data(case: Case) -> Cause | None:
-    if case.rule != "loss-level-shift" or case.verdict.kind != "jump":
+def _data(case: DiagnosisContext) -> Cause | None:
+    if case.rule != "loss-level-shift" or case.result.kind != "jump":
         return None
     moved = _moved(case)
     still = "Nothing else changed in the records at that step"
@@ -288,8 +288,8 @@ def _data(case: Case) -> Cause | None:
     )
 
 
-def _damaged(case: Case) -> Cause | None:
-    if case.rule != "loss-level-shift" or case.verdict.kind != "jump":
+def _damaged(case: DiagnosisContext) -> Cause | None:
+    if case.rule != "loss-level-shift" or case.result.kind != "jump":
         return None
     return Cause(
         "damaged",

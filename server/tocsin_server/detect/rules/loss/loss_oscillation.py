@@ -33,7 +33,7 @@ import msgspec
 
 from tocsin_server.core.models import Remedy, Severity
 from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import DATA, OPTIMISATION, Cause
 from tocsin_server.detect.interface.formatting import number
 from tocsin_server.detect.interface.rule import (
@@ -92,7 +92,7 @@ class LossOscillation(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("loss",)
-    paced = True
+    in_blocks = True
 
     def observe(self, view: View) -> None:
         if view.loss is None:
@@ -132,7 +132,7 @@ class LossOscillation(Rule[Settings, State]):
             if self.episode.state:
                 self.settle(view, row)
             return
-        self._ring(view, row, period, height, level)
+        self._fire(view, row, period, height, level)
 
     def _period(self, values: Sequence[float], spread: float, halves: range, size: int) -> int | None:
         """Records of a swing, where half a period is one of ``halves`` (in units of ``size`` records)."""
@@ -144,7 +144,7 @@ class LossOscillation(Rule[Settings, State]):
             return None
         return 2 * half * size if autocorrelation(clipped, 2 * half) >= self.settings.along else None
 
-    def _ring(self, view: View, row: int, period: int, height: float, level: float) -> None:
+    def _fire(self, view: View, row: int, period: int, height: float, level: float) -> None:
         state, limits = self.state, self.settings
         before = state.heights[0]
         grown = (
@@ -162,7 +162,7 @@ class LossOscillation(Rule[Settings, State]):
         summary = f"Loss swings by {number(height)} around {number(level)} with a period of {period} records"
         kind = "rate" if cycle else "turns" if turns else "swing"
         onset = (state.since, view.time_ns[row])
-        self.ring(view, row, severity, onset, summary, evidence, level=severity, kind=kind)
+        self.fire(view, row, severity, onset, summary, evidence, level=severity, kind=kind)
 
 
 def _spread(ordered: list[float]) -> float:
@@ -170,10 +170,10 @@ def _spread(ordered: list[float]) -> float:
     return MAD_TO_SIGMA * middle(sorted([abs(value - centre) for value in ordered]))
 
 
-def _turns(case: Case) -> Cause | None:
-    if case.rule != "loss-oscillation" or case.verdict.kind == "swing":
+def _turns(case: DiagnosisContext) -> Cause | None:
+    if case.rule != "loss-oscillation" or case.result.kind == "swing":
         return None
-    by_rate = case.verdict.kind == "rate"
+    by_rate = case.result.kind == "rate"
     return Cause(
         "by-plan",
         "The learning rate swings with it." if by_rate else
@@ -184,8 +184,8 @@ def _turns(case: Case) -> Cause | None:
     )  # fmt: skip
 
 
-def _why(case: Case) -> Cause | None:
-    if case.rule != "loss-oscillation" or case.verdict.kind == "rate":
+def _why(case: DiagnosisContext) -> Cause | None:
+    if case.rule != "loss-oscillation" or case.result.kind == "rate":
         return None
     rate = f" ({number(case.lr)})" if case.lr else ""
     return Cause(

@@ -33,7 +33,7 @@ from typing import ClassVar
 
 from tocsin_server.core.models import Remedy, Severity
 from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import DATA, FORWARD, Cause
 from tocsin_server.detect.interface.formatting import count, number
 from tocsin_server.detect.interface.report_steps import ladder
@@ -44,9 +44,9 @@ from tocsin_server.detect.interface.rule import (
     Fact,
     Rule,
     RuleInfo,
+    RuleResult,
     RuleSettings,
     RuleState,
-    Verdict,
     describe,
     setting,
 )  # fmt: skip
@@ -98,7 +98,7 @@ class LossSaturated(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("loss",)
-    paced = True
+    in_blocks = True
 
     def observe(self, view: View) -> None:
         if view.loss is None:
@@ -143,7 +143,7 @@ class LossSaturated(Rule[Settings, State]):
             elif state.streak == self.settings.few and not state.largest:
                 self._few(view, row, loss)
         elif not state.falling:
-            self._ring(view, row, loss)
+            self._fire(view, row, loss)
 
     def _few(self, view: View, row: int, loss: float) -> None:
         """The very first records, far apart, are alike to the digit: no loss comes out so by itself."""
@@ -151,7 +151,7 @@ class LossSaturated(Rule[Settings, State]):
         far = view.step[row] - since[0] >= limits.spacing * (limits.few - 1)
         if far and abs(loss) >= limits.size and is_round(loss):
             self.state.height = loss
-            self.ring(view, row, WARNING, since, *self._words(view, row, loss), kind="clamp")
+            self.fire(view, row, WARNING, since, *self._words(view, row, loss), kind="clamp")
 
     def _excursion(self, view: View, row: int, loss: float) -> None:
         """Single samples leave a clamp for a record: who is back at it, or nearly, has not moved."""
@@ -160,7 +160,7 @@ class LossSaturated(Rule[Settings, State]):
         else:
             self.episode.calm, self.episode.last_step = 0, view.step[row]
 
-    def _ring(self, view: View, row: int, loss: float) -> None:
+    def _fire(self, view: View, row: int, loss: float) -> None:
         state = self.state
         kind = self._kind(loss)
         severity = {"zero": CRITICAL, "clamp": CRITICAL, "converged": INFO}.get(kind, WARNING)
@@ -168,10 +168,10 @@ class LossSaturated(Rule[Settings, State]):
         if kind == "rounded":
             return
         state.height = loss
-        if self.old_news(view, row, severity, level):
+        if self.already_reported(view, row, severity, level):
             return
         words = self._words(view, row, loss)
-        self.ring(view, row, severity, state.since, *words, level=level, kind=kind)
+        self.fire(view, row, severity, state.since, *words, level=level, kind=kind)
 
     def _words(self, view: View, row: int, loss: float) -> tuple[str, list[Fact]]:
         state = self.state
@@ -219,15 +219,15 @@ _CRITIC = Remedy(
 _TARGETS = Remedy("Look at the targets of one batch: one class only, all padding or all -100.")
 
 
-def _clamp(case: Case) -> Cause | None:
+def _clamp(case: DiagnosisContext) -> Cause | None:
     clamped = _clamped(case)
     if clamped is None:
         return None
     value = _height(clamped)
     mirror = [
         subject
-        for rule, subject, verdict in case.others
-        if rule == "loss-saturated" and abs(_height(verdict) + value) <= 1e-5 * abs(value)
+        for rule, subject, result in case.others
+        if rule == "loss-saturated" and abs(_height(result) + value) <= 1e-5 * abs(value)
     ]
     besides = f" {mirror[0]} stands at the same number with the other sign." if mirror else ""
     return Cause(
@@ -241,29 +241,29 @@ def _clamp(case: Case) -> Cause | None:
     )
 
 
-def _clamped(case: Case) -> Verdict | None:
+def _clamped(case: DiagnosisContext) -> RuleResult | None:
     """The loss at a clamp that this alert is about: its own, or that behind a gradient of exactly 0."""
     if case.rule == "loss-saturated":
-        return case.verdict if case.verdict.kind == "clamp" else None
-    if case.rule != "zero-grad-norm" or case.verdict.kind != "real":
+        return case.result if case.result.kind == "clamp" else None
+    if case.rule != "zero-grad-norm" or case.result.kind != "real":
         return None
     series = case.subject.partition("/")[2]
     return next(
         (
-            verdict
-            for rule, subject, verdict in case.others
-            if rule == "loss-saturated" and verdict.kind == "clamp" and subject.partition("/")[2] == series
+            result
+            for rule, subject, result in case.others
+            if rule == "loss-saturated" and result.kind == "clamp" and subject.partition("/")[2] == series
         ),
         None,
     )
 
 
-def _height(verdict: Verdict) -> float:
-    return next(float(fact[1]) for fact in verdict.evidence if fact[0] == "loss")
+def _height(result: RuleResult) -> float:
+    return next(float(fact[1]) for fact in result.evidence if fact[0] == "loss")
 
 
-def _zero(case: Case) -> Cause | None:
-    if case.rule != "loss-saturated" or case.verdict.kind != "zero":
+def _zero(case: DiagnosisContext) -> Cause | None:
+    if case.rule != "loss-saturated" or case.result.kind != "zero":
         return None
     return Cause(
         "zero-loss",
@@ -276,15 +276,15 @@ def _zero(case: Case) -> Cause | None:
     )
 
 
-def _dead(case: Case) -> Cause | None:
-    if case.rule != "loss-saturated" or case.verdict.kind not in ("constant", "chance", "converged"):
+def _dead(case: DiagnosisContext) -> Cause | None:
+    if case.rule != "loss-saturated" or case.result.kind not in ("constant", "chance", "converged"):
         return None
     text = {
         "constant": "The loss no longer depends on the batch: saturated activations, a detached graph, or a "
         "learning rate of 0 with the same batch again and again.",
         "chance": "The loss is exactly that of guessing: the outputs are all alike, whatever the input.",
         "converged": "The loss has come down to where it cannot fall further.",
-    }[case.verdict.kind]
+    }[case.result.kind]
     return Cause("dead", text, "saturated activations or a detached graph", (r.CHECK_GRAPH, r.lower_lr(case)),
                  "The loss differs between two batches.")  # fmt: skip
 

@@ -22,7 +22,7 @@ Likely causes:
     - the learning rate at the end of its warm-up
     - Adam's beta2 or epsilon
     - float16
-    - faulty hardware
+    - invalid hardware
 First action:
     Do nothing if the loss recovered. Otherwise resume about 100 steps earlier and skip the next 200 to 500
     batches, or halve the learning rate.
@@ -244,10 +244,10 @@ class LossSpike(Rule[Settings, State]):
             return
         severity = CRITICAL if state.high >= limits.sustained else WARNING
         level = ladder(len(state.outside)) + 10 * ladder(int(state.peak / median) if median > 0 else 1)
-        if self.old_news(view, row, severity, level):
+        if self.already_reported(view, row, severity, level):
             return
         summary, evidence = self._words(view, row)
-        self.ring(view, row, severity, state.onset, summary, evidence, level=level)
+        self.fire(view, row, severity, state.onset, summary, evidence, level=level)
 
     def _enough(self, view: View, row: int, loss: float, median: float) -> bool:
         """Whether this record alone makes a warning: weights that were hurt stay so for more than a step."""

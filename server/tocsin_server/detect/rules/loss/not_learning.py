@@ -37,7 +37,7 @@ import msgspec
 
 from tocsin_server.core.models import Remedy, Severity
 from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import GRADIENT, OPTIMISATION, RATE, SCALER, Cause
 from tocsin_server.detect.interface.blocks import PACE
 from tocsin_server.detect.interface.formatting import count, number
@@ -103,7 +103,7 @@ class NotLearning(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("loss",)
-    paced = True
+    in_blocks = True
 
     def observe(self, view: View) -> None:
         state = self.state
@@ -168,7 +168,7 @@ class NotLearning(Rule[Settings, State]):
             return
         if guess is None and self._slowly(fall, view.age(row)):
             return
-        self._ring(view, row, first, now, guess)
+        self._fire(view, row, first, now, guess)
 
     def _certain(self, size: float) -> bool:
         """Whether the noise would let a fall of that size be seen: else more records must come."""
@@ -192,7 +192,7 @@ class NotLearning(Rule[Settings, State]):
         rates = self.state.rates
         return bool(rates) and rates[-1] > 1.01 * rates[0]
 
-    def _ring(self, view: View, row: int, first: float, now: float, guess: int | None) -> None:
+    def _fire(self, view: View, row: int, first: float, now: float, guess: int | None) -> None:
         state = self.state
         evidence: list[Fact] = [
             ("initial loss", first, "median of 10 records", state.start[0]),
@@ -205,7 +205,7 @@ class NotLearning(Rule[Settings, State]):
             evidence.append(("chance level", math.log(guess), f"ln {guess}", None))
         if state.rates:
             evidence.append(("learning rate", state.rates[-1], "", view.step[row]))
-        self.ring(view, row, WARNING, state.start, summary, evidence, kind=self._kind(guess))
+        self.fire(view, row, WARNING, state.start, summary, evidence, kind=self._kind(guess))
 
     def _kind(self, guess: int | None) -> str:
         state = self.state
@@ -229,12 +229,12 @@ _RATES = Remedy(
 _LABELS = Remedy("Look at one batch with its labels: shuffled apart, all one class, or all ignored (-100).")
 
 
-def _why(case: Case) -> Cause | None:
+def _why(case: DiagnosisContext) -> Cause | None:
     """Learning rate or labels: nothing else is left where updates are taken and gradients flow."""
-    if case.rule != "not-learning" or case.verdict.kind not in ("chance", "flat"):
+    if case.rule != "not-learning" or case.result.kind not in ("chance", "flat"):
         return None
     rate = f" ({number(case.lr)})" if case.lr else ""
-    stands = "stays at that of guessing" if case.verdict.kind == "chance" else "stands still"
+    stands = "stays at that of guessing" if case.result.kind == "chance" else "stands still"
     if case.kind("grad-explosion") is not None:
         return Cause(
             "rate-high",
@@ -254,8 +254,8 @@ def _why(case: Case) -> Cause | None:
     )
 
 
-def _labels(case: Case) -> Cause | None:
-    if case.rule != "not-learning" or case.verdict.kind != "chance":
+def _labels(case: DiagnosisContext) -> Cause | None:
+    if case.rule != "not-learning" or case.result.kind != "chance":
         return None
     return Cause(
         "labels",
@@ -266,15 +266,15 @@ def _labels(case: Case) -> Cause | None:
     )
 
 
-def _rate_zero(case: Case) -> Cause | None:
-    if case.rule != "not-learning" or case.verdict.kind != "rate-zero":
+def _rate_zero(case: DiagnosisContext) -> Cause | None:
+    if case.rule != "not-learning" or case.result.kind != "rate-zero":
         return None
     return Cause("rate-zero", "The learning rate is 0: nothing is learned.", "a learning rate of 0",
                  (r.CHECK_SCHEDULE,), "The optimizer's own param_groups show another rate.")  # fmt: skip
 
 
-def _skipping(case: Case) -> Cause | None:
-    if case.rule != "not-learning" or case.verdict.kind != "skipping":
+def _skipping(case: DiagnosisContext) -> Cause | None:
+    if case.rule != "not-learning" or case.result.kind != "skipping":
         return None
     return Cause(
         "all-skipped",
@@ -285,8 +285,8 @@ def _skipping(case: Case) -> Cause | None:
     )
 
 
-def _norm_zero(case: Case) -> Cause | None:
-    if case.rule != "not-learning" or case.verdict.kind != "norm-zero":
+def _norm_zero(case: DiagnosisContext) -> Cause | None:
+    if case.rule != "not-learning" or case.result.kind != "norm-zero":
         return None
     return Cause(
         "no-gradient",

@@ -31,7 +31,7 @@ import msgspec
 
 from tocsin_server.core.models import Remedy, Severity
 from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import OPTIMISATION, Cause
 from tocsin_server.detect.interface.formatting import count, number
 from tocsin_server.detect.interface.rule import (
@@ -107,7 +107,7 @@ class Plateau(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("loss",)
-    paced = True
+    in_blocks = True
 
     def observe(self, view: View) -> None:
         state = self.state
@@ -145,7 +145,7 @@ class Plateau(Rule[Settings, State]):
             and self._matters(state.initial)
             and self._stands()
         ):
-            self._ring(view, row, waited)
+            self._fire(view, row, waited)
 
     def _least(self) -> float:
         """Least step of a new best: a share of the best, or of the spread where it was ever <= 0."""
@@ -177,7 +177,7 @@ class Plateau(Rule[Settings, State]):
         falls = state.rate < (1 - limits.moves) * state.best_rate
         return not converged and not ended and not falls
 
-    def _ring(self, view: View, row: int, waited: int) -> None:
+    def _fire(self, view: View, row: int, waited: int) -> None:
         state = self.state
         evidence: list[Fact] = [
             ("best loss", state.best, "median of 50 records", state.best_at[0]),
@@ -187,10 +187,10 @@ class Plateau(Rule[Settings, State]):
             evidence.append(("learning rate", state.rate, "", view.step[row]))
         since = count(view.step[row] - state.best_at[0], "step")
         summary = f"Loss has not been below {number(state.best)} for {since}"
-        self.ring(view, row, INFO, state.best_at, summary, evidence)
+        self.fire(view, row, INFO, state.best_at, summary, evidence)
 
 
-def _why(case: Case) -> Cause | None:
+def _why(case: DiagnosisContext) -> Cause | None:
     if case.rule != "plateau":
         return None
     rate = f" ({number(case.lr)})" if case.lr else ""

@@ -32,17 +32,17 @@ from typing import ClassVar
 import msgspec
 
 from tocsin_server.core.models import Remedy, RunEvent, Severity
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import DATA, OPTIMISATION, Cause
 from tocsin_server.detect.interface.formatting import number
 from tocsin_server.detect.interface.rule import (
     WARNING,
     Fact,
     RuleInfo,
+    RuleResult,
     RuleSettings,
     RuleState,
     RunRule,
-    Verdict,
     describe,
     setting,
 )  # fmt: skip
@@ -94,20 +94,20 @@ class RecurrentInstability(RunRule[Settings, State]):
     settings_type = Settings
     state_type = State
 
-    def began(self, at: View, rule: str, subject: str, verdict: Verdict) -> None:
+    def began(self, at: View, rule: str, subject: str, result: RuleResult) -> None:
         if rule == "lr-restart":
-            self._tick("learning rate restarts", verdict.onset_step)
-        if rule not in TROUBLES or verdict.severity < WARNING:
+            self._tick("learning rate restarts", result.onset_step)
+        if rule not in TROUBLES or result.severity < WARNING:
             return
-        state, limits, step = self.state, self.settings, verdict.onset_step
+        state, limits, step = self.state, self.settings, result.onset_step
         least = max(limits.apart, int(limits.share * step))
         if state.steps and abs(step - state.steps[-1]) < least:
             return
         state.steps, state.rules = [*state.steps, step][-KEPT:], [*state.rules, rule][-KEPT:]
         if len(state.steps) >= limits.episodes:
-            self._ring(at)
+            self._fire(at)
 
-    def told(self, at: View, event: RunEvent) -> None:
+    def on_event(self, at: View, event: RunEvent) -> None:
         if event.kind == "phase" and event.data.get("state") == "begin":
             self._tick(f"{str(event.data.get('name', ''))[:40]} phases", at.step[0])
         elif event.kind in ("checkpoint", "epoch"):
@@ -118,7 +118,7 @@ class RecurrentInstability(RunRule[Settings, State]):
         if clock in clocks or len(clocks) < CLOCKS:
             clocks[clock] = [*clocks.get(clock, []), step][-KEPT:]
 
-    def _ring(self, at: View) -> None:
+    def _fire(self, at: View) -> None:
         state, limits = self.state, self.settings
         mean, variation = _rhythm(state.steps)
         periodic = variation < limits.even
@@ -140,7 +140,7 @@ class RecurrentInstability(RunRule[Settings, State]):
             summary += f", as often as {matches[0]}" if matches else ""
         kind = "matched" if periodic and matches else "periodic" if periodic else "recurrent"
         onset = (state.steps[0], at.time_ns[0])
-        self.ring(at, 0, WARNING, onset, summary, evidence, level=len(state.steps), kind=kind)
+        self.fire(at, 0, WARNING, onset, summary, evidence, level=len(state.steps), kind=kind)
 
 
 def _rhythm(steps: Sequence[int]) -> tuple[float, float]:
@@ -151,10 +151,10 @@ def _rhythm(steps: Sequence[int]) -> tuple[float, float]:
     return mean, sigma / mean if mean else math.inf
 
 
-def _periodic(case: Case) -> Cause | None:
-    if case.rule != "recurrent-instability" or case.verdict.kind == "recurrent":
+def _periodic(case: DiagnosisContext) -> Cause | None:
+    if case.rule != "recurrent-instability" or case.result.kind == "recurrent":
         return None
-    same = [str(fact[1]) for fact in case.verdict.evidence if fact[0] == "the same period"]
+    same = [str(fact[1]) for fact in case.result.evidence if fact[0] == "the same period"]
     matched = (
         f"has the period of {same[0]}"
         if same
@@ -173,7 +173,7 @@ def _periodic(case: Case) -> Cause | None:
     )
 
 
-def _recurrent(case: Case) -> Cause | None:
+def _recurrent(case: DiagnosisContext) -> Cause | None:
     if case.rule != "recurrent-instability":
         return None
     return Cause(

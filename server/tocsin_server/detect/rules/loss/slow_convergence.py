@@ -29,7 +29,7 @@ from typing import ClassVar
 import msgspec
 
 from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import RATE, Cause
 from tocsin_server.detect.interface.formatting import number
 from tocsin_server.detect.interface.rule import (
@@ -42,7 +42,7 @@ from tocsin_server.detect.interface.rule import (
     describe,
     setting,
 )
-from tocsin_server.detect.interface.similar_runs import Sibling
+from tocsin_server.detect.interface.similar_runs import SimilarRun
 from tocsin_server.detect.interface.view import View
 from tocsin_server.detect.stats.rolling import middle
 from tocsin_server.detect.stats.trend import Bins
@@ -83,7 +83,7 @@ class SlowConvergence(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("loss",)
-    paced = True
+    in_blocks = True
 
     def observe(self, view: View) -> None:
         if view.loss is None or self.suffix:
@@ -111,9 +111,9 @@ class SlowConvergence(Rule[Settings, State]):
             return
         state.since = state.since or (view.step[row], view.time_ns[row])
         if view.step[row] - state.since[0] >= limits.updates:
-            self._ring(view, row, loss, reference, [run for _, run in known])
+            self._fire(view, row, loss, reference, [run for _, run in known])
 
-    def _ring(self, view: View, row: int, loss: float, reference: float, runs: Sequence[Sibling]) -> None:
+    def _fire(self, view: View, row: int, loss: float, reference: float, runs: Sequence[SimilarRun]) -> None:
         state, step = self.state, view.step[row]
         rates = [run.peak_lr for run in runs if run.peak_lr]
         theirs = middle(sorted(rates)) if rates else 0.0
@@ -130,10 +130,10 @@ class SlowConvergence(Rule[Settings, State]):
         if low:
             summary += f"; the learning rate is {number(round(theirs / state.peak))} times lower than theirs"
         onset = state.since or (step, view.time_ns[row])
-        self.ring(view, row, INFO, onset, summary, evidence, kind="rate" if low else "behind")
+        self.fire(view, row, INFO, onset, summary, evidence, kind="rate" if low else "behind")
 
 
-def loss_at(run: Sibling, step: int) -> float | None:
+def loss_at(run: SimilarRun, step: int) -> float | None:
     """The loss of a similar run at ``step``, between its points; None outside of them."""
     at = bisect_left(run.steps, step)
     if at >= len(run.steps) or len(run.steps) != len(run.losses):
@@ -147,12 +147,12 @@ def loss_at(run: Sibling, step: int) -> float | None:
     return run.losses[at - 1] + share * (run.losses[at] - run.losses[at - 1])
 
 
-def _why(case: Case) -> Cause | None:
+def _why(case: DiagnosisContext) -> Cause | None:
     if case.rule != "slow-convergence":
         return None
-    by_rate = case.verdict.kind == "rate"
-    facts = {fact[0]: fact[1] for fact in case.verdict.evidence}
-    theirs = facts.get("theirs")
+    by_rate = case.result.kind == "rate"
+    environment = {fact[0]: fact[1] for fact in case.result.evidence}
+    theirs = environment.get("theirs")
     code = f"for group in optimizer.param_groups:\n    group['lr'] = {theirs:.3g}" if by_rate else ""
     return Cause(
         "slower-than-siblings",

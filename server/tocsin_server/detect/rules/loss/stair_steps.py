@@ -28,7 +28,7 @@ from typing import ClassVar
 import msgspec
 
 from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import DATA, Cause
 from tocsin_server.detect.interface.formatting import number
 from tocsin_server.detect.interface.rule import (
@@ -89,7 +89,7 @@ class StairSteps(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("loss",)
-    paced = True
+    in_blocks = True
 
     def observe(self, view: View) -> None:
         if view.loss is None:
@@ -137,7 +137,7 @@ class StairSteps(Rule[Settings, State]):
             f"Loss falls in steps every {period} steps, by {number(round(100 * state.sizes[-1], 1))} % last"
         )
         onset = (state.drops[0], view.time_ns[row])
-        self.ring(view, row, INFO, onset, summary, evidence, level=len(state.drops))
+        self.fire(view, row, INFO, onset, summary, evidence, level=len(state.drops))
 
 
 def _level(medians: list[float], height: float) -> bool:
@@ -149,7 +149,7 @@ def _apart(first: float, second: float) -> float:
     return max(first, second) / min(first, second) if min(first, second) > 0 else 1.0
 
 
-def _why(case: Case) -> Cause | None:
+def _why(case: DiagnosisContext) -> Cause | None:
     if case.rule != "stair-steps":
         return None
     return Cause(

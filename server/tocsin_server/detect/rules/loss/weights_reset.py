@@ -32,7 +32,7 @@ import msgspec
 
 from tocsin_server.core.models import Remedy, Severity
 from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import DATA, Cause
 from tocsin_server.detect.interface.formatting import number
 from tocsin_server.detect.interface.rule import (
@@ -92,9 +92,9 @@ class WeightsReset(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("loss",)
-    paced = True
+    in_blocks = True
 
-    def seam(self) -> None:
+    def discontinuity(self) -> None:
         """After a rewind the initial loss and the level are still those that a loss may fall back from."""
         kept = self.state
         self.state = State(
@@ -105,24 +105,24 @@ class WeightsReset(Rule[Settings, State]):
             learned_at=kept.learned_at,
         )
 
-    def go_on(self, step: int) -> None:
+    def resume(self, step: int) -> None:
         """Back at a step at which nothing was learned yet, the loss is high by right."""
-        super().go_on(step)
+        super().resume(step)
         state = self.state
         if state.learned_at is None or step < state.learned_at:
             state.last, state.lowest, state.learned_at = [], math.inf, None
 
-    def estate(self) -> bytes:
+    def carried_state(self) -> bytes:
         """The initial loss and the level, for an attempt that resumes."""
         return msgspec.msgpack.encode(self.state) if self.state.initial is not None else b""
 
-    def inherit(self, estate: bytes, step: int) -> None:
+    def inherit(self, carried: bytes, step: int) -> None:
         """An attempt that begins at the first step again has new weights on purpose."""
-        kept = msgspec.msgpack.decode(estate, type=State)
+        kept = msgspec.msgpack.decode(carried, type=State)
         if step > kept.born + self.settings.before:
             self.state = kept
-            self.seam()
-            self.go_on(step)
+            self.discontinuity()
+            self.resume(step)
 
     def observe(self, view: View) -> None:
         if view.loss is None:
@@ -190,10 +190,10 @@ class WeightsReset(Rule[Settings, State]):
         if not initial - 0.5 * way <= loss <= initial + 0.3 * way:
             state.jump, state.last = None, [*state.last, *state.after][-limits.before :]
         elif len(state.after) > limits.confirm and state.jump is not None:
-            self._ring(view, row, state.jump, initial)
+            self._fire(view, row, state.jump, initial)
             state.jump, state.last = None, []
 
-    def _ring(self, view: View, row: int, onset: tuple[int, int], initial: float) -> None:
+    def _fire(self, view: View, row: int, onset: tuple[int, int], initial: float) -> None:
         state = self.state
         evidence: list[Fact] = [
             ("initial loss", initial, "median of 5 records", None),
@@ -204,10 +204,10 @@ class WeightsReset(Rule[Settings, State]):
             f"Loss is back at its initial value: {number(state.level)} → {number(state.after[0])} in "
             f"one record"
         )
-        self.ring(view, row, CRITICAL, onset, summary, evidence)
+        self.fire(view, row, CRITICAL, onset, summary, evidence)
 
 
-def _why(case: Case) -> Cause | None:
+def _why(case: DiagnosisContext) -> Cause | None:
     if case.rule != "weights-reset":
         return None
     saved = case.context.checkpoint_before(case.onset)

@@ -37,7 +37,7 @@ import msgspec
 
 from tocsin_server.core.models import Remedy, Severity
 from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import OPTIMISATION, Cause
 from tocsin_server.detect.interface.formatting import number
 from tocsin_server.detect.interface.rule import (
@@ -132,13 +132,13 @@ class MetricDegradation(Rule[Settings, State]):
     def subject(self) -> str:
         return "val/*"
 
-    def estate(self) -> bytes:
+    def carried_state(self) -> bytes:
         """The best of each metric, for an attempt that resumes."""
         return msgspec.msgpack.encode(self.state) if self.state.tracks else b""
 
-    def inherit(self, estate: bytes, step: int) -> None:
+    def inherit(self, carried: bytes, step: int) -> None:
         """An attempt that begins before the first evaluation again has metrics of its own."""
-        kept = msgspec.msgpack.decode(estate, type=State)
+        kept = msgspec.msgpack.decode(carried, type=State)
         if step > min(track.first_step for track in kept.tracks.values()):
             self.state = kept
             for track in kept.tracks.values():
@@ -154,9 +154,9 @@ class MetricDegradation(Rule[Settings, State]):
                 self._judge(view, row)
 
     def _take(self, view: View, row: int, name: str, value: float) -> None:
-        told, unit = self.context.metrics.get(name, ("", ""))
-        goal = goal_of(name.removeprefix("val/"), told)
-        if goal is None or not math.isfinite(value) or (is_loss(name) and not told):
+        reported, unit = self.context.metrics.get(name, ("", ""))
+        goal = goal_of(name.removeprefix("val/"), reported)
+        if goal is None or not math.isfinite(value) or (is_loss(name) and not reported):
             return
         tracks, up = self.state.tracks, goal == MAX
         here = view.step[row], view.time_ns[row]
@@ -205,7 +205,7 @@ class MetricDegradation(Rule[Settings, State]):
         summary, evidence = self._words(bad, early=early)
         kind = "early" if early else "late"
         severity = CRITICAL if far else WARNING
-        self.ring(view, row, severity, onset, summary, evidence, level=len(bad), kind=kind)
+        self.fire(view, row, severity, onset, summary, evidence, level=len(bad), kind=kind)
 
     def _early(self, step: int, track: Track) -> bool:
         """Whether the best lies in the first twentieth of the run, as planned or as far as it has come."""
@@ -236,21 +236,21 @@ def _share(track: Track) -> float:
     return abs(track.last - track.best) / abs(track.best) if track.best else math.inf
 
 
-def _keep(case: Case) -> Remedy:
+def _keep(case: DiagnosisContext) -> Remedy:
     saved = case.context.checkpoint_before(case.onset)
     if saved is None:
         return Remedy(f"Keep the weights of about step {case.onset}, the best so far, and go on from there.")
     return Remedy(f"Keep the checkpoint of step {saved[0]}, the newest up to the best.", saved[1])
 
 
-def _why(case: Case) -> Cause | None:
+def _why(case: DiagnosisContext) -> Cause | None:
     if case.rule != "metric-degradation":
         return None
     text = (
         "Training goes on to optimise something else than what is validated: a loss whose terms or weights "
         "changed, batch-norm or EMA statistics that no longer fit, or overfitting."
     )
-    if case.verdict.kind == "early":
+    if case.result.kind == "early":
         text += " The best came so early that the later training did harm on the whole."
     return Cause(
         "other-goal",

@@ -30,7 +30,7 @@ from typing import ClassVar
 import msgspec
 
 from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import OPTIMISATION, Cause
 from tocsin_server.detect.interface.formatting import count, number
 from tocsin_server.detect.interface.rule import (
@@ -164,7 +164,7 @@ class Overfitting(Rule[Settings, State]):
         state = self.state
         turned = sorted(name for name, held in state.held.items() if self._turned(held))
         if turned:
-            self._ring(view, row, turned[0], state.held[turned[0]])
+            self._fire(view, row, turned[0], state.held[turned[0]])
         elif self.episode.state and all(held.since == 0 for held in state.held.values()):
             self.settle(view, row)
 
@@ -177,7 +177,7 @@ class Overfitting(Rule[Settings, State]):
         fell = held.train - middle(sorted(train)) >= limits.fall * abs(held.train)
         return rise >= least and fell
 
-    def _ring(self, view: View, row: int, name: str, held: Held) -> None:
+    def _fire(self, view: View, row: int, name: str, held: Held) -> None:
         state = self.state
         improving = sorted(
             metric for metric, (_, since) in state.scores.items() if since < self.settings.patience
@@ -197,10 +197,10 @@ class Overfitting(Rule[Settings, State]):
             summary += f"; {improving[0].removeprefix('val/')} still improves"
         severity, kind = (INFO, "conflict") if improving else (WARNING, "turned")
         onset = (held.best_step, held.best_ns)
-        self.ring(view, row, severity, onset, summary, evidence, level=severity, kind=kind)
+        self.fire(view, row, severity, onset, summary, evidence, level=severity, kind=kind)
 
 
-def _why(case: Case) -> Cause | None:
+def _why(case: DiagnosisContext) -> Cause | None:
     if case.rule != "overfitting":
         return None
     saved = case.context.checkpoint_before(case.onset)
@@ -211,7 +211,7 @@ def _why(case: Case) -> Cause | None:
     by_heart = "The model learns its training samples by heart: they get better, held-out ones get worse."
     return Cause(
         "overfitting",
-        conflict if case.verdict.kind == "conflict" else by_heart,
+        conflict if case.result.kind == "conflict" else by_heart,
         "overfitting",
         (
             Remedy("Stop here, and keep the best checkpoint.", saved[1] if saved else ""),

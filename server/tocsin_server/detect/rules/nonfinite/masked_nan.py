@@ -31,7 +31,7 @@ from typing import ClassVar
 
 from tocsin_server.core.models import Remedy, Severity
 from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import MEASUREMENT, Cause
 from tocsin_server.detect.interface.formatting import count, number
 from tocsin_server.detect.interface.report_steps import ladder
@@ -91,7 +91,7 @@ class MaskedNan(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("loss",)
-    paced = True
+    in_blocks = True
 
     def observe(self, view: View) -> None:
         losses, norms, state = view.loss, view.grad_norm, self.state
@@ -133,17 +133,17 @@ class MaskedNan(Rule[Settings, State]):
         state.alone = state.alone + 1 if loss == 0.0 and not state.norms and (fell or state.alone) else 0
         state.flat = state.flat + 1 if bad and still and not over else 0
         if state.zeros >= limits.zeros:
-            self._ring(view, row, CRITICAL, "zero", state.zeros)
+            self._fire(view, row, CRITICAL, "zero", state.zeros)
         elif state.flat >= limits.flat:
-            self._ring(view, row, CRITICAL, "flat", state.flat)
+            self._fire(view, row, CRITICAL, "flat", state.flat)
         elif state.alone >= limits.alone:
-            self._ring(view, row, WARNING, "alone", state.alone)
+            self._fire(view, row, WARNING, "alone", state.alone)
         elif self.episode.state and not bad and loss != 0.0:
             self.settle(view, row)
 
-    def _ring(self, view: View, row: int, severity: int, kind: str, times: int) -> None:
+    def _fire(self, view: View, row: int, severity: int, kind: str, times: int) -> None:
         state, level = self.state, ladder(times)
-        if self.old_news(view, row, severity, level):
+        if self.already_reported(view, row, severity, level):
             return
         evidence: list[Fact] = [
             ("loss", state.anchor, "", view.step[row]),
@@ -154,13 +154,13 @@ class MaskedNan(Rule[Settings, State]):
             evidence.append(("learning rate", 0.0, "", view.step[row]))
         norm = "" if kind == "alone" else " while the gradient norm is not finite"
         summary = f"Loss reads {number(state.anchor)} in {count(times, 'record')}{norm}: a NaN is hidden"
-        self.ring(view, row, severity, state.since, summary, evidence, level=level, kind=kind)
+        self.fire(view, row, severity, state.since, summary, evidence, level=level, kind=kind)
 
 
-def _why(case: Case) -> Cause | None:
+def _why(case: DiagnosisContext) -> Cause | None:
     if case.rule != "masked-nan":
         return None
-    skipped = any(fact[0] == "learning rate" for fact in case.verdict.evidence)
+    skipped = any(fact[0] == "learning rate" for fact in case.result.evidence)
     rate = (
         " The rate of 0 is a consequence: updates are skipped, so the schedule does not advance."
         if skipped

@@ -110,7 +110,7 @@ class NonfiniteGradNorm(Rule[Settings, State]):
             return
         severity, kind = judged
         level = ladder(state.streak)
-        if self.old_news(view, row, severity, level):
+        if self.already_reported(view, row, severity, level):
             return
         summary = f"Gradient norm is {number(value)} at step {view.step[row]}"
         if state.streak > 1:
@@ -122,7 +122,7 @@ class NonfiniteGradNorm(Rule[Settings, State]):
             ("grad norm", value, "", view.step[row]),
             ("in a row", float(state.streak), "records", None),
         ]
-        self.ring(view, row, severity, state.since, summary, evidence, level=level, kind=kind)
+        self.fire(view, row, severity, state.since, summary, evidence, level=level, kind=kind)
 
     def _judge(self, view: View, row: int) -> tuple[int, str] | None:
         """Severity and kind, None where the scaler explains it."""

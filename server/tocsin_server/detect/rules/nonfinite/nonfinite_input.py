@@ -119,7 +119,7 @@ class NonfiniteInput(Rule[Settings, State]):
         severity = INFO if usual else WARNING
         onset = (self.episode.onset_step if self.episode.state else step, view.time_ns[row])
         kind = "mask" if usual else "batch"
-        self.ring(view, row, severity, onset, summary, evidence, level=ladder(state.bad), kind=kind)
+        self.fire(view, row, severity, onset, summary, evidence, level=ladder(state.bad), kind=kind)
 
 
 RULE = NonfiniteInput

@@ -115,11 +115,11 @@ class NonfiniteLoss(Rule[Settings, State]):
         repeated = sum(state.recent) >= self.settings.critical_count
         harmless = view.has_scaler(row) or (view.stepped is not None and view.stepped[row] == 0.0)
         severity, level = CRITICAL if repeated or not harmless else WARNING, ladder(state.total)
-        if self.old_news(view, row, severity, level):
+        if self.already_reported(view, row, severity, level):
             return
         step = view.step[row]
         onset = (self.episode.onset_step if self.episode.state else step, view.time_ns[row])
-        self.ring(
+        self.fire(
             view,
             row,
             severity,

@@ -30,7 +30,7 @@ import msgspec
 
 from tocsin_server.core.models import Severity
 from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import DATA, Cause
 from tocsin_server.detect.interface.formatting import count, number
 from tocsin_server.detect.interface.report_steps import ladder
@@ -107,9 +107,9 @@ class NonfiniteLossComponent(Rule[Settings, State]):
         if not state.bad:
             state.first, state.since = min(bad), (view.step[row], view.time_ns[row])
         state.bad = {name: state.bad.get(name, 0) + 1 for name in bad}
-        self._ring(view, row, bad, values)
+        self._fire(view, row, bad, values)
 
-    def _ring(self, view: View, row: int, bad: dict[str, float], values: dict[str, float]) -> None:
+    def _fire(self, view: View, row: int, bad: dict[str, float], values: dict[str, float]) -> None:
         state, step = self.state, view.step[row]
         times = max(state.bad.values())
         evidence: list[Fact] = [(name, value, "", step) for name, value in sorted(values.items())[:12]]
@@ -121,26 +121,30 @@ class NonfiniteLossComponent(Rule[Settings, State]):
         others = others.replace("terms finite", "terms are finite").replace("term finite", "term is finite")
         summary = f"Loss term {names} is {value} at step {step}{others}"
         kind = "one" if len(bad) < len(values) else "all"
-        self.ring(view, row, WARNING, state.since, summary, evidence, level=ladder(times), kind=kind)
+        self.fire(view, row, WARNING, state.since, summary, evidence, level=ladder(times), kind=kind)
 
 
-def _why(case: Case) -> Cause | None:
-    told = next(
+def _why(case: DiagnosisContext) -> Cause | None:
+    reported = next(
         (v for rule, _, v in case.episode if rule == "nonfinite-loss-component" and v.kind == "one"), None
     )
-    if told is None or case.rule not in ("nonfinite-loss-component", "nonfinite-loss", "nonfinite-grad-norm"):
+    if reported is None or case.rule not in (
+        "nonfinite-loss-component",
+        "nonfinite-loss",
+        "nonfinite-grad-norm",
+    ):
         return None
     return Cause(
         "loss-term",
-        f"{told.summary}: the fault is in the computation of that term, not in the model as a whole.",
+        f"{reported.summary}: the fault is in the computation of that term, not in the model as a whole.",
         "one term of the loss",
         (r.FP32_ISLAND, r.CHECK_BATCH, r.BF16),
         "The term is finite when it is computed in float32 from the same batch.",
     )
 
 
-def _all(case: Case) -> Cause | None:
-    if case.rule != "nonfinite-loss-component" or case.verdict.kind != "all":
+def _all(case: DiagnosisContext) -> Cause | None:
+    if case.rule != "nonfinite-loss-component" or case.result.kind != "all":
         return None
     return Cause(
         "all-terms",

@@ -29,7 +29,7 @@ from typing import ClassVar
 
 from tocsin_server.core.models import Remedy, Severity
 from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import FORWARD, Cause
 from tocsin_server.detect.interface.formatting import count
 from tocsin_server.detect.interface.rule import (
@@ -80,13 +80,13 @@ class NonfiniteWeights(Rule[Settings, State]):
         return self.state.since is None and not self.episode.state
 
     def observe(self, view: View) -> None:
-        told = view.column("nonfinite/weights")
-        if told is None and self._nothing_new(view):
+        reported = view.column("nonfinite/weights")
+        if reported is None and self._nothing_new(view):
             return
         for row in range(view.n):
-            known = told[row] if told is not None else None
+            known = reported[row] if reported is not None else None
             if known is not None:
-                self._told(view, row, known)
+                self._reported_by_script(view, row, known)
             else:
                 self._conclude(view, row)
 
@@ -96,14 +96,14 @@ class NonfiniteWeights(Rule[Settings, State]):
         norms, losses = view.grad_norm, view.loss
         return (norms is None or all_finite(norms)) and (losses is None or all_finite(losses))
 
-    def _told(self, view: View, row: int, known: float) -> None:
+    def _reported_by_script(self, view: View, row: int, known: float) -> None:
         if known > 0 or not math.isfinite(known):
             evidence: list[Fact] = [("weights that are not finite", known, "values", view.step[row])]
             onset = self.state.since or (view.step[row], view.time_ns[row])
             began = self.episode.onset_step if self.episode.state else onset[0]
             seen = f", looked at after step {view.step[row]}" if view.step[row] > began else ""
             summary = f"Weights are not finite since step {began}{seen}"
-            self.ring(view, row, CRITICAL, onset, summary, evidence, level=1, kind="told")
+            self.fire(view, row, CRITICAL, onset, summary, evidence, level=1, kind="told")
         elif self.episode.state:
             self.settle(view, row)
 
@@ -117,11 +117,11 @@ class NonfiniteWeights(Rule[Settings, State]):
         elif loss is not None and state.since is not None:
             state.bad += 1
             if state.bad >= self.settings.losses:
-                self._ring(view, row, state.since)
-        if state.since is None and _spoils(view, row):
+                self._fire(view, row, state.since)
+        if state.since is None and _corrupts(view, row):
             state.since, state.bad = (view.step[row], view.time_ns[row]), 0
 
-    def _ring(self, view: View, row: int, onset: tuple[int, int]) -> None:
+    def _fire(self, view: View, row: int, onset: tuple[int, int]) -> None:
         evidence: list[Fact] = [
             ("update with a gradient that is not finite", "taken", "", onset[0]),
             ("losses not finite since", float(self.state.bad), "records", None),
@@ -130,10 +130,10 @@ class NonfiniteWeights(Rule[Settings, State]):
             f"The update of step {onset[0]} spoilt the weights: no loss is finite since, "
             f"{count(self.state.bad, 'record')}"
         )
-        self.ring(view, row, CRITICAL, onset, summary, evidence, kind="concluded")
+        self.fire(view, row, CRITICAL, onset, summary, evidence, kind="concluded")
 
 
-def _spoils(view: View, row: int) -> bool:
+def _corrupts(view: View, row: int) -> bool:
     """Whether an update was taken here with a gradient that is not finite, by its norm, else by the loss.
 
     A loss may overflow where its gradient does not: a finite norm spoils nothing.
@@ -148,7 +148,7 @@ def _spoils(view: View, row: int) -> bool:
     return known is not None and not math.isfinite(known)
 
 
-def _why(case: Case) -> Cause | None:
+def _why(case: DiagnosisContext) -> Cause | None:
     if case.rule != "nonfinite-weights":
         return None
     return Cause(

@@ -31,7 +31,7 @@ import msgspec
 
 from tocsin_server.core.models import Remedy, Severity
 from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import MEASUREMENT, Cause
 from tocsin_server.detect.interface.formatting import number, scale
 from tocsin_server.detect.interface.rule import (
@@ -99,7 +99,7 @@ class ScaledGradNorm(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("grad_norm",)
-    paced = True
+    in_blocks = True
 
     def observe(self, view: View) -> None:
         if view.grad_norm is None or view.scale is None:
@@ -170,18 +170,18 @@ class ScaledGradNorm(Rule[Settings, State]):
             state.since = state.at
         state.followed += 1
         if state.followed >= limits.changes:
-            self._ring(view, row, WARNING, state.since, "follows", middle(sorted(state.now)))
+            self._fire(view, row, WARNING, state.since, "follows", middle(sorted(state.now)))
 
     def _level(self, view: View, row: int, median: float) -> None:
         """The median of a window: what the hook saw of it, and whether it is suspiciously high."""
         if self.suffix in self.context.scaled_norms:
-            self._ring(view, row, WARNING, (view.step[row], view.time_ns[row]), "seen", median)
+            self._fire(view, row, WARNING, (view.step[row], view.time_ns[row]), "seen", median)
         elif median > self.settings.high and self.state.scale >= 1024:
-            self._ring(view, row, INFO, (view.step[row], view.time_ns[row]), "high", median)
+            self._fire(view, row, INFO, (view.step[row], view.time_ns[row]), "high", median)
         elif self.episode.state and self.episode.kind != "follows":
             self.settle(view, row, at_once=True)
 
-    def _ring(
+    def _fire(
         self, view: View, row: int, severity: int, onset: tuple[int, int], kind: str, norm: float
     ) -> None:
         state = self.state
@@ -198,14 +198,14 @@ class ScaledGradNorm(Rule[Settings, State]):
             "seen": f"The script takes its norm of scaled gradients; unscaled it is {number(norm)}",
             "high": f"Gradient norm {number(norm)} at a scale of {scale(state.scale)}: perhaps not unscaled",
         }[kind]
-        self.ring(view, row, severity, onset, summary, evidence, level=severity, kind=kind)
+        self.fire(view, row, severity, onset, summary, evidence, level=severity, kind=kind)
 
 
-def measured_scaled(case: Case) -> Cause | None:
+def measured_scaled(case: DiagnosisContext) -> Cause | None:
     """The instrument, and the clip with it."""
     if case.rule != "scaled-grad-norm":
         return None
-    sure = "Perhaps the" if case.verdict.kind == "high" else "The"
+    sure = "Perhaps the" if case.result.kind == "high" else "The"
     return Cause(
         "scaled-norm",
         f"{sure} norm is taken before scaler.unscale_(): it is the true norm times the scale, and a clip "

@@ -121,7 +121,7 @@ class ScalerAtFloor(Rule[Settings, State]):
             state.since = (view.step[row], view.time_ns[row])
         state.stuck += 1
         level = ladder(state.stuck)
-        if state.stuck < need or self.old_news(view, row, CRITICAL, level):
+        if state.stuck < need or self.already_reported(view, row, CRITICAL, level):
             return
         evidence: list[Fact] = [
             ("scale", value, "", view.step[row]),
@@ -132,7 +132,7 @@ class ScalerAtFloor(Rule[Settings, State]):
         else:
             times = count(state.stuck, "more overflow")
             summary = f"Loss scale is at its minimum {scale(value)}, {times} without a change"
-        self.ring(view, row, CRITICAL, state.since, summary, evidence, level=level, kind=kind)
+        self.fire(view, row, CRITICAL, state.since, summary, evidence, level=level, kind=kind)
 
 
 RULE = ScalerAtFloor

@@ -191,10 +191,10 @@ class ScalerCollapse(Rule[Settings, State]):
         onset = (run[0][0], run[0][1])
         if below_one or depth >= limits.warn_fall:
             severity = CRITICAL if below_one or depth >= limits.critical_fall else WARNING
-            if not self.old_news(view, row, severity, self._depth(depth)):
+            if not self.already_reported(view, row, severity, self._depth(depth)):
                 summary, evidence = self._words(view, row, value, run)
                 kind = "below-one" if below_one else "fall"
-                self.ring(view, row, severity, onset, summary, evidence, level=self._depth(depth), kind=kind)
+                self.fire(view, row, severity, onset, summary, evidence, level=self._depth(depth), kind=kind)
         elif depth >= limits.pending_fall:
             self.pend(view, row, onset, *self._words(view, row, value, run))
         elif self.episode.state:

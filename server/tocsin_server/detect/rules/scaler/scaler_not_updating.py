@@ -140,11 +140,11 @@ class ScalerNotUpdating(Rule[Settings, State]):
             state.since = state.at
         state.streak += 1
         if state.streak >= limits.repeats:
-            self._ring(view, row, value)
+            self._fire(view, row, value)
 
-    def _ring(self, view: View, row: int, value: float) -> None:
+    def _fire(self, view: View, row: int, value: float) -> None:
         state, level = self.state, ladder(self.state.streak)
-        if self.old_news(view, row, CRITICAL, level):
+        if self.already_reported(view, row, CRITICAL, level):
             return
         evidence: list[Fact] = [
             ("scale", value, "unchanged", view.step[row]),
@@ -156,7 +156,7 @@ class ScalerNotUpdating(Rule[Settings, State]):
         again = self.episode.state and state.since[0] > self.episode.onset_step
         where = f", these from step {state.since[0]} on" if again else ""
         summary = f"{times} in a row{where}: loss scale stays {scale(value)}"
-        self.ring(view, row, CRITICAL, state.since, summary, evidence, level=level, kind=kind)
+        self.fire(view, row, CRITICAL, state.since, summary, evidence, level=level, kind=kind)
 
 
 def _overflowed(view: View, row: int) -> bool:

@@ -115,24 +115,24 @@ class OverflowBurst(Rule[Settings, State]):
         state.total += times
         while seen[0][0] <= view.step[row] - self.settings.window:
             state.total -= seen.pop(0)[2]
-        facts = view.scaler_at(row)
-        judged = self._judge(view.step[row], facts.healthy_rate)
+        scaler_settings = view.scaler_at(row)
+        judged = self._judge(view.step[row], scaler_settings.healthy_rate)
         if judged is None:
             self.episode.calm, self.episode.last_step = 0, view.step[row]
             return
         severity, first, total, span = judged
         level = ladder(total)
-        if self.old_news(view, row, severity, level):
+        if self.already_reported(view, row, severity, level):
             return
         span = min(span, view.step[row] - view.first_step + 1)
-        rate, healthy = total / span, max(1, math.ceil(facts.healthy_rate * span))
+        rate, healthy = total / span, max(1, math.ceil(scaler_settings.healthy_rate * span))
         evidence: list[Fact] = [
             ("overflows", float(total), f"in {span} updates", step),
             ("rate", rate, "an update", None),
             ("healthy", float(healthy), f"at most in {span} updates", None),
         ]
         summary = f"{count(total, 'overflow')} in {span} updates; healthy is at most {healthy}"
-        self.ring(view, row, severity, first, summary, evidence, level=level)
+        self.fire(view, row, severity, first, summary, evidence, level=level)
 
     def _judge(self, now: int, rate: float) -> tuple[int, tuple[int, int], int, int] | None:
         """Severity, onset, overflows and updates of the stretch that is judged; None while it is healthy."""

@@ -29,7 +29,7 @@ from typing import ClassVar
 
 from tocsin_server.core.models import Remedy, Severity
 from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import GRADIENT, Cause
 from tocsin_server.detect.interface.formatting import number, scale
 from tocsin_server.detect.interface.rule import (
@@ -53,7 +53,7 @@ class Settings(RuleSettings):
     recover_updates: int = setting(100, "updates", "after an overflow before the alert is recovering")
     resolve_updates: int = setting(500, "updates", "after an overflow before it is resolved")
     growths: int = setting(8, "growths", "in a row without an overflow; also the warm-up")
-    watch_from: int = setting(4, "growths", "from which on norms and losses are looked at")
+    check_from: int = setting(4, "growths", "from which on norms and losses are looked at")
     dead_norm: float = setting(1e-6, "", "norm below which gradients are next to nothing")
     constant: float = setting(1e-5, "relative", "range of the loss within which it stands still")
     records: int = setting(10, "records", "in a row with such norms or losses")
@@ -87,11 +87,11 @@ class ScalerRunaway(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("scale",)
-    paced = True
+    in_blocks = True
 
     def observe(self, view: View) -> None:
         state = self.state
-        quiet = state.growths < self.settings.watch_from and not self.episode.state
+        quiet = state.growths < self.settings.check_from and not self.episode.state
         if quiet and not view.moves and not view.overflows:
             return
         moves = {row: (before, after) for row, before, after in view.moves}
@@ -103,7 +103,7 @@ class ScalerRunaway(Rule[Settings, State]):
                 state.growths = 0
                 if self.episode.state:
                     self.settle(view, row)
-            elif state.growths >= self.settings.watch_from:
+            elif state.growths >= self.settings.check_from:
                 self._look(view, row)
             elif self.episode.state:
                 self.settle(view, row)
@@ -131,11 +131,11 @@ class ScalerRunaway(Rule[Settings, State]):
         if state.growths < limits.growths:
             return
         if state.dead >= limits.records:
-            self._ring(view, row, WARNING, "dead")
+            self._fire(view, row, WARNING, "dead")
         elif state.still >= 5 * limits.records:
-            self._ring(view, row, WARNING, "still")
+            self._fire(view, row, WARNING, "still")
         elif state.scale > limits.cap:
-            self._ring(view, row, INFO, "high")
+            self._fire(view, row, INFO, "high")
 
     def _follow(self, loss: float) -> None:
         state = self.state
@@ -145,7 +145,7 @@ class ScalerRunaway(Rule[Settings, State]):
         else:
             state.still, state.low, state.high = 0, loss, loss
 
-    def _ring(self, view: View, row: int, severity: int, kind: str) -> None:
+    def _fire(self, view: View, row: int, severity: int, kind: str) -> None:
         state = self.state
         evidence: list[Fact] = [
             ("scale", state.scale, "", view.step[row]),
@@ -157,14 +157,14 @@ class ScalerRunaway(Rule[Settings, State]):
             f"Loss scale grew {scale(state.first)} → {scale(state.scale)} without overflow{why.get(kind, '')}"
         )
         level = severity * 100 + state.growths // 4
-        self.ring(view, row, severity, state.start, summary, evidence, level=level, kind=kind)
+        self.fire(view, row, severity, state.start, summary, evidence, level=level, kind=kind)
 
 
-def running_away(case: Case) -> Cause | None:
+def running_away(case: DiagnosisContext) -> Cause | None:
     """Why nothing overflows."""
     if case.rule != "scaler-runaway":
         return None
-    if case.verdict.kind == "high":
+    if case.result.kind == "high":
         return Cause(
             "small-gradients", "Nothing overflows, so the scale grows: usual for losses that are small.",
             "a loss that is small by itself",

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import SYSTEM, Cause
 from tocsin_server.detect.interface.formatting import number
 from tocsin_server.detect.interface.rule import (
@@ -52,7 +52,7 @@ class Settings(RuleSettings):
     recover_records: int = setting(2, "windows", "below the limit that are needed besides")
     skip: int = setting(20, "records", "at the start that are left out")
     window: int = setting(100, "records", "over which the share is taken; also the warm-up")
-    told: float = setting(0.3, "of the step time", "spent waiting for data that is told")
+    info: float = setting(0.3, "of the step time", "spent waiting for data that is told")
     warned: float = setting(0.5, "of the step time", "spent waiting for data that is a warning")
 
 
@@ -79,7 +79,7 @@ class DataBound(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("data_time",)
-    paced = True
+    in_blocks = True
 
     def observe(self, view: View) -> None:
         waits, times = view.column("data_time"), view.column("step_time")
@@ -104,19 +104,19 @@ class DataBound(Rule[Settings, State]):
             return
         share = min(state.data / state.total, 1.0)
         state.count, state.data, state.total = 0, 0.0, 0.0
-        if share > limits.told:
-            self._ring(view, row, share)
+        if share > limits.info:
+            self._fire(view, row, share)
         elif self.episode.state:
             self.settle(view, row)
 
-    def _ring(self, view: View, row: int, share: float) -> None:
+    def _fire(self, view: View, row: int, share: float) -> None:
         severity = WARNING if share > self.settings.warned else INFO
         evidence: list[Fact] = [("waiting for data", share, "of the step time", view.step[row])]
         summary = f"{number(round(100 * share))} % of each step is spent waiting for data"
-        self.ring(view, row, severity, self.state.start, summary, evidence, level=severity)
+        self.fire(view, row, severity, self.state.start, summary, evidence, level=severity)
 
 
-def waiting(case: Case) -> Cause | None:
+def waiting(case: DiagnosisContext) -> Cause | None:
     """Why training waits."""
     if case.rule != "data-bound":
         return None

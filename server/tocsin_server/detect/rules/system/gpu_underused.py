@@ -26,7 +26,7 @@ from typing import ClassVar
 import msgspec
 
 from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import SYSTEM, Cause
 from tocsin_server.detect.interface.formatting import number
 from tocsin_server.detect.interface.rule import (
@@ -75,7 +75,7 @@ class GpuUnderused(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("gpu_util",)
-    paced = True
+    in_blocks = True
 
     def observe(self, view: View) -> None:
         used = view.column("gpu_util")
@@ -106,10 +106,10 @@ class GpuUnderused(Rule[Settings, State]):
             ("median", median, "%", None),
         ]
         summary = f"GPU utilisation stays below {number(round(high))} % in 95 % of the samples"
-        self.ring(view, row, INFO, self.state.start, summary, evidence)
+        self.fire(view, row, INFO, self.state.start, summary, evidence)
 
 
-def idle(case: Case) -> Cause | None:
+def idle(case: DiagnosisContext) -> Cause | None:
     """Why a GPU idles."""
     if case.rule != "gpu-underused":
         return None

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import SYSTEM, Cause
 from tocsin_server.detect.interface.formatting import count
 from tocsin_server.detect.interface.rule import (
@@ -76,7 +76,7 @@ class RestartLoop(RunRule[Settings, State]):
             state.since = (furthest, at.time_ns[0])
         state.restarts += 1
         if state.restarts >= self.settings.restarts:
-            self._ring(at, attempt)
+            self._fire(at, attempt)
 
     def rest(self, view: View, row: int) -> None:
         """The furthest step passed is the end of it."""
@@ -84,7 +84,7 @@ class RestartLoop(RunRule[Settings, State]):
             self.episode.last_step = view.step[row] - self.settings.resolve_updates
             self.settle(view, row, at_once=True)
 
-    def _ring(self, at: View, attempt: int) -> None:
+    def _fire(self, at: View, attempt: int) -> None:
         state = self.state
         evidence: list[Fact] = [
             ("furthest step", float(state.furthest), "", state.furthest),
@@ -92,10 +92,10 @@ class RestartLoop(RunRule[Settings, State]):
             ("attempt", float(attempt), "", at.step[0]),
         ]
         summary = f"{count(state.restarts, 'restart')} without getting past step {state.furthest}"
-        self.ring(at, 0, WARNING, state.since, summary, evidence, level=state.restarts)
+        self.fire(at, 0, WARNING, state.since, summary, evidence, level=state.restarts)
 
 
-def stuck(case: Case) -> Cause | None:
+def stuck(case: DiagnosisContext) -> Cause | None:
     """Why restarts do not help."""
     if case.rule != "restart-loop":
         return None

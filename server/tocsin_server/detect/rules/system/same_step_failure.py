@@ -26,22 +26,22 @@ from typing import ClassVar
 import msgspec
 
 from tocsin_server.core.models import Remedy, RunEvent, Severity
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import DATA, Cause
 from tocsin_server.detect.interface.formatting import count
 from tocsin_server.detect.interface.rule import (
     WARNING,
     Fact,
     RuleInfo,
+    RuleResult,
     RuleSettings,
     RuleState,
     RunRule,
-    Verdict,
     describe,
     setting,
 )  # fmt: skip
-from tocsin_server.detect.interface.similar_runs import KIND as SIBLING_FACTS
-from tocsin_server.detect.interface.similar_runs import Sibling
+from tocsin_server.detect.interface.similar_runs import KIND as SIMILAR_RUNS
+from tocsin_server.detect.interface.similar_runs import SimilarRun
 from tocsin_server.detect.interface.view import View
 
 FAILURES = frozenset(
@@ -68,7 +68,7 @@ class State(RuleState):
     """
 
     failures: dict[str, tuple[int, int]] = msgspec.field(default_factory=dict)
-    told: list[str] = msgspec.field(default_factory=list)
+    reported: list[str] = msgspec.field(default_factory=list)
     """Runs named so far."""
 
 
@@ -85,16 +85,16 @@ class SameStepFailure(RunRule[Settings, State]):
     settings_type = Settings
     state_type = State
 
-    def began(self, at: View, rule: str, subject: str, verdict: Verdict) -> None:
+    def began(self, at: View, rule: str, subject: str, result: RuleResult) -> None:
         if rule in FAILURES:
-            self._failed(at, verdict.onset_step, verdict.onset_ns, rule)
+            self._failed(at, result.onset_step, result.onset_ns, rule)
 
-    def told(self, at: View, event: RunEvent) -> None:
+    def on_event(self, at: View, event: RunEvent) -> None:
         if event.kind == "finish" and event.data.get("state") == "failed":
             error = event.data.get("error")
             name = str(error.get("type", "")) if isinstance(error, dict) else ""
             self._failed(at, at.step[0], at.time_ns[0], name or "failed")
-        elif event.kind == SIBLING_FACTS:
+        elif event.kind == SIMILAR_RUNS:
             self._look(at)
 
     def _failed(self, at: View, step: int, time_ns: int, what: str) -> None:
@@ -112,11 +112,11 @@ class SameStepFailure(RunRule[Settings, State]):
                 for item in self.context.siblings.runs
                 if item.failed_step is not None and abs(item.failed_step - step) <= near
             ]
-            if step >= limits.early and {item.run_id for item in same} - set(self.state.told):
-                self.state.told = sorted({item.run_id for item in same} | set(self.state.told))
-                self._ring(at, (step, time_ns, what), same)
+            if step >= limits.early and {item.run_id for item in same} - set(self.state.reported):
+                self.state.reported = sorted({item.run_id for item in same} | set(self.state.reported))
+                self._fire(at, (step, time_ns, what), same)
 
-    def _ring(self, at: View, failed: tuple[int, int, str], same: list[Sibling]) -> None:
+    def _fire(self, at: View, failed: tuple[int, int, str], same: list[SimilarRun]) -> None:
         evidence: list[Fact] = [("failed at", float(failed[0]), failed[2], failed[0])]
         for item in same[:5]:
             evidence.append(
@@ -126,10 +126,10 @@ class SameStepFailure(RunRule[Settings, State]):
         steps = sorted({item.failed_step or 0 for item in same})
         where = f"step {steps[0]}" if len(steps) == 1 else f"steps {steps[0]} to {steps[-1]}"
         summary = f"Failed at step {failed[0]}; {count(len(same), 'similar run')} failed at {where}: {names}"
-        self.ring(at, 0, WARNING, failed[:2], summary, evidence, level=len(self.state.told))
+        self.fire(at, 0, WARNING, failed[:2], summary, evidence, level=len(self.state.reported))
 
 
-def systematic(case: Case) -> Cause | None:
+def systematic(case: DiagnosisContext) -> Cause | None:
     """Not chance: the same data, or the same schedule."""
     if case.rule != "same-step-failure":
         return None

@@ -65,56 +65,56 @@ _REMEDIES = (
 )  # fmt: skip
 
 
-def judge(facts: Liveness, now_ns: int, settings: Settings = Settings()) -> list[Finding]:
+def judge(liveness: Liveness, now_ns: int, settings: Settings = Settings()) -> list[Finding]:
     """A finding while the run is stalled, one that resolves it when it no more is, else none."""
-    if facts.ended or not facts.connected:
-        return over(INFO.id, facts, now_ns, "The run ended or lost its trainer")
-    since_ns, limit_s = _limit(facts, settings)
+    if liveness.ended or not liveness.connected:
+        return over(INFO.id, liveness, now_ns, "The run ended or lost its trainer")
+    since_ns, limit_s = _limit(liveness, settings)
     silence_s = seconds(now_ns - since_ns)
     if silence_s <= limit_s:
-        return over(INFO.id, facts, now_ns, f"Steps go on at step {facts.last_step}")
+        return over(INFO.id, liveness, now_ns, f"Steps go on at step {liveness.last_step}")
     critical = silence_s > _critical_s(limit_s, settings)
     severity = Severity.CRITICAL if critical else Severity.WARNING
-    return [_finding(facts, now_ns, since_ns, limit_s, severity, settings)]
+    return [_finding(liveness, now_ns, since_ns, limit_s, severity, settings)]
 
 
 def _critical_s(limit_s: float, settings: Settings) -> float:
     return max(settings.critical_factor * limit_s, settings.critical_s)
 
 
-def _limit(facts: Liveness, settings: Settings) -> tuple[int, float]:
+def _limit(liveness: Liveness, settings: Settings) -> tuple[int, float]:
     """Since when it has been silent, and for how long it may be."""
-    if facts.last_record_ns is None:
-        return max(facts.opened_ns, facts.server_started_ns), settings.first_step_s
-    since_ns = max(facts.last_record_ns, facts.server_started_ns)
-    longest_s = max(facts.intervals_s, default=0.0)
-    limit_s = max(settings.least_s, settings.factor * longest_s, settings.again * facts.longest_pause_s)
-    if len(facts.intervals_s) < settings.few:
+    if liveness.last_record_ns is None:
+        return max(liveness.opened_ns, liveness.server_started_ns), settings.first_step_s
+    since_ns = max(liveness.last_record_ns, liveness.server_started_ns)
+    longest_s = max(liveness.intervals_s, default=0.0)
+    limit_s = max(settings.least_s, settings.factor * longest_s, settings.again * liveness.longest_pause_s)
+    if len(liveness.intervals_s) < settings.few:
         limit_s = max(limit_s, settings.first_step_s)
-    if facts.phase:
-        begun_ns = facts.phase_since_ns if facts.phase_since_ns is not None else since_ns
+    if liveness.phase:
+        begun_ns = liveness.phase_since_ns if liveness.phase_since_ns is not None else since_ns
         return max(since_ns, begun_ns), max(limit_s, settings.phase_s)
     return since_ns, limit_s
 
 
 def _finding(
-    facts: Liveness, now_ns: int, since_ns: int, limit_s: float, severity: Severity, settings: Settings
+    liveness: Liveness, now_ns: int, since_ns: int, limit_s: float, severity: Severity, settings: Settings
 ) -> Finding:
     silence_s = seconds(now_ns - since_ns)
-    place = "before the first step" if facts.last_step is None else f"after step {facts.last_step}"
+    place = "before the first step" if liveness.last_step is None else f"after step {liveness.last_step}"
     passed_s = _critical_s(limit_s, settings) if severity is Severity.CRITICAL else limit_s
     evidence = (
         Evidence("limit", limit_s, "s"),
-        Evidence("longest interval before", max(facts.intervals_s, default=0.0), "s"),
-        Evidence("phase", facts.phase or "none"),
+        Evidence("longest interval before", max(liveness.intervals_s, default=0.0), "s"),
+        Evidence("phase", liveness.phase or "none"),
     )
     return Finding(
         rule=INFO.id,
         severity=severity,
         state=AlertState.FIRING,
         subject="",
-        onset_step=facts.last_step,
-        step=facts.last_step,
+        onset_step=liveness.last_step,
+        step=liveness.last_step,
         time_ns=now_ns,
         summary=f"No record for more than {span(passed_s)} {place}",
         onset_ns=since_ns,
@@ -127,7 +127,7 @@ def _finding(
                 "An evaluation or checkpoint that was not declared as a phase.",
             ),
             remedies=_REMEDIES,
-            disproof=f"A record within the next {span(max(limit_s, silence_s))} at the usual pace.",
-            story=((facts.last_step or 0, f"Last record, {place}", INFO.id),),
+            how_to_confirm=f"A record within the next {span(max(limit_s, silence_s))} at the usual pace.",
+            timeline=((liveness.last_step or 0, f"Last record, {place}", INFO.id),),
         ),
     )

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import MEASUREMENT, Cause
 from tocsin_server.detect.interface.formatting import count
 from tocsin_server.detect.interface.rule import (
@@ -80,18 +80,18 @@ class StepRewind(Rule[Settings, State]):
         """The run as a whole."""
         return ""
 
-    def seam(self) -> None:
+    def discontinuity(self) -> None:
         """Steps went back: the one thing that this rule waits for. It forgets nothing."""
 
     def observe(self, view: View) -> None:
         if view.rewound_from is not None:
-            self._ring(view, view.rewound_from)
+            self._fire(view, view.rewound_from)
         elif self.episode.state:
             for row in range(view.n):
                 if self.episode.state:
                     self.settle(view, row)
 
-    def _ring(self, view: View, furthest: int) -> None:
+    def _fire(self, view: View, furthest: int) -> None:
         state, step = self.state, view.step[0]
         state.times += 1
         lost = furthest - step
@@ -103,13 +103,13 @@ class StepRewind(Rule[Settings, State]):
         summary = f"Steps went back {count(lost, 'step')}, {furthest} → {step}"
         if state.times > 1:
             summary = f"Steps went back {state.times} times; the last time {furthest} → {step}"
-        self.ring(view, 0, INFO, (step, view.time_ns[0]), summary, evidence, level=state.times)
+        self.fire(view, 0, INFO, (step, view.time_ns[0]), summary, evidence, level=state.times)
         for row in range(1, view.n):
             if self.episode.state:
                 self.settle(view, row)
 
 
-def rewound(case: Case) -> Cause | None:
+def rewound(case: DiagnosisContext) -> Cause | None:
     """Why steps go back."""
     if case.rule != "step-rewind":
         return None

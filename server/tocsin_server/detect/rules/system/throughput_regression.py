@@ -32,7 +32,7 @@ from typing import ClassVar
 import msgspec
 
 from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis.case import Case
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import SYSTEM, Cause
 from tocsin_server.detect.interface.formatting import number
 from tocsin_server.detect.interface.rule import (
@@ -95,7 +95,7 @@ class ThroughputRegression(Rule[Settings, State]):
     settings_type = Settings
     state_type = State
     needs = ("step_time",)
-    paced = True
+    in_blocks = True
 
     @classmethod
     def subjects(cls, bases: object, suffix: str) -> bool:
@@ -136,10 +136,10 @@ class ThroughputRegression(Rule[Settings, State]):
 
     def _judge(self, view: View, row: int, median: float) -> None:
         state, limits = self.state, self.settings
-        others = [pace for item in self.context.siblings.runs if (pace := item.step_time_s)]
+        others = [throughput for item in self.context.siblings.runs if (throughput := item.step_time_s)]
         other = middle(sorted(others)) if others else 0.0
         if other and median > limits.sibling * other:
-            self._ring(view, row, WARNING, state.start, median, other, "sibling")
+            self._fire(view, row, WARNING, state.start, median, other, "sibling")
             return
         if median <= max(limits.slow * state.usual, state.upper):
             state.slow = []
@@ -152,9 +152,9 @@ class ThroughputRegression(Rule[Settings, State]):
             return
         least = min(item[2] for item in state.slow)
         severity = WARNING if least > max(limits.slower * state.usual, state.upper) else INFO
-        self._ring(view, row, severity, state.slow[0][:2], median, state.usual, "regression")
+        self._fire(view, row, severity, state.slow[0][:2], median, state.usual, "regression")
 
-    def _ring(
+    def _fire(
         self,
         view: View,
         row: int,
@@ -172,14 +172,14 @@ class ThroughputRegression(Rule[Settings, State]):
             ("times slower", median / usual, "", None),
         ]
         summary = f"Steps take {number(median)} s, {times} times as long as {than} ({number(usual)} s)"
-        self.ring(view, row, severity, onset, summary, evidence, level=severity, kind=kind)
+        self.fire(view, row, severity, onset, summary, evidence, level=severity, kind=kind)
 
 
-def slower(case: Case) -> Cause | None:
+def slower(case: DiagnosisContext) -> Cause | None:
     """Why steps take longer."""
     if case.rule != "throughput-regression":
         return None
-    sibling = case.verdict.kind == "sibling"
+    sibling = case.result.kind == "sibling"
     where = (
         "The same work is several times faster elsewhere: another machine, fewer loader workers, work "
         "that is done several times (a process for each GPU that shares no data), logging in the inner loop."

@@ -55,22 +55,22 @@ _REMEDIES = (
 )  # fmt: skip
 
 
-def judge(facts: Liveness, now_ns: int, settings: Settings = Settings()) -> list[Finding]:
+def judge(liveness: Liveness, now_ns: int, settings: Settings = Settings()) -> list[Finding]:
     """A finding while the trainer is lost, one that resolves it when it is back, else none."""
-    if facts.ended:
-        return over(INFO.id, facts, now_ns, "The run ended")
-    if facts.connected:
-        return over(INFO.id, facts, now_ns, "The trainer is back")
-    last_ns = facts.silent_since_ns or facts.last_record_ns or facts.opened_ns
-    since_ns = max(last_ns, facts.server_started_ns)
+    if liveness.ended:
+        return over(INFO.id, liveness, now_ns, "The run ended")
+    if liveness.connected:
+        return over(INFO.id, liveness, now_ns, "The trainer is back")
+    last_ns = liveness.silent_since_ns or liveness.last_record_ns or liveness.opened_ns
+    since_ns = max(last_ns, liveness.server_started_ns)
     silence_s = seconds(now_ns - since_ns)
     if silence_s <= settings.silence_s:
         return []
-    return [_finding(facts, now_ns, last_ns, silence_s, settings)]
+    return [_finding(liveness, now_ns, last_ns, silence_s, settings)]
 
 
-def _finding(facts: Liveness, now_ns: int, last_ns: int, silence_s: float, settings: Settings) -> Finding:
-    place = "before its first step" if facts.last_step is None else f"after step {facts.last_step}"
+def _finding(liveness: Liveness, now_ns: int, last_ns: int, silence_s: float, settings: Settings) -> Finding:
+    place = "before its first step" if liveness.last_step is None else f"after step {liveness.last_step}"
     critical_s = max(settings.silence_s, settings.critical_s)
     severity = Severity.CRITICAL if silence_s > critical_s else Severity.WARNING
     passed_s = critical_s if severity is Severity.CRITICAL else settings.silence_s
@@ -79,22 +79,24 @@ def _finding(facts: Liveness, now_ns: int, last_ns: int, silence_s: float, setti
         severity=severity,
         state=AlertState.FIRING,
         subject="",
-        onset_step=facts.last_step,
-        step=facts.last_step,
+        onset_step=liveness.last_step,
+        step=liveness.last_step,
         time_ns=now_ns,
         summary=f"No word from the trainer for more than {span(passed_s)}, {place}, and no finish",
         onset_ns=last_ns,
         diagnosis=Diagnosis(
             cause="The process was killed, its machine is gone, or the network between is cut.",
             evidence=(
-                Evidence("last step", float(facts.last_step) if facts.last_step is not None else "none"),
+                Evidence(
+                    "last step", float(liveness.last_step) if liveness.last_step is not None else "none"
+                ),
             ),
             alternatives=(
                 "Killed for memory, or by the scheduler at its time limit.",
                 "The network is cut: then the trainer goes on, keeps its records and hands them in later.",
             ),
             remedies=_REMEDIES,
-            disproof="The trainer connects again and hands in records of steps after this one.",
-            story=((facts.last_step or 0, f"Last word, {place}", INFO.id),),
+            how_to_confirm="The trainer connects again and hands in records of steps after this one.",
+            timeline=((liveness.last_step or 0, f"Last word, {place}", INFO.id),),
         ),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tocsin_server.detect.interface.similar_runs import Sibling, SiblingFacts
+from tocsin_server.detect.interface.similar_runs import SimilarRun, SimilarRuns
 
 RULE = "lr-out-of-range"
 ADAM = [{"name": "", "class": "AdamW"}]
@@ -58,8 +58,8 @@ def test_an_unknown_optimizer_has_no_range(watch: Any) -> None:
     assert run.firing(RULE) == []
 
 
-def siblings(*peaks: float) -> SiblingFacts:
-    return SiblingFacts(tuple(Sibling(f"r_{index}", "", peak_lr=peak) for index, peak in enumerate(peaks)))
+def siblings(*peaks: float) -> SimilarRuns:
+    return SimilarRuns(tuple(SimilarRun(f"r_{index}", "", peak_lr=peak) for index, peak in enumerate(peaks)))
 
 
 def test_far_below_similar_runs_is_told(watch: Any) -> None:

@@ -12,8 +12,8 @@ def known(watch: Any, rate: float | None = 1e-3) -> Any:
     """A run with one finished sibling whose loss fell from 3 to 1 in 2000 steps."""
     run = watch()
     steps = list(range(0, 2001, 100))
-    run.told_by_server(
-        "sibling-facts",
+    run.reported_by_server(
+        "similar-runs",
         runs=[{"run_id": "r_0", "name": "first", "steps": steps, "peak_lr": rate,
                "losses": [3.0 - step / 1000 for step in steps]}],
     )  # fmt: skip
@@ -58,9 +58,7 @@ def test_without_siblings_nothing_is_said(watch: Any) -> None:
 def test_a_script_cannot_tell_such_facts(watch: Any) -> None:
     """The event is taken from the server only."""
     run = watch()
-    run.event(
-        "sibling-facts", runs=[{"run_id": "r_0", "name": "x", "steps": [0, 9000], "losses": [0.0, 0.0]}]
-    )
+    run.event("similar-runs", runs=[{"run_id": "r_0", "name": "x", "steps": [0, 9000], "losses": [0.0, 0.0]}])
     run.records(loss=losses(0.1))
     assert run.firing(RULE) == []
 

@@ -5,22 +5,22 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tocsin_server.detect.interface.similar_runs import Sibling, SiblingFacts
+from tocsin_server.detect.interface.similar_runs import SimilarRun, SimilarRuns
 
 RULE = "same-step-failure"
 
 
-def siblings(*failed: int | None) -> SiblingFacts:
-    return SiblingFacts(
+def siblings(*failed: int | None) -> SimilarRuns:
+    return SimilarRuns(
         tuple(
-            Sibling(f"r_{n}", f"run-{n}", failed_step=step, failure="nonfinite-loss")
+            SimilarRun(f"r_{n}", f"run-{n}", failed_step=step, failure="nonfinite-loss")
             for n, step in enumerate(failed)
         )
     )
 
 
-def failing(watch: Any, step: int, facts: SiblingFacts) -> Any:
-    run = watch(siblings=facts)
+def failing(watch: Any, step: int, similar: SimilarRuns) -> Any:
+    run = watch(siblings=similar)
     run.records(loss=[1.0 + 0.01 * (n % 7) for n in range(step)] + [math.nan] * 5)
     return run
 

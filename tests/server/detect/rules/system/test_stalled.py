@@ -25,8 +25,8 @@ RUNNING = Liveness(
 )
 
 
-def verdicts(facts: Liveness, silence_s: float) -> list[str]:
-    return [f"{item.state} {item.severity}" for item in judge(facts, (1000 + int(silence_s)) * S)]
+def verdicts(liveness: Liveness, silence_s: float) -> list[str]:
+    return [f"{item.state} {item.severity}" for item in judge(liveness, (1000 + int(silence_s)) * S)]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tocsin_server.detect.interface.similar_runs import Sibling, SiblingFacts
+from tocsin_server.detect.interface.similar_runs import SimilarRun, SimilarRuns
 
 RULE = "throughput-regression"
 
@@ -57,7 +57,7 @@ def test_a_wavering_pace_raises_nothing(watch: Any, sigma: float) -> None:
 
 def test_four_times_slower_than_similar_runs(watch: Any) -> None:
     """Slow from the start: only the others can tell."""
-    run = watch(siblings=SiblingFacts((Sibling("r_2", "other", step_time_s=0.25),)))
+    run = watch(siblings=SimilarRuns((SimilarRun("r_2", "other", step_time_s=0.25),)))
     run.records(step_time=paced(400, 1.0))
     finding = run.firing(RULE)[0]
     assert (finding.severity, "in similar runs" in finding.summary) == ("warning", True)

@@ -22,8 +22,8 @@ GONE = Liveness(
 )
 
 
-def verdicts(facts: Liveness, at_s: int) -> list[str]:
-    return [f"{item.state} {item.severity}" for item in judge(facts, at_s * S)]
+def verdicts(liveness: Liveness, at_s: int) -> list[str]:
+    return [f"{item.state} {item.severity}" for item in judge(liveness, at_s * S)]
 
 
 def test_thirty_seconds_without_connection() -> None:
