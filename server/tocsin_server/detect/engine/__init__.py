@@ -1,1 +1,1 @@
-"""The engine: records of one run in, findings out."""
+"""The engine turns the records of a run into findings."""

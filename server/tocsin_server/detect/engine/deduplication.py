@@ -1,4 +1,4 @@
-"""One alert an episode for each rule and subject, however many ranks say the same."""
+"""Merge the results of all ranks into one alert per episode of a rule and subject."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ _ORDER = {FIRING: 0, RECOVERING: 1, PENDING: 2}
 
 
 class Subject(msgspec.Struct):
-    """What the writers of a run say about one subject by one rule, and what was made of it."""
+    """Results of all writers of a run for one rule and subject, and what was reported of them."""
 
     rule: str
     name: str
     results: dict[int, RuleResult] = {}
-    """The newest verdict of each writer that has an open episode."""
+    """The newest result of each writer that has an open episode."""
     reported: RuleResult | None = None
-    """The joined verdict as last reported; None outside an episode."""
+    """The merged result as last reported; None outside an episode."""
     diagnosis: Diagnosis | None = None
-    """The diagnosis as last reported, to say it again when its cause changes; None outside an episode."""
+    """The diagnosis as last reported, to detect a change of its cause; None outside an episode."""
 
     def add(self, writer: int, result: RuleResult) -> RuleResult | None:
-        """Takes one writer's verdict; the joined one where it says something new, else None."""
+        """Add the result of one writer; return the merged result if it changed, else None."""
         if result.state == RESOLVED:
             self.results.pop(writer, None)
         else:
@@ -31,7 +31,11 @@ class Subject(msgspec.Struct):
         return self._joined(result)
 
     def carry_over(self, successor: int, from_writers: set[int]) -> int | None:
-        """The episode of earlier writers goes on with ``heir``; the writer whose it was, None if none."""
+        """Move the most severe episode of the writers ``from_writers`` to ``successor``.
+
+        Returns:
+            The writer that had the episode, or None if there was none.
+        """
         mine = {writer: result for writer, result in self.results.items() if writer in from_writers}
         if not mine:
             return None
@@ -81,5 +85,5 @@ def _differs(before: RuleResult, after: RuleResult) -> bool:
 
 
 def severity_of(result: RuleResult) -> Severity:
-    """The verdict's severity in the domain's words."""
+    """Return the severity of a result as :class:`Severity`."""
     return tuple(Severity)[result.severity]

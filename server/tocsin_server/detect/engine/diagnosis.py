@@ -1,8 +1,7 @@
-"""What is wrong, on which evidence, what else it could be, what to do, and what would disprove it.
+"""Build the diagnosis of an alert: likely cause, evidence, alternatives, remedies, how to confirm.
 
-Deterministic: the same records give the same words. The findings of one episode are joined into
-one story; the cause is the first candidate of :mod:`causes`, or of a rule's own,
-for which something speaks.
+Deterministic: the same records give the same text. The findings of one episode are merged into one
+timeline. The cause is the first candidate, of :mod:`causes` or of a rule's module, that has evidence.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ UNKNOWN = Cause("unknown", "No cause stands out in the records.", "", (), "")
 
 @lru_cache(maxsize=1)
 def candidates() -> tuple[Candidate, ...]:
-    """All candidates in the order in which they are to be believed; of one rank the shared ones first."""
+    """Return all candidates by rank; within a rank, shared candidates come first."""
     ranked = sorted(
         [*CANDIDATES, *measurement_causes.CANDIDATES, *abrupt_causes.CANDIDATES, *rule_causes()],
         key=lambda item: item[0],
@@ -36,7 +35,7 @@ def candidates() -> tuple[Candidate, ...]:
 
 
 def explain(case: DiagnosisContext, reported: Diagnosis | None = None) -> Diagnosis:
-    """The diagnosis of an alert; ``told`` is what was said of this episode before."""
+    """Return the diagnosis of an alert; ``reported`` is the previous diagnosis of this episode."""
     found = [cause for cause in (candidate(case) for candidate in candidates()) if cause is not None]
     cause = found[0] if found else UNKNOWN
     diagnosis = Diagnosis(
@@ -51,7 +50,10 @@ def explain(case: DiagnosisContext, reported: Diagnosis | None = None) -> Diagno
 
 
 def with_layers(diagnosis: Diagnosis, case: DiagnosisContext, reported: Diagnosis | None = None) -> Diagnosis:
-    """In which layer it began, where gradient norms of layers are known: said once, it stays."""
+    """Add the layer in which the episode started, if gradient norms of layers are known.
+
+    A layer that was reported once is kept.
+    """
     if is_located(diagnosis):
         return diagnosis
     if (begun := origin_in(reported)) is None:
@@ -60,9 +62,9 @@ def with_layers(diagnosis: Diagnosis, case: DiagnosisContext, reported: Diagnosi
 
 
 def kept(reported: Diagnosis, case: DiagnosisContext) -> Diagnosis:
-    """What was told while the records before the onset were at hand, with the alert's newest numbers.
+    """Return the diagnosis from when the records before the onset were available, with updated numbers.
 
-    Later there is only the aftermath to look at, and it would tell another cause.
+    Once those records are dropped, the remaining ones would suggest a different cause.
     """
     own = tuple(Evidence(*fact) for fact in case.result.evidence)
     names = {item.name for item in own}
@@ -77,8 +79,10 @@ def kept(reported: Diagnosis, case: DiagnosisContext) -> Diagnosis:
 
 
 def _chain(case: DiagnosisContext) -> list[tuple[int, str, str]]:
-    """Onset, summary and rule of what belongs to the episode: this alert, each that is more than info, and
-    of the others those that can have to do with it. Where a rule speaks of several series, of which.
+    """Return onset, summary and rule of the timeline entries of the episode.
+
+    These are this alert, all others above info, and the info findings that can be related to it. If a
+    rule reports several series, the summary names the series.
     """
     members = [
         member

@@ -1,7 +1,7 @@
-"""The engine: records of one run in, findings out. Pure: no clock but the records', no I/O.
+"""The engine turns the records of a run into findings, without I/O and without a clock of the server.
 
-Its state is a function of the records and events in their order of arrival; however they are cut
-into batches, and wherever it was saved and restored in between, the findings are the same.
+Its state is a function of the records and events in their order of arrival. The findings are the same
+however the records are split into batches and whenever the state was saved and restored.
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ from tocsin_server.detect.rules.catalog import catalogue
 __all__ = ["Engine", "EngineStateError", "catalogue"]
 
 RUN = -1
-"""Writer number under which rules of scope ``run`` speak."""
+"""Writer number for the results of rules of scope ``run``."""
 
 Emission = tuple[int, int, int, Stream, Rule[Any, Any] | RuleRef, RuleResult]
-"""Batch row, order within the row, number within the stream, and who said what."""
+"""Batch row, order within the row, number within the stream, stream, rule, result."""
 LAST = 1 << 16
-"""Order within a row from which on the rules of people speak."""
+"""Order within a row from which custom rules report, after the built-in ones."""
 
 
 class Engine:
-    """Judges one run. ``settings`` maps rule identifiers to settings other than the defaults."""
+    """Checks one run. ``settings`` maps rule identifiers to settings that differ from the defaults."""
 
     def __init__(self, run: RunContext, settings: Mapping[str, RuleSettings] | None = None) -> None:
         self.context = run
         self.plan = NO_PLAN
         self._own_settings = dict(settings or {})
         self._settings: Mapping[str, RuleSettings] = self._own_settings
-        """Those of the plan among them."""
+        """Includes the settings of the plan."""
         self._absences = AbsenceEvaluator(())
         self._writers: dict[int, Process] = {}
         self._subjects: dict[tuple[str, str], Subject] = {}
@@ -70,7 +70,7 @@ class Engine:
         self._adopt(NO_PLAN)
 
     def observe(self, batch: RecordBatch) -> list[Finding]:
-        """What the rules have to say of these records that they have not said before."""
+        """Check a batch of records and return the new findings."""
         if batch.n == 0:
             return []
         writer = self._writer(batch.writer)
@@ -93,7 +93,7 @@ class Engine:
         return self._findings(batch, writer, views.get(""), emitted)
 
     def observe_event(self, event: RunEvent) -> list[Finding]:
-        """Takes what an event tells of the run; after a ``finish``, the last records are judged too."""
+        """Apply an event of the run and return the new findings; ``finish`` checks the buffered records."""
         if event.kind in (SIMILAR_RUNS, PLAN, CLOSED) and event.writer.writer_no != SERVER:
             return []
         if event.kind == PLAN:
@@ -113,10 +113,10 @@ class Engine:
             self._close()
         return found
 
-    # The rules that judge, and what people change about them
+    # Applying a plan of rules
 
     def _adopt(self, plan: Plan, reset: frozenset[str] = frozenset()) -> None:
-        """Judges by ``plan`` from here on; rules of ``anew`` forget what they know of the records."""
+        """Apply ``plan`` from here on; rules in ``reset`` lose their statistics."""
         self.plan = plan
         self._settings = {**self._own_settings, **plan.settings}
         self._run_rules = rules_of_run(self._run_rules, self.context, self._settings, plan.off, reset)
@@ -125,7 +125,7 @@ class Engine:
         self._absences.change(plan.rules, reset)
 
     def _replan(self, event: RunEvent) -> list[Finding]:
-        """Rules were changed: alerts of those that are gone end and say why; others take a new severity."""
+        """Apply changed rules: resolve alerts of removed rules with a reason, and update severities."""
         plan = Plan.from_plain(event.data)
         reset = plan.reset_rules(self.plan)
         ended = {rule for rule in reset if rule in plan.off or rule in self.plan.by_id}
@@ -156,7 +156,7 @@ class Engine:
     def _custom_results(
         self, batch: RecordBatch, writer: Process, primary: View | None
     ) -> Iterator[Emission]:
-        """What the rules of people say of a batch, each at the newest training record until then."""
+        """Return the results of the custom rules, each at the newest training record up to it."""
         stream = writer.streams.get("") or self._primary()
         said = [*writer.evaluator.take(batch), *self._absences.take(batch)]
         for order, (ref, result) in enumerate(said):
@@ -166,7 +166,7 @@ class Engine:
             yield result.row, LAST + order, number, stream, ref, result
 
     def _close(self) -> None:
-        """The run has ended and its alerts with it: what goes on in a later attempt is said anew."""
+        """Close all episodes at the end of the run; a later attempt reports them again as new."""
         for rule in self._run_rules:
             rule.let_go()
         for writer in self._writers.values():
@@ -183,7 +183,7 @@ class Engine:
                 stream.learn(context)
 
     def _locate(self, time_ns: int) -> Iterator[Finding]:
-        """Norms of layers that came behind the alert they explain, as they do from a device."""
+        """Update open alerts whose layer norms arrived late, as norms from a device do."""
         stream, number = self._latest()
         for subject in list(self._subjects.values()):
             result, reported = subject.reported, subject.diagnosis
@@ -197,7 +197,7 @@ class Engine:
                 yield self._report(subject, now, subject.diagnosis)
 
     def _finish(self, writer: Writer) -> list[Finding]:
-        """A writer has ended: its last records, too few for a block, are judged as well."""
+        """Check the last records of a writer that ended, which are too few for a block."""
         known = self._writers.get(writer.writer_no)
         found: list[Finding] = []
         if known is None:
@@ -209,12 +209,12 @@ class Engine:
                 )
         return found
 
-    # The way of a batch's verdicts
+    # From the results of a batch to findings
 
     def _findings(
         self, batch: RecordBatch, writer: Process, primary: View | None, emitted: list[Emission]
     ) -> list[Finding]:
-        """Findings in the order of the records, those of the rules about episodes among them."""
+        """Return the findings in record order, including those of rules of scope ``run``."""
         findings: list[Finding] = []
         place, no = 0, batch.writer.writer_no
         if primary is not None and batch.writer.attempt_no > self._barrier.attempt:
@@ -232,7 +232,7 @@ class Engine:
         return findings
 
     def _resumed(self, writer: Writer, primary: View, findings: list[Finding]) -> None:
-        """A new attempt has begun to report."""
+        """Report a new attempt to the rules of scope ``run``."""
         self._barrier.attempt = writer.attempt_no
         at = moment(primary.rows[0], primary.step[0], primary.time_ns[0])
         for rule in self._run_rules:
@@ -242,7 +242,10 @@ class Engine:
     def _rest(
         self, writer: Writer, alone: bool, primary: View, place: int, row: int, findings: list[Finding]
     ) -> int:
-        """The rules about the run see the records before batch row ``row`` pass, where there is cause."""
+        """Pass the records before batch row ``row`` to the rules of scope ``run``.
+
+        They are skipped if no such rule has an open episode and only one process is live.
+        """
         if alone and not self._run_rules_open():
             return bisect_left(primary.rows, row)
         while place < primary.n and primary.rows[place] < row:
@@ -256,19 +259,19 @@ class Engine:
         return place
 
     def _run_rules_open(self) -> bool:
-        """Whether a rule about the run has an open episode. Asked at every batch, so a plain loop."""
+        """Return whether a rule of scope ``run`` has an open episode. A plain loop, as this runs per batch."""
         for rule in self._run_rules:  # noqa: SIM110
             if rule.episode.state:
                 return True
         return False
 
     def _place(self, writer: Writer, primary: View, place: int) -> tuple[Stream, int]:
-        """The stream of ``primary``, all of which was taken, and the number of its record at ``place``."""
+        """Return the stream of ``primary``, which is fully processed, and the number of a record in it."""
         stream = self._writers[writer.writer_no].streams[""]
         return stream, stream.count - primary.n + place
 
     def _compared(self, writer: Writer, primary: View, place: int, findings: list[Finding]) -> None:
-        """Steps of which all processes have now said their part."""
+        """Pass the steps that all processes have reported to the rules that compare ranks."""
         no, attempt, rank = writer.writer_no, writer.attempt_no, writer.rank
         for reports in self._barrier.take(no, attempt, rank, primary, place):
             at = moment(primary.rows[place], reports.step, reports.time_ns)
@@ -291,7 +294,7 @@ class Engine:
         return made
 
     def _carry_over(self, earlier: set[int], successor: int, made: Process) -> None:
-        """Open episodes of the attempt before go on with the first writer of the new one."""
+        """Move the open episodes of the previous attempt to the first writer of the new one."""
         for (rule_id, name), subject in self._subjects.items():
             owner = subject.carry_over(successor, earlier)
             if owner is None:
@@ -314,10 +317,10 @@ class Engine:
         return stream
 
     def _compare(self, writer: Process, suffix: str, view: View, primary: View | None, seq: int) -> None:
-        """Notes from where on another optimizer pursues a loss of its own, as in a GAN.
+        """Record from when on another optimizer has a separate loss, as in a GAN.
 
-        Two optimizers that share one objective report the same loss at the same step. A loss that
-        could not be attributed to an optimizer (``loss/0``) is no adversary's.
+        Two optimizers with one shared objective report the same loss at the same step. A loss that
+        could not be attributed to an optimizer (``loss/0``) does not count.
         """
         if view.loss is None or suffix.isdigit() or "" not in writer.streams:
             return
@@ -333,7 +336,7 @@ class Engine:
         if view.loss[at] not in [loss for _, loss in same]:
             writer.rivals[suffix] = seq + view.rows[at]
 
-    # Joining
+    # Merging
 
     def _on_result(self, no: int, writer: Process, seq: int, item: Emission) -> Iterator[Finding]:
         _, _, number, stream, rule, result = item
@@ -354,8 +357,11 @@ class Engine:
     def _on_run_rule(
         self, rule: RunRule[Any, Any], place: tuple[Stream, int] | None = None
     ) -> Iterator[Finding]:
-        """What a rule of scope ``run`` has to say, explained by the records up to ``place``,
-        a stream and a number of its records; else by all of the first writer's."""
+        """Yield the findings of a rule of scope ``run``.
+
+        ``place`` is a stream and the number of the newest record to use for the diagnosis; by default
+        the newest record of the first writer.
+        """
         for result in rule.take():
             key = (rule.info.id, rule.subject)
             subject = self._subjects.setdefault(key, Subject(*key))
@@ -365,12 +371,12 @@ class Engine:
                 yield from self._told_before(stream, number, subject, joined)
 
     def _latest(self) -> tuple[Stream, int]:
-        """The stream of a primary optimizer and the number of its newest record."""
+        """Return the stream of a primary optimizer and the number of its newest record."""
         stream = self._primary()
         return stream, stream.count - 1
 
     def _primary(self) -> Stream:
-        """The stream of a primary optimizer, for the story of a finding about the whole run."""
+        """Return the stream of a primary optimizer, for the diagnosis of a finding about the whole run."""
         for writer in self._writers.values():
             if "" in writer.streams:
                 return writer.streams[""]
@@ -386,7 +392,10 @@ class Engine:
     def _withheld(
         self, writer: Process, seq: int, rule: Rule[Any, Any] | RuleRef, result: RuleResult
     ) -> bool:
-        """Whether no episode may begin: inhibited, or the loss is that of an adversary or an agent."""
+        """Return whether the rule may not start an episode.
+
+        Either it is inhibited, or it does not apply to losses in GAN or reinforcement training.
+        """
         if result.state in (RECOVERING, RESOLVED):
             return True
         moves_by_itself = self.context.is_reinforcement or self._rivalled(writer, seq)
@@ -400,7 +409,7 @@ class Engine:
         )
 
     def _rivalled(self, writer: Process, seq: int) -> bool:
-        """Whether several optimizers pursue losses of their own at record ``seq``."""
+        """Return whether several optimizers have separate losses at record ``seq``."""
         rivals = writer.rivals.items()
         return any(seq >= since and not self.context.is_component(suffix) for suffix, since in rivals)
 
@@ -443,7 +452,7 @@ class Engine:
         )
 
     def _others(self, subject: Subject, result: RuleResult) -> list[tuple[str, str, RuleResult]]:
-        """What other rules have open, the earliest onset first."""
+        """Return the open results of other rules, earliest onset first."""
         others = [
             (other.rule, other.name, other.reported)
             for other in self._subjects.values()
@@ -452,7 +461,7 @@ class Engine:
         return sorted(others, key=lambda other: (other[2].onset_step, other[0], other[1]))
 
     def _retell(self, stream: Stream, number: int, latest: RuleResult, besides: Subject) -> Iterator[Finding]:
-        """Findings whose cause reads differently now that another rule has spoken."""
+        """Yield updates of open alerts whose cause changed because another rule fired."""
         for subject in list(self._subjects.values()):
             if subject is besides or subject.reported is None or subject.reported.state == PENDING:
                 continue
@@ -467,7 +476,7 @@ class Engine:
     # Snapshots
 
     def save(self) -> bytes:
-        """The whole state, to go on from after a restart of the server."""
+        """Return the whole state, from which :meth:`restore` continues after a server restart."""
         writers = {no: writer.save() for no, writer in self._writers.items()}
         run_rules = {
             rule.info.id: SavedRule(msgspec.msgpack.encode(rule.state), rule.episode)
@@ -490,11 +499,15 @@ class Engine:
     def restore(
         cls, run: RunContext, body: bytes, settings: Mapping[str, RuleSettings] | None = None
     ) -> Engine:
-        """An engine that goes on where ``body`` was taken. Raises :class:`EngineStateError`."""
+        """Restore an engine from ``body``.
+
+        Raises:
+            EngineStateError: The snapshot is damaged or from an incompatible version.
+        """
         saved = read(body)
         try:
             return cls._restored(run, saved, settings)
-        except Exception as error:  # whatever a rule stumbles over, its state is none of this version's
+        except Exception as error:  # any exception from a rule means that its state is incompatible
             raise EngineStateError(f"rule state: {type(error).__name__}: {error}") from error
 
     @classmethod

@@ -1,7 +1,7 @@
-"""Which rules judge a run: people's own, and what they changed about the built-in ones.
+"""The rules that apply to a run: custom rules, and changes to built-in ones.
 
-A plan enters a run as an event of kind ``rules`` from the server's own writer, before the records that it
-is to judge: so rules stay a function of what is stored, and a recovery judges by the same ones.
+A plan is stored in a run as an event of kind ``rules`` from the server's writer, before the records
+that it applies to. Results therefore depend only on stored data, and a replay uses the same rules.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from tocsin_server.detect.custom.tuning import Tuning
 from tocsin_server.detect.interface.rule import RuleSettings
 
 KIND = "rules"
-"""Kind of the event; taken only from the server's own writer, so that no script can say it."""
+"""Kind of the event; accepted only from the server's writer, so that scripts cannot send it."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Rules that are switched on and concern the run, and tunings by built-in rule."""
+    """Enabled custom rules that match the run, and tunings by built-in rule."""
 
     rules: tuple[CustomRule, ...] = ()
     tunings: Mapping[str, Tuning] = field(default_factory=dict)
 
     @cached_property
     def by_id(self) -> dict[str, CustomRule]:
-        """Rules of people by identifier."""
+        """Return the custom rules by identifier."""
         return {rule.id: rule for rule in self.rules}
 
     @cached_property
     def off(self) -> frozenset[str]:
-        """Built-in rules that are switched off."""
+        """Return the built-in rules that are disabled."""
         return frozenset(rule for rule, tuned in self.tunings.items() if tuned.enabled is False)
 
     @cached_property
     def settings(self) -> dict[str, RuleSettings]:
-        """Settings of built-in rules where they differ from the defaults."""
+        """Return the settings of built-in rules that differ from the defaults."""
         found = {}
         for rule, tuned in self.tunings.items():
             if not tuned.settings:
@@ -50,11 +50,11 @@ class Plan:
             try:
                 found[rule] = tuning.tuned(rule, tuned.settings)
             except (SettingError, KeyError):
-                continue  # an older version's setting: the rule has its defaults
+                continue  # a setting of another version: keep the rule's defaults
         return found
 
     def severity(self, rule: str) -> Severity | None:
-        """The severity that people gave to a rule, their own or a built-in one."""
+        """Return the severity configured for a custom or built-in rule, or None if it is not configured."""
         mine = self.by_id.get(rule)
         if mine is not None:
             return mine.severity
@@ -62,19 +62,19 @@ class Plan:
         return None if tuned is None else tuned.severity
 
     def labels(self, rule: str) -> dict[str, str]:
-        """Labels of the alerts of a rule."""
+        """Return the labels of the alerts of a rule."""
         mine = self.by_id.get(rule)
         return {} if mine is None else dict(mine.labels)
 
     def reset_rules(self, before: Plan) -> frozenset[str]:
-        """Rules whose judgement differs from ``before``, in settings or in whether there are any."""
+        """Return the rules that were added, removed or changed since ``before`` so that they must restart."""
         names = {*self.by_id, *before.by_id}
         mine = {name for name in names if _judged(self, name) != _judged(before, name)}
         names = {*self.tunings, *before.tunings}
         return frozenset(mine | {name for name in names if _tuned(self, name) != _tuned(before, name)})
 
     def plain(self) -> dict[str, Any]:
-        """As the data of an event."""
+        """Return the data of an event."""
         if not self.rules and not self.tunings:
             return {}
         return {
@@ -115,7 +115,7 @@ def _tuned(plan: Plan, name: str) -> Any:
 
 
 def explained(rule: CustomRule, reported: Diagnosis, subject: str) -> Diagnosis:
-    """The diagnosis of an alert of a rule that people made: their words, and the story of the run."""
+    """Return the diagnosis of an alert of a custom rule: its texts, and the timeline of the run."""
     named = rule.title or rule.id
     cause = rule.description or (
         f"{named}: people watch {subject} for this. The rule says that it holds, not why; "

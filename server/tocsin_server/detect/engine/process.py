@@ -1,4 +1,4 @@
-"""One process of a run as the engine knows it: its streams, and the watch of people's rules over them."""
+"""The engine's state for one process of a run: its streams and its custom rules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tocsin_server.detect.rules.catalog import run_rules
 
 
 class Process:
-    """The streams of one writer, and from which record on it pursues several losses."""
+    """The streams of one writer, and from which record on it has several separate losses."""
 
     def __init__(self, attempt: int, rank: int, plan: Plan = NO_PLAN) -> None:
         self.attempt = attempt
@@ -23,19 +23,19 @@ class Process:
         self.evaluator = BatchEvaluator(plan.rules)
         self.streams: dict[str, Stream] = {}
         self.rivals: dict[str, int] = {}
-        """Optimizers with a loss of their own, and from which record on."""
+        """Optimizers with a separate loss, and the record from which on."""
         self.compared: set[str] = set()
         self.inherited_episodes: dict[str, dict[str, Episode]] = {}
-        """Open episodes of the attempt before, by suffix and rule, for streams that are yet to come."""
+        """Open episodes of the previous attempt, by suffix and rule, for streams that do not exist yet."""
         self.carried_states: dict[str, dict[str, bytes]] = {}
-        """What rules of the attempt before left, alike."""
+        """States carried over from the previous attempt, by suffix and rule."""
 
     def succeeds(self, other: Process) -> bool:
-        """Whether this is the restart of what ``other`` was part of."""
+        """Return whether this process replaces ``other``, from an earlier attempt or with the same rank."""
         return other.attempt < self.attempt or (other.attempt == self.attempt and other.rank == self.rank)
 
     def carry_over(self, rule_id: str, subject: str, successor: Process) -> None:
-        """The open episode of a rule about a subject goes to ``heir``."""
+        """Move the open episode of a rule and subject to ``successor``."""
         for stream in self.streams.values():
             for rule in stream.rules:
                 if rule.info.id == rule_id and rule.subject == subject:
@@ -45,21 +45,21 @@ class Process:
             successor.evaluator.inherited_episodes[rule_id, subject] = episode
 
     def let_go(self) -> None:
-        """Nothing is open here any more."""
+        """Drop all open episodes."""
         for stream in self.streams.values():
             for rule in stream.rules:
                 rule.let_go()
         self.evaluator.close()
 
     def end(self) -> None:
-        """The run has ended: nothing goes on, not by inheritance either."""
+        """Drop all episodes at the end of the run, including inherited ones."""
         self.let_go()
         self.inherited_episodes = {}
         for stream in self.streams.values():
             stream.inherited_episodes = {}
 
     def left(self) -> dict[str, dict[str, bytes]]:
-        """What the rules leave to those of the next attempt, by suffix and rule."""
+        """Return the states that the rules carry over to the next attempt, by suffix and rule."""
         left = {
             suffix: {rule.info.id: carried for rule in stream.rules if (carried := rule.carried_state())}
             for suffix, stream in self.streams.items()
@@ -67,7 +67,7 @@ class Process:
         return {suffix: estates for suffix, estates in left.items() if estates}
 
     def change(self, settings: Mapping[str, RuleSettings], plan: Plan, reset: frozenset[str]) -> None:
-        """Another plan from here on; rules of ``anew`` forget what they know of the series."""
+        """Apply another plan from here on; rules in ``reset`` lose their statistics."""
         for stream in self.streams.values():
             stream.retune(settings, plan.off, reset)
         for inherited in self.inherited_episodes.values():
@@ -76,7 +76,7 @@ class Process:
         self.evaluator.change(plan.rules, reset)
 
     def save(self) -> SavedWriter:
-        """All that is remembered of the process."""
+        """Return the state of the process for a snapshot."""
         return SavedWriter(
             attempt=self.attempt,
             rank=self.rank,
@@ -92,7 +92,7 @@ class Process:
     def load(
         cls, saved: SavedWriter, context: RunContext, settings: Mapping[str, RuleSettings], plan: Plan
     ) -> Process:
-        """Goes on from a snapshot."""
+        """Restore a process from a snapshot."""
         process = cls(saved.attempt, saved.rank, plan)
         process.rivals, process.compared = saved.rivals, set(saved.compared)
         process.inherited_episodes, process.carried_states = saved.inherited_episodes, saved.carried_states
@@ -111,7 +111,10 @@ def rules_of_run(
     off: frozenset[str],
     reset: frozenset[str],
 ) -> list[RunRule[Any, Any]]:
-    """The rules of scope ``run`` that are on; those of ``anew`` begin afresh, their open episodes go on."""
+    """Return the enabled rules of scope ``run``.
+
+    Rules in ``reset`` are created again and keep their open episodes.
+    """
     before = {rule.info.id: rule for rule in known}
     rules = []
     for kind in run_rules():

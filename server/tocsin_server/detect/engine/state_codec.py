@@ -1,4 +1,4 @@
-"""The engine's state as bytes: its layout, and the way back from an older server's."""
+"""Encode and decode the engine's state, including layouts of older servers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from tocsin_server.detect.interface.ranks import RankBarrier
 from tocsin_server.detect.interface.rule import Episode
 
 VERSION = 2
-"""Of the snapshot's layout."""
+"""Version of the snapshot's layout."""
 MARK = b"\xc1"
-"""Begins a body with a checksum (no msgpack begins so). Four bytes of CRC-32 follow, then the msgpack."""
+"""First byte of a body with a checksum; msgpack never starts with it.
+
+Four bytes of CRC-32 follow, then the msgpack.
+"""
 CHECKED = len(MARK) + 4
 
 
 class EngineStateError(ValueError):
-    """A snapshot that this version cannot read: begin anew and judge what is stored."""
+    """A snapshot that this version cannot read; replay the stored records instead."""
 
 
 class SavedWriter(msgspec.Struct):
@@ -38,7 +41,7 @@ class SavedWriter(msgspec.Struct):
 
 
 class EngineState(msgspec.Struct):
-    """All that an engine remembers."""
+    """The whole state of an engine."""
 
     version: int
     learned: dict[str, Any]
@@ -52,16 +55,16 @@ class EngineState(msgspec.Struct):
 
 
 def written(snapshot: EngineState) -> bytes:
-    """Return ``snapshot`` as bytes, with a checksum."""
+    """Encode ``snapshot`` with a checksum."""
     body = msgspec.msgpack.encode(snapshot)
     return MARK + zlib.crc32(body).to_bytes(4, "big") + body
 
 
 def read(body: bytes) -> EngineState:
-    """Return the snapshot in ``body``.
+    """Decode the snapshot in ``body``.
 
     Raises:
-        EngineStateError: It is another version's, or damaged.
+        EngineStateError: The snapshot is damaged or from another version.
     """
     try:
         saved = msgspec.msgpack.decode(_unwrapped(body), type=EngineState)
@@ -75,7 +78,7 @@ def read(body: bytes) -> EngineState:
 
 
 def _unwrapped(body: bytes) -> bytes:
-    """The msgpack of a body; servers before the checksum wrote nothing else."""
+    """Return the msgpack part of a body; older servers wrote no checksum."""
     if not body.startswith(MARK):
         return body
     if zlib.crc32(body[CHECKED:]).to_bytes(4, "big") != body[len(MARK) : CHECKED]:

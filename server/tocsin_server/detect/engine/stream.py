@@ -1,8 +1,8 @@
-"""A stream: the records of one writer about one optimizer, and the rules that judge it.
+"""A stream: the records of one writer for one optimizer, and the rules that check them.
 
-Where steps go back (a rewind to a checkpoint), or where another number of whole losses makes a step
-(micro_steps.py), the stream restarts: a discontinuity, across which no statistic is carried. Open
-episodes are carried, so that one problem stays one alert.
+If steps go back (a rewind to a checkpoint) or the number of whole losses per step changes
+(micro_steps.py), the stream restarts. At such a discontinuity all statistics are reset. Open episodes
+are kept, so that one problem stays one alert.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class SavedStream(msgspec.Struct):
 
 
 class Stream:
-    """Judges the records of one writer about the optimizer ``suffix`` (``""``: the primary).
+    """Checks the records of one writer for the optimizer ``suffix`` (``""``: the primary one).
 
-    The suffix ``WIDE`` stands for the series beside them, judged by the rules of scope ``wide``.
+    The suffix ``WIDE`` is the stream of the shared metrics, which rules of scope ``wide`` check.
     """
 
     def __init__(
@@ -61,14 +61,14 @@ class Stream:
         self.scope = "wide" if suffix == WIDE else "stream"
         self.context = context
         self.scaler = context.scaler(suffix)
-        """Settings of this stream's scaler, where the script told them."""
+        """Settings of this stream's scaler, if the script reported them."""
         self.settings = settings
         self.off = off
-        """Rules that people switched off."""
+        """Rules that are disabled."""
         self.count = 0
         self.first_step = 0
         self.before: tuple[int, int] | None = None
-        """Step and time of the newest record since the last seam."""
+        """Step and time of the newest record since the last discontinuity."""
         self.bases: set[str] = set()
         self.track = ScalerTrack()
         self.micro_steps = MicroSteps()
@@ -76,20 +76,20 @@ class Stream:
         self.block = Block()
         self.rules: list[Rule[Any, Any]] = []
         self.prompt: list[Rule[Any, Any]] = []
-        """Rules that see each record at once."""
+        """Rules that see each record immediately."""
         self.awake: list[Rule[Any, Any]] = []
         """Those of them that see calm records too."""
         self.restless = 0
-        """How many of them always do."""
+        """The number of them that are never asleep."""
         self.in_blocks: list[Rule[Any, Any]] = []
         """Rules that see full blocks."""
         self.inherited_episodes: dict[str, Episode] = {}
-        """Open episodes of an earlier writer, by rule, for the rules of this stream to go on with."""
+        """Open episodes of an earlier writer, by rule, which the rules of this stream continue."""
         self.carried_states: dict[str, bytes] = {}
-        """What rules of the attempt before left to those of this stream."""
+        """States carried over from the previous attempt, by rule."""
 
     def judge(self, view: View) -> list[Said]:
-        """What the rules say of ``view``, each with the number of its record within the stream."""
+        """Check the records of ``view``; return the results with their record numbers in the stream."""
         if not self.bases.issuperset(view.bases):
             self._meet(view)
         emitted: list[Said] = []
@@ -106,7 +106,7 @@ class Stream:
         return emitted
 
     def _observe(self, part: View, emitted: list[Said]) -> None:
-        """The rules that see each record at once; those asleep are not woken by a calm one."""
+        """Run the rules that see each record; those asleep do not see calm records."""
         calm = part.calm
         rules = self.awake if calm else self.prompt
         self._collect(part, part, rules, emitted)
@@ -114,11 +114,11 @@ class Stream:
             self._rouse()
 
     def _rouse(self) -> None:
-        """Finds out which rules have something under way."""
+        """Update which rules are awake."""
         self.awake = [rule for rule in self.prompt if not (rule.idles and rule.asleep())]
 
     def finish(self) -> list[Said]:
-        """No more records come for now: those that wait for a full block are judged."""
+        """Check the records that wait for a full block, because no more follow for now."""
         emitted: list[Said] = []
         block = self.block.flush()
         for rule in self.in_blocks if block is not None else ():
@@ -128,7 +128,7 @@ class Stream:
 
     @staticmethod
     def _collect(view: View, part: View, rules: list[Rule[Any, Any]], emitted: list[Said]) -> None:
-        """What ``rules`` say of ``view``, numbered by the rows of ``part``."""
+        """Run ``rules`` on ``view`` and number their results by the rows of ``part``."""
         for rule in rules:
             rule.observe(view)
             if rule.results:
@@ -136,20 +136,20 @@ class Stream:
                 emitted += [(part.first + _index(part, said.row, offset), rule, said) for said in rule.take()]
 
     def learn(self, context: RunContext) -> None:
-        """Takes newer facts of the run."""
+        """Update the run's context."""
         self.context = context
         self.scaler = context.scaler(self.suffix)
         for rule in self.rules:
             rule.context = context
 
     def _meet(self, view: View) -> None:
-        """Adds the rules for signals that appear for the first time."""
+        """Add the rules for signals that appear for the first time."""
         self.bases.update(view.bases)
         known = {type(rule): rule for rule in self.rules}
         self._place([known.get(kind) or self._make(kind, view.step[0]) for kind in self._kinds(known)])
 
     def _kinds(self, known: Iterable[type[Rule[Any, Any]]] = ()) -> list[type[Rule[Any, Any]]]:
-        """The rules for the signals that there are, and those that are at work already."""
+        """Return the rules that apply to the known signals, and those already active."""
         return [
             kind
             for kind in rules_of(self.scope)
@@ -159,7 +159,10 @@ class Stream:
     def retune(
         self, settings: Mapping[str, RuleSettings], off: frozenset[str], reset: frozenset[str]
     ) -> None:
-        """Other settings from here on. Rules of ``anew`` get fresh statistics, their open episodes go on."""
+        """Apply other settings from here on.
+
+        Rules in ``reset`` start with new statistics and keep their open episodes.
+        """
         self.settings, self.off = settings, off
         step = self.before[0] if self.before else self.first_step
         known = {type(rule): rule for rule in self.rules}
@@ -195,7 +198,7 @@ class Stream:
         return rule
 
     def _parts(self, view: View) -> Iterable[View]:
-        """``view`` cut where steps go back or mean something else; the stream restarts at each cut."""
+        """Split ``view`` where steps go back or change meaning; the stream restarts at each split."""
         if self.count == 0:
             self.first_step = view.step[0]
             for rule in self.rules:
@@ -219,7 +222,7 @@ class Stream:
             start = cut
 
     def _rewinds(self, view: View) -> list[int]:
-        """Rows at which steps go back. Evaluations and logged terms may come late: that is no rewind."""
+        """Return the rows at which steps go back; late evaluations and terms of the loss do not count."""
         if self.scope == "wide":
             return []
         steps = view.step
@@ -240,7 +243,7 @@ class Stream:
         self.awake = self.prompt
 
     def save(self) -> SavedStream:
-        """All that the stream remembers."""
+        """Return the state of the stream for a snapshot."""
         self.history.compact()
         rules = {
             rule.info.id: SavedRule(msgspec.msgpack.encode(rule.state), rule.episode) for rule in self.rules
@@ -260,7 +263,7 @@ class Stream:
         )
 
     def load(self, saved: SavedStream) -> None:
-        """Goes on from a snapshot. A rule whose saved state does not fit begins anew."""
+        """Restore the stream from a snapshot; a rule whose saved state is incompatible starts empty."""
         self.count, self.first_step, self.before = saved.count, saved.first_step, saved.before
         self.bases, self.track, self.history = set(saved.bases), saved.track, saved.history
         self.block = Block.load(saved.block)
@@ -276,11 +279,11 @@ class Stream:
 
 
 Said = tuple[int, Rule[Any, Any], RuleResult]
-"""Number of a record within its stream, and what a rule said there."""
+"""Number of a record within its stream, the rule, and its result there."""
 
 
 def _index(view: View, row: int, offset: int) -> int:
-    """Place within ``view`` of the batch row ``row``."""
+    """Return the index within ``view`` of the batch row ``row``."""
     if isinstance(view.rows, range):
         return row - offset
     return view.rows.index(row)

@@ -1,1 +1,1 @@
-"""What a rule reads and returns."""
+"""Inputs and outputs of a rule."""

@@ -1,8 +1,9 @@
-"""Records that wait for rules which judge in blocks: what takes hundreds of records need not look at each.
+"""Buffer records into blocks for rules that need hundreds of records and need not run at each one.
 
-A block ends after every ``PACE``-th record since the stream began (or began anew), whatever the
-batches were, and what is said of it is said at its last record. So cost falls and nothing depends
-on how records arrived. Records left over at a seam are not judged; those left at the end are.
+A block ends after every ``PACE``-th record since the stream started or since its last discontinuity,
+whatever the batches were, and its results are attributed to its last record. This reduces cost, and the
+results do not depend on how records arrived. Records left over at a discontinuity are not checked;
+those left at the end are.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from tocsin_server.detect.interface.context import ScalerSettings
 from tocsin_server.detect.interface.view import DEFAULT_SCALER, Values, View
 
 PACE = 16
-"""Records of a block. At most so many records later a slow rule speaks."""
+"""Records per block, which is also the maximum delay of a result in records."""
 
 
 class SavedBlock(msgspec.Struct):
-    """The records that wait, in a snapshot."""
+    """The waiting records, in a snapshot."""
 
     step: list[int] = []
     time_ns: list[int] = []
@@ -41,7 +42,7 @@ class Block:
         self.n = 0
 
     def take(self, part: View) -> View | None:
-        """Adds records; the full blocks as one view, whose rows are those where each block ended."""
+        """Add records; return the full blocks as one view, whose rows are the last row of each block."""
         have = self.n + part.n
         if have < PACE:
             self.parts.append(part)
@@ -57,13 +58,13 @@ class Block:
         return merged
 
     def flush(self) -> View | None:
-        """The records that are left, none waits any more; their rows are 0."""
+        """Return and clear the remaining records; their rows are 0."""
         parts, n = self.parts, self.n
         self.parts, self.n = [], 0
         return merge(parts, [0] * n) if parts else None
 
     def save(self) -> SavedBlock:
-        """What waits, as plain data."""
+        """Return the waiting records as plain data."""
         if not self.parts:
             return SavedBlock()
         view = merge(self.parts, [0] * self.n)
@@ -74,7 +75,7 @@ class Block:
 
     @classmethod
     def load(cls, saved: SavedBlock) -> Block:
-        """Goes on from a snapshot."""
+        """Restore a block from a snapshot."""
         block = cls()
         if saved.step:
             rows = range(len(saved.step))
@@ -87,7 +88,7 @@ class Block:
 
 
 def merge(parts: Sequence[View], rows: list[int]) -> View:
-    """Views that follow each other as one, said at ``rows``."""
+    """Merge consecutive views into one with the batch rows ``rows``."""
     first = parts[0]
     if len(parts) == 1:
         merged = View(rows, first.step, first.time_ns, dict(first.bases),
@@ -120,7 +121,7 @@ def _columns(parts: Sequence[View]) -> dict[str, Values]:
 
 
 def _merge_track(merged: View, parts: Sequence[View]) -> None:
-    """What the scaler did, by rows of the merged view."""
+    """Merge the scaler's changes, by rows of the merged view."""
     at, scaled = 0, None
     overflows: list[tuple[int, int, int]] = []
     moves: list[tuple[int, float, float]] = []

@@ -1,6 +1,6 @@
-"""What is known of a run besides its numbers: scalers, optimizers, schedules, planned length.
+"""Metadata of a run that rules read: scalers, optimizers, schedules, planned length.
 
-Built from the plain data of ``hello`` and refined by events; rules read it and never write it.
+It is built from the data of the handshake and updated by events; rules never modify it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from tocsin_server.detect.interface.similar_runs import SimilarRuns
 REINFORCEMENT = {"gymnasium", "gym", "stable_baselines3", "torchrl", "tianshou", "pettingzoo", "dm_env"}
 """Libraries that only reinforcement learning imports."""
 EXPECTED = 4096
-"""Announced steps kept of one kind, the newest."""
+"""Number of declared steps kept per kind of change, newest first."""
 CHECKPOINTS = 64
 INPUTS = 16
 SCHEDULES = 64
 NAMES = 256
-"""Loss components, metrics and optimizers' norms kept per run; later ones are ignored."""
+"""Maximum number of loss components, metrics and optimizers' norms kept per run; later ones are ignored."""
 LONGEST_NAME, LONGEST_PATH = 256, 1024
-"""Characters that are kept of a name or a path in an event."""
+"""Maximum number of characters kept of a name or a path in an event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,22 +38,22 @@ class ScalerSettings:
     growth_factor: float = 2.0
     backoff_factor: float = 0.5
     growth_interval: int = 2000
-    """Clean updates before the scale grows."""
+    """Number of clean updates before the scale grows."""
     min_scale: float = 0.0
-    """The floor; 0 where the scaler has none (torch)."""
+    """The lower limit of the scale; 0 if the scaler has none (torch)."""
 
     @property
     def healthy_rate(self) -> float:
-        """Overflows an update at which backoff and growth balance: the rate p* of a healthy scaler.
+        """Return the overflows per update at which backoff and growth balance, in a healthy scaler.
 
-        p* = ln(1 + ln(growth) / ln(1 / backoff)) / growth_interval, 3.5e-4 at the defaults.
+        p* = ln(1 + ln(growth) / ln(1 / backoff)) / growth_interval, which is 3.5e-4 with the defaults.
         """
         ratio = math.log(self.growth_factor) / math.log(1.0 / self.backoff_factor)
         return math.log1p(ratio) / self.growth_interval
 
     @classmethod
     def from_plain(cls, environment: Mapping[str, Any]) -> ScalerSettings:
-        """Settings as a hello tells them; a value that cannot be a setting counts as not told."""
+        """Return the settings from the data of a handshake; invalid values are replaced by the defaults."""
         default = cls()
         growth = _positive(environment.get("growth_factor"), default.growth_factor)
         backoff = _positive(environment.get("backoff_factor"), default.backoff_factor)
@@ -77,37 +77,37 @@ def _positive(value: Any, default: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """Immutable facts of a run that rules may read. Unknown is None or empty."""
+    """Immutable metadata of a run that rules may read. Unknown values are None or empty."""
 
     run_id: str = ""
     project: str = ""
     world_size: int = 1
     planned_steps: int | None = None
     libraries: frozenset[str] = frozenset()
-    """What the training process has imported of what matters to a rule."""
+    """Libraries imported by the training process, as far as they matter to a rule."""
     scalers: Sequence[Mapping[str, Any]] = ()
     optimizers: Sequence[Mapping[str, Any]] = ()
     schedulers: Sequence[Mapping[str, Any]] = ()
     norm_sources: Mapping[str, str] = field(default_factory=dict)
-    """By optimizer suffix: where the grad norm is taken (clip, own, local)."""
+    """By optimizer suffix: where the grad norm is measured (clip, own, local)."""
     clips: Mapping[str, float | None] = field(default_factory=dict)
-    """By optimizer suffix: the norm at which its gradients are clipped, None where they are not."""
+    """By optimizer suffix: the clipping threshold of the gradient norm, or None without clipping."""
     scaled_norms: tuple[str, ...] = ()
-    """Optimizer suffixes whose norm the hook saw taken of scaled gradients."""
+    """Suffixes of optimizers whose norm was computed on scaled gradients, as seen by the hook."""
     expected: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """Changes that the script declared (``run.expect``): what, at which steps."""
+    """Changes declared by the script (``run.expect``) and their steps."""
     checkpoints: tuple[tuple[int, str], ...] = ()
-    """Step and path of the newest ``CHECKPOINTS`` checkpoints; older ones are forgotten."""
+    """Step and path of the newest ``CHECKPOINTS`` checkpoints; older ones are dropped."""
     components: tuple[str, ...] = ()
-    """Names of terms of the loss (``run.check(losses=...)``), reported as ``loss/<name>``."""
+    """Names of the terms of the loss (``run.check(losses=...)``), reported as ``loss/<name>``."""
     metrics: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Goal (max, min or empty) and unit of evaluation metrics by series name (``val/psnr``)."""
     siblings: SimilarRuns = field(default_factory=SimilarRuns)
-    """What is known of similar runs."""
+    """Similar runs of the same project."""
     bad_inputs: tuple[tuple[int, str], ...] = ()
-    """Step and description of the newest ``INPUTS`` inputs that were not finite."""
+    """Step and description of the newest ``INPUTS`` non-finite inputs."""
     layers: LayerBook = field(default_factory=lambda: LayerBook({}, ()))
-    """Gradient norms of single layers at the newest steps that were told of."""
+    """Gradient norms of single layers at the newest reported steps."""
 
     @classmethod
     def from_environment(
@@ -118,7 +118,7 @@ class RunContext:
         planned_steps: int | None,
         environment: Mapping[str, Any],
     ) -> RunContext:
-        """Return the context of a run from what its handshake said, as it is stored."""
+        """Return the context of a run from the stored data of its handshake."""
         return cls(
             run_id=run_id,
             project=project,
@@ -132,33 +132,37 @@ class RunContext:
 
     @property
     def is_reinforcement(self) -> bool:
-        """Whether an agent is trained: its loss depends on the data it collects, not on progress."""
+        """Return whether the run trains an agent, whose loss depends on the data that it collects."""
         return not self.libraries.isdisjoint(REINFORCEMENT)
 
     def is_component(self, suffix: str) -> bool:
-        """Whether ``loss/<suffix>`` is a term of the loss, not the loss of an optimizer of that name."""
+        """Return whether ``loss/<suffix>`` is a term of the loss instead of an optimizer's loss."""
         return suffix in self.components
 
     @property
     def has_scaler(self) -> bool | None:
-        """False where every scaler told is disabled or none was told of; None where nothing was told."""
+        """Return whether any reported scaler is enabled, or None if no scalers were reported."""
         if not self.scalers:
             return None
         return any(ScalerSettings.from_plain(environment).enabled for environment in self.scalers)
 
     def scaler(self, suffix: str) -> ScalerSettings | None:
-        """Settings of the scaler of the optimizer ``suffix`` (``""``: the primary), None where untold."""
+        """Return the settings of the scaler of the optimizer ``suffix``, or None if no scaler was reported.
+
+        An optimizer without an entry gets the settings of the first scaler; ``""`` is the primary
+        optimizer.
+        """
         for environment in self.scalers:
             if suffix and suffix in (environment.get("name"), environment.get("optimizer")):
                 return ScalerSettings.from_plain(environment)
         return ScalerSettings.from_plain(self.scalers[0]) if self.scalers else None
 
     def checkpoint_before(self, step: int) -> tuple[int, str] | None:
-        """The newest checkpoint at or before ``step``."""
+        """Return the newest checkpoint at or before ``step``."""
         return max((saved for saved in self.checkpoints if saved[0] <= step), default=None)
 
     def learn(self, kind: str, step: int | None, data: Mapping[str, Any]) -> RunContext:
-        """The context after an event of ``kind`` at ``step``; other events leave it as it is."""
+        """Return the context after an event of ``kind`` at ``step``; unknown kinds leave it unchanged."""
         if kind == "checkpoint" and step is not None:
             saved = (step, str(data.get("path", ""))[:LONGEST_PATH])
             return replace(self, checkpoints=(*self.checkpoints, saved)[-CHECKPOINTS:])
@@ -185,7 +189,11 @@ class RunContext:
         return self
 
     def _with_expected(self, what: str, reported: Any) -> RunContext:
-        """What a script sends by ``run.event`` may be anything: what is no step says nothing."""
+        """Add declared steps of a change.
+
+        The data come from ``run.event`` and may be anything: values that are not finite numbers are
+        ignored.
+        """
         given = reported if isinstance(reported, (list, tuple)) else [reported]
         steps = tuple(int(step) for step in given if isinstance(step, (int, float)) and math.isfinite(step))
         if not steps or (what not in self.expected and len(self.expected) >= NAMES):
@@ -206,7 +214,7 @@ class RunContext:
         return replace(self, metrics={**self.metrics, name: reported})
 
     def _norm_source(self, data: Mapping[str, Any]) -> RunContext:
-        """Where the norm of an optimizer is taken, at what it is clipped, and whether it was scaled."""
+        """Store an optimizer's norm source and clipping threshold, and whether its norm is scaled."""
         suffix = _name(data.get("series", data.get("optimizer")) or "")
         if suffix not in self.norm_sources and len(self.norm_sources) >= NAMES:
             return self
@@ -221,11 +229,11 @@ class RunContext:
         )
 
     def inputs_at(self, step: int) -> list[str]:
-        """What was told of the inputs of a step: ``image: 3 NaN of 4096``."""
+        """Return the descriptions of non-finite inputs of a step, such as ``image: 3 NaN of 4096``."""
         return [text for at, text in self.bad_inputs if at == step]
 
     def expects(self, what: str, start: int, stop: int) -> bool:
-        """Whether the script declared a change ``what`` between these steps, or without naming steps.
+        """Return whether the script declared the change ``what`` between these steps, or without steps.
 
         ``what`` may be declared as a whole family: ``lr`` covers ``lr-restart`` and ``lr-jump``.
         """
@@ -234,12 +242,15 @@ class RunContext:
         return any(not steps or any(start <= step <= stop for step in steps) for steps in declared)
 
     def learned(self) -> dict[str, Any]:
-        """What events may have added, as plain data for a snapshot."""
+        """Return what events may have added, as plain data for a snapshot."""
         learned = {name: getattr(self, name) for name in _LEARNED}
         return {**learned, "siblings": self.siblings.plain(), "layers": self.layers.plain()}
 
     def relearn(self, learned: Mapping[str, Any]) -> RunContext:
-        """The context with what a snapshot says events had added; what a hello says itself is newer."""
+        """Return the context with the data that events had added according to a snapshot.
+
+        Scalers and optimizers of the handshake take precedence, because the handshake is newer.
+        """
         expected = {what: tuple(steps) for what, steps in learned.get("expected", {}).items()}
         return replace(
             self,
@@ -270,7 +281,7 @@ def _name(value: Any) -> str:
 
 
 def _inputs(inputs: Any) -> list[str]:
-    """One line for each input that an event describes; what does not fit is left out."""
+    """Return one line per input described by an event; malformed entries are skipped."""
     lines = []
     for one in inputs if isinstance(inputs, (list, tuple)) else ():
         if isinstance(one, Mapping):
@@ -283,7 +294,10 @@ def _inputs(inputs: Any) -> list[str]:
 
 
 def _known_source(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Lists of facts in an ``attached`` event; a bare name counts as ``{"name": name}``."""
+    """Return the ``optimizers`` and ``scalers`` of an ``attached`` event.
+
+    Entries that are not mappings are skipped.
+    """
     reported: dict[str, Any] = {}
     for key in ("optimizers", "scalers"):
         items = data.get(key)

@@ -1,4 +1,4 @@
-"""How numbers are written in summaries: four significant figures, true minus, powers of two for scales."""
+"""Number formatting for summaries: four significant figures, true minus, powers of two for scales."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def number(value: float) -> str:
-    """``value`` with four significant figures, 1.3e-4 below 1e-3 and from 1e5; NaN, +Inf, −Inf in words."""
+    """Format ``value`` with four significant figures.
+
+    Below 1e-3 and from 1e5 the format is 1.3e-4. Non-finite values become NaN, +Inf and −Inf.
+    """
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -28,7 +31,7 @@ def number(value: float) -> str:
 
 
 def scale(value: float) -> str:
-    """A loss scale as power of two where it is one: 2¹⁷; else as number."""
+    """Format a loss scale as 2¹⁷ if it is a power of two, else as a number."""
     if value > 0 and math.isfinite(value):
         mantissa, exponent = math.frexp(value)
         if mantissa == 0.5:
@@ -37,10 +40,10 @@ def scale(value: float) -> str:
 
 
 def of_unit(value: float, unit: str) -> str:
-    """``unit`` behind ``value``: ``records`` is ``record`` behind 1."""
+    """Return ``unit`` in the singular or plural for ``value``: ``record`` for 1, else ``records``."""
     return _ONE.get(unit, unit) if value == 1 else unit
 
 
 def count(n: int, noun: str) -> str:
-    """``1 step``, ``5 steps``."""
+    """Format ``1 step``, ``5 steps``."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

@@ -1,4 +1,4 @@
-"""The last records of a stream, for diagnoses: what the learning rate, loss or norm was before an onset."""
+"""Recent records of a stream, which give the learning rate, loss or norm before an onset to a diagnosis."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ import msgspec
 from tocsin_server.detect.interface.view import Values, View
 
 KEPT = 512
-"""Records a stream remembers; older ones are forgotten."""
+"""Number of records kept per stream."""
 UNFILED = 128
-"""Views that wait at most."""
+"""Maximum number of views that wait to be filed."""
 SIGNALS = ("loss", "grad_norm", "scale", "lr")
 
 
 class History(msgspec.Struct):
-    """Up to ``KEPT`` records back from any record that is being judged, none from before its seam.
+    """Up to ``KEPT`` records before any record being checked, none of them before its discontinuity.
 
-    ``first`` numbers the oldest record kept, ``seams`` the records with which the stream began anew.
+    ``first`` is the number of the oldest record kept; ``discontinuities`` are the numbers of the
+    records that follow a discontinuity.
     """
 
     first: int = 0
@@ -27,10 +28,10 @@ class History(msgspec.Struct):
     values: dict[str, Values] = {}
     discontinuities: list[int] = []
     waiting: list[Any] = []
-    """Views that were taken and not yet filed: filing is left until somebody asks."""
+    """Views not yet filed: filing is deferred until a query needs it."""
 
     def take(self, view: View) -> None:
-        """Notes the records of a view; forgets what no question about them can reach any more."""
+        """Add the records of a view and drop those that no query can reach any more."""
         if len(self.waiting) >= UNFILED:
             self.file()
         if len(self.steps) > 2 * KEPT:
@@ -38,7 +39,10 @@ class History(msgspec.Struct):
         self.waiting.append(view)
 
     def file(self) -> None:
-        """Puts what waits into the columns, signal by signal: views are many and often of one record."""
+        """Move the waiting views into the columns.
+
+        This is done signal by signal, because there are many views and most have one record.
+        """
         views = self.waiting
         if not views:
             return
@@ -56,12 +60,12 @@ class History(msgspec.Struct):
         views.clear()
 
     def mark_discontinuity(self) -> None:
-        """The stream begins anew: what was before says nothing of what comes."""
+        """Mark a discontinuity after the newest record; earlier records do not describe later ones."""
         self.file()
         self.discontinuities.append(self.first + len(self.steps))
 
     def has(self, base: str) -> bool:
-        """Whether the signal was there in what is kept."""
+        """Return whether the signal is in the kept records."""
         self.file()
         return base in self.values
 
@@ -75,13 +79,20 @@ class History(msgspec.Struct):
         ]
 
     def compact(self) -> None:
-        """Forgets all but the newest ``KEPT`` records, before the state is saved."""
+        """Drop all but the newest ``KEPT`` records, before the state is saved."""
         self.file()
         if len(self.steps) > KEPT:
             self._drop(len(self.steps) - KEPT)
 
     def between(self, base: str, start: int, stop: int, *, upto: int) -> list[tuple[int, float]]:
-        """(step, value) of the records with start <= step < stop, none after record number ``upto``."""
+        """Return (step, value) of the records with start <= step < stop.
+
+        Args:
+            base: Base name of the signal.
+            start: First step.
+            stop: Step after the last one.
+            upto: Number of the last record to use.
+        """
         self.file()
         end = min(upto - self.first + 1, len(self.steps))
         discontinuity = max(
@@ -95,7 +106,11 @@ class History(msgspec.Struct):
         return [(step, value) for step, value in pairs if value is not None and start <= step < stop]
 
     def forgot(self, step: int, margin: int, *, upto: int) -> bool:
-        """Whether fewer than ``margin`` records before ``step`` can still be asked for, of more that were."""
+        """Return whether records close to ``step`` were dropped.
+
+        That is the case if fewer than ``margin`` of the kept records precede ``step`` and older ones
+        existed.
+        """
         self.file()
         end = min(upto - self.first + 1, len(self.steps))
         begin = max(0, end - KEPT)
@@ -110,6 +125,6 @@ class History(msgspec.Struct):
 
 
 def median(values: list[float]) -> float | None:
-    """The median of the finite ones, None where there is none."""
+    """Return the median (the upper one for an even count) of the finite values, or None if there are none."""
     finite = sorted(value for value in values if math.isfinite(value))
     return finite[len(finite) // 2] if finite else None

@@ -1,8 +1,8 @@
-"""In which layer trouble began: the gradient norms of single parameters, as ``layers`` events tell them.
+"""Locate the layer in which a problem started, from the gradient norms in ``layers`` events.
 
-A non-finite gradient travels from where it came up towards the input: of the layers that have one, the
-last in the model's order is nearest to the loss, and there it began. Where all have one at once it came
-out of the loss, and no layer is to blame.
+A non-finite gradient propagates from where it first appears towards the input. Of the layers that have
+one, the last in the model's order is nearest to the loss, so the problem started there. If all layers
+become non-finite at once, it came from the loss and no layer is at fault.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from tocsin_server.detect.interface.formatting import count, number
 NAMES, VECTORS = "layer-names", "layers"
 """Kinds of events."""
 KEPT = 32
-"""Vectors that are remembered."""
+"""Number of vectors kept."""
 TABLES, PLACES = 16, 1024
-"""Tables of names that are remembered, and places of a vector; others are left out."""
+"""Number of name tables kept, and the maximum length of a vector; the rest is dropped."""
 LONGEST = 256
-"""Letters that are kept of a name."""
+"""Maximum number of characters kept of a name."""
 USUAL = 3
-"""Vectors at least that make a layer's usual level."""
+"""Minimum number of vectors that define a layer's usual level."""
 GREW, RISING = 4.0, 2.0
-"""Times its usual level: what is worth telling, and from where on it counts as rising."""
+"""Multiples of the usual level: enough growth to report, and where rising starts."""
 FACTS = ("layer", "layers not finite", "layer growth")
-"""Names of the evidence made here."""
+"""Names of the evidence created in this module."""
 OPENING = "Gradients of "
-"""How every sentence made here begins."""
+"""Prefix of every sentence created in this module."""
 LOCATED = frozenset(
     {"nonfinite-loss", "nonfinite-grad-norm", "scaler-overflow-burst", "scaler-collapse", "scaler-at-floor",
      "nonfinite-weights", "grad-explosion", "grad-precursor", "loss-spike", "loss-divergence"}
@@ -46,7 +46,10 @@ LOCATED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class LayerVector:
-    """Norms by layer at one step of the optimizer ``series`` (``""``: the primary); negative: no gradient."""
+    """Gradient norms by layer at one step of the optimizer ``series`` (``""``: the primary one).
+
+    A negative norm means that the layer has no gradient.
+    """
 
     series: str
     table: int
@@ -56,13 +59,13 @@ class LayerVector:
 
 @dataclass(frozen=True, slots=True)
 class LayerBook:
-    """The newest vectors of a run, and the names of their places by (series, table)."""
+    """The newest vectors of a run, and the layer names by (series, table)."""
 
     names: Mapping[tuple[str, int], tuple[str, ...]]
     vectors: tuple[LayerVector, ...]
 
     def learn(self, kind: str, step: int | None, data: Mapping[str, Any]) -> LayerBook:
-        """The book after an event; one that does not fit leaves it as it is."""
+        """Return the book after an event; malformed events leave it unchanged."""
         key = (str(data.get("series", ""))[:LONGEST], _whole(data.get("table")))
         if kind == NAMES:
             return self._named(key, data.get("names"))
@@ -82,7 +85,7 @@ class LayerBook:
         return LayerBook(names_by_key, vectors)
 
     def plain(self) -> dict[str, Any]:
-        """As plain data, for a snapshot."""
+        """Return plain data for a snapshot."""
         return {
             "names": [[*key, list(names)] for key, names in self.names.items()],
             "vectors": [
@@ -93,7 +96,7 @@ class LayerBook:
 
     @classmethod
     def from_plain(cls, saved: Mapping[str, Any]) -> LayerBook:
-        """A book as ``plain`` wrote it; an empty one of nothing."""
+        """Return the book that ``plain`` wrote; empty data give an empty book."""
         names = {(series, table): tuple(reported) for series, table, reported in saved.get("names", ())}
         vectors = tuple(
             LayerVector(series, table, step, _floats(norms))
@@ -103,7 +106,7 @@ class LayerBook:
 
 
 def norms_of(packed: Any) -> tuple[float, ...] | None:
-    """Norms out of ``{"dtype": "f4", "bdata": base64}``, little-endian; None where it is not that."""
+    """Decode ``{"dtype": "f4", "bdata": base64}``, little-endian; return None for anything else."""
     if not isinstance(packed, Mapping) or packed.get("dtype") != "f4":
         return None
     try:
@@ -123,14 +126,14 @@ def _whole(value: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What the layers say of an episode."""
+    """Evidence and timeline rows about the layers of an episode."""
 
     timeline: tuple[tuple[int, str, str], ...]
     evidence: tuple[Evidence, ...]
 
 
 def located(diagnosis: Diagnosis, origin: Origin | None) -> Diagnosis:
-    """The diagnosis with what the layers say."""
+    """Return the diagnosis extended with the evidence and timeline rows of ``origin``."""
     if origin is None:
         return diagnosis
     timeline = sorted({*diagnosis.timeline, *origin.timeline}, key=in_order)
@@ -138,12 +141,15 @@ def located(diagnosis: Diagnosis, origin: Origin | None) -> Diagnosis:
 
 
 def is_located(diagnosis: Diagnosis) -> bool:
-    """Whether it says where it began."""
+    """Return whether the diagnosis names where the problem started."""
     return any(item.name in FACTS for item in diagnosis.evidence)
 
 
 def origin_in(diagnosis: Diagnosis | None) -> Origin | None:
-    """What a diagnosis said of the layers: once said it stays, whatever is forgotten since."""
+    """Return the layer evidence of a diagnosis, or None.
+
+    It is kept after the vectors that it was derived from have been dropped.
+    """
     if diagnosis is None or not is_located(diagnosis):
         return None
     timeline = tuple(row for row in diagnosis.timeline if not row[2] and row[1].startswith(OPENING))
@@ -151,7 +157,7 @@ def origin_in(diagnosis: Diagnosis | None) -> Origin | None:
 
 
 def origin(book: LayerBook, rule: str, subject: str, onset: int) -> Origin | None:
-    """Where the episode of ``rule`` that began at step ``onset`` came up; None where nothing tells."""
+    """Return where the episode of ``rule`` with onset step ``onset`` originated, or None if unknown."""
     if rule not in LOCATED:
         return None
     suffix = subject.partition("/")[2]
@@ -182,7 +188,7 @@ class _Said:
 
 
 def _nonfinite(vector: LayerVector, names: Sequence[str]) -> _Said:
-    """Which of the layers are not finite, and which of them is nearest to the loss."""
+    """Return which layers are non-finite, and which of them is nearest to the loss."""
     bad = [place for place, norm in enumerate(vector.norms) if not math.isfinite(norm)]
     total = sum(not norm < 0 for norm in vector.norms)
     share = Evidence("layers not finite", float(len(bad)), f"of {total}", vector.step)
@@ -198,7 +204,7 @@ def _nonfinite(vector: LayerVector, names: Sequence[str]) -> _Said:
 
 
 def _growth(vectors: Sequence[LayerVector], names: Sequence[str], begun: _Said | None) -> _Said | None:
-    """The layer whose gradients grew most, and since when; the one where it began, if that grew too."""
+    """Return the layer whose gradients grew most and since when; prefer the one where it started."""
     if len(vectors) <= USUAL:
         return None
     early = vectors[: max(USUAL, len(vectors) // 2)]
@@ -226,7 +232,7 @@ def _growth(vectors: Sequence[LayerVector], names: Sequence[str], begun: _Said |
 
 
 def _usual(norms: Sequence[float]) -> float:
-    """The median of those above 0; 0 where there is none."""
+    """Return the median of the norms above 0, or 0 if there are none."""
     above = [norm for norm in norms if norm > 0]
     return median(above) if above else 0.0
 

@@ -1,4 +1,4 @@
-"""What the server's clock knows of a run: the facts that ``stalled`` and ``trainer-lost`` judge."""
+"""Activity of a run by the server's clock, as input of the rules ``stalled`` and ``trainer-lost``."""
 
 from __future__ import annotations
 
@@ -9,44 +9,44 @@ from tocsin_server.core.models import AlertState, Diagnosis, Finding, Severity
 
 @dataclass(frozen=True, slots=True)
 class Liveness:
-    """All times are Unix ns on the server's clock, of arrivals, never of the trainer."""
+    """Arrival times of a run, in Unix ns by the server's clock, not by that of the training process."""
 
     opened_ns: int
-    """When the run (or its newest attempt) first said hello."""
+    """Time of the first handshake of the run, or of its newest attempt."""
     last_record_ns: int | None
     """Arrival of the newest record of the newest attempt; None before the first."""
     last_step: int | None
     intervals_s: tuple[float, ...]
     """The last 100 intervals between arrivals of records, in seconds."""
     phase: str
-    """The declared phase under way (eval, checkpoint), else empty."""
+    """The declared phase in progress (eval, checkpoint), or empty."""
     phase_since_ns: int | None
     connected: bool
     silent_since_ns: int | None
-    """When the last connection ended; None while there is one, or where there was none since the start."""
+    """When the last connection ended; None if connected, or if there was no connection since startup."""
     server_started_ns: int
     ended: bool
-    """``finish`` came, or the run was closed."""
+    """``finish`` was received, or the run was closed."""
     longest_pause_s: float = 0.0
     """The longest interval of this attempt so far."""
     open: frozenset[str] = frozenset()
-    """Identifiers of rules of this kind whose alert is open."""
+    """Identifiers of the time-based rules that have an open alert."""
 
 
 def seconds(ns: int) -> float:
-    """Nanoseconds as seconds."""
+    """Convert nanoseconds to seconds."""
     return ns / 1e9
 
 
 def span(value_s: float) -> str:
-    """``45 s``, ``12 min``, ``3.5 h``."""
+    """Format a duration: ``45 s``, ``12 min``, ``3.5 h``."""
     if value_s < 120:
         return f"{value_s:.0f} s"
     return f"{value_s / 60:.0f} min" if value_s < 7200 else f"{value_s / 3600:.1f} h"
 
 
 def over(rule: str, liveness: Liveness, now_ns: int, summary: str) -> list[Finding]:
-    """The end of an episode, said where an alert of ``rule`` is open."""
+    """Return a finding that resolves the open alert of ``rule``, if there is one."""
     if rule not in liveness.open:
         return []
     return [

@@ -1,8 +1,8 @@
-"""What a stream's loss scale did: backoffs, growths, overflows. Worked out once, read by several rules.
+"""Changes of a stream's loss scale: backoffs, growths, overflows. Computed once and shared by rules.
 
-A record's ``scale`` is the one its step was taken with, so a backoff is visible in the record after
-the overflow. Where the overflow itself is known (``skipped`` or ``found_inf``) that is what counts;
-records further apart than one update count the backoffs that their scales tell of.
+A record's ``scale`` is the one its step was taken with, so a backoff is visible in the record after the
+overflow. If the overflow itself is reported (``skipped`` or ``found_inf``), that is what counts. For
+records more than one update apart, the number of backoffs is derived from their scales.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ class ScalerTrack(msgspec.Struct):
     last_step: int = 0
     last_flag: int = 0
     active: bool = False
-    """A scale other than 1.0 was seen: there is a scaler."""
+    """A scale other than 1.0 was seen, so there is an active scaler."""
     quiet_from: int | None = None
-    """Step of the last change of scale, the start of the present clean span."""
+    """Step of the last change of scale, the start of the current clean span."""
     interval: int = 0
-    """Smallest clean span before a growth that was observed, in updates; 0: none yet."""
+    """Shortest clean span before an observed growth, in updates; 0: none yet."""
 
     def evidence(self, reported: ScalerSettings | None) -> ScalerSettings:
-        """Settings as told, else the defaults with the growth interval as observed."""
+        """Return the reported settings, or else the defaults with the observed growth interval."""
         if reported is not None:
             return reported
         return _observed(self.interval) if self.interval else DEFAULT_SCALER
 
     def follow(self, view: View, reported: ScalerSettings | None) -> None:
-        """Takes the records of ``view``, and writes ``moves``, ``overflows`` and ``scaled`` into it."""
+        """Process the records of ``view``, and set its ``moves``, ``overflows`` and ``scaled``."""
         view.scaled = 0 if self.active else view.n
         view.scaler = scaler_settings = self.evidence(reported)
         if view.scale is None:
@@ -67,7 +67,7 @@ class ScalerTrack(msgspec.Struct):
         view.moves, view.overflows = moves, overflows
 
     def _nothing_new(self, view: View) -> bool:
-        """The common case, told apart quickly: the same scale in every record and nothing skipped."""
+        """Handle the common case quickly: the same scale in every record and no skipped step."""
         scale = view.scale
         if scale is None or self.last is None or scale.count(self.last) != view.n:
             return False
@@ -95,7 +95,7 @@ class ScalerTrack(msgspec.Struct):
         overflows: list[tuple[int, int, int]],
         flagged: bool,
     ) -> None:
-        """Counts the overflows behind a fall, and learns the growth interval from a growth."""
+        """Count the overflows behind a backoff, or learn the growth interval from a growth."""
         step, before = view.step[row], self.last or 0.0
         if scale > before:
             span = step - self.quiet_from if self.quiet_from is not None else 0
@@ -112,19 +112,19 @@ class ScalerTrack(msgspec.Struct):
 
 @lru_cache(maxsize=64)
 def _observed(interval: int) -> ScalerSettings:
-    """The defaults with this growth interval; the same at every batch of a run, so it is made once."""
+    """Return the defaults with this growth interval; cached, because it rarely changes within a run."""
     return ScalerSettings(growth_interval=interval)
 
 
 def backoffs(before: float, after: float, factor: float) -> int:
-    """How many backoffs by ``factor`` lead from ``before`` to ``after``; at least one."""
+    """Return the number of backoffs by ``factor`` that lead from ``before`` to ``after``; at least 1."""
     if after <= 0:
         return 1
     return max(1, round(math.log(before / after) / math.log(1.0 / factor)))
 
 
 def _count(flag: float | None) -> int:
-    """Overflows that a flag tells of; a value that cannot be a count tells of none."""
+    """Return the number of overflows in a flag; invalid values count as 0."""
     return int(flag) if flag is not None and 0 < flag < math.inf else 0
 
 

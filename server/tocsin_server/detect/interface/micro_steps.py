@@ -1,7 +1,7 @@
-"""How many whole losses make one step: where that changes, gradients and their norms change with it.
+"""Number of whole losses per step: where it changes, gradients and their norms change with it.
 
-Losses that the script divided by their number leave both as they were (the hook sends no ``loss_sum``
-then): they count as one.
+If the script divides its losses by their number, neither changes. The hook then sends no ``loss_sum``,
+and the losses of a step count as one.
 """
 
 from __future__ import annotations
@@ -11,19 +11,25 @@ import msgspec
 from tocsin_server.detect.interface.view import View
 
 FEWER = 8
-"""Records with fewer micro-steps that make it a change: the last step of an epoch is often cut short."""
+"""Number of records with fewer micro-steps before it counts as a change.
+
+The last step of an epoch is often short.
+"""
 
 
 class MicroSteps(msgspec.Struct):
-    """What one stream counts at present. ``count``: whole losses a step, 0 before the first."""
+    """Counts of one stream. ``count`` is the number of whole losses per step, 0 before the first record."""
 
     count: float = 0.0
     losses: float = 0.0
-    """Losses of any kind in the steps that have it: the same where only what they mean has changed."""
+    """Number of losses per step, whether divided or not, at the current ``count``.
+
+    It is unchanged if only the scaling of the losses changed.
+    """
     fewer: int = 0
 
     def changes(self, view: View) -> list[int]:
-        """Return the rows of ``view`` with which another number of whole losses makes a step."""
+        """Return the rows of ``view`` at which the number of whole losses per step changes."""
         sums, losses = view.column("loss_sum"), view.column("loss_n")
         if losses is None:
             return []

@@ -1,8 +1,8 @@
-"""What the processes of a run say of the same step, side by side: facts for rules that compare ranks.
+"""Reports of several processes for the same step, as input of rules that compare ranks.
 
-A step is closed when every process that is alive has reported it, or 10 s later by the records' own
-time. So the facts are a function of the records in their order of arrival, and come out the same
-when a run is judged again. A process alone has nothing to be compared with, and costs nothing here.
+A step is closed when every live process has reported it, or 10 s later by the records' own time. The
+result therefore depends only on the records in their order of arrival, and is the same after a replay.
+For a single process there is nothing to compare, and this module costs almost nothing.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import msgspec
 from tocsin_server.detect.interface.view import View
 
 COMPARED = ("loss", "lr", "scale", "grad_norm", "step_time")
-"""Signals that are put side by side."""
+"""Signals that are compared."""
 WAIT_NS = 10_000_000_000
-"""So long a step waits for processes that have not reported it; so long a silent one counts as alive."""
+"""How long a step waits for missing reports, and how long a silent process counts as live; in ns."""
 MOST_OPEN = 512
-"""Steps that wait at once; above it the oldest is closed as it is."""
+"""Maximum number of open steps; above it the oldest is closed without the missing reports."""
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What one process said of a step."""
+    """The report of one process for one step."""
 
     writer: int
     attempt: int
@@ -29,36 +29,36 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class RankReports(msgspec.Struct, frozen=True):
-    """A closed step: the reports of at least two processes."""
+    """A closed step with the reports of at least two processes."""
 
     step: int
     time_ns: int
-    """When it was closed, by the records' time."""
+    """When the step was closed, by the records' time."""
     reports: tuple[Report, ...]
 
 
 class _Open(msgspec.Struct):
-    """A step that waits."""
+    """A step that waits for reports."""
 
     since_ns: int
     reports: dict[int, Report] = {}
 
 
 class RankBarrier(msgspec.Struct):
-    """Who is alive, and the steps that wait for reports."""
+    """Live processes and the steps that wait for their reports."""
 
     seen_ns: dict[int, int] = {}
     """Time of the newest record by writer."""
     now_ns: int = 0
     waiting: dict[int, _Open] = {}
     closed: int = -1
-    """The highest step that was closed; reports of it and of earlier ones come too late."""
+    """The highest closed step; reports for it and for earlier steps are too late."""
     attempt: int = 0
     furthest: int = -1
     """The highest step that any process reported."""
 
     def alone(self, writer: int) -> bool:
-        """Whether only this process is alive, so that there is nothing to compare."""
+        """Return whether only this process is live, so that there is nothing to compare."""
         if self.waiting:
             return False
         if len(self.seen_ns) == 1 and writer in self.seen_ns:
@@ -67,20 +67,23 @@ class RankBarrier(msgspec.Struct):
         return all(no == writer or seen < since for no, seen in self.seen_ns.items())
 
     def note(self, writer: int, view: View) -> None:
-        """Records of a process that is alone: its steps are closed as they come."""
+        """Process records of a process that is the only live one: its steps are closed immediately."""
         self._met(writer, view.step[0], max(view.time_ns))
         last = max(view.step)
         self.furthest, self.closed = max(self.furthest, last), max(self.closed, last)
 
     def _met(self, writer: int, step: int, time_ns: int) -> None:
-        """A process that was not alive until now may begin at an earlier step than the others are at."""
+        """Update when the process was last seen.
+
+        A process that was not live before may start at an earlier step than the others have reached.
+        """
         self.now_ns = max(self.now_ns, time_ns)
         if self.seen_ns.get(writer, -WAIT_NS) < self.now_ns - WAIT_NS:
             self.closed = min(self.closed, step - 1)
         self.seen_ns[writer] = self.now_ns
 
     def take(self, writer: int, attempt: int, rank: int, view: View, row: int) -> list[RankReports]:
-        """One record; the steps that it closes."""
+        """Process one record and return the steps that it closes."""
         step = view.step[row]
         self._met(writer, step, view.time_ns[row])
         self.furthest = max(self.furthest, step)
@@ -90,7 +93,7 @@ class RankBarrier(msgspec.Struct):
         return self._close(step)
 
     def _close(self, step: int) -> list[RankReports]:
-        """The newest step where all alive have reported it, and those that have waited long enough."""
+        """Close ``step`` and earlier ones if all live processes reported it, and steps that timed out."""
         self.seen_ns = {no: seen for no, seen in self.seen_ns.items() if seen >= self.now_ns - WAIT_NS}
         done: list[RankReports] = []
         complete = step in self.waiting and self.waiting[step].reports.keys() >= self.seen_ns.keys()

@@ -1,4 +1,4 @@
-"""Counting that spares words: at which counts an episode is worth telling again."""
+"""Counts at which an episode is reported again, so that updates get rarer as it continues."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 
 def ladder(n: int) -> int:
-    """The rung of ``n`` on the ladder 1, 2, 5, 10, 20, 50, 100 ...: 1, 2, 3, 4 ...; 0 below 1."""
+    """Return the position of ``n`` in the series 1, 2, 5, 10, 20, 50, ...: 1, 2, 3, ...; 0 below 1."""
     if n < 1:
         return 0
     decade = int(math.log10(n) + 1e-9)

@@ -1,9 +1,9 @@
-"""What a rule is: settings, a small state that can be saved, and ``observe(view) -> verdicts``.
+"""Base classes of the rules: settings, a small state that can be saved, and ``observe(view)``.
 
-A rule instance judges one stream: the records of one writer about one optimizer. It is a pure
-function of these records in their order; however they are cut into batches, its verdicts are
-the same. Its life of an episode (onset, severity, calm) is kept by :class:`Rule` itself, so a
-rule says only "the condition holds here" or "it does not".
+A rule instance checks one stream: the records of one writer for one optimizer. Its results are a pure
+function of these records in their order and do not depend on how the records are split into batches.
+:class:`Rule` manages the life cycle of an episode (onset, severity, recovery), so a rule only reports
+whether its condition holds at a record.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Fact = tuple[str, float | str, str, int | None]
 
 @dataclass(frozen=True)
 class RuleSettings:
-    """Base of the settings of a rule: a frozen dataclass whose fields are made by :func:`setting`."""
+    """Base of the settings of a rule: a frozen dataclass whose fields are created by :func:`setting`."""
 
     recover_updates: int = field(
         default=100, metadata={"unit": "updates", "help": "calm updates before a firing alert is recovering"}
@@ -42,7 +42,14 @@ class RuleSettings:
 
 
 def setting(default: Any, unit: str, text: str, *, least: float | None = None) -> Any:
-    """A field of a settings dataclass with its unit, what it means, and the least value that works."""
+    """Return a settings field with its unit and description.
+
+    Args:
+        default: The default value.
+        unit: Unit of the value, as shown in the API and the docs.
+        text: What the setting means.
+        least: The smallest value that is accepted.
+    """
     return field(default=default, metadata={"unit": unit, "help": text, "least": least})
 
 
@@ -58,35 +65,43 @@ class SettingInfo:
 
 @dataclass(frozen=True)
 class RuleInfo:
-    """What the API, the docs and the engine know of a rule without running it."""
+    """Static description of a rule, used by the API, the docs and the engine without running it."""
 
     id: str
     title: str
     severity: Severity
-    """The gravest it can say."""
+    """The highest severity that the rule can report."""
     clock: str = "steps"
-    """``steps``: judged by records; ``time``: by the server's clock."""
+    """``steps``: evaluated on records; ``time``: evaluated on the server's clock."""
     inhibited_by: tuple[str, ...] = ()
-    """No new episode begins while one of these rules is firing in the same run."""
+    """No new episode starts while one of these rules is firing in the same run."""
     adversarial: bool = True
-    """False: silent where several optimizers pursue different losses (GAN), which may rise and fall."""
+    """False disables the rule where several optimizers have different losses (GAN), which normally
+    oscillate.
+    """
     scope: str = "stream"
-    """``stream``: records of one optimizer of one writer; ``wide``: the series beside them of one writer
-    (losses of all optimizers and their terms, ``val/...``, ``nonfinite/...``); ``run``: episodes of other
-    rules and events of the run, one instance a run."""
+    """What one instance of the rule reads.
+
+    ``stream``: records of one optimizer of one writer. ``wide``: the shared metrics of one writer
+    (losses of all optimizers and their terms, ``val/...``, ``nonfinite/...``). ``run``: episodes of
+    other rules and events of the run, with one instance per run.
+    """
     bears_on: tuple[str, ...] | None = None
-    """In the chains of which rules a finding stands that is only info. None: of any, as an event does. A
-    condition that a run has from its start (a clip, a slow loader) is part of those that it explains."""
+    """The rules whose timelines may include an info finding of this rule; None: any, as for an event.
+
+    A condition that a run has from its start (a clipping threshold, a slow data loader) appears only in
+    the timelines of the rules that it helps to explain.
+    """
     settings: tuple[SettingInfo, ...] = ()
 
     @property
     def doc(self) -> str:
-        """The path of the rule's page on the documentation site."""
+        """Return the path of the rule's page on the documentation site."""
         return f"reference/rules/{self.id}/"
 
 
 def describe(settings: type[RuleSettings]) -> tuple[SettingInfo, ...]:
-    """The settings of a rule with defaults, units and meaning."""
+    """Return the settings of a rule with defaults, units and descriptions."""
     defaults = settings()
     return tuple(
         SettingInfo(item.name, getattr(defaults, item.name), item.metadata["unit"], item.metadata["help"])
@@ -95,13 +110,13 @@ def describe(settings: type[RuleSettings]) -> tuple[SettingInfo, ...]:
 
 
 class RuleResult(msgspec.Struct):
-    """What a rule says at one record. ``level`` orders how far an episode has gone."""
+    """What a rule reports at one record. ``level`` increases as an episode gets worse."""
 
     row: int
-    """Row of the batch; orders verdicts of several rules."""
+    """Row in the batch; orders the results of several rules."""
     state: str
     severity: int
-    """Height of :class:`Severity`: 0 info, 1 warning, 2 critical."""
+    """:attr:`Severity.level`: 0 info, 1 warning, 2 critical."""
     onset_step: int
     onset_ns: int
     step: int
@@ -114,7 +129,7 @@ class RuleResult(msgspec.Struct):
 
 
 class Episode(msgspec.Struct):
-    """Where the present episode of a rule stands. Empty state: none."""
+    """The current episode of a rule. An empty ``state`` means that there is none."""
 
     state: str = ""
     severity: int = 0
@@ -129,7 +144,7 @@ class Episode(msgspec.Struct):
 
 
 class RuleState(msgspec.Struct):
-    """Base of what a rule remembers of its stream; forgotten at a seam, unlike the episode."""
+    """Base of the state of a rule. It is reset at a discontinuity, unlike the episode."""
 
 
 SettingsT = TypeVar("SettingsT", bound=RuleSettings)
@@ -141,18 +156,20 @@ INFO, WARNING, CRITICAL = (severity.level for severity in Severity)
 
 
 class Rule(Generic[SettingsT, StateT]):
-    """Base of rules that judge records. A subclass sets the class variables and writes ``observe``."""
+    """Base of rules that check records. A subclass sets the class variables and implements ``observe``."""
 
     info: ClassVar[RuleInfo]
     settings_type: ClassVar[type[RuleSettings]]
     state_type: ClassVar[type[RuleState]]
     needs: ClassVar[tuple[str, ...]]
-    """The first of these signals names the subject; one of them must be in the stream."""
+    """At least one of these signals must be in the stream; the first one names the subject."""
     idles: ClassVar[bool] = False
-    """True: where :meth:`asleep`, a calm record (see ``View.calm``) tells this rule nothing, and it is
-    not asked."""
+    """True: calm records (see ``View.calm``) are not passed to the rule while it is :meth:`asleep`."""
     in_blocks: ClassVar[bool] = False
-    """True: judges in blocks of ``block.PACE`` records. For what takes hundreds of records anyway: cheap."""
+    """True: evaluated once per ``blocks.PACE`` records.
+
+    This is cheaper and suits rules that need hundreds of records anyway.
+    """
 
     def __init__(self, settings: SettingsT, context: RunContext, suffix: str) -> None:
         self.settings = settings
@@ -164,44 +181,53 @@ class Rule(Generic[SettingsT, StateT]):
 
     @classmethod
     def subjects(cls, bases: Iterable[str], suffix: str) -> bool:
-        """Whether this rule judges a stream that has the signals ``bases``."""
+        """Return whether this rule applies to a stream that has the signals ``bases``."""
         return any(need in bases for need in cls.needs)
 
     @property
     def subject(self) -> str:
-        """The series that an alert of this instance is about."""
+        """Return the series that the alerts of this instance are about."""
         return f"{self.needs[0]}/{self.suffix}" if self.suffix else self.needs[0]
 
     def asleep(self) -> bool:
-        """Whether nothing is under way: no episode, nothing counted. Asked only of rules that idle."""
+        """Return whether the rule has no open episode and no counts in progress.
+
+        Called only for rules with ``idles``.
+        """
         return not self.episode.state
 
     def observe(self, view: View) -> None:
-        """Judges the records of ``view``; what is to be said goes to ``said``."""
+        """Check the records of ``view`` and add the findings to ``results``."""
         raise NotImplementedError
 
     def discontinuity(self) -> None:
-        """A restart or rewind: statistics of before must not meet records of after. The episode stays."""
+        """Reset the state after a restart or rewind; the episode stays open.
+
+        Statistics from before a discontinuity must not be mixed with records after it.
+        """
         self.state = self.state_type()  # type: ignore[assignment]
 
     def resume(self, step: int) -> None:
-        """An open episode goes on at ``step`` after a seam: calm is counted from there."""
+        """Continue an open episode at ``step`` after a discontinuity and restart its recovery count there."""
         self.episode.last_step, self.episode.calm = step, 0
 
     def let_go(self) -> Episode:
-        """Gives away the episode: another writer goes on with it."""
+        """Remove and return the episode, because another writer takes it over."""
         episode, self.episode = self.episode, Episode()
         return episode
 
     def carried_state(self) -> bytes:
-        """What the rule of the next attempt is to know of this one; empty: nothing."""
+        """Return state for this rule in the next attempt of the run; empty: none."""
         return b""
 
     def inherit(self, carried: bytes, step: int) -> None:
-        """Takes what the attempt before left, as this one begins at ``step``."""
+        """Load the state carried over from the previous attempt; this attempt starts at ``step``."""
 
     def load(self, state: bytes, episode: Episode) -> None:
-        """Goes on from a saved state; one that does not fit (an older version's) is left."""
+        """Restore a saved state and episode.
+
+        A state that does not fit the current version of the rule is dropped.
+        """
         self.episode = episode
         try:
             self.state = msgspec.msgpack.decode(state, type=self.state_type)  # type: ignore[assignment]
@@ -209,14 +235,17 @@ class Rule(Generic[SettingsT, StateT]):
             self.resume(episode.last_step)
 
     def take(self) -> list[RuleResult]:
-        """What was said since the last call."""
+        """Return and clear the results since the last call."""
         said, self.results = self.results, []
         return said
 
-    # What a subclass says
+    # Called by subclasses
 
     def pend(self, view: View, row: int, onset: tuple[int, int], summary: str, evidence: list[Fact]) -> None:
-        """The condition may have begun at ``onset`` (step, ns); the rule is not sure yet."""
+        """Open a pending episode: the condition may hold but is not certain yet.
+
+        ``onset`` is the step and time (Unix ns) at which it may have started.
+        """
         episode = self.episode
         episode.calm, episode.last_step = 0, view.step[row]
         if episode.state:
@@ -226,10 +255,10 @@ class Rule(Generic[SettingsT, StateT]):
         self._emit(view, row, PENDING, summary, evidence)
 
     def already_reported(self, view: View, row: int, severity: int, level: int = 0) -> bool:
-        """Whether :meth:`ring` has nothing to say of ``row``: it is graver than nothing said before.
+        """Return whether :meth:`fire` would add nothing at ``row``: it is no worse than already reported.
 
-        The record counts as one at which the condition holds. A rule asks before it makes its words,
-        for an alarm may ring over millions of records.
+        If so, the record counts as one at which the condition holds. Rules call this before they build
+        a summary, because an alert may fire over millions of records.
         """
         episode = self.episode
         if episode.state != FIRING or severity > episode.severity or level > episode.level:
@@ -249,7 +278,19 @@ class Rule(Generic[SettingsT, StateT]):
         level: int = 0,
         kind: str = "",
     ) -> None:
-        """The condition holds at ``row`` and began at ``onset`` (step, ns), unless the episode has one."""
+        """Report that the condition holds at ``row``.
+
+        Args:
+            view: The records being checked.
+            row: Index of the record in ``view``.
+            severity: :attr:`Severity.level` of the finding.
+            onset: Step and time (Unix ns) at which the condition started; ignored if the episode has an
+                onset.
+            summary: What happened, in one sentence.
+            evidence: The numbers that support it.
+            level: How bad the condition is; the alert is updated when it increases.
+            kind: Which of the rule's conditions holds, for the diagnosis.
+        """
         if self.already_reported(view, row, severity, level):
             return
         episode = self.episode
@@ -263,7 +304,13 @@ class Rule(Generic[SettingsT, StateT]):
         self._emit(view, row, FIRING, summary, evidence)
 
     def settle(self, view: View, row: int, *, at_once: bool = False) -> None:
-        """The condition does not hold at ``row``: towards recovering, then resolved."""
+        """Report that the condition does not hold at ``row``: recovering after a while, then resolved.
+
+        Args:
+            view: The records being checked.
+            row: Index of the record in ``view``.
+            at_once: Do not wait for ``recover_updates`` and ``recover_records`` before recovering.
+        """
         episode, limits = self.episode, self.settings
         episode.calm += 1
         calm = abs(view.step[row] - episode.last_step)
@@ -301,29 +348,29 @@ class Rule(Generic[SettingsT, StateT]):
 
 
 class RunRule(Rule[SettingsT, StateT]):
-    """Base of rules of scope ``run``: one instance a run, told of episodes and events in their order.
+    """Base of rules of scope ``run``: one instance per run, which receives episodes and events in order.
 
-    ``at`` is a view of one record: the moment of which is told. While an episode of this rule is
-    open, the engine calls :meth:`rest` with every record of the run's primary optimizer.
+    ``at`` is a view of a single record: the time of the episode or event. While an episode of this rule
+    is open, the engine calls :meth:`rest` with every record of the run's primary optimizer.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("",)
 
     def observe(self, view: View) -> None:
-        """Records alone say nothing to such a rule."""
+        """Do nothing: these rules do not check records."""
 
     def began(self, at: View, rule: str, subject: str, result: RuleResult) -> None:
-        """An episode of another rule began to fire."""
+        """Handle an episode of another rule that started to fire."""
 
     def on_event(self, at: View, event: RunEvent) -> None:
-        """An event of the run; ``at.step[0]`` is its step, or the newest one where it has none."""
+        """Handle an event of the run; ``at.step[0]`` is its step, or the newest step if it has none."""
 
     def reported(self, at: View, reports: RankReports) -> None:
-        """Several processes said what they made of a step."""
+        """Handle the reports of several processes for one step."""
 
     def resumed(self, at: View, attempt: int, furthest: int) -> None:
-        """A new attempt brought its first record; ``furthest`` is the highest step of those before."""
+        """Handle the first record of a new attempt; ``furthest`` is the highest step of earlier attempts."""
 
     def rest(self, view: View, row: int) -> None:
-        """A record passed without news, while an episode is open."""
+        """Handle a record without news while an episode is open."""
         self.settle(view, row)

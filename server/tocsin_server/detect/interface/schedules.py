@@ -1,19 +1,19 @@
-"""What is known of the schedule behind a learning rate: what its class means to do."""
+"""What the class of a learning rate scheduler implies about the learning rate."""
 
 from __future__ import annotations
 
 from tocsin_server.detect.interface.context import RunContext
 
 CYCLIC = frozenset({"CosineAnnealingWarmRestarts", "CyclicLR", "OneCycleLR"})
-"""Classes whose rate rises again by design."""
+"""Classes whose learning rate rises again by design."""
 STEPPED = frozenset({"MultiStepLR", "StepLR", "ReduceLROnPlateau", "ConstantLR", "MultiplicativeLR"})
-"""Classes whose rate falls in steps by design."""
+"""Classes whose learning rate falls in steps by design."""
 ADAM = ("adam", "lamb", "lion")
-"""Optimizer families, by a part of their class name, whose sound rates are small."""
+"""Parts of the class names of optimizers that need small learning rates."""
 
 
 def scheduler_of(context: RunContext, suffix: str) -> str:
-    """Class of the scheduler of an optimizer as the script told it; empty where untold."""
+    """Return the class of an optimizer's scheduler as reported by the script, or empty if unknown."""
     names = [
         str(item.get("scheduler", ""))
         for item in context.schedulers
@@ -23,7 +23,7 @@ def scheduler_of(context: RunContext, suffix: str) -> str:
 
 
 def optimizer_of(context: RunContext, suffix: str) -> str:
-    """Class of an optimizer as the script told it; empty where untold."""
+    """Return the class of an optimizer as reported by the script, or empty if unknown."""
     for item in context.optimizers:
         if not suffix or item.get("name") == suffix:
             return str(item.get("class", ""))
@@ -31,5 +31,5 @@ def optimizer_of(context: RunContext, suffix: str) -> str:
 
 
 def is_adam(name: str) -> bool:
-    """Whether an optimizer of this class is of Adam's family."""
+    """Return whether an optimizer of this class belongs to the Adam family."""
     return any(part in name.lower() for part in ADAM)

@@ -1,7 +1,7 @@
-"""What the server knows of similar runs of the same project: facts that no record of a run can tell.
+"""Similar runs of the same project, as known to the server.
 
-Made by ``runs/similar_runs.py`` off the record path and put into a run's order of arrival as an event of kind
-``similar-runs``, so that rules that read them stay a function of what is stored.
+``runs/similar_runs.py`` computes them outside the record path and stores them in the run as an event of
+kind ``similar-runs``, so that the results of rules that read them depend only on stored data.
 """
 
 from __future__ import annotations
@@ -12,30 +12,30 @@ from typing import Any
 import msgspec
 
 KIND = "similar-runs"
-"""Kind of the event; taken only from writer ``SERVER``, so that no script can say it."""
+"""Kind of the event; accepted only from the writer ``SERVER``, so that scripts cannot send it."""
 CLOSED = "closed"
-"""Kind of the event by which the server says that no further attempt of a failed run came in time."""
+"""Kind of the event that reports that no further attempt of a failed run arrived in time."""
 SERVER = -1
-"""Writer number of events that the server itself puts into a run."""
+"""Writer number of events that the server adds to a run."""
 MOST = 8
-"""Similar runs that are told of, the newest."""
+"""Maximum number of similar runs, newest first."""
 
 
 class SimilarRun(msgspec.Struct, frozen=True):
-    """One similar run. Unknown is None or empty."""
+    """One similar run. Unknown values are None or empty."""
 
     run_id: str
     name: str
     state: str = ""
-    """As :class:`~tocsin_server.core.models.RunState`."""
+    """A value of :class:`~tocsin_server.core.models.RunState`."""
     steps: tuple[int, ...] = ()
     losses: tuple[float, ...] = ()
-    """Median loss around each of ``steps``, finite ones only, at most 64."""
+    """Finite median loss around each of ``steps``; at most 64 values."""
     peak_lr: float | None = None
     step_time_s: float | None = None
-    """Median seconds a step."""
+    """Median step time in seconds."""
     failed_step: int | None = None
-    """Where it failed or its loss stopped being finite for good."""
+    """Step at which the run failed or its loss stayed non-finite."""
     failure: str = ""
     """Rule identifier or exception type of that failure."""
 
@@ -47,12 +47,12 @@ class SimilarRuns(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_plain(cls, data: Mapping[str, Any]) -> SimilarRuns:
-        """Facts as an event holds them; what does not fit (another version's) counts as none."""
+        """Return the similar runs from the data of an event; data of another version count as none."""
         try:
             return msgspec.convert(dict(data), cls)
         except msgspec.ValidationError:
             return cls()
 
     def plain(self) -> dict[str, Any]:
-        """As the data of an event."""
+        """Return the data of an event."""
         return dict(msgspec.to_builtins(self))

@@ -1,7 +1,7 @@
-"""A batch as rules see it: one view a stream, that is the records of one writer about one optimizer.
+"""A batch as rules see it: one view per stream, which is the records of one writer for one optimizer.
 
-Column names follow docs/internals/protocol.md: ``loss`` is the primary optimizer's, ``loss/D`` belongs to the
-optimizer ``D``, ``lr/g1`` is a parameter group of the primary one.
+Column names follow docs/internals/protocol.md: ``loss`` is the primary optimizer's, ``loss/D`` belongs
+to the optimizer ``D``, ``lr/g1`` is a parameter group of the primary one.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ SIGNALS = (
     "loss", "loss_n", "loss_sum", "grad_norm", "scale", "lr", "skipped", "stepped", "found_inf", "step_time",
     "data_time", "gpu_util",
 )  # fmt: skip
-"""Base names that belong to a stream; every other name is an extra of the script."""
+"""Base names of the signals of a stream; every other name is an extra metric of the script."""
 
 WIDE = "*"
-"""Suffix of the stream of what lies beside the optimizers' own signals."""
+"""Suffix of the stream of metrics that belong to no single optimizer."""
 BESIDE = ("val/", "nonfinite/batch")
-"""Names that begin so belong to it."""
+"""Prefixes of the names in that stream."""
 
 Values = list[float | None]
 DEFAULT_SCALER = ScalerSettings()
@@ -34,7 +34,10 @@ _GROUP = re.compile(r"(?:^|/)g\d+$")
 
 @lru_cache(maxsize=4096)
 def split_name(name: str) -> tuple[str, str] | None:
-    """A column's base name and optimizer suffix: ``lr/D/g1`` is (``lr/g1``, ``D``). None for an extra."""
+    """Return a column's base name and optimizer suffix, or None for an extra metric.
+
+    ``lr/D/g1`` gives (``lr/g1``, ``D``).
+    """
     if name == "nonfinite/weights":
         return name, ""
     base, _, rest = name.partition("/")
@@ -49,11 +52,11 @@ def split_name(name: str) -> tuple[str, str] | None:
 class View:
     """Records ``0 .. n-1`` of one stream in a batch. Missing values are None, a missing signal is None.
 
-    ``rows`` are their rows in the batch, ``first`` is the number of the first within the stream,
-    ``before`` is step and time of the stream's record before the first, None at its beginning,
-    ``age`` counts updates since the stream began (or began anew at a seam), ``rewound_from`` is the
-    furthest step before where steps have just gone back, ``steady`` says that neither the scale
-    moved nor anything overflowed.
+    ``rows`` are their rows in the batch and ``first`` is the number of the first record within the
+    stream. ``before`` is the step and time of the stream's previous record, or None at its start.
+    ``age`` counts updates since the stream started or since its last discontinuity. ``rewound_from`` is
+    the highest earlier step if steps have just gone back. ``steady`` means that the scale did not
+    change and nothing overflowed.
     """
 
     __slots__ = (
@@ -98,35 +101,35 @@ class View:
         self.moves: Sequence[tuple[int, float, float]] = ()
 
     def column(self, base: str) -> Values | None:
-        """The signal ``base`` of this stream, e.g. ``step_time``."""
+        """Return the signal ``base`` of this stream, such as ``step_time``."""
         return self.bases.get(base)
 
     @property
     def losses(self) -> tuple[Sequence[int], list[float]]:
-        """Places and values of the finite losses, worked out once for all rules that judge them."""
+        """Return the rows and values of the finite losses; computed once and shared by all rules."""
         if self._finite is None:
             self._finite = _finite_of(self.loss or [])
         return self._finite
 
     def newest(self, column: Values | None) -> float | None:
-        """The last value of ``column`` in this view."""
+        """Return the last value of ``column`` in this view that is not None."""
         return next((value for value in reversed(column or ()) if value is not None), None)
 
     def groups(self, base: str) -> list[Values]:
-        """The signal of all parameter groups, the first group's first."""
+        """Return the signal ``base`` of all parameter groups, starting with the first group."""
         prefix = base + "/g"
         return [values for name, values in self.bases.items() if name == base or name.startswith(prefix)]
 
     def age(self, row: int) -> int:
-        """Updates since the stream began."""
+        """Return the number of updates since the stream started."""
         return self.step[row] - self.first_step
 
     def has_scaler(self, row: int) -> bool:
-        """Whether a loss scaler was seen at work at or before ``row`` (a constant 1.0 is none)."""
+        """Return whether a loss scaler was active at or before ``row`` (a constant 1.0 is not)."""
         return row >= self.scaled
 
     def scaler_at(self, row: int) -> ScalerSettings:
-        """Settings of the scaler as known before ``row``: a growth interval may be learned within a view."""
+        """Return the scaler settings known before ``row``; a growth interval may be learned within a view."""
         known = self.scaler
         for at, scaler_settings in self.relearned:
             known = scaler_settings if at < row else known
@@ -134,7 +137,7 @@ class View:
 
     @property
     def calm(self) -> bool:
-        """Whether nothing is unusual: finite numbers other than 0, every update taken, a steady scale."""
+        """Return whether nothing is unusual: finite nonzero values, no skipped steps and a steady scale."""
         if not self.steady or self.rewound_from is not None or "nonfinite/weights" in self.bases:
             return False
         if self.stepped is not None and not all(self.stepped):
@@ -142,7 +145,7 @@ class View:
         return _usual(self.loss) and _usual(self.grad_norm)
 
     def cut(self, start: int, stop: int, *, first: int, first_step: int) -> View:
-        """The records ``start .. stop-1`` as a view of their own."""
+        """Return the records ``start .. stop-1`` as a new view, without scaler information."""
         return View(
             self.rows[start:stop],
             self.step[start:stop],
@@ -153,7 +156,7 @@ class View:
         )
 
     def part(self, start: int, stop: int) -> View:
-        """The records ``start .. stop-1`` after the scaler was followed: with what it did in them."""
+        """Return the records ``start .. stop-1`` as a new view, with the scaler's changes in them."""
         part = self.cut(start, stop, first=self.first + start, first_step=self.first_step)
         part.before = self.before if start == 0 else (self.step[start - 1], self.time_ns[start - 1])
         part.scaled = min(max(self.scaled - start, 0), part.n)
@@ -164,17 +167,17 @@ class View:
 
 
 class Layout(NamedTuple):
-    """Which column of a batch belongs where."""
+    """Assignment of the columns of a batch to streams."""
 
     streams: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
-    """By suffix: base names and column names."""
+    """By suffix: pairs of base name and column name."""
     named: tuple[str, ...]
-    """Columns that lie beside the optimizers' signals."""
+    """Columns that belong to no single optimizer."""
 
 
 @lru_cache(maxsize=1024)
 def layout(names: tuple[str, ...], components: tuple[str, ...]) -> Layout:
-    """The layout of columns ``names``: the same for batch after batch, so it is worked out once.
+    """Return the layout of the columns ``names``; cached, because batches usually have the same columns.
 
     Terms of a loss (``loss/<component>``) belong to no optimizer: see :func:`beside`.
     """
@@ -188,7 +191,7 @@ def layout(names: tuple[str, ...], components: tuple[str, ...]) -> Layout:
 
 
 def split(batch: RecordBatch, places: Layout) -> dict[str, View]:
-    """The views of a batch by optimizer suffix, the primary's (``""``) among them where it has records."""
+    """Return the views of a batch by optimizer suffix; the primary optimizer's suffix is ``""``."""
     columns = batch.columns
     step, time_ns = batch.step.tolist(), batch.time_ns.tolist()
     return {
@@ -198,10 +201,11 @@ def split(batch: RecordBatch, places: Layout) -> dict[str, View]:
 
 
 def beside(batch: RecordBatch, places: Layout, *, begun: bool) -> View | None:
-    """The view of scope ``wide``: columns by their full names, all ``loss...`` and ``grad_norm`` among them.
+    """Return the view of scope ``wide``, with columns by their full names.
 
-    None where there is nothing beside one optimizer's signals and there was nothing before
-    (``begun``); else from the first record on that has something.
+    It includes ``loss``, ``loss/...`` and ``grad_norm``. If the batch has no other metrics and none
+    came before (``begun`` is False), return None. The first view starts at the first record that has a
+    metric.
     """
     named = places.named
     if not begun and not named:
@@ -219,7 +223,7 @@ def beside(batch: RecordBatch, places: Layout, *, begun: bool) -> View | None:
 
 
 def _finite_of(values: Values) -> tuple[Sequence[int], list[float]]:
-    """Places and values of the finite ones; where all are, ``values`` themselves, not to be changed."""
+    """Return the rows and values of the finite ones; the values may be ``values`` itself: do not modify."""
     try:
         if isfinite(sum(values)):  # type: ignore[arg-type]
             return range(len(values)), cast(list[float], values)
@@ -230,7 +234,7 @@ def _finite_of(values: Values) -> tuple[Sequence[int], list[float]]:
 
 
 def _usual(values: Values | None) -> bool:
-    """Whether all values are there, finite and other than 0; a signal that is absent is nothing unusual."""
+    """Return whether all values are present, finite and nonzero; an absent signal counts as usual."""
     try:
         return values is None or (math.isfinite(sum(values)) and 0.0 not in values)  # type: ignore[arg-type]
     except TypeError:
@@ -242,7 +246,7 @@ def _first_row(column: Column) -> int:
 
 
 def moment(row: int, step: int, time_ns: int) -> View:
-    """A view of one record without values: a point in the run at which something is told."""
+    """Return a view of one record without values, which marks a time in the run."""
     return View([row], [step], [time_ns], {})
 
 
