@@ -1,8 +1,8 @@
-"""What a rule with other settings would have said: settings checked, alarms and healthy steps counted.
+"""Backtest a rule with other settings: count its alerts and the healthy steps of stored runs.
 
-A step is *healthy* where no other rule has an alert of at least a warning open. An alarm of the rule under
-test counts as one on healthy steps where it fired on such a step and none of the others began within
-``LEAD_RECORDS`` after it: a rule that is the first to tell a true trouble is no false alarm.
+A step is *healthy* if no other rule has an open alert of at least warning. An alert of the tested rule
+counts as a false alarm if it fired on a healthy step and no alert of another rule began within the next
+``LEAD_RECORDS`` records: being the first rule to detect a real problem is not a false alarm.
 """
 
 from __future__ import annotations
@@ -23,11 +23,15 @@ from tocsin_server.detect.rules.catalog import catalogue, settings_types
 
 LEAD_RECORDS = 50
 TRAINING = ("loss", "grad_norm")
-"""Series that make a record one of training."""
+"""Series that make a record a training record."""
 
 
 def settings_of(rule: str, changes: Mapping[str, Any]) -> RuleSettings:
-    """The settings of ``rule`` with ``changes``: numbers, or text that is one. Raises SettingError."""
+    """Return the settings of ``rule`` with ``changes``, which are numbers or numeric strings.
+
+    Raises:
+        SettingError: The rule or a setting is unknown, or a value is invalid.
+    """
     kinds = settings_types()
     if rule not in kinds:
         known = [info.id for info in catalogue()]
@@ -44,7 +48,7 @@ def _guess(near: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """Where the rule would have fired."""
+    """An alert that the rule would have fired."""
 
     run: str
     subject: str
@@ -55,24 +59,24 @@ class Firing:
     summary: str
     cause: str
     healthy: bool
-    """Whether it fired on healthy steps: a false alarm, as far as the other rules can tell."""
+    """Whether it fired on healthy steps, which makes it a false alarm."""
 
 
 @dataclass
 class Tested:
-    """One run under test. ``steps`` seen are training records of its lowest process."""
+    """The backtest of one run. ``steps`` counts the training records of its lowest rank."""
 
     run: str
     steps: int = 0
     healthy_steps: int = 0
     firings: list[Firing] = field(default_factory=list)
     left_out: int = 0
-    """Alerts beyond the limit of one run, of any rule."""
+    """Number of alerts of any rule beyond the limit per run."""
     cut: str = ""
-    """Why the run was not judged to its end, if it was not."""
+    """Why the run was not tested to its end; empty if it was."""
 
     def add(self, other: Tested) -> None:
-        """Counts another part of the same run in."""
+        """Add the counts of another part of the same run."""
         self.steps += other.steps
         self.healthy_steps += other.healthy_steps
         self.firings += other.firings
@@ -80,7 +84,7 @@ class Tested:
 
 
 class Tally:
-    """The steps of the training records of a run's lowest process: eight bytes each."""
+    """The steps of the training records of a run's lowest rank; eight bytes each."""
 
     def __init__(self) -> None:
         self._steps = array("q")
@@ -90,7 +94,7 @@ class Tally:
         return len(self._steps)
 
     def take(self, batch: RecordBatch) -> None:
-        """Counts the training records of a batch; those of a higher process tell of the same steps."""
+        """Count the training records of a batch; higher ranks are skipped, as they have the same steps."""
         who = (batch.writer.rank, batch.writer.attempt_no)
         if self._who is None or who[0] < self._who[0]:
             self._who = who
@@ -103,7 +107,7 @@ class Tally:
         self._steps.extend(batch.step[rows].tolist())
 
     def judged(self, run: str, rule: str, alerts: Sequence[Alert]) -> Tested:
-        """What ``rule`` said among ``alerts``, and on how many healthy steps."""
+        """Return the alerts of ``rule`` among ``alerts``, and the number of healthy steps."""
         steps = np.array(self._steps, dtype=np.int64)
         others = [alert for alert in alerts if alert.rule != rule and alert.severity is not Severity.INFO]
         sick, before = troubled(steps, others)
@@ -114,7 +118,12 @@ class Tally:
 def troubled(
     steps: NDArray[np.int64], alerts: Sequence[Alert]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Masks over the records at ``steps`` i64[n]: an alert is open, or begins within ``LEAD_RECORDS``."""
+    """Return two masks over the records: another alert is open; one begins within ``LEAD_RECORDS`` records.
+
+    Args:
+        steps: Steps of the records, i64[n].
+        alerts: Alerts of the other rules.
+    """
     sick, before = np.zeros(len(steps), dtype=bool), np.zeros(len(steps), dtype=bool)
     for alert in alerts:
         start = alert.onset_step if alert.onset_step is not None else alert.fired_step
@@ -147,7 +156,7 @@ def _firing(run: str, alert: Alert, steps: NDArray[np.int64], excused: NDArray[n
 
 
 def per_thousand(tested: Sequence[Tested], least: Severity) -> float | None:
-    """Alarms of at least ``least`` per 1000 healthy steps; None where no healthy step was seen."""
+    """Return alerts of at least ``least`` per 1000 healthy steps, or None without healthy steps."""
     healthy = sum(run.healthy_steps for run in tested)
     alarms = sum(
         firing.healthy and firing.severity.level >= least.level for run in tested for firing in run.firings
@@ -156,7 +165,7 @@ def per_thousand(tested: Sequence[Tested], least: Severity) -> float | None:
 
 
 def summary_of(rule: str, settings: RuleSettings, tested: Sequence[Tested]) -> dict[str, Any]:
-    """The whole test as data, as docs/reference/http-api.md shows it."""
+    """Return the result as data, as described in docs/reference/http-api.md."""
     return {
         "rule": rule,
         "settings": {item.name: getattr(settings, item.name) for item in fields(settings)},

@@ -1,8 +1,8 @@
-"""Rules of people over batches: which of them watch which series, of one process or of the whole run.
+"""Evaluate custom rules on batches, for the series of one process or of the whole run.
 
-Pure, like all of ``detect``: a function of the records in their order, however they are cut. A run without
-such rules has no watch and pays nothing. Bound: ``MOST`` pairs of rule and series a process; later ones are
-not judged.
+Results depend only on the records in their order, not on how they are split into batches. A run without
+custom rules has no overhead. At most ``MOST`` pairs of rule and series are evaluated per process;
+further ones are ignored.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ SCOPE, RUN_SCOPE = "watch", "watch-run"
 
 @dataclass(frozen=True, slots=True)
 class RuleRef:
-    """Who says a verdict, as the engine knows rules: its ``info`` and the series it is about."""
+    """The rule that a result belongs to: its ``info`` and the series it is about."""
 
     info: RuleInfo
     subject: str
 
 
 def rule_ref_of(rule: CustomRule, series: str) -> RuleRef:
-    """The voice of a rule about a series."""
+    """Return the reference of a rule for a series."""
     scope = RUN_SCOPE if rule.is_absence else SCOPE
     return RuleRef(RuleInfo(rule.id, rule.title or rule.id, rule.severity, scope=scope), series)
 
@@ -45,24 +45,24 @@ Emission = tuple[RuleRef, RuleResult]
 
 
 class SavedBatchEvaluator(msgspec.Struct):
-    """A watch in a snapshot."""
+    """The evaluators of one process, in a snapshot."""
 
     evaluators: list[tuple[Key, SeriesEvaluator]] = []
     inherited_episodes: list[tuple[Key, Episode]] = []
 
 
 class BatchEvaluator:
-    """The rules on the series of one process. Steps and times of a batch are shared by all of them."""
+    """The custom rules on the series of one process. Steps and times of a batch are shared."""
 
     def __init__(self, rules: Sequence[CustomRule]) -> None:
         self.rules = [rule for rule in rules if not rule.is_absence]
         self.evaluators: dict[Key, SeriesEvaluator] = {}
         self.inherited_episodes: dict[Key, Episode] = {}
-        """Open episodes of the attempt before, for series that are yet to come."""
+        """Open episodes of the previous attempt, for series that do not exist yet."""
         self._meant: dict[str, list[CustomRule]] = {}
 
     def take(self, batch: RecordBatch) -> list[Emission]:
-        """What the rules say of a batch, series by series."""
+        """Evaluate a batch and return the new results, series by series."""
         emitted: list[Emission] = []
         moments: list[Moment] = []
         for name, column in batch.columns.items():
@@ -94,7 +94,7 @@ class BatchEvaluator:
         return known
 
     def change(self, rules: Sequence[CustomRule], reset: frozenset[str]) -> None:
-        """Other rules from here on; those of ``anew``, and those that are gone, forget what they know."""
+        """Apply other rules from here on; rules in ``reset`` and removed ones lose their state."""
         self.rules = [rule for rule in rules if not rule.is_absence]
         self._meant = {}
         kept = {rule.id for rule in self.rules} - reset
@@ -104,7 +104,7 @@ class BatchEvaluator:
         }
 
     def let_go(self, key: Key) -> Episode | None:
-        """Gives away an open episode; None where there is none."""
+        """Remove and return an open episode, or None if there is none."""
         known = self.evaluators.get(key)
         return (
             known.let_go()
@@ -113,17 +113,17 @@ class BatchEvaluator:
         )
 
     def close(self) -> None:
-        """The run has ended: nothing is open any more."""
+        """Drop all open episodes at the end of the run."""
         for evaluator in self.evaluators.values():
             evaluator.let_go()
         self.inherited_episodes = {}
 
     def save(self) -> SavedBatchEvaluator:
-        """All that is remembered."""
+        """Return the state for a snapshot."""
         return SavedBatchEvaluator(list(self.evaluators.items()), list(self.inherited_episodes.items()))
 
     def load(self, saved: SavedBatchEvaluator) -> None:
-        """Goes on from a snapshot."""
+        """Restore the state from a snapshot."""
         known = {rule.id for rule in self.rules}
         self.evaluators = {key: evaluator for key, evaluator in saved.evaluators if key[0] in known}
         self.inherited_episodes = {
@@ -132,10 +132,10 @@ class BatchEvaluator:
 
 
 def _calm(rule: CustomRule, evaluator: SeriesEvaluator, column: Column) -> bool:
-    """Whether no value of the column can change anything: nothing is under way, and none of them holds.
+    """Return whether no value of the column can change the result: the evaluator is idle and nothing holds.
 
-    Only where the newest value is all that is looked at (NaN holds nowhere, as in the watcher itself), and
-    where non-finite values are counted, there are none in the window, and none came.
+    This is only used if just the newest value counts (NaN never holds, as in :class:`SeriesEvaluator`),
+    or if non-finite values are counted and neither the window nor the column has any.
     """
     if not evaluator.idle():
         return False
@@ -148,7 +148,7 @@ def _calm(rule: CustomRule, evaluator: SeriesEvaluator, column: Column) -> bool:
         held = column.v == rule.limit if rule.comparison == "==" else column.v != rule.limit
     else:
         held = COMPARISONS[rule.comparison](column.v, rule.limit)
-    # Steps that went back would be a seam: of an idle rule without a window nothing is lost by not seeing it.
+    # A step that goes back is ignored here: an idle rule without a window has no state to reset.
     return not bool(np.any(held))
 
 
@@ -158,14 +158,14 @@ def _values(column: Column) -> Iterator[tuple[int, float]]:
 
 
 class Absence(msgspec.Struct):
-    """Since when no value has come of one rule's series, over all processes."""
+    """How long a rule's series has had no value, over all processes."""
 
     seen: Moment
     evaluator: SeriesEvaluator = msgspec.field(default_factory=SeriesEvaluator)
 
 
 class SavedAbsences(msgspec.Struct):
-    """The watch for what does not come, in a snapshot."""
+    """The evaluators of absence rules, in a snapshot."""
 
     attempt: int = 0
     newest: dict[int, int] = {}
@@ -173,17 +173,17 @@ class SavedAbsences(msgspec.Struct):
 
 
 class AbsenceEvaluator:
-    """The rules about series that do not come: one instance a run, told of every record of any process."""
+    """The rules about missing series: one instance per run, which sees the records of all processes."""
 
     def __init__(self, rules: Sequence[CustomRule]) -> None:
         self.rules = [rule for rule in rules if rule.is_absence]
         self.attempt = 0
         self.newest: dict[int, int] = {}
-        """The newest step of each process of the newest attempt: where it goes back, waiting begins anew."""
+        """The newest step of each process of the newest attempt; where it goes back, waiting restarts."""
         self.absences: dict[str, Absence] = {}
 
     def take(self, batch: RecordBatch) -> list[Emission]:
-        """What is missing as the records of ``batch`` pass."""
+        """Evaluate a batch and return the new results."""
         if not self.rules or batch.writer.attempt_no < self.attempt:
             return []
         moments = list(zip(batch.step.tolist(), batch.time_ns.tolist(), strict=True))
@@ -202,7 +202,7 @@ class AbsenceEvaluator:
             absence.evaluator.discontinuity()
 
     def _rewinds(self, batch: RecordBatch, steps: list[int]) -> set[int]:
-        """Rows at which the training of this process goes back. Evaluations may come late: no rewind."""
+        """Return the rows at which training steps go back; late evaluations do not count."""
         rows = set[int]()
         newest = self.newest.get(batch.writer.writer_no)
         for row in sorted(_training_rows(batch)):
@@ -231,34 +231,34 @@ class AbsenceEvaluator:
                 yield rule_ref_of(rule, rule.series), result
 
     def change(self, rules: Sequence[CustomRule], reset: frozenset[str]) -> None:
-        """Other rules from here on, as :meth:`BatchEvaluator.change`."""
+        """Apply other rules from here on; see :meth:`BatchEvaluator.change`."""
         self.rules = [rule for rule in rules if rule.is_absence]
         kept = {rule.id for rule in self.rules} - reset
         self.absences = {key: absence for key, absence in self.absences.items() if key in kept}
 
     def close(self) -> None:
-        """The run has ended."""
+        """Drop all open episodes at the end of the run."""
         for absence in self.absences.values():
             absence.evaluator.let_go()
 
     def save(self) -> SavedAbsences:
-        """All that is remembered."""
+        """Return the state for a snapshot."""
         return SavedAbsences(self.attempt, self.newest, self.absences)
 
     def load(self, saved: SavedAbsences) -> None:
-        """Goes on from a snapshot."""
+        """Restore the state from a snapshot."""
         known = {rule.id for rule in self.rules}
         self.attempt, self.newest = saved.attempt, saved.newest
         self.absences = {key: absence for key, absence in saved.absences.items() if key in known}
 
 
 def _rows_with(rule: CustomRule, batch: RecordBatch) -> set[int]:
-    """Rows of a batch that have a value of the rule's series, NaN included."""
+    """Return the rows of a batch that have a value of the rule's series, NaN included."""
     return _rows_of(batch, [name for name in batch.columns if glob.matches(rule.series, name)])
 
 
 def _training_rows(batch: RecordBatch) -> set[int]:
-    """Rows of a batch that have a signal of an optimizer."""
+    """Return the rows of a batch that have a signal of an optimizer."""
     return _rows_of(batch, [name for name in batch.columns if split_name(name) is not None])
 
 

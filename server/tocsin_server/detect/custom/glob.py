@@ -1,5 +1,6 @@
-"""Globs over names: ``*`` is any text, ``?`` one character, all else itself. Bounded, so that no pattern
-takes long: matching takes at most the product of both lengths.
+"""Match names against globs: ``*`` is any text, ``?`` one character, everything else is literal.
+
+Matching takes at most time proportional to the product of both lengths, so no pattern is slow.
 """
 
 from __future__ import annotations
@@ -13,19 +14,19 @@ MOST_STARS = 8
 
 
 def problem(pattern: object) -> str | None:
-    """What was expected where ``pattern`` is no glob that may be used; None where it is one."""
+    """Return what was expected if ``pattern`` is not an acceptable glob, else None."""
     if not isinstance(pattern, str) or not storable(pattern) or not pattern.strip() or len(pattern) > LONGEST:
         return f"a glob of 1 to {LONGEST} characters"
     return f"a glob with at most {MOST_STARS} stars" if pattern.count("*") > MOST_STARS else None
 
 
 def is_plain(pattern: str) -> bool:
-    """Whether only one name matches: the pattern itself."""
+    """Return whether only the pattern itself matches."""
     return "*" not in pattern and "?" not in pattern
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Whether the whole ``name`` matches; letters count as they are written."""
+    """Return whether the whole ``name`` matches; case-sensitive."""
     at, place, star, tried = 0, 0, -1, 0
     while at < len(name):
         if place < len(pattern) and pattern[place] == "*":
@@ -42,6 +43,6 @@ def matches(pattern: str, name: str) -> bool:
 
 
 def any_matches(patterns: Iterable[str], names: Iterable[str]) -> bool:
-    """Whether one of ``patterns`` matches one of ``names``; without patterns: yes."""
+    """Return whether a pattern matches a name; True without patterns."""
     wanted = tuple(patterns)
     return not wanted or any(matches(pattern, name) for name in names for pattern in wanted)

@@ -1,6 +1,7 @@
-"""One rule of people on one series: the life of its episodes, a record at a time.
+"""Evaluate one custom rule on one series, record by record.
 
-calm ─ holds ─▶ pending ─ held for `for` ─▶ firing ─ back ─▶ recovering ─ for `keep_firing_for` ─▶ resolved
+An episode is pending once the condition holds, and firing once it has held for ``for``. It is
+recovering once the value is back, and resolved after ``keep_firing_for``.
 """
 
 from __future__ import annotations
@@ -25,34 +26,34 @@ SECOND = 1e9
 
 
 class SeriesEvaluator(msgspec.Struct):
-    """What is remembered of one series; all of it is saved."""
+    """State of one custom rule on one series; all of it is saved."""
 
     window: Window | None = None
     last: Moment | None = None
     """The newest record."""
     since: Moment | None = None
-    """Since when the condition has held without a break."""
+    """Since when the condition has held without interruption."""
     calm: Moment | None = None
-    """Since when the value has been back without a break."""
+    """Since when the value has been back without interruption."""
     longest: int = -1
-    """The longest that it held without firing, as told; -1: that was never told."""
+    """The longest time that it held without firing, as reported; -1: none was reported."""
     episode: Episode = msgspec.field(default_factory=Episode)
 
     def take(self, rule: CustomRule, series: str, row: int, now: Moment, value: float) -> RuleResult | None:
-        """What a record says; None where it says nothing new."""
+        """Evaluate a record; return None if nothing changed."""
         if self.last is not None and now[0] < self.last[0]:
             self.discontinuity()
         self.last = now
         return self.judge(rule, series, row, now, self._reduced(rule, now, value))
 
     def discontinuity(self) -> None:
-        """Steps went back: what was counted begins anew, an open episode stays."""
+        """Reset the counts because steps went back; an open episode stays open."""
         self.window, self.since, self.calm = None, None, None
 
     def judge(
         self, rule: CustomRule, series: str, row: int, now: Moment, value: float | None
     ) -> RuleResult | None:
-        """What a reduced value says. None and NaN compare with nothing and leave everything as it is."""
+        """Evaluate a reduced value. None and NaN match no comparison and change nothing."""
         if value is None or value != value:
             return None
         said = _Said(self.episode, rule, series, row, now, value)
@@ -66,7 +67,7 @@ class SeriesEvaluator(msgspec.Struct):
         return self._back(rule, now, said) if rule.is_back(value) else self._between(said)
 
     def idle(self) -> bool:
-        """Whether nothing is under way: a value that does not hold would change nothing."""
+        """Return whether nothing is in progress, so that a value that does not hold changes nothing."""
         return not self.episode.state and self.since is None
 
     def _reduced(self, rule: CustomRule, now: Moment, value: float) -> float | None:
@@ -100,7 +101,7 @@ class SeriesEvaluator(msgspec.Struct):
         return said.make(PENDING, said.begun())
 
     def _between(self, said: _Said) -> RuleResult | None:
-        """Neither held nor back: it goes on, and what was recovering fires again."""
+        """Keep the episode open: the value neither holds nor is back; a recovering one fires again."""
         self.calm = None
         return said.make(FIRING, said.begun()) if self.episode.state == RECOVERING else None
 
@@ -120,14 +121,14 @@ class SeriesEvaluator(msgspec.Struct):
         return result
 
     def let_go(self) -> Episode:
-        """Gives away the episode."""
+        """Remove and return the episode."""
         episode, self.episode = self.episode, Episode()
         self.since = self.calm = None
         return episode
 
 
 class _Said:
-    """The words about one record."""
+    """The summary and evidence for one record."""
 
     __slots__ = ("episode", "now", "row", "rule", "series", "value")
 
@@ -183,12 +184,12 @@ class _Said:
 
 
 def _capital(text: str) -> str:
-    """A reducer's name begins a sentence; the name of a series stays as it is."""
+    """Capitalize the name of a reducer at the start of a sentence, but not the name of a series."""
     first = text.partition(" ")[0]
     known = ("mean", "min", "max", "change", "rate", "non-finite")
     return text[:1].upper() + text[1:] if first in known and " of " in text else text
 
 
 def gap(span: Span, start: Moment, now: Moment) -> bool:
-    """Whether more than ``span`` lies between two records."""
+    """Return whether two records are more than ``span`` apart."""
     return span.since(start, now) > span.amount

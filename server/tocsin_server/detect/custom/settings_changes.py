@@ -1,4 +1,4 @@
-"""Settings of a built-in rule other than its defaults: numbers of the right kind, or text that is one."""
+"""Apply changed settings of a built-in rule: numbers of the right type, or numeric strings."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from tocsin_server.detect.interface.rule import RuleSettings
 
 LARGEST = 1_000_000
-"""Of a setting that counts: no rule shall be told to remember more than that."""
+"""Maximum of a setting that counts, which limits how much a rule can store."""
 
 
 class SettingError(ValueError):
-    """A rule or a setting that cannot be tested: ``subject``, what was expected, what is there."""
+    """An invalid rule or setting: ``subject``, what was expected, and what was given."""
 
     def __init__(self, subject: str, expected: str, got: object) -> None:
         super().__init__(f"{subject}: expected {expected}, got {got!r}"[:400])
@@ -22,7 +22,11 @@ class SettingError(ValueError):
 
 
 def with_changes(rule: str, kind: type[RuleSettings], changes: Mapping[str, Any]) -> RuleSettings:
-    """Settings of ``kind`` with ``changes``. Raises SettingError."""
+    """Return settings of ``kind`` with ``changes``.
+
+    Raises:
+        SettingError: A setting is unknown, or a value is invalid.
+    """
     defaults = kind()
     names = [item.name for item in fields(kind)]
     for name in changes:
@@ -37,7 +41,7 @@ def with_changes(rule: str, kind: type[RuleSettings], changes: Mapping[str, Any]
 
 
 def _number(subject: str, reported: Any, default: float, least: float | None) -> float:
-    """``told`` as a number of the kind of ``default``."""
+    """Return ``reported`` as a number of the type of ``default``."""
     whole = isinstance(default, int)
     expected = "a whole number" if whole else "a finite number"
     try:

@@ -1,4 +1,4 @@
-"""How long: a number of steps, or of seconds by the records' own times."""
+"""A duration: a number of steps, or of seconds by the records' times."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Moment = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """``amount`` steps, or nanoseconds where ``timed``."""
+    """``amount`` steps, or nanoseconds if ``timed``."""
 
     amount: int
     timed: bool = False
@@ -33,11 +33,11 @@ class Span:
         return f"{self.amount / UNITS[unit]:.9f}".rstrip("0").rstrip(".") + f" {unit}"
 
     def x(self, moment: Moment) -> int:
-        """Where ``moment`` lies on the axis of this span."""
+        """Return the step or the time of ``moment``, whichever this span measures."""
         return moment[1] if self.timed else moment[0]
 
     def since(self, start: Moment, now: Moment) -> int:
-        """How long ago ``start`` was, in steps or ns; never below 0."""
+        """Return the time since ``start``, in steps or ns; never below 0."""
         return max(0, self.x(now) - self.x(start))
 
 
@@ -45,7 +45,11 @@ NOTHING, NEWEST = Span(0), Span(1)
 
 
 def read_span(given: object, field: str, *, least: int = 0) -> Span:
-    """A span from its text. Raises :class:`FieldError`, which names ``field``."""
+    """Parse a span.
+
+    Raises:
+        FieldError: The text is not a span of at least ``least``; names ``field``.
+    """
     found = _TEXT.fullmatch(given) if isinstance(given, str) else None
     if found is None:
         raise FieldError(field, EXPECTED, given)

@@ -1,6 +1,6 @@
-"""A rule that people make: a reducer of a series over a window, compared with a limit. Pure.
+"""A custom rule: a reducer of a series over a window, compared with a limit.
 
-``read_rule`` takes what people write (JSON or TOML) and names the field of whatever does not fit.
+``read_rule`` reads a rule from JSON or TOML data and names the invalid field in its errors.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _LABEL = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class CustomRule:
-    """docs/reference/custom-rules.md describes every field."""
+    """A custom rule; docs/reference/custom-rules.md describes every field."""
 
     id: str
     series: str
@@ -67,17 +67,17 @@ class CustomRule:
         return self.reducer == "absent"
 
     def holds(self, value: float) -> bool:
-        """Whether the condition holds for a reduced value, which is not NaN."""
+        """Return whether the condition holds for a reduced value, which must not be NaN."""
         return value > 0 if self.is_absence else bool(COMPARISONS[self.comparison](value, self.limit))
 
     def is_back(self, value: float) -> bool:
-        """Whether a value that does not hold is far enough away to recover."""
+        """Return whether a value for which the condition does not hold is far enough from it to recover."""
         if self.recover is None or self.is_absence:
             return True
         return value >= self.recover if self.comparison in ("<", "<=") else value <= self.recover
 
     def concerns(self, project: str, names: tuple[str, str], tags: tuple[str, ...]) -> bool:
-        """Whether a run is meant: by project, by name or id, by any of its tags."""
+        """Return whether the rule applies to a run: by project, by name or id, by any of its tags."""
         return (
             glob.any_matches(self.projects, (project,))
             and glob.any_matches(self.runs, names)
@@ -86,30 +86,38 @@ class CustomRule:
 
     @property
     def judged(self) -> tuple[Any, ...]:
-        """All that decides when it fires, and as which alert: where it changes the rule begins anew."""
+        """Return all fields that decide when and as which alert it fires; a change restarts the rule."""
         return (
             self.series, self.reducer, self.window, self.comparison, self.limit, self.for_,
             self.keep_firing_for, self.recover, self.labels,
         )  # fmt: skip
 
     def reduced(self, series: str) -> str:
-        """What is compared, in words: ``mean of loss over 20 steps``."""
+        """Describe the compared value: ``mean of loss over 20 steps``."""
         if self.reducer == "value":
             return series
         what = "non-finite values" if self.reducer == "nonfinite" else self.reducer
         return f"{what} of {series} over {self.window}"
 
     def condition(self) -> str:
-        """``below 16384``."""
+        """Describe the condition: ``below 16384``."""
         return f"{IN_WORDS[self.comparison]} {number(self.limit)}"
 
 
 NAMES = tuple("for" if item.name == "for_" else item.name for item in fields(CustomRule))
-"""The fields as people write them."""
+"""The names of the fields in JSON and TOML."""
 
 
 def read_rule(body: object, where: str = "") -> CustomRule:
-    """A rule as people write it. Raises :class:`FieldError`; ``where`` goes before the field's name."""
+    """Read a rule from JSON or TOML data.
+
+    Args:
+        body: A mapping of fields.
+        where: Prefix for field names in errors.
+
+    Raises:
+        FieldError: A field is unknown, missing or invalid.
+    """
     if not isinstance(body, Mapping):
         raise FieldError(where.rstrip(".") or "rule", "a table of fields", body)
     for name in body:
@@ -142,7 +150,7 @@ def read_rule(body: object, where: str = "") -> CustomRule:
 
 
 def plain(rule: CustomRule) -> dict[str, Any]:
-    """All fields, as :func:`read_rule` reads them; those that ``absent`` does not have are None."""
+    """Return all fields in the format of :func:`read_rule`; None for those that do not apply."""
     absent = rule.is_absence
     return {
         "id": rule.id,
@@ -167,14 +175,14 @@ def plain(rule: CustomRule) -> dict[str, Any]:
 
 
 def brief(rule: CustomRule) -> dict[str, Any]:
-    """The fields that must be there, and those that differ from their defaults."""
+    """Return the required fields and those that differ from their defaults."""
     usual = plain(CustomRule(rule.id, rule.series)) | {"comparison": None, "limit": None}
     kept = {name: value for name, value in plain(rule).items() if value != usual[name]}
     return {"id": rule.id, "series": rule.series, **kept}
 
 
 def is_number(value: object) -> bool:
-    """Whether ``value`` is a finite number; true and false are none."""
+    """Return whether ``value`` is a finite number; booleans do not count."""
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return False
     try:
@@ -185,12 +193,12 @@ def is_number(value: object) -> bool:
 
 @lru_cache(maxsize=1)
 def built_in() -> frozenset[str]:
-    """Identifiers that no rule of one's own may take."""
+    """Return the identifiers of built-in rules, which custom rules may not use."""
     return frozenset(info.id for info in catalogue())
 
 
 class _Reader:
-    """Fields of a table one by one; None counts as left out."""
+    """Reads the fields of a table; None counts as missing."""
 
     def __init__(self, body: Mapping[str, Any], where: str) -> None:
         self.body = {name: value for name, value in body.items() if value is not None}
@@ -242,7 +250,7 @@ class _Reader:
         return read_span(self.body["window"], f"{self.where}window", least=1)
 
     def condition(self, absent: bool) -> tuple[str, float]:
-        """Comparison and limit."""
+        """Return comparison and limit."""
         if absent:
             for name in ("comparison", "limit", "recover"):
                 if name in self.body:

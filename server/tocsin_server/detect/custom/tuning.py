@@ -1,4 +1,4 @@
-"""What people changed about a built-in rule: on or off, its severity, its settings. Pure."""
+"""Changes to a built-in rule: enabled or not, severity, settings."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from tocsin_server.detect.interface.rule import RuleSettings
 from tocsin_server.detect.rules.catalog import catalogue, every_settings_type
 
 EVERYWHERE = "*"
-"""In place of a project: all of them. What is said for a project goes before it."""
+"""Placeholder for all projects; the changes of a project take precedence over it."""
 FIELDS = ("enabled", "severity", "settings")
 MOST_SETTINGS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """None, or a setting that is not named: as it is without this."""
+    """Changes to a built-in rule. None, or a setting that is missing, leaves the default."""
 
     enabled: bool | None = None
     severity: Severity | None = None
     settings: Mapping[str, float] = field(default_factory=dict)
 
     def over(self, base: Tuning) -> Tuning:
-        """This where it says something, else ``base``."""
+        """Return this tuning with its gaps filled from ``base``."""
         return Tuning(
             base.enabled if self.enabled is None else self.enabled,
             base.severity if self.severity is None else self.severity,
@@ -40,7 +40,16 @@ class Tuning:
 
 
 def read_tuning(rule: object, body: Mapping[str, Any], where: str = "") -> Tuning:
-    """A tuning as people write it. Raises :class:`FieldError`; ``where`` goes before the field's name."""
+    """Read a tuning from JSON or TOML data.
+
+    Args:
+        rule: The id of a built-in rule.
+        body: A mapping of fields.
+        where: Prefix for field names in errors.
+
+    Raises:
+        FieldError: A field is unknown or invalid.
+    """
     for name in body:
         if name not in FIELDS:
             raise FieldError(f"{where}{name}", f"one of {', '.join(FIELDS)}", name)
@@ -69,11 +78,15 @@ def _settings(rule: str, given: object, where: str) -> dict[str, float]:
 
 
 def tuned(rule: str, changes: Mapping[str, Any]) -> RuleSettings:
-    """The settings of a built-in rule with ``changes``. Raises :class:`SettingError`."""
+    """Return the settings of a built-in rule with ``changes``.
+
+    Raises:
+        SettingError: A setting is unknown, or a value is invalid.
+    """
     return with_changes(rule, every_settings_type()[rule], changes)
 
 
 def plain(tuning: Tuning) -> dict[str, Any]:
-    """As :func:`read_tuning` reads it."""
+    """Return the fields in the format of :func:`read_tuning`."""
     severity = None if tuning.severity is None else tuning.severity.value
     return {"enabled": tuning.enabled, "severity": severity, "settings": dict(tuning.settings)}

@@ -1,8 +1,8 @@
-"""Causes of a loss that changes from one record to the next, and what kept still meanwhile tells which.
+"""Causes of a loss that changes from one record to the next.
 
-A learning rate that is too high lets loss and gradient norm climb over several updates; other data
-raises both at once, under weights that were sound; a loss that is summed or logged otherwise moves
-while the gradients stay as they were.
+They differ in what stayed unchanged. A learning rate that is too high makes loss and gradient norm
+climb over several updates. Different data raise both at once, with unchanged weights. A loss that is
+summed or logged differently changes while the gradients stay as they were.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from tocsin_server.detect.interface.formatting import count, number
 from tocsin_server.detect.interface.history import median
 
 KNOWN, STAYED = 20, 5
-"""Losses before, and since the onset, that are needed."""
+"""Minimum number of losses before the onset and since."""
 AT_ONCE = 0.5
-"""Share of the height that the first record takes."""
+"""Minimum share of the rise that happens at the first record."""
 NEAR = 0.1
-"""Share of the height up to which a record is still at the usual level."""
+"""Share of the rise up to which a record is still at the usual level."""
 RESCALED, SAME_NORM = 4.0, 1.5
-"""Times that a loss must have changed while the gradient norm changed by less than the second."""
+"""Minimum factor of change of the loss, and maximum factor of change of the gradient norm."""
 PAIRS = 3
 
 LOG_WHAT_IS_TRAINED = Remedy(
@@ -45,15 +45,16 @@ def _finite(case: DiagnosisContext, base: str, *, since: bool = False) -> list[f
 
 
 def _each_step(case: DiagnosisContext) -> bool:
-    """Whether the records around the onset came at every step: between others a loss may climb unseen."""
+    """Return whether the records around the onset are one step apart, so that no climb is missed."""
     steps = [step for step, _ in [*case.before("loss")[-3:], *case.since("loss")[:2]]]
     return len(steps) == 5 and steps[-1] - steps[0] == 4
 
 
 def other_data(case: DiagnosisContext) -> Cause | None:
-    """The loss jumps from one step to the next without an earlier sign.
+    """Detect a loss that jumps from one step to the next without an earlier sign.
 
-    With overflows, a loss that stays there is not evidence: weights whose updates are skipped do not recover.
+    With overflows, a loss that stays there is not evidence: weights whose updates are skipped do not
+    recover.
     """
     if case.rule not in LOSS_SHAPE | {"grad-explosion"} or case.numeric:
         return None
@@ -86,7 +87,7 @@ def other_data(case: DiagnosisContext) -> Cause | None:
 
 
 def loss_rescaled(case: DiagnosisContext) -> Cause | None:
-    """The loss is many times what it was, and the gradients of the same steps are not."""
+    """Detect a loss that is many times its usual value while the gradients of the same steps are not."""
     if case.rule not in LOSS_SHAPE | {"loss-level-shift"}:
         return None
     losses = median(_finite(case, "loss")), median(_finite(case, "loss", since=True))
@@ -97,7 +98,7 @@ def loss_rescaled(case: DiagnosisContext) -> Cause | None:
     (usual, now), (norm, norm_now) = losses, norms
     if not (usual and now and norm and norm_now) or min(usual, now, norm, norm_now) <= 0:
         return None
-    held = max(before) <= SAME_NORM * min(before)  # a norm after clipping says nothing
+    held = max(before) <= SAME_NORM * min(before)  # a norm measured after clipping is no evidence
     if held or now < RESCALED * usual or norm_now > SAME_NORM * norm:
         return None
     return Cause(
@@ -119,7 +120,7 @@ def loss_rescaled(case: DiagnosisContext) -> Cause | None:
 
 
 def infinite_term(case: DiagnosisContext) -> Cause | None:
-    """The loss is infinite, step after step, and its gradients are finite."""
+    """Detect an infinite loss, step after step, with finite gradients."""
     if case.rule != "nonfinite-loss" or case.result.kind != "inf":
         return None
     norms = dict(case.since("grad_norm"))

@@ -1,4 +1,4 @@
-"""A case: one alert to be explained, with what other rules have open and the records before the onset."""
+"""The input of a diagnosis: an alert, the open results of other rules, and the records before the onset."""
 
 from __future__ import annotations
 
@@ -23,27 +23,30 @@ NUMERIC = frozenset(
         "nonfinite-weights",
     }
 )
-"""Rules about values that left the number range; they share causes."""
+"""Rules about values that exceeded the number range; they share causes."""
 LOSS_SHAPE = frozenset({"loss-spike", "loss-divergence"})
 FINITE_SIGNS = LOSS_SHAPE | {"grad-explosion", "grad-precursor"}
-"""Rules about finite values that leave their level. Beside values that left the number range they are signs
-of the same trouble, whichever of them fired first, and have its cause."""
+"""Rules about finite values that leave their usual level.
+
+Near a value that exceeded the number range, they are signs of the same problem and share its cause,
+whichever rule fired first.
+"""
 
 BASELINE, RECENT = 60, 5
-"""Records before the onset that make the baseline, and the last of them that may already differ."""
+"""Records before the onset in the baseline, and how many of the last ones may already differ."""
 AFTERMATH, FEWEST = 60, 3
-"""Records from the onset on in which training may be seen to run away, and finite ones that are needed."""
+"""Records after the onset in which training may diverge, and the finite ones needed among them."""
 LR_STEPS, LR_RECORDS = 100, 10
-"""How far back a change of learning rate counts as an event before the onset (catalogue section 4)."""
+"""Steps and records before the onset in which a change of learning rate counts as related."""
 LR_EVENT = 1.5
 LOSS_RISE, NORM_RISE = 1.25, 3.0
 OWN_SPREAD = 30.0
-"""Median deviations of a loss around 0 that count as its size."""
+"""Number of median deviations that count as the size of a loss around 0."""
 
 
 @dataclass(frozen=True)
 class DiagnosisContext:
-    """What is known when an alert is explained."""
+    """The data available for the diagnosis of an alert."""
 
     rule: str
     subject: str
@@ -51,27 +54,27 @@ class DiagnosisContext:
     others: Sequence[tuple[str, str, RuleResult]]
     history: History
     upto: int
-    """Number of the newest record that may be looked at."""
+    """Number of the newest record to use."""
     context: RunContext
 
     @cached_property
     def episode(self) -> list[tuple[str, str, RuleResult]]:
-        """This alert and the others, the earliest onset first."""
+        """Return this alert's result and the others, earliest onset first."""
         mine = (self.rule, self.subject, self.result)
         return sorted([mine, *self.others], key=lambda item: (item[2].onset_step, item[0], item[1]))
 
     def kind(self, rule: str) -> str | None:
-        """Which condition of ``rule`` holds in this episode; None where the rule is silent."""
+        """Return which condition of ``rule`` holds in this episode, or None if it did not fire."""
         return next((result.kind for name, _, result in self.episode if name == rule), None)
 
     @cached_property
     def numeric(self) -> bool:
-        """Whether this alert is about values that left the number range, or a sign of it."""
+        """Return whether this alert is about values that exceeded the number range, or a sign of it."""
         return self.rule in NUMERIC or (self.rule in FINITE_SIGNS and bool(self._overflowed))
 
     @cached_property
     def _overflowed(self) -> list[int]:
-        """Onsets of the rules about values that left the number range, near this alert's own."""
+        """Return the onsets of rules in ``NUMERIC`` near this alert's onset."""
         return [
             result.onset_step
             for rule, _, result in self.episode
@@ -82,25 +85,28 @@ class DiagnosisContext:
 
     @cached_property
     def onset(self) -> int:
-        """Where the trouble began: the earliest onset of rules about numbers, else this alert's own."""
+        """Return the step at which the problem started.
+
+        That is the earliest onset of the rules in ``NUMERIC``, or else this alert's onset.
+        """
         if self.rule in NUMERIC:
             steps = [result.onset_step for rule, _, result in self.episode if rule in NUMERIC]
             return min([*steps, self.result.onset_step])
         return min(self._overflowed) if self.numeric else self.result.onset_step
 
     def before(self, base: str) -> list[tuple[int, float]]:
-        """(step, value) of the records of ``base`` before the onset, at most ``BASELINE``."""
+        """Return (step, value) of up to ``BASELINE`` records of ``base`` before the onset."""
         return self.history.between(base, -(1 << 62), self.onset, upto=self.upto)[-BASELINE:]
 
     def since(self, base: str) -> list[tuple[int, float]]:
-        """(step, value) from the onset on."""
+        """Return (step, value) from the onset on."""
         return self.history.between(base, self.onset, 1 << 62, upto=self.upto)
 
     def rise(self, base: str) -> tuple[float, float, float] | None:
-        """Baseline, last level before the onset, and their ratio; None where that cannot be said.
+        """Return the baseline, the last level before the onset, and their ratio, or None if unknown.
 
-        Of a loss at or below 0 there is no ratio: 1 plus the rise in terms of its size, or of its own
-        spread where it is around 0.
+        A loss at or below 0 has no ratio. The third value is then 1 plus the rise relative to the size
+        of the loss, or to its spread if the loss is around 0.
         """
         values = [value for _, value in self.before(base) if math.isfinite(value)]
         if len(values) < 2 * RECENT:
@@ -115,16 +121,17 @@ class DiagnosisContext:
         return (usual, recent, 1 + (recent - usual) / size) if size > 0 else None
 
     def _left(self, base: str) -> bool:
-        """Whether the last level before the onset is beyond nine in ten of the baseline: no mere noise."""
+        """Return whether the last level before the onset is above the 90th percentile of the baseline."""
         values = sorted(value for _, value in self.before(base)[:-RECENT] if math.isfinite(value))
         rise = self.rise(base)
         return rise is not None and rise[1] > values[9 * len(values) // 10]
 
     def _aftermath(self, base: str, least: float) -> tuple[float, float, float] | None:
-        """Baseline, level of the last finite values soon after the onset, and their ratio, if it rose.
+        """Return the baseline, the level of the last finite values soon after the onset, and their ratio.
 
-        A loss scaler leaves out the updates that overflow, so finite values that go on rising come of the
-        updates between them: training runs away, however early the first overflow was.
+        None if it did not rise. A loss scaler skips the updates that overflow, so finite values that
+        keep rising come from the updates between them: training diverges, however early the first
+        overflow was.
         """
         known = [value for _, value in self.before(base) if math.isfinite(value)]
         values = [value for _, value in self.since(base)[:AFTERMATH] if math.isfinite(value)]
@@ -137,7 +144,7 @@ class DiagnosisContext:
 
     @cached_property
     def lr_event(self) -> tuple[int, float, float] | None:
-        """Step, rate before and rate at the onset where it rose by ``LR_EVENT`` shortly before."""
+        """Return step, earlier rate and rate at the onset if the rate rose by ``LR_EVENT`` shortly before."""
         rates = [(step, rate) for step, rate in self._rates() if math.isfinite(rate) and rate > 0]
         if len(rates) < 2:
             return None
@@ -150,9 +157,10 @@ class DiagnosisContext:
         return (step, low, now) if now >= LR_EVENT * low else None
 
     def _rates(self) -> list[tuple[int, float]]:
-        """(step, rate) of the last ``LR_STEPS`` steps before the onset, or records if these are more.
+        """Return (step, rate) of the last ``LR_STEPS`` steps or ``BASELINE`` records, whichever are more.
 
-        Where records are steps apart, that of the onset too: updates between them had rates up to it.
+        If records are several steps apart, the rate at the onset is included: it applied to updates
+        before it.
         """
         near = self.history.between("lr", self.onset - LR_STEPS, self.onset, upto=self.upto)
         rates = max(near, self.before("lr"), key=len)
@@ -162,7 +170,7 @@ class DiagnosisContext:
 
     @cached_property
     def restart(self) -> tuple[int, float] | None:
-        """Step and rate from which a restarted schedule was rising until the onset."""
+        """Return step and rate from which a restarted schedule rose until the onset."""
         for rule, _, result in self.episode:
             lowest = next((float(fact[1]) for fact in result.evidence if fact[0] == "lowest rate"), 0.0)
             if rule == "lr-restart" and result.onset_step < self.onset and lowest > 0:
@@ -173,43 +181,46 @@ class DiagnosisContext:
 
     @cached_property
     def lr(self) -> float | None:
-        """The learning rate at the onset."""
+        """Return the learning rate at the onset."""
         rates = [rate for _, rate in self.before("lr") if math.isfinite(rate)]
         rates = rates or [rate for _, rate in self.since("lr") if math.isfinite(rate)]
         return rates[-1] if rates else None
 
     @cached_property
     def loss_rose(self) -> tuple[float, float, float] | None:
-        """As :meth:`rise` of the loss where it was rising before the onset."""
+        """Return the :meth:`rise` of the loss if it was rising before the onset."""
         rise = self.rise("loss")
         return rise if rise is not None and rise[2] >= LOSS_RISE and self._left("loss") else None
 
     @cached_property
     def norm_rose(self) -> tuple[float, float, float] | None:
-        """As :meth:`rise` of the gradient norm where it was rising before the onset."""
+        """Return the :meth:`rise` of the gradient norm if it was rising before the onset."""
         rise = self.rise("grad_norm")
         return rise if rise is not None and rise[2] >= NORM_RISE and self._left("grad_norm") else None
 
     @cached_property
     def loss_ran_away(self) -> tuple[float, float, float] | None:
-        """As :meth:`rise` of the loss where it rose before the onset, or soon after it."""
+        """Return the :meth:`rise` of the loss if it rose before the onset or soon after."""
         return self.loss_rose or self._aftermath("loss", LOSS_RISE)
 
     @cached_property
     def norm_ran_away(self) -> tuple[float, float, float] | None:
-        """As :meth:`rise` of the gradient norm where it rose before the onset, or soon after it."""
+        """Return the :meth:`rise` of the gradient norm if it rose before the onset or soon after."""
         return self.norm_rose or self._aftermath("grad_norm", NORM_RISE)
 
     @cached_property
     def steady(self) -> bool:
-        """Whether loss and gradient norm are known, and neither rose before the onset or soon after it."""
+        """Return whether loss or gradient norm is known, and neither rose before the onset or soon after."""
         rises = [rise for base in ("loss", "grad_norm") if (rise := self.rise(base)) is not None]
         return bool(rises) and self.loss_ran_away is None and self.norm_ran_away is None
 
     @cached_property
     def runaway_step(self) -> int:
-        """Step by which loss or norm had risen: the first of the last records before the onset, or the onset
-        where they rose after it."""
+        """Return the step by which loss or norm had risen.
+
+        That is the first of the last ``RECENT`` records before the onset, or the onset if they rose
+        after it.
+        """
         if self.loss_rose is None and self.norm_rose is None:
             return self.onset
         steps = [step for base in ("loss", "grad_norm") for step, _ in self.before(base)[-RECENT:]]
@@ -217,7 +228,7 @@ class DiagnosisContext:
 
     @cached_property
     def shape_first(self) -> RuleResult | None:
-        """A loss or gradient norm that left its level before the numbers went wrong."""
+        """Return the result of a loss or gradient norm rule that preceded the non-finite values, or None."""
         for rule, _, result in self.episode:
             near = rule in LOSS_SHAPE or result.onset_step >= self.onset - NEAR_STEPS
             if rule in FINITE_SIGNS and result.onset_step < self.onset and near:
@@ -226,9 +237,9 @@ class DiagnosisContext:
 
     @cached_property
     def lowest_bad_scale(self) -> float | None:
-        """The lowest loss scale at which loss or norm was not finite; None where none was seen.
+        """Return the lowest loss scale at which loss or norm was non-finite, or None.
 
-        At a scale of 0 nothing is finite, whatever the model does.
+        A scale of 0 is ignored, because there every value is non-finite whatever the model does.
         """
         bad = {
             step
@@ -241,5 +252,5 @@ class DiagnosisContext:
 
     @cached_property
     def usual_norm(self) -> float | None:
-        """The median gradient norm before the onset."""
+        """Return the median gradient norm before the onset."""
         return median([value for _, value in self.before("grad_norm")])

@@ -1,7 +1,7 @@
-"""A candidate cause of an episode, and how far up in the order of belief it stands.
+"""A candidate cause of an episode and its rank.
 
-The order is that of the catalogue, section 4. A rule file may bring its own candidates:
-``CAUSES = ((DATA, function), ...)``, each a function of the case that says what speaks for it, or None.
+The module of a rule may define candidates: ``CAUSES = ((DATA, function), ...)``. Each is a function
+that takes a :class:`DiagnosisContext` and returns a :class:`Cause`, or None without evidence.
 """
 
 from __future__ import annotations
@@ -13,23 +13,26 @@ from tocsin_server.core.models import Evidence, Remedy
 from tocsin_server.detect.diagnosis.case import DiagnosisContext
 
 MEASUREMENT, DATA, RATE, SCALER, RUNAWAY, FORWARD, GRADIENT, OPTIMISATION, SYSTEM, HARDWARE = range(10)
-"""Ranks of belief: instrumentation, data, learning rate, scaler, training that ran away before the numbers
-went wrong, forward overflow, gradients, optimisation, the machine around it, hardware faults."""
+"""Ranks, most plausible first.
+
+Instrumentation, data, learning rate, scaler, divergence before the values became non-finite, forward
+overflow, gradients, optimization, system, hardware faults.
+"""
 
 
 @dataclass(frozen=True)
 class Cause:
-    """One candidate: a sentence, what speaks for it, what to do, what would disprove it."""
+    """One candidate: a sentence, its evidence, remedies, and how to confirm it."""
 
     name: str
     text: str
     short: str
-    """As one of the alternatives of another cause."""
+    """Text for the list of alternatives of another cause."""
     remedies: tuple[Remedy, ...]
     how_to_confirm: str
     evidence: tuple[Evidence, ...] = ()
     onset: tuple[int, str] | None = None
-    """A step of the story that no rule tells: step and sentence."""
+    """Step and sentence of a timeline entry that no rule reports."""
 
 
 Candidate = Callable[[DiagnosisContext], Cause | None]

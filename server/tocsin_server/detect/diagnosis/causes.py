@@ -1,8 +1,8 @@
-"""Candidate causes of an episode, in the order in which they are to be believed.
+"""Candidate causes of an episode that several rules share.
 
-The order is that of the catalogue, section 4: instrumentation, data, a change of learning rate, the
-scaler, forward overflow, gradients, optimisation, hardware. Each candidate looks at the case and
-says what speaks for it, or nothing.
+They are ranked: instrumentation, data, a change of learning rate, the scaler, forward overflow,
+gradients, optimization, hardware. Each candidate checks the context and returns a cause, or None
+without evidence.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def norm_measured_late(case: DiagnosisContext) -> Cause | None:
 
 
 def saturated(case: DiagnosisContext) -> Cause | None:
-    """There was a gradient until the onset: what was wired right has run into a limit."""
+    """Detect a gradient that existed until the onset: the graph is intact but a limit was reached."""
     if case.rule != "zero-grad-norm" or case.result.kind != "real":
         return None
     usual = median([norm for _, norm in case.before("grad_norm") if 0 < norm < math.inf])
@@ -164,7 +164,7 @@ def scale_is_zero(case: DiagnosisContext) -> Cause | None:
 
 
 def runaway(case: DiagnosisContext) -> Cause | None:
-    """Loss or gradients left their level at about the first overflow: training diverged."""
+    """Detect loss or gradients that left their level at about the first overflow: training diverged."""
     if not case.numeric:
         return None
     loss, norm, shape = case.loss_ran_away, case.norm_ran_away, case.shape_first
@@ -333,7 +333,7 @@ def schedule(case: DiagnosisContext) -> Cause | None:
 
 
 def hardware(case: DiagnosisContext) -> Cause | None:
-    """Never the first cause: only running the step again can tell."""
+    """Return the cause of last resort: only a repeated step can show a hardware fault."""
     if case.rule not in NUMERIC | LOSS_SHAPE:
         return None
     return Cause(
@@ -351,4 +351,4 @@ CANDIDATES: tuple[Ranked, ...] = (
     (FORWARD, one_operation), (GRADIENT, saturated), (GRADIENT, no_gradient),
     (OPTIMISATION, nan_from_nowhere), (OPTIMISATION, spike), (OPTIMISATION, diverging), (HARDWARE, hardware),
 )  # fmt: skip
-"""Candidates that several rules share, with their ranks; those of one rule lie in its file."""
+"""Candidates that several rules share, with their ranks; those of a single rule are in its module."""

@@ -1,7 +1,7 @@
-"""Causes that lie in the instrument: a loss or a norm that is not a number on the page only.
+"""Measurement errors: a loss or a norm that is non-finite only in the log.
 
-A loss that is NaN gives gradients that are NaN, and an update with these gives weights and losses that
-are NaN. Where the one goes without the other, what was logged is not what was trained with.
+A NaN loss gives NaN gradients, and an update with these gives NaN weights and losses. If one occurs
+without the other, the logged value is not the one that was used for training.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from tocsin_server.detect.diagnosis.cause import MEASUREMENT, Cause, Ranked
 from tocsin_server.detect.interface.formatting import count, number
 
 PAIRS = 3
-"""Records of a NaN loss with a finite norm that are needed; one where they come every step."""
+"""Records of a NaN loss with a finite norm that are needed; one if records come at every step."""
 SOUND = 5
-"""Finite losses after the first NaN norm that are needed: NaN weights show at the next one."""
+"""Finite losses after the first NaN norm that are needed; NaN weights show at the next loss."""
 LOG_WHAT_IS_TRAINED = Remedy(
     "Log the very tensor that backward() is called on, and average only what is finite.",
     "loss.backward()\nrun.step(loss=loss.detach(), grad_norm=norm)",
@@ -28,7 +28,7 @@ TAKE_THE_NORM = Remedy(
 
 
 def loss_misread(case: DiagnosisContext) -> Cause | None:
-    """The loss is NaN, the gradients of the same steps are not."""
+    """Detect a NaN loss with finite gradients at the same steps."""
     if case.rule != "nonfinite-loss" or case.result.kind != "nan":
         return None
     norms = dict(case.since("grad_norm"))
@@ -51,7 +51,7 @@ def loss_misread(case: DiagnosisContext) -> Cause | None:
 
 
 def norm_misread(case: DiagnosisContext) -> Cause | None:
-    """The norm is NaN, and the losses after it are what they were."""
+    """Detect a NaN norm that is followed by finite losses."""
     if case.rule != "nonfinite-grad-norm" or case.result.kind != "no-scaler" or case.since("scale"):
         return None
     norms = [norm for _, norm in case.since("grad_norm")]
@@ -71,7 +71,7 @@ def norm_misread(case: DiagnosisContext) -> Cause | None:
 
 
 def _each_step(case: DiagnosisContext) -> bool:
-    """Whether the records before the onset came at every step."""
+    """Return whether the records before the onset came at every step."""
     steps = [step for step, _ in case.before("loss")[-5:]]
     return len(steps) == 5 and steps[-1] - steps[0] == 4
 

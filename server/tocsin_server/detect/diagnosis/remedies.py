@@ -1,4 +1,4 @@
-"""First remedies, as a sentence and as code to paste."""
+"""Remedies, as a sentence and as code to paste."""
 
 from __future__ import annotations
 
@@ -68,14 +68,20 @@ LOWER = "Lower the learning rate"
 
 
 def fitting(remedies: tuple[Remedy, ...], case: DiagnosisContext) -> tuple[Remedy, ...]:
-    """Those that do not contradict the episode: a rate far below that of similar runs is not lowered."""
+    """Return the remedies that fit the episode.
+
+    If the learning rate is far below that of similar runs, lowering it is left out.
+    """
     if case.kind("lr-out-of-range") != "below-siblings":
         return remedies
     return tuple(remedy for remedy in remedies if not remedy.text.startswith(LOWER))
 
 
 def lower_lr(case: DiagnosisContext, factor: float = 5.0) -> Remedy:
-    """A lower learning rate, in the run's own numbers; a scheduler would undo it, so its base is lowered."""
+    """Return a remedy that divides the learning rate by ``factor``, with the run's numbers.
+
+    With a scheduler, its base rates are changed, because it overwrites the optimizer's rate.
+    """
     by = number(factor)
     if not case.lr:
         return Remedy(
@@ -93,11 +99,11 @@ def lower_lr(case: DiagnosisContext, factor: float = 5.0) -> Remedy:
 
 
 SCALED_NORM = 1e3
-"""A usual norm above it beside a loss scale of as much was taken before unscale_ (catalogue, B7)."""
+"""If usual norm and loss scale both exceed this, the norm was likely measured before unscale_."""
 
 
 def usual_norm(case: DiagnosisContext) -> float | None:
-    """The gradient norm before all trouble: an explosion that came first is none of it."""
+    """Return the gradient norm before the episode, taken from a gradient explosion if one came first."""
     for rule, _, result in case.episode:
         reported = [fact[1] for fact in result.evidence if fact[0] == "usual norm"]
         if rule == "grad-explosion" and reported:
@@ -106,7 +112,7 @@ def usual_norm(case: DiagnosisContext) -> float | None:
 
 
 def clip(case: DiagnosisContext) -> Remedy:
-    """Clipping at one to two times the run's usual norm."""
+    """Return a remedy that clips gradients at 1.5 times the run's usual norm."""
     usual = usual_norm(case)
     limit = f"{1.5 * usual:.2g}" if usual else "1.0"
     reason = f" The usual norm here is {number(usual)}." if usual else ""
@@ -123,17 +129,17 @@ def clip(case: DiagnosisContext) -> Remedy:
 
 
 SPOILING = NUMERIC | LOSS_SHAPE | {"grad-explosion", "loss-level-shift", "weights-reset"}
-"""Rules about what may have spoiled the weights."""
+"""Rules about events that may have corrupted the weights."""
 
 
 def corrupted_since(case: DiagnosisContext) -> int:
-    """Step from which on the weights may be spoiled: no later than this alert's own onset."""
+    """Return the step from which the weights may be corrupted, at the latest this alert's onset."""
     onsets = [result.onset_step for rule, _, result in case.episode if rule in SPOILING]
     return min([*onsets, case.onset])
 
 
 def go_back(case: DiagnosisContext) -> Remedy:
-    """Back to the newest checkpoint before the trouble began."""
+    """Return a remedy that resumes from the newest checkpoint before the problem started."""
     since = corrupted_since(case)
     saved = case.context.checkpoint_before(since)
     if saved is None:

@@ -259,7 +259,7 @@ class Engine:
         return place
 
     def _run_rules_open(self) -> bool:
-        """Return whether a rule of scope ``run`` has an open episode. A plain loop, as this runs per batch."""
+        """Return whether a rule of scope ``run`` has an open episode; a plain loop, as it runs per batch."""
         for rule in self._run_rules:  # noqa: SIM110
             if rule.episode.state:
                 return True

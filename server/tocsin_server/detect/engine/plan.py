@@ -84,7 +84,7 @@ class Plan:
 
     @classmethod
     def from_plain(cls, data: Mapping[str, Any]) -> Plan:
-        """A plan as an event holds it; a rule that this version cannot read is left out."""
+        """Return the plan from the data of an event; rules that this version cannot read are skipped."""
         rules = [rule for body in data.get("rules") or () if (rule := _read(body)) is not None]
         tunings = {}
         for rule, body in dict(data.get("builtin") or {}).items():

@@ -19,7 +19,7 @@ from tocsin_server.detect.interface.similar_runs import SimilarRuns
 REINFORCEMENT = {"gymnasium", "gym", "stable_baselines3", "torchrl", "tianshou", "pettingzoo", "dm_env"}
 """Libraries that only reinforcement learning imports."""
 EXPECTED = 4096
-"""Number of declared steps kept per kind of change, newest first."""
+"""Maximum number of declared steps kept per kind of change; the oldest are dropped."""
 CHECKPOINTS = 64
 INPUTS = 16
 SCHEDULES = 64

@@ -72,7 +72,7 @@ class RuleInfo:
     severity: Severity
     """The highest severity that the rule can report."""
     clock: str = "steps"
-    """``steps``: evaluated on records; ``time``: evaluated on the server's clock."""
+    """False disables the rule where several optimizers have different losses (GAN), which oscillate."""
     inhibited_by: tuple[str, ...] = ()
     """No new episode starts while one of these rules is firing in the same run."""
     adversarial: bool = True

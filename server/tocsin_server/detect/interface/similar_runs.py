@@ -18,7 +18,7 @@ CLOSED = "closed"
 SERVER = -1
 """Writer number of events that the server adds to a run."""
 MOST = 8
-"""Maximum number of similar runs, newest first."""
+"""Maximum number of similar runs; the newest are kept."""
 
 
 class SimilarRun(msgspec.Struct, frozen=True):

@@ -26,30 +26,30 @@ def _modules() -> tuple[Any, ...]:
 
 @lru_cache(maxsize=3)
 def rules_of(scope: str) -> tuple[type[Rule[Any, Any]], ...]:
-    """The rules of ``scope`` (stream, wide, run) in alphabetical order of their files."""
+    """Return the rules of ``scope`` (stream, wide, run), sorted by module name."""
     found = [module.RULE for module in _modules() if hasattr(module, "RULE")]
     return tuple(rule for rule in found if rule.info.scope == scope)
 
 
 def run_rules() -> tuple[type[RunRule[Any, Any]], ...]:
-    """The rules about episodes and events."""
+    """Return the rules of scope ``run``, which read episodes and events."""
     return tuple(rule for rule in rules_of("run") if issubclass(rule, RunRule))
 
 
 def rule_causes() -> tuple[Ranked, ...]:
-    """Candidate causes that rule files bring along, with their ranks."""
+    """Return the candidate causes defined in rule modules, with their ranks."""
     return tuple(ranked for module in _modules() for ranked in getattr(module, "CAUSES", ()))
 
 
 def settings_types() -> dict[str, type[RuleSettings]]:
-    """The settings of the rules that judge records, by identifier."""
+    """Return the settings of the rules that check records, by identifier."""
     return {
         module.RULE.info.id: module.RULE.settings_type for module in _modules() if hasattr(module, "RULE")
     }
 
 
 def every_settings_type() -> dict[str, type[RuleSettings]]:
-    """The settings of all rules, of those that only time can tell too, by identifier."""
+    """Return the settings of all rules by identifier, including those evaluated on the server's clock."""
     timed = {
         module.INFO.id: module.Settings
         for module in _modules()
@@ -59,12 +59,12 @@ def every_settings_type() -> dict[str, type[RuleSettings]]:
 
 
 def catalogue() -> list[RuleInfo]:
-    """All rules, by identifier."""
+    """Return all rules, sorted by identifier."""
     found = [module.RULE.info if hasattr(module, "RULE") else module.INFO for module in _modules()]
     return sorted(found, key=lambda info: info.id)
 
 
 @lru_cache(maxsize=1)
 def infos() -> dict[str, RuleInfo]:
-    """All rules by identifier."""
+    """Return all rules by identifier."""
     return {info.id: info for info in catalogue()}

@@ -1,4 +1,4 @@
-"""Norms of a stretch of training against the value at which gradients are clipped: what two rules judge."""
+"""Gradient norms over a window, compared with the clipping threshold by two rules."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tocsin_server.detect.stats.finite import positive
 
 
 class Stretch(msgspec.Struct):
-    """Finite norms above 0 since the clip value was last changed, up to one window."""
+    """Finite norms above 0 since the clipping threshold last changed, up to one window."""
 
     clip: float | None = None
     norms: list[float] = []
     since: tuple[int, int] = (0, 0)
-    """Step and time of the first of them."""
+    """Step and time of the first of these norms."""
 
     def windows(self, view: View, clip: float | None, window: int) -> Iterator[tuple[int, list[float]]]:
-        """Takes the norms of ``view``; row and norms of each window that they make full."""
+        """Add the norms of ``view``; yield row and norms of each window that they fill."""
         if clip != self.clip:
             self.clip, self.norms = clip, []
         norms = view.grad_norm or []
@@ -40,9 +40,10 @@ class Stretch(msgspec.Struct):
 
 
 def clip_of(context: RunContext, suffix: str) -> float | None:
-    """The norm at which gradients of the optimizer are clipped; None where none, or only measured (inf).
+    """Return an optimizer's clipping threshold, or None without clipping or for an infinite threshold.
 
-    None as well where scaled gradients are clipped: that limit is no limit of the norms reported.
+    Also None if scaled gradients are clipped, because that threshold does not apply to the reported
+    norms.
     """
     clip = None if suffix in context.scaled_norms else context.clips.get(suffix)
     return clip if clip is not None and math.isfinite(clip) else None

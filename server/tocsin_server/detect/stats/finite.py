@@ -1,4 +1,4 @@
-"""Whether a stretch of values is finite: the test every rule makes first, so it must be quick."""
+"""Fast checks for finite values; every rule runs them first."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import cast
 
 
 def all_finite(values: list[float | None]) -> bool:
-    """Whether no value is NaN or infinite; missing ones do not count."""
+    """Return whether no value is NaN or infinite; missing values are ignored."""
     try:
         return math.isfinite(sum(values)) or _one_by_one(values)  # type: ignore[arg-type]
     except TypeError:
@@ -16,7 +16,10 @@ def all_finite(values: list[float | None]) -> bool:
 
 
 def finite_of(values: Sequence[float | None]) -> Sequence[float]:
-    """The finite ones; where all are, ``values`` themselves, which are not to be changed."""
+    """Return the finite values.
+
+    If all are finite, ``values`` itself is returned, which must not be modified.
+    """
     try:
         if math.isfinite(sum(values)):  # type: ignore[arg-type]
             return cast(Sequence[float], values)
@@ -26,7 +29,7 @@ def finite_of(values: Sequence[float | None]) -> Sequence[float]:
 
 
 def positive(values: list[float | None]) -> bool:
-    """Whether all values are there, finite and above 0. At least one is needed."""
+    """Return whether there are values, and all are present, finite and above 0."""
     try:
         return math.isfinite(sum(values)) and min(values) > 0  # type: ignore[arg-type,type-var,operator]
     except TypeError:

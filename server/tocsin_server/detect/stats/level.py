@@ -1,7 +1,7 @@
 """The usual level of a heavy-tailed positive signal: its median, and the spread of its logarithm.
 
-Gradient norms are log-normal at best, so that several times the median is usual for some runs and
-alarming for others: what counts is the ratio together with the run's own spread.
+Gradient norms are log-normal at best. Several times the median is usual for some runs and alarming for
+others, so a value is judged by its ratio to the median together with the spread in the same run.
 """
 
 from __future__ import annotations
@@ -16,34 +16,36 @@ from tocsin_server.detect.interface.view import Values
 from tocsin_server.detect.stats.rolling import MAD_TO_SIGMA, middle
 
 LEAST_SPREAD = 0.05
-"""Of the logarithm: smoother signals are treated as if they had this spread."""
+"""Minimum spread of the logarithm, which is used for smoother signals."""
 
 FIRST, FLOOR = 40, 0.3
-"""Values whose median is the first level, and the share of it below which nothing is off: a norm that has
-fallen a millionfold may rise a thousandfold and is still next to nothing."""
+"""Number of values whose median is the first level, and the share of it below which no value is unusual.
+
+A norm that has fallen a millionfold may rise a thousandfold and is still negligible.
+"""
 NEWEST = 50
-"""Values that a value off the level must exceed as well: the first norms of a run are high."""
+"""Number of newest values that an unusual value must exceed too, because norms start high."""
 
 
 class Level(msgspec.Struct):
-    """Median of the last ``kept`` values, worked out anew after every ``refresh`` of them."""
+    """Median of the last ``kept`` values, recomputed after every ``refresh`` values."""
 
     kept: int = 200
     refresh: int = 40
     values: list[float] = []
     left: int = 0
-    """Values until the median is worked out anew, less than ``refresh``; 0: it is due with the next."""
+    """Number of values towards the next computation of the median, below ``refresh``."""
     median: float = 0.0
     first: float = 0.0
     """The median of the first values; 0 until it is known."""
 
     @property
     def room(self) -> int:
-        """How many values may come before the median changes; at least one."""
+        """Return how many values may be added before the median changes; at least 1."""
         return max(1, self.refresh - self.left)
 
     def extend(self, values: list[float]) -> None:
-        """Takes at most ``room`` values, finite ones."""
+        """Add at most ``room`` finite values."""
         self.values += values
         self.left += len(values)
         if self.left >= self.refresh or len(self.values) <= self.refresh:
@@ -55,7 +57,7 @@ class Level(msgspec.Struct):
                 self.first = self.median
 
     def quick(self, values: Values, ratio: float, warm_up: int) -> bool:
-        """Takes one value that is calm and changes no median; False where more is to be done."""
+        """Add a single calm value that changes no median; return False if the slow path is needed."""
         if len(values) != 1 or self.left + 1 >= self.refresh or len(self.values) < warm_up:
             return False
         value = values[0]
@@ -66,9 +68,14 @@ class Level(msgspec.Struct):
         return True
 
     def unusual(self, norms: Values, ratio: float, quiet: Callable[[], bool]) -> Iterator[int]:
-        """Rows of ``norms`` that must be judged one by one; stretches of calm ones are taken at once.
+        """Yield the rows of ``norms`` that must be checked one by one.
 
-        ``quiet``: whether nothing is under way that would look at calm ones too.
+        Stretches of calm values are added at once.
+
+        Args:
+            norms: The norms of a view.
+            ratio: Multiple of the median up to which a value is calm.
+            quiet: Returns whether nothing is in progress for which calm values matter.
         """
         start, n = 0, len(norms)
         while start < n:
@@ -81,19 +88,25 @@ class Level(msgspec.Struct):
             start = stop
 
     def begin(self, values: list[float]) -> None:
-        """Begins anew with ``values``."""
+        """Start again with ``values``."""
         self.values, self.left = values[-self.kept :], 0
         self.median = middle(sorted(self.values))
 
     def calm(self, values: Values, ratio: float) -> bool:
-        """Whether all of ``values`` are there, finite and at most ``ratio`` times the median."""
+        """Return whether all of ``values`` are present, finite and at most ``ratio`` times the median."""
         try:
             return math.isfinite(sum(values)) and max(values) <= ratio * self.median  # type: ignore[arg-type,type-var,operator]
         except TypeError:
             return False
 
     def leaves(self, value: float, ratio: float, deviations: float) -> bool:
-        """Whether ``value`` is beyond ``ratio`` times the median, the newest values, and the usual spread."""
+        """Return whether ``value`` is unusually high.
+
+        Args:
+            value: A finite norm.
+            ratio: Multiple of the median that it must exceed.
+            deviations: Number of robust standard deviations of the logarithm that it must exceed.
+        """
         median = self.median
         if median <= 0 or value <= max(ratio * median, FLOOR * self.first, *self.values[-NEWEST:]):
             return False

@@ -1,4 +1,4 @@
-"""Evaluation metrics: which way is better, and by how much a value is worse than the best."""
+"""Evaluation metrics: which direction is better, and which metrics are losses or in decibels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MIN = frozenset(
 
 
 def goal_of(name: str, reported: str) -> str | None:
-    """``max`` or ``min`` as told, else as the name's words say; None where neither is known."""
+    """Return ``max`` or ``min`` as reported, else as the words in the name imply, else None."""
     if reported in (MAX, MIN):
         return reported
     words = [word for word in re.split(r"[^a-z0-9]+", name.lower()) if word]
@@ -34,10 +34,10 @@ def goal_of(name: str, reported: str) -> str | None:
 
 
 def is_loss(name: str) -> bool:
-    """Whether a metric is a loss on held-out data: compared with the training loss, not judged by itself."""
+    """Return whether a metric is a held-out loss, which is compared with the training loss."""
     return "loss" in name.lower() or re.split(r"[^a-z0-9]+", name.lower())[-1] in ("nll", "ppl", "perplexity")
 
 
 def is_decibel(name: str, unit: str) -> bool:
-    """Whether it is in dB, so that differences count and not ratios."""
+    """Return whether a metric is in dB, so that differences count instead of ratios."""
     return unit.lower() == "db" or "psnr" in name.lower() or "sdr" in name.lower()

@@ -1,4 +1,4 @@
-"""Median and median absolute deviation of the last records: robust against what they are to detect."""
+"""Median and median absolute deviation of the last records, which are robust to outliers."""
 
 from __future__ import annotations
 
@@ -8,30 +8,31 @@ from collections.abc import Sequence
 import msgspec
 
 MAD_TO_SIGMA = 1.4826
-"""Median absolute deviation to standard deviation, for a normal distribution."""
+"""Factor from median absolute deviation to standard deviation, for a normal distribution."""
 
 
 class RollingMedian(msgspec.Struct):
     """The last ``size`` values in order of arrival. Values must be finite.
 
-    For who seldom asks: values are put in order when the median is wanted, and a push costs no search.
+    Suited to infrequent queries: values are sorted when the median is needed, so a push needs no
+    search.
     """
 
     size: int
     arrived: list[float] = []
     ordered: list[float] = []
-    """The same values by size; empty where they were not put in order since the last push."""
+    """The same values sorted; empty if they were not sorted since the last push."""
 
     highest: float = float("-inf")
-    """The highest of them, -inf without any."""
+    """The highest value, -inf without values."""
     deviation: float | None = None
-    """The robust standard deviation, None where it was not asked for since the last push."""
+    """The robust standard deviation; None if it was not computed since the last push."""
 
     def __post_init__(self) -> None:
-        self._highest()  # an older snapshot does not say it
+        self._highest()  # missing in older snapshots
 
     def push(self, value: float) -> None:
-        """Takes one more value; beyond ``size`` the oldest is forgotten."""
+        """Add a value; beyond ``size`` the oldest is dropped."""
         arrived = self.arrived
         arrived.append(value)
         if value > self.highest:
@@ -42,10 +43,12 @@ class RollingMedian(msgspec.Struct):
             self.ordered, self.deviation = [], None
 
     def pass_over(self, values: Sequence[float | None], start: int) -> int:
-        """Pushes ``values`` from ``start`` on while they are above 0 and none above all that are here.
+        """Push ``values`` from index ``start`` while they are above 0 and at most ``highest``.
 
-        The place of the first that is not, or that is missing; their number where all were. Nearly every
-        loss of a run comes this way, so one loop does what :meth:`push` does for one.
+        Nearly every loss of a run takes this path, so one loop replaces repeated calls of :meth:`push`.
+
+        Returns:
+            The index of the first value that was not pushed, or ``len(values)``.
         """
         arrived, highest, at = self.arrived, self.highest, start
         room = self.size - len(arrived)
@@ -72,29 +75,30 @@ class RollingMedian(msgspec.Struct):
         return len(self.arrived)
 
     def sort(self) -> list[float]:
-        """The values by size."""
+        """Return the values sorted."""
         if not self.ordered:
             self.ordered = sorted(self.arrived)
         return self.ordered
 
     @property
     def median(self) -> float:
-        """The median; needs at least one value."""
+        """Return the median; there must be at least one value."""
         return middle(self.sort())
 
     @property
     def sigma(self) -> float:
-        """The robust standard deviation: 1.4826 times the median absolute deviation."""
+        """Return the robust standard deviation: 1.4826 times the median absolute deviation."""
         if self.deviation is None:
             centre = self.median
             self.deviation = MAD_TO_SIGMA * middle(sorted([abs(value - centre) for value in self.ordered]))
         return self.deviation
 
     def within(self, height: float, deviations: float) -> bool:
-        """Whether ``height`` is at most so many robust standard deviations.
+        """Return whether ``height`` is at most ``deviations`` robust standard deviations.
 
         Half of the values lie between the quartiles, so the deviation is at least the distance of the
-        nearer one; that is told from the order alone, and nearly always enough.
+        nearer quartile from the median. This bound needs only the sorted values and nearly always
+        suffices.
         """
         ordered, quarter = self.sort(), len(self.arrived) // 4
         centre = middle(ordered)
@@ -103,14 +107,14 @@ class RollingMedian(msgspec.Struct):
 
 
 class OrderedWindow(msgspec.Struct):
-    """The last ``size`` values in order of arrival and in order of size, for who asks after each of them."""
+    """The last ``size`` values in order of arrival and sorted, for a query after each push."""
 
     size: int
     arrived: list[float] = []
     ordered: list[float] = []
 
     def push(self, value: float) -> list[float]:
-        """Takes one more value; beyond ``size`` the oldest is forgotten. The values by size."""
+        """Add a value and return the sorted values; beyond ``size`` the oldest is dropped."""
         arrived, ordered = self.arrived, self.ordered
         arrived.append(value)
         insort(ordered, value)
@@ -120,7 +124,7 @@ class OrderedWindow(msgspec.Struct):
 
 
 def middle(ordered: list[float]) -> float:
-    """The median of an ordered list with at least one value."""
+    """Return the median of a sorted list with at least one value."""
     half = len(ordered) // 2
     if len(ordered) % 2:
         return ordered[half]

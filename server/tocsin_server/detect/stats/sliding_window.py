@@ -1,9 +1,9 @@
-"""A sliding window over a series at a constant cost a record: count, sum, extremes, ends, non-finite ones.
+"""A sliding window over a series with count, sum, extremes, ends and non-finite values at constant cost.
 
-The window is cut into at most ``SLOTS`` slots, each of which holds an aggregate of its values; a window of
-up to ``SLOTS`` steps has a slot for each step. The slots lie in two stacks (the queue of two stacks, as in
-Tangwongsan and others, "General incremental sliding-window aggregation", 2015), so nothing is ever
-subtracted: a value of 1e300 or an infinity leaves no trace once it has left.
+The window is divided into at most ``SLOTS`` slots, each of which holds an aggregate of its values; a
+window of up to ``SLOTS`` steps has one slot per step. The slots are kept in two stacks (a queue of two
+stacks, as in Tangwongsan and others, "General incremental sliding-window aggregation", 2015). Nothing
+is ever subtracted, so a value of 1e300 or an infinity has no effect once it has left the window.
 """
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ import msgspec
 SLOTS = 256
 
 Sum = tuple[int, int, float, float, float, int, int, float, int, float]
-"""Slot, count, sum, least, greatest, non-finite values, place and value of the first, of the last.
+"""Slot, count, sum, minimum, maximum, number of non-finite values, x and value of the first, of the last.
 
-NaN counts as non-finite and is part of nothing else; count 0: there is no first and no last."""
+NaN counts as non-finite and is excluded from the rest; with count 0 there is no first and no last
+value.
+"""
 
 INF = float("inf")
 
 
 def single(slot: int, x: int, value: float) -> Sum:
-    """The aggregate of one value at place ``x``."""
+    """Return the aggregate of one value at ``x``."""
     if value != value:
         return slot, 0, 0.0, INF, -INF, 1, x, 0.0, x, 0.0
     bad = 1 if value in (INF, -INF) else 0
@@ -29,7 +31,7 @@ def single(slot: int, x: int, value: float) -> Sum:
 
 
 def joined(a: Sum, b: Sum) -> Sum:
-    """Both as one, ``a`` before ``b``; the slot is that of ``a``."""
+    """Merge two aggregates, ``a`` before ``b``; the slot is that of ``a``."""
     if not b[1]:
         return (*a[:5], a[5] + b[5], *a[6:])
     if not a[1]:
@@ -45,22 +47,22 @@ class Window(msgspec.Struct):
     size: int
     slots: int
     front: list[Sum] = []
-    """Older slots, the oldest last, each joined with those after it in this stack."""
+    """Older slots, the oldest last, each merged with the later ones in this stack."""
     back: list[Sum] = []
-    """Newer slots, the oldest first, each as it is."""
+    """Newer slots, the oldest first, not merged."""
     behind: Sum | None = None
-    """All of ``back`` as one."""
+    """All of ``back`` merged."""
     now: Sum | None = None
     """The slot that is being filled."""
 
     @classmethod
     def of(cls, amount: int) -> Window:
-        """A window of ``amount`` steps or nanoseconds."""
+        """Return a window of ``amount`` steps or nanoseconds."""
         size = max(1, -(-amount // SLOTS))
         return cls(size, max(1, -(-amount // size)))
 
     def put(self, x: int, value: float) -> Sum:
-        """Takes a value at place ``x``, which never falls; the aggregate of the window that ends there."""
+        """Add a value at ``x``, which never decreases; return the aggregate of the window ending there."""
         slot = x // self.size
         fresh = single(slot, x, value)
         now = self.now
@@ -76,12 +78,12 @@ class Window(msgspec.Struct):
 
     @property
     def bad(self) -> int:
-        """Non-finite values in the slots that are kept."""
+        """Return the number of non-finite values in the slots that are kept."""
         parts = (self.front[-1] if self.front else None, self.behind, self.now)
         return sum(part[5] for part in parts if part is not None)
 
     def _let_go(self, last_gone: int) -> None:
-        """Forgets slots up to ``last_gone``."""
+        """Drop slots up to ``last_gone``."""
         while True:
             if not self.front and self.back:
                 self._turn()
@@ -90,7 +92,7 @@ class Window(msgspec.Struct):
             self.front.pop()
 
     def _turn(self) -> None:
-        """The newer stack becomes the older one."""
+        """Move the newer stack to the older one."""
         whole: Sum | None = None
         for slot in reversed(self.back):
             whole = slot if whole is None else joined(slot, whole)
@@ -104,7 +106,13 @@ class Window(msgspec.Struct):
 
 
 def reduce(reducer: str, whole: Sum, unit: float) -> float | None:
-    """The reduced value, None where there is nothing to compare. ``unit`` is the length of a rate's unit."""
+    """Return the reduced value, or None if there is nothing to compare.
+
+    Args:
+        reducer: ``nonfinite``, ``mean``, ``min``, ``max``, ``change`` or ``rate``.
+        whole: The aggregate of the window.
+        unit: Length of the unit of a rate, in steps or ns.
+    """
     if reducer == "nonfinite":
         return float(whole[5])
     if not whole[1]:

@@ -1,4 +1,4 @@
-"""Slow changes: medians of stretches of records, and tests for trends that need no distribution."""
+"""Slow changes: medians of stretches of records, and distribution-free tests for trends."""
 
 from __future__ import annotations
 
@@ -18,25 +18,26 @@ PLAUSIBLE_K = (
     50265, 50272, 50304, 65024, 65536, 100000, 100277, 128000, 128256, 151936, 152064, 172800, 250002,
     250112, 256000,
 )  # fmt: skip
-"""Numbers of classes, words or prototypes that are in use; a cross-entropy of ln K is chance."""
+"""Common numbers of classes, words or prototypes; a cross-entropy of ln K is chance level."""
 
 
 _LOGS = tuple((k, math.log(k)) for k in PLAUSIBLE_K)
 
 
 def chance(loss: float, tolerance: float) -> int | None:
-    """The K of :data:`PLAUSIBLE_K` with ln K within ``tolerance`` (relative) of ``loss``, else None.
+    """Return the K of :data:`PLAUSIBLE_K` with ln K within ``tolerance`` (relative) of ``loss``, else None.
 
-    Of several a power of ten, else the nearest.
+    Of several, prefer a power of ten, then the nearest.
     """
     near = [k for k, log in _LOGS if abs(log - loss) <= tolerance * log]
     return min(near, key=lambda k: (k not in (10, 100, 1000, 10_000), abs(math.log(k) - loss)), default=None)
 
 
 class Bins(msgspec.Struct):
-    """Medians of ``size`` records each, the last ``keep`` of them, with the step each began at.
+    """Medians of ``size`` records each, the last ``keep`` of them, with the first step of each.
 
-    With ``grow`` nothing is forgotten: where they are too many, neighbours are joined and ``size`` doubles.
+    With ``grow`` nothing is dropped: if there are too many bins, neighbors are merged and ``size``
+    doubles.
     """
 
     size: int
@@ -48,7 +49,7 @@ class Bins(msgspec.Struct):
     since: int = 0
 
     def push(self, step: int, value: float) -> bool:
-        """Takes one finite value; whether a bin was completed by it."""
+        """Add a finite value; return whether it completed a bin."""
         if not self.waiting:
             self.since = step
         self.waiting.append(value)
@@ -58,9 +59,10 @@ class Bins(msgspec.Struct):
         return True
 
     def extend(self, view: View) -> Iterator[int]:
-        """Takes the finite losses of ``view``; yields the place of each record that completed a bin, at once.
+        """Add the finite losses of ``view``; yield the row of each record that completed a bin.
 
-        What is judged at that place sees no record after it, however the records came.
+        The row is yielded before later records are added, so results do not depend on how records were
+        split.
         """
         rows, values = view.losses
         at, n = 0, len(values)
@@ -95,7 +97,10 @@ class Bins(msgspec.Struct):
 
 
 def kendall(values: Sequence[float]) -> float:
-    """Mann-Kendall's z: above 0 rising, below falling; n values, O(n^2), no correction for ties."""
+    """Return the z score of the Mann-Kendall test: above 0 rising, below 0 falling.
+
+    Takes O(n^2) time for n values; there is no correction for ties.
+    """
     n = len(values)
     score = sum(
         (values[later] > values[earlier]) - (values[later] < values[earlier])
@@ -107,14 +112,17 @@ def kendall(values: Sequence[float]) -> float:
 
 
 def falls(before: Sequence[float], after: Sequence[float]) -> float:
-    """Mann-Whitney's z for ``after`` being below ``before``; above 3 it is no chance."""
+    """Return the z score of the Mann-Whitney test that ``after`` is below ``before``.
+
+    A score above 3 is significant.
+    """
     below = sum((late < early) + 0.5 * (late == early) for early in before for late in after)
     m, n = len(before), len(after)
     return (below - m * n / 2) / math.sqrt(m * n * (m + n + 1) / 12)
 
 
 def autocorrelation(values: Sequence[float], lag: int) -> float:
-    """Of ``values`` less their mean, at ``lag``; 0 where they do not vary."""
+    """Return the autocorrelation of ``values`` less their mean at ``lag``; 0 if they do not vary."""
     mean = sum(values) / len(values)
     rest = [value - mean for value in values]
     power = sum(map(mul, rest, rest))

@@ -45,7 +45,7 @@ from tocsin_server.detect.stats.rolling import middle
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Defaults from catalogue D5."""
+    """Thresholds of the rule; see Source in the module docstring."""
 
     recover_updates: int = setting(1, "updates", "after a window with free gradients, before recovering")
     resolve_updates: int = setting(1, "updates", "the same, before it is resolved")
@@ -62,7 +62,7 @@ class State(RuleState):
 
 
 class ClipAlwaysActive(Rule[Settings, State]):
-    """Info."""
+    """Severity: info."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="clip-always-active",
@@ -100,7 +100,7 @@ class ClipAlwaysActive(Rule[Settings, State]):
 
 
 def clipped(case: DiagnosisContext) -> Cause | None:
-    """What it means."""
+    """Return the meaning of norms that are always clipped."""
     if case.rule != "clip-always-active":
         return None
     usual = case.usual_norm

@@ -50,7 +50,7 @@ from tocsin_server.detect.stats.rolling import middle
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Defaults from catalogue D6."""
+    """Thresholds of the rule; see Source in the module docstring."""
 
     recover_updates: int = setting(1, "updates", "after a window with a sound clip, before recovering")
     resolve_updates: int = setting(1, "updates", "the same, before it is resolved")
@@ -67,12 +67,12 @@ class State(RuleState):
 
     stretch: Stretch = msgspec.field(default_factory=Stretch)
     seen: int = 0
-    """Finite norms under an absurd clip, until that was told."""
+    """Number of finite norms with an absurd threshold, until it was reported."""
     highest: float = 0.0
 
 
 class ClipIneffective(Rule[Settings, State]):
-    """Info; warning for a clip of 0, which removes every gradient."""
+    """Info; warning for a clipping threshold of 0, which removes every gradient."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="clip-ineffective",
@@ -97,7 +97,10 @@ class ClipIneffective(Rule[Settings, State]):
             self._window(view, row, sorted(norms), clip)
 
     def _at_once(self, view: View, clip: float) -> None:
-        """A clip that no gradient reaches: gradients of 0, which have no level, do not hide it."""
+        """Check for a threshold that no gradient reaches.
+
+        This also works for gradients of 0, which have no level.
+        """
         state, limits = self.state, self.settings
         for row, norm in enumerate(view.grad_norm or []):
             if norm is None or not math.isfinite(norm):
@@ -134,7 +137,7 @@ class ClipIneffective(Rule[Settings, State]):
 
 
 def clip_value(case: DiagnosisContext) -> Cause | None:
-    """What is out of place."""
+    """Return the cause of an ineffective clipping threshold."""
     if case.rule != "clip-ineffective":
         return None
     text = {

@@ -54,7 +54,7 @@ from tocsin_server.detect.stats.level import Level
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Defaults from catalogue D1."""
+    """Thresholds of the rule; see Source in the module docstring."""
 
     recover_updates: int = setting(20, "updates", "near the usual norm before the alert is recovering")
     resolve_updates: int = setting(100, "updates", "near the usual norm before it is resolved")
@@ -80,7 +80,7 @@ class State(RuleState):
 
 
 class GradExplosion(Rule[Settings, State]):
-    """Warning for three of five norms beyond ten times the median, or one beyond a thousand times."""
+    """Warning for three of five norms above ten times the median, or one above a thousand times."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="grad-explosion",
@@ -155,7 +155,9 @@ class GradExplosion(Rule[Settings, State]):
         self.fire(view, row, WARNING, state.onset, summary, evidence, level=level)
 
     def _back(self, view: View, row: int, norm: float) -> None:
-        """Not far off: the level goes on, unless an episode is open and the norm is not near it yet."""
+        """Handle a norm that is not far off; the level is updated unless an episode is open and it is not
+        near.
+        """
         state = self.state
         near = norm <= self.settings.near * state.level.median
         if near or not self.episode.state:
@@ -169,7 +171,7 @@ class GradExplosion(Rule[Settings, State]):
 
 
 def exploding(case: DiagnosisContext) -> Cause | None:
-    """Why the norm may have left its level."""
+    """Return the cause of a gradient norm that left its level."""
     if case.rule != "grad-explosion":
         return None
     loss = case.rise("loss")

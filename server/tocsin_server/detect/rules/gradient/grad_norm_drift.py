@@ -53,7 +53,7 @@ from tocsin_server.detect.stats.rolling import middle
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Defaults from catalogue D4."""
+    """Thresholds of the rule; see Source in the module docstring."""
 
     recover_updates: int = setting(500, "updates", "without growth before the alert is recovering")
     resolve_updates: int = setting(2000, "updates", "without growth before it is resolved")
@@ -66,7 +66,7 @@ class Settings(RuleSettings):
 
 
 class State(RuleState):
-    """The norms and rates of the present window; (step, ns, median, rate) of the last four."""
+    """The norms and rates of the current window; (step, ns, median, rate) of the last four."""
 
     norms: list[float] = msgspec.field(default_factory=list)
     rate: float = 0.0
@@ -75,7 +75,7 @@ class State(RuleState):
 
 
 class GradNormDrift(Rule[Settings, State]):
-    """Warning; info where the learning rate decays meanwhile."""
+    """Warning; info if the learning rate decays meanwhile."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="grad-norm-drift",
@@ -140,7 +140,7 @@ class GradNormDrift(Rule[Settings, State]):
 
 
 def drifting(case: DiagnosisContext) -> Cause | None:
-    """Why norms drift."""
+    """Return the cause of drifting norms."""
     if case.rule != "grad-norm-drift":
         return None
     if case.result.kind == "decay":

@@ -48,7 +48,7 @@ from tocsin_server.detect.stats.level import Level
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Defaults from catalogue C1, precursor."""
+    """Thresholds of the rule; see Source in the module docstring."""
 
     recover_updates: int = setting(10, "updates", "near the usual norm before the alert is recovering")
     resolve_updates: int = setting(50, "updates", "near the usual norm before it is resolved")
@@ -61,7 +61,7 @@ class Settings(RuleSettings):
 
 
 class State(RuleState):
-    """The usual level; ``rising``: the last norms, each off and above the one before."""
+    """The usual level; ``rising``: the last norms, each unusually high and above the previous one."""
 
     level: Level = msgspec.field(default_factory=lambda: Level(kept=100, refresh=20))
     rising: list[float] = msgspec.field(default_factory=list)
@@ -70,7 +70,7 @@ class State(RuleState):
 
 
 class GradPrecursor(Rule[Settings, State]):
-    """Warning for two norms in a row that are off and rise."""
+    """Warning for two consecutive norms that are unusually high and rising."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="grad-precursor",
@@ -152,7 +152,7 @@ class GradPrecursor(Rule[Settings, State]):
 
 
 def imminent(case: DiagnosisContext) -> Cause | None:
-    """What a rising norm announces."""
+    """Return what a rising norm indicates."""
     if case.rule != "grad-precursor":
         return None
     return Cause(

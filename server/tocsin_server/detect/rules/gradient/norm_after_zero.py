@@ -44,7 +44,7 @@ from tocsin_server.detect.stats.zero_norms import ZeroStreak, norms_of
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Defaults from catalogue D2; constant as in UnchangedTensor (rtol 1e-5)."""
+    """Thresholds of the rule; "constant" as in SageMaker's UnchangedTensor (rtol 1e-5)."""
 
     recover_updates: int = setting(3, "updates", "with a norm above 0 before it is recovering")
     resolve_updates: int = setting(50, "updates", "with a norm above 0 before it is resolved")
@@ -54,14 +54,14 @@ class Settings(RuleSettings):
 
 
 class State(ZeroStreak):
-    """First loss of the present streak, and where the losses within it are now."""
+    """First loss of the current streak, and the level of the newest losses in it."""
 
     first: float | None = None
     level: float = 0.0
 
 
 class NormAfterZero(Rule[Settings, State]):
-    """Warning."""
+    """Severity: warning."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="norm-after-zero",
@@ -133,7 +133,7 @@ class NormAfterZero(Rule[Settings, State]):
 
 
 def measured_late(case: DiagnosisContext) -> Cause | None:
-    """The instrument is at fault, not the model."""
+    """Return the cause if the measurement is wrong and not the model."""
     if case.rule != "norm-after-zero":
         return None
     certain = case.result.kind == "falls"
@@ -151,7 +151,7 @@ def measured_late(case: DiagnosisContext) -> Cause | None:
 
 
 def only_noise(case: DiagnosisContext) -> Cause | None:
-    """What else it may be where the loss moves without falling."""
+    """Return the cause if the loss moves without falling."""
     if case.rule != "norm-after-zero" or case.result.kind == "falls":
         return None
     return Cause(

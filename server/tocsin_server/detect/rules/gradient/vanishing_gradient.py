@@ -52,7 +52,7 @@ from tocsin_server.detect.stats.rolling import middle
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Defaults from catalogue D3."""
+    """Thresholds of the rule; see Source in the module docstring."""
 
     early: int = setting(50, "records", "with a norm above 0 that make the early norm; also the warm-up")
     relative: float = setting(1e-6, "x early norm", "below which a norm is next to nothing")
@@ -62,7 +62,7 @@ class Settings(RuleSettings):
 
 
 class State(RuleState):
-    """The early norms until there are enough, then their median; the present streak; first and last loss."""
+    """The early norms until there are enough, then their median; the current streak; first and last loss."""
 
     early: list[float] = msgspec.field(default_factory=list)
     usual: float = 0.0
@@ -73,7 +73,7 @@ class State(RuleState):
 
 
 class VanishingGradient(Rule[Settings, State]):
-    """Warning where the loss has not fallen; info where it has, for then it may have converged."""
+    """Warning if the loss has not fallen; info if it has, because it may have converged."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="vanishing-gradient",
@@ -101,7 +101,7 @@ class VanishingGradient(Rule[Settings, State]):
                 self._one(view, row, norm)
 
     def _nothing_new(self, norms: Values, losses: Values | None) -> bool:
-        """The common case, told apart quickly: every norm is far from vanishing."""
+        """Handle the common case quickly: every norm is far from vanishing."""
         state, limits = self.state, self.settings
         if not state.usual or state.streak or self.episode.state or not positive(norms):
             return False
@@ -158,7 +158,7 @@ class VanishingGradient(Rule[Settings, State]):
 
 
 def vanished(case: DiagnosisContext) -> Cause | None:
-    """Why gradients vanish."""
+    """Return the cause of vanishing gradients."""
     if case.rule != "vanishing-gradient":
         return None
     if case.result.kind == "converged":

@@ -49,7 +49,7 @@ from tocsin_server.detect.stats.zero_norms import ZeroStreak, norms_of
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Defaults from catalogue D2; constant as in UnchangedTensor (rtol 1e-5)."""
+    """Thresholds of the rule; "constant" as in SageMaker's UnchangedTensor (rtol 1e-5)."""
 
     recover_updates: int = setting(3, "updates", "updates with a norm above 0 before it is recovering")
     resolve_updates: int = setting(50, "updates", "updates with a norm above 0 before it is resolved")
@@ -59,14 +59,14 @@ class Settings(RuleSettings):
 
 
 class State(ZeroStreak):
-    """The cycles of accumulation besides."""
+    """A streak of zeros, with the cycles of gradient accumulation."""
 
     cycles: int = 0
-    """How often in a row ``gap`` was the same."""
+    """Number of consecutive times that ``gap`` was the same."""
 
 
 class ZeroGradNorm(Rule[Settings, State]):
-    """Critical where the loss stands still, warning where there is no loss, info for accumulation."""
+    """Critical if the loss is constant, warning without a loss, info for accumulation."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="zero-grad-norm",
@@ -105,7 +105,7 @@ class ZeroGradNorm(Rule[Settings, State]):
         return True
 
     def _above(self, view: View, row: int) -> None:
-        """A norm other than 0 ends a streak; streaks of equal length are gradient accumulation."""
+        """End a streak at a norm above 0; streaks of equal length are gradient accumulation."""
         state = self.state
         if state.streak:
             state.cycles = state.cycles + 1 if state.streak == state.gap else 1
@@ -140,7 +140,7 @@ class ZeroGradNorm(Rule[Settings, State]):
             self.episode.calm, self.episode.last_step = 0, view.step[row]
 
     def _still(self) -> bool:
-        """The loss stands still in the present streak (or none is told): single norms end nothing."""
+        """Return whether the loss is constant in the current streak, or unknown."""
         return not self.state.moves(self.settings.constant)
 
     def _fire(self, view: View, row: int) -> None:
@@ -165,7 +165,7 @@ class ZeroGradNorm(Rule[Settings, State]):
         self.fire(view, row, severity, state.since, summary, evidence, level=level, kind=kind)
 
     def _moving(self, view: View, row: int) -> None:
-        """The loss moves: a fault of measurement, which norm-after-zero tells; an episode ends here."""
+        """End the episode because the loss moves: a measurement error, which norm-after-zero reports."""
         if self.episode.state:
             self.settle(view, row)
 

@@ -55,7 +55,7 @@ from tocsin_server.detect.stats.finite import positive
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Defaults from catalogue E2."""
+    """Thresholds of the rule; see Source in the module docstring."""
 
     recover_updates: int = setting(5, "updates", "without a jump before the alert is recovering")
     resolve_updates: int = setting(10, "updates", "without a jump before it is resolved")
@@ -69,7 +69,7 @@ class Settings(RuleSettings):
 
 
 class State(RuleState):
-    """The last rate, how long it has been steady, peak so far, and the records of the last jumps."""
+    """The last rate, how long it has been steady, its peak, and the records of the last jumps."""
 
     last: float | None = None
     last_step: int = 0
@@ -78,13 +78,16 @@ class State(RuleState):
     peak: float = 0.0
     fell: bool = False
     quantum: float = 0.0
-    """Smallest change so far: logs that round a rate to 0.000002 make steps of 0.000001 of it."""
+    """Smallest change so far.
+
+    Logs that round a rate to 0.000002 show changes of 0.000001.
+    """
     seen: int = 0
     jumps: list[int] = msgspec.field(default_factory=list)
 
 
 class LrJump(Rule[Settings, State]):
-    """Warning upwards, info downwards."""
+    """Warning for an increase, info for a decrease."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="lr-jump",
@@ -107,7 +110,7 @@ class LrJump(Rule[Settings, State]):
                 self._one(view, row, rate)
 
     def _steady(self, view: View, rates: Values) -> bool:
-        """The common case, told apart quickly: all rates are next to the last one."""
+        """Handle the common case quickly: all rates are close to the last one."""
         state, limits = self.state, self.settings
         if state.last is None or self.episode.state or not positive(rates):
             return False
@@ -161,7 +164,7 @@ class LrJump(Rule[Settings, State]):
             self._fire(view, row, WARNING, before, rate)
 
     def _explained(self, step: int, rate: float) -> bool:
-        """Whether a rise belongs to the warm-up, or is a restart."""
+        """Return whether an increase belongs to the warm-up or is a restart."""
         state, limits = self.state, self.settings
         if state.fell:
             return rate <= limits.higher * state.peak
@@ -188,7 +191,7 @@ class LrJump(Rule[Settings, State]):
 
 
 def jumped(case: DiagnosisContext) -> Cause | None:
-    """Why a rate jumps."""
+    """Return the cause of a jump of the learning rate."""
     if case.rule != "lr-jump":
         return None
     return Cause(

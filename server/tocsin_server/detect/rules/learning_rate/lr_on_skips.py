@@ -42,7 +42,7 @@ from tocsin_server.detect.interface.view import View
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Defaults from catalogue E5."""
+    """Thresholds of the rule; see Source in the module docstring."""
 
     recover_updates: int = setting(100, "updates", "without such a step before the alert is recovering")
     resolve_updates: int = setting(300, "updates", "without such a step before it is resolved")
@@ -59,7 +59,7 @@ class State(RuleState):
 
 
 class LrOnSkips(Rule[Settings, State]):
-    """Info."""
+    """Severity: info."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="lr-on-skips",
@@ -102,7 +102,7 @@ class LrOnSkips(Rule[Settings, State]):
 
 
 def ahead_of_training(case: DiagnosisContext) -> Cause | None:
-    """Why the schedule runs ahead."""
+    """Return the cause of a schedule that runs ahead of training."""
     if case.rule != "lr-on-skips":
         return None
     return Cause(

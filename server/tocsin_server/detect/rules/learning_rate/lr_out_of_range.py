@@ -54,7 +54,7 @@ from tocsin_server.detect.stats.rolling import middle
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Defaults from catalogue E4 and C9."""
+    """Thresholds of the rule; see Source in the module docstring."""
 
     recover_updates: int = setting(1, "updates", "at another rate before the alert is recovering")
     resolve_updates: int = setting(100, "updates", "at another rate before it is resolved")
@@ -72,14 +72,14 @@ class State(RuleState):
     peak: float = 0.0
     since: tuple[int, int] | None = None
     over: tuple[int, int] | None = None
-    """Where the rate first rose above the limit of Adam's family; None while it never was."""
+    """Where the rate first exceeded the limit for the Adam family; None if it never did."""
     seen: int = 0
     early: list[float] = msgspec.field(default_factory=list)
     recent: list[float] = msgspec.field(default_factory=list)
 
 
 class LrOutOfRange(Rule[Settings, State]):
-    """Warning for Adam's family where the loss does not fall; info where similar runs used another rate."""
+    """Warning for the Adam family if the loss does not fall; info if similar runs used another rate."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="lr-out-of-range",
@@ -105,7 +105,7 @@ class LrOutOfRange(Rule[Settings, State]):
             start = stop
 
     def _stretch(self, view: View, start: int, stop: int) -> None:
-        """Records up to the next at which the rate is looked at."""
+        """Process the records up to the next one at which the rate is checked."""
         state, limits = self.state, self.settings
         rates = finite_of((view.lr or ())[start:stop])
         state.seen += stop - start
@@ -171,7 +171,7 @@ class LrOutOfRange(Rule[Settings, State]):
 
 
 def out_of_range(case: DiagnosisContext) -> Cause | None:
-    """What a rate out of range means."""
+    """Return the cause of a learning rate out of range."""
     if case.rule != "lr-out-of-range":
         return None
     if case.result.kind == "below-siblings":

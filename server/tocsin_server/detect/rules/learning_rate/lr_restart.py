@@ -50,7 +50,7 @@ from tocsin_server.detect.stats.finite import positive
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Defaults from catalogue E3."""
+    """Thresholds of the rule; see Source in the module docstring."""
 
     recover_updates: int = setting(100, "updates", "without a rise before the alert is recovering")
     resolve_updates: int = setting(2000, "updates", "without a rise before it is resolved")
@@ -62,7 +62,7 @@ class Settings(RuleSettings):
 
 
 class State(RuleState):
-    """Peak and lowest rate of the present cycle, and how many records long it has fallen or risen."""
+    """Peak and lowest rate of the current cycle, and for how many records it has fallen or risen."""
 
     peak: float = 0.0
     low: float = math.inf
@@ -74,7 +74,7 @@ class State(RuleState):
 
 
 class LrRestart(Rule[Settings, State]):
-    """Warning, unless the scheduler is a cyclic one or the script declared it."""
+    """Warning, unless the scheduler is cyclic or the script declared the restart."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="lr-restart",
@@ -97,7 +97,7 @@ class LrRestart(Rule[Settings, State]):
                 self._one(view, row, rate)
 
     def _nothing_new(self, view: View, rates: Values) -> bool:
-        """The common cases, told apart quickly: near the peak, or low and not rising."""
+        """Handle the common cases quickly: the rate is near the peak, or low and not rising."""
         state, limits = self.state, self.settings
         if self.episode.state or state.risen or not positive(rates):
             return False
@@ -129,7 +129,7 @@ class LrRestart(Rule[Settings, State]):
             self.settle(view, row)
 
     def _follow(self, view: View, row: int, rate: float) -> None:
-        """The rate had fallen: is it on its way up again?"""
+        """Check whether a rate that had fallen is rising again."""
         state, limits = self.state, self.settings
         if rate <= max(limits.rise * state.low, limits.least * state.peak):
             state.risen, state.highest = 0, 0.0
@@ -165,7 +165,7 @@ class LrRestart(Rule[Settings, State]):
 
 
 def restarted(case: DiagnosisContext) -> Cause | None:
-    """Why a rate restarts."""
+    """Return the cause of a restart of the learning rate."""
     if case.rule != "lr-restart":
         return None
     name = scheduler_of(case.context, "")

@@ -49,7 +49,7 @@ from tocsin_server.detect.interface.view import Values, View
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Defaults from catalogue E1."""
+    """Thresholds of the rule; see Source in the module docstring."""
 
     recover_updates: int = setting(3, "updates", "updates with a rate above 0 before it is recovering")
     resolve_updates: int = setting(50, "updates", "updates with a rate above 0 before it is resolved")
@@ -68,13 +68,13 @@ class Settings(RuleSettings):
 
 
 class State(RuleState):
-    """``peak`` and ``last`` rate above 0; the present stretch at (nearly) 0 and its losses."""
+    """``peak`` and ``last`` rate above 0; the current stretch at (nearly) 0 and its losses."""
 
     peak: float = 0.0
     last: float = 0.0
     since: tuple[int, int] | None = None
     zero: bool = False
-    """The stretch is at exactly 0, not only at a tiny rate."""
+    """The rate in the stretch is exactly 0, not only tiny."""
     records: int = 0
     first_loss: float | None = None
     loss: float | None = None
@@ -83,7 +83,8 @@ class State(RuleState):
 class ZeroLr(Rule[Settings, State]):
     """Critical at exactly 0 in the middle of training, warning at a thousandth of the peak.
 
-    Where the planned length is not known and the rate faded to 0, the schedule has probably ended: info.
+    Info if the planned length is unknown and the rate faded to 0, because the schedule has probably
+    ended.
     """
 
     info: ClassVar[RuleInfo] = RuleInfo(
@@ -107,7 +108,7 @@ class ZeroLr(Rule[Settings, State]):
                 self._one(view, row, rate)
 
     def _nothing_new(self, view: View, rates: Values) -> bool:
-        """The common case, told apart quickly: one group, all rates well above a thousandth of the peak."""
+        """Handle the common case quickly: one group, all rates well above a thousandth of the peak."""
         if self.state.since is not None or self.episode.state or len(view.bases) > len(self._single(view)):
             return False
         try:
@@ -124,7 +125,7 @@ class ZeroLr(Rule[Settings, State]):
 
     @staticmethod
     def _single(view: View) -> list[str]:
-        """Signals that are not the rate of a further parameter group."""
+        """Return the signals that are not the rate of a further parameter group."""
         return [base for base in view.bases if not base.startswith("lr/")]
 
     def _one(self, view: View, row: int, rate: float) -> None:
@@ -173,7 +174,7 @@ class ZeroLr(Rule[Settings, State]):
             self._fire(view, row, INFO, since, rate, updates, "faded")
 
     def _improving(self) -> bool:
-        """Whether the loss falls, which it cannot do at a rate that really is 0."""
+        """Return whether the loss falls, which is impossible at a rate that really is 0."""
         first, now = self.state.first_loss, self.state.loss
         return first is not None and now is not None and now < first - self.settings.improving * abs(first)
 
@@ -205,7 +206,7 @@ class ZeroLr(Rule[Settings, State]):
 
 
 def _fastest(groups: list[Values], row: int) -> float | None:
-    """The highest rate of all parameter groups: one may be frozen on purpose."""
+    """Return the highest rate of all parameter groups, because one may be frozen on purpose."""
     rates = [group[row] for group in groups]
     finite = [rate for rate in rates if rate is not None and math.isfinite(rate)]
     return max(finite, default=None)

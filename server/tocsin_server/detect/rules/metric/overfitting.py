@@ -49,14 +49,14 @@ from tocsin_server.detect.stats.metric import MIN, goal_of, is_loss
 from tocsin_server.detect.stats.rolling import middle
 
 RECENT = 64
-"""Training losses whose median stands for the level at an evaluation."""
+"""Number of training losses whose median is the level at an evaluation."""
 LOSSES, METRICS = 8, 32
-"""Held-out losses and other metrics that are followed; later ones are not."""
+"""Maximum number of held-out losses and of other metrics that are tracked; later ones are ignored."""
 
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Patience as in catalogue F1; the least rise keeps noisy validation sets quiet."""
+    """Thresholds of the rule; the minimum rise avoids alerts for noisy validation sets."""
 
     recover_updates: int = setting(0, "updates", "after a new best before it is recovering")
     resolve_updates: int = setting(0, "updates", "after a new best before it is resolved")
@@ -70,7 +70,7 @@ class Settings(RuleSettings):
 
 
 class Held(msgspec.Struct):
-    """One held-out loss: best, where, and the training loss there."""
+    """One held-out loss: its best, the step of the best, and the training loss there."""
 
     best: float
     best_step: int
@@ -87,11 +87,11 @@ class State(RuleState):
     train: list[float] = msgspec.field(default_factory=list)
     held: dict[str, Held] = msgspec.field(default_factory=dict)
     scores: dict[str, tuple[float, int]] = msgspec.field(default_factory=dict)
-    """Best of other metrics, better upwards, and evaluations since."""
+    """Best of other metrics, signed so that higher is better, and evaluations since."""
 
 
 class Overfitting(Rule[Settings, State]):
-    """Warning; info where a task metric still improves."""
+    """Warning; info if a task metric still improves."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="overfitting",

@@ -52,7 +52,7 @@ from tocsin_server.detect.stats.finite import all_finite
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Three records as in catalogue A5."""
+    """Thresholds of the rule; see Source in the module docstring."""
 
     recover_updates: int = setting(5, "updates", "with sound values before it is recovering")
     resolve_updates: int = setting(50, "updates", "with sound values before it is resolved")
@@ -64,8 +64,8 @@ class Settings(RuleSettings):
 
 
 class State(RuleState):
-    """The present stretch: ``zeros`` with a bad norm, ``alone`` without any norm, ``flat`` with a bad
-    norm.
+    """Counts of the current stretch: ``zeros`` with a bad norm, ``alone`` without any norm, ``flat`` with a
+    bad norm.
     """
 
     zeros: int = 0
@@ -79,7 +79,7 @@ class State(RuleState):
 
 
 class MaskedNan(Rule[Settings, State]):
-    """Critical where the norm says so; warning where only a fall to exactly 0 does."""
+    """Critical if the norm is non-finite; warning if there is only a drop to exactly 0."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="masked-nan",
@@ -122,7 +122,15 @@ class MaskedNan(Rule[Settings, State]):
         return True
 
     def _one(self, view: View, row: int, loss: float, *, bad: bool, over: bool) -> None:
-        """One record; ``bad``: its norm is not finite, ``over``: infinite, as on an overflow step."""
+        """Process one record.
+
+        Args:
+            view: The records being checked.
+            row: Index of the record in ``view``.
+            loss: The loss of the record.
+            bad: Whether its norm is non-finite.
+            over: Whether its norm is infinite, as at an overflow.
+        """
         state, limits = self.state, self.settings
         if not (state.zeros or state.alone or state.flat):
             state.since, state.anchor = (view.step[row], view.time_ns[row]), loss

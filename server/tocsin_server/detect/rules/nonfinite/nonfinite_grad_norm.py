@@ -50,7 +50,7 @@ from tocsin_server.detect.stats.finite import all_finite
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Defaults from catalogue A2 and B0."""
+    """Thresholds of the rule; see Source in the module docstring."""
 
     recover_updates: int = setting(10, "updates", "updates with a finite norm before the alert is recovering")
     resolve_updates: int = setting(100, "updates", "updates with a finite norm before it is resolved")
@@ -70,7 +70,7 @@ class State(RuleState):
 
 
 class NonfiniteGradNorm(Rule[Settings, State]):
-    """Critical when persistent, at a scale of 1 or less, or when an update was taken with it."""
+    """Critical if persistent, at a scale of 1 or less, or if an update was made with it."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="nonfinite-grad-norm",
@@ -125,7 +125,7 @@ class NonfiniteGradNorm(Rule[Settings, State]):
         self.fire(view, row, severity, state.since, summary, evidence, level=level, kind=kind)
 
     def _judge(self, view: View, row: int) -> tuple[int, str] | None:
-        """Severity and kind, None where the scaler explains it."""
+        """Return severity and kind, or None if the scaler explains it."""
         limits, streak = self.settings, self.state.streak
         scale = view.scale[row] if view.scale is not None else None
         if not view.has_scaler(row):

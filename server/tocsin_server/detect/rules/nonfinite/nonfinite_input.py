@@ -46,7 +46,7 @@ NAME = "nonfinite/batch"
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Where nearly all batches hold NaN, it is a mask value."""
+    """Thresholds of the rule. If nearly all batches contain NaN, it is a mask value."""
 
     recover_updates: int = setting(50, "updates", "with finite batches before it is recovering")
     resolve_updates: int = setting(500, "updates", "with finite batches before it is resolved")
@@ -55,17 +55,17 @@ class Settings(RuleSettings):
 
 
 class State(RuleState):
-    """Batches looked at, and those that were not finite."""
+    """Number of batches checked, and how many of them were non-finite."""
 
     seen: int = 0
     bad: int = 0
 
 
 class NonfiniteInput(Rule[Settings, State]):
-    """Warning; info where nearly all hold NaN as a mask.
+    """Warning; info if nearly all batches contain NaN as a mask.
 
-    Never critical: its rate of false alarms was not measured. What it does to the loss or the gradient
-    is critical there.
+    Never critical, because its false alarm rate was not measured. Other rules report the effect on the
+    loss or the gradient as critical.
     """
 
     info: ClassVar[RuleInfo] = RuleInfo(

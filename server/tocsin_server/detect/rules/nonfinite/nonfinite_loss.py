@@ -51,7 +51,7 @@ from tocsin_server.detect.stats.finite import all_finite
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Defaults from catalogue A1."""
+    """Thresholds of the rule; see Source in the module docstring."""
 
     recover_updates: int = setting(5, "updates", "updates with a finite loss before the alert is recovering")
     resolve_updates: int = setting(50, "updates", "updates with a finite loss before it is resolved")
@@ -68,7 +68,7 @@ class State(RuleState):
 
 
 class NonfiniteLoss(Rule[Settings, State]):
-    """Warning at the first; critical if repeated, or if the update was taken without a scaler's guard."""
+    """Warning at the first; critical if repeated, or if an update was made without a scaler."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="nonfinite-loss",

@@ -49,14 +49,14 @@ from tocsin_server.detect.interface.view import WIDE, View
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Recovering and resolved as in nonfinite-loss."""
+    """Recovery thresholds, the same as for nonfinite-loss."""
 
     recover_updates: int = setting(5, "updates", "with finite terms before it is recovering")
     resolve_updates: int = setting(50, "updates", "with finite terms before it is resolved")
 
 
 class State(RuleState):
-    """By term: records in a row that were not finite. Only terms that are bad now are kept."""
+    """By term: consecutive non-finite records. Only terms that are currently non-finite are kept."""
 
     bad: dict[str, int] = msgspec.field(default_factory=dict)
     first: str = ""
@@ -64,7 +64,10 @@ class State(RuleState):
 
 
 class NonfiniteLossComponent(Rule[Settings, State]):
-    """Warning: its rate of false alarms was not measured. A total that is bad is nonfinite-loss's."""
+    """Warning, because its false alarm rate was not measured.
+
+    A non-finite total loss is reported by nonfinite-loss.
+    """
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="nonfinite-loss-component",

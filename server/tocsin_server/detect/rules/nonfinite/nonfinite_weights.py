@@ -48,7 +48,7 @@ from tocsin_server.detect.stats.finite import all_finite
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Our limits: the conclusion follows from arithmetic, NaN weights give a NaN loss."""
+    """Thresholds of tocsin; NaN weights necessarily give a NaN loss."""
 
     recover_updates: int = setting(5, "updates", "with a finite loss before it is recovering")
     resolve_updates: int = setting(50, "updates", "with a finite loss before it is resolved")
@@ -56,14 +56,14 @@ class Settings(RuleSettings):
 
 
 class State(RuleState):
-    """The update that may have spoilt the weights, and the losses that were not finite since."""
+    """The update that may have corrupted the weights, and the non-finite losses since."""
 
     since: tuple[int, int] | None = None
     bad: int = 0
 
 
 class NonfiniteWeights(Rule[Settings, State]):
-    """Critical: only older weights help."""
+    """Critical, because only older weights help."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="nonfinite-weights",
@@ -134,9 +134,9 @@ class NonfiniteWeights(Rule[Settings, State]):
 
 
 def _corrupts(view: View, row: int) -> bool:
-    """Whether an update was taken here with a gradient that is not finite, by its norm, else by the loss.
+    """Return whether an update was made with a non-finite gradient, judged by its norm, else by the loss.
 
-    A loss may overflow where its gradient does not: a finite norm spoils nothing.
+    A loss may overflow while its gradient does not; with a finite norm the weights stay finite.
     """
     stepped = view.stepped[row] if view.stepped is not None else None
     skipped = view.skipped[row] if view.skipped is not None else None
