@@ -45,7 +45,7 @@ from tocsin_server.detect.interface.view import View
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Defaults: processes that only take over from each other never report ten steps together."""
+    """Thresholds; processes that only take over from each other never report ten common steps."""
 
     recover_updates: int = setting(50, "updates", "reported once before the alert is recovering")
     resolve_updates: int = setting(200, "updates", "reported once before it is resolved")
@@ -53,7 +53,7 @@ class Settings(RuleSettings):
 
 
 class State(RuleState):
-    """Steps in a row with equal values, and with different ones, and where they began."""
+    """Consecutive steps with equal values and with different ones, and where they started."""
 
     equal: int = 0
     different: int = 0
@@ -62,7 +62,7 @@ class State(RuleState):
 
 
 class DuplicateSteps(RunRule[Settings, State]):
-    """Warning."""
+    """Severity: warning."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="duplicate-steps",
@@ -111,7 +111,7 @@ class DuplicateSteps(RunRule[Settings, State]):
 
 
 def _same_rank(reports: Iterable[Report]) -> list[Report]:
-    """The largest group of reports that claim the same rank."""
+    """Return the largest group of reports that claim the same rank."""
     groups: dict[int, list[Report]] = {}
     for report in reports:
         groups.setdefault(report.rank, []).append(report)
@@ -119,7 +119,7 @@ def _same_rank(reports: Iterable[Report]) -> list[Report]:
 
 
 def _all_equal(reports: list[Report]) -> bool:
-    """Whether what they measured is the same to the bit; how long it took may differ."""
+    """Return whether the measured values are bit-identical; durations may differ."""
     reported = [
         {name: str(value) for name, value in report.values.items() if name != "step_time"}
         for report in reports
@@ -132,7 +132,7 @@ _FILES = Remedy("Let each process write a log file of its own, or say its rank i
 
 
 def reported_twice(case: DiagnosisContext) -> Cause | None:
-    """Why several processes report one run."""
+    """Return the cause of several processes that report one run."""
     if case.rule != "duplicate-steps":
         return None
     if case.result.kind == "mixed":

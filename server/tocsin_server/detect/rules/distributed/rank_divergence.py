@@ -52,7 +52,7 @@ NAMES = {"lr": "learning rate", "scale": "loss scale", "grad_norm": "gradient no
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Defaults from catalogue H4."""
+    """Thresholds of the rule; see Source in the module docstring."""
 
     recover_updates: int = setting(20, "updates", "in agreement before the alert is recovering")
     resolve_updates: int = setting(100, "updates", "in agreement before it is resolved")
@@ -62,7 +62,7 @@ class Settings(RuleSettings):
 
 
 class State(RuleState):
-    """Steps in a row without agreement and where they began, by signal; steps in which norms agreed."""
+    """By signal: consecutive steps without agreement and their start; steps in which norms agreed."""
 
     apart: dict[str, int] = msgspec.field(default_factory=dict)
     since: dict[str, tuple[int, int]] = msgspec.field(default_factory=dict)
@@ -70,7 +70,7 @@ class State(RuleState):
 
 
 class RankDivergence(RunRule[Settings, State]):
-    """Warning."""
+    """Severity: warning."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="rank-divergence",
@@ -92,10 +92,10 @@ class RankDivergence(RunRule[Settings, State]):
             self.settle(at, 0)
 
     def rest(self, view: View, row: int) -> None:
-        """Agreement counts only where ranks were compared."""
+        """Do nothing: only steps in which ranks were compared count as agreement."""
 
     def _one(self, at: View, name: str, ranks: dict[int, dict[str, float]]) -> bool:
-        """Whether the ranks agree about a signal, or too little is known."""
+        """Return whether the ranks agree on a signal, or too few values are known."""
         state = self.state
         said = {rank: values[name] for rank, values in ranks.items() if name in values}
         if len(said) < 2:
@@ -128,7 +128,7 @@ class RankDivergence(RunRule[Settings, State]):
 
 
 def agree(values: list[float], tolerance: float) -> bool:
-    """Whether values are the same within ``tolerance``; NaN agrees with NaN, an infinity with itself."""
+    """Return whether values are equal within ``tolerance``; NaN equals NaN, an infinity itself."""
     finite = [value for value in values if math.isfinite(value)]
     if len(finite) < len(values):
         return not finite and len({str(value) for value in values}) == 1
@@ -137,7 +137,7 @@ def agree(values: list[float], tolerance: float) -> bool:
 
 
 def ranks_apart(case: DiagnosisContext) -> Cause | None:
-    """Why ranks differ."""
+    """Return the cause of ranks that differ."""
     if case.rule != "rank-divergence":
         return None
     what = {

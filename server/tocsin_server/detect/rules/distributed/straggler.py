@@ -49,7 +49,7 @@ from tocsin_server.detect.stats.rolling import middle
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Defaults from NVIDIA NeMo, StragglerDetection."""
+    """Thresholds of the rule; see Source in the module docstring."""
 
     recover_updates: int = setting(1, "updates", "after an even window before the alert is recovering")
     resolve_updates: int = setting(100, "updates", "even before it is resolved")
@@ -60,7 +60,7 @@ class Settings(RuleSettings):
 
 
 class State(RuleState):
-    """Seconds a step by rank in the present window; how often the same rank was the slowest."""
+    """Step time in seconds by rank in the current window; how often the same rank was the slowest."""
 
     times: dict[int, list[float]] = msgspec.field(default_factory=dict)
     steps: int = 0
@@ -71,7 +71,7 @@ class State(RuleState):
 
 
 class Straggler(RunRule[Settings, State]):
-    """Warning."""
+    """Severity: warning."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="straggler",
@@ -98,7 +98,7 @@ class Straggler(RunRule[Settings, State]):
             state.times, state.steps = {}, 0
 
     def rest(self, view: View, row: int) -> None:
-        """Even windows count, not records."""
+        """Do nothing: recovery counts windows without a straggler, not records."""
 
     def _window(self, at: View) -> None:
         state, limits = self.state, self.settings
@@ -135,7 +135,7 @@ class Straggler(RunRule[Settings, State]):
 
 
 def slow_rank(case: DiagnosisContext) -> Cause | None:
-    """Why one rank is slower."""
+    """Return the cause of a slow rank."""
     if case.rule != "straggler":
         return None
     return Cause(

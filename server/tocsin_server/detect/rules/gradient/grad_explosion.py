@@ -155,8 +155,9 @@ class GradExplosion(Rule[Settings, State]):
         self.fire(view, row, WARNING, state.onset, summary, evidence, level=level)
 
     def _back(self, view: View, row: int, norm: float) -> None:
-        """Handle a norm that is not far off; the level is updated unless an episode is open and it is not
-        near.
+        """Handle a norm that is not far off.
+
+        It updates the level, unless an episode is open and the norm is not yet near the level.
         """
         state = self.state
         near = norm <= self.settings.near * state.level.median

@@ -48,12 +48,12 @@ from tocsin_server.detect.interface.view import WIDE, View
 from tocsin_server.detect.stats.rolling import middle
 
 SIDES = 8
-"""Optimizers that are followed."""
+"""Maximum number of optimizers that are tracked."""
 
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """500 records and a size of 100 as in catalogue G2."""
+    """Thresholds of the rule; see Source in the module docstring."""
 
     recover_updates: int = setting(200, "updates", "in balance before it is recovering")
     resolve_updates: int = setting(1000, "updates", "in balance before it is resolved")
@@ -68,7 +68,7 @@ class Settings(RuleSettings):
 
 
 class Side(msgspec.Struct):
-    """One optimizer's loss in bins: first and present level, and for how long it was low or grew."""
+    """The loss of one optimizer in bins: first and current level, and for how long it was low or grew."""
 
     waiting: list[float] = []
     first: float | None = None
@@ -79,13 +79,13 @@ class Side(msgspec.Struct):
 
 
 class State(RuleState):
-    """By optimizer (``""``: the primary): its side."""
+    """The sides by optimizer (``""``: the primary one)."""
 
     sides: dict[str, Side] = msgspec.field(default_factory=dict)
 
 
 class AdversarialImbalance(Rule[Settings, State]):
-    """Warning."""
+    """Severity: warning."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="adversarial-imbalance",
@@ -118,7 +118,7 @@ class AdversarialImbalance(Rule[Settings, State]):
                     self._take(view, row, name, value)
 
     def _side(self, name: str) -> bool:
-        """Whether a column is an optimizer's loss: no term of one, and attributed to an optimizer."""
+        """Return whether a column is the loss of a known optimizer, and not one of its terms."""
         suffix = name.removeprefix("loss/")
         return name == "loss" or (
             name.startswith("loss/") and not suffix.isdigit() and not self.context.is_component(suffix)
@@ -175,7 +175,7 @@ class AdversarialImbalance(Rule[Settings, State]):
 
 
 def _alike(side: Side, other: Side) -> bool:
-    """Optimizers that share one objective report the same loss: no adversaries."""
+    """Return whether two losses are the same, as for optimizers with one shared objective."""
     return side.first == other.first and side.level == other.level
 
 

@@ -47,13 +47,13 @@ TROUBLES = frozenset(
      "grad-explosion", "scaler-overflow-burst"}
 )  # fmt: skip
 KEPT = 256
-"""Names of batches, and steps of trouble, that are remembered."""
+"""Maximum number of batch names, and of steps of episodes, that are kept."""
 LONGEST = 200
 
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Three episodes: catalogue H7."""
+    """Thresholds of the rule; see Source in the module docstring."""
 
     recover_updates: int = setting(20_000, "updates", "without the data before it is recovering")
     resolve_updates: int = setting(50_000, "updates", "without the data before it is resolved")
@@ -64,14 +64,14 @@ class Settings(RuleSettings):
 
 
 class State(RuleState):
-    """Names of batches by step, and steps at which trouble began."""
+    """Names of batches by step, and the steps at which episodes started."""
 
     batches: list[tuple[int, list[str]]] = msgspec.field(default_factory=list)
     troubles: list[int] = msgspec.field(default_factory=list)
 
 
 class BadShard(RunRule[Settings, State]):
-    """Warning; names the data."""
+    """Warning that names the data."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="bad-shard",
@@ -103,7 +103,7 @@ class BadShard(RunRule[Settings, State]):
                 return
 
     def _coincidences(self) -> dict[str, set[int]]:
-        """By name of data: steps at which trouble began with it; those close to each other count once."""
+        """Return by name of data the steps at which episodes started; nearby steps count once."""
         found: dict[str, set[int]] = {}
         for step, names in self.state.batches:
             if not any(abs(step - trouble) <= self.settings.near for trouble in self.state.troubles):
@@ -124,7 +124,7 @@ class BadShard(RunRule[Settings, State]):
 
 
 def _names(identifier: Any) -> Iterator[str]:
-    """The whole identifier, and each part of one that has parts (``shard=12``)."""
+    """Yield the whole identifier, and each part of a compound one (``shard=12``)."""
     if isinstance(identifier, Mapping):
         for key, value in sorted(identifier.items(), key=str):
             yield f"{key} {value}"[:LONGEST]

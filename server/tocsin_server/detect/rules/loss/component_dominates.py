@@ -49,7 +49,10 @@ from tocsin_server.detect.interface.view import WIDE, View
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """90 % and 99 %: catalogue G1. Small regularisers are no fault, so a share alone is info."""
+    """Thresholds of the rule; see Source in the module docstring.
+
+    Small regularizers are common, so a share alone is only info.
+    """
 
     recover_updates: int = setting(200, "updates", "with a smaller share before it is recovering")
     resolve_updates: int = setting(1000, "updates", "with a smaller share before it is resolved")
@@ -66,7 +69,7 @@ class Settings(RuleSettings):
 
 
 class State(RuleState):
-    """Which term leads, since when, and what its share was at the start."""
+    """Which term leads, since when, and its share at the start."""
 
     leader: str = ""
     much: int = 0
@@ -78,7 +81,7 @@ class State(RuleState):
 
 
 class ComponentDominates(Rule[Settings, State]):
-    """Info; warning where it came to dominate during the run, or is ten thousand times all others."""
+    """Info; warning if it became dominant during the run, or is 10,000 times the sum of all others."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="component-dominates",

@@ -56,7 +56,7 @@ from tocsin_server.detect.stats.rolling import middle
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Defaults from catalogue C3."""
+    """Thresholds of the rule; see Source in the module docstring."""
 
     recover_updates: int = setting(50, "updates", "below the limit before the alert is recovering")
     resolve_updates: int = setting(200, "updates", "below the limit before it is resolved")
@@ -73,7 +73,7 @@ class Settings(RuleSettings):
 
 
 class State(RuleState):
-    """Initial and best loss, the newest ones; ``above``: medians in a row beyond the ratio, one a block."""
+    """Initial, best and newest losses; ``above``: consecutive medians above the ratio, one per block."""
 
     initial: float | None = None
     initial_upper: float = 0.0
@@ -85,16 +85,19 @@ class State(RuleState):
     best_step: int = 0
     positive: bool = True
     highest: float = 0.0
-    """The highest smoothed loss of the present episode."""
+    """The highest smoothed loss of the current episode."""
     known: float = 0.0
-    """The highest from which the loss has come back by itself."""
+    """The highest level from which the loss has recovered without intervention."""
     above: list[float] = msgspec.field(default_factory=list)
     left: tuple[int, int] | None = None
-    """Step and time of the first of the present losses in a row above ``best_upper``: the onset."""
+    """Step and time of the first of the current consecutive losses above ``best_upper``: the onset."""
 
 
 class LossDivergence(Rule[Settings, State]):
-    """Warning, never critical: the loss of a Q function climbs above its first values while it learns."""
+    """Warning, never critical.
+
+    The loss of a Q function climbs above its first values while it learns.
+    """
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="loss-divergence",
@@ -117,7 +120,7 @@ class LossDivergence(Rule[Settings, State]):
             self._block(view, start, view.loss[start : start + PACE])
 
     def _block(self, view: View, start: int, losses: Values) -> None:
-        """One block, judged at its end: a climb takes several of them."""
+        """Process one block, evaluated at its end, because a climb takes several blocks."""
         state, limits, last = self.state, self.settings, start + len(losses) - 1
         if not positive(losses):
             losses = self._healthy(view, last, losses)
@@ -138,14 +141,14 @@ class LossDivergence(Rule[Settings, State]):
             self._judge(view, last, state.initial, ordered)
 
     def _healthy(self, view: View, row: int, losses: Values) -> Values:
-        """The finite ones above 0. One that was negative ends the matter: such a loss has no ratios."""
+        """Return the finite losses above 0; after a negative one the rule stops, as it has no ratios."""
         if any(loss is not None and loss < 0 and math.isfinite(loss) for loss in losses):
             self.state.positive = False
             self._calm(view, row)
         return [loss for loss in losses if loss is not None and 0 < loss < math.inf]
 
     def _left(self, view: View, start: int, losses: list[float]) -> None:
-        """Where the present losses left the best ones for good."""
+        """Find where the current losses left the best ones for good."""
         state = self.state
         if losses[-1] <= state.best_upper:
             state.left = None
@@ -158,14 +161,14 @@ class LossDivergence(Rule[Settings, State]):
             state.left = (view.step[row], view.time_ns[row])
 
     def _go_silent(self, view: View) -> None:
-        """A loss that can be 0 or negative has no ratios; an open episode runs out."""
+        """Stop checking a loss that can be 0 or negative, which has no ratios; an open episode ends."""
         if self.episode.state and view.loss is not None:
             for row in range(view.n):
                 if self.episode.state:
                     self.settle(view, row)
 
     def _begin(self) -> None:
-        """The median of the first losses is the initial one."""
+        """Set the initial loss to the median of the first losses."""
         first = self.settings.first
         if len(self.state.recent) >= first:
             self.state.initial = sorted(self.state.recent[:first])[first // 2]
@@ -197,7 +200,7 @@ class LossDivergence(Rule[Settings, State]):
         self._calm(view, row)
 
     def _calm(self, view: View, row: int) -> None:
-        """A height from which the loss came back is its own from then on."""
+        """Handle a block without divergence; a level from which the loss recovered becomes known."""
         if self.episode.state:
             self.settle(view, row)
             if not self.episode.state:

@@ -52,7 +52,7 @@ from tocsin_server.detect.stats.trend import Bins, kendall
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """1000 records and 1 % as in catalogue C4; the levels of significance are ours."""
+    """Thresholds of the rule; see Source in the module docstring."""
 
     recover_updates: int = setting(0, "updates", "without a rise before it is recovering")
     resolve_updates: int = setting(0, "updates", "without a rise before it is resolved")
@@ -78,11 +78,11 @@ class State(RuleState):
     initial: float | None = None
     lowest: float = math.inf
     highest: float = 0.0
-    """The highest median of the present rise."""
+    """The highest median of the current rise."""
     known: float = 0.0
-    """The highest median from which the loss has come back by itself."""
+    """The highest median from which the loss has recovered without intervention."""
     rests: list[float] = msgspec.field(default_factory=list)
-    """How far single losses lie from the median of their bin, the newest ones: the spread."""
+    """Newest distances of single losses from the median of their bin, which give the spread."""
 
 
 class LossDrift(Rule[Settings, State]):
@@ -129,13 +129,13 @@ class LossDrift(Rule[Settings, State]):
             return
         span = limits.long if long else limits.short
         rose = state.rates[-1] > limits.rate * min(state.rates[-span:])
-        # A critic's loss, which may be negative, drifts by its trade.
+        # The loss of a critic, which may be negative, drifts normally.
         sure = long and not rose and state.lowest > 0 and not medians[-1] <= limits.habit * state.known
         state.highest = max(state.highest, medians[-1])
         self._fire(view, row, span, WARNING if sure else INFO, "rate" if rose else "drift")
 
     def _ends(self, view: View, row: int) -> None:
-        """No rise here. A height from which the loss came back is its own from then on."""
+        """Handle a record without a rise; a level from which the loss recovered becomes known."""
         if not self.episode.state:
             return
         self.settle(view, row)

@@ -59,7 +59,7 @@ from tocsin_server.detect.stats.trend import Bins
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """10 % and 200 records as in catalogue C2; the test of order is ours."""
+    """Thresholds of the rule; see Source in the module docstring."""
 
     recover_updates: int = setting(0, "updates", "back at the level before it is recovering")
     resolve_updates: int = setting(100, "updates", "back at the level before it is resolved")
@@ -82,7 +82,7 @@ class Settings(RuleSettings):
 
 
 class State(RuleState):
-    """The newest bins with the learning rate of each; the level before the present shift."""
+    """The newest bins with the learning rate of each; the level before the current shift."""
 
     bins: Bins = msgspec.field(default_factory=lambda: Bins(16, 26))
     rates: list[float] = msgspec.field(default_factory=list)
@@ -92,17 +92,17 @@ class State(RuleState):
     largest: float = 0.0
     seen: int = 0
     risen: float = 0.0
-    """Largest rise between a median and that of 13 bins later, before those that are judged now."""
+    """Largest rise between a median and the one 13 bins later, before those being checked."""
     rests: list[float] = msgspec.field(default_factory=list)
-    """How far single losses lie from the median of their bin, the newest ones: the spread."""
+    """Newest distances of single losses from the median of their bin, which give the spread."""
     before: float | None = None
     stayed: int = 0
     brief: list[float] = msgspec.field(default_factory=list)
-    """The first losses, as long as a stream is too short for bins."""
+    """The first losses, while a stream is too short for bins."""
 
 
 class LossLevelShift(Rule[Settings, State]):
-    """Warning; info where the learning rate rose with it."""
+    """Warning; info if the learning rate rose with the loss."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="loss-level-shift",
@@ -129,7 +129,7 @@ class LossLevelShift(Rule[Settings, State]):
             self._bin(view, row)
 
     def _excerpt(self, view: View, row: int, loss: float) -> None:
-        """A log that begins in the middle of a run has no time for bins: its first records are the level."""
+        """Handle a log that starts in the middle of a run: its first records define the level."""
         state, limits = self.state, self.settings
         if len(state.brief) >= 2 * limits.bins:
             return
@@ -167,7 +167,7 @@ class LossLevelShift(Rule[Settings, State]):
             self._judge(view, row, medians[: limits.bins], medians[limits.bins :])
 
     def _note(self, view: View, row: int, medians: list[float]) -> None:
-        """What the loss does by itself: its bounds, its spread, how far it swung up before."""
+        """Update what is normal for this loss: its bounds, its spread, and earlier upward swings."""
         state, median, bins = self.state, medians[-1], self.settings.bins
         loss = view.loss[row] if view.loss is not None else None
         single = median if loss is None else loss
@@ -201,8 +201,10 @@ class LossLevelShift(Rule[Settings, State]):
         )
 
     def _least(self, old: float) -> float:
-        """The least height of a shift: relative to the level; of a loss that was ever 0 or negative,
-        above its own spread (1.4826 MAD) and what it rose by itself before.
+        """Return the minimum height of a shift.
+
+        It is relative to the level. For a loss that was ever 0 or negative, it must exceed its spread
+        (1.4826 MAD) and its earlier rises.
         """
         state, limits = self.state, self.settings
         initial = state.initial or 0.0
@@ -226,14 +228,14 @@ class LossLevelShift(Rule[Settings, State]):
 
 
 def _level(medians: list[float], height: float) -> bool:
-    """Whether the loss did not climb already, or still: a jump, not a slope."""
+    """Return whether the loss is level on each side, which makes it a jump and not a slope."""
     third = len(medians) // 3
     climb = middle(sorted(medians[-third:])) - middle(sorted(medians[:third]))
     return climb < 0.4 * height
 
 
 def _sudden(before: list[float], after: list[float], height: float) -> bool:
-    """Whether most of the height lies between the four bins on either side."""
+    """Return whether most of the height lies between the four bins on either side."""
     return middle(sorted(after[:4])) - middle(sorted(before[-4:])) > 0.7 * height
 
 
@@ -251,11 +253,11 @@ _BESIDES = (
     ("lr", "the learning rate", number),
 )
 NEAREST, MOVED = 20, 1.5
-"""Records before the onset that tell a level, and how many times it another one is."""
+"""Number of records before the onset that define a level, and the factor that makes another level."""
 
 
 def _moved(case: DiagnosisContext) -> list[str]:
-    """What else has another level since the onset, as words."""
+    """Return the other signals with another level since the onset, as text."""
     found = []
     for base, name, written in _BESIDES:
         before, after = (

@@ -54,7 +54,10 @@ from tocsin_server.detect.stats.trend import autocorrelation
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """The autocorrelations are ours: those of noise alone have a spread of 0.06 (fast) and 0.12 (slow)."""
+    """Thresholds of the rule; see Source in the module docstring.
+
+    The autocorrelations of pure noise have a spread of 0.06 (fast) and 0.12 (slow).
+    """
 
     recover_updates: int = setting(0, "updates", "without a swing before it is recovering")
     resolve_updates: int = setting(0, "updates", "without a swing before it is resolved")
@@ -79,7 +82,7 @@ class State(RuleState):
 
 
 class LossOscillation(Rule[Settings, State]):
-    """Info; warning where the swings grow."""
+    """Info; warning if the swings grow."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="loss-oscillation",
@@ -135,7 +138,14 @@ class LossOscillation(Rule[Settings, State]):
         self._fire(view, row, period, height, level)
 
     def _period(self, values: Sequence[float], spread: float, halves: range, size: int) -> int | None:
-        """Records of a swing, where half a period is one of ``halves`` (in units of ``size`` records)."""
+        """Return the period of a swing in records, or None if none is found.
+
+        Args:
+            values: Losses, or medians of ``size`` losses each.
+            spread: Spread of the noise.
+            halves: Possible half periods, in units of ``size`` records.
+            size: Number of records per value.
+        """
         centre, width = middle(sorted(values)), 4 * spread
         low, high = centre - width, centre + width
         clipped = [low if value < low else high if value > high else value for value in values]

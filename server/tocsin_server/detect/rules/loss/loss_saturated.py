@@ -56,7 +56,7 @@ from tocsin_server.detect.stats.trend import chance
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Constant as in SageMaker's UnchangedTensor (rtol 1e-5), over 50 records."""
+    """Thresholds of the rule; "constant" as in SageMaker's UnchangedTensor (rtol 1e-5)."""
 
     recover_updates: int = setting(10, "updates", "with a loss that moves before it is recovering")
     resolve_updates: int = setting(100, "updates", "with a loss that moves before it is resolved")
@@ -70,7 +70,7 @@ class Settings(RuleSettings):
 
 
 class State(RuleState):
-    """The present stretch of constant losses, and what the loss was before."""
+    """The current stretch of constant losses, and the loss before it."""
 
     streak: int = 0
     low: float = 0.0
@@ -79,14 +79,14 @@ class State(RuleState):
     largest: float = 0.0
     """Largest size of any loss before the stretch."""
     falling: bool = True
-    """Whether each loss of the stretch was below the one before: it creeps, and does not stand."""
+    """Whether each loss of the stretch was below the previous one, so that it still improves slowly."""
     last: float = 0.0
     height: float = 0.0
-    """Where the loss of the present episode stood."""
+    """The constant loss of the current episode."""
 
 
 class LossSaturated(Rule[Settings, State]):
-    """Critical at a clamp's round number or at 0 from the start; warning at chance or elsewhere."""
+    """Critical at a clamp's round number, or at 0 from the start; warning at chance level or elsewhere."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="loss-saturated",
@@ -110,7 +110,7 @@ class LossSaturated(Rule[Settings, State]):
             self._one(view, row, loss)
 
     def _all_differ(self, view: View, row: int, values: list[float]) -> bool:
-        """The common case, told apart quickly: no loss is near the one before it."""
+        """Handle the common case quickly: no loss is close to the previous one."""
         state = self.state
         if self.episode.state or not state.streak:
             return False
@@ -146,7 +146,7 @@ class LossSaturated(Rule[Settings, State]):
             self._fire(view, row, loss)
 
     def _few(self, view: View, row: int, loss: float) -> None:
-        """The very first records, far apart, are alike to the digit: no loss comes out so by itself."""
+        """Handle very first records, far apart, that are identical, which does not happen by chance."""
         limits, since = self.settings, self.state.since
         far = view.step[row] - since[0] >= limits.spacing * (limits.few - 1)
         if far and abs(loss) >= limits.size and is_round(loss):
@@ -154,7 +154,7 @@ class LossSaturated(Rule[Settings, State]):
             self.fire(view, row, WARNING, since, *self._words(view, row, loss), kind="clamp")
 
     def _excursion(self, view: View, row: int, loss: float) -> None:
-        """Single samples leave a clamp for a record: who is back at it, or nearly, has not moved."""
+        """Ignore single records off a clamp: a loss that is back at it, or nearly, has not moved."""
         if abs(loss - self.state.height) > self.settings.moved * abs(self.state.height):
             self.settle(view, row)
         else:
@@ -183,7 +183,7 @@ class LossSaturated(Rule[Settings, State]):
         return f"Loss stays at {number(round(loss, 9))} in {count(state.streak, 'record')}", evidence
 
     def _kind(self, loss: float) -> str:
-        """zero, clamp, chance, rounded (too few digits), converged or constant."""
+        """Return zero, clamp, chance, rounded (too few digits), converged or constant."""
         state, limits = self.state, self.settings
         fell = state.largest > 0 and abs(loss) < limits.digits * max(state.largest, 1e-300)
         if loss == 0.0:
@@ -198,9 +198,7 @@ class LossSaturated(Rule[Settings, State]):
 
 
 def is_round(value: float) -> bool:
-    """Whether ``value`` is a number that people write into clamps: 1, 2 or 5 times a power of ten
-    from 1 on.
-    """
+    """Return whether ``value`` is typical of a clamp: 1, 2 or 5 times a power of ten, at least 1."""
     size = abs(value)
     if size < 0.999:
         return False
@@ -242,7 +240,7 @@ def _clamp(case: DiagnosisContext) -> Cause | None:
 
 
 def _clamped(case: DiagnosisContext) -> RuleResult | None:
-    """The loss at a clamp that this alert is about: its own, or that behind a gradient of exactly 0."""
+    """Return the result for a loss at a clamp: this alert's, or one that explains gradients of 0."""
     if case.rule == "loss-saturated":
         return case.result if case.result.kind == "clamp" else None
     if case.rule != "zero-grad-norm" or case.result.kind != "real":

@@ -58,17 +58,22 @@ from tocsin_server.detect.interface.view import View
 from tocsin_server.detect.stats.rolling import MAD_TO_SIGMA, RollingMedian, middle
 
 TAIL, RARE, LEAD_IN = 10, 10_000, 10
-"""The highest tenth of a baseline is its tail; how rare a loss must be by it; the newest records, which are
-left out, for they may be the climb to the spike."""
+"""The highest tenth of a baseline is its tail; how rare a loss must be by it; newest records left out.
+
+The newest records are left out because they may be the climb to the spike.
+"""
 PEAKS, FEWEST_PEAKS = 48, 8
-"""Peaks that are remembered, and that tell something."""
+"""Maximum number of peaks that are kept, and the minimum number that is used."""
 GUMBEL = 3.15
-"""(ln 200 - 0.37) / 1.57: from a Gumbel's median to its highest in 200, in distances of its quartiles."""
+"""(ln 200 - 0.37) / 1.57: from the median of a Gumbel distribution to its highest of 200 values.
+
+In units of the distance between its quartiles.
+"""
 
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Defaults from catalogue C1 (the robust row of its table)."""
+    """Thresholds of the rule; see Source in the module docstring."""
 
     recover_updates: int = setting(1, "updates", "back at the baseline before the alert is recovering")
     resolve_updates: int = setting(10, "updates", "back at the baseline before it is resolved")
@@ -103,17 +108,17 @@ class State(RuleState):
     onset: tuple[int, int] = (0, 0)
     peak: float = 0.0
     baseline: float = 0.0
-    """The median when the present trouble began: the baseline goes on while it lasts."""
+    """The median when the current episode started; the baseline is still updated during it."""
     high: int = 0
     muted: int = 0
     peaks: list[float] = msgspec.field(default_factory=list)
-    """Logarithms of loss by median where a loss was above all of the baseline, the newest ones."""
+    """Newest logarithms of loss divided by median where a loss exceeded the whole baseline."""
     noted: int = 0
-    """Number of the record with which the stretch of the newest peak began."""
+    """Number of the record with which the stretch of the newest peak started."""
 
 
 class LossSpike(Rule[Settings, State]):
-    """Warning when confirmed, critical when far above for ten records in a row."""
+    """Warning when confirmed, critical when far above for ten consecutive records."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="loss-spike",
@@ -133,7 +138,7 @@ class LossSpike(Rule[Settings, State]):
         row, losses = 0, view.loss
         while row < view.n:
             if self._quiet():
-                # Nearly every loss: not above all of the baseline, so within any limit above that.
+                # Nearly every loss takes this path: it does not exceed the baseline, so it exceeds no limit.
                 row = self.state.base.pass_over(losses, row)
                 if row == view.n:
                     return
@@ -143,7 +148,7 @@ class LossSpike(Rule[Settings, State]):
             row += 1
 
     def _quiet(self) -> bool:
-        """Whether the baseline is known and nothing is above it, nor was just now."""
+        """Return whether the baseline is known and nothing exceeds it, now or shortly before."""
         state = self.state
         full = len(state.base.arrived) >= self.settings.window
         return full and not (state.recent or state.muted or self.episode.state)
@@ -172,7 +177,7 @@ class LossSpike(Rule[Settings, State]):
         state.muted -= state.muted > 0
 
     def _leaves(self, loss: float) -> bool:
-        """Whether the loss is above the limit; the deviation is worked out only where the rest is met."""
+        """Return whether the loss is above the limit; the deviation is computed only if the rest is met."""
         state, limits = self.state, self.settings
         base = state.base
         if loss <= base.highest:
@@ -180,7 +185,7 @@ class LossSpike(Rule[Settings, State]):
         median = base.median
         height = loss - median
         if state.positive and median <= 0.0:
-            return loss > state.first  # most losses are 0: any other is infinitely high above them
+            return loss > state.first  # most losses are 0, so the ratio of any other is infinite
         if state.positive and height <= limits.relative * median:
             return False
         if height <= limits.floor * state.first or base.within(height, limits.deviations):
@@ -188,7 +193,7 @@ class LossSpike(Rule[Settings, State]):
         return not state.positive or self._leaves_in_ratio(loss, median)
 
     def _leaves_in_ratio(self, loss: float, median: float) -> bool:
-        """The same in logarithms: losses of small batches are skewed, and many times the median is usual."""
+        """Check the limit in logarithms, because losses of small batches are skewed."""
         height = math.log(loss / median)
         logs = [math.log(value / median) for value in self.state.base.arrived if value > 0]
         spread = middle(sorted([abs(log) for log in logs]))
@@ -197,8 +202,9 @@ class LossSpike(Rule[Settings, State]):
         return height > max(beyond(sorted(logs[:-LEAD_IN])), usual_peak(self.state.peaks))
 
     def _note(self, number: int, loss: float) -> None:
-        """A loss above all of the baseline tells how far this run's losses go by themselves; those of one
-        climb are one peak. ``number``: of the record within the stream.
+        """Record a loss above the whole baseline, which shows how far losses of this run usually rise.
+
+        Losses of one climb are one peak. ``number`` is that of the record within the stream.
         """
         state, limits = self.state, self.settings
         median = state.base.median
@@ -211,7 +217,7 @@ class LossSpike(Rule[Settings, State]):
             state.peaks, state.noted = [*state.peaks, height][-PEAKS:], number
 
     def _closely(self, view: View, row: int, loss: float) -> None:
-        """Record by record while there is, or was just now, something to see."""
+        """Check records one by one while a loss exceeds the baseline, or did shortly before."""
         state, limits = self.state, self.settings
         leaves = self._leaves(loss)
         if leaves and not any(state.recent) and not self.episode.state:
@@ -250,7 +256,7 @@ class LossSpike(Rule[Settings, State]):
         self.fire(view, row, severity, state.onset, summary, evidence, level=level)
 
     def _enough(self, view: View, row: int, loss: float, median: float) -> bool:
-        """Whether this record alone makes a warning: weights that were hurt stay so for more than a step."""
+        """Return whether this record alone is a warning, as damage to the weights lasts more than a step."""
         limits = self.settings
         before = view.step[row - 1] if row else (view.before or (view.step[0],))[0]
         apart = view.step[row] - before >= limits.apart
@@ -259,14 +265,14 @@ class LossSpike(Rule[Settings, State]):
         )
 
     def _far(self, loss: float, median: float) -> bool:
-        """Whether the loss is so far above that, sustained, it is critical."""
+        """Return whether the loss is so far above that, if sustained, it is critical."""
         if self.state.positive:
             lost = loss - median >= self.settings.lost * (self.state.first - median)
             return lost and loss > self.settings.critical_ratio * median
         return loss - median > 10 * self.settings.deviations * self.state.base.sigma
 
     def _inside(self, view: View, row: int, loss: float) -> None:
-        """Not above the limit: the baseline goes on; the alert ends when the loss is near it again."""
+        """Handle a loss within the limit: update the baseline, and end the alert once it is near it."""
         state, limits = self.state, self.settings
         median = state.base.median
         near = loss - median <= limits.back * abs(median) or state.base.within(loss - median, 3)
@@ -289,7 +295,7 @@ class LossSpike(Rule[Settings, State]):
             self.state.outside, self.state.recent = [], []
 
     def _adopt(self) -> None:
-        """The loss stays where it is: this is the level now, and another rule's matter."""
+        """Adopt the current level, because the loss stays there; other rules report that."""
         base = RollingMedian(self.settings.window)
         for loss in self.state.outside[-self.settings.window :]:
             base.push(loss)
@@ -310,10 +316,10 @@ class LossSpike(Rule[Settings, State]):
 
 
 def beyond(logs: list[float]) -> float:
-    """The height that an exponential tail, fitted to the highest tenth of ``logs``, passes once in 10 000.
+    """Return the height that an exponential tail exceeds once in 10,000 values.
 
-    ``logs``: logarithms of losses by their median, in order. Such a tail is that of losses of small batches,
-    where few samples make up the whole.
+    The tail is fitted to the highest tenth of ``logs``, the sorted logarithms of losses divided by
+    their median. Losses of small batches, which depend on few samples, have such tails.
     """
     tenth = max(2, len(logs) // TAIL)
     start = logs[-tenth - 1]
@@ -322,9 +328,10 @@ def beyond(logs: list[float]) -> float:
 
 
 def usual_peak(peaks: list[float]) -> float:
-    """The height that peaks of this run, one in some 50 records, pass once in 10 000 records.
+    """Return the height that peaks of this run, one in some 50 records, exceed once in 10,000 records.
 
-    Of a Gumbel distribution, which maxima of exponential tails follow: its median and quartiles tell.
+    It follows from the median and quartiles of a Gumbel distribution, which is that of maxima of
+    exponential tails.
     """
     if len(peaks) < FEWEST_PEAKS:
         return 0.0

@@ -58,7 +58,7 @@ from tocsin_server.detect.stats.trend import Bins, chance, falls
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Measured on real logs: 200 records and 5 %. The other limits are ours."""
+    """Thresholds of the rule, measured on real logs: 200 records and 5 %. The others are tocsin's."""
 
     recover_updates: int = setting(0, "updates", "after the loss has fallen before it is recovering")
     resolve_updates: int = setting(0, "updates", "after the loss has fallen before it is resolved")
@@ -90,7 +90,7 @@ class State(RuleState):
 
 
 class NotLearning(Rule[Settings, State]):
-    """Warning; what it is most likely due to is checked in the order of the catalogue."""
+    """Severity: warning. The likely causes are checked in a fixed order."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="not-learning",
@@ -114,7 +114,7 @@ class NotLearning(Rule[Settings, State]):
                 self._block(view, range(start, min(start + PACE, view.n)))
 
     def _block(self, view: View, block: range) -> None:
-        """Judged after every block, so that it does not matter how many came at once."""
+        """Process one block, so that results do not depend on how many records came at once."""
         state, last = self.state, -1
         for row in block:
             loss = view.loss[row] if view.loss is not None else None
@@ -153,7 +153,7 @@ class NotLearning(Rule[Settings, State]):
         if first < now or middle(sorted(early)) > first:
             first, now = middle(sorted(early)), middle(sorted(late))
         if min(state.bins.medians) < 0 < max(state.bins.medians):
-            return  # Neither height nor fall of a loss that changes its sign tells what was learned.
+            return  # If a loss changes its sign, neither its height nor its fall shows what was learned.
         size = max(abs(first), abs(now))
         fall = (first - now) / size if size > 0 else 0.0
         if fall >= limits.fall:
@@ -163,7 +163,7 @@ class NotLearning(Rule[Settings, State]):
             return
         guess = chance(now, limits.chance)
         if guess is not None and guess < limits.few and fall >= limits.slight:
-            guess = None  # Among few classes many losses are near some ln K.
+            guess = None  # With few classes many losses are near some ln K.
         if state.start[0] > limits.updates or self._warming_up() or not self._certain(size):
             return
         if guess is None and self._slowly(fall, view.age(row)):
@@ -171,14 +171,14 @@ class NotLearning(Rule[Settings, State]):
         self._fire(view, row, first, now, guess)
 
     def _certain(self, size: float) -> bool:
-        """Whether the noise would let a fall of that size be seen: else more records must come."""
+        """Return whether a fall of that size would be visible in the noise; else more records are needed."""
         last = self.state.bins.medians[-20:]
         centre = middle(sorted(last))
         spread = MAD_TO_SIGMA * middle(sorted(abs(median - centre) for median in last))
         return 3 * 1.25 * spread / math.sqrt(len(last)) <= self.settings.fall * size
 
     def _slowly(self, fall: float, age: int) -> bool:
-        """Whether it falls, if only a little: more than chance explains."""
+        """Return whether the loss falls slightly, by more than chance explains."""
         medians = self.state.bins.medians
         third = len(medians) // 3
         z = falls(medians[:third], medians[-third:]) if third >= 4 else 0.0
@@ -186,9 +186,7 @@ class NotLearning(Rule[Settings, State]):
         return fall >= self.settings.slight and significant
 
     def _warming_up(self) -> bool:
-        """Whether the learning rate is still rising, or fell within the last records from its first
-        height.
-        """
+        """Return whether the learning rate rose over the stored records."""
         rates = self.state.rates
         return bool(rates) and rates[-1] > 1.01 * rates[0]
 
@@ -230,7 +228,7 @@ _LABELS = Remedy("Look at one batch with its labels: shuffled apart, all one cla
 
 
 def _why(case: DiagnosisContext) -> Cause | None:
-    """Learning rate or labels: nothing else is left where updates are taken and gradients flow."""
+    """Return the remaining cause: learning rate or labels, as updates happen and gradients flow."""
     if case.rule != "not-learning" or case.result.kind not in ("chance", "flat"):
         return None
     rate = f" ({number(case.lr)})" if case.lr else ""

@@ -51,7 +51,7 @@ from tocsin_server.detect.stats.trend import Bins, falls
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """As torch's ReduceLROnPlateau, with a patience that follows the length of the run."""
+    """Thresholds as in torch's ReduceLROnPlateau, with a patience that scales with the run's length."""
 
     recover_updates: int = setting(0, "updates", "after a new best before it is recovering")
     resolve_updates: int = setting(0, "updates", "after a new best before it is resolved")
@@ -74,13 +74,13 @@ class Settings(RuleSettings):
 
 
 class State(RuleState):
-    """Best median so far and where; peak and present learning rate."""
+    """The best median so far and where; peak and current learning rate."""
 
     bins: Bins = msgspec.field(default_factory=lambda: Bins(50, 1))
     course: Bins = msgspec.field(default_factory=lambda: Bins(1, 160, grow=True))
     """The medians of the whole run, evenly thinned."""
     rests: list[float] = msgspec.field(default_factory=list)
-    """How far single losses lie from the median of their bin, the newest ones: the spread."""
+    """Newest distances of single losses from the median of their bin, which give the spread."""
     lowest: float = math.inf
     n: int = 0
     initial: float | None = None
@@ -93,7 +93,7 @@ class State(RuleState):
 
 
 class Plateau(Rule[Settings, State]):
-    """Info only: runs with a constant rate all come to a plateau in the end."""
+    """Info only, because runs with a constant rate always end on a plateau."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="plateau",
@@ -148,18 +148,21 @@ class Plateau(Rule[Settings, State]):
             self._fire(view, row, waited)
 
     def _least(self) -> float:
-        """Least step of a new best: a share of the best, or of the spread where it was ever <= 0."""
+        """Return the minimum improvement for a new best.
+
+        It is a share of the best, or of the spread if the best was ever <= 0.
+        """
         state, limits = self.state, self.settings
         if state.lowest > 0:
             return limits.better * state.best
         return limits.spread * self._spread()
 
     def _spread(self) -> float:
-        """1.4826 MAD of single losses around the median of their bin."""
+        """Return 1.4826 MAD of single losses around the median of their bin."""
         return 1.4826 * middle(sorted(self.state.rests))
 
     def _stands(self) -> bool:
-        """Whether the newest quarter of the run is neither below the quarter before it, nor above."""
+        """Return whether the newest quarter of the run is neither below nor above the previous quarter."""
         medians, limits = self.state.course.medians, self.settings
         quarter = len(medians) // 4
         if quarter < limits.compared:

@@ -55,14 +55,14 @@ TROUBLES = frozenset(
     }
 )  # fmt: skip
 KEPT = 32
-"""Episodes, and moments of each recurring event, that are remembered."""
+"""Maximum number of episodes, and of times of each recurring event, that are kept."""
 CLOCKS = 16
-"""Kinds of recurring events that are remembered."""
+"""Maximum number of kinds of recurring events that are kept."""
 
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Three episodes and a variation of 0.25: catalogue C10."""
+    """Thresholds of the rule; see Source in the module docstring."""
 
     recover_updates: int = setting(20_000, "updates", "without an episode before it is recovering")
     resolve_updates: int = setting(50_000, "updates", "without an episode before it is resolved")
@@ -74,7 +74,7 @@ class Settings(RuleSettings):
 
 
 class State(RuleState):
-    """Steps of episodes, and of what else recurs: restarts of the rate, evaluations, checkpoints."""
+    """Steps of episodes and of recurring events: restarts of the rate, evaluations, checkpoints."""
 
     steps: list[int] = msgspec.field(default_factory=list)
     rules: list[str] = msgspec.field(default_factory=list)
@@ -144,7 +144,7 @@ class RecurrentInstability(RunRule[Settings, State]):
 
 
 def _rhythm(steps: Sequence[int]) -> tuple[float, float]:
-    """Mean distance, and its standard deviation relative to it."""
+    """Return the mean distance, and its standard deviation relative to it."""
     gaps = [abs(later - earlier) for earlier, later in pairwise(steps)]
     mean = sum(gaps) / len(gaps)
     sigma = math.sqrt(sum((gap - mean) ** 2 for gap in gaps) / len(gaps))

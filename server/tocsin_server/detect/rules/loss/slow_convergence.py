@@ -50,7 +50,7 @@ from tocsin_server.detect.stats.trend import Bins
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """10 %, 500 steps and a thirtieth of the rate: catalogue C9."""
+    """Thresholds of the rule; see Source in the module docstring."""
 
     recover_updates: int = setting(0, "updates", "no longer behind before it is recovering")
     resolve_updates: int = setting(500, "updates", "no longer behind before it is resolved")
@@ -61,7 +61,7 @@ class Settings(RuleSettings):
 
 
 class State(RuleState):
-    """Medians of 32 losses, where it fell behind, and the peak learning rate."""
+    """Medians of 32 losses, where the run fell behind, and the peak learning rate."""
 
     bins: Bins = msgspec.field(default_factory=lambda: Bins(32, 1))
     since: tuple[int, int] | None = None
@@ -69,7 +69,7 @@ class State(RuleState):
 
 
 class SlowConvergence(Rule[Settings, State]):
-    """Info."""
+    """Severity: info."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="slow-convergence",
@@ -134,7 +134,7 @@ class SlowConvergence(Rule[Settings, State]):
 
 
 def loss_at(run: SimilarRun, step: int) -> float | None:
-    """The loss of a similar run at ``step``, between its points; None outside of them."""
+    """Return the loss of a similar run at ``step``, interpolated; None outside its points."""
     at = bisect_left(run.steps, step)
     if at >= len(run.steps) or len(run.steps) != len(run.losses):
         return None

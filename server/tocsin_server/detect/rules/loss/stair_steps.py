@@ -46,12 +46,12 @@ from tocsin_server.detect.stats.rolling import middle
 from tocsin_server.detect.stats.trend import Bins
 
 DROPS = 8
-"""Drops that are remembered; older ones are forgotten."""
+"""Maximum number of drops that are kept; older ones are dropped."""
 
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Our limits, after a real three-epoch fine-tuning."""
+    """Thresholds of tocsin, based on a real three-epoch fine-tuning."""
 
     recover_updates: int = setting(1000, "updates", "without a drop before it is recovering")
     resolve_updates: int = setting(5000, "updates", "without a drop before it is resolved")
@@ -65,7 +65,7 @@ class Settings(RuleSettings):
 
 
 class State(RuleState):
-    """The newest bins, learning rates at them, and where drops were."""
+    """The newest bins, the learning rates at them, and where drops were."""
 
     bins: Bins = msgspec.field(default_factory=lambda: Bins(16, 10))
     rates: list[float] = msgspec.field(default_factory=list)
@@ -75,7 +75,7 @@ class State(RuleState):
 
 
 class StairSteps(Rule[Settings, State]):
-    """Info: not wrong by itself, but validation must tell."""
+    """Info, because the pattern is not wrong by itself; validation shows whether it matters."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="stair-steps",
@@ -141,7 +141,7 @@ class StairSteps(Rule[Settings, State]):
 
 
 def _level(medians: list[float], height: float) -> bool:
-    """Whether the loss stood still beside the drop: a stair, not a slope."""
+    """Return whether the loss was constant beside the drop, which makes it a stair and not a slope."""
     return abs(medians[0] - medians[-1]) < 0.3 * height
 
 

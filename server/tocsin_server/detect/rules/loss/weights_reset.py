@@ -51,7 +51,7 @@ from tocsin_server.detect.stats.rolling import middle
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Within 10 % of the initial value after having been below 70 % of it: catalogue C11."""
+    """Thresholds of the rule; see Source in the module docstring."""
 
     recover_updates: int = setting(20, "updates", "well below the initial loss before it is recovering")
     resolve_updates: int = setting(100, "updates", "well below the initial loss before it is resolved")
@@ -63,14 +63,14 @@ class Settings(RuleSettings):
 
 
 class State(RuleState):
-    """Initial loss, the last losses, and the jump that waits to be confirmed."""
+    """Initial loss, the last losses, and the jump that waits for confirmation."""
 
     first: list[float] = msgspec.field(default_factory=list)
     initial: float | None = None
     born: int = 0
     """Step of the first loss."""
     learned_at: int | None = None
-    """First step by which the level was below what counts as learned."""
+    """First step by which the level was low enough to count as learned."""
     last: list[float] = msgspec.field(default_factory=list)
     lowest: float = math.inf
     jump: tuple[int, int] | None = None
@@ -79,7 +79,7 @@ class State(RuleState):
 
 
 class WeightsReset(Rule[Settings, State]):
-    """Critical: everything learned is gone."""
+    """Critical, because everything learned is lost."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="weights-reset",
@@ -95,7 +95,7 @@ class WeightsReset(Rule[Settings, State]):
     in_blocks = True
 
     def discontinuity(self) -> None:
-        """After a rewind the initial loss and the level are still those that a loss may fall back from."""
+        """Keep the initial loss and the level after a rewind; the loss may still fall back from them."""
         kept = self.state
         self.state = State(
             initial=kept.initial,
@@ -106,18 +106,18 @@ class WeightsReset(Rule[Settings, State]):
         )
 
     def resume(self, step: int) -> None:
-        """Back at a step at which nothing was learned yet, the loss is high by right."""
+        """Reset the level if the run is back at a step at which nothing was learned yet."""
         super().resume(step)
         state = self.state
         if state.learned_at is None or step < state.learned_at:
             state.last, state.lowest, state.learned_at = [], math.inf, None
 
     def carried_state(self) -> bytes:
-        """The initial loss and the level, for an attempt that resumes."""
+        """Return the initial loss and the level, for an attempt that resumes."""
         return msgspec.msgpack.encode(self.state) if self.state.initial is not None else b""
 
     def inherit(self, carried: bytes, step: int) -> None:
-        """An attempt that begins at the first step again has new weights on purpose."""
+        """Take over the carried state unless the attempt starts at the first step with new weights."""
         kept = msgspec.msgpack.decode(carried, type=State)
         if step > kept.born + self.settings.before:
             self.state = kept
@@ -142,7 +142,7 @@ class WeightsReset(Rule[Settings, State]):
             state.learned_at = view.step[-1]
 
     def _nothing_new(self, losses: list[float]) -> bool:
-        """The common case told apart quickly: every loss is below where a jump could lead."""
+        """Handle the common case quickly: every loss is below any level that a jump could reach."""
         state = self.state
         if state.initial is None or state.jump is not None or self.episode.state:
             return False

@@ -64,8 +64,10 @@ class Settings(RuleSettings):
 
 
 class State(RuleState):
-    """Counts of the current stretch: ``zeros`` with a bad norm, ``alone`` without any norm, ``flat`` with a
-    bad norm.
+    """Counts of the current stretch.
+
+    ``zeros`` and ``flat``: losses of exactly 0 or constant, with a non-finite norm; ``alone``: losses
+    of exactly 0 without any norm.
     """
 
     zeros: int = 0

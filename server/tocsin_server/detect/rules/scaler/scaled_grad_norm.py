@@ -61,7 +61,7 @@ UNSCALE = Remedy(
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Defaults from catalogue B7."""
+    """Thresholds of the rule; see Source in the module docstring."""
 
     resolve_updates: int = setting(2000, "updates", "with a norm that does not follow, before it is resolved")
     beside: int = setting(8, "records", "before and after a change of scale that are compared")
@@ -73,7 +73,7 @@ class Settings(RuleSettings):
 
 
 class State(RuleState):
-    """Norms at the present scale, those at the one before, and how many changes the norm followed."""
+    """Norms at the current and the previous scale, and how many changes of scale the norm followed."""
 
     scale: float = 0.0
     before: list[float] = msgspec.field(default_factory=list)
@@ -87,7 +87,7 @@ class State(RuleState):
 
 
 class ScaledGradNorm(Rule[Settings, State]):
-    """Warning where the norm follows the scale, or the hook saw it; info where it is only high."""
+    """Warning if the norm follows the scale or the hook detected it; info if it is only high."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="scaled-grad-norm",
@@ -116,7 +116,7 @@ class ScaledGradNorm(Rule[Settings, State]):
                 self._one(view, row, norm)
 
     def _nothing_new(self, view: View, norms: Values, scales: Values) -> bool:
-        """The common cases, told apart quickly: no scaler; or one scale that was compared before."""
+        """Handle the common cases quickly: no scaler, or one scale that was compared before."""
         state, limits = self.state, self.settings
         if scales.count(1.0) == view.n:
             return True
@@ -156,7 +156,7 @@ class ScaledGradNorm(Rule[Settings, State]):
             state.window = []
 
     def _compare(self, view: View, row: int) -> None:
-        """Whether the norm changed as the scale did."""
+        """Check whether the norm changed as the scale did."""
         state, limits = self.state, self.settings
         state.judged = True
         change = math.log(state.ratio)
@@ -173,7 +173,7 @@ class ScaledGradNorm(Rule[Settings, State]):
             self._fire(view, row, WARNING, state.since, "follows", middle(sorted(state.now)))
 
     def _level(self, view: View, row: int, median: float) -> None:
-        """The median of a window: what the hook saw of it, and whether it is suspiciously high."""
+        """Check the median of a window: scaled norms seen by the hook, or a suspiciously high level."""
         if self.suffix in self.context.scaled_norms:
             self._fire(view, row, WARNING, (view.step[row], view.time_ns[row]), "seen", median)
         elif median > self.settings.high and self.state.scale >= 1024:
@@ -202,7 +202,7 @@ class ScaledGradNorm(Rule[Settings, State]):
 
 
 def measured_scaled(case: DiagnosisContext) -> Cause | None:
-    """The instrument, and the clip with it."""
+    """Return the cause: the measurement, and the clipping with it."""
     if case.rule != "scaled-grad-norm":
         return None
     sure = "Perhaps the" if case.result.kind == "high" else "The"

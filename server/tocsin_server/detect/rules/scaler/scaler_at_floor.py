@@ -45,7 +45,7 @@ from tocsin_server.detect.interface.view import View
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Defaults from catalogue B4."""
+    """Thresholds of the rule; see Source in the module docstring."""
 
     recover_updates: int = setting(50, "updates", "updates without overflow before the alert is recovering")
     resolve_updates: int = setting(200, "updates", "updates without overflow before it is resolved")
@@ -53,7 +53,11 @@ class Settings(RuleSettings):
 
 
 class State(RuleState):
-    """``lowest`` scale so far; ``stuck`` overflows at it in a row without a change; ``backed_off`` to it."""
+    """Progress towards the floor of the scale.
+
+    ``lowest``: the lowest scale so far; ``stuck``: consecutive overflows at it; ``backed_off``: whether
+    it was reached by a backoff.
+    """
 
     positive: bool = False
     scale: float | None = None
@@ -64,7 +68,7 @@ class State(RuleState):
 
 
 class ScalerAtFloor(Rule[Settings, State]):
-    """Critical: at 0 training does nothing any more; at the minimum it goes on skipping."""
+    """Critical: at 0 no update is made any more; at the minimum, updates are still skipped."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="scaler-at-floor",
@@ -111,7 +115,7 @@ class ScalerAtFloor(Rule[Settings, State]):
         state.positive = state.positive or value > 0.0
 
     def _floor(self, view: View, value: float) -> bool:
-        """Whether ``value`` may be the floor: told as such, or where backing off came to an end."""
+        """Return whether ``value`` may be the floor: reported as such, or where backing off ended."""
         floor = view.scaler.min_scale
         return value <= floor * 1.0001 if floor > 0 else self.state.backed_off
 

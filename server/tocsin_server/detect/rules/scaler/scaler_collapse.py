@@ -50,9 +50,9 @@ from tocsin_server.detect.interface.rule import (
 from tocsin_server.detect.interface.view import View
 
 QUARTERS = 4
-"""Levels are kept in quarters of a power of two, for growth factors other than 2."""
+"""Levels are counted in quarters of a power of two, for growth factors other than 2."""
 APART = 50
-"""Updates between two overflows that are no longer one run of overflows, if the run itself is shorter."""
+"""Minimum updates between two overflows of separate runs of overflows, if the run itself is shorter."""
 LOWEST = -1100 * QUARTERS
 """The level of a scale of 0, below 2^-1074, the smallest float64."""
 
@@ -63,7 +63,7 @@ Fall = tuple[int, int, int, float]
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Defaults from catalogue B0 and B3."""
+    """Thresholds of the rule; see Source in the module docstring."""
 
     recover_updates: int = setting(200, "updates", "updates without backoff before the alert is recovering")
     resolve_updates: int = setting(500, "updates", "updates without backoff before it is resolved")
@@ -76,7 +76,7 @@ class Settings(RuleSettings):
 
 
 class State(RuleState):
-    """``levels``: records a level was held after start-up; ``falls``: backoffs of the present fall."""
+    """``levels``: records at each level after warm-up; ``falls``: backoffs of the current fall."""
 
     levels: dict[int, int] = msgspec.field(default_factory=dict)
     level: int | None = None
@@ -84,11 +84,11 @@ class State(RuleState):
     """The earliest first; none older than the window."""
     backed_off: bool = False
     upto: int = 0
-    """Records of the stream that were counted or looked at."""
+    """Number of records of the stream that were counted or checked."""
 
 
 class ScalerCollapse(Rule[Settings, State]):
-    """Warning at 4 powers of two below the run's own level, critical at 8 or below a scale of 1."""
+    """Warning at 4 powers of two below the usual level, critical at 8 or below a scale of 1."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="scaler-collapse",
@@ -118,7 +118,7 @@ class ScalerCollapse(Rule[Settings, State]):
                 self._one(view, row, value, moves.get(row))
 
     def _catch_up(self, view: View) -> None:
-        """Counts the calm records of which nobody asked this rule: they were at the level of before."""
+        """Count the calm records that this rule did not see; they had the previous level."""
         state = self.state
         missed = view.first - state.upto
         if state.upto and missed > 0 and state.level is not None and not self.episode.state:
@@ -126,7 +126,7 @@ class ScalerCollapse(Rule[Settings, State]):
         state.upto = view.first + view.n
 
     def _hold(self, view: View) -> None:
-        """The common case: the whole batch at one scale."""
+        """Handle the common case: the whole batch has one scale."""
         values = [value for value in view.scale or () if value is not None and math.isfinite(value)]
         if values:
             self.state.level = level_of(values[0])
@@ -155,7 +155,7 @@ class ScalerCollapse(Rule[Settings, State]):
         self.state.falls.append((step, ns, level_of(before), before))
 
     def _previous(self, view: View) -> tuple[int, int]:
-        """Step and time of the record before this batch, in which the overflow happened."""
+        """Return step and time of the record before this batch, in which the overflow happened."""
         return view.before or (view.step[0], view.time_ns[0])
 
     def _prune(self, now: int) -> None:
@@ -168,7 +168,7 @@ class ScalerCollapse(Rule[Settings, State]):
         levels[level] = levels.get(level, 0) + records
 
     def _median(self) -> int | None:
-        """The level at or below which the run was half of the time since start-up."""
+        """Return the median level since warm-up."""
         levels = self.state.levels
         half, below = sum(levels.values()) / 2, 0
         for level in sorted(levels):
@@ -201,7 +201,7 @@ class ScalerCollapse(Rule[Settings, State]):
             self.episode.calm, self.episode.last_step = 0, view.step[row]
 
     def _depth(self, depth: float) -> int:
-        """Told again every four powers of two, down to the end."""
+        """Return the level of an episode, which increases every four powers of two."""
         return int(min(depth, 160.0) // 4)
 
     def _words(self, view: View, row: int, value: float, run: list[Fall]) -> tuple[str, list[Fact]]:
@@ -220,7 +220,7 @@ class ScalerCollapse(Rule[Settings, State]):
         return f"Loss scale fell {scale(top)} → {scale(value)} in {count(steps, 'step')}", evidence
 
     def _top(self, start: Fall) -> float:
-        """The scale from which the episode's fall began."""
+        """Return the scale from which the episode's fall started."""
         for name, value, _, _ in self.episode.evidence:
             if name == "scale before" and isinstance(value, float) and self.episode.state:
                 return value
@@ -243,7 +243,7 @@ def first_of_run(falls: list[Fall]) -> int:
 
 
 def level_of(scale: float) -> int:
-    """log2 of the scale in quarters; 0 has the lowest level of all."""
+    """Return log2 of the scale in quarters; a scale of 0 has the lowest level."""
     return round(math.log2(scale) * QUARTERS) if scale > 0 else LOWEST
 
 

@@ -48,7 +48,7 @@ from tocsin_server.detect.stats.finite import all_finite
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Defaults from catalogue B6."""
+    """Thresholds of the rule; see Source in the module docstring."""
 
     recover_updates: int = setting(10, "updates", "updates with finite gradients before it is recovering")
     resolve_updates: int = setting(100, "updates", "updates with finite gradients before it is resolved")
@@ -57,7 +57,7 @@ class Settings(RuleSettings):
 
 
 class State(RuleState):
-    """``streak``: overflows in a row after each of which the next record had the same scale."""
+    """``streak``: consecutive overflows after each of which the next record had the same scale."""
 
     streak: int = 0
     since: tuple[int, int] = (0, 0)
@@ -65,14 +65,14 @@ class State(RuleState):
     scale: float | None = None
     step: int = 0
     overflowed: bool = False
-    """The record before this one had non-finite gradients or was abandoned with a non-finite loss."""
+    """The previous record had non-finite gradients or was abandoned with a non-finite loss."""
     at: tuple[int, int] = (0, 0)
     moved: bool = False
-    """The scale backed off within the present run of overflows."""
+    """The scale backed off within the current run of overflows."""
 
 
 class ScalerNotUpdating(Rule[Settings, State]):
-    """Critical after three overflows in a row that each left the scale as it was."""
+    """Critical after three consecutive overflows that left the scale unchanged."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="scaler-not-updating",
@@ -99,7 +99,7 @@ class ScalerNotUpdating(Rule[Settings, State]):
                 self._one(view, row, value)
 
     def _nothing_new(self, view: View) -> bool:
-        """The common case, told apart quickly: one scale, all gradients finite, every update taken."""
+        """Handle the common case quickly: one scale, all gradients finite, no skipped step."""
         if self.episode.state or self.state.overflowed or view.overflows or view.moves:
             return False
         if view.grad_norm is not None and not all_finite(view.grad_norm):
@@ -128,7 +128,7 @@ class ScalerNotUpdating(Rule[Settings, State]):
         state.scale, state.step = value, view.step[row]
 
     def _after(self, view: View, row: int, value: float) -> None:
-        """The record after an overflow: did the scale react?"""
+        """Check whether the scale changed in the record after an overflow."""
         state, limits = self.state, self.settings
         apart = view.step[row] - state.step
         if value != state.scale or value == 0.0:
@@ -160,7 +160,10 @@ class ScalerNotUpdating(Rule[Settings, State]):
 
 
 def _overflowed(view: View, row: int) -> bool:
-    """Non-finite gradients: by norm, by the scaler's flag, or abandoned with a non-finite loss."""
+    """Return whether the record has non-finite gradients.
+
+    They show in the norm, in the scaler's flag, or in a step abandoned with a non-finite loss.
+    """
     norm = view.grad_norm[row] if view.grad_norm is not None else None
     if norm is not None:
         return not math.isfinite(norm)

@@ -51,7 +51,7 @@ from tocsin_server.detect.interface.view import View
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Defaults from catalogue B0 and B2."""
+    """Thresholds of the rule; see Source in the module docstring."""
 
     recover_updates: int = setting(200, "updates", "updates without overflow before the alert is recovering")
     resolve_updates: int = setting(500, "updates", "updates without overflow before it is resolved")
@@ -65,14 +65,14 @@ class Settings(RuleSettings):
 
 
 class State(RuleState):
-    """``seen``: (step, ns, overflows) of the last ``window`` updates, in order, one entry a record."""
+    """``seen``: (step, ns, overflows) of the last ``window`` updates, in order, one entry per record."""
 
     seen: list[tuple[int, int, int]] = msgspec.field(default_factory=list)
     total: int = 0
-    """Overflows in ``seen``: added up as they come, for they may come at every record."""
+    """Overflows in ``seen``; a running sum, because overflows may come at every record."""
 
     def __post_init__(self) -> None:
-        self.total = sum(times for _, _, times in self.seen)  # an older snapshot does not say it
+        self.total = sum(times for _, _, times in self.seen)  # missing in older snapshots
 
 
 class OverflowBurst(Rule[Settings, State]):
@@ -135,7 +135,7 @@ class OverflowBurst(Rule[Settings, State]):
         self.fire(view, row, severity, first, summary, evidence, level=level)
 
     def _judge(self, now: int, rate: float) -> tuple[int, tuple[int, int], int, int] | None:
-        """Severity, onset, overflows and updates of the stretch that is judged; None while it is healthy."""
+        """Return severity, onset, overflows and updates of the checked stretch, or None if healthy."""
         limits, seen, total = self.settings, self.state.seen, self.state.total
         if total >= limits.least and total / limits.window > min(limits.critical_factor * rate, 0.9):
             return CRITICAL, seen[0][:2], total, limits.window

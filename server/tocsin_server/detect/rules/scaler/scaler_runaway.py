@@ -48,7 +48,7 @@ from tocsin_server.detect.interface.view import View
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Defaults from catalogue B5."""
+    """Thresholds of the rule; see Source in the module docstring."""
 
     recover_updates: int = setting(100, "updates", "after an overflow before the alert is recovering")
     resolve_updates: int = setting(500, "updates", "after an overflow before it is resolved")
@@ -61,7 +61,7 @@ class Settings(RuleSettings):
 
 
 class State(RuleState):
-    """Growths since the last overflow and where they began; the present streaks of dead signals."""
+    """Growths since the last overflow and their start; the current streaks of dead signals."""
 
     growths: int = 0
     start: tuple[int, int] = (0, 0)
@@ -74,7 +74,7 @@ class State(RuleState):
 
 
 class ScalerRunaway(Rule[Settings, State]):
-    """Warning with gradients next to nothing or a loss that stands still; info above Apex's cap."""
+    """Warning with negligible gradients or a constant loss; info above Apex's maximum scale."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="scaler-runaway",
@@ -120,7 +120,7 @@ class ScalerRunaway(Rule[Settings, State]):
         state.scale = after
 
     def _look(self, view: View, row: int) -> None:
-        """Norm and loss of one record while the scale keeps growing."""
+        """Check norm and loss of one record while the scale keeps growing."""
         state, limits = self.state, self.settings
         norm = view.grad_norm[row] if view.grad_norm is not None else None
         if norm is not None:
@@ -161,7 +161,7 @@ class ScalerRunaway(Rule[Settings, State]):
 
 
 def running_away(case: DiagnosisContext) -> Cause | None:
-    """Why nothing overflows."""
+    """Return the cause of a scale that grows without overflows."""
     if case.rule != "scaler-runaway":
         return None
     if case.result.kind == "high":

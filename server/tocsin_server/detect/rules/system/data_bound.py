@@ -45,7 +45,7 @@ from tocsin_server.detect.interface.view import View
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Defaults from catalogue H3 (healthy logs: at most 0.076)."""
+    """Thresholds of the rule; healthy logs are at most 0.076."""
 
     recover_updates: int = setting(1, "updates", "after a window below the limit, before recovering")
     resolve_updates: int = setting(100, "updates", "below the limit before it is resolved")
@@ -57,7 +57,7 @@ class Settings(RuleSettings):
 
 
 class State(RuleState):
-    """Seconds of the present window."""
+    """Seconds in the current window."""
 
     seen: int = 0
     count: int = 0
@@ -67,7 +67,7 @@ class State(RuleState):
 
 
 class DataBound(Rule[Settings, State]):
-    """Warning where half of the time goes into waiting, info from a third on."""
+    """Warning if half of the time is spent waiting for data, info from a third."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="data-bound",
@@ -117,7 +117,7 @@ class DataBound(Rule[Settings, State]):
 
 
 def waiting(case: DiagnosisContext) -> Cause | None:
-    """Why training waits."""
+    """Return the cause of waiting for data."""
     if case.rule != "data-bound":
         return None
     return Cause(

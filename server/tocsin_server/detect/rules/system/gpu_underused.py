@@ -44,7 +44,7 @@ from tocsin_server.detect.interface.view import View
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Defaults from SageMaker Debugger, LowGPUUtilization (95th percentile below 70 %)."""
+    """Thresholds of SageMaker Debugger, LowGPUUtilization (95th percentile below 70 %)."""
 
     recover_updates: int = setting(1, "updates", "after a busy window, before the alert is recovering")
     resolve_updates: int = setting(1, "updates", "the same, before it is resolved")
@@ -55,7 +55,7 @@ class Settings(RuleSettings):
 
 
 class State(RuleState):
-    """Samples of the present window, in percent."""
+    """Samples of the current window, in percent."""
 
     seen: int = 0
     samples: list[float] = msgspec.field(default_factory=list)
@@ -63,7 +63,7 @@ class State(RuleState):
 
 
 class GpuUnderused(Rule[Settings, State]):
-    """Info: small models leave a GPU idle, and that may be meant."""
+    """Info, because small models leave a GPU idle, which may be intended."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="gpu-underused",
@@ -110,7 +110,7 @@ class GpuUnderused(Rule[Settings, State]):
 
 
 def idle(case: DiagnosisContext) -> Cause | None:
-    """Why a GPU idles."""
+    """Return the cause of an idle GPU."""
     if case.rule != "gpu-underused":
         return None
     return Cause(

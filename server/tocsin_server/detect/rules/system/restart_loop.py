@@ -40,14 +40,14 @@ from tocsin_server.detect.interface.view import View
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Defaults from catalogue H8."""
+    """Thresholds of the rule; see Source in the module docstring."""
 
     restarts: int = setting(3, "restarts", "without passing the furthest step")
     beyond: int = setting(20, "updates", "beyond the furthest step that end it")
 
 
 class State(RuleState):
-    """The furthest step when it was last passed, and how many restarts there were since."""
+    """The highest step, when it was last exceeded, and the number of restarts since."""
 
     furthest: int = -1
     restarts: int = 0
@@ -55,7 +55,7 @@ class State(RuleState):
 
 
 class RestartLoop(RunRule[Settings, State]):
-    """Warning."""
+    """Severity: warning."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="restart-loop",
@@ -79,7 +79,7 @@ class RestartLoop(RunRule[Settings, State]):
             self._fire(at, attempt)
 
     def rest(self, view: View, row: int) -> None:
-        """The furthest step passed is the end of it."""
+        """End the episode once the highest step is exceeded."""
         if view.step[row] > self.state.furthest + self.settings.beyond:
             self.episode.last_step = view.step[row] - self.settings.resolve_updates
             self.settle(view, row, at_once=True)
@@ -96,7 +96,7 @@ class RestartLoop(RunRule[Settings, State]):
 
 
 def stuck(case: DiagnosisContext) -> Cause | None:
-    """Why restarts do not help."""
+    """Return the cause of restarts that do not help."""
     if case.rule != "restart-loop":
         return None
     return Cause(

@@ -52,7 +52,7 @@ FAILURES = frozenset(
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Defaults from catalogue H6."""
+    """Thresholds of the rule; see Source in the module docstring."""
 
     recover_updates: int = setting(200, "updates", "past it before the alert is recovering")
     resolve_updates: int = setting(1000, "updates", "past it before it is resolved")
@@ -64,16 +64,16 @@ class Settings(RuleSettings):
 class State(RuleState):
     """Where this run failed, by rule or exception: step and time of the earliest onset.
 
-    All of them count: which of several rules sees a failure first differs between similar runs.
+    All of them count, because similar runs may detect the same failure by different rules.
     """
 
     failures: dict[str, tuple[int, int]] = msgspec.field(default_factory=dict)
     reported: list[str] = msgspec.field(default_factory=list)
-    """Runs named so far."""
+    """Similar runs already named."""
 
 
 class SameStepFailure(RunRule[Settings, State]):
-    """Warning."""
+    """Severity: warning."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="same-step-failure",
@@ -130,7 +130,7 @@ class SameStepFailure(RunRule[Settings, State]):
 
 
 def systematic(case: DiagnosisContext) -> Cause | None:
-    """Not chance: the same data, or the same schedule."""
+    """Return the cause: the same data, or the same schedule, and not chance."""
     if case.rule != "same-step-failure":
         return None
     return Cause(

@@ -35,7 +35,7 @@ from tocsin_server.detect.interface.rule import RuleInfo, RuleSettings, describe
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Defaults from catalogue H1: NeMo's factor, SageMaker's MaxInitializationTime."""
+    """Thresholds: NeMo's factor and SageMaker's MaxInitializationTime."""
 
     least_s: float = setting(120.0, "seconds", "shortest time without a record that counts as a stall")
     factor: float = setting(5.0, "x longest interval", "silence that is a stall")
@@ -66,7 +66,7 @@ _REMEDIES = (
 
 
 def judge(liveness: Liveness, now_ns: int, settings: Settings = Settings()) -> list[Finding]:
-    """A finding while the run is stalled, one that resolves it when it no more is, else none."""
+    """Return a finding while the run is stalled, one that resolves it afterwards, or none."""
     if liveness.ended or not liveness.connected:
         return over(INFO.id, liveness, now_ns, "The run ended or lost its trainer")
     since_ns, limit_s = _limit(liveness, settings)
@@ -83,7 +83,7 @@ def _critical_s(limit_s: float, settings: Settings) -> float:
 
 
 def _limit(liveness: Liveness, settings: Settings) -> tuple[int, float]:
-    """Since when it has been silent, and for how long it may be."""
+    """Return since when the run has been silent (Unix ns), and how long it may be (s)."""
     if liveness.last_record_ns is None:
         return max(liveness.opened_ns, liveness.server_started_ns), settings.first_step_s
     since_ns = max(liveness.last_record_ns, liveness.server_started_ns)

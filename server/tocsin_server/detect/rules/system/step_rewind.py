@@ -44,20 +44,20 @@ from tocsin_server.detect.interface.view import View
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Defaults: an episode ends once steps went on for a while."""
+    """Thresholds; an episode ends after steps have increased for a while."""
 
     recover_updates: int = setting(20, "updates", "forward before the alert is recovering")
     resolve_updates: int = setting(50, "updates", "forward before it is resolved")
 
 
 class State(RuleState):
-    """How often steps went back. Outlives seams."""
+    """How often steps went back. It is kept across discontinuities."""
 
     times: int = 0
 
 
 class StepRewind(Rule[Settings, State]):
-    """Info."""
+    """Severity: info."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="step-rewind",
@@ -72,16 +72,16 @@ class StepRewind(Rule[Settings, State]):
 
     @classmethod
     def subjects(cls, bases: Iterable[str], suffix: str) -> bool:
-        """Only the primary optimizer's steps are the run's."""
+        """Return whether the stream is that of the primary optimizer, whose steps are the run's."""
         return not suffix and super().subjects(bases, suffix)
 
     @property
     def subject(self) -> str:
-        """The run as a whole."""
+        """Return an empty subject: the whole run."""
         return ""
 
     def discontinuity(self) -> None:
-        """Steps went back: the one thing that this rule waits for. It forgets nothing."""
+        """Keep the state: a discontinuity is what this rule detects."""
 
     def observe(self, view: View) -> None:
         if view.rewound_from is not None:
@@ -110,7 +110,7 @@ class StepRewind(Rule[Settings, State]):
 
 
 def rewound(case: DiagnosisContext) -> Cause | None:
-    """Why steps go back."""
+    """Return the cause of steps that go back."""
     if case.rule != "step-rewind":
         return None
     return Cause(

@@ -53,7 +53,7 @@ from tocsin_server.detect.stats.rolling import middle
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Defaults from catalogue H2; the factor of a warning is ours: shared machines waver."""
+    """Thresholds of the rule; the factor of a warning is tocsin's, as shared machines vary."""
 
     recover_updates: int = setting(1, "updates", "at the usual pace before the alert is recovering")
     resolve_updates: int = setting(50, "updates", "at the usual pace before it is resolved")
@@ -69,21 +69,21 @@ class Settings(RuleSettings):
 
 
 class State(RuleState):
-    """Seconds a step: records seen, the usual pace, the present window and its slow predecessors."""
+    """Step times in seconds: records seen, the usual time, the current window and slow windows before it."""
 
     seen: int = 0
     base: list[float] = msgspec.field(default_factory=list)
     usual: float = 0.0
     upper: float = 0.0
-    """The 95th percentile of the usual pace."""
+    """The 95th percentile of the usual step time."""
     window: list[float] = msgspec.field(default_factory=list)
     start: tuple[int, int] = (0, 0)
     slow: list[tuple[int, int, float]] = msgspec.field(default_factory=list)
-    """Step, time and median of the slow windows in a row."""
+    """Step, time and median of the consecutive slow windows."""
 
 
 class ThroughputRegression(Rule[Settings, State]):
-    """Warning at twice the usual time or three times that of similar runs, info from 1.3 times on."""
+    """Warning at twice the usual time or three times that of similar runs, info from 1.3 times."""
 
     info: ClassVar[RuleInfo] = RuleInfo(
         id="throughput-regression",
@@ -99,7 +99,7 @@ class ThroughputRegression(Rule[Settings, State]):
 
     @classmethod
     def subjects(cls, bases: object, suffix: str) -> bool:
-        """Only the primary optimizer's pace is the run's."""
+        """Return whether the stream is that of the primary optimizer, whose step time is the run's."""
         return not suffix and super().subjects(bases, suffix)  # type: ignore[arg-type]
 
     def observe(self, view: View) -> None:
@@ -176,7 +176,7 @@ class ThroughputRegression(Rule[Settings, State]):
 
 
 def slower(case: DiagnosisContext) -> Cause | None:
-    """Why steps take longer."""
+    """Return the cause of slower steps."""
     if case.rule != "throughput-regression":
         return None
     sibling = case.result.kind == "sibling"

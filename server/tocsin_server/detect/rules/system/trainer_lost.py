@@ -33,7 +33,7 @@ from tocsin_server.detect.interface.rule import RuleInfo, RuleSettings, describe
 
 @dataclass(frozen=True)
 class Settings(RuleSettings):
-    """Six missed heartbeats; the ten minutes were measured (docs/internals/detection.md)."""
+    """Thresholds: six missed heartbeats; the ten minutes were measured (docs/internals/detection.md)."""
 
     silence_s: float = setting(30.0, "seconds", "without connection and without finish")
     critical_s: float = setting(600.0, "seconds", "without connection that are critical")
@@ -56,7 +56,7 @@ _REMEDIES = (
 
 
 def judge(liveness: Liveness, now_ns: int, settings: Settings = Settings()) -> list[Finding]:
-    """A finding while the trainer is lost, one that resolves it when it is back, else none."""
+    """Return a finding while the training process is lost, one that resolves it afterwards, or none."""
     if liveness.ended:
         return over(INFO.id, liveness, now_ns, "The run ended")
     if liveness.connected:
