@@ -1,9 +1,8 @@
-"""Order alerts so that the one nearest the cause comes first, whichever fired first. Pure.
+"""Order simultaneous alerts from cause to effect, whichever fired first. Pure functions.
 
 Rules of one causal chain fire within a few steps of each other, in an order that depends on rounding and
-differs between CPUs. Alerts that began at about the same step are therefore ordered from cause to effect, as
-in a diagnosis: measurement, data, learning rate, scaler, forward pass, gradients,
-optimization, machine.
+differs between CPUs. Alerts that began at about the same step are therefore ordered as in a diagnosis:
+measurement, data, learning rate, loss scaler, forward pass, gradients, optimization, machine.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ ORDER = (
     "loss-divergence", "loss-level-shift", "loss-spike", "loss-drift", "loss-oscillation", "not-learning",
     "adversarial-imbalance", "component-dominates", "plateau", "slow-convergence", "stair-steps",
     "recurrent-instability", "overfitting", "metric-degradation", "lr-on-skips",
-    # the machine
+    # machine
     "rank-divergence", "restart-loop", "trainer-lost", "stalled", "straggler", "throughput-regression",
     "data-bound", "gpu-underused",
 )  # fmt: skip
@@ -43,18 +42,22 @@ _PLACE = {rule: place for place, rule in enumerate(ORDER)}
 
 
 def place(rule: str) -> int:
-    """Return the position of a rule in ORDER; 0 is nearest to the cause."""
+    """Return the position of ``rule`` in ORDER: 0 is nearest to the cause, ``len(ORDER)`` a custom rule."""
     return _PLACE.get(rule, len(ORDER))
 
 
 def in_order(event: tuple[int, str, str]) -> tuple[int, int, str]:
-    """Return the sort key of a timeline: by step, and within a step by cause."""
+    """Return the sort key of a timeline entry: by step, and by cause within a step.
+
+    Args:
+        event: (step, text, rule); entries without a rule come first within their step.
+    """
     step, text, rule = event
     return step, place(rule) if rule else -1, text
 
 
 def by_cause(alerts: Iterable[Alert]) -> list[Alert]:
-    """Return the alerts, most severe first; within a severity and run, simultaneous ones by cause."""
+    """Return the alerts, most severe first; simultaneous ones of a run and severity by cause."""
     oldest = sorted(alerts, key=lambda alert: (-alert.severity.level, alert.onset_ns, alert.id))
     began: dict[tuple[str, int], Alert] = {}
     keys: dict[int, tuple[int, int, str, int]] = {}

@@ -1,4 +1,4 @@
-"""The server's wall clock, which notices when it is set: durations must not change with it."""
+"""The server's wall clock. It detects when it is set, so that durations stay correct."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ from collections.abc import Callable
 log = logging.getLogger("tocsin.clock")
 
 JUMP_NS = 1_000_000_000
-"""A difference between two readings that the monotonic clock does not share, from which the clock was set.
-Less is the ordinary correction of a running clock."""
+"""A change of wall clock minus monotonic clock of at least this counts as setting the clock.
+
+Smaller changes are the ordinary correction of a running clock.
+"""
 
 
 class Clock:
-    """Unix ns. Calls ``jumped`` with the difference before it returns the first time after the clock was set,
-    or the machine slept. Call it on the event loop only."""
+    """Return Unix time in ns when called.
+
+    Calls ``jumped`` with the difference in ns on the first call after the clock was set or the machine
+    slept. Call it on the event loop only.
+    """
 
     def __init__(
         self, wall: Callable[[], int] = time.time_ns, steady: Callable[[], int] = time.monotonic_ns
@@ -36,4 +41,4 @@ class Clock:
 
 
 def _nobody(_jump_ns: int) -> None:
-    """Until somebody listens."""
+    """Do nothing: the default of ``jumped``."""

@@ -1,4 +1,4 @@
-"""The one root of the errors this server raises on purpose; each says subject, expected, got."""
+"""Base class of the errors that this server raises deliberately, and the ones shared by all packages."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from reprlib import Repr
 _SHOWN = Repr()
 _SHOWN.maxstring = _SHOWN.maxother = _SHOWN.maxlong = 1000
 _SHOWN.maxlist = _SHOWN.maxtuple = _SHOWN.maxdict = 20
-"""Shows what somebody wrote: short, and whatever its depth."""
+"""Shows an invalid value in an error: shortened, whatever its size and depth."""
 
 
 class TocsinError(Exception):
-    """Something a person can act on: the text is a sentence for them, no traceback needed."""
+    """An error that users can act on: the text is a complete sentence and needs no traceback."""
 
 
 class SettingError(TocsinError, ValueError):
-    """A setting that cannot be used."""
+    """A setting has an invalid value."""
 
     def __init__(self, name: str, expected: str, got: object, origin: str = "") -> None:
         where = f" (from {origin})" if origin else ""
@@ -26,11 +26,11 @@ class SettingError(TocsinError, ValueError):
 
 
 class StartError(TocsinError):
-    """The server cannot start; the text says why and what to do."""
+    """The server cannot start. The text says why and what to do."""
 
 
 class FieldError(TocsinError, ValueError):
-    """A field of what somebody wrote that does not fit: its path, what was expected, what is there."""
+    """A field of user input is invalid: its path, what was expected, what was passed."""
 
     def __init__(self, field: str, expected: str, got: object) -> None:
         super().__init__(f"{field}: expected {expected}, got {_SHOWN.repr(got)}")
@@ -40,7 +40,11 @@ class FieldError(TocsinError, ValueError):
 
 
 class DamagedError(TocsinError):
-    """Stored records that cannot be read. ``reason``: what is wrong with them, without what to do."""
+    """Stored records cannot be read.
+
+    Attributes:
+        reason: What is wrong with the records, without what to do.
+    """
 
     def __init__(self, reason: str) -> None:
         super().__init__(
@@ -51,5 +55,5 @@ class DamagedError(TocsinError):
 
 
 def storable(given: object) -> bool:
-    """Whether it is a text of characters that databases can hold: no NUL, no half of a surrogate pair."""
+    """Return whether ``given`` is text that databases can store: no NUL and no lone surrogate."""
     return isinstance(given, str) and not any(each == "\0" or "\ud800" <= each <= "\udfff" for each in given)

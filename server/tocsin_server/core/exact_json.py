@@ -1,9 +1,9 @@
-"""The one JSON encoder of the server: NaN and infinities survive as strings, arrays as ``{dtype, bdata}``.
+"""The server's only JSON encoder: NaN and infinities are written as strings, arrays as ``{dtype, bdata}``.
 
-JSON has no NaN. FastAPI turns one into null and ``send_json`` emits a bare ``NaN`` that a
-browser rejects, so every JSON surface (API, live socket, evidence, exports) goes through here:
+JSON has no NaN. FastAPI turns one into null and ``send_json`` emits a bare ``NaN`` that browsers
+reject, so all JSON (API, live WebSocket, evidence, exports) is written here:
 ``"NaN"``, ``"Infinity"``, ``"-Infinity"``. numpy arrays are written in Plotly's typed form,
-``{"dtype": "f8", "bdata": base64}``, little-endian, exact to the bit.
+``{"dtype": "f8", "bdata": base64}``, little-endian and bit-exact.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ import numpy as np
 
 NAN, PINF, NINF = "NaN", "Infinity", "-Infinity"
 DEEPEST = 100
-"""Levels of lists and maps that data from outside may have: the encoder and every reader recurse."""
+"""Maximum nesting of data from outside: the encoder and every reader recurse."""
 CUT = 2 * DEEPEST
-"""Below this level, where only data stored by an earlier version can lie, :data:`TOO_DEEP` is written."""
+"""Below this level :data:`TOO_DEEP` is written; only data of an earlier version is nested this deeply."""
 PLACE = 200
-"""Letters of a key or a path that an error repeats."""
+"""Maximum characters of a key or path in an error."""
 TOO_DEEP = "(nested too deeply)"
 
 
 def number(value: float) -> float | str:
-    """``value``, or its name where JSON has no number for it."""
+    """Return ``value``, or its name as a string if it is NaN or infinite."""
     if math.isfinite(value):
         return value
     if math.isnan(value):
@@ -37,23 +37,27 @@ def number(value: float) -> float | str:
 
 
 def parse_number(value: float | str) -> float:
-    """The reverse of :func:`number`. Raises ValueError for another string."""
+    """Return the number that :func:`number` encoded.
+
+    Raises:
+        ValueError: ``value`` is any other string.
+    """
     if isinstance(value, str) and value not in (NAN, PINF, NINF):
         raise ValueError(f"number: expected a number, {NAN!r}, {PINF!r} or {NINF!r}, got {value!r}")
     return float(value)
 
 
 def packed(values: np.ndarray[Any, Any]) -> dict[str, str]:
-    """A numpy array [n] as Plotly's typed array: f8 for floats, i4/i8 kept as f8 too."""
+    """Return ``values`` [n] as Plotly's typed array; every dtype is converted to f8."""
     little = np.ascontiguousarray(values, dtype="<f8")
     return {"dtype": "f8", "bdata": base64.b64encode(little.tobytes()).decode("ascii")}
 
 
 def plain(value: Any, levels: int = CUT) -> Any:
-    """Return ``value`` with only what strict JSON can hold, cut off below ``levels`` levels.
+    """Return ``value`` as data that strict JSON can hold, truncated below ``levels`` levels.
 
     Raises:
-        TypeError: There is something in it that JSON cannot name.
+        TypeError: ``value`` contains an object of an unsupported type.
     """
     if value is None or isinstance(value, (bool, int, str)):
         return value
@@ -75,12 +79,15 @@ def plain(value: Any, levels: int = CUT) -> Any:
 
 
 def dumps(value: Any) -> str:
-    """``value`` as strict JSON text (never a bare NaN)."""
+    """Return ``value`` as strict JSON text, without a bare NaN."""
     return json.dumps(plain(value), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 
 
 def dumps_named(value: Mapping[str, Any]) -> str:
-    """:func:`dumps` of numbers and texts under names, without walking them where all are finite."""
+    """Return ``value``, a mapping of names to numbers and text, as JSON.
+
+    Faster than :func:`dumps`: the values are converted only if one of them is not finite.
+    """
     try:
         return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     except ValueError:
@@ -88,10 +95,10 @@ def dumps_named(value: Mapping[str, Any]) -> str:
 
 
 def loads(text: str | bytes) -> Any:
-    """Parse JSON text. Non-finite values stay strings; use :func:`parse_number` where a number is due.
+    """Parse JSON text. Non-finite values stay strings; convert them with :func:`parse_number`.
 
     Raises:
-        ValueError: It is not JSON, or nested so deeply that Python's parser gives up.
+        ValueError: ``text`` is not JSON, or is nested too deeply for Python's parser.
     """
     try:
         return json.loads(text)
@@ -100,9 +107,12 @@ def loads(text: str | bytes) -> Any:
 
 
 def problem(value: Any) -> tuple[str, str] | None:
-    """Return where data from outside cannot be kept, and what is expected there; None if all can.
+    """Return the first place at which data from outside cannot be stored, or None.
 
-    Levels beyond :data:`DEEPEST` and halves of surrogate pairs, which no UTF-8 can hold.
+    Rejected are more than :data:`DEEPEST` levels and lone surrogates, which UTF-8 cannot encode.
+
+    Returns:
+        (path within ``value``, what was expected there).
     """
     rest: list[tuple[str, Any, int]] = [("", value, 1)]
     while rest:

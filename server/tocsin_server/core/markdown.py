@@ -1,7 +1,7 @@
-"""Parse Markdown (notes) into a tree of plain nodes, which the pages and the reports draw. Pure.
+"""Parse Markdown notes into a tree of plain nodes for the pages and the reports. Pure functions.
 
-One parser serves both: CommonMark with tables. HTML in it stays text, images become links, and links lead to
-http, https and mailto only. The work is bounded: text that needs too much is shown as plain text.
+The dialect is CommonMark with tables. HTML stays text, images become links, and links are limited to
+http, https and mailto. The work is bounded: text that needs too much is shown as plain text.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
 LONGEST = 100_000
-"""Characters; what is beyond is cut."""
+"""Maximum characters; the rest is cut off."""
 MOST_WORK = 40_000
-"""Steps of the parser, about 25 us each. A hundred pages of usual text take 3,000."""
+"""Maximum parser steps, about 25 us each. A hundred pages of ordinary text take 3,000."""
 DEEPEST = 40
-"""Levels of blocks within one another; a quote is one, a list with its items two."""
+"""Maximum levels of nested blocks; a quote counts as one, a list with its items as two."""
 _SAFE = re.compile(r"(?:https?|mailto):", re.IGNORECASE)
 _ADDRESS = re.compile(r"https?://[^\s<>\"')\]]{1,2000}", re.IGNORECASE)
 _PUNCTUATION = ".,;:!?"
@@ -29,15 +29,15 @@ _CONTAINERS = {
     "list_item": "item", "table": "table", "tr": "row", "th": "head_cell", "td": "cell", "strong": "strong",
     "em": "em", "thead": "", "tbody": "",
 }  # fmt: skip
-"""Kinds of nodes by the names of markdown-it; of those without one only the content is kept."""
+"""Node kinds by markdown-it's names. Nodes with an empty kind are replaced by their children."""
 
 
 @dataclass(slots=True)
 class Node:
-    """A piece of a text.
+    """One node of the parsed text.
 
-    ``kind``: heading (with ``level``), paragraph, quote, list, ordered_list, item, table, row, head_cell,
-    cell, code_block, rule; within a line text, code, strong, em, link (with ``href``), break.
+    ``kind`` is one of heading (with ``level``), paragraph, quote, list, ordered_list, item, table, row,
+    head_cell, cell, code_block, rule; within a line text, code, strong, em, link (with ``href``), break.
     """
 
     kind: str
@@ -47,7 +47,7 @@ class Node:
     children: list[Node] = field(default_factory=list)
 
     def plain(self) -> dict[str, Any]:
-        """Return the node as JSON: what is empty is left out."""
+        """Return the node as JSON without its empty fields."""
         out: dict[str, Any] = {"kind": self.kind}
         for name, value in (("text", self.text), ("level", self.level), ("href", self.href)):
             if value:
@@ -60,7 +60,7 @@ class Node:
 def parse(source: str) -> list[Node]:
     """Return the blocks of ``source``.
 
-    A text that takes more than :data:`MOST_WORK` is one block of code: what was written, letter by letter.
+    Text that takes more than :data:`MOST_WORK` is returned unchanged as one code block.
     """
     text = source[:LONGEST]
     work = _Work()
@@ -74,7 +74,7 @@ def parse(source: str) -> list[Node]:
 
 
 class _TooMuchError(Exception):
-    """The text takes more work than it may."""
+    """The text takes more than :data:`MOST_WORK` parser steps."""
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ class _Work:
 
 
 class _Tokens(list[Token]):
-    """The blocks of a text. Tables make them without a step of the parser, so they count as well."""
+    """The tokens of a text. Each counts as work, because tables create tokens without a parser step."""
 
     def __init__(self, work: _Work) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ class _Tokens(list[Token]):
 
 
 def _count_block(state: Any, _start: int, _end: int, _silent: bool) -> bool:
-    """A rule that matches nothing and counts how often the parser looks for a block."""
+    """Count how often the parser looks for a block; a parser rule that never matches."""
     state.env["work"].add()
     if state.level > DEEPEST:
         raise _TooMuchError
@@ -128,13 +128,13 @@ _PARSER = _parser()
 
 @dataclass(slots=True)
 class _Open:
-    """The beginning of a node that holds others, or where ``node`` is None, its end."""
+    """The start of a node with children, or its end if ``node`` is None."""
 
     node: Node | None
 
 
 def _nodes(tokens: Sequence[Token]) -> Iterator[Node | _Open]:
-    """The nodes of a flat list of tokens. Within a link there is no other."""
+    """Yield nodes for a flat list of tokens. Links within links become text."""
     linked = False
     for token in tokens:
         name = token.type.removesuffix("_open").removesuffix("_close")
@@ -181,7 +181,7 @@ def _leaf(token: Token, linked: bool) -> Iterator[Node]:
 
 
 def _with_addresses(text: str) -> Iterator[Node]:
-    """Text, in which addresses of the web are links without being marked as such."""
+    """Yield ``text`` as nodes, with bare web addresses turned into links."""
     last = 0
     for found in _ADDRESS.finditer(text):
         if found.start() > last:
@@ -198,7 +198,7 @@ def _link(href: str, label: str) -> Node:
 
 
 def _nested(flat: Iterator[Node | _Open]) -> list[Node]:
-    """The tree of beginnings and ends."""
+    """Return the tree for a flat sequence of starts, ends and leaves."""
     root = Node("root")
     opened = [root]
     for one in flat:
@@ -207,7 +207,7 @@ def _nested(flat: Iterator[Node | _Open]) -> list[Node]:
         elif one.node is None:
             opened.pop()
         else:
-            if len(opened) > 3 * DEEPEST:  # of emphasis, markdown-it bounds no levels
+            if len(opened) > 3 * DEEPEST:  # markdown-it does not limit nested emphasis
                 raise _TooMuchError
             opened[-1].children.append(one.node)
             opened.append(one.node)

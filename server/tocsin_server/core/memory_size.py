@@ -1,4 +1,4 @@
-"""Estimates of the memory that data occupies, which every bounded queue of the server counts. Pure.
+"""Estimate the memory that data occupies; every bounded queue of the server counts it. Pure functions.
 
 The estimates are for 64-bit CPython, within a factor of two of what ``tracemalloc`` measures
 (``tests/server/core/test_memory_size.py``). External data can occupy many times its length on the wire:
@@ -17,16 +17,16 @@ import numpy as np
 from tocsin_server.core.models import RecordBatch, RunEvent, WriteBatch, Writer
 
 FIXED = 600
-"""Bytes of a batch, an event or an intake without its contents: the object, its numbers, its queue entry."""
+"""Bytes of a batch, an event or a write batch without its contents: the object and its queue entry."""
 COLUMN, INDEX = 200, 150
-"""Bytes of a column without its name and values, and of its index if not every record has a value."""
+"""Bytes of a column without its name and values, and of its index if some records have no value."""
 ATOMS = frozenset({str, bytes, int, float})
 SHARED = (bool, type(None), Enum, type, Writer)
-"""Types whose values are shared, so they count nothing."""
+"""Types whose instances are shared and therefore not counted."""
 
 
 def size_of(value: object) -> int:
-    """Return the bytes of memory of ``value`` and everything that it refers to."""
+    """Return the bytes of memory of ``value`` and everything it refers to."""
     waiting: list[Any] = [value]
     total, measured = 0, sys.getsizeof
     while waiting:
@@ -49,7 +49,7 @@ def size_of(value: object) -> int:
 
 
 def _held(value: object) -> Iterable[object]:
-    """Return what an object of a less common type refers to."""
+    """Return the objects that an object of a less common type refers to."""
     if isinstance(value, Mapping):
         return [*value.keys(), *value.values()]
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -75,7 +75,7 @@ def size_of_event(event: RunEvent) -> int:
 
 
 def size_of_write_batch(write: WriteBatch) -> int:
-    """Return the bytes of memory of an intake that waits to be written."""
+    """Return the bytes of memory of a write batch while it is queued."""
     total = FIXED
     if write.batch is not None:
         total += size_of_batch(write.batch)

@@ -1,6 +1,6 @@
-"""The nouns of the server: batches, events, findings, alerts. Plain data, no I/O, imported by all.
+"""Data model of the server: batches, events, findings, alerts. Plain data without I/O.
 
-Words are those of docs/internals/architecture.md: run, attempt, writer, record, series, finding, alert.
+docs/internals/architecture.md defines the terms run, attempt, writer, record, series, finding and alert.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ U32 = NDArray[np.uint32]
 
 
 class Severity(enum.StrEnum):
-    """critical: act now; warning: look soon; info: good to know."""
+    """critical: act now; warning: look soon; info: no action needed."""
 
     INFO = "info"
     WARNING = "warning"
@@ -27,12 +27,15 @@ class Severity(enum.StrEnum):
 
     @property
     def level(self) -> int:
-        """0, 1, 2: for comparing."""
+        """The severity as 0 to 2, for comparisons."""
         return ("info", "warning", "critical").index(self.value)
 
 
 class RunState(enum.StrEnum):
-    """Five things never mixed up: steps come; alive without steps; no word; ended well; ended badly."""
+    """State of a run.
+
+    running: steps arrive; stalled: alive without steps; lost: no contact; finished, failed: ended.
+    """
 
     RUNNING = "running"
     STALLED = "stalled"
@@ -54,7 +57,7 @@ class AlertState(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """One process of an attempt, as the store numbers it within its run."""
+    """One process of an attempt. ``writer_no`` numbers the writers of a run."""
 
     run_id: str
     writer_no: int
@@ -64,13 +67,13 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One series of a batch: values ``v`` f64[k] at rows ``at`` u32[k], or at every row (None)."""
+    """One series of a batch: values ``v`` f64[k] at rows ``at`` u32[k], or at every row if ``at`` is None."""
 
     v: F64
     at: U32 | None = None
 
     def dense(self, n: int) -> list[float | None]:
-        """The column as ``n`` Python values, None where the record has none. Missing is not NaN."""
+        """Return the column as ``n`` values, None where a record has no value. Missing is not NaN."""
         if self.at is None:
             return [float(value) for value in self.v.tolist()]
         out: list[float | None] = [None] * n
@@ -81,11 +84,12 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class RecordBatch:
-    """``n`` records of one writer in the order it made them.
+    """``n`` records of one writer, in the order in which it created them.
 
-    ``seq`` numbers the first record within its writer; ``arrival`` numbers this batch within
-    its run, in the order in which it was accepted and will be committed. ``step`` i64[n];
-    ``time_ns`` i64[n], Unix ns on the server's clock.
+    ``seq`` numbers the first record within its writer. ``arrival`` numbers this batch within its run, in
+    the
+    order in which batches are accepted and committed. ``step`` is i64[n]; ``time_ns`` is i64[n], Unix ns
+    on the server's clock.
     """
 
     writer: Writer
@@ -103,7 +107,10 @@ class RecordBatch:
 
 @dataclass(frozen=True, slots=True)
 class RunEvent:
-    """What is not a number per step. ``no`` numbers it within its writer, ``arrival`` within its run."""
+    """An event of a run, such as a message; values per step are records.
+
+    ``no`` numbers it within its writer, ``arrival`` within its run.
+    """
 
     writer: Writer
     arrival: int
@@ -113,7 +120,7 @@ class RunEvent:
     step: int | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
     size: int = field(default=0, compare=False)
-    """Bytes of memory that ``data`` holds; 0: not measured."""
+    """Bytes of memory that ``data`` occupies; 0 means not measured."""
 
     @property
     def run_id(self) -> str:
@@ -122,7 +129,7 @@ class RunEvent:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One number that speaks for a finding."""
+    """One value that supports a finding."""
 
     name: str
     value: float | str
@@ -132,7 +139,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What to do: a sentence, and code or configuration to paste where there is any."""
+    """A recommended action: a sentence, and optionally code or configuration to paste."""
 
     text: str
     code: str = ""
@@ -140,7 +147,7 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Why, on which evidence, what else it could be, what to do, and what would disprove it."""
+    """The likely cause of a finding with evidence, alternatives, remedies and how to confirm it."""
 
     cause: str
     evidence: tuple[Evidence, ...] = ()
@@ -148,15 +155,16 @@ class Diagnosis:
     remedies: tuple[Remedy, ...] = ()
     how_to_confirm: str = ""
     timeline: tuple[tuple[int, str, str], ...] = ()
-    """The chain of events in order: (step, sentence, rule identifier)."""
+    """Related events in order: (step, sentence, rule identifier)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a rule says about a stretch of steps, said again whenever it changes.
+    """What a rule reports about a range of steps; reported again whenever it changes.
 
-    ``state``: pending (the condition began, the rule is not sure), firing, recovering, resolved.
-    ``onset_step`` is where the change began; ``step`` is where the rule said so.
+    ``state`` is pending (the condition began, but the rule is not sure yet), firing, recovering or
+    resolved.
+    ``onset_step`` is where the change began; ``step`` is where the rule reported it.
     ``subject`` is the series (``loss``, ``scale/D``) or ``""`` for the run as a whole.
     """
 
@@ -171,12 +179,12 @@ class Finding:
     diagnosis: Diagnosis
     labels: Mapping[str, str] = field(default_factory=dict)
     onset_ns: int | None = None
-    """Time of the onset; None: that of the first word about it."""
+    """Time of the onset; None means the time of the first report."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """The life of one finding: one episode of one fingerprint of one run."""
+    """One episode of a finding: from onset to resolution, for one fingerprint of one run."""
 
     run_id: str
     fingerprint: str
@@ -204,17 +212,19 @@ class Alert:
 
     @property
     def is_open(self) -> bool:
-        """Pending ones are not open yet, resolved ones no more."""
+        """Whether the alert is firing or recovering; pending and resolved alerts are not open."""
         return self.state in (AlertState.FIRING, AlertState.RECOVERING)
 
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """One step in an alert's life, unique on (run, fingerprint, episode, state, severity) where ``first``.
+    """One state change of an alert, unique on (run, fingerprint, episode, state, severity) if ``first``.
 
-    With ``first`` False the same state and severity were told of this episode before: new evidence,
-    or firing once more after recovering. It updates the alert's row and is neither a line of its
-    history nor a notification.
+    If ``first`` is False, this episode has been in the same state and severity before: there is new
+    evidence,
+    or it fires again after recovering. Such a transition only updates the alert's row; it adds no line to
+    the
+    history and sends no notification.
     """
 
     alert: Alert
@@ -222,12 +232,12 @@ class Transition:
     at_ns: int
     first: bool = True
     reason: str = ""
-    """Why, where it is not the rule that says so: a line of the history instead of the summary."""
+    """Why the state changed, if a rule did not cause it; shown in the history instead of the summary."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A run ended badly. ``late``: it did so long before the word of it came (a spool brought in)."""
+    """A run failed. ``late``: the failure was reported long after it happened, from a recovered spool."""
 
     run_id: str
     attempt_no: int
@@ -240,7 +250,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class SavedRuleState:
-    """The state of a run's rules after everything up to ``arrival`` was judged."""
+    """The state of a run's rules after everything up to ``arrival`` was evaluated."""
 
     run_id: str
     arrival: int
@@ -249,7 +259,7 @@ class SavedRuleState:
 
 @dataclass(frozen=True, slots=True)
 class WriteBatch:
-    """What must become durable together: a batch or event, the alerts it caused, and sometimes a snapshot.
+    """Data that is committed together: a batch or event, the alerts it caused, and sometimes a rule state.
 
     ``changes`` are column updates of the run row (state, ended_ns, error).
     """
@@ -258,10 +268,10 @@ class WriteBatch:
     batch: RecordBatch | None = None
     event: RunEvent | None = None
     rejected_to_seq: tuple[Writer, int] | None = None
-    """Records up to this number of this writer were refused and count as dealt with."""
+    """Records of this writer up to this number were rejected and are acknowledged without being stored."""
     transitions: tuple[Transition, ...] = ()
     failure: Failure | None = None
     rule_state: SavedRuleState | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)
     done: Callable[[], None] | None = None
-    """Called on the writer thread after the commit that holds this intake."""
+    """Called on the writer thread after the commit that contains this write batch."""

@@ -1,7 +1,8 @@
-"""Host and Origin headers: which of them belong together. Pure.
+"""Check Host and Origin headers against cross-site requests and DNS rebinding. Pure functions.
 
-A page of another site can make a browser send requests here, and DNS rebinding can make it
-believe that its own name leads here. Both show in these two headers, which pages cannot forge.
+A page of another site can make a browser send requests to this server, and DNS rebinding can make the
+browser believe that the other site's name is this server. Both are visible in these two headers, which
+pages cannot forge.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ _PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 
 
 def split_host(header: str, scheme: str) -> tuple[str, int] | None:
-    """(name, port) of a Host header, the scheme's port where it names none; None where it is malformed."""
+    """Return (name, port) of a Host header, or None if malformed. The port defaults to the scheme's."""
     try:
         parts = urlsplit(f"//{header}")
         name, port = parts.hostname, parts.port
@@ -24,7 +25,7 @@ def split_host(header: str, scheme: str) -> tuple[str, int] | None:
 
 
 def split_origin(origin: str) -> tuple[str, int] | None:
-    """(name, port) of an Origin header or URL; None for ``null`` and anything malformed."""
+    """Return (name, port) of an Origin header or URL, or None if it is ``null`` or malformed."""
     scheme, separator, rest = origin.partition("://")
     if not separator or scheme not in _PORTS:
         return None
@@ -32,7 +33,7 @@ def split_origin(origin: str) -> tuple[str, int] | None:
 
 
 def is_loopback_name(name: str) -> bool:
-    """Names that cannot be rebound to another machine."""
+    """Return whether the name is loopback and therefore cannot be rebound to another machine."""
     return name in ("localhost", "::1") or name.endswith(".localhost") or _is_loopback_v4(name)
 
 
@@ -42,17 +43,17 @@ def _is_loopback_v4(name: str) -> bool:
 
 
 def origin_agrees(origin: str, host: str, scheme: str, public_url: str = "") -> bool:
-    """Whether a browser's Origin is the site it calls (or the configured public address)."""
+    """Return whether a browser's Origin is the called Host or the configured public address."""
     theirs = split_origin(origin)
     if theirs is None:
         return False
-    # The scheme is left out: behind a TLS proxy the browser says https and we are called by http.
+    # The scheme is ignored: behind a TLS proxy the browser uses https and the server sees http.
     ours = split_host(host, origin.partition("://")[0])
     return theirs == ours or (bool(public_url) and theirs == split_origin(public_url))
 
 
 def host_is_ours(host: str, scheme: str, *, loopback: bool, public_url: str = "") -> bool:
-    """Whether a Host header may be answered: on loopback only loopback names and the public address."""
+    """Return whether a Host header is accepted: on loopback, only loopback names and the public address."""
     named = split_host(host, scheme)
     if named is None:
         return False

@@ -1,7 +1,7 @@
-"""Who may do what: scopes, identities, secrets and their digests. Pure; no database, no request.
+"""Scopes, identities, secrets and their digests. Pure code without database or request.
 
-Secrets are 256 random bits, so one sha256 is a sufficient digest (argon2 and its like exist
-for passwords that people choose). Only digests are ever stored.
+Secrets are 256 random bits, so one sha256 is a sufficient digest (argon2 and similar functions are
+for passwords that people choose). Only digests are stored.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ SECRET_PREFIX = "tcn_"  # noqa: S105 - lets secret scanners recognise a leaked t
 SECRET_BYTES = 32
 NAME_CHARACTERS = 200
 ADMIN_ID, CLIENT_ID = "admin", "trainer"
-"""The two tokens that lie in the data directory: of the login link, of the lines to paste."""
+"""Ids of the two tokens in the data directory: for the login link and for training processes."""
 
 
 class Scope(enum.StrEnum):
-    """What a token is for. Admin includes write, write includes read; ingest is apart."""
+    """Permissions of a token.
+
+    Admin includes write and ingest, write includes read; ingest includes only itself.
+    """
 
     INGEST = "ingest"
     READ = "read"
@@ -40,21 +43,21 @@ _INCLUDES: dict[Scope, frozenset[Scope]] = {
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A stored token: everything but its secret. ``project`` is ``""`` for any project."""
+    """A stored token without its secret. ``project`` is ``""`` for any project."""
 
     id: str
     name: str
     scope: Scope
     project: str
     digest: str
-    """sha256 of the secret, hexadecimal."""
+    """Hexadecimal sha256 of the secret."""
     created_ns: int
     revoked_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A browser's session: by which token, which one, and from when to when, in Unix seconds."""
+    """A browser session: its token, its id, and its start and expiry in Unix seconds."""
 
     token_id: str
     id: str
@@ -64,63 +67,68 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Whoever speaks on a connection, and through which token."""
+    """The authenticated user or client of a connection, and the token used."""
 
     token_id: str
     name: str
     scope: Scope
     project: str = ""
     digest: str = ""
-    """That of the token when it was checked: a token that was renewed has another one."""
+    """Digest of the token when it was checked; a renewed token has a different one."""
     session: Session | None = None
-    """The browser session that it came by, None for a token."""
+    """The browser session that authenticated the request, or None for a bearer token."""
 
     def may(self, scope: Scope) -> bool:
-        """Whether this identity's scope includes ``scope``."""
+        """Return whether this identity's scope includes ``scope``."""
         return scope in _INCLUDES[self.scope]
 
     def may_ingest(self, project: str) -> bool:
-        """Whether a trainer with this identity may report to ``project``."""
+        """Return whether a client with this identity may send records to ``project``."""
         return self.may(Scope.INGEST) and self.project in ("", project)
 
 
 class Gate(Protocol):
-    """What the sockets ask of authentication; auth.py is the real one. Thread-safe."""
+    """Authentication as the WebSockets and routes use it. Implementations are thread-safe."""
 
     def check_token(self, secret: str) -> Identity | None:
-        """The identity behind a token, or None where it is unknown or revoked."""
+        """Return the identity of a token, or None if it is unknown or revoked."""
 
     def session_of(self, connection: HTTPConnection, *, ask: bool = True) -> Identity | None:
-        """The identity of a request or websocket by its bearer token or its session cookie. Without ``ask``
-        only tokens in memory count, and no database is asked."""
+        """Return the identity of a request or WebSocket by its bearer token or session cookie.
+
+        Args:
+            connection: The request or WebSocket.
+            ask: Whether the database may be queried; if False, only tokens in memory are checked.
+        """
 
     def same_origin(self, connection: HTTPConnection) -> bool:
-        """False where a browser's Origin header names another site than the Host it calls."""
+        """Return False if a browser's Origin header names another site than the Host it calls."""
 
     def still_valid(self, identity: Identity) -> bool:
-        """Return False once the token is revoked or renewed; long-lived sockets ask every few seconds."""
+        """Return False once the token is revoked or renewed; WebSockets check every few seconds."""
 
     def end_session(self, identity: Identity) -> None:
         """End the browser session of an identity: all copies of its cookie stop working."""
 
     def refresh(self) -> None:
-        """Reads the tokens again: after one was made or revoked here."""
+        """Reload the tokens after one was created or revoked."""
 
 
 def new_secret() -> str:
-    """A fresh token as people paste it: 256 random bits behind a recognisable prefix."""
+    """Return a new token: 256 random bits after a recognizable prefix."""
     return SECRET_PREFIX + secrets.token_urlsafe(SECRET_BYTES)
 
 
 def digest_of(secret: str) -> str:
-    """The sha256 of a secret, hexadecimal: the only form in which it is stored."""
+    """Return the hexadecimal sha256 of a secret, the only form in which it is stored."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def make_token(name: str, scope: Scope, project: str, now_ns: int) -> tuple[Token, str]:
-    """A token to store, and its secret, which is kept nowhere.
+    """Return a new token to store, and its secret, which is not stored.
 
-    Raises ValueError where the name is empty or too long, or where the scope takes no project.
+    Raises:
+        ValueError: The name is empty or too long, or ``project`` is set for a scope other than ingest.
     """
     if not 0 < len(name) <= NAME_CHARACTERS:
         raise ValueError(f"name: expected 1 to {NAME_CHARACTERS} characters, got {len(name)}")

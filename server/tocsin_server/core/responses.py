@@ -1,7 +1,7 @@
-"""JSON answers and problems (RFC 9457) as Starlette responses: the only two shapes the API speaks.
+"""JSON responses and RFC 9457 problems as Starlette responses, used by the whole API.
 
-Every body goes through :mod:`exactjson`, so that NaN, +Inf and -Inf arrive as strings and a
-numpy array as ``{"dtype": "f8", "bdata": ...}``.
+Bodies are encoded by :mod:`exact_json`: NaN, +Inf and -Inf are strings, and a numpy array is
+``{"dtype": "f8", "bdata": ...}``.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from starlette.responses import JSONResponse
 from tocsin_server.core import exact_json
 
 GOT_CHARACTERS = 200
-"""How much of a hostile input an error repeats."""
+"""Maximum characters of an invalid input that an error repeats."""
 
 
 class ExactJSON(JSONResponse):
-    """Strict JSON that keeps non-finite numbers; never stored by a cache."""
+    """A strict JSON response that keeps non-finite numbers and is never cached."""
 
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        # A name may hold a lone surrogate (msgpack lets it through): it becomes "?" instead of a 500.
+        # msgpack allows lone surrogates in names: they are written as "?" instead of failing with 500.
         return exact_json.dumps(content).encode("utf-8", "replace")
 
     def init_headers(self, headers: Mapping[str, str] | None = None) -> None:
@@ -32,15 +32,15 @@ class ExactJSON(JSONResponse):
 
 
 class ProblemJSON(ExactJSON):
-    """An RFC 9457 problem."""
+    """An RFC 9457 problem response."""
 
     media_type = "application/problem+json"
 
 
 class Problem(Exception):  # noqa: N818 - the RFC's word
-    """A failure that a route reports: what it is about, what was expected, and what was sent.
+    """A failure that a route reports: the subject, what was expected, and what was sent.
 
-    ``detail`` is the sentence that users see; without it, one is made of the other parts.
+    ``detail`` is the sentence that users see; if empty, it is composed from the other parts.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ def _sentence(status: int, subject: str, expected: str, got: str) -> str:
 
 
 def shortened(value: object) -> str:
-    """``value`` as text of at most 200 characters, saying how long it was."""
+    """Return ``value`` as text of at most 200 characters, plus its length if it was shortened."""
     text = value if isinstance(value, str) else repr(value)
     if len(text) <= GOT_CHARACTERS:
         return text
@@ -77,7 +77,7 @@ def shortened(value: object) -> str:
 
 
 def problem_response(problem: Problem) -> ProblemJSON:
-    """The HTTP answer of a problem."""
+    """Return the HTTP response for a problem."""
     body = {
         "type": "about:blank",
         "title": HTTPStatus(problem.status).phrase,

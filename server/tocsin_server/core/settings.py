@@ -1,7 +1,7 @@
 """Settings: defaults, then ``tocsin.toml``, then ``TOCSIN_*`` in the environment, then flags.
 
-Every setting is a field of :class:`Settings`. An unknown key in the file is an error; unknown
-``TOCSIN_*`` variables are not, for the hook has some of its own on the same machine.
+Every setting is a field of :class:`Settings`. An unknown key in the file is an error. Unknown
+``TOCSIN_*`` variables are ignored, because the hook reads variables with the same prefix.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def default_data_dir(environ: Mapping[str, str]) -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How this server runs. Bytes, seconds and counts as the names say."""
+    """Configuration of the server. Units are part of the field names."""
 
     host: str = "127.0.0.1"
     """Address to listen on. On any other address than loopback, the server starts only once tokens were
@@ -147,11 +147,11 @@ class Settings:
 
     @property
     def url(self) -> str:
-        """The database's address."""
+        """URL of the database."""
         return self.database_url or f"sqlite:///{self.data_dir / 'tocsin.db'}"
 
     def retention_of(self, project: str) -> float:
-        """Days that runs of ``project`` are kept after their end; 0: for ever."""
+        """Return the days that runs of ``project`` are kept after their end; 0 means indefinitely."""
         return dict(self.retention_projects).get(project, self.retention_days)
 
     @property
@@ -161,7 +161,7 @@ class Settings:
 
     @property
     def websocket_bytes(self) -> int:
-        """Frames up to this size are read, so that one above the limit is answered with a sentence."""
+        """Maximum WebSocket frame that is read; frames above ``limit_frame_bytes`` still get an error."""
         return 4 * self.limit_frame_bytes
 
     @property
@@ -216,8 +216,11 @@ _OWN_PATHS = frozenset(
         "settings", "silences", "styles", "types",
     }
 )  # fmt: skip
-"""First parts of the paths that this server answers itself: under one of these, the server could not know
-whether a proxy has already stripped the root from an address."""
+"""First path segments that this server uses itself.
+
+With a root path that starts with one of them, the server could not determine whether a proxy has already
+stripped the root path.
+"""
 
 
 def _check_public_url(value: str) -> None:
@@ -246,9 +249,15 @@ def load(
     config: Path | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Settings:
-    """The settings in force. ``flags`` that are None were not given.
+    """Return the effective settings.
 
-    Raises :class:`SettingError` for an unknown key in the file or a value that does not fit.
+    Args:
+        flags: Command-line values; None means not passed.
+        config: The TOML file, which must then exist; by default ``TOCSIN_CONFIG`` or ``tocsin.toml``.
+        environ: Environment variables; by default those of the process.
+
+    Raises:
+        SettingError: The file has an unknown key, or a value is invalid.
     """
     environ = os.environ if environ is None else environ
     found: dict[str, Any] = {"data_dir": default_data_dir(environ)}
@@ -284,7 +293,7 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _fitting(name: str, value: Any, origin: str) -> Any:
-    """``value`` in the type of the field; text (from the environment) is parsed."""
+    """Convert ``value`` to the type of the field; text from the environment is parsed."""
     default = {field.name: field.default for field in fields(Settings)}.get(name)
     if default is None:
         names = ", ".join(field.name for field in fields(Settings))
@@ -319,7 +328,7 @@ def _number(value: Any) -> float:
 
 
 def _by_name(value: Any) -> tuple[tuple[str, float], ...]:
-    """Numbers by name: a table of the file, or ``name=number,name=number`` from the environment."""
+    """Return numbers by name, from a TOML table or from ``name=number,name=number``."""
     if isinstance(value, str):
         value = dict(pair.strip().rpartition("=")[::2] for pair in value.split(",") if pair.strip())
     if not isinstance(value, Mapping) or "" in value:

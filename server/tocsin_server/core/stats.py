@@ -1,5 +1,7 @@
-"""What is counted and timed since the start of this process, for ``/metrics``. Pure; no lock is needed:
-each number has one thread that writes it, and a reader may be one step behind."""
+"""Counters and timings since the start of this process, for ``/metrics``. Pure code.
+
+No lock is needed: each value is written by one thread, and readers may see a slightly old one.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,11 @@ from bisect import bisect_left
 from dataclasses import dataclass
 
 BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-"""Upper bounds of the buckets of :class:`Durations`; what is longer falls into one more."""
+"""Upper bounds of the buckets of :class:`Durations`; longer durations fall into an additional bucket."""
 
 
 class Durations:
-    """Seconds as a histogram of Prometheus: counts by bucket, their number and their sum."""
+    """A Prometheus histogram of seconds: counts per bucket, their total and their sum."""
 
     def __init__(self, bounds_s: tuple[float, ...] = BOUNDS_S) -> None:
         self.bounds_s = bounds_s
@@ -19,12 +21,12 @@ class Durations:
         self._counts = [0] * (len(bounds_s) + 1)
 
     def take(self, seconds: float) -> None:
-        """One more."""
+        """Add one duration."""
         self._counts[bisect_left(self.bounds_s, seconds)] += 1
         self.sum_s += seconds
 
     def cumulative(self) -> list[tuple[str, float]]:
-        """(upper bound, how many were at most so long), the last bound being ``+Inf``."""
+        """Return (upper bound, observations up to that bound) for each bucket; the last bound is ``+Inf``."""
         found, total = [], 0
         bounds = [*(f"{bound:g}" for bound in self.bounds_s), "+Inf"]
         for bound, count in zip(bounds, self._counts, strict=True):
@@ -35,7 +37,7 @@ class Durations:
 
 @dataclass(slots=True)
 class IngestCounts:
-    """What the record path took in: records, their values, batches, events, and the time it judged them."""
+    """Counters of the ingest path: records, values, batches, events, and seconds spent evaluating rules."""
 
     records: int = 0
     points: int = 0
