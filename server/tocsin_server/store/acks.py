@@ -1,4 +1,4 @@
-"""Acknowledgements: who took an alert on, when, with which note. Functions of a Connection."""
+"""Store acknowledgements: who acknowledged an alert, when, with which note. Functions of a Connection."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Key = tuple[str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """One act: an alert was taken on, or given back (``undone``)."""
+    """An acknowledgement of an alert, or its withdrawal (``undone``)."""
 
     at_ns: int
     actor: str
@@ -24,7 +24,11 @@ class Ack:
 
 
 def add_ack(connection: Connection, key: Key, ack: Ack) -> bool:
-    """Stores an act; False where there is no such alert. A moment is moved on where it is taken."""
+    """Store an acknowledgement, with its time moved past the newest one.
+
+    Returns:
+        False if there is no such alert.
+    """
     if not _exists(connection, key):
         return False
     row = {"run_id": key[0], "fingerprint": key[1], "episode": key[2]}
@@ -36,13 +40,13 @@ def add_ack(connection: Connection, key: Key, ack: Ack) -> bool:
 
 
 def acks_of(connection: Connection, key: Key) -> list[Ack]:
-    """Every act on an alert, oldest first."""
+    """Return all acknowledgements and withdrawals of an alert, oldest first."""
     query = select(acknowledgement).where(*_is(key)).order_by(acknowledgement.c.at_ns)
     return [Ack(row.at_ns, row.actor, row.note, bool(row.undone)) for row in connection.execute(query)]
 
 
 def acks_in_force(connection: Connection, run_ids: Iterable[str]) -> dict[Key, Ack]:
-    """The acknowledgements that count now, of all alerts of these runs."""
+    """Return the acknowledgements in effect for all alerts of these runs."""
     order = acknowledgement.c.at_ns
     query = select(acknowledgement).where(acknowledgement.c.run_id.in_(sorted(set(run_ids)))).order_by(order)
     found: dict[Key, Ack] = {}
@@ -66,7 +70,7 @@ class AckRow:
 
 
 def ack_rows(connection: Connection, run_id: str) -> list[AckRow]:
-    """Every act on any alert of a run, oldest first."""
+    """Return all acknowledgements and withdrawals of a run's alerts, oldest first."""
     table = acknowledgement.c
     query = select(acknowledgement).where(table.run_id == run_id)
     found = connection.execute(query.order_by(table.at_ns, table.fingerprint, table.episode))
@@ -77,7 +81,7 @@ def ack_rows(connection: Connection, run_id: str) -> list[AckRow]:
 
 
 def put_ack_rows(connection: Connection, run_id: str, rows: Iterable[AckRow]) -> None:
-    """Stores acts as they were."""
+    """Store imported rows unchanged."""
     reported = [{"run_id": run_id, **asdict(row)} for row in rows]
     if reported:
         connection.execute(acknowledgement.insert(), reported)

@@ -1,4 +1,4 @@
-"""Groups of alerts as rows, and the transitions that nobody has routed yet. Functions of a Connection."""
+"""Store alert groups, and find transitions that are not routed yet. Functions of a Connection."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tocsin_server.store.row_builder import upsert
 from tocsin_server.store.tables import alert, alert_transition, event, group_member, notify_group, run
 
 AT_ONCE = 500
-"""Transitions that one transaction routes at most: some milliseconds."""
+"""Maximum transitions that one transaction routes, to keep it within a few milliseconds."""
 
 LOCK = 0x746F6374
-"""Key of the Postgres lock that lets one server at a time route."""
+"""Key of the Postgres lock that lets one server route at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
-    """A group; ``members``: what was told of each of its alerts (height of a severity, -1: nothing)."""
+    """An alert group; ``members`` maps each alert to the severity level last notified, or -1 if none."""
 
     id: str
     kind: str
@@ -39,7 +39,7 @@ class GroupRow:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """An alert and what its run says of itself."""
+    """An alert with the metadata of its run."""
 
     alert: Alert
     run_name: str
@@ -50,15 +50,23 @@ class Known:
 
 
 def is_anything_due(connection: Connection, now_ns: int) -> tuple[bool, int | None]:
-    """Whether there is something to route now, and when the next group is looked at."""
+    """Return whether there is something to route now, and when the next group is due."""
     unrouted = select(alert_transition.c.at_ns).where(alert_transition.c.routed_ns.is_(None)).limit(1)
     due = connection.execute(select(func.min(notify_group.c.due_ns))).scalar()
     return connection.execute(unrouted).first() is not None or (due is not None and due <= now_ns), due
 
 
 def take_unrouted(connection: Connection, now_ns: int, without: Collection[str] = ()) -> dict[Key, set[str]]:
-    """The alerts of transitions that nobody has routed, oldest first, and the states that they took; marks
-    these transitions as routed. Those of the runs in ``without`` stay."""
+    """Mark transitions as routed and return their alerts.
+
+    Args:
+        connection: A writing connection.
+        now_ns: Time with which the transitions are marked.
+        without: Runs whose transitions stay unrouted.
+
+    Returns:
+        The states that each alert entered, oldest transition first; at most AT_ONCE transitions.
+    """
     table = alert_transition.c
     query = select(table.run_id, table.fingerprint, table.episode, table.state, table.severity)
     wanted = table.routed_ns.is_(None) & table.run_id.not_in(sorted(without))
@@ -75,13 +83,13 @@ def take_unrouted(connection: Connection, now_ns: int, without: Collection[str] 
 
 
 def put_back(connection: Connection, run_ids: Collection[str], now_ns: int) -> None:
-    """Undo :func:`take_unrouted` for these runs: their transitions could not be routed and wait."""
+    """Undo :func:`take_unrouted` for these runs, whose transitions could not be routed."""
     mine = alert_transition.c.run_id.in_(sorted(run_ids)) & (alert_transition.c.routed_ns == now_ns)
     connection.execute(update(alert_transition).where(mine).values(routed_ns=None))
 
 
 def known_alerts(connection: Connection, keys: Iterable[Key]) -> dict[Key, Known]:
-    """These alerts as they are now; those of deleted runs are missing."""
+    """Return these alerts in their current state; those of deleted runs are missing."""
     wanted = sorted(set(keys))
     own = tuple_(alert.c.run_id, alert.c.fingerprint, alert.c.episode)
     found: dict[Key, Known] = {}
@@ -91,13 +99,13 @@ def known_alerts(connection: Connection, keys: Iterable[Key]) -> dict[Key, Known
 
 
 def open_alerts(connection: Connection, run_ids: Iterable[str] | None = None) -> dict[Key, Known]:
-    """All alerts that are not over, of these runs or of all."""
+    """Return all pending, firing and recovering alerts of these runs, or of all runs."""
     query = alert.c.state.in_([str(state) for state in OPEN_STATES])
     return _known(connection, query if run_ids is None else query & alert.c.run_id.in_(sorted(set(run_ids))))
 
 
 def lately_resolved(connection: Connection, since_ns: int) -> dict[Key, Known]:
-    """Alerts that fired and were resolved after ``since_ns``."""
+    """Return alerts that fired and were resolved after ``since_ns``."""
     resolved = (alert.c.state == "resolved") & (alert.c.updated_ns > since_ns) & alert.c.fired_ns.is_not(None)
     return _known(connection, resolved)
 
@@ -115,7 +123,7 @@ def _known(connection: Connection, condition: Any) -> dict[Key, Known]:
 
 
 def groups_to_look_at(connection: Connection, ids: Iterable[str], now_ns: int) -> dict[str, GroupRow]:
-    """The groups that are due, and those with these ids, with their members."""
+    """Return the groups that are due and the groups with these ids, with their members."""
     wanted = or_(notify_group.c.due_ns <= now_ns, notify_group.c.id.in_(sorted(set(ids))))
     rows = connection.execute(select(notify_group).where(wanted).limit(AT_ONCE)).all()
     members = _members(connection, [row.id for row in rows])
@@ -123,21 +131,21 @@ def groups_to_look_at(connection: Connection, ids: Iterable[str], now_ns: int) -
 
 
 def shift(connection: Connection, jump_ns: int) -> None:
-    """Move the times of all groups by ``jump_ns``: the clock was set."""
+    """Move the times of all groups by ``jump_ns`` after the clock was set."""
     own = notify_group.c
     times = {name: own[name] + jump_ns for name in ("first_ns", "due_ns", "notified_ns")}
     connection.execute(update(notify_group).values(times))
 
 
 def groups_of(connection: Connection, keys: Sequence[Key]) -> set[str]:
-    """Ids of the groups that have one of these alerts."""
+    """Return the ids of the groups that contain any of these alerts."""
     own = tuple_(group_member.c.run_id, group_member.c.fingerprint, group_member.c.episode)
     query = select(group_member.c.group_id).where(own.in_(list(keys)))
     return set(connection.execute(query).scalars()) if keys else set()
 
 
 def put_group(connection: Connection, group: GroupRow) -> None:
-    """Stores a group with its members."""
+    """Store a group with its members."""
     insert = upsert(connection, notify_group)
     values = {name: getattr(group, name) for name in notify_group.c.keys()}  # noqa: SIM118 - not a dict
     later = {name: insert.excluded[name] for name in values if name != "id"}
@@ -158,13 +166,13 @@ def put_group(connection: Connection, group: GroupRow) -> None:
 
 
 def drop_group(connection: Connection, group_id: str) -> None:
-    """A group that is over."""
+    """Delete a group and its members."""
     connection.execute(delete(group_member).where(group_member.c.group_id == group_id))
     connection.execute(delete(notify_group).where(notify_group.c.id == group_id))
 
 
 def prune(connection: Connection, before_ns: int) -> int:
-    """Forgets digests that were told before then and gather nothing; how many."""
+    """Delete empty groups that were notified before ``before_ns`` and are not due; return how many."""
     reported = (notify_group.c.notified_ns < before_ns) & notify_group.c.due_ns.is_(None)
     has = select(group_member.c.group_id).where(group_member.c.group_id == notify_group.c.id).exists()
     return connection.execute(delete(notify_group).where(reported, ~has)).rowcount
@@ -182,6 +190,6 @@ def _group(row: Row[Any], members: Mapping[Key, int]) -> GroupRow:
 
 
 def lock(connection: Connection) -> None:
-    """Let one routing pass run at a time, whichever server runs it; SQLite has one writer anyway."""
+    """Let one routing pass run at a time across servers. SQLite needs no lock: it has a single writer."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK})

@@ -1,4 +1,4 @@
-"""Alerts as rows and back. Functions of a Connection."""
+"""Convert alerts to rows and back. Functions of a Connection."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tocsin_server.store.results import AlertStep, StoredAlert
 from tocsin_server.store.tables import alert, alert_transition, run
 
 LIVES = tuple(AlertState)
-"""States in the order in which an alert lives."""
+"""Alert states in the order in which an alert passes through them."""
 UNREADABLE = Diagnosis("The stored diagnosis cannot be read. `tocsin-server check` says why.")
 OPEN_STATES = (AlertState.PENDING, AlertState.FIRING, AlertState.RECOVERING)
 
@@ -27,7 +27,7 @@ def read_alerts(
     severities: Sequence[str] | None,
     limit: int,
 ) -> list[StoredAlert]:
-    """See ``StoreReader.alerts``."""
+    """Return alerts; see ``StoreReader.alerts``."""
     query = _with_run()
     if run_id is not None:
         query = query.where(alert.c.run_id == run_id)
@@ -43,7 +43,7 @@ def read_alerts(
 
 
 def read_alert(connection: Connection, alert_id: str) -> StoredAlert | None:
-    """The alert with this id, or None."""
+    """Return the alert with this id, or None."""
     key = alert_key(alert_id)
     if key is None:
         return None
@@ -52,7 +52,7 @@ def read_alert(connection: Connection, alert_id: str) -> StoredAlert | None:
 
 
 def read_history(connection: Connection, alert_id: str) -> list[AlertStep]:
-    """The transitions of an alert, oldest first; empty for an unknown one."""
+    """Return the transitions of an alert, oldest first; empty if the alert is unknown."""
     key = alert_key(alert_id)
     if key is None:
         return []
@@ -72,12 +72,12 @@ def read_history(connection: Connection, alert_id: str) -> list[AlertStep]:
 
 
 def _place(step: AlertStep) -> tuple[int, int, int]:
-    """Transitions of one commit share their time: by their steps then, and as an alert lives."""
+    """Return the sort key of a transition. Those of one commit share a time: order by step, then state."""
     return step.at_ns, -1 if step.step is None else step.step, LIVES.index(AlertState(step.state))
 
 
 def newest_episodes(connection: Connection, run_id: str) -> list[Alert]:
-    """The newest episode of each fingerprint of a run, resolved ones too."""
+    """Return the newest episode of each fingerprint of a run, including resolved ones."""
     newest = (
         select(alert.c.fingerprint, func.max(alert.c.episode).label("episode"))
         .where(alert.c.run_id == run_id)
@@ -90,7 +90,7 @@ def newest_episodes(connection: Connection, run_id: str) -> list[Alert]:
 
 
 def alert_key(alert_id: str) -> tuple[str, str, int] | None:
-    """(run id, fingerprint, episode) of an alert's id, or None where it cannot be one."""
+    """Return (run id, fingerprint, episode) of an alert's id, or None if it is malformed."""
     parts = alert_id.rsplit(".", 2)
     if len(parts) != 3 or not parts[2].isdecimal() or len(parts[2]) > 9:
         return None
@@ -98,7 +98,7 @@ def alert_key(alert_id: str) -> tuple[str, str, int] | None:
 
 
 def alert_of(row: Row[Any]) -> Alert:
-    """An alert row as the noun; numbers of its evidence are floats again, NaN included."""
+    """Return the alert in a row; named non-finite values in its evidence become floats again."""
     values = values_of(alert, row)
     values |= {
         "severity": choice(Severity.CRITICAL, row.severity, alert, row, "severity"),
@@ -144,7 +144,7 @@ class _Remedy(msgspec.Struct):
 
 
 class _Diagnosis(msgspec.Struct):
-    """A diagnosis as it is stored: every value has its type, or pages and reports would fail on it."""
+    """Schema of a stored diagnosis. Pages and reports rely on these types."""
 
     cause: str = ""
     evidence: list[_Evidence] = []
@@ -155,7 +155,11 @@ class _Diagnosis(msgspec.Struct):
 
 
 def diagnosis_of(reported: Mapping[str, Any]) -> Diagnosis:
-    """Return a diagnosis from its JSON. Raises ValueError where it is none."""
+    """Return the diagnosis in a decoded JSON object.
+
+    Raises:
+        ValueError: ``reported`` does not have the fields of a diagnosis.
+    """
     try:
         read = msgspec.convert(reported, _Diagnosis)
     except msgspec.ValidationError as error:

@@ -1,4 +1,4 @@
-"""Records of one writer as arrays, whether they lie in the tail or in chunks. Pure."""
+"""Records of one writer as arrays, from the tail or from chunks. Pure functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tocsin_server.store.chunks import rows_of
 
 @dataclass(frozen=True, slots=True)
 class TailRow:
-    """One received batch as it lies in the tail."""
+    """One received batch as stored in the tail."""
 
     seq: int
     n: int
@@ -26,7 +26,7 @@ class TailRow:
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """``n`` records in the order their writer made them; arrays i64[n], columns by column number."""
+    """``n`` records in the order of their writer; arrays are i64[n], columns are keyed by column number."""
 
     seq: I64
     arrival: I64
@@ -39,7 +39,7 @@ class Points:
         return len(self.step)
 
     def part(self, begin: int, end: int) -> Points:
-        """Records ``begin`` up to ``end``, by position."""
+        """Return records ``begin`` to ``end`` (exclusive), by position."""
         if begin <= 0 and end >= self.n:
             return self
         keep = np.zeros(self.n, dtype=np.bool_)
@@ -47,7 +47,7 @@ class Points:
         return self.where(keep)
 
     def where(self, keep: NDArray[np.bool_]) -> Points:
-        """The records that ``keep`` bool[n] marks."""
+        """Return the records that ``keep`` bool[n] selects."""
         if keep.all():
             return self
         place = np.cumsum(keep) - 1
@@ -69,13 +69,13 @@ def _kept(column: Column, keep: NDArray[np.bool_], place: NDArray[np.int64]) -> 
 
 
 def nothing() -> Points:
-    """No records."""
+    """Return zero records."""
     none = np.empty(0, dtype=np.int64)
     return Points(none, none, none, none, {})
 
 
 def from_tail(rows: Sequence[TailRow], wanted: Iterable[int] | None = None) -> Points:
-    """The records of tail rows in order, with the ``wanted`` columns (None: all)."""
+    """Return the records of tail rows in order, with the ``wanted`` columns (None: all)."""
     if not rows:
         return nothing()
     n = np.array([row.n for row in rows], dtype=np.int64)
@@ -109,7 +109,7 @@ def _joined(col: int, rows: Sequence[TailRow], begin: I64) -> Column:
 
 
 def joined(parts: Sequence[Points]) -> Points:
-    """``parts`` one after another."""
+    """Return ``parts`` concatenated."""
     parts = [part for part in parts if part.n]
     if len(parts) < 2:
         return parts[0] if parts else nothing()
@@ -136,7 +136,7 @@ def _in_a_row(col: int, parts: Sequence[Points]) -> Column:
 
 
 def batches(points: Points, writer: Writer, names: Mapping[int, str]) -> list[RecordBatch]:
-    """``points`` cut where the arrival number changes: the batches as they were accepted."""
+    """Return ``points`` split where the arrival number changes: the batches as they were accepted."""
     if not points.n:
         return []
     cuts = [0, *(np.flatnonzero(np.diff(points.arrival)) + 1).tolist(), points.n]

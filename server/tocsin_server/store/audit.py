@@ -1,4 +1,4 @@
-"""Who changed what: one row an act, in the transaction of the act itself."""
+"""Audit log: one row per action, in the same transaction as the action."""
 
 from __future__ import annotations
 
@@ -25,14 +25,17 @@ def note(
     subject: str,
     details: Mapping[str, Any] | None = None,
 ) -> None:
-    """``actor`` (a token's id and name, or who runs the command) did ``action`` to ``subject``."""
+    """Record that ``actor`` did ``action`` to ``subject``.
+
+    ``actor`` is the id and name of a token, or the user who runs the command.
+    """
     row = {"id": uuid.uuid4().hex, "at_ns": at_ns, "actor": actor, "action": action, "subject": subject}
     connection.execute(audit.insert(), row | {"details": dict(details or {})})
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """One line of the log."""
+    """One entry of the audit log."""
 
     id: str
     at_ns: int
@@ -43,7 +46,7 @@ class Act:
 
     @property
     def cursor(self) -> str:
-        """Where the next page begins."""
+        """Cursor of the page after this entry."""
         return f"{self.at_ns}.{self.id}"
 
 
@@ -55,7 +58,18 @@ def listed(
     before: str | None = None,
     limit: int = 100,
 ) -> list[Act]:
-    """Acts, newest first; ``action`` is how theirs begins. ValueError: ``before`` is no cursor."""
+    """Return entries, newest first.
+
+    Args:
+        connection: A connection.
+        action: Only this action and those that start with it and a dot.
+        subject: Only entries about this subject.
+        before: Cursor of the last entry of the previous page.
+        limit: Maximum number of entries.
+
+    Raises:
+        ValueError: ``before`` is not a cursor.
+    """
     table = audit.c
     query = select(audit).order_by(table.at_ns.desc(), table.id.desc()).limit(limit)
     if action is not None:

@@ -1,7 +1,7 @@
-"""Copies of a SQLite database: taken while a server writes, checked, put back.
+"""Back up a SQLite database while a server writes to it, and restore backups.
 
-A backup is one moment: it is read inside one read transaction, which holds up nobody (WAL),
-and lies under its name only when it is whole and checked. Restoring keeps the old file.
+A backup is read in one read transaction, so it is consistent and blocks no writer (WAL). It gets
+its final name only when it is complete and checked. Restoring keeps the old file.
 """
 
 from __future__ import annotations
@@ -23,28 +23,32 @@ from tocsin_server.store.database import Database, migrations_folder, open_datab
 from tocsin_server.store.integrity import issues
 
 PAGES_AT_ONCE = 4096
-"""Pages (4 KiB) between two looks at the keyboard."""
+"""Pages (4 KiB) copied between checks for an interrupt."""
 SIDES = ("-wal", "-shm", "-journal")
 
 
 class BackupError(TocsinError):
-    """A backup that cannot be made, or a file that cannot be restored."""
+    """A backup cannot be made, or a file cannot be restored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A copy that was made and checked."""
+    """A completed and checked copy."""
 
     file: Path
     bytes: int
     seconds: float
     revision: str
     issues: list[str]
-    """Values that were damaged in the database already; the copy holds them as they are."""
+    """Values that are damaged in the source database; the copy contains them unchanged."""
 
 
 def file_of(url: URL, purpose: str) -> Path:
-    """The file of a SQLite database. Raises :class:`BackupError`, which says what to do with Postgres."""
+    """Return the file of a SQLite database.
+
+    Raises:
+        BackupError: The database is Postgres; the text says which tool to use instead.
+    """
     if url.get_backend_name() == "sqlite":
         return Path(str(url.database))
     shown = url.set(drivername="postgresql", password=None).render_as_string()
@@ -60,9 +64,11 @@ def file_of(url: URL, purpose: str) -> Path:
 
 
 def backup(database: Database, target: Path) -> Copy:
-    """Copies the database to ``target``, which must not exist, while others go on writing to it.
+    """Copy the database to ``target`` while others write to it.
 
-    Raises :class:`BackupError`, and OSError where there is no room.
+    Raises:
+        BackupError: ``target`` exists, or the copy failed or is damaged.
+        OSError: There is not enough space.
     """
     file_of(database.url, "backup")
     if target.exists():
@@ -73,7 +79,7 @@ def backup(database: Database, target: Path) -> Copy:
         check(part)
         revision, damaged = revision_of(part), issues_in(part)
         sync(part)
-        os.link(part, target)  # unlike a rename, never over a file that came meanwhile
+        os.link(part, target)  # unlike a rename, never overwrites a file created meanwhile
         sync(target.parent)
     except sqlite3.Error as error:
         raise BackupError(f"{target}: expected room for a copy, got: {error}") from error
@@ -83,10 +89,10 @@ def backup(database: Database, target: Path) -> Copy:
 
 
 def copy_to(database: Database, part: Path) -> None:
-    """The database at one moment as a file without a log beside it."""
+    """Copy a consistent state of the database to ``part``, without a separate WAL file."""
     _remove(part)
     with closing(sqlite3.connect(part)) as copy, database.reader.begin() as connection:
-        connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").fetchall()  # the moment
+        connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").fetchall()  # begins the snapshot
         source = connection.connection.driver_connection
         assert isinstance(source, sqlite3.Connection)
         source.backup(copy, pages=PAGES_AT_ONCE, sleep=0)
@@ -94,10 +100,19 @@ def copy_to(database: Database, part: Path) -> None:
 
 
 def restore(source: Path, target: Path, now_ns: int, *, despite_damage: bool = False) -> Path | None:
-    """Puts a checked copy of ``source`` in the place of ``target``; where the old file lies now, if any.
+    """Replace ``target`` with a checked copy of ``source``. No process may have ``target`` open.
 
-    No process may have ``target`` open. Raises :class:`BackupError`; then nothing is changed.
-    ``despite_damage`` takes a sound file with damaged values in it.
+    Args:
+        source: The backup.
+        target: The database file; may be missing.
+        now_ns: Unix time, for the name of the old file.
+        despite_damage: Also restore an intact file that contains damaged values.
+
+    Returns:
+        Where the old file was moved to, or None if there was none.
+
+    Raises:
+        BackupError: The backup cannot be used; nothing has changed.
     """
     part = target.with_name(target.name + ".restoring")
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -128,17 +143,17 @@ def _copied(source: Path, part: Path) -> None:
 
 
 def _put_aside(target: Path, now_ns: int) -> Path:
-    """The old database under another name, with its log where that could not be folded in."""
+    """Rename the old database, with its WAL file if that could not be checkpointed."""
     stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(now_ns / 1e9))
     aside = target.with_name(f"{target.name}.before-restore-{stamp}")
     try:
         with closing(sqlite3.connect(target)) as old:
-            if target.stat().st_size:  # of an emptied file SQLite would delete the log, which may hold data
+            if target.stat().st_size:  # SQLite deletes the log of an empty file; the log may hold data
                 old.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    except sqlite3.Error:  # damaged, perhaps the reason for restoring: it is kept as it is
+    except sqlite3.Error:  # damaged, perhaps the reason for restoring: kept unchanged
         pass
     os.link(target, aside)
-    for side in SIDES:  # a log left behind would be taken for one of the restored file
+    for side in SIDES:  # SQLite would apply a leftover log to the restored file
         log = target.with_name(target.name + side)
         if log.exists():
             log.replace(aside.with_name(aside.name + side))
@@ -146,14 +161,22 @@ def _put_aside(target: Path, now_ns: int) -> Path:
 
 
 def opened(file: Path) -> sqlite3.Connection:
-    """The file, only to read. Raises :class:`BackupError` where there is none."""
+    """Return a read-only connection to ``file``.
+
+    Raises:
+        BackupError: There is no such file.
+    """
     if not file.is_file():
         raise BackupError(f"{file}: expected a backup, got no such file")
     return sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True)
 
 
 def check(file: Path, *, shown: Path | None = None) -> None:
-    """Reads every page. Raises :class:`BackupError` where the file is damaged."""
+    """Read every page of ``file``.
+
+    Raises:
+        BackupError: The file is damaged.
+    """
     with closing(opened(file)) as connection:
         try:
             found = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(5)")]
@@ -164,7 +187,7 @@ def check(file: Path, *, shown: Path | None = None) -> None:
 
 
 def issues_in(file: Path, most: int = 5) -> list[str]:
-    """Reads every stored value; the first ones that are damaged, by run, series and chunk."""
+    """Read every stored value; return the first damaged ones by run, series and chunk."""
     database = open_database(f"sqlite:///{file}")
     try:
         with database.reader.begin() as connection:
@@ -174,7 +197,11 @@ def issues_in(file: Path, most: int = 5) -> list[str]:
 
 
 def revision_of(file: Path, *, shown: Path | None = None) -> str:
-    """The revision of its schema. Raises :class:`BackupError` where it is none that this version knows."""
+    """Return the schema revision of ``file``.
+
+    Raises:
+        BackupError: It is not a tocsin database, or its revision is unknown to this version.
+    """
     with closing(opened(file)) as connection:
         try:
             row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
@@ -189,12 +216,12 @@ def revision_of(file: Path, *, shown: Path | None = None) -> str:
 
 
 def revisions() -> list[str]:
-    """Every revision of the schema, the newest first."""
+    """Return every schema revision, newest first."""
     return [script.revision for script in ScriptDirectory(str(migrations_folder())).walk_revisions()]
 
 
 def sync(path: Path) -> None:
-    """Makes a file or folder durable."""
+    """Flush a file or directory to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,6 +1,6 @@
-"""The body of a tail row: one received batch, its columns as they came, named by column number.
+"""The body of a tail row: one received batch with its columns keyed by column number.
 
-A msgpack array ``[step, t, cols]``: raw little-endian bytes, so that every float64 bit survives.
+It is a msgpack array ``[step, t, cols]`` of raw little-endian bytes, so that every float64 bit survives.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tocsin_server.core.models import Column, RecordBatch
 
 
 class Sparse(msgspec.Struct, array_like=True, frozen=True):
-    """Values of a column that not every record has: rows ``at`` u32le[k], values ``v`` f64le[k]."""
+    """A column with values in some records only: rows ``at`` u32le[k], values ``v`` f64le[k]."""
 
     at: bytes
     v: bytes
@@ -35,7 +35,7 @@ _decoder = msgspec.msgpack.Decoder(Body)
 
 
 def encode(batch: RecordBatch, numbers: Mapping[str, int]) -> bytes:
-    """The batch as a tail body; ``numbers`` maps each of its series to its column number."""
+    """Return the batch as a tail body; ``numbers`` maps the name of each series to its column number."""
     cols = {numbers[name]: _column(column) for name, column in batch.columns.items()}
     return _encoder.encode(
         Body(batch.step.astype("<i8").tobytes(), batch.time_ns.astype("<i8").tobytes(), cols)
@@ -43,10 +43,10 @@ def encode(batch: RecordBatch, numbers: Mapping[str, int]) -> bytes:
 
 
 def decode(body: bytes) -> Body:
-    """The reverse; the columns stay raw bytes until someone asks for them.
+    """Decode a tail body; its columns stay raw bytes.
 
     Raises:
-        DamagedError: It is no body.
+        DamagedError: ``body`` cannot be decoded.
     """
     try:
         return _decoder.decode(body)
@@ -55,7 +55,11 @@ def decode(body: bytes) -> Body:
 
 
 def checked(body: bytes, n: int) -> Body:
-    """Return the body of a row of ``n`` records. Raises DamagedError."""
+    """Decode the body of a row of ``n`` records and check its sizes.
+
+    Raises:
+        DamagedError: ``body`` cannot be decoded, or its sizes do not fit.
+    """
     found = decode(body)
     _expect("bytes of steps and times", (8 * n, 8 * n), (len(found.step), len(found.t)))
     for column in found.cols.values():
@@ -75,7 +79,7 @@ def _expect(what: str, expected: object, got: object) -> None:
 
 
 def trimmed(batch: RecordBatch, skip: int) -> RecordBatch:
-    """``batch`` without its first ``skip`` records."""
+    """Return ``batch`` without its first ``skip`` records."""
     columns = {name: _skip(column, skip) for name, column in batch.columns.items()}
     return RecordBatch(
         batch.writer,

@@ -1,4 +1,4 @@
-"""Reads rows of tail and chunks back as points. Functions of a Connection."""
+"""Read records from the tail and from chunks. Functions of a Connection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tocsin_server.store.damage import warn_of_records
 from tocsin_server.store.tables import ARRIVAL, FIRST_SERIES, SEQ, STEP, TIME, chunk, chunk_dir, tail
 
 SQL_NUMBERS = 500
-"""Numbers in one IN list: below every database's limit."""
+"""Numbers in one IN list, below the limit of both databases."""
 
 
 def tail_rows(
@@ -30,9 +30,21 @@ def tail_rows(
     limit: int | None = None,
     skip_damaged: bool = False,
 ) -> list[TailRow]:
-    """Tail rows of a writer in order of their record numbers, those that begin at most at ``to_seq``
-    and hold a record above ``above_seq``. With ``skip_damaged`` those that cannot be read are logged and left
-    out; else the first of them raises what decoding it raises."""
+    """Return tail rows of a writer in order of their record numbers.
+
+    Args:
+        connection: A connection.
+        run_id: The run.
+        writer_no: The writer.
+        after_arrival: Only rows with a higher arrival number.
+        to_seq: Only rows whose first record number is at most this.
+        above_seq: Only rows with a record number above this.
+        limit: Maximum number of rows.
+        skip_damaged: Log and skip damaged rows instead of raising.
+
+    Raises:
+        DamagedError: A row cannot be decoded.
+    """
     query = select(tail.c.seq, tail.c.n, tail.c.arrival, tail.c.body).where(
         tail.c.run_id == run_id, tail.c.writer_no == writer_no
     )
@@ -66,7 +78,7 @@ def tail_points(
     *,
     skip_damaged: bool = False,
 ) -> Points:
-    """What of the writer is not sealed yet; the batch across the seal is cut there."""
+    """Return the writer's records after ``sealed_seq``, which may be in the middle of a batch."""
     points = from_tail(tail_rows(connection, run_id, writer_no, skip_damaged=skip_damaged), wanted)
     return points.part(int(np.searchsorted(points.seq, sealed_seq, side="right")), points.n)
 
@@ -80,9 +92,9 @@ def chunk_points(
     *,
     numbered: bool = False,
 ) -> Points:
-    """The records of chunks ``numbers`` (ascending) with the ``wanted`` columns (None: all).
+    """Return the records of the chunks ``numbers`` (ascending) with the ``wanted`` columns (None: all).
 
-    Unless ``numbered``, record and arrival numbers are not read and are all zero.
+    Record and arrival numbers are zero unless ``numbered``, because reading them takes extra work.
     """
     parts = [
         _some_chunks(connection, run_id, writer_no, numbers[i : i + SQL_NUMBERS], wanted, numbered)

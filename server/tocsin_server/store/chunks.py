@@ -1,9 +1,9 @@
-"""The codec of sealed columns: exact to the bit, 2 to 6 bytes a value. Pure.
+"""Codec of sealed columns: lossless, 2 to 6 bytes per value. Pure functions.
 
-Floats are stored as float32 where that gives every bit back, else as float64; steps, times,
+Floats are stored as float32 if that preserves every bit, otherwise as float64; steps, times,
 arrivals and record numbers as differences. Bytes are shuffled (all first bytes, all second
-bytes, ...) before zstd level 1, which is what makes floats compress. A column that some
-records lack begins with a presence bitmap: missing is not NaN.
+bytes, ...) before zstd level 1, because that makes floats compressible. A column without values in
+some records starts with a presence bitmap: missing is not NaN.
 """
 
 from __future__ import annotations
@@ -19,18 +19,20 @@ from tocsin_server.core.errors import DamagedError
 from tocsin_server.core.models import F64, I64, U32, Column
 
 RECORDS = 4096
-"""Records of one writer in a chunk: the knee of bytes a point (docs/internals/storage.md)."""
+"""Records of one writer in a chunk. More saves little space per point (docs/internals/storage.md)."""
 
 FLOAT32, SPARSE, DELTA = 1, 2, 4
-"""Bits of a codec."""
+"""Bits of the codec number."""
 
 LEVEL = 1
 _local = threading.local()
 
 
 def compress(raw: bytes) -> bytes:
-    """zstd with a checksum of the content, 4 bytes; the compressor is the thread's own, for it is not
-    safe to share."""
+    """Return ``raw`` compressed by zstd with a 4-byte checksum of the content.
+
+    There is one compressor per thread, because it is not thread-safe.
+    """
     if not hasattr(_local, "packer"):
         _local.packer = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True)
     packed: bytes = _local.packer.compress(raw)
@@ -38,8 +40,11 @@ def compress(raw: bytes) -> bytes:
 
 
 def expand(body: bytes) -> bytes:
-    """The reverse. Raises DamagedError for a damaged body; those of versions before the checksum are read
-    too."""
+    """Return ``body`` decompressed; bodies of older versions without a checksum are accepted.
+
+    Raises:
+        DamagedError: ``body`` is damaged.
+    """
     if not hasattr(_local, "unpacker"):
         _local.unpacker = zstandard.ZstdDecompressor()
     try:
@@ -50,20 +55,20 @@ def expand(body: bytes) -> bytes:
 
 
 def shuffle(values: NDArray[Any]) -> bytes:
-    """The bytes of ``values`` [k], transposed: byte 0 of all, then byte 1 of all, ..."""
+    """Return the bytes of ``values`` [k], transposed: byte 0 of all, then byte 1 of all, ..."""
     width = values.dtype.itemsize
     return np.ascontiguousarray(values).view(np.uint8).reshape(-1, width).T.tobytes()
 
 
 def unshuffle(raw: bytes | memoryview, dtype: str) -> NDArray[Any]:
-    """The reverse; a fresh array [k] of ``dtype``."""
+    """Reverse :func:`shuffle`; return a new array [k] of ``dtype``."""
     width = np.dtype(dtype).itemsize
     planes = np.frombuffer(raw, dtype=np.uint8).reshape(width, -1)
     return np.ascontiguousarray(planes.T).reshape(-1).view(dtype)
 
 
 def narrow(values: F64) -> NDArray[np.float32] | None:
-    """``values`` as float32 where every bit comes back, NaN payloads included; else None."""
+    """Return ``values`` as float32 if that preserves every bit, including NaN payloads; else None."""
     with np.errstate(all="ignore"):
         small = values.astype("<f4")
         exact = np.array_equal(small.astype("<f8").view(np.uint64), values.view(np.uint64))
@@ -71,7 +76,7 @@ def narrow(values: F64) -> NDArray[np.float32] | None:
 
 
 def encode_floats(column: Column, rows: int) -> tuple[int, bytes]:
-    """(codec, body) of a column over ``rows`` records."""
+    """Return (codec, body) of a column over ``rows`` records."""
     values = np.ascontiguousarray(column.v, dtype="<f8")
     small = narrow(values)
     codec = 0 if small is None else FLOAT32
@@ -84,7 +89,7 @@ def encode_floats(column: Column, rows: int) -> tuple[int, bytes]:
 
 
 def decode_floats(codec: int, body: bytes, rows: int) -> Column:
-    """The reverse of :func:`encode_floats`."""
+    """Reverse :func:`encode_floats`."""
     raw, at = memoryview(expand(body)), None
     if codec & SPARSE:
         bitmap = (rows + 7) // 8
@@ -97,16 +102,16 @@ def decode_floats(codec: int, body: bytes, rows: int) -> Column:
 
 
 def encode_ints(values: I64) -> tuple[int, bytes]:
-    """(codec, body) of whole numbers [n], as differences that wrap at 64 bits."""
+    """Return (codec, body) of integers [n], as differences that wrap at 64 bits."""
     steps = np.diff(values.astype("<i8"), prepend=np.int64(0))
     return DELTA, compress(shuffle(steps))
 
 
 def decode_ints(body: bytes) -> I64:
-    """The reverse of :func:`encode_ints`."""
+    """Reverse :func:`encode_ints`."""
     return np.cumsum(unshuffle(expand(body), "<i8"), dtype=np.int64)
 
 
 def rows_of(column: Column, rows: int) -> U32:
-    """The rows that have a value, whether or not the column names them."""
+    """Return the rows that have a value, also for a dense column."""
     return np.arange(rows, dtype=np.uint32) if column.at is None else column.at

@@ -1,4 +1,4 @@
-"""The kinds of column: numbers that keep every bit, text from outside, strict JSON.
+"""Column types: numbers that keep every bit, text from outside, strict JSON.
 
 Times are Unix nanoseconds on the server's clock.
 """
@@ -15,22 +15,22 @@ from tocsin_server.core import exact_json
 from tocsin_server.store.damage import read_json, read_number
 
 LARGEST = (1 << 63) - 1
-"""The largest number that a ``number_column`` holds; a larger one is no value to compare with."""
+"""Largest value of a ``number_column``; comparing with a larger one would fail."""
 LARGEST_SMALL = (1 << 31) - 1
 
 
 class ExactDouble(TypeDecorator[float]):
-    """A float64 scalar whose every value survives SQLite, which would store NaN as NULL and -0.0 as 0.
+    """A float64 scalar that SQLite stores exactly; it would store NaN as NULL and -0.0 as 0.
 
-    There NaN is the text ``NaN`` and -0.0 the blob ``-0.0``, for a text that looks like a number would
-    become one. Never aggregate such a column in SQL: SQLite's AVG counts the text as 0.
+    In SQLite, NaN is stored as the text ``NaN`` and -0.0 as the blob ``-0.0``, because text that looks like
+    a number would be converted to one. Never aggregate such a column in SQL: SQLite's AVG counts text as 0.
     """
 
     impl = Double
     cache_ok = True
 
     def bind_processor(self, dialect: Dialect) -> Callable[[float | None], Any]:
-        """Passes by the float type's own processor, which would turn the text back into a float."""
+        """Skip the processor of the base type, which would convert the text back to a float."""
         return _for_sqlite if dialect.name == "sqlite" else _as_it_is
 
     def process_result_value(self, value: Any, dialect: Dialect) -> float | None:
@@ -50,7 +50,7 @@ def _as_it_is(value: float | None) -> Any:
 
 
 class SafeText(TypeDecorator[str]):
-    """Text from outside. Postgres has no NUL in text: it becomes U+FFFD, on both databases alike."""
+    """Text from outside. Postgres cannot store NUL in text: both databases get U+FFFD instead."""
 
     impl = Text
     cache_ok = True
@@ -59,7 +59,7 @@ class SafeText(TypeDecorator[str]):
         return value.replace("\x00", "\ufffd") if value is not None else None
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], str | None] | None:
-        """A column of SQLite can hold anything: bytes and numbers in it are read as text."""
+        """Read bytes and numbers as text, because a SQLite column can hold any type."""
         return _as_text if dialect.name == "sqlite" else None
 
 
@@ -70,22 +70,22 @@ def _as_text(value: Any) -> str | None:
 
 
 class ShownNumber(TypeDecorator[int]):
-    """A number that is shown or compared, and never numbers records.
+    """A number that is shown or compared but does not number records.
 
-    A column of SQLite can hold anything: what is no whole number there is read as a 0 that remembers why
-    (see ``damage``), so that one damaged row does not fail the query of all.
+    A SQLite column can hold any type: a value that is not a whole number is read as a 0 that stores the
+    reason (see ``damage``), so that one damaged row does not fail a query over many rows.
     """
 
     impl: type[Integer] = BigInteger
     cache_ok = True
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], int | None] | None:
-        """Postgres holds nothing but numbers in such a column."""
+        """Check values on SQLite only; Postgres enforces the type."""
         return _as_number if dialect.name == "sqlite" else None
 
 
 class ShownSmallNumber(ShownNumber):
-    """The same of 32 bits."""
+    """A 32-bit :class:`ShownNumber`."""
 
     impl = Integer
     cache_ok = True
@@ -96,10 +96,11 @@ def _as_number(value: Any) -> int | None:
 
 
 class ExactJson(TypeDecorator[Any]):
-    """Data as strict JSON text, non-finite numbers as their names (see ``exactjson``).
+    """Data as strict JSON text, non-finite numbers as their names (see ``exact_json``).
 
-    ``kind``: dict, list, or object for any. What is no JSON of that kind is read as an empty value that
-    remembers why (see ``damage``).
+    ``kind`` is dict, list, or object for any. A value that is not JSON of that kind is read as an empty
+    value
+    that stores the reason (see ``damage``).
     """
 
     impl = Text

@@ -1,4 +1,4 @@
-"""When to seal: after commits, on the writer thread, a bounded time at once. See ``keeper``."""
+"""Schedule sealing: after commits, on the writer thread, for a bounded time. See ``compactor``."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ from tocsin_server.store.writer_cache import WriterCache, WriterKey
 log = logging.getLogger("tocsin.store")
 
 SLICE_S, LONGEST_SLICE_S = 0.03, 0.5
-"""Sealing between two commits stops after this long, so that acks do not wait for it; after longer where
-it has fallen behind, or the tail of a flood would grow without end."""
+"""Sealing between two commits stops after this many seconds, because acks wait for it.
+
+The limit rises to the second value if sealing falls behind, or the tail would grow without bound.
+"""
 USUAL_DEPTH = 4
-"""Chunks that a writer may have waiting before sealing takes more than its usual time."""
+"""Unsealed chunks of a writer above which sealing may take longer than SLICE_S."""
 PAUSE_S = 30.0
-"""A writer whose tail could not be sealed is tried again after this long; its tail stays readable."""
+"""Seconds after which a failed writer is tried again; its tail stays readable."""
 
 
 def slice_s(unsealed: int) -> float:
-    """How long to seal, in seconds, where the longest tail holds so many records."""
+    """Return the seconds to spend on sealing if the longest tail has ``unsealed`` records."""
     return min(SLICE_S * max(unsealed / chunks.RECORDS / USUAL_DEPTH, 1.0), LONGEST_SLICE_S)
 
 
 class Sealer:
-    """Seals the writers whose tail holds a chunk's worth of records, the longest tail first."""
+    """Seals the writers whose tail holds a chunk's worth of records, longest tail first."""
 
     def __init__(self, database: Database, cache: WriterCache, work: PeriodicJob | None = None) -> None:
         self._work = work or PeriodicJob("sealing")
@@ -38,14 +40,14 @@ class Sealer:
         self._paused: dict[WriterKey, float] = {}
 
     def due(self, now_s: float) -> float:
-        """When there is something to seal, on the monotonic clock; infinity where there is nothing."""
+        """Return when there is something to seal, on the monotonic clock, or infinity."""
         if not self._cache.surveyed:
             return now_s
         ripe = self.ripe()
         return min((self._paused.get(key, now_s) for key in ripe), default=math.inf)
 
     def work(self) -> None:
-        """Seals for :func:`slice_s` seconds. Never raises: what fails waits ``PAUSE_S``."""
+        """Seal for :func:`slice_s` seconds. Never raises: a failed writer is retried after ``PAUSE_S``."""
         begun = time.monotonic()
         self._survey()
         ripe = [key for key in self.ripe() if self._paused.get(key, begun) <= begun]
@@ -58,7 +60,7 @@ class Sealer:
                 return
 
     def _survey(self) -> None:
-        """At the start: writers that were left with a full tail and may never say another word."""
+        """Find writers that were left with a full tail at the last stop and may never send again."""
         if self._cache.surveyed:
             return
         self._cache.surveyed = True
@@ -71,12 +73,12 @@ class Sealer:
         self._cache.unsealed = found | self._cache.unsealed
 
     def ripe(self) -> list[WriterKey]:
-        """Writers with a chunk or more in the tail, the longest first: a flood must not starve another."""
+        """Return writers with a chunk or more in the tail, longest first so that none grows without bound."""
         unsealed = self._cache.unsealed
         return sorted((key for key, n in unsealed.items() if n >= chunks.RECORDS), key=lambda k: -unsealed[k])
 
     def _one(self, key: WriterKey) -> bool:
-        """Seals one chunk; whether the writer has another."""
+        """Seal one chunk; return whether the writer has another."""
         try:
             with self._database.engine.begin() as connection:
                 taken = seal(connection, *key)
@@ -87,7 +89,9 @@ class Sealer:
         self._paused.pop(key, None)
         self._work.passed(_subject(key))
         left = self._cache.unsealed[key] - taken
-        # The count takes in the sealed part of a batch across the seal: no chunk yet, ask at the next batch.
+        # The count includes the sealed part of the batch across the seal: not a full chunk yet, so check
+        # again
+        # at the next batch.
         self._cache.unsealed[key] = left if taken else chunks.RECORDS - 1
         return taken > 0 and left >= chunks.RECORDS
 

@@ -1,9 +1,9 @@
-"""Seals the tail of a writer into column chunks and the pyramid, in one transaction a chunk.
+"""Seal the tail of a writer into column chunks and the pyramid, in one transaction per chunk.
 
-Runs on the writer thread, after acks went out. A chunk is always ``chunks.RECORDS`` records
-of one writer; the batch across its end stays in the tail whole, until the next chunk covers
-it, and ``writer.sealed_seq`` says from which record on the tail counts. There is no state but
-the database's own, so a kill at any moment leaves either the tail or the chunk, never both.
+Runs on the writer thread, after acks are sent. A chunk is always ``chunks.RECORDS`` records
+of one writer. The batch across its end stays in the tail as a whole until the next chunk covers
+it; ``writer.sealed_seq`` is the last sealed record. There is no state outside the
+database, so a kill at any moment leaves a record in either the tail or the chunk, never both.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ _LET_GO = tail.delete().where(
     tail.c.seq <= bindparam("seq"),
     tail.c.seq + tail.c.n - 1 <= bindparam("seq"),
 )
-# Statements are built once: building them anew took longer than the compression of a chunk.
+# Statements are built once: building them for each chunk took longer than compressing it.
 
 Place = dict[str, Any]
-"""``run_id`` and ``writer_no``: the beginning of every row."""
+"""``run_id`` and ``writer_no``, the first columns of every row."""
 
 
 def writers_due(connection: Connection) -> dict[tuple[str, int], int]:
-    """Writers with a chunk's worth of records in the tail, and how many: asked once, at the start."""
+    """Return the records in the tail of each writer with a chunk's worth or more. Queried once at startup."""
     count = func.sum(tail.c.n)
     query = select(tail.c.run_id, tail.c.writer_no, count.label("n")).group_by(
         tail.c.run_id, tail.c.writer_no
@@ -71,7 +71,11 @@ def writers_due(connection: Connection) -> dict[tuple[str, int], int]:
 
 
 def seal(connection: Connection, run_id: str, writer_no: int) -> int:
-    """Seals the oldest chunk of this writer's tail; how many records it took (0: too few)."""
+    """Seal the oldest chunk of this writer's tail.
+
+    Returns:
+        The number of sealed records; 0 if there are too few for a chunk.
+    """
     place: Place = {"run_id": run_id, "writer_no": writer_no}
     who = connection.execute(_WRITER, {"of_run": run_id, "of_writer": writer_no}).first()
     if who is None:
@@ -87,9 +91,9 @@ def seal(connection: Connection, run_id: str, writer_no: int) -> int:
 
 
 def _oldest(connection: Connection, who: Row[Any]) -> Points:
-    """The oldest unsealed records of a writer, a chunk's worth where there are so many."""
-    # Record numbers seldom have gaps, so the first query nearly always reads all that is needed
-    # and no more; with gaps there are at most as many rows as records.
+    """Return the oldest unsealed records of a writer, at most a chunk's worth."""
+    # Record numbers rarely have gaps, so the first query nearly always reads exactly what is
+    # needed; with gaps there are at most as many rows as records.
     for bounds in ({"to_seq": who.sealed_seq + chunks.RECORDS}, {"limit": chunks.RECORDS + 1}):
         points = from_tail(tail_rows(connection, who.run_id, who.writer_no, **bounds))
         begin = int(np.searchsorted(points.seq, who.sealed_seq, side="right"))
@@ -143,14 +147,14 @@ def _write_pyramid(connection: Connection, place: Place, no: int, points: Points
 
 
 def chunks_in_row(level: int) -> int:
-    """How many chunks one row of the pyramid's ``level`` (by position in LEVELS) covers."""
+    """Return how many chunks one row of the pyramid's ``level`` (index in LEVELS) covers."""
     return 1 if level == 0 else pyramid.ROW * pyramid.LEVELS[level] // chunks.RECORDS
 
 
 def _from_below(
     connection: Connection, place: Place, level: int, no: int
 ) -> tuple[pyramid.Ranges, dict[int, pyramid.Values]]:
-    """A full row of ``level``, merged from the rows of the level below that it covers."""
+    """Return a full row of ``level``, merged from the rows of the level below that it covers."""
     ratio = chunks_in_row(level) // chunks_in_row(level - 1)
     found = connection.execute(
         select(roll.c.col_id, roll.c.no, roll.c.n, roll.c.codec, roll.c.body)
@@ -173,7 +177,7 @@ def _from_below(
 
 
 def _whole(col: int, found: Sequence[Any], count: int, first_no: int) -> pyramid.Values:
-    """The values of one column over ``count`` buckets; rows that lack it are empty buckets."""
+    """Return the values of one column over ``count`` buckets; rows without the column are empty buckets."""
     rows = {row.no - first_no: row for row in found if row.col_id == col}
     per_row = next(iter(rows.values())).n
     return pyramid.joined_values(
@@ -203,7 +207,7 @@ def _write_row(
 
 
 def _count_series(connection: Connection, place: Place, points: Points) -> None:
-    """Adds the chunk to what is sealed of each series."""
+    """Add the chunk to the sealed totals of each series."""
     rows = [
         place | _series_row(col, column, points)
         for col, column in points.columns.items()
@@ -216,7 +220,7 @@ def _count_series(connection: Connection, place: Place, points: Points) -> None:
 
 @cache
 def _adding(dialect: str) -> sqlite.Insert | postgresql.Insert:
-    """The statement that adds to what is sealed of a series."""
+    """Return the statement that adds to the sealed totals of a series."""
     insert = sqlite.insert(series) if dialect == "sqlite" else postgresql.insert(series)
     smaller = func.min if dialect == "sqlite" else func.least
     new, old = insert.excluded, series.c
@@ -244,7 +248,7 @@ def _series_row(col: int, column: Column, points: Points) -> dict[str, Any]:
 
 
 def _advance(connection: Connection, who: Row[Any], points: Points) -> None:
-    """Moves the writer's mark and lets go of the tail rows that lie wholly before it."""
+    """Advance the writer's seal and delete the tail rows that are completely sealed."""
     steps = [int(points.step.min()), int(points.step.max())]
     if who.first_step is not None:
         steps += [who.first_step, who.last_step]

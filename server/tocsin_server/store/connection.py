@@ -1,6 +1,6 @@
-"""What other packages need of SQLAlchemy: types of connections and rows, and the errors of a database.
+"""SQLAlchemy names for other packages: connections, rows and database errors.
 
-Statements are written in this package only, so ``sqlalchemy`` is imported in no other one.
+Only this package contains SQL statements, so no other package imports ``sqlalchemy``.
 """
 
 from sqlalchemy import URL, Connection, Row, make_url

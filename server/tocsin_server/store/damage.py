@@ -1,8 +1,9 @@
-"""Read stored texts that are damaged without affecting other rows.
+"""Read damaged stored values without affecting other rows.
 
 A JSON column that cannot be decoded, or contains data of another kind than expected, is read as an empty
-value that remembers the reason (:class:`Damaged`); a number that is none, as such a 0. Code that turns a row
-into an object uses :func:`values_of`, which logs the damage once. ``tocsin-server check`` finds and repairs
+value that stores the reason (:class:`Damaged`); an invalid number is read as such a 0. Code that converts
+rows to objects uses :func:`values_of`, which logs the damage once. ``tocsin-server check`` finds and
+repairs
 damaged values.
 """
 
@@ -23,7 +24,7 @@ log = logging.getLogger("tocsin.store")
 
 REASON_CHARACTERS = 200
 FACTS_LISTS = ("scalers", "optimizers", "schedulers")
-"""Members of a run's facts that are lists of maps."""
+"""Members of a run's environment that are lists of maps."""
 
 
 class Damaged:
@@ -49,7 +50,11 @@ _NAMES = {dict: "a map", list: "a list", str: "a text", bool: "true or false", t
 
 
 def decoded(text: Any, kind: type) -> Any:
-    """Return the data in a JSON text. Raises ValueError if it is not of type ``kind``."""
+    """Return the data in a JSON text.
+
+    Raises:
+        ValueError: ``text`` is not JSON, or its data is not of type ``kind``.
+    """
     try:
         found = exact_json.loads(text)
     except RecursionError:
@@ -66,7 +71,7 @@ def decoded(text: Any, kind: type) -> Any:
 
 
 def named(value: Any) -> str:
-    """Return the kind of JSON data ``value`` is, in words."""
+    """Return the JSON type of ``value`` in words."""
     return _NAMES.get(type(value), "a number")
 
 
@@ -81,7 +86,7 @@ def read_json(text: Any, kind: type) -> Any:
 
 
 def read_number(value: Any) -> int:
-    """Return a stored number, or a :class:`DamagedNumber` if it is no whole number."""
+    """Return a stored number, or a :class:`DamagedNumber` if it is not a whole number."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     stand_in = DamagedNumber()
@@ -96,14 +101,14 @@ def number_fault(value: Any) -> str:
 
 
 def valid_environment(environment: Any) -> dict[str, Any]:
-    """Return the facts of a run (a JSON column) without known members that have the wrong type."""
+    """Return the environment of a run (a JSON column) without known members of the wrong type."""
     if not isinstance(environment, Mapping):
         return {}
     return {name: value for name, value in environment.items() if _is_valid(name, value)}
 
 
 def texts(values: Any) -> tuple[str, ...]:
-    """Return the members of a stored list of texts, whatever a damaged one holds."""
+    """Return the members of a stored list as strings; tolerates a damaged list."""
     return tuple(str(one) for one in values or ())
 
 
@@ -137,7 +142,7 @@ def checked(value: Any, table: Table, row: Any, column: str) -> Any:
 
 
 def choice(stand_in: Choice, text: Any, table: Table, row: Any, column: str) -> Choice:
-    """Return the enumeration member that is stored in a column, or ``stand_in`` if it is none."""
+    """Return the enumeration member stored in a column, or ``stand_in`` if the value is invalid."""
     kind = type(stand_in)
     try:
         return kind(text)
@@ -163,7 +168,7 @@ def warn(table: str, place: str, column: str, reason: str) -> None:
 
 @lru_cache(maxsize=1_000)
 def warn_of_records(run_id: str, place: str, reason: str) -> None:
-    """Log records that cannot be read and were left out; the same ones once a process."""
+    """Log records that were skipped because they cannot be read, once per process."""
     log.error(
         "Run %s, %s: the records are damaged (%s) and are left out. Records cannot be repaired: restore a "
         "backup, or delete the run.",

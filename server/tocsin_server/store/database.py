@@ -1,6 +1,6 @@
-"""Opens the database: one writing engine, one that only reads, and the way to the newest schema.
+"""Open the database: one writing engine and one read-only engine, and migrate the schema.
 
-SQLite: WAL, synchronous FULL, one writing connection that also checkpoints. Two connections
+SQLite uses WAL, synchronous FULL, and one writing connection that also checkpoints. Two connections
 that write and checkpoint at once can corrupt the file through the WAL-reset bug of SQLite
 3.7.0 to 3.51.2, so readers are read-only and never checkpoint.
 """
@@ -27,7 +27,7 @@ from tocsin_server.core.errors import StartError, TocsinError
 from tocsin_server.store import rule_tables as rule_tables  # its tables are part of the schema
 
 ADVISORY_LOCK = 0x746F6373
-"""Key of the Postgres lock that lets one server at a time migrate ("tocs")."""
+"""Key of the Postgres lock that lets one server migrate at a time ("tocs")."""
 BUSY_TIMEOUT_MS = 5_000
 PATIENCE = {
     "connect_timeout": 5,
@@ -36,21 +36,23 @@ PATIENCE = {
     "keepalives_count": 3,
     "tcp_user_timeout": 20_000,
 }
-"""How long a connection to Postgres may take, and how long it may be silent: seconds, the last one in ms."""
+"""Time limits of connecting to Postgres and of a silent connection: in seconds, the last one in ms."""
 READ_SILENCE_S, WRITE_SILENCE_S = 15.0, 30.0
-"""Seconds in which Postgres must answer a statement, or its connection is closed: of readers, of writers."""
+"""Seconds within which Postgres must answer a statement, for readers and writers; else the connection
+closes.
+"""
 SECRETS = ("session-key", "admin-token", "trainer-token")
-"""Files that a server makes in its data directory once the database is there."""
+"""Files that a server creates in its data directory once the database exists."""
 MARK_BYTES = 4096
-"""A file beside the database that is larger is a copy of it; a lock file holds a few words."""
+"""Size above which a file next to the database is a copy of it; a lock file is smaller."""
 CHECKPOINT_PAGES = 4_000
-"""WAL pages between checkpoints: 16 MB; longer ones stall a commit (measured, docs/internals/storage.md)."""
+"""WAL pages between checkpoints: 16 MB. More stall a commit (measured, docs/internals/storage.md)."""
 _one_at_a_time = threading.Lock()
-"""Alembic keeps its context in module globals: one migration at a time in a process."""
+"""Alembic keeps its context in module globals, so a process may run one migration at a time."""
 
 
 class HardLinksError(TocsinError, ValueError):
-    """A SQLite file with several names: each would get a log of its own, and writes by both corrupt it."""
+    """A SQLite file has several hard links: each name would get its own log, and writes by two corrupt it."""
 
     def __init__(self, file: Path, names: int) -> None:
         super().__init__(
@@ -61,29 +63,29 @@ class HardLinksError(TocsinError, ValueError):
 
 
 class WriteGate:
-    """Whether this process may write; closed, every new transaction of the writing engine fails."""
+    """Whether this process may write. While closed, every new transaction of the writing engine fails."""
 
     def __init__(self) -> None:
         self.closed: str | None = None
-        """Why nothing may be written now, or None."""
+        """Why writing is disabled, or None."""
 
     def close(self, reason: str) -> None:
-        """Let no transaction begin. Any thread."""
+        """Reject new transactions. Thread-safe."""
         self.closed = reason
 
     def open(self) -> None:
-        """Let transactions begin again. Any thread."""
+        """Accept new transactions again. Thread-safe."""
         self.closed = None
 
     def check(self, _connection: Connection) -> None:
-        """Raise the error of a database that may work later, if the gate is closed."""
+        """Raise the error of a temporarily unavailable database if the gate is closed."""
         if self.closed is not None:
             raise OperationalError("BEGIN", None, PermissionError(self.closed))
 
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """``engine`` writes (on SQLite by its only connection), ``reader`` only reads."""
+    """``engine`` writes (on SQLite through a single connection), ``reader`` only reads."""
 
     url: URL
     engine: Engine
@@ -96,29 +98,34 @@ class Database:
         return self.engine.dialect.name
 
     def ping(self) -> None:
-        """Raise what the database raises where it does not answer."""
+        """Run a query; raise the database's error if it does not answer."""
         with self.reader.connect() as connection:
             connection.execute(text("SELECT 1"))
 
     def fold_log(self) -> None:
-        """Sees to it that ``close`` leaves one file: connections that only read cannot fold SQLite's log.
+        """Open a writing connection, so that ``close`` checkpoints SQLite's log into the file.
 
-        A database that fails is left as it is; its log belongs to it and is read at the next start.
+        Read-only connections cannot checkpoint. If the database fails, its log stays and is read at the
+        next start.
         """
         with suppress(SQLAlchemyError), self.engine.connect():
             pass
 
     def close(self) -> None:
-        """Closes every pooled connection; the last one that may write folds SQLite's log into the file."""
+        """Close every pooled connection; the last writing one checkpoints SQLite's log into the file."""
         self.reader.dispose()
         self.engine.dispose()
 
 
 def parsed_url(url: str | URL) -> URL:
-    """Raises ValueError, which does not repeat ``url``: there may be a password in it."""
+    """Parse a database URL.
+
+    Raises:
+        ValueError: ``url`` is malformed. The text does not repeat it, because it may contain a password.
+    """
     try:
         return make_url(url)
-    except (ArgumentError, ValueError):  # a port that is no number is a ValueError
+    except (ArgumentError, ValueError):  # a non-numeric port raises ValueError
         raise ValueError(
             "database URL: expected sqlite:///FILE or postgresql://USER:PASSWORD@HOST:PORT/NAME, "
             "got what cannot be read as one"
@@ -126,7 +133,7 @@ def parsed_url(url: str | URL) -> URL:
 
 
 def database_url(url: str | URL) -> URL:
-    """Return ``url`` with the driver we use.
+    """Return ``url`` with the driver that the server uses.
 
     Raises:
         ValueError: The database is neither SQLite nor Postgres, or SQLite without a file.
@@ -154,7 +161,7 @@ def _check_driver() -> None:
 
 
 def open_database(url: str | URL) -> Database:
-    """Open ``url`` (``sqlite:///file`` or ``postgresql://...``); connects on first use.
+    """Open ``url`` (``sqlite:///file`` or ``postgresql://...``). Connects on first use.
 
     Raises:
         HardLinksError: The SQLite file has several names.
@@ -169,7 +176,7 @@ def open_database(url: str | URL) -> Database:
 
 
 def migrate(url: str | URL, revision: str = "head") -> None:
-    """Bring the database to ``revision``, by default the newest; several servers may call it at once.
+    """Migrate the database to ``revision``, by default the newest. Several servers may call it at once.
 
     Raises:
         StartError: The database has the schema of a newer version, or its file was emptied.
@@ -186,7 +193,7 @@ def migrate(url: str | URL, revision: str = "head") -> None:
 
 
 def migrations_folder() -> Path:
-    """Where the Alembic scripts lie: inside the installed package, else in the source checkout."""
+    """Return the folder of the Alembic scripts: in the installed package, else in the source checkout."""
     package = Path(__file__).resolve().parents[1]
     for folder in (package / "migrations", package.parents[1] / "migrations"):
         if (folder / "env.py").is_file():
@@ -195,7 +202,7 @@ def migrations_folder() -> Path:
 
 
 def alembic_config(connection: Connection) -> Config:
-    """Alembic's configuration for an open connection."""
+    """Return Alembic's configuration for an open connection."""
     config = Config()
     config.set_main_option("script_location", str(migrations_folder()).replace("%", "%%"))
     config.attributes["connection"] = connection
@@ -204,7 +211,7 @@ def alembic_config(connection: Connection) -> Config:
 
 def _upgrade(connection: Connection, revision: str) -> None:
     if connection.dialect.name == "postgresql":
-        # Held to the end of the transaction: a second server waits here, then finds nothing to do.
+        # Held until the transaction ends: a second server waits here and then has nothing to do.
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": ADVISORY_LOCK})
     config = alembic_config(connection)
     _check_known(connection, config)
@@ -217,7 +224,7 @@ PRERELEASE = frozenset({"0001", "0002", "0003", "0004", "0005", "0006"})
 
 
 def refusal(revision: str) -> str:
-    """Return why a database with a revision that is not in this version is rejected, and what to do."""
+    """Return why a database with an unknown revision is rejected, and what to do."""
     if revision in PRERELEASE:
         return (
             f"its schema revision {revision} is from before 0.1.0 and cannot be upgraded: start with "
@@ -241,8 +248,9 @@ def _check_known(connection: Connection, config: Config) -> None:
 def check_not_emptied(file: Path) -> None:
     """Raise StartError if a SQLite file is empty or missing although it held data before.
 
-    SQLite would create a new database in its place and delete the log. An empty file counts as emptied if the
-    directory also contains its log, a backup of it, or the secrets of a server that ran on it; a missing file
+    SQLite would create a new database in its place and delete the log. An empty file counts as emptied if
+    the
+    directory also contains its log, a backup of it, or the secrets of a server that used it; a missing file
     if the directory contains its log.
     """
     if file.exists() and file.stat().st_size:
@@ -264,7 +272,7 @@ def check_not_emptied(file: Path) -> None:
 
 
 def check_names(file: Path) -> None:
-    """Raise :class:`HardLinksError` if a SQLite file has several names; it need not exist."""
+    """Raise :class:`HardLinksError` if a SQLite file has several names. The file may be missing."""
     names = file.stat().st_nlink if file.is_file() else 1
     if names > 1:
         raise HardLinksError(file, names)
@@ -280,7 +288,7 @@ def _sqlite(url: URL) -> Engine:
     _on_connect(
         engine,
         f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}",
-        "PRAGMA auto_vacuum=INCREMENTAL",  # counts for a new file only: deleted runs can give room back
+        "PRAGMA auto_vacuum=INCREMENTAL",  # affects new files only: lets deleted runs free space
         "PRAGMA journal_mode=WAL",
         "PRAGMA synchronous=FULL",
         f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}",
@@ -300,13 +308,13 @@ def _sqlite_reader(url: URL) -> Engine:
 
 
 _readable = partial(str, encoding="utf-8", errors="replace")
-"""A damaged byte in a text of SQLite becomes U+FFFD; by default one such row fails a whole query."""
+"""Decodes text of SQLite. A damaged byte becomes U+FFFD; by default it would fail the whole query."""
 
 
 def _on_connect(engine: Engine, *pragmas: str) -> None:
     @event.listens_for(engine, "connect")
     def set_up(connection: Any, _record: Any) -> None:
-        connection.isolation_level = None  # sqlite3 shall not open transactions by itself
+        connection.isolation_level = None  # sqlite3 must not open transactions by itself
         connection.text_factory = _readable
         for pragma in pragmas:
             connection.execute(pragma)
@@ -328,16 +336,17 @@ def _postgres(url: URL, silence_s: float | None = None) -> Engine:
 
 
 def _connect_args(url: URL) -> dict[str, Any]:
-    """Options of the driver; those in the URL overrule them.
+    """Return the driver options; those in the URL take precedence.
 
-    Neither an address where nobody answers nor a connection whose other end is gone (a cable, a failover, a
-    firewall that forgot it) must hold a thread for minutes, least of all the writer's.
+    An address that does not answer, or a connection whose peer is gone (cable, failover, firewall), must
+    not
+    block a thread for minutes, least of all the writer thread.
     """
     return {name: value for name, value in PATIENCE.items() if name not in url.query}
 
 
 def _limit_silence(engine: Engine, silence_s: float) -> None:
-    from tocsin_server.store.postgres import limit_silence  # needs the driver
+    from tocsin_server.store.postgres import limit_silence  # requires the driver
 
     limit_silence(engine, silence_s)
 
@@ -349,7 +358,7 @@ def _postgres_reader(url: URL) -> Engine:
         max_overflow=24,
         pool_pre_ping=True,
         connect_args=_connect_args(url),
-        isolation_level="REPEATABLE READ",  # one answer, one moment
+        isolation_level="REPEATABLE READ",  # one consistent snapshot per transaction
     )
     _limit_silence(engine, READ_SILENCE_S)
     return engine.execution_options(postgresql_readonly=True)

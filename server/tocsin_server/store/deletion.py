@@ -1,8 +1,7 @@
-"""The end of a run's data: all of it, from every table, a bounded piece a transaction.
+"""Delete all rows of a run from every table, a bounded number per transaction.
 
-A run that is deleted leaves the table of runs at once, and a row in ``deletion`` says that its
-other rows are still to go: whoever starts next goes on where a kill interrupted. Functions of
-a Connection.
+A deleted run disappears from the table of runs at once, and a row in ``deletion`` marks its other rows
+for deletion, so that the next start resumes an interrupted deletion. Functions of a Connection.
 """
 
 from __future__ import annotations
@@ -13,11 +12,15 @@ from tocsin_server.store.row_builder import upsert
 from tocsin_server.store.tables import RUN_TABLES, deletion, project, run
 
 ROWS_AT_ONCE = 256
-"""Rows that one transaction deletes: a few milliseconds, so that acks do not wait for it."""
+"""Rows that one transaction deletes: a few milliseconds, because acks wait for it."""
 
 
 def mark(connection: Connection, run_id: str, now_ns: int) -> bool:
-    """The run is gone for everyone; its rows go by :func:`sweep`. False where there is no such run."""
+    """Delete the run row and schedule its other rows for :func:`sweep`.
+
+    Returns:
+        False if there is no such run.
+    """
     found = connection.execute(delete(run).where(run.c.id == run_id)).rowcount
     if found:
         schedule_deletion(connection, run_id, now_ns)
@@ -25,26 +28,30 @@ def mark(connection: Connection, run_id: str, now_ns: int) -> bool:
 
 
 def schedule_deletion(connection: Connection, run_id: str, due_ns: int) -> None:
-    """Rows of this run are to go from ``due_ns`` on, unless :func:`spare` comes first."""
+    """Schedule the rows of this run for deletion at ``due_ns``; :func:`cancel_deletion` undoes it."""
     insert = upsert(connection, deletion)
     later = insert.on_conflict_do_update(index_elements=["run_id"], set_={"due_ns": due_ns})
     connection.execute(later, {"run_id": run_id, "due_ns": due_ns})
 
 
 def cancel_deletion(connection: Connection, run_id: str) -> None:
-    """Nothing of this run is to go any more: all of it is gone, or all of it is there."""
+    """Cancel the deletion of this run: either all of its rows are gone, or all of them stay."""
     connection.execute(delete(deletion).where(deletion.c.run_id == run_id))
 
 
 def is_scheduled(connection: Connection, run_id: str) -> bool:
-    """Whether rows of a run of this id are still to go, or are being brought in."""
+    """Return whether rows of this run are still to be deleted, or are being imported."""
     return (
         connection.execute(select(deletion.c.run_id).where(deletion.c.run_id == run_id)).first() is not None
     )
 
 
 def postpone(connection: Connection, run_id: str, due_ns: int) -> bool:
-    """The run goes at ``due_ns``, and stays as it is until then. False where there is no such run."""
+    """Schedule the deletion of the run at ``due_ns``; it stays usable until then.
+
+    Returns:
+        False if there is no such run, or its deletion has begun.
+    """
     found = connection.execute(select(run.c.id).where(run.c.id == run_id).with_for_update()).first()
     if found is None or (is_scheduled(connection, run_id) and not may_stay(connection, run_id, 0)):
         return False
@@ -53,7 +60,7 @@ def postpone(connection: Connection, run_id: str, due_ns: int) -> bool:
 
 
 def may_stay(connection: Connection, run_id: str, now_ns: int) -> bool:
-    """Whether the run is to go later than ``now_ns`` and nobody has begun to take it away."""
+    """Return whether the run is scheduled for after ``now_ns`` and its deletion has not begun."""
     later = select(deletion.c.run_id).where(
         deletion.c.run_id == run_id, deletion.c.due_ns > now_ns, deletion.c.begun_ns.is_(None)
     )
@@ -61,7 +68,11 @@ def may_stay(connection: Connection, run_id: str, now_ns: int) -> bool:
 
 
 def bring_back(connection: Connection, run_id: str, now_ns: int) -> bool:
-    """A run that was to go later stays. False where it is gone, or was not going."""
+    """Cancel a scheduled deletion.
+
+    Returns:
+        False if the run is gone, or has no deletion that can still be canceled.
+    """
     there = connection.execute(select(run.c.id).where(run.c.id == run_id).with_for_update()).first()
     if there is None or not may_stay(connection, run_id, now_ns):
         return False
@@ -70,8 +81,14 @@ def bring_back(connection: Connection, run_id: str, now_ns: int) -> bool:
 
 
 def due(connection: Connection, now_ns: int, *, interrupted: bool = False) -> list[str]:
-    """Runs whose rows are to go now, those that have waited longest first; with ``interrupted`` also
-    those that an import or a deletion left half way, but never a run that may still be brought back."""
+    """Return the runs whose rows are to be deleted now, longest-waiting first.
+
+    Args:
+        connection: A connection.
+        now_ns: Current Unix time.
+        interrupted: Also return runs that an import or a deletion left incomplete, but never one that can
+            still be restored.
+    """
     whole = select(run.c.id).where(run.c.id == deletion.c.run_id)
     now = deletion.c.due_ns <= now_ns
     due = select(deletion.c.run_id).where(or_(now, ~whole.exists()) if interrupted else now)
@@ -79,19 +96,19 @@ def due(connection: Connection, now_ns: int, *, interrupted: bool = False) -> li
 
 
 def begin_deletion(connection: Connection, run_id: str, now_ns: int) -> None:
-    """Says that a process has begun to delete these rows. From here on there is no such run."""
+    """Delete the run row and mark the deletion as begun; it cannot be canceled any more."""
     connection.execute(delete(run).where(run.c.id == run_id))
     connection.execute(update(deletion).where(deletion.c.run_id == run_id).values(begun_ns=now_ns))
 
 
 def has_begun(connection: Connection, run_id: str) -> bool:
-    """Whether a process has begun to delete the rows of this run, or has done so."""
+    """Return whether a process has begun to delete, or has deleted, the rows of this run."""
     row = connection.execute(select(deletion.c.begun_ns).where(deletion.c.run_id == run_id)).first()
     return row is None or row.begun_ns is not None
 
 
 def sweep(connection: Connection, run_id: str, rows: int = ROWS_AT_ONCE) -> bool:
-    """Deletes at most ``rows`` rows of the run; whether there may be more."""
+    """Delete at most ``rows`` rows of the run; return whether there may be more."""
     for table in RUN_TABLES:
         gone = _erase(connection, table, run_id, rows)
         if gone == rows:
@@ -105,18 +122,18 @@ def _erase(connection: Connection, table: Table, run_id: str, rows: int) -> int:
     on_sqlite = connection.dialect.name == "sqlite"
     place: ColumnElement[str] = literal_column("rowid" if on_sqlite else "ctid")
     some = select(place).select_from(table).where(table.c.run_id == run_id).limit(rows).correlate(None)
-    # Postgres finds rows by ctid directly only where they come as an array.
+    # Postgres uses ctid directly only if the values are an array.
     chosen = place.in_(some) if on_sqlite else place == func.any(func.array(some.scalar_subquery()))
-    # A ctid is a place within one partition: without the run, rows of others would go with it.
+    # A ctid is unique within one partition only: without the run, it would match rows of other runs.
     return connection.execute(delete(table).where(table.c.run_id == run_id, chosen)).rowcount
 
 
 def runs_of(connection: Connection, project_name: str) -> list[str]:
-    """The ids of a project's runs, oldest first."""
+    """Return the ids of a project's runs, oldest first."""
     query = select(run.c.id).where(run.c.project == project_name)
     return list(connection.execute(query.order_by(run.c.created_ns, run.c.id)).scalars())
 
 
 def delete_project_row(connection: Connection, name: str) -> bool:
-    """Deletes a project that has no runs any more; False where there was none."""
+    """Delete a project without runs; return False if there was none."""
     return bool(connection.execute(delete(project).where(project.c.name == name)).rowcount)

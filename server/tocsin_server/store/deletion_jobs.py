@@ -1,7 +1,7 @@
-"""Deletes runs and projects: marked at once, taken away piece by piece, the room given back.
+"""Delete runs and projects: mark them at once, delete their rows in pieces, and free the space.
 
-The same steps serve the server, whose one writer thread runs them between commits, and the
-command line on a database that no server holds.
+The server runs these steps on its writer thread between commits; the command line runs them
+on a database that no server uses.
 """
 
 from __future__ import annotations
@@ -25,13 +25,16 @@ log = logging.getLogger("tocsin.removal")
 
 
 class Transact(Protocol):
-    """Runs ``work`` in a transaction of its own and returns what it returns."""
+    """Runs ``work`` in a new transaction and returns its result."""
 
     def __call__(self, work: Callable[[Connection], T]) -> T: ...
 
 
 def on_writer(writer: StoreWriter) -> Transact:
-    """Transactions on the server's writer thread; blocks the caller, never the event loop's own thread."""
+    """Return a function that runs transactions on the server's writer thread and blocks the caller.
+
+    Do not use it on the event loop's thread.
+    """
 
     def transact(work: Callable[[Connection], T]) -> T:
         return writer.call(work).result()
@@ -40,7 +43,7 @@ def on_writer(writer: StoreWriter) -> Transact:
 
 
 def on_database(database: Database) -> Transact:
-    """Transactions on this process's own writing connection."""
+    """Return a function that runs transactions on this process's writing connection."""
 
     def transact(work: Callable[[Connection], T]) -> T:
         with database.engine.begin() as connection:
@@ -50,7 +53,7 @@ def on_database(database: Database) -> Transact:
 
 
 def mark_runs(connection: Connection, run_ids: Sequence[str], now_ns: int, actor: str) -> list[str]:
-    """Marks runs as deleted and notes who did it; those that there were."""
+    """Mark runs as deleted and record it in the audit log; return those that existed."""
     found = [run_id for run_id in run_ids if deletion.mark(connection, run_id, now_ns)]
     for run_id in found:
         audit.note(connection, now_ns, actor, "run.delete", run_id)
@@ -58,7 +61,7 @@ def mark_runs(connection: Connection, run_ids: Sequence[str], now_ns: int, actor
 
 
 def mark_project(connection: Connection, name: str, now_ns: int, actor: str) -> list[str] | None:
-    """Marks all runs of a project as deleted; their ids, None where there is no such project."""
+    """Mark all runs of a project as deleted; return their ids, or None if there is no such project."""
     found = mark_runs(connection, deletion.runs_of(connection, name), now_ns, actor)
     if not deletion.delete_project_row(connection, name) and not found:
         return None
@@ -67,8 +70,7 @@ def mark_project(connection: Connection, name: str, now_ns: int, actor: str) -> 
 
 
 def mark_on(writer: StoreWriter, mark: Callable[[Connection], Marked]) -> Future[Marked]:
-    """Runs ``mark`` on the server's writer, which forgets the runs that it marks: what still comes of
-    them is let go."""
+    """Run ``mark`` on the server's writer thread, which then drops further data of the marked runs."""
 
     def forget(marked: list[str] | None) -> None:
         for run_id in marked or ():
@@ -78,7 +80,7 @@ def mark_on(writer: StoreWriter, mark: Callable[[Connection], Marked]) -> Future
 
 
 def take_away(transact: Transact, run_id: str) -> None:
-    """Deletes every row of a marked run, a bounded number a transaction."""
+    """Delete every row of a marked run, a bounded number per transaction."""
     begun = time.monotonic()
     transact(partial(deletion.begin_deletion, run_id=run_id, now_ns=time.time_ns()))
     while transact(partial(deletion.sweep, run_id=run_id)):
@@ -87,13 +89,13 @@ def take_away(transact: Transact, run_id: str) -> None:
 
 
 def give_room_back(transact: Transact) -> None:
-    """Gives the room of deleted rows back, a bounded number of pages a transaction."""
+    """Free the space of deleted runs, a bounded number of pages per transaction."""
     while transact(vacuum.give_back):
         pass
 
 
 def finish(transact: Transact, run_ids: Sequence[str]) -> None:
-    """Takes marked runs away and gives their room back."""
+    """Delete the rows of marked runs and free their space."""
     for run_id in run_ids:
         take_away(transact, run_id)
     if run_ids:

@@ -1,4 +1,4 @@
-"""What there is of a run besides its records and events, as rows; and how it comes back.
+"""Read and write everything of a run except its records and events, as rows, for export and import.
 
 Functions of a Connection. Rows keep the names of their columns, without ``run_id``.
 """
@@ -29,15 +29,15 @@ from tocsin_server.store.writer_cache import last_seq
 Item = dict[str, Any]
 
 SEALING = ("sealed_seq", "sealed_arrival", "sealed_records", "first_step", "last_step", "chunks")
-"""What a writer's row says about its chunks: they are made anew."""
+"""Columns of a writer about its chunks; an import creates new chunks."""
 HISTORY_KEY = ("run_id", "fingerprint", "episode")
 NOT_OF_THE_RUN = (*HISTORY_KEY, "routed_ns")
-"""What a line of an alert's history keeps for itself: whom this installation told is not the run's."""
+"""Columns left out of exported alert history: what this installation notified does not belong to the run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dump:
-    """A run at one moment: ``last_seq`` by writer and ``last_arrival`` say how far its data goes."""
+    """A consistent copy of a run, up to ``last_seq`` of each writer and ``last_arrival``."""
 
     run: Item
     attempts: list[Item]
@@ -50,7 +50,7 @@ class Dump:
 
 
 def read_dump(connection: Connection, run_id: str) -> Dump | None:
-    """Everything but records and events; None where there is no such run."""
+    """Return everything except records and events, or None if there is no such run."""
     row = connection.execute(select(run).where(run.c.id == run_id)).mappings().first()
     if row is None:
         return None
@@ -78,7 +78,7 @@ def _rows(
 
 
 def _alerts(connection: Connection, run_id: str) -> list[Item]:
-    """Alerts, each with its ``history`` in order of time."""
+    """Return the alerts, each with its ``history`` in order of time."""
     history: dict[tuple[str, int], list[Item]] = {}
     order = (alert_transition.c.at_ns, alert_transition.c.state, alert_transition.c.severity)
     query = select(alert_transition).where(alert_transition.c.run_id == run_id).order_by(*order)
@@ -106,9 +106,10 @@ def write_frame(
     series: list[str],
     first: int,
 ) -> None:
-    """Attempts, writers and series, in which records can then be put; ``first`` numbers the series.
+    """Write attempts, writers and series, so that records can be added.
 
-    Writers begin without records: what counts as dealt with would be passed over.
+    Writers start without handled records; otherwise their records would be skipped as duplicates.
+    ``first`` is the number of the first series.
     """
     _insert(connection, attempt, run_id, attempts)
     _insert(connection, writer, run_id, [row | {"handled_seq": -1} for row in writers])
@@ -117,7 +118,7 @@ def write_frame(
 
 
 def write_alerts(connection: Connection, run_id: str, alerts: Iterable[Item]) -> None:
-    """Alerts with their histories: rows and nothing else, so nobody is notified."""
+    """Write alerts with their histories. Only rows are written, so no notification is sent."""
     for item in alerts:
         own = {name: value for name, value in item.items() if name != "history"}
         key = {name: item[name] for name in HISTORY_KEY if name in item}
@@ -127,14 +128,14 @@ def write_alerts(connection: Connection, run_id: str, alerts: Iterable[Item]) ->
 
 
 def write_ends(connection: Connection, run_id: str, writers: list[Item]) -> None:
-    """How far each writer is dealt with: so far it is acked, should it come back."""
+    """Set the last handled record of each writer, which is acked if the writer reconnects."""
     for row in writers:
         own = (writer.c.run_id == run_id) & (writer.c.writer_no == row["writer_no"])
         connection.execute(writer.update().where(own).values(handled_seq=row["handled_seq"]))
 
 
 def write_run(connection: Connection, row: Mapping[str, Any], state: Item | None, now_ns: int) -> None:
-    """The run itself, which is there for everyone from this transaction on."""
+    """Write the run row, which makes the run visible."""
     if state is not None:
         body = base64.b64decode(state["body"])
         _insert(connection, rule_state, row["id"], [{"arrival": state["arrival"], "body": body}])

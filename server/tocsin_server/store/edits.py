@@ -1,7 +1,7 @@
-"""What people change of a run: archived, name, notes, tags. One transaction, noted in the audit log.
+"""Edit a run's metadata: archived, name, notes, tags. One transaction, recorded in the audit log.
 
-The word of a person outlives that of the script: what was edited here is marked in ``facts.edited``,
-and a later hello (a reconnect, a restart) leaves it alone. Functions of a Connection.
+Edits in the web UI take precedence over the training script: edited fields are listed in
+``environment.edited``, and a later handshake does not overwrite them. Functions of a Connection.
 """
 
 from __future__ import annotations
@@ -16,24 +16,26 @@ from tocsin_server.store import audit
 from tocsin_server.store.tables import project, run
 
 EDITED = "edited"
-"""In the facts of a run: field -> Unix ms of its last edit."""
+"""Key in a run's environment: field -> Unix ms of its last edit."""
 RENAMED = "renamed"
-"""In the settings of a project: the name that a script says -> ids of its runs that people call otherwise."""
+"""Key in a project's settings: name in the script -> ids of its runs that were renamed in the web UI."""
 MOST_RENAMED = 1000
-"""Renamed runs that a project remembers, the newest: of the others a reconnecting trainer without a run id
-begins a new run."""
+"""Maximum renamed runs that a project remembers; the newest are kept.
+
+If an older one reconnects without a run id, the client starts a new run.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """New values by field, and what stood there when the person began to write (``seen``)."""
+    """New values by field, and the values that the user saw when starting to edit (``seen``)."""
 
     values: Mapping[str, Any]
     seen: Mapping[str, Any] = field(default_factory=dict)
 
 
 class ConflictError(Exception):
-    """Somebody else changed ``field`` since it was seen; ``stands`` is what it holds now."""
+    """Another user changed ``field`` since it was read; ``stands`` is its current value."""
 
     def __init__(self, field: str, stands: Any) -> None:
         super().__init__(f"{field}: expected what was seen, got {stands!r:.200}")
@@ -42,9 +44,10 @@ class ConflictError(Exception):
 
 
 def edit(connection: Connection, run_id: str, change: Edit, now_ns: int, actor: str) -> Row[Any] | None:
-    """Makes the change; the run's row after it, None where there is no such run.
+    """Apply the change and return the updated row of the run, or None if there is no such run.
 
-    Raises ConflictError, and then nothing is changed: nobody overwrites what they have not seen.
+    Raises:
+        ConflictError: Another user changed a field since it was read. Nothing is changed.
     """
     before = connection.execute(select(run).where(run.c.id == run_id).with_for_update()).first()
     if before is None:
@@ -75,7 +78,7 @@ def _write(
 
 
 def _act(before: Row[Any], name: str, value: Any) -> tuple[str, str, dict[str, Any]]:
-    """Action, subject and details of a line of the audit log; notes may be long and are not repeated."""
+    """Return action, subject and details of an audit log entry. Notes may be long and are left out."""
     if name == "archived":
         return "run.archive" if value else "run.unarchive", before.id, {}
     details = {} if name == "notes" else {"from": getattr(before, name), "to": value}
@@ -83,13 +86,13 @@ def _act(before: Row[Any], name: str, value: Any) -> tuple[str, str, dict[str, A
 
 
 def edits_of(environment: Mapping[str, Any] | None) -> dict[str, int]:
-    """Which fields people wrote, and when (Unix ms)."""
+    """Return the fields edited in the web UI, and when (Unix ms)."""
     found = (environment or {}).get(EDITED)
     return dict(found) if isinstance(found, Mapping) else {}
 
 
 def _remember(connection: Connection, before: Row[Any]) -> None:
-    """Its script goes on calling the run by the first name."""
+    """Store the original name of a renamed run, because its script keeps using it."""
     settings = _settings(connection, before.project)
     renamed = {name: list(ids) for name, ids in (settings.get(RENAMED) or {}).items()}
     if any(before.id in ids for ids in renamed.values()):
@@ -108,7 +111,7 @@ def _settings(connection: Connection, name: str) -> dict[str, Any]:
 
 
 def called(connection: Connection, project_name: str, name: str) -> ColumnElement[bool]:
-    """Runs of a project whose script says this name, whatever people call them by now."""
+    """Return a condition for the runs of a project that use this name in their script, even if renamed."""
     ids = (_settings(connection, project_name).get(RENAMED) or {}).get(name, [])
     named = run.c.name == name
     return and_(run.c.project == project_name, or_(named, run.c.id.in_(ids)) if ids else named)

@@ -1,4 +1,4 @@
-"""What events of a run add to its facts: optimizers, scalers and schedules that hello did not know yet."""
+"""Update a run's environment from events: optimizers, scalers and schedules created after the handshake."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 KINDS = ("attached", "schedule")
-"""Events that say what hello says, of what the script made later."""
+"""Events that describe objects created after the handshake."""
 KEPT = 64
-"""Optimizers, scalers, schedules of one run at most; a script that always makes new ones keeps its newest."""
+"""Maximum optimizers, scalers or schedules of a run; the newest are kept."""
 
 
 def learned(environment: Mapping[str, Any], kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    """``environment`` with what an event of one of KINDS says; what is no list of mappings adds nothing."""
+    """Return ``environment`` updated by an event of one of KINDS; malformed data is ignored."""
     if kind == "schedule":
         reported = _joined(environment.get("schedulers"), [data], ("optimizer", "scheduler"))
         return {**environment, "schedulers": reported}
@@ -24,7 +24,7 @@ def learned(environment: Mapping[str, Any], kind: str, data: Mapping[str, Any]) 
 
 
 def _joined(before: Any, after: Any, key: Sequence[str]) -> list[Any]:
-    """Both lists, each thing once, as it was told last."""
+    """Return both lists without duplicates; the later entry wins."""
     found: dict[tuple[str, ...], Any] = {}
     for one in (*_mappings(before), *_mappings(after)):
         found[tuple(str(one.get(name)) for name in key)] = one
@@ -36,7 +36,7 @@ def _mappings(value: Any) -> list[Mapping[str, Any]]:
 
 
 def storable(value: Any) -> Any:
-    """Configuration as JSON can hold it: what msgpack has and JSON has not becomes its text."""
+    """Return configuration as JSON data; msgpack types without a JSON equivalent become text."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, dict):

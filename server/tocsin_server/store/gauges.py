@@ -1,4 +1,4 @@
-"""Counts over the tables, for ``/metrics``. One consistent moment, indexed columns only."""
+"""Counts over the tables, for ``/metrics``. One consistent snapshot, indexed columns only."""
 
 from __future__ import annotations
 
@@ -14,8 +14,15 @@ from tocsin_server.store.tables import alert, alert_transition, channel, notific
 
 @dataclass(frozen=True, slots=True)
 class Gauges:
-    """Runs by state, alerts that are not over by (state, severity), deliveries by channel, the age in
-    seconds of the oldest notification that waits by channel, and transitions that nobody routed yet."""
+    """Counts for ``/metrics``.
+
+    Attributes:
+        runs: Runs by state.
+        alerts: Pending, firing and recovering alerts by (state, severity).
+        channels: Deliveries by channel.
+        oldest_s: Age in seconds of the oldest waiting notification, by channel.
+        unrouted: Transitions that are not routed yet.
+    """
 
     runs: Mapping[str, int]
     alerts: Mapping[tuple[str, str], int]
@@ -25,7 +32,7 @@ class Gauges:
 
 
 def read_gauges(connection: Connection, now_ns: int, failed_since_ns: int) -> Gauges:
-    """The counts as of now."""
+    """Return the current counts."""
     runs = connection.execute(select(run.c.state, func.count()).group_by(run.c.state))
     open_alerts = select(alert.c.state, alert.c.severity, func.count()).where(alert.c.state.in_(OPEN_STATES))
     alerts = connection.execute(open_alerts.group_by(alert.c.state, alert.c.severity))

@@ -1,9 +1,9 @@
-"""Whether what is stored can be read: every body decoded against its checksum and its directory row.
+"""Check that stored data can be read: every body against its checksum and its directory row.
 
-A database finds a damaged page, but not a byte that changed inside a value. Sealed bodies carry
-a checksum of their own (``chunks.compress``; those sealed by versions before it have none and are
-only decoded), and steps, times, arrivals and record numbers must span what ``chunk_dir`` says.
-Functions of a Connection; memory stays at a few rows.
+A database detects a damaged page, but not a changed byte inside a value. Sealed bodies contain
+a checksum (``chunks.compress``; bodies of versions before it have none and are
+only decoded), and steps, times, arrivals and record numbers must match the range in ``chunk_dir``.
+Functions of a Connection; memory is bounded by a few rows.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from tocsin_server.store.writer_cache import series_numbers
 ROWS_AT_ONCE = 256
 OWN_NAMES = {STEP: "step", TIME: "time", SEQ: "record numbers", ARRIVAL: "arrival"}
 ENDS = {STEP: "step", TIME: "t", SEQ: "seq", ARRIVAL: "arrival"}
-"""Columns of which ``chunk_dir`` knows the least and the greatest value."""
+"""Columns whose smallest and largest value is in ``chunk_dir``."""
 
 
 @dataclass(frozen=True, slots=True)
 class IntegrityIssue:
-    """A body that is damaged: where, and what is wrong with it."""
+    """A damaged body: where it is and what is wrong with it."""
 
     table: str
     run_id: str
@@ -50,11 +50,11 @@ class IntegrityIssue:
 
 
 class Mismatch(ValueError):  # noqa: N818 - what was found, not what went wrong with us
-    """A body that can be decoded and is not what its row says."""
+    """A body can be decoded but does not match its row."""
 
 
 def issues(connection: Connection) -> Iterator[IntegrityIssue]:
-    """Each body that is damaged: its run, series and chunk, and what is wrong with it."""
+    """Yield every damaged body with its run, series and chunk, and the reason."""
     for run_id in connection.execute(select(run.c.id).order_by(run.c.id)).scalars().all():
         names = {number: name for name, number in series_numbers(connection, run_id).items()} | OWN_NAMES
         for what, look in ((chunk, _chunk), (roll, _roll), (tail, _tail)):

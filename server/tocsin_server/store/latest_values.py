@@ -1,7 +1,7 @@
-"""The newest value of each series, written for SQL at most once a second. Pure.
+"""Queue the newest value of each series, to be written to SQL at most once a second. Pure code.
 
-Bound: a row a series and writer. A kill can cost the last second of this table, never a record:
-what it says is in the points as well, and the next records bring it up to date.
+The size is bounded by one row per series and writer. A kill can lose the last second of this table but no
+record: the values are also stored in the records, and the next records update the table.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Key = tuple[str, int, int]
 
 
 class Latest:
-    """Rows of ``latest`` that wait to be written, and those of a transaction that is not over."""
+    """Rows of ``latest`` that wait to be written, and those of the current transaction."""
 
     def __init__(self) -> None:
         self._waiting: dict[Key, Row] = {}
@@ -27,7 +27,7 @@ class Latest:
         self._since = math.inf
 
     def take(self, batch: RecordBatch, numbers: Mapping[str, int], now_s: float) -> None:
-        """Notes the last value of every series of ``batch``."""
+        """Queue the last value of every series of ``batch``."""
         run_id, writer_no = batch.run_id, batch.writer.writer_no
         for name, column in batch.columns.items():
             if column.v.size:
@@ -44,27 +44,27 @@ class Latest:
         self._since = min(self._since, now_s)
 
     def forget(self, run_id: str) -> None:
-        """Nothing of this run waits any more; between transactions only."""
+        """Drop the queued rows of a run. Call it between transactions only."""
         self._waiting = {key: row for key, row in self._waiting.items() if key[0] != run_id}
         if not self._waiting:
             self._since = math.inf
 
     @property
     def due(self) -> float:
-        """When to write, on the clock of ``take``; infinity where nothing waits."""
+        """When to write, on the clock of ``take``; infinity if nothing is queued."""
         return self._since + EVERY_S
 
     def begin(self) -> list[Row]:
-        """The rows to write now; the next :meth:`committed` or :meth:`rolled_back` is about them."""
+        """Return the rows to write. Call :meth:`committed` or :meth:`rolled_back` afterwards."""
         self._unsure, self._waiting, self._since = self._waiting, {}, math.inf
         return list(self._unsure.values())
 
     def committed(self) -> None:
-        """The rows are durable."""
+        """Drop the written rows."""
         self._unsure = {}
 
     def rolled_back(self, now_s: float) -> None:
-        """The rows must be written once more."""
+        """Queue the rows again, because they were not written."""
         if self._unsure:
             self._waiting, self._unsure = self._unsure | self._waiting, {}
             self._since = now_s

@@ -1,4 +1,4 @@
-"""Events about the gradient norms of layers, between two steps, out of all events of a run."""
+"""Read the events about gradient norms of layers in a range of steps."""
 
 from __future__ import annotations
 
@@ -14,9 +14,17 @@ NAMES, VECTORS = "layer-names", "layers"
 def read_layers(
     connection: Connection, run_id: str, *, start: int | None, stop: int | None, limit: int
 ) -> list[RunEvent]:
-    """All that name places, and the newest ``limit`` vectors of steps ``start`` to ``stop``, both included.
+    """Return the events with layer names, and the newest ``limit`` vectors of a range of steps.
 
-    In order of arrival.
+    Args:
+        connection: A connection.
+        run_id: The run.
+        start: First step; None for no limit.
+        stop: Last step, included; None for no limit.
+        limit: Maximum number of vectors, and of events with names.
+
+    Returns:
+        First the names, then the vectors, each in order of arrival.
     """
     steps = event.c.kind == VECTORS
     if start is not None:

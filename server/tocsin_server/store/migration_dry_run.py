@@ -1,4 +1,4 @@
-"""An upgrade tried on a copy: which revisions, how long, whether everything is still there."""
+"""Try an upgrade on a copy: report its revisions and duration, and whether data was lost."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tocsin_server.store.database import Database, migrate
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """How an upgrade went on a copy. ``rows``: table -> rows before and after (None: no such table)."""
+    """Result of an upgrade of a copy. ``rows``: table -> rows before and after (None: no table)."""
 
     before: str
     after: str
@@ -45,9 +45,10 @@ class Rehearsal:
 
 
 def rehearse(database: Database) -> Rehearsal:
-    """Migrates a copy and takes it away again; the database itself is only read.
+    """Migrate a temporary copy of the database, which itself is only read.
 
-    Raises :class:`BackupError` where there is no room for a copy, or the upgraded copy is damaged.
+    Raises:
+        BackupError: There is no space for a copy, or the upgraded copy is damaged.
     """
     file = file_of(database.url, "rehearse")
     if not file.is_file():

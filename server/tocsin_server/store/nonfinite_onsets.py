@@ -1,9 +1,9 @@
-"""Onsets of NaN and infinities as rows that SQL can ask for. Pure but for :func:`read_book`.
+"""Track onsets of NaN and infinities as rows, so that SQL can query them. Pure except :func:`read_tracker`.
 
-An onset is where a series of one writer stops being finite, and it ends where the series has a
-finite value again. Bound and policy: the first :data:`MOST_OF_SERIES` onsets of a series of a
-writer and the first :data:`MOST_OF_RUN` of a run are kept; later ones are counted with all other
-non-finite values in ``series``, and stay in the points themselves.
+An onset is where a series of one writer stops being finite; it ends where the series has a
+finite value again. The first :data:`MOST_OF_SERIES` onsets of a series of a
+writer and the first :data:`MOST_OF_RUN` of a run are stored; later ones are only counted with all other
+non-finite values in ``series``, and remain in the records.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tocsin_server.store.tables import nonfinite_onset
 MOST_OF_SERIES = 1_000
 MOST_OF_RUN = 10_000
 SHORT = 64
-"""Up to so many values a plain loop beats numpy."""
+"""Up to this many values, a plain loop is faster than numpy."""
 
 SeriesKey = tuple[int, int]
 """(writer number, column number) within a run."""
@@ -40,7 +40,7 @@ class Onset:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """The series whose onset was at ``seq`` was finite again at record ``end_seq``."""
+    """A series whose onset was at ``seq`` was finite again at record ``end_seq``."""
 
     writer_no: int
     col_id: int
@@ -51,14 +51,14 @@ class Recovered:
 
 @dataclass(slots=True)
 class NonfiniteTracker:
-    """What is recorded of one run: onsets a series, and which of them have not ended."""
+    """Stored onsets of one run: their number by series, and the open ones."""
 
     counts: dict[SeriesKey, int] = field(default_factory=dict)
     open: dict[SeriesKey, int] = field(default_factory=dict)
     total: int = 0
 
     def take(self, batch: RecordBatch, col_id: int, column: Column) -> list[Onset | Recovered]:
-        """What the values of one series of ``batch`` begin and end, in order."""
+        """Return the onsets and recoveries in one series of ``batch``, in order."""
         key = (batch.writer.writer_no, col_id)
         if key not in self.open and all_finite(column.v):
             return []
@@ -84,21 +84,21 @@ class NonfiniteTracker:
 
 
 def kind_of(value: float) -> str:
-    """``nan``, ``+inf`` or ``-inf``."""
+    """Return ``nan``, ``+inf`` or ``-inf``."""
     if math.isnan(value):
         return "nan"
     return "+inf" if value > 0 else "-inf"
 
 
 def all_finite(values: F64) -> bool:
-    """Whether no value is NaN or infinite."""
+    """Return whether no value is NaN or infinite."""
     if values.size <= SHORT:
         return all(map(math.isfinite, values.tolist()))
     return bool(np.isfinite(values).all())
 
 
 def read_tracker(connection: Connection, run_id: str) -> NonfiniteTracker:
-    """The book of a run as its rows tell it."""
+    """Return the tracker of a run, restored from its rows."""
     of_run = nonfinite_onset.c.run_id == run_id
     counted = select(nonfinite_onset.c.writer_no, nonfinite_onset.c.col_id, func.count().label("n")).where(
         of_run

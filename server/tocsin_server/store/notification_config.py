@@ -1,4 +1,4 @@
-"""What people chose: channels, silences, the routing document. Functions of a Connection."""
+"""Store notification settings: channels, silences, routing. Functions of a Connection."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tocsin_server.store.tables import channel, notification, setting, silence
 ROUTING = "notify.routing"
 LINK_KEY = "notify.link-key"
 EXPIRED_KEPT_NS = 90 * 86_400 * 10**9
-"""Silences are kept so long after their end, for who asks later why nobody was told."""
+"""How long silences are kept after they end, to explain later why no notification was sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelRow:
-    """A channel with its secret: never put this into an answer."""
+    """A channel with its secret. Never include it in a response."""
 
     id: str
     name: str
@@ -34,25 +34,29 @@ class ChannelRow:
 
 
 def channels(connection: Connection) -> list[ChannelRow]:
-    """Every channel, oldest first."""
+    """Return every channel, oldest first."""
     return [_channel(row) for row in connection.execute(select(channel).order_by(channel.c.created_ns))]
 
 
 def read_channel(connection: Connection, channel_id: str) -> ChannelRow | None:
-    """One channel, or None."""
+    """Return one channel, or None."""
     row = connection.execute(select(channel).where(channel.c.id == channel_id)).first()
     return None if row is None else _channel(row)
 
 
 def put_channel(connection: Connection, row: ChannelRow) -> None:
-    """Makes or changes a channel. Raises IntegrityError where its name is another's."""
+    """Create or update a channel.
+
+    Raises:
+        IntegrityError: Another channel has the same name.
+    """
     values = {name: getattr(row, name) for name in channel.c.keys()}  # noqa: SIM118 - not a dict
     if connection.execute(update(channel).where(channel.c.id == row.id).values(values)).rowcount == 0:
         connection.execute(channel.insert(), values)
 
 
 def delete_channel(connection: Connection, channel_id: str) -> bool:
-    """Deletes a channel; what waits for it is not sent any more. False where there is none."""
+    """Delete a channel and fail its waiting notifications; return False if there is none."""
     gone = connection.execute(delete(channel).where(channel.c.id == channel_id)).rowcount
     waiting = (notification.c.channel_id == channel_id) & notification.c.state.in_(("waiting", "claimed"))
     connection.execute(
@@ -67,7 +71,7 @@ def _channel(row: Row[Any]) -> ChannelRow:
 
 @dataclass(frozen=True, slots=True)
 class SilenceRow:
-    """A silence as it is stored; matchers are texts."""
+    """A stored silence; its matchers are text."""
 
     id: str
     matchers: list[str]
@@ -79,19 +83,19 @@ class SilenceRow:
 
 
 def silences(connection: Connection, *, ending_after_ns: int = 0) -> list[SilenceRow]:
-    """Silences that end after a moment, the newest first."""
+    """Return the silences that end after ``ending_after_ns``, newest first."""
     query = select(silence).where(silence.c.ends_ns > ending_after_ns).order_by(silence.c.created_ns.desc())
     return [_silence(row) for row in connection.execute(query)]
 
 
 def read_silence(connection: Connection, silence_id: str) -> SilenceRow | None:
-    """One silence, or None."""
+    """Return one silence, or None."""
     row = connection.execute(select(silence).where(silence.c.id == silence_id)).first()
     return None if row is None else _silence(row)
 
 
 def put_silence(connection: Connection, row: SilenceRow) -> None:
-    """Makes or changes a silence, and forgets those that ended long ago."""
+    """Create or update a silence, and delete those that ended long ago."""
     values = {name: getattr(row, name) for name in silence.c.keys()}  # noqa: SIM118
     connection.execute(delete(silence).where(silence.c.ends_ns < row.created_ns - EXPIRED_KEPT_NS))
     if connection.execute(update(silence).where(silence.c.id == row.id).values(values)).rowcount == 0:
@@ -99,7 +103,7 @@ def put_silence(connection: Connection, row: SilenceRow) -> None:
 
 
 def expire_silence(connection: Connection, silence_id: str, now_ns: int) -> bool:
-    """Ends a silence now; False where there is none. One that has not begun begins and ends now."""
+    """End a silence now, even if it has not begun; return False if there is none."""
     row = read_silence(connection, silence_id)
     if row is None:
         return False
@@ -113,14 +117,14 @@ def _silence(row: Row[Any]) -> SilenceRow:
 
 
 def read_choice(connection: Connection, name: str) -> Any:
-    """A value of this installation, None where nobody decided or what is stored cannot be read."""
+    """Return a setting of this installation, or None if it is not set or cannot be read."""
     row = connection.execute(select(setting).where(setting.c.name == name)).first()
     value = None if row is None else checked(row.value, setting, row, "value")
     return None if isinstance(value, Damaged) else value
 
 
 def write_choice(connection: Connection, name: str, value: Any, now_ns: int, *, keep: bool = False) -> None:
-    """Decides; with ``keep`` only where nobody has."""
+    """Set a setting of this installation; with ``keep`` only if it is not set."""
     insert = upsert(connection, setting)
     later = {"value": insert.excluded.value, "updated_ns": insert.excluded.updated_ns}
     put = (

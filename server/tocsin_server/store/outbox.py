@@ -1,8 +1,8 @@
-"""The outbox of notifications and the log of attempts. Functions of a Connection.
+"""The outbox of notifications and the log of delivery attempts. Functions of a Connection.
 
-A notification is claimed by compare-and-set with a lease, sent, and marked. A kill before the mark
-leaves the claim, which runs out: it is sent again, so each arrives at least once. Within a group the
-older goes first: a younger one waits while the older is tried again.
+A notification is claimed by compare-and-set with a lease, sent, and marked. If the server is killed before
+the mark, the lease expires and the notification is sent again: delivery is at least once. Within a group,
+a newer notification waits while an older one is being retried.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from tocsin_server.store.tables import channel, delivery, notification, notified
 
 WAITING, CLAIMED, SENT, FAILED = "waiting", "claimed", "sent", "failed"
 KEPT_NS = 90 * 86_400 * 10**9
-"""Sent and failed notifications are kept so long."""
+"""How long sent and failed notifications are kept."""
 MOST_KEPT = 20_000
-"""And at most so many, the newest."""
+"""Maximum number of sent and failed notifications; the newest are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """What goes to one channel. ``body`` is what the message is built from when it is sent."""
+    """A notification for one channel. The message is built from ``body`` when it is sent."""
 
     id: str
     channel_id: str
@@ -48,7 +48,7 @@ class Notification:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One line of the delivery log."""
+    """One entry of the delivery log."""
 
     no: int
     at_ns: int
@@ -58,12 +58,12 @@ class Attempt:
 
 
 def new_id(now_ns: int) -> str:
-    """An id that sorts by time."""
+    """Return an id that sorts by time."""
     return f"n_{now_ns:016x}_{secrets.token_hex(3)}"
 
 
 def enqueue(connection: Connection, item: Notification, alerts: Iterable[tuple[Key, str]] = ()) -> None:
-    """Puts a notification into the outbox, with the alerts it tells of and their states."""
+    """Put a notification into the outbox, with the alerts it is about and their states."""
     connection.execute(notification.insert(), {name: getattr(item, name) for name in notification.c.keys()})  # noqa: SIM118
     rows = [
         {
@@ -82,7 +82,11 @@ def enqueue(connection: Connection, item: Notification, alerts: Iterable[tuple[K
 def claim(
     connection: Connection, channel_id: str, owner: str, now_ns: int, lease_ns: int
 ) -> Notification | None:
-    """Takes the oldest notification that is due; None where there is none, or another was quicker."""
+    """Claim the oldest notification that is due.
+
+    Returns:
+        The notification, or None if none is due or another worker claimed it first.
+    """
     candidate = connection.execute(_due(channel_id, now_ns).limit(1)).first()
     if candidate is None:
         return None
@@ -94,7 +98,10 @@ def claim(
 
 
 def release(connection: Connection) -> int:
-    """Claims of a server that is gone are free at once; how many. Only where no other server can live."""
+    """Release all claims, left by a server that stopped; return how many.
+
+    Requires that no other server runs.
+    """
     values = {"state": WAITING, "owner": None, "lease_ns": None}
     return connection.execute(
         update(notification).where(notification.c.state == CLAIMED).values(**values)
@@ -102,7 +109,10 @@ def release(connection: Connection) -> int:
 
 
 def _due(channel_id: str, now_ns: int) -> Any:
-    """Ids that may be sent now, oldest first: nothing older of the same group is on its way."""
+    """Return a query for the ids that may be sent now, oldest first.
+
+    A notification is excluded while an older one of its group and channel is unsent.
+    """
     older = aliased(notification)
     blocked = (
         select(older.c.id)
@@ -125,7 +135,11 @@ def _free(table: Any, now_ns: int) -> ColumnElement[bool]:
 
 
 def settle(connection: Connection, item: Notification, attempt: Attempt, *, state: str, due_ns: int) -> bool:
-    """Writes what came of an attempt; False where the claim had run out and somebody else has it."""
+    """Store the result of an attempt.
+
+    Returns:
+        False if the claim had expired and another worker holds it.
+    """
     own = (notification.c.id == item.id) & (notification.c.owner == item.owner)
     own &= (notification.c.state == CLAIMED) & (notification.c.attempts == item.attempts)
     sent = {"sent_ns": attempt.at_ns} if state == SENT else {}
@@ -145,7 +159,7 @@ def _logged(connection: Connection, notification_id: str, no: int) -> bool:
 
 
 def read(connection: Connection, notification_id: str) -> Notification | None:
-    """One notification, or None."""
+    """Return one notification, or None."""
     row = connection.execute(select(notification).where(notification.c.id == notification_id)).first()
     return None if row is None else _notification(row)
 
@@ -159,7 +173,7 @@ def listed(
     after: str | None = None,
     limit: int = 100,
 ) -> list[Notification]:
-    """Notifications, newest first; with ``after`` oldest first, those behind that id."""
+    """Return notifications, newest first; with ``after``, those after that id, oldest first."""
     query = select(notification)
     if channel_ids is not None:
         query = query.where(notification.c.channel_id.in_(list(channel_ids)))
@@ -174,7 +188,7 @@ def listed(
 
 
 def attempts_of(connection: Connection, ids: Iterable[str]) -> dict[str, list[Attempt]]:
-    """The log of each notification, oldest attempt first."""
+    """Return the delivery log of each notification, oldest attempt first."""
     found: dict[str, list[Attempt]] = {}
     query = select(delivery).where(delivery.c.notification_id.in_(list(ids))).order_by(delivery.c.no)
     for row in connection.execute(query):
@@ -184,7 +198,7 @@ def attempts_of(connection: Connection, ids: Iterable[str]) -> dict[str, list[At
 
 
 def notifications_about(connection: Connection, key: Key) -> list[tuple[Notification, str]]:
-    """The notifications that tell of an alert, oldest first, and in which state."""
+    """Return the notifications about an alert, oldest first, each with the alert's state at the time."""
     table = notified_alert.c
     own = and_(table.run_id == key[0], table.fingerprint == key[1], table.episode == key[2])
     query = select(notification, table.state.label("state_then")).join(
@@ -195,21 +209,21 @@ def notifications_about(connection: Connection, key: Key) -> list[tuple[Notifica
 
 
 def retry(connection: Connection, notification_id: str, now_ns: int) -> bool:
-    """Sends a failed notification once more, at once, its age forgiven; False where it is not failed."""
+    """Retry a failed notification now and reset its age; return False if it has not failed."""
     own = (notification.c.id == notification_id) & (notification.c.state == FAILED)
     values = {"state": WAITING, "due_ns": now_ns, "created_ns": now_ns, "error": None}
     return bool(connection.execute(update(notification).where(own).values(values)).rowcount)
 
 
 def next_due(connection: Connection, channel_id: str) -> int | None:
-    """When something of this channel may be sent next."""
+    """Return when the next notification of this channel may be sent, or None."""
     when = func.coalesce(notification.c.lease_ns, notification.c.due_ns)
     own = (notification.c.channel_id == channel_id) & notification.c.state.in_((WAITING, CLAIMED))
     return connection.execute(select(func.min(when)).where(own)).scalar()
 
 
 def sent_since(connection: Connection, channel_id: str, since_ns: int) -> int:
-    """How many notifications of alerts were made for a channel since then, digests left out."""
+    """Return how many notifications of alerts were created for a channel since then, without digests."""
     own = (notification.c.channel_id == channel_id) & (notification.c.kind == "alerts")
     query = select(func.count()).select_from(notification).where(own, notification.c.created_ns > since_ns)
     return connection.execute(query).scalar_one()
@@ -217,7 +231,7 @@ def sent_since(connection: Connection, channel_id: str, since_ns: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ChannelCount:
-    """How the deliveries of one channel do."""
+    """Counts of the notifications of one channel."""
 
     channel: str
     waiting: int
@@ -226,7 +240,7 @@ class ChannelCount:
 
 
 def counts(connection: Connection, failed_since_ns: int) -> list[ChannelCount]:
-    """Per channel: what waits, what was tried in vain and waits, what was given up since then."""
+    """Return counts per channel; failed notifications are counted after ``failed_since_ns``."""
     table = notification.c
     waiting = table.state.in_((WAITING, CLAIMED))
     retrying = waiting & table.error.is_not(None)
@@ -243,18 +257,18 @@ def counts(connection: Connection, failed_since_ns: int) -> list[ChannelCount]:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How one channel does: when something arrived last, and the newest error that is not made good."""
+    """Delivery status of one channel: the last delivery, and the newest unresolved error."""
 
     sent_ns: int | None = None
     error: str = ""
 
 
 UNKNOWN = Standing()
-"""Of a channel that was never sent anything."""
+"""Status of a channel that has never sent anything."""
 
 
 def standings(connection: Connection, failed_since_ns: int) -> dict[str, Standing]:
-    """The standing of each channel that was ever sent anything, by its id."""
+    """Return the status of each channel with notifications, by its id."""
     table = notification.c
     sent = select(table.channel_id, func.max(table.sent_ns)).group_by(table.channel_id)
     found = {row[0]: Standing(row[1]) for row in connection.execute(sent)}
@@ -269,13 +283,13 @@ def standings(connection: Connection, failed_since_ns: int) -> dict[str, Standin
 
 
 def shift(connection: Connection, jump_ns: int) -> None:
-    """Move the times of what waits or is being sent by ``jump_ns``: the clock was set."""
+    """Move the times of waiting and claimed notifications by ``jump_ns`` after the clock was set."""
     times = {name: notification.c[name] + jump_ns for name in ("due_ns", "lease_ns")}
     connection.execute(update(notification).where(notification.c.state.in_((WAITING, CLAIMED))).values(times))
 
 
 def prune(connection: Connection, now_ns: int) -> int:
-    """Forgets what is old, what is too much, and what told of nothing but deleted runs; how many."""
+    """Delete done notifications that are old, too many, or only about deleted runs; return how many."""
     table = notification.c
     reported = (
         select(notified_alert.c.notification_id).where(notified_alert.c.notification_id == table.id).exists()

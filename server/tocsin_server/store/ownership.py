@@ -1,12 +1,12 @@
-"""Allow one server at a time on a database; two would mix up the numbering of records.
+"""Allow one server at a time on a database; two would corrupt the numbering of records.
 
-SQLite: a lock (``flock``) on a file beside the database, under its real name, so that symbolic links
-lead to the same lock. The kernel releases it when the process ends, however it ends. A database with
-several hard links is refused altogether (``database.open_database``), for SQLite keeps one log per name.
+SQLite: a lock (``flock``) on a file next to the database, under its real name, so that symbolic links
+lead to the same lock. The kernel releases it when the process ends for any reason. A database with
+several hard links is rejected (``database.open_database``), because SQLite keeps one log per name.
 
-Postgres: an advisory lock, held by a connection of its own for as long as the server runs. If that
-connection is lost, writing stops at once and the lock is taken again; if another server was there
-meanwhile, this one must end, for what it has in memory is out of date.
+Postgres: an advisory lock, held by a separate connection while the server runs. If that
+connection is lost, writing stops at once and the lock is requested again. If another server held it
+meanwhile, this one must stop, because its state in memory is out of date.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from tocsin_server.store.database import PATIENCE, WRITE_SILENCE_S, WriteGate, c
 from tocsin_server.store.outage import words
 
 WAIT_S = 5.0
-"""How long a starting server waits for the Postgres lock: the session of one that was killed may linger."""
+"""How long a starting server waits for the Postgres lock: the session of a killed server may linger."""
 RETRY_S = 0.5
 PING_S = 5.0
-"""How often the connection that holds the lock is tried; one that is closed is noticed at once."""
+"""How often the connection that holds the lock is checked; a closed one is noticed at once."""
 LOCK_CLASS = 0x746F6373
 """First half of the key of the Postgres lock ("tocs"); the second is a checksum of the schema's name."""
 STARTS = "tocsin_server_starts"
-"""A sequence that every server moves on when it takes the lock, so that another one notices later."""
+"""A sequence that every server advances when it takes the lock, so that other servers notice it later."""
 KEEPALIVE = ("tcp_keepalives_idle = 5", "tcp_keepalives_interval = 5", "tcp_keepalives_count = 3")
 """Set on the session, so that Postgres notices within 20 s that the server's machine is gone."""
 
@@ -49,11 +49,11 @@ log = logging.getLogger("tocsin.store")
 
 @contextmanager
 def sole_on_file(database: Path) -> Iterator[None]:
-    """Keep every other server and ``restore`` off a SQLite database.
+    """Prevent other servers and ``restore`` from using a SQLite database.
 
     Raises:
-        StartError: Another server or command has it, or the directory cannot be written to.
-        HardLinksError: The file has several names, and another server may have it under another one.
+        StartError: Another server or command holds it, or the directory is not writable.
+        HardLinksError: The file has several names; another server may use it under another one.
     """
     check_names(database)
     real = Path(os.path.realpath(database))
@@ -89,7 +89,7 @@ def _take_file(file: IO[str], lock: Path, database: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Session:
-    """Which session of Postgres: process numbers alone are used again."""
+    """Identifies a Postgres session; process ids alone are reused."""
 
     pid: int
     begun: object
@@ -128,7 +128,7 @@ class PostgresLock:
         """Take the lock, waiting up to ``WAIT_S``.
 
         Raises:
-            StartError: Another server has it, or the database does not answer.
+            StartError: Another server holds it, or the database does not answer.
         """
         ends = time.monotonic() + WAIT_S
         while True:
@@ -149,10 +149,11 @@ class PostgresLock:
             time.sleep(RETRY_S)
 
     def monitor(self, gate: WriteGate, displaced: Callable[[str], None]) -> None:
-        """Close ``gate`` while the lock is not held, from a thread of its own.
+        """Close ``gate`` while the lock is not held; runs in a separate thread.
 
         Args:
-            displaced: Called with a sentence, once, when another server has taken over the database.
+            gate: The write gate.
+            displaced: Called once with a sentence when another server has taken over the database.
         """
         self._thread = threading.Thread(
             target=self._monitor, args=(gate, displaced), name="tocsin-lock", daemon=True
@@ -160,7 +161,7 @@ class PostgresLock:
         self._thread.start()
 
     def release(self) -> None:
-        """Give the lock back and stop watching."""
+        """Release the lock and stop monitoring."""
         self._ending.send(b"x")
         if self._thread is not None:
             self._thread.join(15.0)
@@ -184,10 +185,10 @@ class PostgresLock:
             log.warning("the server holds the lock on %s again; writing resumes", self._shown)
 
     def _regained(self, gate: WriteGate, displaced: Callable[[str], None]) -> bool:
-        """Take the lock again; False if this server stops, or another one has been there."""
+        """Take the lock again; return False if this server stops, or another one has used the database."""
         while not self._stopped(RETRY_S):
             self._disconnect()
-            with suppress(SQLAlchemyError, OSError):  # the database may be down for long
+            with suppress(SQLAlchemyError, OSError):  # the database may be down for a long time
                 held = self._connect()
                 if self._others_started():
                     reason = f"another tocsin-server has taken over {self._shown}; this server stops"
@@ -209,11 +210,11 @@ class PostgresLock:
         return True
 
     def _stopped(self, seconds: float) -> bool:
-        """Wait, but not beyond the end of the lock's connection; whether this server stops."""
+        """Wait for a timeout, a stop, or the end of the lock's connection; return whether to stop."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._ended, selectors.EVENT_READ)
             if self._connection is not None:
-                with suppress(Exception):  # it is closed already
+                with suppress(Exception):  # already closed
                     driver: Any = self._connection.connection.driver_connection
                     selector.register(driver.fileno(), selectors.EVENT_READ)
             return any(key.fileobj is self._ended for key, _ in selector.select(seconds))
@@ -248,7 +249,7 @@ class PostgresLock:
                 connection.close()
 
     def _count_start(self) -> int | None:
-        """Count this start; None where this role may not."""
+        """Count this start; return None if the database role lacks the permission."""
         assert self._connection is not None
         try:
             self._connection.execute(text(f"CREATE SEQUENCE IF NOT EXISTS {STARTS}"))

@@ -1,4 +1,4 @@
-"""Records and events page by page, whole and in order; never sampled. Functions of a Connection."""
+"""Read records and events in pages, complete and in order. Functions of a Connection."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tocsin_server.store.tables import chunk_dir, event, writer
 from tocsin_server.store.writer_cache import series_numbers
 
 CHUNKS_AT_ONCE = 4
-"""Chunks that are opened together: bounds the memory of a page."""
+"""Chunks that are decoded together; bounds the memory of a page."""
 _RECORD_CURSOR = re.compile(r"([0-9]{1,10})\.([0-9]{1,19})")
 _EVENT_CURSOR = re.compile(r"[0-9]{1,19}")
 
@@ -33,7 +33,7 @@ def read_records(
     after: str | None,
     limit: int,
 ) -> RecordPage:
-    """See ``StoreReader.records``."""
+    """Return a page of records; see ``StoreReader.records``."""
     numbers = series_numbers(connection, run_id)
     wanted = {col: name for name, col in numbers.items() if names is None or name in names}
     parts: list[tuple[Row[Any], Points]] = []
@@ -49,7 +49,11 @@ def read_records(
 
 
 def _place(after: str | None) -> tuple[int, int]:
-    """(writer number, record number) of a cursor. Raises ValueError for what was never one."""
+    """Return (writer number, record number) of a cursor.
+
+    Raises:
+        ValueError: ``after`` is not a cursor.
+    """
     if not after:
         return 0, -1
     place = _RECORD_CURSOR.fullmatch(after)
@@ -61,7 +65,7 @@ def _place(after: str | None) -> tuple[int, int]:
 def _pieces(
     connection: Connection, run_id: str, wanted: list[int], window: Window, place: tuple[int, int]
 ) -> Iterator[tuple[Row[Any], Points]]:
-    """Records after ``place`` in order of (writer, seq), a few chunks at a time."""
+    """Yield records after ``place`` in order of (writer, seq), a few chunks at a time."""
     rows = connection.execute(
         select(writer)
         .where(writer.c.run_id == run_id, writer.c.writer_no >= place[0])
@@ -122,7 +126,7 @@ def _whole(values: np.ndarray[Any, Any], n: int) -> I64:
 def read_events(
     connection: Connection, run_id: str, after: str | None, limit: int, without: Collection[str] = ()
 ) -> EventPage:
-    """See ``StoreReader.events``."""
+    """Return a page of events; see ``StoreReader.events``."""
     if after and not _EVENT_CURSOR.fullmatch(after):
         raise ValueError(f"after: expected the `next` of a page, got {after!r}")
     arrival = min(int(after), LARGEST) if after else -1
@@ -138,7 +142,7 @@ def events_after(
     limit: int | None = None,
     without: Collection[str] = (),
 ) -> Iterator[RunEvent]:
-    """Events that arrived after ``arrival``, in order of arrival; none of the kinds in ``without``."""
+    """Yield events that arrived after ``arrival``, in order of arrival, except the kinds in ``without``."""
     query = (
         select(event, writer.c.attempt_no, writer.c.rank)
         .outerjoin(writer, (writer.c.run_id == event.c.run_id) & (writer.c.writer_no == event.c.writer_no))
@@ -147,7 +151,7 @@ def events_after(
         .limit(limit)
     )
     for row in connection.execute(query):
-        # Events of the server itself have no writer's row.
+        # Events of the server itself have no writer row.
         who = Writer(run_id, row.writer_no, row.attempt_no or 0, row.rank or 0)
         yield RunEvent(
             who, row.arrival, row.no, row.kind, row.time_ns, row.step, checked(row.data, event, row, "data")

@@ -1,9 +1,9 @@
-"""Periodic jobs outside the record path, in which a failing subject does not affect the others.
+"""Periodic jobs outside the ingest path, in which a failing subject does not affect the others.
 
-Every such job of the server is a :class:`PeriodicJob`. A failure of one run (or channel, or group) is logged,
-reported by ``/health`` and retried with exponential backoff; the round continues with the other subjects. A
-database outage (:func:`outage.is_outage`) ends the present round; the next one starts after the usual
-interval.
+Every periodic job of the server is a :class:`PeriodicJob`. A failure of one run (or channel, or group) is
+logged, reported by ``/health`` and retried with exponential backoff; the job continues with the other
+subjects. A database outage (:func:`outage.is_outage`) ends the current pass; the next one starts after the
+usual interval.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 600.0
 KEPT_S = 2 * LONGEST_PAUSE_S
 """A failure that has not recurred for this long is forgotten: its run may have been deleted."""
 MOST = 1000
-"""Failing subjects that one round remembers; beyond it the one that failed longest ago is forgotten."""
+"""Failing subjects that one job remembers; beyond it, the one with the oldest failure is forgotten."""
 SLOW_S = 120.0
-"""A round that takes longer is listed in ``/health``."""
+"""A pass that takes longer is listed in ``/health``."""
 DATABASE = "database"
-"""The round that checks whether the database responds (``app/application.py``)."""
+"""Name of the job that checks whether the database responds (``app/application.py``)."""
 WHOLE = ""
-"""The subject of a failure of the round as a whole."""
+"""The subject of a failure of the job as a whole."""
 REASON_CHARACTERS = 300
 
 
@@ -132,7 +132,7 @@ class PeriodicJob:
             await self.once(work)
 
     def failing(self) -> list[dict[str, Any]]:
-        """Return the present failures, as ``/health`` shows them."""
+        """Return the current failures, as ``/health`` shows them."""
         with self._lock:
             now_s, begun_s = self._clock(), self._begun_s
             for subject in [s for s, failure in self._failures.items() if now_s - failure.last_s > KEPT_S]:
@@ -166,11 +166,11 @@ class PeriodicJobs:
         return next((item["reason"] for item in self.round(DATABASE).failing()), None)
 
     def round(self, name: str) -> PeriodicJob:
-        """Return the round of this name, the same one in every call."""
+        """Return the job of this name, the same one in every call."""
         return self._rounds.setdefault(name, PeriodicJob(name))
 
     def failing(self) -> list[dict[str, Any]]:
-        """Return the present failures of all rounds, sorted by the name of the round."""
+        """Return the current failures of all jobs, sorted by the name of the job."""
         return [item for _, one in sorted(self._rounds.items()) for item in one.failing()]
 
 

@@ -1,9 +1,9 @@
-"""Connections to Postgres that are closed if the server does not answer a statement.
+"""Postgres connections that are closed if the server does not answer a statement.
 
-TCP notices when a machine is gone, but not when a process is alive and stuck: stopped by a signal, or
+TCP detects a machine that is gone, but not a process that is alive and stuck: stopped by a signal, or
 waiting for a disk. Without a limit, every request would wait until the process continues.
 
-Import this module only where Postgres is used: its driver is an optional dependency.
+Import this module only if Postgres is used: its driver is an optional dependency.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def limit_silence(engine: Engine, silence_s: float) -> None:
 
 @contextmanager
 def no_limit(connection: Connection) -> Iterator[None]:
-    """Run statements that may take any time, such as VACUUM, on a connection of such an engine."""
+    """Allow statements that may take any time, such as VACUUM, on a connection of such an engine."""
     driver = connection.connection.driver_connection
     assert isinstance(driver, LimitedConnection)
     kept, driver.silence_s = driver.silence_s, None

@@ -1,8 +1,8 @@
-"""The loss-preserving pyramid: what a stretch of records holds, so that no fault is lost. Pure.
+"""The pyramid: aggregates of records that lose no extreme and no non-finite value. Pure functions.
 
 A bucket keeps the range of steps and times, the count, minimum, maximum and sum of the finite
 values, the first and last value, and the counts of NaN, +Inf and -Inf. Merging buckets keeps
-every extreme and every count exactly, so a one-step spike or a single NaN shows at any zoom.
+every extreme and every count exactly, so a one-step spike or a single NaN is visible at any zoom.
 (Sampling methods do not: docs/internals/storage.md.) Buckets are cut by records, not by values, so that
 all series of a writer share their ranges.
 """
@@ -20,19 +20,19 @@ from tocsin_server.store.chunks import FLOAT32, compress, expand, narrow, rows_o
 Mask = NDArray[np.bool_]
 
 LEVELS = (64, 256, 1024, 4096, 16_384, 65_536, 262_144)
-"""Bucket sizes in records. The first is written with each chunk, the others when a row is full.
+"""Bucket sizes in records. The first level is written with each chunk, the others when a row is full.
 
-Four to one, so that no more than four buckets are read for one that is asked.
+With a ratio of four, at most four buckets are read for each requested one.
 """
 FAN_OUT = 4
-"""Buckets of one level in a bucket of the next."""
+"""Buckets of one level in a bucket of the next level."""
 ROW = 256
-"""Buckets in a row of the upper levels: packed, or reading 2000 of them takes 35 ms (measured)."""
+"""Buckets in a row of the upper levels. Unpacked, reading 2000 of them takes 35 ms (measured)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """First and last (smallest and largest) step and time of each bucket, i64[m]; ``weight`` records."""
+    """Smallest and largest step and time of each bucket, i64[m]; ``weight`` is the number of records."""
 
     step0: I64
     step1: I64
@@ -43,7 +43,10 @@ class Ranges:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """One series over the same buckets: counts i64[m], floats f64[m]; NaN where nothing is finite."""
+    """Aggregates of one series over the same buckets: counts i64[m], floats f64[m].
+
+    ``min`` and ``max`` are NaN without a finite value, ``first`` and ``last`` without any value.
+    """
 
     n: I64
     nan: I64
@@ -57,7 +60,7 @@ class Values:
 
 
 def ranges_of(step: I64, time_ns: I64, size: int) -> Ranges:
-    """Buckets of ``size`` records each; the last may hold fewer."""
+    """Return buckets of ``size`` records each; the last may hold fewer."""
     cuts = np.arange(0, len(step), size)
     return Ranges(
         np.minimum.reduceat(step, cuts),
@@ -69,7 +72,7 @@ def ranges_of(step: I64, time_ns: I64, size: int) -> Ranges:
 
 
 def values_of(column: Column, rows: int, size: int) -> Values:
-    """The column's values in buckets of ``size`` of the ``rows`` records."""
+    """Return the column's values in buckets of ``size`` records out of ``rows``."""
     v = column.v
     if column.at is None and rows and rows % size == 0:
         return _values_of_blocks(v.reshape(-1, size))
@@ -91,7 +94,7 @@ def values_of(column: Column, rows: int, size: int) -> Values:
 
 
 def _values_of_blocks(v: F64) -> Values:
-    """The same for full buckets [m, size] of a series that every record has; the usual case."""
+    """Return the values of full buckets [m, size] of a dense column; the fast path."""
     count = np.full(len(v), v.shape[1], dtype=np.int64)
     first, last = v[:, 0].copy(), v[:, -1].copy()
     with np.errstate(all="ignore"):
@@ -106,7 +109,7 @@ def _values_of_blocks(v: F64) -> Values:
 
 
 def merge_values(values: Values, groups: I64, count: int) -> Values:
-    """Merges buckets of equal group (ascending numbers below ``count``); groups without any are empty."""
+    """Merge buckets of the same group (ascending numbers below ``count``); unused groups are empty."""
     held = values.n > 0
     if not held.all():
         values, groups = chosen_values(values, held), groups[held]
@@ -128,7 +131,7 @@ def merge_values(values: Values, groups: I64, count: int) -> Values:
 
 
 def merge_ranges(ranges: Ranges, groups: I64) -> Ranges:
-    """Merges neighbouring buckets of equal group (ascending)."""
+    """Merge adjacent buckets of the same group (ascending)."""
     cuts = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))
     return Ranges(
         np.minimum.reduceat(ranges.step0, cuts),
@@ -140,7 +143,7 @@ def merge_ranges(ranges: Ranges, groups: I64) -> Ranges:
 
 
 def reduce_to(ranges: Ranges, values: Values, buckets: int) -> tuple[Ranges, Values]:
-    """At most ``buckets`` buckets of about equally many records; empty ones are left out."""
+    """Return at most ``buckets`` non-empty buckets with similar numbers of records."""
     held = values.n > 0
     ranges, values = chosen_ranges(ranges, held), chosen_values(values, held)
     if len(ranges.weight) <= buckets:
@@ -152,7 +155,7 @@ def reduce_to(ranges: Ranges, values: Values, buckets: int) -> tuple[Ranges, Val
 
 
 def mean_of(values: Values) -> F64:
-    """Mean of the finite values, kept between min and max where the sum overflowed; NaN where none."""
+    """Return the mean of the finite values, clamped to min and max if the sum overflowed, or NaN if none."""
     finite = values.n - values.nan - values.pinf - values.ninf
     with np.errstate(all="ignore"):
         mean = values.sum / finite
@@ -161,7 +164,7 @@ def mean_of(values: Values) -> F64:
 
 
 def overlapping(low: I64, high: I64, start: float | None, stop: float | None) -> Mask:
-    """Which ranges [low, high] touch the window; both its ends belong to it."""
+    """Return which ranges [low, high] overlap the window from ``start`` to ``stop``, both included."""
     keep = np.ones(len(low), dtype=np.bool_)
     if start is not None:
         keep &= high >= start
@@ -171,34 +174,34 @@ def overlapping(low: I64, high: I64, start: float | None, stop: float | None) ->
 
 
 def chosen_ranges(ranges: Ranges, keep: Mask) -> Ranges:
-    """The ranges that ``keep`` marks."""
+    """Return the ranges that ``keep`` selects."""
     return Ranges(*(getattr(ranges, field.name)[keep] for field in fields(Ranges)))
 
 
 def chosen_values(values: Values, keep: Mask) -> Values:
-    """The values that ``keep`` marks."""
+    """Return the values that ``keep`` selects."""
     return Values(*(getattr(values, field.name)[keep] for field in fields(Values)))
 
 
 def joined_ranges(parts: list[Ranges]) -> Ranges:
-    """``parts`` one after another."""
+    """Return ``parts`` concatenated."""
     return Ranges(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Ranges)))
 
 
 def joined_values(parts: list[Values]) -> Values:
-    """``parts`` one after another."""
+    """Return ``parts`` concatenated."""
     return Values(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Values)))
 
 
 def empty_values(count: int) -> Values:
-    """``count`` buckets in which the series has no value."""
+    """Return ``count`` buckets without values."""
     n, nan, pinf, ninf = np.zeros((4, count), dtype=np.int64)
     low, high, first, last = np.full((4, count), np.nan)
     return Values(n, nan, pinf, ninf, low, high, first, last, np.zeros(count))
 
 
 def pack_ranges(ranges: Ranges) -> bytes:
-    """Ranges [m] as a body: starts as differences, lengths as they are."""
+    """Return ranges [m] as a body: starts as differences, lengths unchanged."""
     parts = (
         np.diff(ranges.step0, prepend=np.int64(0)),
         ranges.step1 - ranges.step0,
@@ -210,7 +213,7 @@ def pack_ranges(ranges: Ranges) -> bytes:
 
 
 def unpack_ranges(body: bytes) -> Ranges:
-    """The reverse of :func:`pack_ranges`."""
+    """Reverse :func:`pack_ranges`."""
     raw = memoryview(expand(body))
     size = len(raw) // 5
     step0, steps, t0, times, weight = (unshuffle(raw[i * size : (i + 1) * size], "<i8") for i in range(5))
@@ -219,7 +222,7 @@ def unpack_ranges(body: bytes) -> Ranges:
 
 
 def pack_values(values: Values) -> tuple[int, bytes]:
-    """(codec, body) of values [m]: counts u32, the four floats as float32 where exact, sums float64."""
+    """Return (codec, body) of values [m]: counts u32, the four floats as float32 if exact, sums float64."""
     counts = np.concatenate([values.n, values.nan, values.pinf, values.ninf]).astype("<u4")
     floats = np.concatenate([values.min, values.max, values.first, values.last])
     small = narrow(floats)
@@ -229,7 +232,7 @@ def pack_values(values: Values) -> tuple[int, bytes]:
 
 
 def unpack_values(codec: int, body: bytes, count: int) -> Values:
-    """The reverse of :func:`pack_values`; ``count`` buckets."""
+    """Reverse :func:`pack_values` for ``count`` buckets."""
     raw = memoryview(expand(body))
     width = 4 if codec & FLOAT32 else 8
     floats_at, sums_at = 16 * count, 16 * count + 4 * width * count

@@ -1,6 +1,6 @@
-"""The reading side of the store. Thread-safe: each method has a read transaction of its own.
+"""The read API of the store. Thread-safe: each method uses its own read transaction.
 
-A method raises what the database raises where it cannot be reached (``sqlalchemy.exc``).
+Methods raise database errors (``sqlalchemy.exc``) if the database is unavailable.
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ from tocsin_server.store.results import (
 
 
 class StoreReader:
-    """Answers from one consistent moment each."""
+    """Reads the store; each answer is one consistent snapshot."""
 
     def __init__(self, database: Database) -> None:
         self._engine = database.reader
 
     @contextmanager
     def consistent(self) -> Iterator[Connection]:
-        """A read transaction for several questions about one moment."""
+        """Return a read transaction for several queries on one snapshot."""
         with self._engine.begin() as connection:
             yield connection
 
     def runs(self) -> list[StoredRun]:
-        """Every run, newest first, without its lists of attempts, writers and series."""
+        """Return every run, newest first, without its lists of attempts, writers and series."""
         with self._engine.begin() as connection:
             return run_rows.read_runs(connection)
 
     def active_runs(self) -> list[StoredRun]:
-        """Runs that have not ended."""
+        """Return the runs that have not ended."""
         with self._engine.begin() as connection:
             return run_rows.read_runs(connection, active=True)
 
     def unsettled_runs(self) -> list[StoredRun]:
-        """Runs that failed and have alerts that are not over: they wait for a further attempt."""
+        """Return failed runs with unresolved alerts; they wait for another attempt."""
         with self._engine.begin() as connection:
             return run_rows.read_unsettled(connection)
 
     def run(self, run_id: str) -> StoredRun | None:
-        """One run with its lists, or None."""
+        """Return one run with its lists, or None."""
         with self._engine.begin() as connection:
             return run_rows.read_run(connection, run_id)
 
@@ -66,10 +66,18 @@ class StoreReader:
         buckets: int = 2000,
         x: str = "step",
     ) -> SeriesAnswer:
-        """Series in a window, exact where it holds at most ``buckets`` values, else in that many buckets.
+        """Return series in a window: exact with at most ``buckets`` values, else in that many buckets.
 
-        ``names`` None: all. ``start`` and ``stop`` belong to the window; their unit is that of ``x``:
-        ``step``, or ``time`` in Unix ms. An unknown name has no layers. Raises ValueError for another x.
+        Args:
+            run_id: The run.
+            names: Names of series; None for all. An unknown name has no layers.
+            start: Start of the window, included, in units of ``x``.
+            stop: End of the window, included, in units of ``x``.
+            buckets: Maximum number of values or buckets.
+            x: ``step``, or ``time`` in Unix ms.
+
+        Raises:
+            ValueError: ``x`` is neither.
         """
         if x not in ("step", "time"):
             raise ValueError(f"x: expected step or time, got {x!r}")
@@ -78,7 +86,7 @@ class StoreReader:
             return series_window.read_series(connection, run_id, names, asked, max(1, buckets))
 
     def since(self, run_id: str, names: Sequence[str], cursor: int) -> SeriesAnswer | None:
-        """The exact records that arrived after ``cursor``; None where they are too many for a delta."""
+        """Return the exact records after arrival ``cursor``, or None if they are too many for a delta."""
         with self._engine.begin() as connection:
             return recovery.read_since(connection, run_id, names, cursor)
 
@@ -92,9 +100,10 @@ class StoreReader:
         after: str | None = None,
         limit: int = 10_000,
     ) -> RecordPage:
-        """Every record with a step from ``start`` to ``stop`` (both included), page by page.
+        """Return a page of the records with a step from ``start`` to ``stop`` (both included).
 
-        Raises ValueError where ``after`` is not the ``next`` of an earlier page.
+        Raises:
+            ValueError: ``after`` is not the ``next`` of an earlier page.
         """
         with self._engine.begin() as connection:
             asked = series_window.Window(start, stop, "step")
@@ -103,13 +112,16 @@ class StoreReader:
     def events(
         self, run_id: str, *, after: str | None = None, limit: int = 1000, without: Sequence[str] = ()
     ) -> EventPage:
-        """Events in order of arrival, but for some kinds. Raises ValueError where ``after`` is not the
-        ``next`` of a page."""
+        """Return a page of events in order of arrival, except the kinds in ``without``.
+
+        Raises:
+            ValueError: ``after`` is not the ``next`` of a page.
+        """
         with self._engine.begin() as connection:
             return pagination.read_events(connection, run_id, after, max(1, limit), without)
 
     def layers(self, run_id: str, *, start: int | None, stop: int | None, limit: int) -> list[RunEvent]:
-        """Events about gradient norms of layers (``layer_rows.read_layers``)."""
+        """Return events about gradient norms of layers (``layer_rows.read_layers``)."""
         with self._engine.begin() as connection:
             return layer_rows.read_layers(connection, run_id, start=start, stop=stop, limit=limit)
 
@@ -120,24 +132,35 @@ class StoreReader:
         severities: Sequence[str] | None = None,
         limit: int = 200,
     ) -> list[StoredAlert]:
-        """Alerts, newest change first; ``states`` None: all that are not over, then ``limit`` resolved."""
+        """Return alerts, newest change first.
+
+        Args:
+            run_id: Only alerts of this run.
+            states: Only these states; None for all unresolved alerts, then ``limit`` resolved ones.
+            severities: Only these severities.
+            limit: Maximum number of alerts, or of resolved ones.
+        """
         with self._engine.begin() as connection:
             return alert_rows.read_alerts(connection, run_id, states, severities, limit)
 
     def alert(self, alert_id: str) -> StoredAlert | None:
-        """One alert, or None."""
+        """Return one alert, or None."""
         with self._engine.begin() as connection:
             return alert_rows.read_alert(connection, alert_id)
 
     def alert_history(self, alert_id: str) -> list[AlertStep]:
-        """The life of one alert, oldest first; empty for an unknown one."""
+        """Return the transitions of one alert, oldest first; empty if it is unknown."""
         with self._engine.begin() as connection:
             return alert_rows.read_history(connection, alert_id)
 
     def recovery(self, run_id: str, *, from_start: bool = False) -> Recovery:
-        """What to go on from: the newest snapshot and all that came after it, alerts, last arrival.
+        """Return what is needed to resume: the newest rule state, all later data, alerts, last arrival.
 
-        With ``anew`` the snapshot is passed over and ``replay`` goes over every record of the run.
-        ``replay`` is read while it is gone through, once, in pages (see ``store/replay.py``).
+        Args:
+            run_id: The run.
+            from_start: Ignore the rule state; ``replay`` then yields every record of the run.
+
+        Returns:
+            The recovery. Its ``replay`` reads the data lazily in pages, once (see ``store/replay.py``).
         """
         return recovery.read_recovery(self._engine, run_id, from_start=from_start)

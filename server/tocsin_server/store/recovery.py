@@ -1,7 +1,7 @@
-"""What came after an arrival: for recovery, which judges it again, and for live deltas.
+"""Read what arrived after a given arrival, to evaluate it again on recovery and for live deltas.
 
-Sealing does not wait for rule snapshots: chunks keep the arrival number of every record, so
-the batches after a snapshot are found wherever they lie, tail or chunk, cut as they came.
+Sealing does not wait for rule states: chunks keep the arrival number of every record, so
+the batches after a rule state are found in the tail and in chunks, split as they were received.
 Functions of a Connection.
 """
 
@@ -24,11 +24,11 @@ from tocsin_server.store.tables import chunk_dir, rule_state, tail
 from tocsin_server.store.writer_cache import series_numbers
 
 DELTA_RECORDS = 20_000
-"""A live delta beyond this many records is answered by asking for the whole window again."""
+"""Beyond this many records, a live page must query the whole window instead of a delta."""
 
 
 def read_recovery(engine: Engine, run_id: str, *, from_start: bool = False) -> Recovery:
-    """See ``StoreReader.recovery``."""
+    """Return what is needed to resume; see ``StoreReader.recovery``."""
     with engine.begin() as connection:
         saved = (
             None
@@ -45,14 +45,14 @@ def read_recovery(engine: Engine, run_id: str, *, from_start: bool = False) -> R
 def points_after(
     connection: Connection, row: Row[Any], arrival: int, wanted: Sequence[int] | None = None
 ) -> Points:
-    """Records of one writer that arrived after ``arrival``, sealed or not, each once."""
+    """Return the records of one writer that arrived after ``arrival``, sealed or not, without duplicates."""
     rows = tail_rows(connection, row.run_id, row.writer_no, after_arrival=arrival)
     unsealed = from_tail(rows, wanted)
     if row.sealed_arrival <= arrival:
         return unsealed
     numbers = _chunks_since(connection, row, arrival)
     sealed = chunk_points(connection, row.run_id, row.writer_no, numbers, wanted, numbered=True)
-    # A batch across the end of the last chunk lies whole in the tail: there it is taken.
+    # A batch across the end of the last chunk is complete in the tail: it is read from there.
     first = int(unsealed.seq[0]) if unsealed.n else np.iinfo(np.int64).max
     return joined([sealed.where((sealed.arrival > arrival) & (sealed.seq < first)), unsealed])
 
@@ -67,7 +67,7 @@ def _chunks_since(connection: Connection, row: Row[Any], arrival: int) -> Sequen
 
 
 def read_since(connection: Connection, run_id: str, names: Sequence[str], cursor: int) -> SeriesAnswer | None:
-    """See ``StoreReader.since``."""
+    """Return a live delta; see ``StoreReader.since``."""
     rows = writer_rows(connection, run_id)
     if _records_after(connection, rows, run_id, cursor) > DELTA_RECORDS:
         return None
@@ -85,7 +85,7 @@ def read_since(connection: Connection, run_id: str, names: Sequence[str], cursor
 
 
 def _records_after(connection: Connection, rows: Sequence[Row[Any]], run_id: str, cursor: int) -> int:
-    """At least so many records arrived after ``cursor``; sealed ones count by the chunk."""
+    """Return an upper estimate of the records that arrived after ``cursor``; sealed ones count by chunk."""
     fresh = select(func.coalesce(func.sum(tail.c.n), 0)).where(
         tail.c.run_id == run_id, tail.c.arrival > cursor
     )

@@ -1,4 +1,4 @@
-"""What a hello needs: the rows of run, attempt and writer, made or found. For ``StoreWriter.call``."""
+"""Create or find the rows of a handshake: run, attempt and writer. For ``StoreWriter.call``."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tocsin_server.store.writer_cache import last_event, last_seq, series_number
 
 ENDED = tuple(state for state in RunState if state.ended)
 JOIN_WITHIN_NS = 120 * 1_000_000_000
-"""Ranks without a launch id join one attempt if they say hello this close together (design, section 1)."""
+"""Ranks without a launch id join one attempt if their handshakes are this close together."""
 
 
 class ForeignRunError(TocsinError):
     """A handshake names a run of a project that its token may not write to."""
 
     def __init__(self) -> None:
-        # The token's owner must not learn from the text which project the run belongs to.
+        # The error must not reveal which project the run belongs to.
         super().__init__("hello: expected a run of the token's own project, got another project's run")
 
 
@@ -41,7 +41,7 @@ class LeavingRunError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """Answer to hello. ``last_seq``, ``last_event``: -1 before anything is durable."""
+    """Result of a handshake. ``last_seq`` and ``last_event`` are -1 before anything is durable."""
 
     writer: Writer
     run_is_new: bool
@@ -51,9 +51,12 @@ class Registered:
 
 
 def register(connection: Connection, hello: Hello, now_ns: int, *, bound_to: str = "") -> Registered:
-    """Find or create the run, attempt and writer of ``hello``; the same writer resumes where it was.
+    """Find or create the run, attempt and writer of ``hello``; a known writer resumes.
 
     Args:
+        connection: A writing connection.
+        hello: The handshake.
+        now_ns: Unix time.
         bound_to: The only project whose runs may be written to; empty for any.
 
     Raises:
@@ -85,8 +88,8 @@ def register_keeping_end(
 ) -> tuple[Registered, bool]:
     """Register ``hello`` as :func:`register` does; return also whether its run stays ended.
 
-    A writer that is already known may return to an ended run only to learn that everything is durable; a
-    new process makes the run live again.
+    A known writer may return to an ended run only to learn that everything is durable; a
+    new process makes the run active again.
 
     Raises:
         ForeignRunError: As :func:`register`.
@@ -108,7 +111,7 @@ def register_keeping_end(
 
 
 def writer_key(writer_id: WriterId) -> str:
-    """One word for a process of an attempt, the same at each of its hellos."""
+    """Return a key for a process of an attempt, the same in each of its handshakes."""
     return _digest(writer_id.attempt, writer_id.rank, writer_id.boot, writer_id.pid, writer_id.started_ns)
 
 
@@ -136,7 +139,7 @@ def _writer_by_key(connection: Connection, run_id: str, key: str) -> Row[Any] | 
 
 
 def _run_of(connection: Connection, hello: Hello, now_ns: int) -> str:
-    """The run that ``hello`` names, else the one its fellow ranks opened, else a new one."""
+    """Return the run that ``hello`` names, else that of other ranks or earlier attempts, else a new id."""
     if hello.run:
         return hello.run
     fellow = _fellow_attempt(connection, hello, now_ns) or _restarted_attempt(connection, hello)
@@ -148,8 +151,10 @@ def _run_of(connection: Connection, hello: Hello, now_ns: int) -> str:
 def _fellow_attempt(
     connection: Connection, hello: Hello, now_ns: int, run_id: str | None = None
 ) -> Row[Any] | None:
-    """Return the newest attempt that this rank may join: same rendezvous, world and restart, rank free,
-    recent."""
+    """Return the newest attempt that this rank may join, or None.
+
+    It must be recent and have the same rendezvous, world size and restarts, and the rank must be free.
+    """
     if not hello.rendezvous or hello.world_size < 2 or hello.launch:
         return None
     taken = select(writer.c.rank).where(
@@ -264,7 +269,7 @@ def _attempt_of(connection: Connection, run_id: str, hello: Hello, now_ns: int) 
 
 
 def _update_from_handshake(connection: Connection, who: Writer, hello: Hello, now_ns: int) -> None:
-    """Writes what this hello says about run and writer; the run lives again."""
+    """Update run and writer from the handshake; the run becomes active again."""
     connection.execute(
         writer.update()
         .where(writer.c.run_id == who.run_id, writer.c.writer_no == who.writer_no)
@@ -290,8 +295,10 @@ def _update_from_handshake(connection: Connection, who: Writer, hello: Hello, no
 
 
 def _described(hello: Hello, before: Row[Any]) -> dict[str, Any]:
-    """What the script says of itself; silence keeps what an earlier attempt said, and what a person wrote
-    in its place stays."""
+    """Return the run's description from the handshake.
+
+    Fields that the handshake leaves out keep their value, and so do those edited in the web UI.
+    """
     edited = edits_of(before.environment)
     return {
         "config": before.config if hello.config is None else storable(hello.config),

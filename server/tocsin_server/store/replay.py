@@ -1,8 +1,8 @@
-"""A run once more, in order of arrival, a page at a time: however long it is, memory stays bounded.
+"""Read a run in order of arrival, page by page, with bounded memory for a run of any length.
 
-A page is at most a chunk of records of each writer, read in a transaction of its own: a long
-replay neither holds a run in memory nor keeps SQLite from folding its log. Sealing may go on
-meanwhile; record numbers say where to go on, wherever the next records lie by then.
+A page is at most one chunk of records per writer, read in a separate transaction: a long
+replay neither keeps a run in memory nor prevents SQLite from checkpointing. Sealing may continue
+meanwhile, because the next page starts at a record number, wherever its records are stored by then.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from tocsin_server.store.writer_cache import series_numbers
 
 EVENTS = 1000
 TAIL_ROWS = 256
-"""Events and unsealed batches of a page."""
+"""Events and unsealed batches in a page."""
 Item = RecordBatch | RunEvent
 
 
 def replayed(engine: Engine, run_id: str, after: int, upto: int) -> Iterator[Item]:
-    """Every batch and event with ``after < arrival <= upto``, whole, as accepted, in order of arrival."""
+    """Yield every batch and event with ``after < arrival <= upto``, as accepted, in order of arrival."""
     with engine.begin() as connection:
         writers = writer_rows(connection, run_id)
         names = {col: name for name, col in series_numbers(connection, run_id).items()}
@@ -54,7 +54,7 @@ def _events(engine: Engine, run_id: str, after: int, upto: int) -> Iterator[Item
 def _of_writer(
     engine: Engine, row: Row[object], names: dict[int, str], after: int, upto: int
 ) -> Iterator[Item]:
-    """The batches of one writer. The last batch of a page may go on in the next: it waits for it."""
+    """Yield the batches of one writer. The last batch of a page may continue on the next one."""
     who = Writer(row.run_id, row.writer_no, row.attempt_no, row.rank)
     begun, seq = nothing(), -1
     while True:
@@ -70,7 +70,7 @@ def _of_writer(
 
 
 def _parted(points: Points) -> tuple[Points, Points]:
-    """What of ``points`` is whole batches for certain, and the last one."""
+    """Return the records of complete batches, and those of the last batch, which may be incomplete."""
     if not points.n:
         return points, points
     cut = int(np.flatnonzero(points.arrival == points.arrival[-1])[0])
@@ -78,10 +78,12 @@ def _parted(points: Points) -> tuple[Points, Points]:
 
 
 def _page(connection: Connection, who: Writer, seq: int, after: int) -> Points:
-    """The next records of a writer above ``seq``: those of one chunk, else of some tail rows; none: the end.
+    """Return the next records of a writer after ``seq``, or none at the end.
 
-    Chunks and tail rows that arrived up to ``after`` are passed over unread; damaged ones are logged and left
-    out, for a run must be able to go on.
+    They come from one chunk, or from some tail rows after the last chunk. Chunks and tail rows that arrived
+    up
+    to ``after`` are skipped without being read. Damaged ones are logged and skipped, so that the run can
+    resume.
     """
     while (row := _next_chunk(connection, who, seq, after)) is not None:
         try:
@@ -95,7 +97,7 @@ def _page(connection: Connection, who: Writer, seq: int, after: int) -> Points:
     sealed = connection.execute(
         select(writer.c.sealed_seq).where(writer.c.run_id == who.run_id, writer.c.writer_no == who.writer_no)
     ).scalar()
-    # A row across the seal lies whole in the tail: what of it was sealed came with its chunk.
+    # A row across the seal is complete in the tail: its sealed part was already read from the chunk.
     low = max(seq, -1 if sealed is None else sealed)
     rows = tail_rows(
         connection,

@@ -1,4 +1,4 @@
-"""What the reader answers: plain data with numpy arrays, no database behind it but ``Recovery.replay``."""
+"""Results of the reader: plain data with numpy arrays. Only ``Recovery.replay`` still reads the database."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tocsin_server.core.models import (
 
 @dataclass(frozen=True, slots=True)
 class StoredAttempt:
-    """One launch of a run; steps are None before its first record."""
+    """One attempt of a run; steps are None before its first record."""
 
     attempt: int
     started_ns: int
@@ -32,7 +32,7 @@ class StoredAttempt:
 
 @dataclass(frozen=True, slots=True)
 class StoredWriter:
-    """One process of an attempt and how much of it is durable."""
+    """One process of an attempt and the amount of its durable data."""
 
     writer: Writer
     host: str
@@ -57,10 +57,10 @@ class StoredSeries:
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """The run row. ``attempts`` counts them; the three lists are filled by ``StoreReader.run`` only.
+    """The run row. ``attempts`` is their number; only ``StoreReader.run`` fills the three lists.
 
-    ``environment``: ``{"versions", "optimizers", "scalers", "schedulers", "world_size", "hosts"}``.
-    ``board`` is whatever the pipeline last put into the run's ``board`` column, or None.
+    ``environment`` is ``{"versions", "optimizers", "scalers", "schedulers", "world_size", "hosts"}``.
+    ``summary`` is what the pipeline last stored for the list of runs, or None.
     """
 
     id: str
@@ -86,17 +86,17 @@ class StoredRun:
     writers: tuple[StoredWriter, ...] = ()
     series: tuple[StoredSeries, ...] = ()
     deletion_ns: int | None = None
-    """When the run goes for good, where somebody deleted it with time to think again; None: it stays."""
+    """When the scheduled deletion of the run takes effect, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeriesLayer:
     """One series of one writer in a window: m exact records in order of x, or m buckets.
 
-    ``x``, ``x1`` f64[m]: first and last step (or Unix ms where x is time) of each item, equal where
-    exact. ``t`` f64[m]: Unix ms of its first record. ``first`` f64[m]: the value where exact, bit for
-    bit, else the first value of the bucket. ``min``, ``max``, ``mean`` f64[m] are over finite values
-    and NaN where a bucket has none; with ``last`` they are None where exact. ``n``, ``nan``, ``pinf``,
+    ``x``, ``x1`` f64[m]: first and last step (or Unix ms if x is time) of each item, equal if
+    exact. ``t`` f64[m]: Unix ms of its first record. ``first`` f64[m]: the bit-exact value if exact,
+    else the first value of the bucket. ``min``, ``max``, ``mean`` f64[m] are over finite values
+    and NaN in a bucket without any; they and ``last`` are None if exact. ``n``, ``nan``, ``pinf``,
     ``ninf`` f64[m] count values.
     """
 
@@ -120,10 +120,10 @@ class SeriesLayer:
 
 @dataclass(frozen=True, slots=True)
 class SeriesAnswer:
-    """Layers of each asked series, newest attempt first, then by rank.
+    """Layers of each requested series, newest attempt first, then by rank.
 
-    ``level``: 0 where all layers are exact, else the largest bucket size in records that was read.
-    ``cursor``: the arrival number that the answer covers, -1 where nothing has arrived.
+    ``level``: 0 if all layers are exact, else the largest bucket size in records that was read.
+    ``cursor``: the last arrival number in the answer, -1 if nothing has arrived.
     ``first_step``, ``last_step`` are those of the whole run, None before its first record.
     """
 
@@ -141,7 +141,7 @@ class RecordPage:
     """``n`` records in order of (writer, seq), never sampled.
 
     ``attempt``, ``rank``, ``writer``, ``seq``, ``step``, ``time_ns`` i64[n]; ``columns`` by name as in
-    a batch (rows ``at`` where some records have no such value). ``next``: the cursor to go on from,
+    a batch (with rows ``at`` if some records have no value). ``next``: the cursor of the next page,
     None at the end.
     """
 
@@ -155,12 +155,12 @@ class RecordPage:
     columns: Mapping[str, Column]
     next: str | None
     arrival: I64
-    """Number of the batch that brought each record, within the run."""
+    """Arrival number of the batch that contained each record, i64[n]."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventPage:
-    """Events in order of arrival. ``next``: the cursor to go on from, None at the end."""
+    """Events in order of arrival. ``next``: the cursor of the next page, None at the end."""
 
     items: list[RunEvent]
     next: str | None
@@ -168,7 +168,7 @@ class EventPage:
 
 @dataclass(frozen=True, slots=True)
 class StoredAlert:
-    """An alert in its latest state, and the run that it belongs to."""
+    """An alert in its current state, with the name and project of its run."""
 
     alert: Alert
     run_name: str
@@ -189,11 +189,11 @@ class AlertStep:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What the pipeline needs to go on with a run.
+    """What the pipeline needs to resume a run.
 
-    ``replay``: every batch and event that arrived after the snapshot (all where there is none), in
-    order of arrival, read page by page while it is gone through, once. ``alerts``: the newest
-    episode of each fingerprint, resolved ones too. ``last_arrival``: -1 where nothing has arrived.
+    ``replay``: every batch and event that arrived after the rule state (all without one), in
+    order of arrival, read lazily in pages, once. ``alerts``: the newest
+    episode of each fingerprint, including resolved ones. ``last_arrival``: -1 if nothing has arrived.
     """
 
     rule_state: SavedRuleState | None

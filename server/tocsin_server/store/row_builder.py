@@ -1,4 +1,4 @@
-"""Turns a group of intakes into rows of one transaction. No thread here; see ``writer``."""
+"""Convert a group of write batches to the rows of one transaction. Has no thread; see ``writer``."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from tocsin_server.store.writer_cache import WriterCache
 Row = dict[str, Any]
 RUN_COLUMNS = frozenset(column.name for column in run.c) - {"id", "created_ns"}
 SEEN_EVERY_NS = 1_000_000_000
-"""``last_step`` and ``last_seen_ns`` of a run row follow its records at most this often."""
+"""``last_step`` and ``last_seen_ns`` of a run row are updated from its records at most this often."""
 
 
 @dataclass(slots=True)
 class Rows:
-    """Rows gathered from a group of intakes, by table, in the order of the intakes."""
+    """Rows of a group of write batches, by table, in the order of the batches."""
 
     metrics: list[Row] = field(default_factory=list)
     tails: list[Row] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Rows:
 
 
 class RowBuilder:
-    """Folds intakes into rows, skipping what is durable already."""
+    """Converts write batches to rows and skips data that is already durable."""
 
     def __init__(self, cache: WriterCache, clock: Callable[[], float] = time.monotonic) -> None:
         self.cache = cache
@@ -65,9 +65,9 @@ class RowBuilder:
     def apply(
         self, connection: Connection, writes: Sequence[WriteBatch], *, all_latest: bool = False
     ) -> None:
-        """Writes what ``intakes`` hold. Raises what the database raises; nothing is committed here.
+        """Write the rows of ``writes`` without committing; database errors are raised.
 
-        Newest values go along when they are due, or with ``all_latest``.
+        The newest values are included if they are due, or with ``all_latest``.
         """
         rows, now_s = Rows(), self._clock()
         for write_batch in writes:
@@ -79,16 +79,16 @@ class RowBuilder:
         write(connection, rows)
 
     def committed(self) -> None:
-        """The transaction of the last :meth:`apply` is durable."""
+        """Confirm that the transaction of the last :meth:`apply` was committed."""
         self.latest.committed()
 
     def rolled_back(self) -> None:
-        """It is not: what was remembered ahead of it is forgotten."""
+        """Discard cached values of the last :meth:`apply`, which was rolled back."""
         self.cache.clear()
         self.latest.rolled_back(self._clock())
 
     def forget(self, run_id: str) -> None:
-        """A deleted run: its newest values must not come back in the rows of one that begins anew."""
+        """Drop the newest values of a deleted run, so that they are not written if its id is used again."""
         self.latest.forget(run_id)
         self._seen.pop(run_id, None)
 
@@ -119,7 +119,7 @@ class RowBuilder:
             rows.runs.setdefault(write_batch.run_id, {}).update(_checked(write_batch.changes))
 
     def _learn(self, connection: Connection, item: RunEvent, rows: Rows) -> None:
-        """The run's facts follow: what is gathered of them, else what is stored."""
+        """Update the run's environment, starting from the pending row or else the stored one."""
         row = rows.runs.setdefault(item.run_id, {})
         environment = row.get("environment")
         if environment is None:
@@ -181,7 +181,7 @@ _END_OF_FAULT = (
 
 
 def write(connection: Connection, rows: Rows) -> None:
-    """Every gathered row, one statement a table."""
+    """Write every row, with one statement per table."""
     _add(connection, metric, rows.metrics)
     _add(connection, tail, rows.tails)
     _add(connection, event, rows.events)
@@ -203,7 +203,7 @@ def write(connection: Connection, rows: Rows) -> None:
 
 
 def upsert(connection: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
-    """The dialect's INSERT, which knows ON CONFLICT."""
+    """Return the dialect's INSERT, which supports ON CONFLICT."""
     return sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)
 
 
@@ -232,7 +232,7 @@ def _change_runs(connection: Connection, changes: Mapping[str, Row]) -> None:
 
 
 def _change(name: str) -> ColumnElement[Any]:
-    """The new value of a run column; old records brought in late do not make a run seen earlier."""
+    """Return the new value of a run column. Late records must not move ``last_seen_ns`` back."""
     reported: ColumnElement[Any] = bindparam(f"to_{name}", type_=run.c[name].type)
     return case((run.c[name] > reported, run.c[name]), else_=reported) if name == "last_seen_ns" else reported
 

@@ -1,4 +1,4 @@
-"""Tables of what people decided about rules: rules of their own, and settings of the built-in ones."""
+"""Tables of custom rules and of settings of the built-in rules."""
 
 from __future__ import annotations
 
@@ -33,4 +33,4 @@ rule_tuning = Table(
     text_column("updated_by"),
     PrimaryKeyConstraint("rule", "project"),
 )
-"""On or off, severity and settings of a built-in rule; project ``*``: all of them."""
+"""Enabled state, severity and settings of a built-in rule; project ``*`` means all projects."""

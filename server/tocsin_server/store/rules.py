@@ -1,4 +1,7 @@
-"""What people decided about rules. Functions of a Connection; every change moves the version on."""
+"""Store custom rules and settings of built-in rules. Functions of a Connection.
+
+Every change updates the version.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,13 @@ from tocsin_server.store.rule_tables import custom_rule, rule_tuning
 from tocsin_server.store.tables import audit
 
 VERSION = "rules.version"
-"""A choice that is another after every change: by it other processes see that there was one."""
+"""A setting that changes with every change of rules, so that other processes notice it."""
 ACTIONS = ("rule.create", "rule.change", "rule.delete", "rule.settings")
 
 
 @dataclass(frozen=True, slots=True)
 class CustomRuleRow:
-    """A rule that people made; ``body`` holds its fields but ``id`` and ``enabled``."""
+    """A custom rule; ``body`` holds its fields except ``id`` and ``enabled``."""
 
     id: str
     body: Mapping[str, Any]
@@ -34,7 +37,7 @@ class CustomRuleRow:
 
 @dataclass(frozen=True, slots=True)
 class TuningRow:
-    """What people changed about a built-in rule in one project, or in all (``*``)."""
+    """Changed settings of a built-in rule in one project, or in all (``*``)."""
 
     rule: str
     project: str
@@ -46,7 +49,7 @@ class TuningRow:
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """Who changed what about rules, and when."""
+    """One entry of the audit log about rules."""
 
     at_ns: int
     actor: str
@@ -56,44 +59,48 @@ class Act:
 
 
 def read_custom_rules(connection: Connection) -> list[CustomRuleRow]:
-    """Every rule that people made, by identifier."""
+    """Return every custom rule, by identifier."""
     return [_own(row) for row in connection.execute(select(custom_rule).order_by(custom_rule.c.id))]
 
 
 def read_custom_rule(connection: Connection, rule_id: str) -> CustomRuleRow | None:
-    """One of them, or None."""
+    """Return one custom rule, or None."""
     row = connection.execute(select(custom_rule).where(custom_rule.c.id == rule_id)).first()
     return None if row is None else _own(row)
 
 
 def add_rule(connection: Connection, row: CustomRuleRow) -> None:
-    """Makes a rule. Raises IntegrityError where there is one of this id."""
+    """Create a custom rule.
+
+    Raises:
+        IntegrityError: The id exists already.
+    """
     connection.execute(insert(custom_rule), _values(row, custom_rule))
     _moved(connection, row.updated_ns)
 
 
 def put_rule(connection: Connection, row: CustomRuleRow) -> None:
-    """Changes a rule."""
+    """Update a custom rule."""
     values = _values(row, custom_rule)
     connection.execute(update(custom_rule).where(custom_rule.c.id == row.id).values(values))
     _moved(connection, row.updated_ns)
 
 
 def delete_rule(connection: Connection, rule_id: str, now_ns: int) -> bool:
-    """Deletes a rule; False where there is none."""
+    """Delete a custom rule; return False if there is none."""
     gone = connection.execute(delete(custom_rule).where(custom_rule.c.id == rule_id)).rowcount
     _moved(connection, now_ns)
     return bool(gone)
 
 
 def tunings(connection: Connection) -> list[TuningRow]:
-    """What people changed about built-in rules, by rule and project."""
+    """Return the changed settings of built-in rules, by rule and project."""
     query = select(rule_tuning).order_by(rule_tuning.c.rule, rule_tuning.c.project)
     return [_tuning(row) for row in connection.execute(query)]
 
 
 def put_tuning(connection: Connection, row: TuningRow) -> None:
-    """Makes or changes one."""
+    """Create or update the settings of a built-in rule in a project."""
     values = _values(row, rule_tuning)
     if connection.execute(update(rule_tuning).where(_is(row.rule, row.project)).values(values)).rowcount == 0:
         connection.execute(insert(rule_tuning), values)
@@ -101,19 +108,19 @@ def put_tuning(connection: Connection, row: TuningRow) -> None:
 
 
 def delete_tuning(connection: Connection, rule: str, project: str, now_ns: int) -> bool:
-    """Back to the defaults; False where nothing was changed."""
+    """Restore the default settings; return False if they were not changed."""
     gone = connection.execute(delete(rule_tuning).where(_is(rule, project))).rowcount
     _moved(connection, now_ns)
     return bool(gone)
 
 
 def version(connection: Connection) -> Any:
-    """Another value after every change; None where there was never one."""
+    """Return a value that differs after every change, or None before the first one."""
     return read_choice(connection, VERSION)
 
 
 def acts(connection: Connection, *, limit: int = 200, subjects: Sequence[str] | None = None) -> list[Act]:
-    """Who changed what, newest first; ``subjects``: of these rules only."""
+    """Return entries of the audit log about rules, newest first; with ``subjects`` only about these rules."""
     query = select(audit).where(audit.c.action.in_(ACTIONS)).order_by(audit.c.at_ns.desc()).limit(limit)
     if subjects is not None:
         query = query.where(audit.c.subject.in_(list(subjects)))

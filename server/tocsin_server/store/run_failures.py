@@ -1,8 +1,8 @@
-"""Runs that failed, as rows that are to be told: lines of ``alert_transition`` without an alert.
+"""Store failed runs for notification, as rows of ``alert_transition`` without an alert.
 
-A failure is a fact about a run and no finding of a rule, so there is no alert of it. It shares the
-inbox of the transitions (``routed_ns`` null) and is written with the end of its run: no kill comes in
-between. Its key is (run, :data:`FINGERPRINT`, attempt), which no alert can have, whose fingerprints
+No rule reports a failure of a run, so it has no alert. It uses the
+inbox of the transitions (``routed_ns`` is null) and is written in the transaction that ends its run. Its
+key is (run, :data:`FINGERPRINT`, attempt), which no alert can have, because fingerprints of alerts
 are hexadecimal. Functions of a Connection.
 """
 
@@ -21,12 +21,12 @@ from tocsin_server.store.tables import alert_transition, attempt, event, run
 
 FINGERPRINT = "failed"
 FAILED, LATE = "failed", "failed-late"
-"""``state`` of such a line: whether the word of it came in time."""
+"""``state`` of such a row: whether the failure was reported in time or late."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownFailure:
-    """A failure and what its run says of itself now. ``over``: it goes on in a further attempt."""
+    """A failure with the current metadata of its run. ``over``: the run continues in another attempt."""
 
     failure: Failure
     run_name: str
@@ -40,7 +40,7 @@ class KnownFailure:
 
 
 def failure_row(failure: Failure) -> dict[str, Any]:
-    """The line of a failure, not routed yet."""
+    """Return the row of a failure, not routed yet."""
     return {
         "run_id": failure.run_id,
         "fingerprint": FINGERPRINT,
@@ -55,7 +55,7 @@ def failure_row(failure: Failure) -> dict[str, Any]:
 
 
 def known_failures(connection: Connection, keys: Iterable[Key]) -> dict[Key, KnownFailure]:
-    """The failures among these keys; those of deleted runs are missing."""
+    """Return the failures among these keys; those of deleted runs are missing."""
     wanted = sorted(key for key in set(keys) if key[1] == FINGERPRINT)
     line = alert_transition.c
     return (
@@ -64,13 +64,13 @@ def known_failures(connection: Connection, keys: Iterable[Key]) -> dict[Key, Kno
 
 
 def lately_failed(connection: Connection, since_ns: int) -> dict[Key, KnownFailure]:
-    """Failures after ``since_ns``."""
+    """Return the failures after ``since_ns``."""
     line = alert_transition.c
     return _known(connection, (line.fingerprint == FINGERPRINT) & (line.at_ns > since_ns))
 
 
 def turns(connection: Connection, run_id: str, since_ns: int, until_ns: int | None) -> list[tuple[int, str]]:
-    """What happened to a run while an alert of it was open: when it failed, when an attempt began."""
+    """Return the failures and new attempts of a run while an alert of it was open, as (Unix ns, sentence)."""
     line, last = alert_transition.c, until_ns or (1 << 62)
     failed = select(line.at_ns, line.summary).where(line.run_id == run_id, line.fingerprint == FINGERPRINT)
     begun = select(attempt.c.started_ns, attempt.c.attempt_no).where(attempt.c.run_id == run_id)

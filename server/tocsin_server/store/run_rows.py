@@ -1,4 +1,4 @@
-"""Runs as rows and back: the run, its attempts, writers and series. Functions of a Connection."""
+"""Convert runs, attempts, writers and series to rows and back. Functions of a Connection."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ListedRun(NamedTuple):
 
 
 def read_runs(connection: Connection, *, active: bool = False) -> list[StoredRun]:
-    """All runs, newest first; with ``active`` only those that have not ended."""
+    """Return all runs, newest first; with ``active`` only those that have not ended."""
     query = _rows().order_by(run.c.created_ns.desc(), run.c.id)
     if active:
         query = query.where(run.c.state.not_in(ENDED))
@@ -42,7 +42,7 @@ def read_runs(connection: Connection, *, active: bool = False) -> list[StoredRun
 
 
 def read_unsettled(connection: Connection) -> list[StoredRun]:
-    """Failed runs of which an alert is not over."""
+    """Return the failed runs with an unresolved alert."""
     waits = select(alert.c.run_id).where(alert.c.run_id == run.c.id, alert.c.state != AlertState.RESOLVED)
     query = _rows().where(run.c.state == RunState.FAILED, waits.exists())
     return [_facts(row, 0) for row in connection.execute(query)]
@@ -55,7 +55,7 @@ def created_ns(connection: Connection, run_id: str) -> int | None:
 
 
 def listed(connection: Connection) -> list[ListedRun]:
-    """Return what choosing and sorting runs needs; the saved sparklines are not read for it."""
+    """Return what is needed to select and sort runs; skips the stored summaries."""
     wanted = select(run.c.id, run.c.project, run.c.state, run.c.created_ns)
     return [
         ListedRun(row.id, row.project, choice(RunState.LOST, row.state, run, row, "state"), row.created_ns)
@@ -72,17 +72,17 @@ def configs(connection: Connection, project: str | None = None) -> dict[str, Any
 
 
 def fill_board(connection: Connection, run_id: str, board: Mapping[str, Any]) -> None:
-    """Store the row of the list of runs if none is stored."""
+    """Store the summary of a run if none is stored."""
     connection.execute(update(run).where(run.c.id == run_id, run.c.summary.is_(None)).values(summary=board))
 
 
 def is_there(connection: Connection, run_id: str) -> bool:
-    """Whether there is such a run."""
+    """Return whether there is such a run."""
     return connection.execute(select(run.c.id).where(run.c.id == run_id)).first() is not None
 
 
 def read_run(connection: Connection, run_id: str) -> StoredRun | None:
-    """One run with its attempts, writers and series, the tail counted in."""
+    """Return one run with its attempts, writers and series, including unsealed records, or None."""
     row = connection.execute(_rows().where(run.c.id == run_id)).first()
     if row is None:
         return None
@@ -105,7 +105,7 @@ def read_run(connection: Connection, run_id: str) -> StoredRun | None:
 
 
 def _rows() -> Select[Any]:
-    """Runs, each with the time at which it goes for good."""
+    """Return a query for runs, each with the time of its scheduled deletion."""
     return select(run, deletion.c.due_ns).outerjoin(deletion, deletion.c.run_id == run.c.id)
 
 
@@ -151,7 +151,7 @@ def _attempt(row: Row[Any], writers: Iterable[StoredWriter]) -> StoredAttempt:
 def _series(
     connection: Connection, run_id: str, writers: list[Row[Any]], tails: dict[int, Points]
 ) -> tuple[StoredSeries, ...]:
-    """Each series over all writers, in the order of their first appearance."""
+    """Return each series over all writers, in order of first appearance."""
     names = {col: name for name, col in series_numbers(connection, run_id).items()}
     found = connection.execute(select(series).where(series.c.run_id == run_id)).all()
     sealed = {(row.writer_no, row.col_id): row for row in found}
@@ -180,7 +180,10 @@ def _of_writer(name: str, row: Row[Any] | None, unsealed: Points, col: int) -> S
 
 
 def _over_writers(reported: list[StoredSeries]) -> StoredSeries:
-    """Counts over all; the last value is that of the newest attempt's lowest rank, which comes first."""
+    """Combine counts over all writers.
+
+    The last value is that of the newest attempt's lowest rank, which is listed first.
+    """
     return replace(
         reported[0],
         n=sum(stored.n for stored in reported),

@@ -1,9 +1,9 @@
-"""A window of some series at the resolution of a screen: tail, chunks and pyramid in one answer.
+"""Read series in a window at screen resolution, from tail, chunks and pyramid.
 
-Cost follows the buckets asked for: exact records where the window holds no more of them, else
-sealed records decoded where they are few, else the coarsest level of the pyramid that has at
-least half as many buckets as were asked. A bucket that touches the window is in the answer, so nothing at
-its edge is lost. Functions of a Connection; the connection's transaction is the moment.
+The cost depends on the number of requested buckets: exact records if the window holds no more, else
+sealed records are decoded if they are few, else the coarsest level of the pyramid with at
+least half as many buckets is read. Buckets that overlap the window are included, so nothing at
+its edges is lost. Functions of a Connection, whose transaction is the snapshot.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from tocsin_server.store.tables import STEP, chunk, chunk_dir, event, roll, seri
 from tocsin_server.store.writer_cache import series_numbers
 
 DECODED = pyramid.LEVELS[0] // 2
-"""Up to this many records a bucket asked are decoded; beyond, the pyramid answers.
+"""Up to this many records per requested bucket are decoded; beyond, the pyramid is read.
 
-So the finest level serves windows where it has half as many buckets as were asked; decoding
+The finest level therefore covers windows in which it has half as many buckets as requested; decoding
 these takes several times as long.
 """
 NS_PER_MS = 1_000_000
@@ -37,7 +37,7 @@ NS_PER_MS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """From ``start`` to ``stop``, both included, None open; ``by`` step, or time in Unix ms."""
+    """From ``start`` to ``stop``, both included, None for open; ``by`` is step, or time in Unix ms."""
 
     start: float | None
     stop: float | None
@@ -45,42 +45,42 @@ class Window:
 
     @property
     def bounds(self) -> tuple[float | None, float | None]:
-        """The ends in the unit that is stored: steps, or ns."""
+        """The ends in the stored unit: steps, or ns."""
         ends = (self.start, self.stop) if self.by == "step" else (_ns(self.start), _ns(self.stop))
         return _storable(ends[0]), _storable(ends[1])
 
     def touches(self, ranges: pyramid.Ranges) -> pyramid.Mask:
-        """Which buckets have a part in the window."""
+        """Return which buckets overlap the window, bool[m]."""
         if self.by == "time":
             return pyramid.overlapping(ranges.t0, ranges.t1, *self.bounds)
         return pyramid.overlapping(ranges.step0, ranges.step1, *self.bounds)
 
     def of(self, points: Points) -> Points:
-        """The records in the window."""
+        """Return the records in the window."""
         x = points.time_ns if self.by == "time" else points.step
         return points.where(pyramid.overlapping(x, x, *self.bounds))
 
 
 def _ns(ms: float | None) -> float | None:
-    """Unix ms as whole ns: a float64 of ns would be wrong by a hundred of them."""
+    """Return Unix ms as whole ns. A float64 in ns would be off by up to hundreds of ns."""
     if ms is None or not math.isfinite(ms):
         return ms
     return int(ms) * NS_PER_MS + round((ms - int(ms)) * NS_PER_MS)
 
 
 def _storable(end: float | None) -> float | None:
-    """``end``, or the nearest number that the databases can compare with."""
+    """Return ``end``, clamped to what the databases can compare with."""
     return None if end is None else max(-LARGEST - 1, min(end, LARGEST))
 
 
 def to_ms(ns: I64) -> F64:
-    """Unix ns as float64 ms, rounded once."""
+    """Return Unix ns as float64 ms, rounded once."""
     return ns // NS_PER_MS + (ns % NS_PER_MS) / NS_PER_MS
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One writer in a window: its row, the chunks that touch the window, its tail in the window."""
+    """One writer in a window: its row, the chunks that overlap the window, its tail in the window."""
 
     row: Row[Any]
     numbers: Sequence[int]
@@ -88,14 +88,14 @@ class Layer:
 
 
 def writer_rows(connection: Connection, run_id: str) -> list[Row[Any]]:
-    """Writers of a run, newest attempt first, then by rank."""
+    """Return the writers of a run, newest attempt first, then by rank."""
     query = select(writer).where(writer.c.run_id == run_id)
     order = (writer.c.attempt_no.desc(), writer.c.rank, writer.c.writer_no.desc())
     return list(connection.execute(query.order_by(*order)))
 
 
 def last_arrival(connection: Connection, run_id: str) -> int:
-    """The newest arrival number of the run, of a batch or an event; -1: nothing has arrived."""
+    """Return the newest arrival number of a batch or event of the run, or -1."""
     newest = [
         select(func.max(tail.c.arrival)).where(tail.c.run_id == run_id),
         select(func.max(event.c.arrival)).where(event.c.run_id == run_id),
@@ -108,7 +108,7 @@ def last_arrival(connection: Connection, run_id: str) -> int:
 def read_series(
     connection: Connection, run_id: str, names: Sequence[str] | None, window: Window, buckets: int
 ) -> SeriesAnswer:
-    """See ``StoreReader.series``."""
+    """Return series in a window; see ``StoreReader.series``."""
     numbers = series_numbers(connection, run_id)
     asked = list(numbers) if names is None else list(dict.fromkeys(names))
     wanted = {numbers[name]: name for name in asked if name in numbers}
@@ -139,7 +139,7 @@ def _ends(row: Row[Any], unsealed: Points) -> list[int]:
 
 
 def _chunks_touched(connection: Connection, row: Row[Any], window: Window) -> Sequence[int]:
-    """Chunk numbers with a part in the window, by the directory; none is opened."""
+    """Return the numbers of the chunks that overlap the window, from the directory without decoding."""
     start, stop = window.bounds
     if not row.chunks or (start is None and stop is None):
         return range(row.chunks)
@@ -159,7 +159,7 @@ def _chunks_touched(connection: Connection, row: Row[Any], window: Window) -> Se
 def _layers(
     connection: Connection, layer: Layer, wanted: list[int], window: Window, buckets: int
 ) -> list[tuple[int, SeriesLayer, int]]:
-    """(column, its layer, bucket size in records) of one writer."""
+    """Return (column, its layer, bucket size in records) for the series of one writer."""
     if not wanted:
         return []
     sealed = len(layer.numbers) * chunks.RECORDS
@@ -178,7 +178,7 @@ def _layers(
 def _decoded(
     connection: Connection, layer: Layer, numbers: Sequence[int], wanted: Sequence[int], window: Window
 ) -> Points:
-    """Sealed and unsealed records in the window."""
+    """Return the sealed and unsealed records in the window."""
     row = layer.row
     sealed = chunk_points(connection, row.run_id, row.writer_no, numbers, wanted)
     return joined([window.of(sealed), layer.tail])
@@ -187,7 +187,7 @@ def _decoded(
 def _scarce(
     connection: Connection, layer: Layer, wanted: list[int], buckets: int
 ) -> dict[int, Sequence[int]]:
-    """Series with so few values in the window that all of them fit: the chunks that hold any."""
+    """Return the series whose values in the window all fit, each with the chunks that contain any."""
     row = layer.row
     counts = connection.execute(
         select(series.c.col_id, series.c.n).where(
@@ -205,7 +205,7 @@ def _scarce(
 
 
 def _values_in(connection: Connection, layer: Layer, col: int) -> dict[int, int]:
-    """Chunk number to count of values of one column, in the chunks that touch the window."""
+    """Return the number of values of one column, by number of the chunks that overlap the window."""
     row, touched = layer.row, set(layer.numbers)
     query = select(chunk.c.no, chunk.c.n).where(
         chunk.c.run_id == row.run_id,
@@ -255,7 +255,7 @@ def _from_pyramid(
 
 
 def _level(records: int, buckets: int) -> int:
-    """The coarsest level, by position, with at least half as many buckets as were asked."""
+    """Return the index of the coarsest level with at least half as many buckets as requested."""
     serving = [i for i, size in enumerate(pyramid.LEVELS) if records // size >= buckets / 2]
     return serving[-1] if serving else 0
 
@@ -263,7 +263,7 @@ def _level(records: int, buckets: int) -> int:
 def _gather(
     connection: Connection, layer: Layer, level: int, wanted: list[int]
 ) -> tuple[pyramid.Ranges, dict[int, pyramid.Values]]:
-    """Buckets over the touched chunks: full rows of ``level``, then what is newer from finer levels."""
+    """Return buckets over the touched chunks: full rows of ``level``, then newer ones of finer levels."""
     low, end = layer.numbers[0], layer.numbers[-1] + 1
     ranges: list[pyramid.Ranges] = []
     values: dict[int, list[pyramid.Values]] = {col: [] for col in wanted}
@@ -286,7 +286,7 @@ def _read_rows(
     ranges: list[pyramid.Ranges],
     values: dict[int, list[pyramid.Values]],
 ) -> None:
-    """Appends rows ``numbers`` of a level to ``ranges`` and ``values``."""
+    """Append the rows ``numbers`` of a level to ``ranges`` and ``values``."""
     query = select(roll.c.col_id, roll.c.no, roll.c.n, roll.c.codec, roll.c.body).where(
         roll.c.run_id == row.run_id,
         roll.c.writer_no == row.writer_no,
@@ -308,7 +308,7 @@ def _read_rows(
 
 
 def exact_layer(row: Row[Any], points: Points, column: Column, by: str) -> SeriesLayer:
-    """The values of a column one by one, in order of x (equal ones in the order they were made)."""
+    """Return the single values of a column in order of x; equal x keep the order of the writer."""
     at = chunks.rows_of(column, points.n)
     order = np.argsort(points.time_ns[at] if by == "time" else points.step[at], kind="stable")
     at, v = at[order], column.v[order]

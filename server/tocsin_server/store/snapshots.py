@@ -1,4 +1,4 @@
-"""Incident snapshots as rows: which alerts lack one, and what is frozen. Functions of a Connection."""
+"""Store incident snapshots, and find alerts that lack one. Functions of a Connection."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FIRED = (AlertState.FIRING, AlertState.RECOVERING, AlertState.RESOLVED)
 
 @dataclass(frozen=True, slots=True)
 class IncidentSnapshotRow:
-    """What is frozen of one alert; ``whole``: nothing more will come."""
+    """The stored snapshot of one alert; ``whole`` means that it is complete."""
 
     fingerprint: str
     episode: int
@@ -28,13 +28,13 @@ class IncidentSnapshotRow:
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """An alert without a whole incident snapshot. ``is_begun``: part of it is frozen."""
+    """An alert without a complete incident snapshot. ``is_begun``: an incomplete one is stored."""
 
     alert_id: str
     run_id: str
     onset_step: int | None
     newest_step: int | None
-    """The step at which its run is now."""
+    """The current step of its run."""
     run_over: bool
     is_begun: bool
 
@@ -84,7 +84,10 @@ def lacking(connection: Connection, since_ns: int, limit: int) -> list[Lacking]:
 
 
 def _newest_step(connection: Connection, run_id: str) -> int | None:
-    """Where the newest attempt of a run is now: earlier ones, and steps before a rewind, may be further."""
+    """Return the current step of the newest attempt.
+
+    Earlier attempts, and steps before a rewind, may be higher.
+    """
     same = and_(writer.c.run_id == latest.c.run_id, writer.c.writer_no == latest.c.writer_no)
     order = (writer.c.attempt_no.desc(), writer.c.rank, latest.c.seq.desc())
     query = select(latest.c.step).join_from(latest, writer, same).where(latest.c.run_id == run_id)
@@ -92,7 +95,7 @@ def _newest_step(connection: Connection, run_id: str) -> int | None:
 
 
 def read_incident_snapshot(connection: Connection, alert_id: str) -> IncidentSnapshotRow | None:
-    """What is frozen of an alert, or None."""
+    """Return the stored snapshot of an alert, or None."""
     key = alert_key(alert_id)
     if key is None:
         return None
@@ -110,13 +113,13 @@ def read_incident_snapshot(connection: Connection, alert_id: str) -> IncidentSna
 
 
 def count_incident_snapshots(connection: Connection, run_id: str) -> int:
-    """How many alerts of a run have one."""
+    """Return how many alerts of a run have a stored snapshot."""
     query = select(func.count()).select_from(incident_snapshot).where(incident_snapshot.c.run_id == run_id)
     return int(connection.execute(query).scalar_one())
 
 
 def incident_snapshot_rows(connection: Connection, run_id: str) -> list[IncidentSnapshotRow]:
-    """All of a run's."""
+    """Return all snapshots of a run."""
     order = (incident_snapshot.c.fingerprint, incident_snapshot.c.episode)
     found = connection.execute(
         select(incident_snapshot).where(incident_snapshot.c.run_id == run_id).order_by(*order)
@@ -127,7 +130,7 @@ def incident_snapshot_rows(connection: Connection, run_id: str) -> list[Incident
 
 
 def keep_incident_snapshot(connection: Connection, run_id: str, row: IncidentSnapshotRow) -> bool:
-    """Freezes it, unless a whole one is there; False where the run was deleted meanwhile."""
+    """Store a snapshot unless a complete one exists; return False if the run was deleted meanwhile."""
     if not is_there(connection, run_id):
         return False
     insert = upsert(connection, incident_snapshot)

@@ -1,8 +1,8 @@
 """The schema: one SQLAlchemy Core metadata for SQLite and Postgres.
 
-Every table on the data path leads its primary key with the run, so that the rows of one run
-live together and can be distributed by run. They are ordinary rowid tables on SQLite: an
-append to a WITHOUT ROWID table dirties one page a run, which measured six times slower.
+Every primary key on the data path starts with the run, so that the rows of one run
+are stored together and can be distributed by run. They are ordinary rowid tables on SQLite: an
+append to a WITHOUT ROWID table dirties one page per run, which was six times slower.
 Times are Unix nanoseconds on the server's clock. docs/internals/storage.md explains the layouts.
 """
 
@@ -40,9 +40,9 @@ metadata = MetaData(
 )
 
 STEP, TIME, SEQ, ARRIVAL = 0, 1, 2, 3
-"""Column numbers that every chunk has (SEQ only where record numbers have gaps)."""
+"""Column numbers of every chunk (SEQ only if record numbers have gaps)."""
 FIRST_SERIES = 16
-"""Number of the first named series of a run; those below are kept for what every record has."""
+"""Number of the first named series of a run; lower numbers are reserved for columns of every record."""
 
 
 project = Table(
@@ -144,7 +144,7 @@ series = Table(
     number_column("ninf", default="0"),
     PrimaryKeyConstraint("run_id", "writer_no", "col_id"),
 )
-"""What is sealed of each series of each writer: counts and ends, written with the chunk."""
+"""Sealed totals of each series of each writer: counts and ends, written with the chunk."""
 
 latest = Table(
     "latest",
@@ -158,7 +158,7 @@ latest = Table(
     Column("value", ExactDouble, nullable=False),
     PrimaryKeyConstraint("run_id", "writer_no", "col_id"),
 )
-"""The newest value of each series of each writer, for SQL; at most a second behind while records come."""
+"""The newest value of each series of each writer, for SQL; at most a second old while records arrive."""
 
 nonfinite_onset = Table(
     "nonfinite_onset",
@@ -290,9 +290,11 @@ alert_transition = Table(
     shown_number("routed_ns", nullable=True),
     PrimaryKeyConstraint("run_id", "fingerprint", "episode", "state", "severity"),
 )
-"""``routed_ns`` is null until the notifier has dealt with it: a transition is its own inbox row, durable
-in the transaction of its records, so there is no moment in which a kill loses or doubles it. A run that
-failed has a line here too, of no alert: see ``failures``."""
+"""``routed_ns`` is null until the transition is routed.
+
+A transition serves as its own inbox row and is committed with its records, so a kill can neither lose nor
+duplicate it. A failed run also has a row here, without an alert: see ``run_failures``.
+"""
 Index(
     "ix_alert_transition_unrouted",
     alert_transition.c.at_ns,
@@ -312,7 +314,7 @@ acknowledgement = Table(
     Column("undone", Boolean(create_constraint=False), nullable=False),
     PrimaryKeyConstraint("run_id", "fingerprint", "episode", "at_ns"),
 )
-"""Every time that somebody took an alert on, or (``undone``) gave it back; the newest row counts."""
+"""Acknowledgements of alerts and their withdrawals (``undone``); the newest row counts."""
 
 group_member = Table(
     "group_member",
@@ -325,7 +327,7 @@ group_member = Table(
     PrimaryKeyConstraint("run_id", "fingerprint", "episode", "group_id"),
     Index(None, "group_id"),
 )
-"""Alerts of an open group; ``told``: height of the severity last told, -1 for nothing yet."""
+"""Alerts of an open group; ``notified_level``: severity level last notified, -1 for none."""
 
 notified_alert = Table(
     "notified_alert",
@@ -338,7 +340,7 @@ notified_alert = Table(
     PrimaryKeyConstraint("run_id", "fingerprint", "episode", "notification_id"),
     Index(None, "notification_id"),
 )
-"""Which notifications tell of an alert, and in which state."""
+"""Which notifications are about an alert, and the state they report."""
 
 notify_group = Table(
     "notify_group",
@@ -353,7 +355,7 @@ notify_group = Table(
     shown_number("notified_ns", nullable=True),
     Index(None, "due_ns"),
 )
-"""What is told together (``kind`` alerts, late or digest), and when it is looked at next."""
+"""Groups of alerts to notify together (``kind`` alerts, late or digest), and when each is next due."""
 
 notification = Table(
     "notification",
@@ -375,7 +377,7 @@ notification = Table(
     Index(None, "channel_id", "state"),
     Index(None, "group_id", "id"),
 )
-"""The outbox: waiting, claimed (until ``lease_ns``, by ``owner``), sent, failed. Ids are in order."""
+"""The outbox: waiting, claimed (until ``lease_ns``, by ``owner``), sent, failed. Ids sort by time."""
 
 delivery = Table(
     "delivery",
@@ -388,7 +390,7 @@ delivery = Table(
     text_column("detail"),
     PrimaryKeyConstraint("notification_id", "no"),
 )
-"""One row an attempt: ``outcome`` sent, retry or failed, and why."""
+"""One row per attempt: ``outcome`` sent, retry or failed, and why."""
 
 channel = Table(
     "channel",
@@ -404,7 +406,7 @@ channel = Table(
     shown_number("updated_ns"),
     UniqueConstraint("name"),
 )
-"""Where notifications go. ``secret`` never leaves the server but to the channel itself."""
+"""Where notifications are sent. ``secret`` leaves the server only toward the channel itself."""
 
 silence = Table(
     "silence",
@@ -431,7 +433,7 @@ incident_snapshot = Table(
     PrimaryKeyConstraint("run_id", "fingerprint", "episode"),
     Index(None, "whole"),
 )
-"""Records and events around the onset of an alert, frozen; ``whole``: nothing more will come."""
+"""Records and events around the onset of an alert; ``whole`` means that the snapshot is complete."""
 
 rule_state = Table(
     "rule_state",
@@ -440,7 +442,7 @@ rule_state = Table(
     number_column("arrival"),
     Column("body", LargeBinary, nullable=False),
 )
-"""The newest snapshot of each run's rules and the last arrival that it covers."""
+"""The newest state of each run's rules and the last arrival that it covers."""
 
 token = Table(
     "token",
@@ -475,7 +477,7 @@ setting = Table(
     json_column("value", kind=object),
     shown_number("updated_ns"),
 )
-"""What is decided once for this installation, such as the key that signs sessions."""
+"""Settings of this installation, such as the key that signs sessions."""
 
 deletion = Table(
     "deletion",
@@ -484,13 +486,13 @@ deletion = Table(
     shown_number("due_ns"),
     shown_number("begun_ns", nullable=True),
 )
-"""Runs whose rows are to go from ``due_ns`` on: deleted ones, and imports that nobody finishes."""
+"""Runs whose rows are to be deleted from ``due_ns`` on: deleted runs and unfinished imports."""
 
 RUN_TABLES = (
     attempt, writer, metric, series, latest, nonfinite_onset, tail, chunk, chunk_dir, roll, event,
     alert, alert_transition, acknowledgement, group_member, notified_alert, incident_snapshot, rule_state,
 )  # fmt: skip
-"""Every table whose rows belong to one run, by ``run_id``."""
+"""Every table whose rows belong to one run, through ``run_id``."""
 
 BODIES = (tail.c.body, chunk.c.body, roll.c.body, rule_state.c.body, incident_snapshot.c.body)
-"""Columns that are compressed or small already: STORAGE EXTERNAL on Postgres."""
+"""Columns that are already compressed or small: STORAGE EXTERNAL on Postgres."""

@@ -1,4 +1,4 @@
-"""Stored tokens: digests only, in order of their making. Functions of a Connection."""
+"""Store tokens, as digests only. Functions of a Connection."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from tocsin_server.store.tables import token
 
 
 def add_token(connection: Connection, made: Token) -> None:
-    """Stores a new token. Raises IntegrityError where its id or digest exists already."""
+    """Store a new token.
+
+    Raises:
+        IntegrityError: Its id or digest exists already.
+    """
     connection.execute(
         token.insert(),
         {
@@ -27,13 +31,13 @@ def add_token(connection: Connection, made: Token) -> None:
 
 
 def tokens(connection: Connection) -> list[Token]:
-    """Every token that was ever made, oldest first."""
+    """Return every token ever created, including revoked ones, oldest first."""
     rows = connection.execute(select(token).order_by(token.c.created_ns, token.c.id))
     return [_token(row) for row in rows]
 
 
 def _token(row: Row[Any]) -> Token:
-    """A token whose scope cannot be read opens nothing."""
+    """Return the token in a row. A token with an invalid scope is treated as revoked."""
     try:
         scope, revoked_ns = Scope(row.scope), row.revoked_ns
     except ValueError:
@@ -43,7 +47,7 @@ def _token(row: Row[Any]) -> Token:
 
 
 def revoke_token(connection: Connection, token_id: str, now_ns: int) -> bool:
-    """Revokes a token for good; False where there is no such token. Revoking twice keeps the first time."""
+    """Revoke a token permanently; return False if there is none. Revoking twice keeps the first time."""
     known = connection.execute(select(token.c.id).where(token.c.id == token_id)).first()
     connection.execute(
         token.update().where(token.c.id == token_id, token.c.revoked_ns.is_(None)).values(revoked_ns=now_ns)

@@ -1,12 +1,12 @@
-"""Gives the room of deleted rows back to the file system.
+"""Return the space of deleted rows to the file system.
 
-SQLite keeps free pages in the file; ``auto_vacuum=INCREMENTAL`` (set when the file is made)
-lets them go a few at a time, and a checkpoint then cuts the file.
+SQLite keeps free pages in the file; ``auto_vacuum=INCREMENTAL`` (set when the file is created)
+allows freeing them a few at a time, and a checkpoint then truncates the file.
 
-Postgres keeps dead rows until a VACUUM. Its own comes once a minute at most, and slowly: at full
-speed the tail, whose rows live until they are sealed, had grown to four times the chunks by then
-(docs/internals/storage.md). So the server vacuums the tail by itself, and all tables if a run is deleted: it
-holds up neither readers nor writers, frees the room for new rows and cuts empty ends of tables.
+Postgres keeps dead rows until a VACUUM. Autovacuum runs at most once a minute, and slowly: at full
+speed, the tail, whose rows are deleted once sealed, grew to four times the size of the chunks
+(docs/internals/storage.md). Therefore the server vacuums the tail itself, and all tables after a run is
+deleted. This blocks neither readers nor writers, frees space for new rows and truncates tables.
 """
 
 from __future__ import annotations
@@ -20,18 +20,20 @@ from tocsin_server.store.database import Database
 from tocsin_server.store.tables import RUN_TABLES, tail
 
 PAGES_AT_ONCE = 500
-"""Pages (4 KiB) that one call moves: a few milliseconds."""
+"""Pages (4 KiB) that one call frees: a few milliseconds."""
 INCREMENTAL = 2
 DEAD_ROWS = 5_000
-"""Sealed batches that may lie dead in Postgres's tail: some 12 MB of four series and 50 records each."""
+"""Dead rows in Postgres's tail that trigger a VACUUM: about 12 MB with four series and 50 records per
+batch.
+"""
 OF_RUNS = tuple(table.name for table in RUN_TABLES)
 _DEAD = text("SELECT n_dead_tup FROM pg_stat_user_tables WHERE relid = to_regclass(:name)")
 
 
 def give_back(connection: Connection, pages: int = PAGES_AT_ONCE) -> bool:
-    """Lets at most ``pages`` free pages go; whether there are more. The transaction must be empty.
+    """Free at most ``pages`` free pages; return whether there are more. The transaction must be empty.
 
-    Where nothing is left to give, the file is cut, unless a reader still looks at the older one.
+    When no page is left, the file is truncated unless a reader still uses an older snapshot.
     """
     if connection.dialect.name != "sqlite":
         return False
@@ -40,8 +42,8 @@ def give_back(connection: Connection, pages: int = PAGES_AT_ONCE) -> bool:
     before = _number(driver, "freelist_count")
     if not before or _number(driver, "auto_vacuum") != INCREMENTAL:
         return False
-    # executescript, for execute takes one step and this pragma frees one page a step. It ends the
-    # transaction first: a checkpoint needs none.
+    # executescript, because execute runs one step and this pragma frees one page per step. It ends the
+    # transaction first, which a checkpoint requires.
     driver.executescript(f"PRAGMA incremental_vacuum({pages})")
     left = _number(driver, "freelist_count")
     if 0 < left < before:
@@ -51,7 +53,7 @@ def give_back(connection: Connection, pages: int = PAGES_AT_ONCE) -> bool:
 
 
 def tidy_tail(database: Database) -> bool:
-    """Vacuums Postgres's tail where enough of it is dead; whether it did."""
+    """Vacuum Postgres's tail if it has enough dead rows; return whether it did."""
     if database.dialect != "postgresql":
         return False
     with database.reader.begin() as connection:
@@ -62,9 +64,9 @@ def tidy_tail(database: Database) -> bool:
 
 
 def vacuum(database: Database, names: Iterable[str] = OF_RUNS) -> None:
-    """Frees the room of dead rows on Postgres, outside of any transaction; nothing on SQLite.
+    """Free the space of dead rows on Postgres, outside any transaction; do nothing on SQLite.
 
-    A table that another process vacuums, or that belongs to another role, is passed by.
+    Tables that another process is vacuuming, or that belong to another role, are skipped.
     """
     if database.dialect != "postgresql":
         return
@@ -77,7 +79,7 @@ def vacuum(database: Database, names: Iterable[str] = OF_RUNS) -> None:
 
 
 def size_bytes(database: Database) -> int:
-    """How large the database is: the file of SQLite without its journal, all tables of Postgres."""
+    """Return the size of the database: SQLite's file without its log, or all tables of Postgres."""
     with database.reader.connect() as connection:
         if database.dialect == "postgresql":
             size = text("SELECT pg_database_size(current_database())")

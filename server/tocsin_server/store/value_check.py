@@ -1,8 +1,8 @@
-"""Check every stored value, and repair the texts among them.
+"""Check every stored value, and repair damaged text values.
 
-Checked are the text and JSON columns of every table, every batch of records against its checksum, and what
-the server derives from records and can derive again. A repair replaces a damaged text by an empty value, and
-deletes what the server can derive again. Records are never changed. Functions of a Connection.
+Checked are the text and JSON columns of every table, every batch of records against its checksum, and
+data that the server derives from records. A repair replaces damaged text with an empty value, and
+deletes derived data, which the server creates again. Records are never changed. Functions of a Connection.
 """
 
 from __future__ import annotations
@@ -49,29 +49,34 @@ CHOICES: Mapping[str, tuple[type[Any], Any]] = {
     "alert.state": (AlertState, AlertState.RESOLVED),
     "token.scope": (Scope, Scope.READ),
 }
-"""Columns that hold one of a few words, and what a damaged one becomes."""
+"""Enumeration columns, and the value that replaces a damaged one."""
 WHOLE = (Integer, ShownNumber, Boolean)
 REPAIRED = (ShownNumber, Boolean)
-"""Types of columns that hold whole numbers, and those of them that a repair may change: the others number
-records, and a wrong number would mix them up."""
+"""Types of whole-number columns, and those that a repair may change.
+
+The others number records, and a wrong number would mix them up.
+"""
 DERIVED = (rule_state, incident_snapshot)
-"""Tables of what the server derives from records; their bodies are read by the checks of the caller."""
+"""Tables that the server derives from records; the caller's checks read their bodies."""
 Reader = Callable[[Any], object]
 
 
 @dataclass(frozen=True)
 class Checks:
-    """What reads the stored values when the server runs. A reader raises if it cannot read a value."""
+    """Functions that read stored values as the server does. They raise if a value cannot be read."""
 
     json: Mapping[str, Reader]
-    """By ``table.column``."""
+    """Readers by ``table.column``."""
     derived: Mapping[str, Reader]
-    """By table: the readers of the bodies in :data:`DERIVED`."""
+    """Readers by table, for the bodies in :data:`DERIVED`."""
 
 
 @dataclass(frozen=True)
 class Damage:
-    """One value that cannot be read. ``raw``: its bytes; ``where``: its row, None without a repair."""
+    """One value that cannot be read.
+
+    ``raw`` is its bytes; ``where`` selects its row, or is None if it cannot be repaired.
+    """
 
     table: str
     run_id: str
@@ -82,13 +87,13 @@ class Damage:
     where: ColumnElement[bool] | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
-        """One line: table, run, row, column, reason; between tabs."""
+        """Return one line: table, run, row, column and reason, separated by tabs."""
         reported = (self.table, self.run_id or "-", self.key or "-", self.column or "-", self.reason)
         return "\t".join("".join(c if c.isprintable() else "?" for c in part) for part in reported)
 
 
 def damages(connection: Connection, checks: Checks) -> Iterator[Damage]:
-    """Yield everything that cannot be read, texts first."""
+    """Yield everything that cannot be read, text values first."""
     if connection.dialect.name == "sqlite":
         yield from _file(connection)
     for table in metadata.sorted_tables:
@@ -139,7 +144,7 @@ def _texts(connection: Connection, table: Table, readers: Mapping[str, Reader]) 
 
 
 def _numbers(connection: Connection, table: Table) -> Iterator[Damage]:
-    """The values of a table's numeric columns that are no whole numbers; SQLite accepts any."""
+    """Yield values in numeric columns that are not whole numbers; SQLite accepts any type."""
     columns = [column for column in table.columns if isinstance(column.type, WHOLE)]
     if not columns:
         return
@@ -157,7 +162,7 @@ def _numbers(connection: Connection, table: Table) -> Iterator[Damage]:
 
 
 def _derived(connection: Connection, table: Table, look: Reader) -> Iterator[Damage]:
-    """The bodies of a table that cannot be read."""
+    """Yield the bodies of a table that cannot be read."""
     query = select(*table.primary_key, table.c.body).execution_options(yield_per=ROWS_AT_ONCE)
     try:
         for row in connection.execute(query):
@@ -190,7 +195,7 @@ def _damage(table: Table, column: Any, row: Any, reason: str, value: Any, sqlite
 def _reason(
     table: Table, column: Any, value: bytes | str, kind: str, readers: Mapping[str, Reader]
 ) -> str | None:
-    """Why a value cannot be read, None where it can."""
+    """Return why a value cannot be read, or None."""
     if kind != "text":
         return f"expected text, got {kind}"
     try:
@@ -214,7 +219,7 @@ def _reason(
 
 
 def repair(connection: Connection, one: Damage, now_ns: int) -> bool:
-    """Replace a damaged text; False where nothing is known to put in its place."""
+    """Replace a damaged value, or delete its row; return False if it cannot be repaired."""
     if one.where is None:
         return False
     table = metadata.tables[one.table]
@@ -230,7 +235,7 @@ def repair(connection: Connection, one: Damage, now_ns: int) -> bool:
     try:
         with connection.begin_nested():
             connection.execute(update(table).where(one.where).values(values))
-    except IntegrityError:  # the repaired row would be another one's twin
+    except IntegrityError:  # the repaired row would duplicate another one
         connection.execute(delete(table).where(one.where))
     return True
 
@@ -238,7 +243,7 @@ def repair(connection: Connection, one: Damage, now_ns: int) -> bool:
 def _deleted(
     connection: Connection, table: Table, one: Damage, where: ColumnElement[bool], now_ns: int
 ) -> bool:
-    """A rule, setting or silence that cannot be read decides nothing: it goes, and the default holds."""
+    """Delete an unreadable rule, setting or silence, so that the default applies."""
     if table in (setting, silence):
         connection.execute(delete(table).where(where))
         return True
@@ -263,7 +268,7 @@ def _instead(table: Table, one: Damage) -> Any:
 
 
 def _beside(place: str, now_ns: int) -> dict[str, Any]:
-    """What else changes in the row, so that the empty value means nothing wrong."""
+    """Return other columns to change, so that the replaced value does no harm."""
     if place in ("channel.config", "channel.secret"):
         return {"enabled": False}
     if place == "notification.body":

@@ -1,9 +1,9 @@
-"""The only thread that writes: it commits all that waits every 100 ms, and only then says so.
+"""The only thread that writes: it commits queued data every 100 ms and acks it only afterwards.
 
-Nothing is lost by a failing database: the group in hand is tried again for ever with back-off,
-``failing`` carries the database's own words, and no ``done`` is called meanwhile, so no
-trainer hears an ack. The queue has no bound of its own: ``backlog_bytes`` is compared with
-``limit_bytes`` by who feeds it (``Pipeline.ready_for_more``), which stops reading sockets.
+A failing database loses no data: the current group is retried indefinitely with back-off,
+``failing`` contains the database's message, and no ``done`` is called meanwhile, so no
+client gets an ack. The queue itself is unbounded: its callers compare ``backlog_bytes`` with
+``limit_bytes`` (``Pipeline.ready_for_more``) and stop reading sockets.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ log = logging.getLogger("tocsin.store")
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
 """Back-off while the database fails: doubled from the first to the longest."""
 GROUP_BYTES = 2 << 20
-"""What one commit takes of a flood, so that acks come and sealing keeps up (``sealer.slice_s``)."""
+"""Maximum bytes of one commit, so that acks and sealing keep up (``compaction_schedule.slice_s``)."""
 CALLS_S = 0.05
-"""Calls are answered for so long between two commits; acks wait meanwhile."""
+"""Seconds for which calls are run between two commits, because acks wait meanwhile."""
 HOPELESS = (DataError, IntegrityError, NotSupportedError, ProgrammingError)
-"""What the database says of the rows themselves: the same rows will never pass."""
+"""Errors caused by the rows themselves: retrying the same rows never succeeds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Work that someone waits for; ``then`` hears its result after the commit."""
+    """A queued call of :meth:`StoreWriter.call`; ``then`` receives its result after the commit."""
 
     work: Callable[[Connection], Any]
     then: Callable[[Any], None] | None
@@ -61,14 +61,14 @@ class Call:
 
 
 class Queued(NamedTuple):
-    """An intake that waits, and the bytes of memory that it holds."""
+    """A queued write batch, and the bytes of memory that it occupies."""
 
     batch: WriteBatch
     size: int
 
 
 class StoreWriter:
-    """Group commit on one thread. ``interval_s`` apart; idle, the first intake commits at once."""
+    """Group commit on one thread, ``interval_s`` apart; when idle, the first write batch commits at once."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class StoreWriter:
         self._calls: deque[Call] = deque()
         self._held: list[Queued] = []
         self._more = False
-        """Whether the last group left some of the queue for the next one."""
+        """Whether the last group left part of the queue for the next one."""
         self._due = 0.0
         self._pause_s = FIRST_PAUSE_S
         self._stop_at: float | None = None
@@ -102,15 +102,15 @@ class StoreWriter:
 
     @property
     def failing(self) -> str | None:
-        """Why nothing becomes durable now, in the database's own words; None while it does."""
+        """Why nothing can be committed now, as the database's message, or None."""
         return self.database.gate.closed or self._failing
 
     def start(self) -> None:
-        """Starts the thread."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self, timeout_s: float) -> None:
-        """Commits what waits, within ``timeout_s``, and ends; what is left was never acked."""
+        """Commit what is queued within ``timeout_s`` and stop; the rest has not been acked."""
         with self._wake:
             self._stop_at = time.monotonic() + timeout_s
             self._wake.notify()
@@ -119,7 +119,7 @@ class StoreWriter:
         self._reject()
 
     def submit(self, write: WriteBatch) -> None:
-        """Queues ``intake``; any thread, never blocks. After ``stop`` it is let go, not acked."""
+        """Queue a write batch; thread-safe, never blocks. After ``stop`` it is dropped without an ack."""
         queued = Queued(write, size_of_write_batch(write))
         with self._wake:
             if self._stop_at is None:
@@ -128,11 +128,15 @@ class StoreWriter:
                 self._wake.notify()
 
     def call(self, work: Callable[[Connection], T], then: Callable[[T], None] | None = None) -> Future[T]:
-        """Runs ``work`` in a transaction of its own, after all that was submitted before.
+        """Run ``work`` in a separate transaction, after everything submitted before.
 
-        The future carries its result after the commit, or its exception after the rollback;
-        unlike intakes it is not tried again. ``then`` hears the result on this thread, after the
-        commit and before anything else is written; it must not raise.
+        Args:
+            work: Called on the writer thread. Unlike write batches, it is not retried.
+            then: Receives the result on the writer thread, after the commit and before anything else is
+                written; it must not raise.
+
+        Returns:
+            A future with the result after the commit, or the exception after the rollback.
         """
         future: Future[T] = Future()
         with self._wake:
@@ -144,7 +148,7 @@ class StoreWriter:
         return future
 
     def forget(self, run_id: str) -> None:
-        """Someone else deleted the run: nothing remembered of it is written. Only on this thread."""
+        """Drop cached data of a run that was deleted elsewhere. Call it on the writer thread only."""
         self.cache.forget(run_id)
         self._row_builder.forget(run_id)
 
@@ -162,7 +166,7 @@ class StoreWriter:
             self._write_latest()
 
     def _wait(self) -> bool:
-        """Sleeps until there is something to do; False when it is time to end."""
+        """Wait until there is something to do; return False when the thread should end."""
         with self._wake:
             while True:
                 now = time.monotonic()
@@ -179,9 +183,9 @@ class StoreWriter:
             calls = list(self._calls)
             self._calls.clear()
             if self._held and time.monotonic() < self._due:
-                return [], calls  # failing: calls may try, the group waits out its back-off
+                return [], calls  # failing: calls may try, the group waits for its back-off
             group, self._held = self._held, []
-            room = math.inf if calls else GROUP_BYTES  # a call comes after all that was submitted before
+            room = math.inf if calls else GROUP_BYTES  # a call runs after everything submitted before it
             while self._batches and room > 0:
                 group.append(self._batches.popleft())
                 room -= group[-1].size
@@ -192,7 +196,7 @@ class StoreWriter:
         begun = time.monotonic()
         try:
             self._commit(group)
-        except Exception as error:  # noqa: BLE001 - judged below; this thread must not die
+        except Exception as error:  # noqa: BLE001 - handled below; this thread must not die
             self._row_builder.rolled_back()
             if _may_pass(error):
                 self._hold(group, error)
@@ -210,7 +214,7 @@ class StoreWriter:
         self._row_builder.committed()
 
     def _write_latest(self) -> None:
-        """Newest values that no later records took along. They are told again where this fails."""
+        """Write newest values that no later commit included. They are queued again if this fails."""
         try:
             with self.database.engine.begin() as connection:
                 self._row_builder.apply(connection, (), all_latest=True)
@@ -220,7 +224,7 @@ class StoreWriter:
             log.warning("newest values could not be written, they are tried again: %s", words(error))
 
     def _commit_each(self, group: list[Queued], error: Exception) -> None:
-        """One of the group cannot be stored at all: it must not hold up the others."""
+        """Commit each write batch separately, so that one that cannot be stored does not block the others."""
         if len(group) == 1:
             self._leave_out(group, error)
             return
@@ -231,8 +235,11 @@ class StoreWriter:
                 return
 
     def _leave_out(self, group: list[Queued], error: Exception) -> None:
-        """Its records are lost, so this is said loudly. It counts as dealt with: a trainer that waits for
-        an ack for ever would fill its spool with what comes after."""
+        """Drop a write batch that cannot be stored, and log the loss as an error.
+
+        It counts as handled: otherwise the client would wait for its ack and fill its spool with later
+        records.
+        """
         self.rejected_batches += 1
         run_id = group[0].batch.run_id
         log.error("a write batch of run %s cannot be stored and was left out: %s", run_id, words(error))
@@ -261,9 +268,9 @@ class StoreWriter:
             self.backlog_bytes -= sum(queued.size for queued in group)
 
     def _answer_some(self, calls: deque[Call]) -> None:
-        """Answer calls for :data:`CALLS_S`; the others come after the next group.
+        """Run calls for :data:`CALLS_S`; the others follow after the next group.
 
-        Two hundred handshakes after a restart must not keep the first acknowledgement waiting.
+        Two hundred handshakes after a restart must not delay the first acknowledgement.
         """
         ends = time.monotonic() + CALLS_S
         while calls and time.monotonic() < ends:
@@ -294,7 +301,7 @@ class StoreWriter:
 
 
 def _may_pass(error: Exception) -> bool:
-    """Whether the same group may succeed later: disk full, locked, restarted, connection lost."""
+    """Return whether the same group may succeed later: disk full, locked, restarted, connection lost."""
     if isinstance(error, DBAPIError):
         return error.connection_invalidated or not isinstance(error, HOPELESS)
     return isinstance(error, (TimeoutError, OSError, MemoryError))

@@ -1,6 +1,6 @@
-"""What the writer thread remembers between commits: column numbers and each writer's last numbers.
+"""Cache of the writer thread between commits: column numbers and the last numbers of each writer.
 
-It is a cache of the database and nothing else: after a rollback it is emptied and read again.
+It contains only data of the database: after a rollback it is cleared and read again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ WriterKey = tuple[str, int]
 
 
 def last_seq(connection: Connection, run_id: str, writer_no: int) -> int:
-    """The highest record number of this writer that is durable or was refused; -1: none."""
+    """Return the highest record number of this writer that is durable or rejected, or -1."""
     row = connection.execute(
         select(writer.c.handled_seq, writer.c.sealed_seq).where(
             writer.c.run_id == run_id, writer.c.writer_no == writer_no
@@ -33,21 +33,21 @@ def last_seq(connection: Connection, run_id: str, writer_no: int) -> int:
 
 
 def last_event(connection: Connection, run_id: str, writer_no: int) -> int:
-    """The highest event number of this writer that is durable; -1: none."""
+    """Return the highest durable event number of this writer, or -1."""
     query = select(func.max(event.c.no)).where(event.c.run_id == run_id, event.c.writer_no == writer_no)
     found = connection.execute(query).scalar()
     return -1 if found is None else int(found)
 
 
 def series_numbers(connection: Connection, run_id: str) -> dict[str, int]:
-    """Name to column number of every series of the run."""
+    """Return the column number of every series of the run, by name."""
     rows = connection.execute(select(metric.c.name, metric.c.col_id).where(metric.c.run_id == run_id))
     return {row.name: row.col_id for row in rows}
 
 
 @dataclass(slots=True)
 class WriterCache:
-    """Caches by run and by writer; ``unsealed`` counts records of a writer that lie in the tail."""
+    """Caches by run and by writer; ``unsealed`` counts the records of a writer in the tail."""
 
     numbers: dict[str, dict[str, int]] = field(default_factory=dict)
     known: set[str] = field(default_factory=set)
@@ -55,10 +55,10 @@ class WriterCache:
     unsealed: dict[WriterKey, int] = field(default_factory=dict)
     trackers: dict[str, NonfiniteTracker] = field(default_factory=dict)
     surveyed: bool = False
-    """Whether tails of writers that say nothing any more were looked for."""
+    """Whether the tails of inactive writers were checked."""
 
     def clear(self) -> None:
-        """Forgets everything: the transaction that it ran ahead of was rolled back."""
+        """Clear the cache after the transaction it anticipated was rolled back."""
         self.numbers.clear()
         self.known.clear()
         self.last.clear()
@@ -67,7 +67,7 @@ class WriterCache:
         self.surveyed = False
 
     def forget(self, run_id: str) -> None:
-        """Forgets one run, whose rows were changed or deleted by someone else."""
+        """Drop one run, whose rows were changed or deleted elsewhere."""
         self.numbers.pop(run_id, None)
         self.known.discard(run_id)
         self.trackers.pop(run_id, None)
@@ -76,7 +76,7 @@ class WriterCache:
             self.unsealed.pop(key, None)
 
     def exists(self, connection: Connection, run_id: str) -> bool:
-        """Whether the run has a row; a deleted one has none, and its late records are let go."""
+        """Return whether the run has a row. A deleted run has none, and its late records are dropped."""
         if run_id not in self.known:
             found = connection.execute(select(run.c.id).where(run.c.id == run_id)).first()
             if found is None:
@@ -85,21 +85,21 @@ class WriterCache:
         return True
 
     def last_seq(self, connection: Connection, key: WriterKey) -> int:
-        """See :func:`last_seq`; also counts what of this writer is not sealed yet."""
+        """Return the cached :func:`last_seq` of a writer; also caches its unsealed records."""
         if key not in self.last:
             self.last[key] = last_seq(connection, *key)
             self.unsealed[key] = _unsealed(connection, *key)
         return self.last[key]
 
     def tracker(self, connection: Connection, run_id: str) -> NonfiniteTracker:
-        """The onsets of NaN and infinities that are recorded of the run."""
+        """Return the tracker of NaN and infinity onsets of the run."""
         found = self.trackers.get(run_id)
         if found is None:
             found = self.trackers[run_id] = read_tracker(connection, run_id)
         return found
 
     def number(self, connection: Connection, run_id: str, names: list[str]) -> list[tuple[str, int]]:
-        """Gives new ``names`` their column numbers and returns these (name, number) pairs."""
+        """Assign column numbers to new ``names`` and return these (name, number) pairs."""
         known = self.numbers.get(run_id)
         if known is None:
             known = self.numbers[run_id] = series_numbers(connection, run_id)
