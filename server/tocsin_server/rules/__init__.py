@@ -1,1 +1,1 @@
-"""Rules as documents that users write, and the packs of rules that come with the server."""
+"""Rules as documents that users write, and the rule packs included with the server."""

@@ -1,7 +1,7 @@
-"""Rules as a document: read, compared with what is stored, applied whole or not at all, written as TOML.
+"""Rules as a document: parse it, compare it with the stored rules, apply it atomically, write it as TOML.
 
-A document owns what it made, by its source: what it no longer holds is deleted, and nothing of another
-source is touched.
+A document owns the rules of its source: rules that it no longer contains are deleted, and rules of other
+sources are never changed.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from tocsin_server.store.connection import Connection
 from tocsin_server.store.rules import CustomRuleRow, TuningRow
 
 MOST_RULES = 300
-"""Rules of people, in all."""
+"""Maximum number of custom rules in total."""
 MOST_TUNINGS = 2000
 _SOURCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/ -]{0,99}")
 PACK = "pack:"
-"""A source that begins so is a pack's: no file may take it."""
+"""Prefix of the source of a pack; files must not use it."""
 
 Key = tuple[str, str]
 """Rule and project of a tuning."""
@@ -32,7 +32,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class Document:
-    """What a file holds."""
+    """The parsed content of a rules file."""
 
     source: str
     rules: tuple[CustomRule, ...] = ()
@@ -41,7 +41,7 @@ class Document:
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that applying changes: (field, before, after), None where there is none."""
+    """One change made by applying a document; ``fields`` is (field, before, after), None if unset."""
 
     action: str
     """``create``, ``change`` or ``delete``."""
@@ -53,17 +53,29 @@ class Difference:
 
 
 def rule_of(row: CustomRuleRow) -> CustomRule:
-    """The rule in a row. Raises FieldError for another version's."""
+    """Return the rule in a row.
+
+    Raises:
+        FieldError: The row was written by another version.
+    """
     return threshold.read_rule({**row.body, "id": row.id, "enabled": row.enabled})
 
 
 def body_of(rule: CustomRule) -> dict[str, Any]:
-    """What a row keeps of a rule besides its columns."""
+    """Return the fields of a rule that a row stores in its body."""
     return {name: value for name, value in threshold.brief(rule).items() if name not in ("id", "enabled")}
 
 
 def read_document(body: Mapping[str, Any], *, pack: bool = False) -> Document:
-    """A document as people write it. Raises :class:`FieldError`, which names the first bad field."""
+    """Parse a document.
+
+    Args:
+        body: The decoded TOML or JSON.
+        pack: Whether the document may use the source of a pack.
+
+    Raises:
+        FieldError: A field is invalid; the error names the first one.
+    """
     for name in body:
         if name not in ("source", "rule", "builtin", "title", "description"):
             raise FieldError(name, "source, [[rule]] or [[builtin]]", name)
@@ -103,7 +115,11 @@ def _tunings(body: Mapping[str, Any]) -> Iterator[tuple[Key, Tuning]]:
 
 
 def read_project(given: object, where: str = "") -> str:
-    """The name of a project, or ``*``. Raises FieldError."""
+    """Return the name of a project, or ``*``.
+
+    Raises:
+        FieldError: ``given`` is not such a name.
+    """
     if not isinstance(given, str) or not 0 < len(given) <= 250:
         raise FieldError(f"{where}project", 'the name of a project, or "*" for all', given)
     return given
@@ -112,7 +128,11 @@ def read_project(given: object, where: str = "") -> str:
 def apply_document(
     connection: Connection, document: Document, *, actor: str, now_ns: int, dry_run: bool = False
 ) -> list[Difference]:
-    """Makes what is stored what the document says; what that changes. Raises FieldError: nothing changes."""
+    """Apply the document to the stored rules and return the changes; with ``dry_run`` only return them.
+
+    Raises:
+        FieldError: A rule belongs to another source, or there are too many rules. Nothing is changed.
+    """
     own = {row.id: row for row in rules.read_custom_rules(connection)}
     stored = {(row.rule, row.project): row for row in rules.tunings(connection)}
     _check_owners(document, own, stored)
@@ -161,7 +181,7 @@ def _rule_changes(document: Document, own: Mapping[str, CustomRuleRow]) -> Itera
 def _plain(row: CustomRuleRow) -> dict[str, Any]:
     try:
         return threshold.plain(rule_of(row))
-    except FieldError:  # of another version: all of it counts as different
+    except FieldError:  # written by another version: all fields count as different
         return {"id": row.id, **row.body}
 
 
@@ -222,7 +242,11 @@ def store_rule(
     actor: str,
     now_ns: int,
 ) -> CustomRuleRow:
-    """Makes or changes a rule and notes who did. Raises IntegrityError where the id is taken meanwhile."""
+    """Create or update a rule and record it in the audit log.
+
+    Raises:
+        IntegrityError: Another rule with the same id was created meanwhile.
+    """
     row = CustomRuleRow(
         rule.id, body_of(rule), rule.enabled, source,
         now_ns if before is None else before.created_ns, actor if before is None else before.created_by,
@@ -241,15 +265,15 @@ def store_rule(
 def note(
     connection: Connection, now_ns: int, actor: str, action: str, rule: str, details: Mapping[str, Any]
 ) -> None:
-    """Who changed what of a rule, in the transaction of the change."""
+    """Record a change of a rule in the audit log, in the transaction of the change."""
     audit.note(connection, now_ns, actor, action, rule, details)
 
 
-# As TOML
+# TOML output
 
 
 def exported(connection: Connection, source: str) -> str:
-    """The rules of a source as a file; those that people made by hand take the name ``exported``."""
+    """Return the rules of a source as TOML; those created by hand get the source ``exported``."""
     own = [rule_of(row) for row in rules.read_custom_rules(connection) if row.source == source]
     tuned = {
         (row.rule, row.project): tuning.read_tuning(row.rule, row.body)
@@ -260,7 +284,7 @@ def exported(connection: Connection, source: str) -> str:
 
 
 def as_toml(source: str, own: Sequence[CustomRule], tuned: Mapping[Key, Tuning]) -> str:
-    """A document that :func:`read_document` reads, short: what is usual is left out."""
+    """Return a document that :func:`read_document` accepts, without default values."""
     parts = [f"source = {_toml(source)}"]
     for rule in own:
         parts.append("[[rule]]\n" + _table(threshold.brief(rule)))
@@ -296,7 +320,7 @@ def _escaped(letter: str) -> str:
 
 
 def as_text(changes: Sequence[Difference]) -> Iterator[str]:
-    """The differences as lines a person reads: + made, ~ changed, - deleted."""
+    """Yield the changes as readable lines: + created, ~ changed, - deleted."""
     signs = {"create": "+", "change": "~", "delete": "-"}
     for change in changes:
         where = f" in {change.project}" if change.project not in ("", EVERYWHERE) else ""

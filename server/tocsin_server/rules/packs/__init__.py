@@ -1,1 +1,1 @@
-"""Packs of rules to switch on: one TOML file each (docs/reference/custom-rules.md)."""
+"""Rule packs that users can enable: one TOML file each (docs/reference/custom-rules.md)."""

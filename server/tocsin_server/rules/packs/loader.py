@@ -1,4 +1,4 @@
-"""Packs: ready-made documents of rules that come with the server, one file each in ``packs/``."""
+"""Load rule packs: predefined rule documents included with the server, one TOML file each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tocsin_server.store.connection import Connection
 
 @dataclass(frozen=True)
 class Pack:
-    """A pack; ``name`` is that of its file."""
+    """A rule pack; ``name`` is the stem of its file name."""
 
     name: str
     title: str
@@ -24,7 +24,12 @@ class Pack:
 
 
 def read_pack(name: str, text: str) -> Pack:
-    """A pack from its file. Raises FieldError and TOMLDecodeError."""
+    """Parse a pack.
+
+    Raises:
+        FieldError: A field is invalid.
+        TOMLDecodeError: ``text`` is not TOML.
+    """
     body: dict[str, Any] = tomllib.loads(text)
     document = read_document({**body, "source": PACK + name}, pack=True)
     return Pack(name, str(body.get("title", name)), str(body.get("description", "")), document)
@@ -32,7 +37,7 @@ def read_pack(name: str, text: str) -> Pack:
 
 @lru_cache(maxsize=1)
 def packs() -> dict[str, Pack]:
-    """Every pack by its name: each TOML file of the folder is one."""
+    """Return every pack by its name."""
     found = sorted((file.name, file) for file in files("tocsin_server.rules.packs").iterdir())
     return {
         name.removesuffix(".toml"): read_pack(name.removesuffix(".toml"), file.read_text("utf-8"))
@@ -42,13 +47,17 @@ def packs() -> dict[str, Pack]:
 
 
 def switched_on(connection: Connection) -> set[str]:
-    """Names of the packs of which there is a rule."""
+    """Return the names of the enabled packs, which are those with a stored rule or tuning."""
     sources = {row.source for row in rules.read_custom_rules(connection)}
     sources |= {row.source for row in rules.tunings(connection)}
     return {source.removeprefix(PACK) for source in sources if source.startswith(PACK)}
 
 
 def switch(connection: Connection, pack: Pack, on: bool, *, actor: str, now_ns: int) -> list[Difference]:
-    """Makes the rules of a pack, or deletes them. Raises FieldError where an id is another's."""
+    """Enable or disable a pack by creating or deleting its rules.
+
+    Raises:
+        FieldError: Another source has a rule with the same id.
+    """
     wanted = pack.document if on else Document(pack.document.source)
     return apply_document(connection, wanted, actor=actor, now_ns=now_ns)
