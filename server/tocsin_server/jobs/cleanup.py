@@ -1,7 +1,7 @@
-"""What the server does beside its work: takes deleted runs away, and deletes those past their time.
+"""Delete the rows of deleted runs, and delete runs that are past their retention.
 
-Marks in the database say what is to do, so a kill interrupts nothing for good, and
-``tocsin-server delete`` beside a running server only has to leave a mark.
+Marks in the database list what to delete, so an interrupted deletion resumes after a restart, and
+``tocsin-server delete`` only sets a mark while a server is running.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from tocsin_server.store.writer import StoreWriter
 log = logging.getLogger("tocsin.housekeeping")
 
 BY_AGE = "retention"
-"""Who deletes a run that is past its time, in the audit log."""
+"""Actor in the audit log of a run deleted by retention."""
 
 
 class Housekeeper:
-    """One task beside the record path. Its database work is short transactions on the writer thread."""
+    """A task outside the ingest path. Its database work is short transactions on the writer thread."""
 
     def __init__(
         self,
@@ -50,11 +50,11 @@ class Housekeeper:
         self._pruned_ns = clock()
 
     async def keep(self, *, interval_s: float = 1.0) -> None:
-        """Looks every ``interval_s`` until it is cancelled."""
+        """Run :meth:`look` every ``interval_s`` until canceled."""
         await self.work.keep(self.look, interval_s)
 
     async def look(self) -> None:
-        """Deletes what is past its time where it is due, then takes every marked run away."""
+        """Apply retention if it is due, then delete the rows of every marked run."""
         if self._clock() - self._pruned_ns >= self._settings.retention_check_s * 1e9:
             self._pruned_ns = self._clock()
             with self.work.isolated("retention"):
@@ -79,7 +79,9 @@ class Housekeeper:
             vacuum.tidy_tail(self._database)
 
     async def _forget(self, run_id: str) -> None:
-        """Another process may have marked the run: nothing here may take it for a living one."""
+        """Drop cached data of the run, which another process may have marked, so that it is not kept
+        active.
+        """
 
         def work(_connection: Connection) -> None:
             self._writer.forget(run_id)
@@ -92,7 +94,7 @@ class Housekeeper:
             return deletion.due(connection, self._clock())
 
     async def prune(self) -> list[str]:
-        """Marks the runs that are past their time; their ids."""
+        """Mark the runs that are past their retention; return their ids."""
         settings = self._settings
         if not settings.retention_days and not any(days for _, days in settings.retention_projects):
             return []

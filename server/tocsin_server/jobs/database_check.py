@@ -1,4 +1,4 @@
-"""Find stored values that cannot be read, keep a copy of them, and rebuild what records can rebuild."""
+"""Find stored values that cannot be read, save a copy of them, and rebuild what the records allow."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tocsin_server.store.run_rows import fill_board
 from tocsin_server.store.value_check import Checks, Damage, Reader
 
 NOBODY = RunMetadata("", "", "")
-"""The run of a board that is only read to see whether it can be."""
+"""Placeholder metadata for a summary that is only parsed as a check."""
 
 
 def _board(value: Any) -> None:
@@ -63,23 +63,23 @@ READERS: Mapping[str, Reader] = {
     "custom_rule.body": lambda value: rule_of(CustomRuleRow("any", value)),
     "rule_tuning.body": _tuning,
 }
-"""Beyond being JSON: what reads the value when the server runs."""
+"""Readers of JSON columns, as used by the running server; they check more than the JSON syntax."""
 
 
 DERIVED: Mapping[str, Reader] = {
     "rule_state": lambda body: Engine.restore(RunContext(), body),
     "flight": unpacked,
 }
-"""Tables of what the server derives from records, and what reads their bodies."""
+"""Readers of the bodies of tables that the server derives from records."""
 
 
 def damages(connection: Connection) -> Iterator[Damage]:
-    """Yield everything that cannot be read, texts first."""
+    """Yield everything that cannot be read, text values first."""
     return value_check.damages(connection, Checks(READERS, DERIVED))
 
 
 def keep(file: Path, found: Iterable[Damage]) -> int:
-    """Append the damaged bytes to a file of JSON lines that only its owner can read; how many."""
+    """Append the damaged values to a JSON lines file with mode 0600; return how many."""
     count = 0
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as out:
@@ -94,7 +94,7 @@ def keep(file: Path, found: Iterable[Damage]) -> int:
 
 
 def rebuild_summary(database: Database, run_id: str) -> bool:
-    """Make the row of the list of runs again from the records; False where there is no such run."""
+    """Rebuild the summary of a run from its records; return False if there is no such run."""
     reader = StoreReader(database)
     stored = reader.run(run_id)
     if stored is None:
@@ -110,5 +110,5 @@ def rebuild_summary(database: Database, run_id: str) -> bool:
 
 
 def copy_name(folder: Path, now_s: float) -> Path:
-    """Return where the damaged bytes of a repair at this moment are kept."""
+    """Return the file for the damaged values of a repair at this time."""
     return folder / f"damaged-{time.strftime('%Y%m%d-%H%M%S', time.localtime(now_s))}.jsonl"

@@ -1,9 +1,9 @@
-"""Which runs are past their time. Pure.
+"""Decide which runs are past their retention. Pure functions.
 
-The age of a run counts from its last word. A run that is running or stalled is never too old,
-whatever its steps say; one whose trainer is lost is, once the whole time has gone by in
-silence. Open alerts keep nothing: those of an ended run never resolve by themselves, so a
-failed run would stay for ever. A project's own number of days counts before that of all.
+The age of a run counts from its last activity. A running or stalled run never expires, whatever its
+records contain; a lost one does. Open alerts do not extend the retention: those of an ended run never
+resolve by themselves, so a failed run would be kept indefinitely. The days of a project take precedence
+over the global ones.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ ALIVE = (RunState.RUNNING, RunState.STALLED)
 
 
 def last_word_ns(run: StoredRun) -> int:
-    """When the run was last heard of, ended, or brought in by an import."""
+    """Return when the run was last seen, ended, or imported, whichever is latest."""
     imported = (run.environment or {}).get("imported") or {}
     return max(run.last_seen_ns, run.ended_ns or 0, int(imported.get("at_ns", 0)))
 
 
 def is_expired(run: StoredRun, days: float, now_ns: int) -> bool:
-    """Whether the run is older than ``days``; 0 keeps it for ever. A run with a damaged time is kept."""
+    """Return whether the run is older than ``days``; 0 means never. Runs with a damaged time are kept."""
     if isinstance(run.last_seen_ns, Damaged) or isinstance(run.ended_ns, Damaged):
         return False
     return days > 0 and run.state not in ALIVE and now_ns - last_word_ns(run) > days * DAY_NS
@@ -35,7 +35,7 @@ def is_expired(run: StoredRun, days: float, now_ns: int) -> bool:
 def expired(
     runs: Iterable[StoredRun], settings: Settings, now_ns: int, *, connected: Container[str] = ()
 ) -> list[StoredRun]:
-    """The runs to delete; those in ``connected`` have a trainer on the line and stay."""
+    """Return the runs to delete, without those in ``connected``, whose training process is connected."""
     return [
         run
         for run in runs
