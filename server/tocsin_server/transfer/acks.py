@@ -1,7 +1,7 @@
-"""Acknowledgements as lines of ``acks.jsonl``, each with a digest of its own, and back.
+"""Write and read acknowledgements as lines of ``acks.jsonl``, each with a digest.
 
-Who took an alert on, when and with which note, comes along with the run. They are no part of the run's
-digest: somebody may acknowledge between two exports of the same run.
+They record who acknowledged an alert, when and with which note. The digest of the run does not include
+them, because users may acknowledge between two exports of the same run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tocsin_server.transfer.schema import AckLine, checked
 
 
 def ack_items(connection: Connection, run_id: str) -> Iterator[Item]:
-    """Every act on an alert of the run, a line each, oldest first."""
+    """Yield every acknowledgement and withdrawal of the run, oldest first."""
     for row in ack_rows(connection, run_id):
         item: Item = {
             "fingerprint": row.fingerprint,
@@ -32,8 +32,15 @@ def ack_items(connection: Connection, run_id: str) -> Iterator[Item]:
 
 
 def read_acks(folder: Path, alerts: Collection[tuple[str, int]]) -> list[AckRow]:
-    """Those of an exported run; none where the folder has no such file. ``alerts``: (fingerprint, episode)
-    of those that there are. Raises :class:`BundleError`."""
+    """Return the acknowledgements of an exported run; none if the file is missing.
+
+    Args:
+        folder: The folder of the run.
+        alerts: (fingerprint, episode) of the run's alerts.
+
+    Raises:
+        BundleError: A line is malformed, damaged, or about an unknown alert.
+    """
     path = folder / ACKS
     if not path.is_file():
         return []
@@ -50,5 +57,5 @@ def _row(item: Item, place: str, alerts: Collection[tuple[str, int]]) -> AckRow:
 
 
 def write_acks(connection: Connection, run_id: str, rows: list[AckRow]) -> None:
-    """Puts them beside the alerts of a run that is there."""
+    """Store imported acknowledgements for the alerts of an existing run."""
     put_ack_rows(connection, run_id, rows)

@@ -1,6 +1,7 @@
-"""A digest of all that a run holds, the same for every format and every size of page. Pure.
+"""Digest of a run's data, the same for every format and page size. Pure code.
 
-Every NaN counts as one: CSV and JSON lines have but one name for them (``nans`` keeps their bits).
+All NaN payloads count as equal, because CSV and JSON lines have only one name for NaN
+(``nan_payloads`` keeps their bits).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tocsin_server.transfer.column_names import COORDINATES
 
 @dataclass
 class Digest:
-    """Takes records in order of (writer, seq), events in order of arrival, alerts in any order."""
+    """Digest of records in order of (writer, seq), events in order of arrival, and alerts in any order."""
 
     records: int = 0
     events: int = 0
@@ -30,7 +31,7 @@ class Digest:
     _alerts: list[str] = field(default_factory=list)
 
     def take_page(self, page: RecordPage) -> RecordPage:
-        """Counts records in and hands them on."""
+        """Add the records of ``page`` and return it."""
         for name in COORDINATES:
             self._stream("coordinate", name).update(getattr(page, name).astype("<i8").tobytes())
         for name, column in page.columns.items():
@@ -41,13 +42,13 @@ class Digest:
         return page
 
     def take_event(self, item: dict[str, Any]) -> dict[str, Any]:
-        """Counts an event in and hands it on."""
+        """Add an event and return it."""
         self._stream("event", "").update(canonical(item))
         self.events += 1
         return item
 
     def take_alert(self, item: dict[str, Any]) -> dict[str, Any]:
-        """Counts an alert with its history in and hands it on."""
+        """Add an alert with its history and return it."""
         self._alerts.append(hashlib.sha256(canonical(item)).hexdigest())
         self.alerts += 1
         return item
@@ -57,7 +58,7 @@ class Digest:
         return {"records": self.records, "events": self.events, "alerts": self.alerts}
 
     def hexdigest(self) -> str:
-        """The digest of what was taken so far."""
+        """Return the digest of everything added so far."""
         whole = hashlib.sha256()
         for part in self._parts():
             whole.update(part.encode("utf-8", "replace") + b"\n")
@@ -73,7 +74,7 @@ class Digest:
 
 
 def canonical(item: dict[str, Any]) -> bytes:
-    """An object as bytes, whatever the order of its keys."""
+    """Return an object as JSON bytes, independent of the order of its keys."""
     return exact_json.dumps(_sorted(exact_json.plain(item))).encode("utf-8", "replace") + b"\n"
 
 
@@ -84,5 +85,5 @@ def _sorted(value: Any) -> Any:
 
 
 def one_nan(values: F64) -> F64:
-    """``values`` with the same bits for every NaN."""
+    """Return ``values`` with the same bits for every NaN."""
     return np.where(np.isnan(values), np.nan, values).astype("<f8")

@@ -1,8 +1,9 @@
-"""NaNs that are not the usual one, beside records as text: CSV and JSON lines have but one name for all.
+"""Keep the bits of unusual NaNs in exports as text: CSV and JSON lines have only one name for all NaNs.
 
-A NaN that arithmetic makes on x86 has its sign set, others carry a payload. ``nans.jsonl`` says which
-bits a NaN of ``records`` had, so that an import gives every bit back; there is none where every NaN is
-the usual one, and Parquet needs none. A line is ``{"series", "rows": [record, from 0], "bits": [hex]}``.
+A NaN produced by arithmetic on x86 has its sign set; others carry a payload. ``nans.jsonl`` lists the
+bits of such NaNs in ``records``, so that an import restores every bit. The file is missing if every NaN is
+the default one, and Parquet does not need it. A line is
+``{"series", "rows": [record, from 0], "bits": [hex]}``.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from tocsin_server.transfer.run_folder import BundleError, Item, lines
 
 FILE = "nans.jsonl"
 USUAL = 0x7FF8_0000_0000_0000
-"""The bits that ``float("nan")`` gives."""
+"""The bits of ``float("nan")``."""
 Bits = NDArray[np.uint64]
 
 
 def odd_nans(page: RecordPage, first: int) -> Iterator[Item]:
-    """Lines for the NaNs of a page whose first record is number ``first`` of the run."""
+    """Yield lines for the unusual NaNs of a page whose first record has the number ``first`` in the run."""
     for name, column in page.columns.items():
         bits = column.v.view(np.uint64)
         odd = np.isnan(column.v) & (bits != USUAL)
@@ -37,27 +38,31 @@ def odd_nans(page: RecordPage, first: int) -> Iterator[Item]:
 
 
 class NanWriter:
-    """Writes the file where there is anything to say."""
+    """Writes the file if there are unusual NaNs."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
         self._file: TextIO | None = None
 
     def take(self, page: RecordPage, first: int) -> None:
-        """Notes the unusual NaNs of a page."""
+        """Write the unusual NaNs of a page."""
         for item in odd_nans(page, first):
             if self._file is None:
                 self._file = self._path.open("w", encoding="utf-8", errors="replace", newline="\n")
             self._file.write(exact_json.dumps(item) + "\n")
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
 
 
 def with_nans(pages: Iterator[RecordPage], folder: Path) -> Iterator[RecordPage]:
-    """``pages`` of text records with the bits that their NaNs had. Raises :class:`BundleError`."""
+    """Yield ``pages`` of text records with the original bits of their NaNs.
+
+    Raises:
+        BundleError: The file is malformed or does not match the records.
+    """
     if not (folder / FILE).exists():
         yield from pages
         return
@@ -77,13 +82,13 @@ def with_nans(pages: Iterator[RecordPage], folder: Path) -> Iterator[RecordPage]
 
 
 class _Line:
-    """Some unusual NaNs of one series, in order of records."""
+    """Unusual NaNs of one series, in order of records."""
 
     def __init__(self, place: str, series: str, rows: NDArray[np.int64], bits: Bits) -> None:
         self.place, self.series, self.rows, self.bits = place, series, rows, bits
 
     def put(self, page: RecordPage, first: int) -> _Line | None:
-        """Gives the NaNs of ``page`` their bits; what lies behind it."""
+        """Restore the bits of NaNs in ``page``; return the remaining ones, or None."""
         count = int(np.searchsorted(self.rows, first + page.n))
         if count:
             self._set(page.columns.get(self.series), self.rows[:count] - first, page.n, self.bits[:count])

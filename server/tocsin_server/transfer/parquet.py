@@ -1,7 +1,7 @@
-"""Records as Parquet: float64 to the bit, NaN payloads included, missing values as nulls.
+"""Read and write records as Parquet: bit-exact float64, including NaN payloads; missing values are nulls.
 
-Needs pyarrow, the optional extra ``parquet``. Columns are split into byte streams and
-compressed by zstd; there are no dictionaries, for they would make one NaN of all.
+Needs pyarrow, the optional extra ``parquet``. Columns use byte stream split and
+zstd, without dictionaries, which would merge different NaNs.
 """
 
 from __future__ import annotations
@@ -28,11 +28,15 @@ class MissingExtraError(TocsinError):
 
 
 class UnreadableError(TocsinError):
-    """Not Parquet, or not as an export writes it."""
+    """The file is not Parquet, or not as an export writes it."""
 
 
 def require() -> ModuleType:
-    """pyarrow. Raises :class:`MissingExtraError`."""
+    """Return pyarrow.
+
+    Raises:
+        MissingExtraError: pyarrow is not installed.
+    """
     try:
         import pyarrow
         import pyarrow.parquet
@@ -45,15 +49,16 @@ def require() -> ModuleType:
 
 
 def parquet_bodies(pages: Iterable[RecordPage], names: Sequence[str]) -> Iterator[bytes]:
-    """The records of ``pages`` as one Parquet file, piece by piece; ``names`` are its series.
+    """Return the records of ``pages`` as one Parquet file, in pieces; ``names`` are its series.
 
-    Raises :class:`MissingExtraError` at once.
+    Raises:
+        MissingExtraError: pyarrow is not installed; raised before the first piece.
     """
     return _bodies(require(), pages, names)
 
 
 class _Sink(io.RawIOBase):
-    """Where pyarrow writes to and we take away from."""
+    """In-memory file that pyarrow writes to and from which the pieces are read."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -111,9 +116,11 @@ def _values(arrow: Any, column: Column | None, rows: int) -> Any:
 
 
 def read_parquet(path: Path, rows: int) -> Iterator[RecordPage]:
-    """The records of a file that an export wrote, at most ``rows`` at once.
+    """Yield the records of an exported file, at most ``rows`` per page.
 
-    Raises :class:`MissingExtraError` and :class:`UnreadableError`.
+    Raises:
+        MissingExtraError: pyarrow is not installed.
+        UnreadableError: The file is not Parquet, or not as an export writes it.
     """
     arrow = require()
     try:

@@ -1,7 +1,7 @@
-"""Every record of a run as data, JSON lines, CSV or Parquet; never a sample. For API and command line.
+"""Export every record of a run as JSON lines, CSV or Parquet, for the API and the command line.
 
-JSON lines keep every bit: floats as Python writes them, NaN and infinities by name, the time in
-nanoseconds. CSV writes ``nan``, ``inf``, ``-inf``; a value that a record does not have is empty.
+JSON lines keep the value of every number: floats as Python writes them, NaN and infinities by name, the
+time in nanoseconds. CSV writes ``nan``, ``inf``, ``-inf``; a missing value is empty.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from tocsin_server.transfer.column_names import COORDINATES, heading
 from tocsin_server.transfer.parquet import parquet_bodies
 
 PAGE = 4096
-"""Records read at a time: bounds the memory of an export of any length."""
+"""Records read at a time; bounds the memory of an export of any length."""
 
 
 class Format(enum.StrEnum):
-    """What an export can be."""
+    """Format of an export."""
 
     JSONL = "jsonl"
     CSV = "csv"
@@ -40,7 +40,7 @@ class Format(enum.StrEnum):
 
 
 class UnknownRun(TocsinError):  # noqa: N818 - reads as the sentence it is
-    """No run, or more than one, goes by that name."""
+    """No run, or more than one, has that name."""
 
 
 def every_page(
@@ -54,7 +54,7 @@ def every_page(
     """Yield all records of a run in pages, in order of (writer, seq).
 
     Raises:
-        UnknownRun: The run was deleted meanwhile, so that records are missing in the pages so far.
+        UnknownRun: The run was deleted meanwhile, so records are missing in the pages so far.
     """
     before = _created_ns(reader, run_id)
     after: str | None = None
@@ -75,7 +75,7 @@ def _created_ns(reader: StoreReader, run_id: str) -> int | None:
 
 
 def items(page: RecordPage) -> Iterator[dict[str, Any]]:
-    """Each record of a page as the API shows it; ``values`` holds only what the record has."""
+    """Yield each record of a page as in the API; ``values`` contains only values that the record has."""
     names = list(page.columns)
     rows = zip(*(page.columns[name].dense(page.n) for name in names), strict=True) if names else [()] * page.n
     for place, row in zip(_coordinates(page), rows, strict=True):
@@ -99,13 +99,13 @@ def _coordinates(page: RecordPage) -> Iterator[tuple[int, ...]]:
 
 
 def jsonl(pages: Iterable[RecordPage]) -> Iterator[str]:
-    """The records of ``pages`` as JSON lines, one string a page."""
+    """Yield the records of ``pages`` as JSON lines, one string per page."""
     for page in pages:
         yield "".join(exact_json.dumps(item) + "\n" for item in items(page))
 
 
 def csv_text(pages: Iterable[RecordPage], names: Sequence[str]) -> Iterator[str]:
-    """The records of ``pages`` as CSV (RFC 4180), one string for the header, then one a page."""
+    """Yield the records of ``pages`` as CSV (RFC 4180): the header, then one string per page."""
     yield _csv_rows([[*COORDINATES, *map(heading, names)]])
     for page in pages:
         found = [page.columns[name].dense(page.n) if name in page.columns else None for name in names]
@@ -126,9 +126,10 @@ def _csv_rows(rows: Iterable[Sequence[object]]) -> str:
 
 
 def export_records(database: Database, run: str, form: Format, output: Path | None) -> int:
-    """Writes every record of a run to ``output`` (None: standard output); how many there were.
+    """Write every record of a run to ``output`` (None: standard output); return how many.
 
-    Raises UnknownRun where no run, or more than one, goes by that id or name.
+    Raises:
+        UnknownRun: No run, or more than one, has that id or name.
     """
     reader = StoreReader(database)
     run_id = find_run(reader, run)
@@ -147,9 +148,10 @@ def export_records(database: Database, run: str, form: Format, output: Path | No
 
 
 def bodies_of(pages: Iterable[RecordPage], form: Format, names: Sequence[str]) -> Iterator[bytes]:
-    """``pages`` in a format, piece by piece; ``names`` are the columns of CSV and Parquet.
+    """Return ``pages`` in a format, in pieces; ``names`` are the columns of CSV and Parquet.
 
-    Raises :class:`parquet.MissingExtraError` where Parquet cannot be written here.
+    Raises:
+        parquet.MissingExtraError: Parquet was requested and pyarrow is not installed.
     """
     if form is Format.PARQUET:
         return parquet_bodies(pages, names)
@@ -158,22 +160,26 @@ def bodies_of(pages: Iterable[RecordPage], form: Format, names: Sequence[str]) -
 
 
 def series_names(reader: StoreReader, run_id: str) -> list[str]:
-    """The names of all series of a run, in alphabetical order."""
+    """Return the names of all series of a run in alphabetical order."""
     stored = reader.run(run_id)
     return sorted(series.name for series in stored.series) if stored else []
 
 
 def file_name(run_id: str) -> str:
-    """A run's id as a file name that no header and no file system reads as anything else.
+    """Return a run's id as a file name that is safe in headers and on every file system.
 
-    Where that is not the id itself a digest follows: two runs never have the same name.
+    If it differs from the id, a digest is appended, so that two runs never have the same name.
     """
     name = re.sub(r"[^A-Za-z0-9._-]+", "_", run_id)[:100].strip(".") or "run"
     return name if name == run_id else f"{name}-{hashlib.sha256(run_id.encode()).hexdigest()[:8]}"
 
 
 def find_run(reader: StoreReader, run: str) -> str:
-    """The id of the run that goes by this id or name. Raises UnknownRun."""
+    """Return the id of the run with this id or name.
+
+    Raises:
+        UnknownRun: No run, or more than one, has that id or name.
+    """
     if reader.run(run) is not None:
         return run
     named = [stored.id for stored in reader.runs() if stored.name == run]

@@ -1,6 +1,6 @@
-"""Reads the records of an exported run back, whatever their format, a page at a time.
+"""Read the records of an exported run in any format, page by page.
 
-Errors name file and line, what was expected and what is there.
+Errors contain file and line, what was expected and what was found.
 """
 
 from __future__ import annotations
@@ -25,7 +25,13 @@ INT64 = range(-(2**63), 2**63)
 
 
 def read_pages(folder: Path, form: Format) -> Iterator[RecordPage]:
-    """The records of an exported run. Raises :class:`BundleError` and what ``read_parquet`` raises."""
+    """Return the records of an exported run in pages.
+
+    Raises:
+        BundleError: The file is missing or malformed.
+        MissingExtraError: The file is Parquet and pyarrow is not installed.
+        parquet.UnreadableError: The file is not Parquet as an export writes it.
+    """
     path = records_file(folder, form)
     if not path.is_file():
         raise BundleError(str(path), "a file", "none")
@@ -36,14 +42,14 @@ def read_pages(folder: Path, form: Format) -> Iterator[RecordPage]:
 
 @dataclass
 class _PageBuilder:
-    """Rows on their way to a page."""
+    """Collects rows into a page."""
 
     rows: list[list[int]] = field(default_factory=list)
     at: dict[str, list[int]] = field(default_factory=dict)
     values: dict[str, list[float]] = field(default_factory=dict)
 
     def put(self, name: str, value: float) -> None:
-        """A value of the row that is added next."""
+        """Add a value of the row that is added next."""
         self.at.setdefault(name, []).append(len(self.rows))
         self.values.setdefault(name, []).append(value)
 

@@ -1,7 +1,7 @@
-"""Writes a run into a folder, as it is at the moment that the export begins. Memory stays bounded.
+"""Export a run into a folder, in its state when the export starts. Memory is bounded.
 
-What comes while it is written is left out: records up to the last number of each writer,
-events up to the last arrival, alerts and facts as they were.
+Data that arrives during the export is left out: it contains records up to the last number of each writer,
+events up to the last arrival, and alerts and environment as they were at the start.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ EVENTS_AT_ONCE = 1000
 
 
 def export_run(database: Database, run_id: str, form: Format, folder: Path) -> Manifest:
-    """Writes everything of a run into ``folder``, which must be new or empty of exports; what it wrote.
+    """Export everything of a run into ``folder``, which must not contain an export.
 
-    Raises :class:`BundleError` where there is an export already or no such run.
+    Raises:
+        BundleError: The folder contains an export, or there is no such run.
     """
     if (folder / RUN).exists():
         raise BundleError(str(folder), "a new folder", "one that holds an exported run")
@@ -91,7 +92,7 @@ def _write_records(
 
 
 def digest_of(database: Database, dump: Dump) -> Digest:
-    """The digest of a run as it is stored."""
+    """Return the digest of a stored run."""
     digest, reader = Digest(), StoreReader(database)
     for page in pages_of(reader, dump):
         digest.take_page(page)
@@ -103,7 +104,7 @@ def digest_of(database: Database, dump: Dump) -> Digest:
 
 
 def pages_of(reader: StoreReader, dump: Dump) -> Iterator[RecordPage]:
-    """The records of a run up to the moment of ``dump``."""
+    """Yield the records of a run up to the state of ``dump``."""
     for page in every_page(reader, str(dump.run["id"])):
         last = np.array([dump.last_seq.get(writer, -1) for writer in page.writer.tolist()], dtype=np.int64)
         part = kept(page, page.seq <= last)
@@ -112,7 +113,7 @@ def pages_of(reader: StoreReader, dump: Dump) -> Iterator[RecordPage]:
 
 
 def kept(page: RecordPage, keep: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> RecordPage:
-    """The records of a page that ``keep`` bool[n] marks."""
+    """Return the records of a page that ``keep`` bool[n] selects."""
     if keep.all():
         return page
     names = list(page.columns)
@@ -133,7 +134,7 @@ def kept(page: RecordPage, keep: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> 
 
 
 def events_of(reader: StoreReader, dump: Dump) -> Iterator[Item]:
-    """The events of a run up to the moment of ``dump``."""
+    """Yield the events of a run up to the state of ``dump``."""
     after: str | None = None
     while True:
         page = reader.events(str(dump.run["id"]), after=after, limit=EVENTS_AT_ONCE)
@@ -147,7 +148,7 @@ def events_of(reader: StoreReader, dump: Dump) -> Iterator[Item]:
 
 
 def event_item(event: RunEvent) -> Item:
-    """An event as a line of ``events.jsonl``."""
+    """Return an event as a line of ``events.jsonl``."""
     own: Mapping[str, object] = {
         "writer": event.writer.writer_no,
         "no": event.no,

@@ -1,8 +1,8 @@
-"""The folder of an exported run: its files, their shapes, and what can be wrong with them.
+"""The folder of an exported run: its files, their structure, and validation errors.
 
-``run.json`` describes the run and is written last: a folder without it is an export that did
-not end. ``records.csv`` (or ``.jsonl``, ``.parquet``), ``events.jsonl`` and ``alerts.jsonl``
-hold the rest; ``snapshots.jsonl`` and ``acks.jsonl`` what belongs to the alerts.
+``run.json`` describes the run and is written last: a folder without it is an incomplete
+export. ``records.csv`` (or ``.jsonl``, ``.parquet``), ``events.jsonl`` and ``alerts.jsonl``
+contain the data; ``snapshots.jsonl`` and ``acks.jsonl`` belong to the alerts.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from tocsin_server.transfer.record_export import Format
 VERSION = 1
 RUN, EVENTS, ALERTS, RECORDS = "run.json", "events.jsonl", "alerts.jsonl", "records"
 SNAPSHOTS = "snapshots.jsonl"
-"""Frozen incident snapshots; a folder of an earlier version has none, they are then made anew."""
+"""Stored incident snapshots. Folders of earlier versions have none; the server then creates them again."""
 ACKS = "acks.jsonl"
-"""Acknowledgements of its alerts; a folder of an earlier version has none."""
+"""Acknowledgements of the run's alerts. Folders of earlier versions have none."""
 
 Item = dict[str, Any]
 
 
 class BundleError(TocsinError):
-    """A folder that cannot be imported, or written: which file and line, what was expected, what is there."""
+    """A folder cannot be imported or written: file and line, what was expected, what was found."""
 
     def __init__(self, place: str, expected: str, got: object) -> None:
         super().__init__(f"{place}: expected {expected}, got {got}")
@@ -36,7 +36,7 @@ class BundleError(TocsinError):
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """``run.json``: the run's row, attempts, writers and series, and a digest of all the rest."""
+    """``run.json``: the run's row, attempts, writers and series, and a digest of the data."""
 
     format: Format
     run: Item
@@ -64,7 +64,7 @@ _SHAPES: dict[str, type | tuple[type, ...]] = {
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Writes ``run.json``, whole or not at all."""
+    """Write ``run.json`` atomically."""
     reported = {"version": VERSION, "format": str(manifest.format)}
     reported |= {name: getattr(manifest, name) for name in _SHAPES}
     part = folder / f"{RUN}.part"
@@ -74,7 +74,11 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """What ``run.json`` says. Raises :class:`BundleError`."""
+    """Read and validate ``run.json``.
+
+    Raises:
+        BundleError: The file is missing or malformed.
+    """
     path = folder / RUN
     try:
         reported = _storable(str(path), exact_json.loads(path.read_text("utf-8")))
@@ -100,12 +104,16 @@ def _called(kind: type | tuple[type, ...]) -> str:
 
 
 def records_file(folder: Path, form: Format) -> Path:
-    """Where the records of a run lie in its folder."""
+    """Return the path of the records of a run in its folder."""
     return folder / f"{RECORDS}.{form}"
 
 
 def lines(path: Path) -> Iterator[tuple[int, Item]]:
-    """Line numbers from 1 and objects of a JSON lines file. Raises :class:`BundleError`."""
+    """Yield line numbers from 1 and objects of a JSON lines file.
+
+    Raises:
+        BundleError: The file is missing or malformed.
+    """
     try:
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, 1):
@@ -128,7 +136,11 @@ def _object(path: Path, number: int, line: str) -> Item:
 
 
 def _storable(where: str, value: Any) -> Any:
-    """Return ``value``. Raises :class:`BundleError` if it cannot be stored."""
+    """Return ``value``.
+
+    Raises:
+        BundleError: ``value`` cannot be stored.
+    """
     wrong = exact_json.problem(value)
     if wrong is not None:
         raise BundleError(f"{where}{wrong[0][:1] and ': ' + wrong[0][1:]}", wrong[1], "something else")
@@ -136,7 +148,11 @@ def _storable(where: str, value: Any) -> Any:
 
 
 def bundles_in(path: Path) -> list[Path]:
-    """``path`` where it is a run's folder, else the run folders in it. Raises :class:`BundleError`."""
+    """Return ``path`` if it is the folder of a run, else the run folders in it.
+
+    Raises:
+        BundleError: There are none.
+    """
     if (path / RUN).is_file():
         return [path]
     found = sorted(each.parent for each in path.glob(f"*/{RUN}"))

@@ -1,8 +1,8 @@
-"""Brings an exported run in: equal content, once, and nobody is notified.
+"""Import an exported run with equal content, once, and without notifications.
 
-It goes the way of ordinary records, batch by batch as they came, in transactions of a page
-each. The run appears with the last of them, after what is stored was read back and compared
-with the export's digest; an import that ends before that leaves a mark by which its rows go.
+The data is written like ordinary records, batch by batch as received, in transactions of one page
+each. The run becomes visible with the last transaction, after the stored data was read back and compared
+with the export's digest. If an import is interrupted before that, a mark causes its rows to be deleted.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ from tocsin_server.transfer.schema import checked
 from tocsin_server.transfer.snapshots import base64_of, read_incident_snapshots, write_incident_snapshots
 
 PULSE_NS = 120 * 1_000_000_000
-"""An import that has written nothing for so long counts as dead, and its rows go."""
+"""An import that has written nothing for this long counts as interrupted, and its rows are deleted."""
 EVENTS_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What an import did. ``was_there``: the same run was stored already, nothing was done."""
+    """Result of an import. ``was_there``: the same run was stored already, and nothing was done."""
 
     run_id: str
     counts: dict[str, int]
@@ -72,13 +72,17 @@ class Imported:
 def import_run(
     database: Database, transact: Transact, folder: Path, *, actor: str, limits: Limits
 ) -> Imported:
-    """Bring in the run of ``folder``.
+    """Import the run of ``folder``.
 
     Args:
-        limits: Those that a training process must keep to; they hold for an import too.
+        database: The database.
+        transact: Runs the writing transactions.
+        folder: The folder of an exported run.
+        actor: Who imports it, for the audit log.
+        limits: The limits for training processes, which also apply to imports.
 
     Raises:
-        BundleError: It does not fit, or differs from a run of its id that is there already. Nothing
+        BundleError: The folder is invalid, or differs from a stored run with the same id. Nothing
             was changed.
     """
     manifest = _checked(folder, read_manifest(folder), limits)
@@ -102,8 +106,11 @@ def import_run(
 
 
 def _checked(folder: Path, manifest: Manifest, limits: Limits) -> Manifest:
-    """Raise :class:`BundleError` if a row of ``run.json`` does not have its shape, or holds a name or
-    number that a handshake may not hold."""
+    """Validate ``run.json`` and return the manifest.
+
+    Raises:
+        BundleError: A row is malformed, or contains a name or number that a handshake must not contain.
+    """
     place = str(folder / RUN)
     checked(manifest.run, schema.RunRow, f"{place}: run")
     for name, rows, shape in (
@@ -174,7 +181,7 @@ def _begin(connection: Connection, manifest: Manifest) -> None:
 
 
 class _Import:
-    """One import under way."""
+    """One import in progress."""
 
     def __init__(self, database: Database, transact: Transact, folder: Path, manifest: Manifest) -> None:
         self._database = database
@@ -190,7 +197,7 @@ class _Import:
         }
 
     def bring_in(self, actor: str) -> None:
-        """All of it, compared, then visible."""
+        """Import everything, compare it with the digest, then make the run visible."""
         self._take_records()
         self._take_events()
         path = self._folder / ALERTS
@@ -224,7 +231,11 @@ class _Import:
             self._do(partial(self._put, writes=writes))
 
     def _in_order(self, page: RecordPage, last: tuple[int, int]) -> tuple[int, int]:
-        """Raises :class:`BundleError` unless records come in order of (writer, seq), of known writers."""
+        """Check that records are in order of (writer, seq) and of known writers; return the last such pair.
+
+        Raises:
+            BundleError: They are not, or a number is out of bounds.
+        """
         place = f"{self._folder}: record {self._digest.records + 1}"
         _in_bounds(page, f"{place} or later")
         for writer, seq in zip(page.writer.tolist(), page.seq.tolist(), strict=True):
@@ -291,7 +302,7 @@ class _Import:
 
 
 def _in_bounds(page: RecordPage, place: str) -> None:
-    """Raise :class:`BundleError` for a number that no record of a training process may have."""
+    """Raise :class:`BundleError` for a number that no record of a training process may contain."""
     for name, values, most in (
         ("step", page.step, MOST_STEP),
         ("time_ns", page.time_ns, HIGHEST),
@@ -303,14 +314,14 @@ def _in_bounds(page: RecordPage, place: str) -> None:
 
 
 def as_imported(row: Item, now_ns: int) -> Item:
-    """The run's row. One that had not ended when it was exported is ``lost``: there is no word of it here."""
+    """Return the row of the imported run. A run that was active when it was exported becomes ``lost``."""
     state = RunState(row["state"])
     environment = row["environment"] | {"imported": {"at_ns": now_ns, "state": state.value}}
     return row | {"environment": environment, "state": (state if state.ended else RunState.LOST).value}
 
 
 def batches(page: RecordPage, writers: dict[int, Writer]) -> Iterator[RecordBatch]:
-    """The records of a page in the batches in which they arrived."""
+    """Yield the records of a page as the batches in which they arrived."""
     changes = (np.diff(page.writer) != 0) | (np.diff(page.arrival) != 0) | (np.diff(page.seq) != 1)
     ends = [*(np.flatnonzero(changes) + 1).tolist(), page.n]
     begin = 0
@@ -329,7 +340,7 @@ def batches(page: RecordPage, writers: dict[int, Writer]) -> Iterator[RecordBatc
 
 
 def _part(column: Column, begin: int, end: int) -> Column:
-    """Rows ``begin`` up to ``end`` of a column, dense where all of them have a value."""
+    """Return rows ``begin`` to ``end`` (exclusive) of a column, dense if all of them have a value."""
     if column.at is None:
         return Column(column.v[begin:end])
     first, last = np.searchsorted(column.at, (begin, end))

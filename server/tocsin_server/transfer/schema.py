@@ -1,7 +1,7 @@
-"""What the lines and rows of an exported run look like, checked before anything is stored. Pure.
+"""Schemas of the lines and rows of an exported run, checked before anything is stored. Pure code.
 
-Numbers keep to the bounds of the handshake and of records: a step beyond 2^53, or a time that cannot be moved
-by a clock offset, would make periodic work fail for the run.
+Numbers have the same bounds as in handshakes and records: a step above 2^53, or a time that a clock offset
+cannot shift, would make periodic jobs fail for the run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Number = Annotated[int, msgspec.Meta(ge=-HIGHEST, le=HIGHEST)]
 
 
 class _Row(msgspec.Struct, forbid_unknown_fields=True):
-    """A row of a table: unknown fields are refused, for they would be lost."""
+    """A row of a table. Unknown fields are rejected, because they would be lost."""
 
 
 class RunRow(_Row):
@@ -135,7 +135,11 @@ class AckLine(_Row):
 
 
 def checked(item: Item, shape: type[_Row], place: str) -> Item:
-    """``item`` as it is, where it has the shape. Raises :class:`BundleError`, which names ``place``."""
+    """Return ``item`` if it matches ``shape``.
+
+    Raises:
+        BundleError: It does not; the error contains ``place``.
+    """
     try:
         msgspec.convert(item, shape)
     except msgspec.ValidationError as error:
@@ -144,7 +148,7 @@ def checked(item: Item, shape: type[_Row], place: str) -> Item:
 
 
 def _expected_and_got(text: str) -> tuple[str, str]:
-    """Return (expected, got) of what msgspec says; of a number out of bounds it does not say the number."""
+    """Return (expected, got) from a message of msgspec, which omits a number that is out of bounds."""
     expected, _, got = text.partition(", got ")
     if expected.startswith("Expected "):
         return expected.removeprefix("Expected "), got or "another"

@@ -1,6 +1,6 @@
-"""Frozen incident snapshots as lines of ``snapshots.jsonl``, each with a digest of its own, and back.
+"""Write and read incident snapshots as lines of ``snapshots.jsonl``, each with a digest.
 
-They are no part of the run's digest: the server may freeze one between two exports of the same run.
+The digest of the run does not include them: the server may store one between two exports of the same run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tocsin_server.transfer.schema import IncidentSnapshotLine, checked
 
 
 def incident_snapshot_items(connection: Connection, run_id: str) -> Iterator[Item]:
-    """The incident snapshots of a run, a line each."""
+    """Yield the incident snapshots of a run, one per line."""
     for row in incident_snapshot_rows(connection, run_id):
         yield {
             "fingerprint": row.fingerprint,
@@ -30,7 +30,11 @@ def incident_snapshot_items(connection: Connection, run_id: str) -> Iterator[Ite
 
 
 def read_incident_snapshots(folder: Path) -> list[IncidentSnapshotRow]:
-    """Those of an exported run; none where the folder has no such file. Raises :class:`BundleError`."""
+    """Return the incident snapshots of an exported run; none if the file is missing.
+
+    Raises:
+        BundleError: A line is malformed or damaged.
+    """
     path = folder / SNAPSHOTS
     if not path.is_file():
         return []
@@ -46,7 +50,11 @@ def _row(item: Item, place: str) -> IncidentSnapshotRow:
 
 
 def base64_of(text: str, place: str) -> bytes:
-    """Return the bytes that ``text`` stands for. Raises :class:`BundleError`, which names ``place``."""
+    """Return the bytes of a base64 text.
+
+    Raises:
+        BundleError: ``text`` is not base64; the error contains ``place``.
+    """
     try:
         return base64.b64decode(text, validate=True)
     except ValueError as error:
@@ -54,6 +62,6 @@ def base64_of(text: str, place: str) -> bytes:
 
 
 def write_incident_snapshots(connection: Connection, run_id: str, rows: list[IncidentSnapshotRow]) -> None:
-    """Puts them beside the alerts of a run that is there."""
+    """Store imported snapshots for the alerts of an existing run."""
     for row in rows:
         keep_incident_snapshot(connection, run_id, row)
