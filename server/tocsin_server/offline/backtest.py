@@ -1,6 +1,6 @@
-"""Backtests: a rule with other settings over stored runs and log files (docs/how-to/backtest.md). Reads only.
+"""Backtests: run a rule with changed settings over stored runs and log files (docs/how-to/backtest.md).
 
-Bounded: so many records of one run and so much time in all; what was left out is said.
+Only reads. The records per run and the total time are limited; the result reports what was left out.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from tocsin_server.store.results import StoredRun
 
 @dataclass(frozen=True)
 class Bounds:
-    """How much a backtest may read: records of one run, seconds in all."""
+    """Limits of a backtest: records per run, seconds in total."""
 
     records: int = 10_000_000
     seconds: float = 1e9
 
 
 def built_in_only(received: Iterable[RecordBatch | RunEvent]) -> Iterator[RecordBatch | RunEvent]:
-    """What a run was made of, but for what people decided about its rules: all others have their defaults."""
+    """Yield the data of a run without the users' changes to rules, so that all rules have defaults."""
     return (item for item in received if isinstance(item, RecordBatch) or item.kind != RULES)
 
 
 @dataclass
 class Backtest:
-    """One rule with settings of its own, all others with theirs: they say where a run was healthy."""
+    """One rule with changed settings; all other rules, with defaults, show where a run was healthy."""
 
     rule: str
     settings: RuleSettings
@@ -49,12 +49,16 @@ class Backtest:
         self._ends = self.clock() + self.bounds.seconds
 
     def of_run(self, reader: StoreReader, stored: StoredRun) -> Tested:
-        """Over a stored run: the way the server itself judges it, restarts included."""
+        """Test a stored run, evaluated as the server does, including restarts."""
         judge = Judge(context_of(stored), self._changed, from_start=False)
         return self._over(stored.id, judge, built_in_only(reader.recovery(stored.id, from_start=True).replay))
 
     def of_file(self, path: Path) -> Tested:
-        """Over a log file; each launch in it is a run of its own. Raises UnreadableLogError."""
+        """Test a log file; each launch in it counts as a separate run.
+
+        Raises:
+            UnreadableLogError: The file cannot be read.
+        """
         log = open_log(path)
         context = RunContext(run_id=str(path), planned_steps=log.planned_steps)
         received = Replay(str(path)).take(log.items())
@@ -65,7 +69,7 @@ class Backtest:
         return {self.rule: self.settings}
 
     def _over(self, name: str, judge: Judge, received: Iterable[RecordBatch | RunEvent]) -> Tested:
-        """Launch by launch: the steps of one say nothing of those of another."""
+        """Evaluate each launch separately, because their steps are independent."""
         tested = Tested(name)
         launches: dict[str, Tally] = {}
         for item in self._bounded(tested, received):
@@ -96,7 +100,7 @@ class Backtest:
 def bounded(
     tested: Tested, received: Iterable[RecordBatch | RunEvent], bounds: Bounds, over: Callable[[], bool]
 ) -> Iterator[RecordBatch | RunEvent]:
-    """``heard`` as far as the bounds allow; where it was cut, ``tested`` says so."""
+    """Yield ``received`` within the bounds; if it is cut off, ``tested.cut`` says why."""
     records = 0
     for item in received:
         records += item.n if isinstance(item, RecordBatch) else 0

@@ -1,7 +1,7 @@
-"""A rule that people are writing, over stored runs: where it would have fired. Reads only.
+"""Test a custom rule over stored runs while it is being edited: where would it have fired? Only reads.
 
-The rule alone is judged; which steps were healthy say the alerts that the runs had in truth. So a trial
-takes a fraction of what a backtest of all rules does, and can follow every edit.
+Only this rule is evaluated; the stored alerts of the runs show which steps were healthy. A test
+therefore takes a fraction of a backtest of all rules and can follow every edit.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from tocsin_server.store.results import StoredRun
 
 MOST_FIRINGS = 1000
 MOST_SERIES = 8
-"""Series of a run that the answer names, for whoever draws them."""
+"""Maximum series of a run in the answer, for charts."""
 MOST_ALERTS = 1000
 
 
 @dataclass
 class Trial:
-    """One rule under test."""
+    """One custom rule under test."""
 
     rule: CustomRule
     bounds: Bounds = field(default_factory=Bounds)
@@ -42,7 +42,7 @@ class Trial:
         self._ends = self.clock() + self.bounds.seconds
 
     def of_run(self, reader: StoreReader, stored_run: StoredRun) -> Tested:
-        """Over a stored run, restarts included."""
+        """Test a stored run, including restarts."""
         tested, tally = Tested(stored_run.id), Tally()
         judge = Alone(self.rule, stored_run.id)
         received = built_in_only(reader.recovery(stored_run.id, from_start=True).replay)
@@ -57,7 +57,7 @@ class Trial:
         return tested
 
     def series_of(self, stored: StoredRun) -> list[str]:
-        """The series of a run that the rule watches, the first few."""
+        """Return the first few series of a run that the rule watches."""
         found = (series.name for series in stored.series if glob.matches(self.rule.series, series.name))
         return sorted(found)[:MOST_SERIES]
 
@@ -66,7 +66,7 @@ class Trial:
 
 
 class Alone:
-    """An engine in which only one rule of people speaks, and its alerts."""
+    """An engine that evaluates a single custom rule, and its alerts."""
 
     def __init__(self, rule: CustomRule, run_id: str) -> None:
         self._engine = Engine(RunContext(run_id=run_id))
@@ -78,11 +78,11 @@ class Alone:
 
     @property
     def fired(self) -> list[Alert]:
-        """The alerts that fired, in the order in which they did."""
+        """The alerts that fired, in the order in which they fired."""
         return list(self._fired.values())
 
     def take(self, item: RecordBatch | RunEvent) -> None:
-        """Judges a batch or an event."""
+        """Evaluate a batch or an event."""
         engine = self._engine
         said = engine.observe(item) if isinstance(item, RecordBatch) else engine.observe_event(item)
         for finding in said:

@@ -1,4 +1,4 @@
-"""What ``tocsin-server diagnose`` says of judged files: as data, and as text to paste."""
+"""Output of ``tocsin-server diagnose``: as JSON data, and as text to paste."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tocsin_server.runs.sparkline_buckets import Spark
 
 WIDTH = 100
 SIGNALS = 12
-"""So many series have a line in the text; the JSON has the alerts of all."""
+"""Maximum series with a line in the text; the JSON contains the alerts of all."""
 ALERT_LINES = 40
 ONSETS = 8
 
 
 def exit_status(judged: Sequence[Judged], unreadable: int, fail_on: Severity | None) -> int:
-    """2: a file could not be read; 1: something as severe as ``fail_on`` was found; else 0."""
+    """Return 2 if a file could not be read, 1 if an alert is at least as severe as ``fail_on``, else 0."""
     if unreadable:
         return 2
     found = [file.highest_severity for file in judged]
@@ -29,7 +29,7 @@ def exit_status(judged: Sequence[Judged], unreadable: int, fail_on: Severity | N
 
 
 def as_data(judged: Judged) -> dict[str, Any]:
-    """One entry of ``files`` in the JSON."""
+    """Return one entry of ``files`` in the JSON."""
     return {
         "path": judged.path,
         "format": judged.format,
@@ -48,12 +48,12 @@ def as_data(judged: Judged) -> dict[str, Any]:
 
 
 def unreadable_data(path: str, reason: str) -> dict[str, Any]:
-    """The entry of a file that could not be read."""
+    """Return the entry of a file that could not be read."""
     return {"path": path, "format": None, "records": 0, "alerts": [], "error": reason}
 
 
 def alert_data(alert: Alert) -> dict[str, Any]:
-    """One alert as JSON; ``causes`` begins with the most likely one."""
+    """Return one alert as JSON data; ``causes`` starts with the most likely one."""
     said = alert.diagnosis
     return {
         "rule": alert.rule,
@@ -77,7 +77,7 @@ def alert_data(alert: Alert) -> dict[str, Any]:
 
 
 def notes(judged: Judged) -> list[str]:
-    """What to know of the reading before trusting the verdict."""
+    """Return limitations of the input that affect how far the result can be trusted."""
     found = list(judged.remarks)
     if not judged.training_records:
         found.append("No loss and no gradient norm was found: only rules about other signals have judged.")
@@ -111,7 +111,7 @@ def _first(unread: int) -> str:
 
 
 def report(judged: Judged) -> str:
-    """The text of one file."""
+    """Return the text report of one file."""
     parts = [
         _heading(judged),
         *[f"  Note: {note}" for note in notes(judged)],
@@ -167,7 +167,7 @@ def _range(spark: Spark, written: Callable[[float], str]) -> str:
 
 
 def _alert_line(alert: Alert, several: bool) -> Iterator[str]:
-    """``several``: the file has more than one launch, so it is said of which one."""
+    """Yield the lines of an alert; with ``several`` launches in the file, they include the launch."""
     launch = f"run {launch_of(alert)}, " if several else ""
     since = "" if alert.onset_step is None else f"{launch}since step {alert.onset_step} "
     over = "" if alert.resolved_step is None else f", over at {alert.resolved_step}"
@@ -177,7 +177,7 @@ def _alert_line(alert: Alert, several: bool) -> Iterator[str]:
 
 
 def _diagnosis(group: CauseGroup, named: bool) -> Iterator[str]:
-    """One story; ``named``: with the alerts that it tells of."""
+    """Yield the diagnosis of one group; with ``named``, it lists the alerts of the group."""
     said = group.head.diagnosis
     yield from wrap(f"Most likely: {said.cause.removeprefix('Likely ')}", WIDTH)
     if named:
@@ -206,7 +206,7 @@ def _diagnosis(group: CauseGroup, named: bool) -> Iterator[str]:
 
 
 def _about(alerts: Sequence[Alert]) -> str:
-    """The alerts by rule, each with its onsets."""
+    """Return the alerts by rule, each with its onsets."""
     onsets: dict[str, list[str]] = {}
     for alert in sorted(alerts, key=lambda item: (item.onset_step is None, item.onset_step or 0)):
         known = onsets.setdefault(alert.rule, [])
@@ -228,7 +228,7 @@ def _name(alert: Alert) -> str:
 
 
 def _others(group: CauseGroup) -> Iterator[str]:
-    """What was said of the other alerts of the story, where it is something else."""
+    """Yield the causes and remedies of other alerts of the group that differ from those of the head."""
     reported = {remedy.text for remedy in group.head.diagnosis.remedies}
     if group.other_causes:
         yield "  Said of the other alerts"

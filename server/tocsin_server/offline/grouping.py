@@ -1,8 +1,9 @@
-"""Alerts of one judged file by the story that they belong to, for the report. Pure.
+"""Group the alerts of one file by cause, for the report. Pure functions.
 
-An alert belongs to the story of a graver one that tells of it; of several alerts for one cause, one story
-stands for all. Its head is the most severe alert; of those that began at about the same step, the one
-nearest the cause. The JSON has the diagnosis of each alert for itself.
+An alert belongs to the group of a more severe alert whose timeline contains it; alerts with the same cause
+form one group. The head of a group is its most severe alert; of those that began at about the same step,
+the
+one nearest the cause. The JSON contains the diagnosis of each alert.
 """
 
 from __future__ import annotations
@@ -19,24 +20,24 @@ _NUMBERS = re.compile(r"[\d.]+(?:e−?-?\d+)?")
 
 @dataclass
 class CauseGroup:
-    """What is told once: the alert whose diagnosis it is, and the others that are part of it."""
+    """Alerts that are reported together: the head, whose diagnosis is shown, and the others."""
 
     head: Alert
     others: list[Alert] = field(default_factory=list)
 
     @property
     def alerts(self) -> list[Alert]:
-        """All of them, the head first."""
+        """All alerts of the group, the head first."""
         return [self.head, *self.others]
 
     @property
     def timeline(self) -> tuple[tuple[int, str, str], ...]:
-        """The longest chain of events with the likely cause of the head."""
+        """The longest timeline of an alert with the same cause as the head."""
         reported = [alert.diagnosis.timeline for alert in self.alerts if _cause(alert) == _cause(self.head)]
         return max(reported, key=len)
 
     def explains(self, alert: Alert) -> bool:
-        """Whether ``alert`` of the same launch is in the chain of events, or has the same cause."""
+        """Return whether ``alert`` is in the head's timeline (same launch) or has the same cause."""
         if _cause(alert) == _cause(self.head):
             return True
         rows = {(step, rule) for step, _, rule in self.head.diagnosis.timeline}
@@ -44,7 +45,7 @@ class CauseGroup:
 
     @property
     def other_causes(self) -> list[Alert]:
-        """One alert for each cause that was said of the others and is not the head's."""
+        """One alert for each cause among the others that differs from the head's."""
         seen = {(self.head.rule, ""), ("", _cause(self.head))}
         found: list[Alert] = []
         for alert in self.others:
@@ -56,7 +57,7 @@ class CauseGroup:
 
 
 def cause_groups(alerts: Sequence[Alert]) -> list[CauseGroup]:
-    """The stories of ``alerts``: the gravest and longest in front."""
+    """Return the groups of ``alerts``, most severe first, then longest timeline first."""
     found: list[CauseGroup] = []
     for alert in sorted(alerts, key=lambda item: (-item.severity.level, -len(item.diagnosis.timeline))):
         mine = next((group for group in found if group.explains(alert)), None)
@@ -70,11 +71,11 @@ def cause_groups(alerts: Sequence[Alert]) -> list[CauseGroup]:
 
 
 def launch_of(alert: Alert) -> int:
-    """Which launch of the file an alert is of, from 1 on."""
+    """Return the launch of an alert within the file, from 1."""
     _, mark, number = alert.run_id.rpartition("#")
     return int(number) if mark and number.isdecimal() else 1
 
 
 def _cause(alert: Alert) -> str:
-    """The cause without its numbers."""
+    """Return the cause without its numbers."""
     return _NUMBERS.sub("#", alert.diagnosis.cause)

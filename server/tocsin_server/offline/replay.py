@@ -1,7 +1,8 @@
-"""Rules over a log file: its records as batches, the engine's findings as alerts. No database, no clock.
+"""Evaluate rules over a log file: its records as batches, the engine's findings as alerts.
 
-``replay`` is what a backtest or a benchmark of detection begins with; ``judge`` is a whole
-diagnosis. Both hold one batch of records at a time, whatever the length of the file.
+Uses neither a database nor a clock. ``Replay`` is the input of backtests and detection benchmarks;
+``judge`` produces a complete diagnosis. Both keep one batch of records at a time, whatever the length of
+the file.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ from tocsin_server.runs.sparkline_buckets import Spark
 
 BATCH_RECORDS = 512
 STEP_NS = 1_000_000_000
-"""Records of a file without times are taken to be a second apart: rules judge steps, not this."""
+"""Time between the records of a file without times; rules depend on steps, not on this."""
 WARM_UP_RECORDS = 50
-"""Below so many training records the rules that need a baseline of the run's own have none."""
+"""With fewer training records, rules that need a baseline from the run have none."""
 FULL_RECORDS = 210
-"""With so many every rule of the loss has had its warm-up, ``not-learning`` too: below, silence says less."""
+"""With this many records, every rule of the loss has finished its warm-up, including ``not-learning``."""
 ALERT_LIMIT = 1000
-"""So many alerts of a file are kept, the first ones; all are counted."""
+"""Maximum alerts of a file that are kept, oldest first; all are counted."""
 SERIES_LIMIT = 64
-"""Of so many series a sparkline is kept: ours, then those that come first."""
+"""Maximum series with a sparkline: the standard ones, then those that appear first."""
 VITAL = ("loss", "grad_norm", "scale", "lr", "val", "skipped")
 
 
 class Replay:
-    """Items of a log into batches of one writer each, and events between them."""
+    """Converts items of a log to batches of one writer each, and events between them."""
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
@@ -46,7 +47,7 @@ class Replay:
         self._events = 0
 
     def take(self, items: Iterable[Item]) -> Iterator[RecordBatch | RunEvent]:
-        """What an engine is to see, in the order of the file; unread lines are left out."""
+        """Yield the input of an engine in the order of the file, without unread lines."""
         for item in items:
             if isinstance(item, LogRecord):
                 if self._waiting and not self._joins(item):
@@ -96,12 +97,12 @@ class Replay:
 
 
 def _process(record: LogRecord) -> tuple[int, int, int]:
-    """Attempt, rank and copy: who wrote a record."""
+    """Return attempt, rank and copy: the process that wrote a record."""
     return record.attempt, record.rank, record.copy
 
 
 def columns_of(records: list[LogRecord]) -> dict[str, Column]:
-    """The records' values by name: dense where every record has it, else at its rows."""
+    """Return the records' values by name: dense if every record has one, else with rows."""
     rows: dict[str, tuple[list[int], list[float]]] = {}
     for row, record in enumerate(records):
         for name, value in record.judged().items():
@@ -118,7 +119,7 @@ def columns_of(records: list[LogRecord]) -> dict[str, Column]:
 
 @dataclass
 class Judged:
-    """What became of one file."""
+    """The result for one file."""
 
     path: str
     format: str
@@ -130,7 +131,7 @@ class Judged:
     unread: int = 0
     first_unread: list[Unread] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
-    """What else to know of the reading, as sentences."""
+    """Further notes on how the file was read, as sentences."""
     names_left_out: int = 0
     went_back: int = 0
     alerts: list[Alert] = field(default_factory=list)
@@ -139,15 +140,15 @@ class Judged:
 
     @property
     def highest_severity(self) -> Severity | None:
-        """The severity of the gravest alert, None without one."""
+        """The highest severity of the alerts, or None without alerts."""
         return max((alert.severity for alert in self.alerts), key=lambda found: found.level, default=None)
 
 
 class Judge:
-    """Engine and alert book over what a replay yields; keeps the alerts that fired.
+    """Evaluates the output of a replay with an engine and an :class:`AlertBook`; keeps the alerts that fired.
 
-    A launch from the first step on is judged as a run of its own: nobody knows whether the one
-    before it failed or was merely ended, and a file with several is no loop of restarts.
+    A launch that starts at the first step is evaluated as a separate run: it is unknown whether the one
+    before it failed or was stopped, and a file with several launches is no restart loop.
     """
 
     def __init__(
@@ -157,7 +158,14 @@ class Judge:
         *,
         from_start: bool = True,
     ) -> None:
-        """``anew`` False: attempts are restarts of one run, as on the server."""
+        """Create a judge.
+
+        Args:
+            context: The run.
+            settings: Settings by rule; None for the defaults.
+            from_start: Treat attempts as separate runs; if False, as restarts of one run like on the
+                server.
+        """
         self._context = context
         self._restarted = from_start
         self._settings = settings
@@ -170,16 +178,16 @@ class Judge:
 
     @property
     def run_id(self) -> str:
-        """By which the alerts of the launch that is judged now are told apart."""
+        """Identifies the current launch in its alerts."""
         return self._book.run_id
 
     @property
     def alerts(self) -> list[Alert]:
-        """The alerts that fired, in the order in which they did."""
+        """The alerts that fired, in the order in which they fired."""
         return list(self._fired.values())
 
     def take(self, received: RecordBatch | RunEvent) -> list[Finding]:
-        """What the rules have to say of a batch or an event."""
+        """Return the findings of the rules for a batch or an event."""
         if isinstance(received, RunEvent):
             self._reported.append(received)
             return self._apply(self._engine.observe_event(received))
@@ -192,7 +200,10 @@ class Judge:
         return [*ended, *self._apply(self._engine.observe(received))]
 
     def finish(self) -> list[Finding]:
-        """What the last records say, which some rules hear in blocks; to be called at the end of a file."""
+        """Return the findings for the last records, which some rules evaluate in blocks.
+
+        Call it after the last item.
+        """
         if self._last is None:
             return []
         last, self._last = self._last, None
@@ -206,7 +217,7 @@ class Judge:
         return findings
 
     def _begin(self) -> None:
-        """Rules without a past, that know what was told of the file's names."""
+        """Start with new rules, which receive the events so far."""
         run_id = self._context.run_id if self._attempt == 1 else f"{self._context.run_id}#{self._attempt}"
         self._engine = Engine(replace(self._context, run_id=run_id), self._settings)
         self._book = AlertBook(run_id)
@@ -223,7 +234,11 @@ class Judge:
 
 
 def judge(log: Log, settings: Mapping[str, RuleSettings] | None = None) -> Judged:
-    """Reads ``log`` once and judges every record. Raises UnreadableLogError where none can be read."""
+    """Read ``log`` once and evaluate every record.
+
+    Raises:
+        UnreadableLogError: No record can be read.
+    """
     run_id = str(log.path)
     judged = Judged(run_id, log.format.name)
     judge_ = Judge(RunContext(run_id=run_id, planned_steps=log.planned_steps), settings)
@@ -238,7 +253,7 @@ def judge(log: Log, settings: Mapping[str, RuleSettings] | None = None) -> Judge
 
 
 def listen(judged: Judged, judge_: Judge, received: Iterable[RecordBatch | RunEvent]) -> None:
-    """Judges and counts everything that is ``heard``, to its end."""
+    """Evaluate and count everything in ``received``, then finish."""
     for item in received:
         judge_.take(item)
         if isinstance(item, RecordBatch):

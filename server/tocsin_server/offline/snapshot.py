@@ -1,9 +1,9 @@
-"""An incident snapshot: everything around the onset of one alert, as one JSON document. Pure.
+"""An incident snapshot: the data around the onset of one alert, as one JSON document. Pure code.
 
-``{"tocsin_snapshot": 1, "run", "alerts", "window", "events", "batches"}``. What
-can still change (the run's facts, the alerts) is the head; events and batches are the body, which is
-frozen compressed. Numbers keep every bit: floats as Python writes them, a NaN of other bits than the
-usual as ``NaN(0x...)``.
+``{"tocsin_snapshot": 1, "run", "alerts", "window", "events", "batches"}``. What can still change (the
+run's metadata, the alerts) is the head; window, events and batches are the body, which is
+stored compressed. Numbers keep every bit: floats as Python writes them, and a NaN with other bits than the
+default as ``NaN(0x...)``.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from tocsin_server.store.results import StoredRun
 VERSION = 1
 KEY = "tocsin_snapshot"
 REACH_STEPS = 200
-"""Steps before and after the onset that are kept (the diagnosis looks at 60 records before it)."""
+"""Steps kept before and after the onset (the diagnosis uses 60 records before it)."""
 REACH_RECORDS = 60
-"""At least about so many records before and after it, where records are further apart than steps."""
+"""Approximate minimum of records before and after the onset, if records are further apart than steps."""
 MOST_BYTES = 256 << 20
-"""A body is at most so long. One that was imported may have been made to be longer."""
+"""Maximum size of a decompressed body; protects against imported ones that expand without limit."""
 USUAL_NAN = 0x7FF8_0000_0000_0000
 _NAMED_NAN = re.compile(r"NaN\((0x[0-9a-f]{16})\)")
 
 
 class IncidentSnapshotError(TocsinError):
-    """A document that is no incident snapshot: what was expected and what is there."""
+    """The document is not a valid incident snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,25 +52,25 @@ class Window:
 
 @dataclass(frozen=True)
 class IncidentSnapshot:
-    """An incident snapshot that was read. ``alerts`` begins with the one that it is about."""
+    """A parsed incident snapshot. Its own alert is the first of ``alerts``."""
 
     run: Mapping[str, Any]
     alerts: list[Alert]
     window: Window
     whole: bool
     items: list[RecordBatch | RunEvent]
-    """Batches and events in the order in which they arrived."""
+    """Batches and events in order of arrival."""
 
 
 def window_of(onset_step: int, steps: int, records: int) -> Window:
-    """The window around ``onset_step``, for a run with ``records`` over a span of ``steps``."""
+    """Return the window around ``onset_step`` for a run with ``records`` over a span of ``steps``."""
     spacing = steps / (records - 1) if records > 1 else 1.0
     reach = max(REACH_STEPS, int(np.ceil(REACH_RECORDS * spacing)))
     return Window(onset_step, max(onset_step - reach, -(1 << 63)), min(onset_step + reach, (1 << 63) - 1))
 
 
 def overlaps(alert: Alert, window: Window) -> bool:
-    """Whether an alert fired and its episode has a part in the window."""
+    """Return whether an alert fired and its episode overlaps the window."""
     start = alert.onset_step if alert.onset_step is not None else alert.fired_step
     if alert.fired_ns is None or start is None or start > window.last_step:
         return False
@@ -81,7 +81,7 @@ def overlaps(alert: Alert, window: Window) -> bool:
 
 
 def frozen(window: Window, whole: bool, batches: Iterable[RecordBatch], events: Iterable[RunEvent]) -> bytes:
-    """The body, compressed: the same content gives the same bytes. ``whole``: nothing more will come."""
+    """Return the compressed body; the same content gives the same bytes. ``whole``: it is complete."""
     head = exact_json.dumps({"window": asdict(window) | {"whole": whole}}).encode()
     parts = [head[1:-1], b',"events":[', *_joined(map(_event_item, events))]
     parts += [b'],"batches":[', *_joined(map(_batch_item, batches)), b"]"]
@@ -89,7 +89,7 @@ def frozen(window: Window, whole: bool, batches: Iterable[RecordBatch], events: 
 
 
 def document(stored: StoredRun, alerts: Sequence[Alert], body: bytes) -> bytes:
-    """Return the whole file: its head as it is now, and the frozen ``body``.
+    """Return the complete file: the current head and the stored ``body``.
 
     Raises:
         IncidentSnapshotError: The body is damaged or too long.
@@ -100,7 +100,7 @@ def document(stored: StoredRun, alerts: Sequence[Alert], body: bytes) -> bytes:
 
 
 def unpacked(body: bytes) -> bytes:
-    """Return the text of a frozen ``body``.
+    """Return the text of a stored ``body``.
 
     Raises:
         IncidentSnapshotError: It is damaged or too long.
@@ -156,7 +156,7 @@ def _batch_item(batch: RecordBatch) -> dict[str, Any]:
 
 
 def _numbers(values: F64) -> list[float | str]:
-    """Floats [n], those that JSON has no number for by name."""
+    """Return floats [n]; non-finite ones by name."""
     if np.isfinite(values).all():
         return values.tolist()  # type: ignore[no-any-return]
     bits = np.ascontiguousarray(values, dtype="<f8").view("<u8").tolist()
@@ -173,12 +173,16 @@ def _named(value: float, bits: int) -> float | str:
 
 
 def is_incident_snapshot(beginning: bytes) -> bool:
-    """Whether a file that begins so is an incident snapshot."""
+    """Return whether a file that starts with ``beginning`` is an incident snapshot."""
     return beginning.lstrip().startswith(b'{"' + KEY.encode() + b'"')
 
 
 def read(text: bytes) -> IncidentSnapshot:
-    """The incident snapshot in ``text``. Raises :class:`IncidentSnapshotError`."""
+    """Parse an incident snapshot.
+
+    Raises:
+        IncidentSnapshotError: ``text`` is not a valid incident snapshot.
+    """
     try:
         reported = exact_json.loads(text)
         if reported[KEY] != VERSION:
@@ -242,7 +246,7 @@ def _column(reported: Any, n: int) -> Column:
 
 
 def _bits(reported: float | str) -> int:
-    """The 64 bits of a float: a NaN must not pass through a Python float on its way."""
+    """Return the 64 bits of a float; a Python float would not keep the bits of a NaN."""
     if isinstance(reported, str) and (named := _NAMED_NAN.fullmatch(reported)):
         return int(named[1], 16)
     return int(struct.unpack("<Q", struct.pack("<d", exact_json.parse_number(reported)))[0])

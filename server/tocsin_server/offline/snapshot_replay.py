@@ -1,8 +1,8 @@
-"""An incident snapshot diagnosed again: its alerts as they were told, and what its records say by themselves.
+"""Diagnose an incident snapshot: its stored alerts, and which of them its records reproduce.
 
-The records are a cut of a run: rules that compare with a longer past cannot say again what they
-said, and some would say what they did not. So the alerts are those of the record, and a remark says
-which of them these records alone lead to.
+The records are an excerpt of a run: rules that compare with earlier records cannot reproduce their
+alerts, and some would fire wrongly. The result therefore contains the stored alerts, and a remark lists
+those that the records alone reproduce.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ FORMAT = "tocsin incident snapshot"
 
 
 def context_in(run: Mapping[str, Any]) -> RunContext:
-    """What the rules may know of the run of an incident snapshot."""
+    """Return the context for the rules from the run of an incident snapshot."""
     world_size, planned_steps = int(run.get("world_size") or 1), run.get("planned_steps")
     project, environment = str(run.get("project", "")), run.get("environment") or {}
     return RunContext.from_environment(str(run["id"]), project, world_size, planned_steps, environment)
 
 
 def judge_incident_snapshot(snapshot: IncidentSnapshot, path: str) -> Judged:
-    """The alerts of an incident snapshot, and remarks on what its records say alone."""
+    """Return the alerts of an incident snapshot, with remarks on which ones its records reproduce."""
     judged, judge = Judged(path, FORMAT), Judge(context_in(snapshot.run))
     listen(judged, judge, snapshot.items)
     judged.records = sum(getattr(item, "n", 0) for item in snapshot.items)
@@ -45,7 +45,7 @@ def _about(snapshot: IncidentSnapshot) -> str:
 
 
 def _agreement(snapshot: IncidentSnapshot, judge: Judge) -> list[str]:
-    """Which alerts the records of the window lead to by themselves."""
+    """Return sentences on which alerts the records of the window reproduce."""
     again = {(alert.rule, alert.subject) for alert in judge.alerts}
     reported = list(dict.fromkeys((alert.rule, alert.subject) for alert in snapshot.alerts))
     found = [rule for rule, subject in reported if (rule, subject) in again]

@@ -1,4 +1,4 @@
-"""A series as one line of text that keeps its spikes and marks what is not finite. Pure."""
+"""Draw a series as one line of text that keeps spikes and marks non-finite values. Pure functions."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tocsin_server.runs.sparkline_buckets import Bucket, Spark
 BARS = "▁▂▃▄▅▆▇█"
 NOT_A_NUMBER, INFINITE, NOTHING = "×", "∞", " "
 LOG_RATIO = 1000.0
-"""Positive values that span more than this are drawn by their logarithm."""
+"""Positive values with a larger ratio of maximum to minimum are drawn on a log scale."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """The columns that several series share: steps of one column, first and last column."""
+    """Columns shared by several series: steps per column, first and last column."""
 
     width: int
     first: int
@@ -26,7 +26,7 @@ class Frame:
 
 
 def frame_of(sparks: Iterable[Spark]) -> Frame | None:
-    """Columns for all of ``sparks``, so wide that few of those of the densest series are empty."""
+    """Return columns for all of ``sparks``, wide enough that few columns of the densest series are empty."""
     known = [(spark.first, spark.last, spark) for spark in sparks if spark.first is not None]
     if not known:
         return None
@@ -40,10 +40,14 @@ def frame_of(sparks: Iterable[Spark]) -> Frame | None:
 
 
 def sparkline(spark: Spark, frame: Frame | None = None) -> str:
-    """One character a bucket of steps: ``×`` where a NaN fell, ``∞`` where an infinity, blank where nothing.
+    """Return one character per bucket of steps: ``×`` for a NaN, ``∞`` for an infinity, blank if empty.
 
-    A bucket is drawn by the value in it that is farthest from the middle of the run, so that a
-    spike of one step is as high as it was. ``frame``: the columns; else those of the series itself.
+    A bucket is drawn by its value that is farthest from the median of the run, so that a
+    spike of one step keeps its height.
+
+    Args:
+        spark: The series.
+        frame: The columns; None for the buckets of the series.
     """
     buckets = _buckets(spark) if frame is None else _framed(spark, frame)
     finite = [bucket for bucket in buckets if bucket is not None and bucket.count]
@@ -63,19 +67,19 @@ def sparkline(spark: Spark, frame: Frame | None = None) -> str:
 
 
 def is_logarithmic(spark: Spark) -> bool:
-    """Whether the heights are logarithms."""
+    """Return whether the series is drawn on a log scale."""
     low, high = extremes(spark)
     return low is not None and high is not None and low > 0 and high / low > LOG_RATIO
 
 
 def extremes(spark: Spark) -> tuple[float | None, float | None]:
-    """The lowest and highest finite value, None where there is none."""
+    """Return the lowest and highest finite value, or None if there is none."""
     finite = [bucket for bucket in spark.buckets.values() if bucket.count]
     return min((b.low for b in finite), default=None), max((b.high for b in finite), default=None)
 
 
 def nonfinite(spark: Spark) -> tuple[int, int]:
-    """How many values were NaN, and how many infinite."""
+    """Return how many values were NaN, and how many infinite."""
     found = spark.buckets.values()
     return sum(bucket.nan for bucket in found), sum(bucket.pinf + bucket.ninf for bucket in found)
 
@@ -89,7 +93,7 @@ def _buckets(spark: Spark) -> list[Bucket | None]:
 
 
 def _framed(spark: Spark, frame: Frame) -> list[Bucket | None]:
-    """The buckets in the columns of ``frame``, whose width is a multiple of theirs."""
+    """Return the buckets in the columns of ``frame``, whose width is a multiple of theirs."""
     found: dict[int, Bucket] = {}
     for key, bucket in spark.buckets.items():
         found.setdefault(key * spark.width // frame.width, Bucket()).merge(bucket)
