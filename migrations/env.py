@@ -1,4 +1,4 @@
-"""Alembic's entry: runs the revisions on the connection that ``tocsin_server.store.database`` opened."""
+"""Entry point of Alembic: run the revisions on the connection that ``store.database`` opened."""
 
 from alembic import context
 

@@ -1,6 +1,6 @@
 """Create the schema.
 
-docs/storage.md explains the tables. Never edit a released revision: add another one.
+docs/internals/storage.md explains the tables. Never edit a released revision: add another one.
 """
 
 import sqlalchemy as sa
@@ -12,7 +12,7 @@ branch_labels = None
 depends_on = None
 
 BODIES = ("tail", "chunk", "roll", "rule_state", "incident_snapshot")
-"""Tables whose bodies are compressed or small already: Postgres must not compress them again."""
+"""Tables whose bodies are already compressed or small, so Postgres must not compress them."""
 
 VACUUM_TAIL = """
 ALTER TABLE tail SET (
