@@ -14,7 +14,7 @@ from typing import Protocol
 
 from starlette.requests import HTTPConnection
 
-SECRET_PREFIX = "tcn_"  # noqa: S105 - lets secret scanners recognise a leaked token
+SECRET_PREFIX = "tcn_"  # noqa: S105 - lets secret scanners recognize a leaked token
 SECRET_BYTES = 32
 NAME_CHARACTERS = 200
 ADMIN_ID, CLIENT_ID = "admin", "trainer"

@@ -94,7 +94,7 @@ def chunk_points(
 ) -> Points:
     """Return the records of the chunks ``numbers`` (ascending) with the ``wanted`` columns (None: all).
 
-    Record and arrival numbers are zero unless ``numbered``, because reading them takes extra work.
+    Record and arrival numbers are read only if ``numbered``; otherwise they are zero.
     """
     parts = [
         _some_chunks(connection, run_id, writer_no, numbers[i : i + SQL_NUMBERS], wanted, numbered)

@@ -126,7 +126,7 @@ class PeriodicJob:
             self._begun_s = None
 
     async def keep(self, work: Callable[[], Awaitable[Any]], interval_s: float) -> None:
-        """Do `work` every ``interval_s`` until cancelled."""
+        """Do `work` every ``interval_s`` until canceled."""
         while True:
             await asyncio.sleep(interval_s)
             await self.once(work)
