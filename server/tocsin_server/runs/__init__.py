@@ -1,1 +1,1 @@
-"""Runs in memory: admission, validation, detection, commits, publication and the watchdog."""
+"""Process the runs in memory: admission, validation, detection, commits, publication and the watchdog."""

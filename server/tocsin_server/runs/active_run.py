@@ -1,7 +1,7 @@
-"""A run in memory: its rules, alerts, row, newest records, and what each writer has handed in.
+"""Hold one run in memory: its rules, alerts, summary, recent records, and the progress of each writer.
 
-No I/O and no clock: the pipeline brings both. A rule that crashes is logged and counted, and
-never costs a record.
+This module does no I/O and reads no clock; the pipeline passes both in. If a rule raises, the error is logged
+and counted, and the records are kept.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from tocsin_server.runs.validation import StepOrder
 log = logging.getLogger("tocsin.rules")
 
 PHASES = 64
-"""So many phases may be under way at once; of more, the newest count."""
+"""Maximum number of concurrent phases; above it, the oldest is dropped."""
 LONGEST_PHASE = 256
 INTERVALS = 100
-"""So many intervals between records are remembered for the judgement of stalls."""
+"""Number of intervals between records that are kept to detect stalls."""
 LOGGED_CRASHES = 5
-"""Crashes of rules that a run logs with their traceback; after that every 1000th."""
+"""Number of rule crashes per run that are logged with their traceback; after that, every 1000th is."""
 Done = Callable[[], None]
 Said = TypeVar("Said")
 
 
 class Judge(Protocol):
-    """What a run needs of ``detect.engine.Engine``."""
+    """The part of ``detect.engine.Engine`` that a run uses."""
 
     def observe(self, batch: RecordBatch) -> list[Finding]: ...
     def observe_event(self, event: RunEvent) -> list[Finding]: ...
@@ -51,7 +51,7 @@ class Judge(Protocol):
 
 
 class Book(Protocol):
-    """What a run needs of ``alerts.AlertBook``."""
+    """The part of ``AlertBook`` that a run uses."""
 
     def apply(self, finding: Finding, now_ns: int) -> list[Transition]: ...
     def rest(self, reason: str, step: int | None, now_ns: int, over: Collection[str]) -> list[Transition]: ...
@@ -63,7 +63,7 @@ class Book(Protocol):
 
 @dataclass(eq=False)
 class WriterState:
-    """How far one writer has come: accepted (judged, on its way) and durable numbers."""
+    """The progress of one writer: the highest accepted and the highest durable sequence numbers."""
 
     writer: Writer
     seq: int = NONE_YET
@@ -71,54 +71,54 @@ class WriterState:
     durable_seq: int = NONE_YET
     durable_event: int = NONE_YET
     offset_ns: int = 0
-    """Added to this trainer's times to get the server's."""
+    """Added to this client's timestamps to get the server's."""
     connections: int = 0
     finished: bool = False
     held: Finish | None = None
-    """A finish that names records which did not come yet."""
+    """A finish message that refers to records that have not arrived yet."""
     order: StepOrder = field(default_factory=StepOrder)
     notices: set[str] = field(default_factory=set)
-    """Notices already given on this connection."""
+    """Codes of the notices already sent on this connection."""
     allowance: Allowance | None = None
-    """How many events this writer may still make; None before its first one."""
+    """The event rate limit of this writer; None before its first event."""
     over_rate: int = 0
-    """Events that were refused because of their rate, all in all."""
+    """Total number of events rejected because of the rate limit."""
     over_rate_stored: int = 0
-    """How many of these the stored events have counted."""
+    """How many of these the stored events already account for."""
     over_rate_ns: int = 0
-    """When they last did."""
+    """When a stored event last accounted for them."""
     waiting: set[Done] = field(default_factory=set)
-    """Who wants to know when more of this writer is durable."""
+    """Callbacks to call when more of this writer is durable."""
 
     @property
     def settled(self) -> bool:
-        """Whether all that was accepted is durable."""
+        """Whether everything accepted from this writer is durable."""
         return (self.durable_seq, self.durable_event) == (self.seq, self.event)
 
 
 @dataclass
 class Heartbeat:
-    """When a run was last heard of, by the server's clock: what only time can judge."""
+    """When a run last sent something, by the server's clock: the input of the time-based rules."""
 
     opened_ns: int
     last_record_ns: int | None = None
     intervals_s: deque[float] = field(default_factory=lambda: deque(maxlen=INTERVALS))
     longest_pause_s: float = 0.0
-    """The longest interval of this attempt."""
+    """Longest interval between records in this attempt."""
     silent_since_ns: int | None = None
     phases: dict[str, int] = field(default_factory=dict)
-    """Phases begun by an event and not ended -> when the server heard of it."""
+    """Open phases by name -> when the server received the event that began them."""
     reported_phase: tuple[str, int | None] = ("", None)
-    """The phase that ``alive`` names, and since when."""
+    """The phase that the last ``alive`` message named, and when it was first named."""
 
     def restart(self, now_ns: int) -> None:
-        """A new attempt said hello: its first step may take as long as that of the first."""
+        """Start a new attempt. Its first step may take as long as that of the first attempt."""
         self.opened_ns, self.last_record_ns = now_ns, None
         self.longest_pause_s = 0.0
         self.phases.clear()
 
     def shift(self, by_ns: int) -> None:
-        """The clock was set by so much: every duration stays as it is."""
+        """Shift all times by ``by_ns`` after a change of the clock, so that durations stay the same."""
         self.opened_ns += by_ns
         self.last_record_ns = None if self.last_record_ns is None else self.last_record_ns + by_ns
         self.silent_since_ns = None if self.silent_since_ns is None else self.silent_since_ns + by_ns
@@ -127,7 +127,7 @@ class Heartbeat:
         self.reported_phase = (name, None if since is None else since + by_ns)
 
     def record(self, now_ns: int) -> None:
-        """Records arrived."""
+        """Note that records arrived."""
         if self.last_record_ns is not None:
             interval_s = (now_ns - self.last_record_ns) / 1e9
             self.intervals_s.append(interval_s)
@@ -135,7 +135,7 @@ class Heartbeat:
         self.last_record_ns = now_ns
 
     def event(self, event: RunEvent, now_ns: int) -> None:
-        """An event arrived: it may begin or end a phase."""
+        """Note that an event arrived, which may begin or end a phase."""
         name = str(event.data.get("name", ""))[:LONGEST_PHASE]
         if event.kind == "phase" and event.data.get("state") == "begin":
             self.phases[name] = now_ns
@@ -145,12 +145,12 @@ class Heartbeat:
             self.phases.pop(name, None)
 
     def alive(self, message: Alive, now_ns: int) -> None:
-        """The trainer says which phase it is in, if any."""
+        """Note the phase that the training process reports, if any."""
         if message.phase != self.reported_phase[0]:
             self.reported_phase = (message.phase, now_ns if message.phase else None)
 
     def saved(self) -> dict[str, Any]:
-        """The run's pace, so that a restart knows which silence is usual."""
+        """Return the intervals between records, so that a restarted server knows which silence is usual."""
         return {
             "last_record_ns": self.last_record_ns,
             "longest_s": max(self.intervals_s, default=None),
@@ -158,9 +158,13 @@ class Heartbeat:
         }
 
     def restore(self, saved: Mapping[str, Any]) -> None:
-        """Resume from what was saved. Raises TypeError and ValueError for what no version saved.
+        """Restore what :attr:`saved` returned.
 
-        A time after now was saved before the clock was set back: it counts as now.
+        A last record in the future was saved before the clock was set back; it counts as received now.
+
+        Raises:
+            TypeError: ``saved`` was not written by any version of tocsin.
+            ValueError: Likewise.
         """
         last_ns = saved.get("last_record_ns")
         self.last_record_ns = None if last_ns is None else min(int(last_ns), self.opened_ns)
@@ -170,12 +174,12 @@ class Heartbeat:
 
     @property
     def phase(self) -> tuple[str, int | None]:
-        """The phase that began last, and when; ("", None) outside of phases."""
+        """Return the phase that began last and its start time, or ("", None) outside of phases."""
         return next(reversed(self.phases.items()), self.reported_phase)
 
 
 class ActiveRun:
-    """One run whose records are being taken."""
+    """A run in memory that accepts records."""
 
     def __init__(
         self, summary: RunSummary, judge: Judge, book: Book, recent: Recent, *, arrival: int, now_ns: int
@@ -185,16 +189,16 @@ class ActiveRun:
         self.book = book
         self.recent = recent
         self.arrival = arrival
-        """Number of the newest batch or event that was accepted."""
+        """Number of the newest accepted batch or event."""
         self.durable_arrival = arrival
         self.series: set[str] = set()
         self.writers: dict[int, WriterState] = {}
         self.heartbeat = Heartbeat(opened_ns=now_ns)
         self.rests_until_ns = 0
-        """Until then the alerts of a failed run wait for a further attempt."""
+        """Until this time, the alerts of a failed run stay open for another attempt."""
         self.crashes = 0
         self.pending = 0
-        """Intakes on their way to the database."""
+        """Write batches submitted to the database and not committed yet."""
         self._unsaved = 0
         self._saved_ns = now_ns
         summary.open_alerts = tuple(book.open())
@@ -209,27 +213,27 @@ class ActiveRun:
 
     @property
     def plan(self) -> Plan:
-        """The rules of people, and their settings of the built-in ones, that judge this run now."""
+        """Return the custom rules and the tunings of the built-in rules that are in effect for this run."""
         return getattr(self.judge, "plan", NO_PLAN)
 
     @property
     def connected(self) -> bool:
-        """Whether any of its processes has a connection."""
+        """Whether any process of this run is connected."""
         return any(state.connections for state in self.writers.values())
 
     @property
     def saved(self) -> dict[str, Any]:
-        """What the run's ``board`` column keeps, with the arrival that it covers."""
+        """Return the content of the run's ``summary`` column, with the arrival number that it covers."""
         return {"arrival": self.arrival, **self.summary.saved(), "heartbeat": self.heartbeat.saved()}
 
     def prune(self) -> None:
-        """Forgets writers that are gone and whose every record is durable: the store knows the rest."""
+        """Drop disconnected writers whose records are all durable; the store has the rest."""
         for number, state in list(self.writers.items()):
             if not state.connections and state.settled:
                 del self.writers[number]
 
     def others_continue(self, state: WriterState) -> bool:
-        """Whether other processes of this writer's attempt are connected and have not finished."""
+        """Return whether other processes of this writer's attempt are connected and have not finished."""
         attempt = state.writer.attempt_no
         return any(
             other.connections and not other.finished
@@ -238,19 +242,19 @@ class ActiveRun:
         )
 
     def shift(self, by_ns: int) -> None:
-        """The server's clock was set by so much: silences, pauses and waits go on as they were."""
+        """Shift all times by ``by_ns`` after a change of the server's clock."""
         self.heartbeat.shift(by_ns)
         self.summary.shift(by_ns)
         self.rests_until_ns = self.rests_until_ns and self.rests_until_ns + by_ns
         self._saved_ns += by_ns
 
     def next_arrival(self) -> int:
-        """The number of the batch or event about to be taken."""
+        """Return the number for the next batch or event."""
         self.arrival += 1
         return self.arrival
 
     def take_batch(self, batch: RecordBatch, now_ns: int) -> tuple[Transition, ...]:
-        """Judges and keeps a batch; returns what it does to the alerts."""
+        """Evaluate and keep a batch; return the alert transitions that it causes."""
         self.series.update(batch.columns)
         self.summary.take(batch, now_ns)
         self.recent.put(batch)
@@ -259,15 +263,18 @@ class ActiveRun:
         return self.note(self._judged(lambda: self.judge.observe(batch)), now_ns)
 
     def take_event(self, event: RunEvent, now_ns: int) -> tuple[Transition, ...]:
-        """Judges and keeps an event; returns what it does to the alerts."""
+        """Evaluate and keep an event; return the alert transitions that it causes."""
         self.recent.put(event)
         self.heartbeat.event(event, now_ns)
         self._unsaved += 1
         return self.note(self._judged(lambda: self.judge.observe_event(event)), now_ns)
 
     def note(self, findings: Iterable[Finding], now_ns: int) -> tuple[Transition, ...]:
-        """Turns findings into alert transitions. Of a run that has ended nothing stays open, but for the
-        while in which one that failed may come back."""
+        """Turn findings into alert transitions.
+
+        The alerts of an ended run are resolved. Those of a failed run stay open for a while, because another
+        attempt may follow.
+        """
         found: list[Transition] = []
         for finding in findings:
             found += self._judged(lambda finding=finding: self.book.apply(finding, now_ns))  # type: ignore[misc]
@@ -281,13 +288,17 @@ class ActiveRun:
         return tuple(found)
 
     def rests(self, now_ns: int) -> bool:
-        """Whether the run failed so lately that a further attempt may go on with its alerts."""
+        """Return whether the run failed so recently that another attempt may continue its alerts."""
         return self.state is RunState.FAILED and now_ns < self.rests_until_ns
 
     def replay(self, items: Iterable[RecordBatch | RunEvent], *, summary_upto: int) -> None:
-        """Brings the rules, and the row where it is older, up to what is stored; alerts stay as they are.
+        """Replay stored records and events through the rules, and through the summary if it is older.
 
-        The findings are discarded: what they did to the alerts is durable with their records.
+        The findings are discarded, because their effect on the alerts is already stored.
+
+        Args:
+            items: Batches and events in order of arrival.
+            summary_upto: Arrival number that the summary already covers.
         """
         for item in items:
             if isinstance(item, RunEvent):
@@ -312,8 +323,16 @@ class ActiveRun:
     def save_rules(
         self, now_ns: int, *, records: int, pause_ns: int, after_ns: int, anyway: bool = False
     ) -> SavedRuleState | None:
-        """The state of the rules where one is due: after so many records and at least ``pause_ns``, or
-        ``after_ns`` after the last."""
+        """Return the rule state if it is due to be saved, else None.
+
+        Args:
+            now_ns: The server's time.
+            records: With at least this many unsaved records, the state is due ``pause_ns`` after the last
+                save.
+            pause_ns: Minimum time between two saves.
+            after_ns: With fewer unsaved records, the state is due this long after the last save.
+            anyway: Save in any case.
+        """
         since_ns = now_ns - self._saved_ns
         due = since_ns >= (pause_ns if self._unsaved >= records else after_ns)
         if not anyway and not (due and self._unsaved):

@@ -1,4 +1,4 @@
-"""Lets a trainer in: its rows in the store, its run in memory, and how far it had come."""
+"""Admit a client: register it in the store, load its run into memory, and return its progress."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from tocsin_server.store.registration import (
 log = logging.getLogger("tocsin.admission")
 
 REGISTER_S = 10.0
-"""A database that takes longer than this to register a hello counts as failing."""
+"""If the database takes longer than this to register a handshake, it counts as failing."""
 T = TypeVar("T")
 
 
 class TryLaterError(TocsinError):
-    """The trainer is welcome, but not now: the text says why. It reconnects with back-off."""
+    """The client cannot be accepted right now, for the given reason. It reconnects with backoff."""
 
     def __init__(self, expected: str, got: str) -> None:
         super().__init__(f"hello: expected {expected}, got {got}")
@@ -44,7 +44,7 @@ class TryLaterError(TocsinError):
 
 
 class Turn:
-    """One hello that is being dealt with, and the memory that it takes meanwhile."""
+    """One handshake in progress, and the memory that it holds."""
 
     def __init__(self, handshakes: Handshakes) -> None:
         self._handshakes = handshakes
@@ -56,12 +56,12 @@ class Turn:
         self._handshakes.held_bytes += size
 
     def end(self) -> None:
-        """Count them no more."""
+        """Release the counted bytes."""
         self._handshakes.held_bytes -= self._size
 
 
 class Handshakes:
-    """Bounds the memory of hellos under way: beyond ``limit_bytes`` the next one waits, undecoded."""
+    """Limit the memory of concurrent handshakes: above ``limit_bytes``, the next one waits undecoded."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
@@ -70,7 +70,7 @@ class Handshakes:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[Turn]:
-        """Wait until there is room for one more."""
+        """Wait until there is room for another handshake."""
         async with self._room:
             await self._room.wait_for(lambda: self.held_bytes < self.limit_bytes)
         turn = Turn(self)
@@ -83,7 +83,7 @@ class Handshakes:
 
 
 class Registry(Protocol):
-    """What admission needs of ``store.writer.StoreWriter``."""
+    """The part of ``store.writer.StoreWriter`` that admission uses."""
 
     @property
     def failing(self) -> str | None: ...
@@ -92,7 +92,7 @@ class Registry(Protocol):
 
 
 class Admission:
-    """One hello at a time a run, so that a run comes into memory once."""
+    """Admit clients; one handshake per run at a time, so that a run is loaded only once."""
 
     def __init__(self, store: Registry, registry: RunRegistry) -> None:
         self._store = store
@@ -101,19 +101,21 @@ class Admission:
         self._late: set[asyncio.Task[None]] = set()
 
     async def admit(self, hello: Hello, now_ns: int, *, bound_to: str = "") -> tuple[ActiveRun, WriterState]:
-        """Return the run and writer of a checked handshake.
+        """Register a validated handshake; return its run and writer.
 
         Args:
-            bound_to: The only project that the token behind ``hello`` may write to; empty for any.
+            hello: The handshake.
+            now_ns: The server's time.
+            bound_to: The only project that the client's token may write to; empty for any.
 
         Raises:
-            TryLaterError: The database fails, or the run was deleted meanwhile.
-            ForeignRunError: The run belongs to another project than ``bound_to``. Nothing was changed.
+            TryLaterError: The database is failing, or the run was deleted meanwhile.
+            ForeignRunError: The run belongs to a project other than ``bound_to``. Nothing was changed.
         """
         with self._registry.tracking_drops() as dropped:
             registered, ended = await self._registered(hello, now_ns, bound_to)
             run, fresh = await self._present(registered.writer.run_id, now_ns)
-            if run.id in dropped:  # the rows that this hello registered are gone, or are another run's
+            if run.id in dropped:  # the registered rows were deleted, or belong to a new run with this id
                 raise _deleted_meanwhile()
         state = _join(run, registered, now_ns - hello.time_ns)
         if not fresh:
@@ -125,15 +127,15 @@ class Admission:
         return run, state
 
     async def present(self, run_id: str, now_ns: int) -> ActiveRun:
-        """Return the run in memory, read from the store where it is not there yet.
+        """Return the run in memory, after loading it from the store if necessary.
 
         Raises:
-            TryLaterError: There is no such run any more, or it cannot be read.
+            TryLaterError: The run no longer exists, or it cannot be read.
         """
         return (await self._present(run_id, now_ns))[0]
 
     async def _present(self, run_id: str, now_ns: int) -> tuple[ActiveRun, bool]:
-        """The run in memory; True where it was not there before."""
+        """Return the run in memory, and whether it was loaded by this call."""
         async with self._locks.setdefault(run_id, asyncio.Lock()):
             run = self._registry.active.get(run_id)
             return (run, False) if run is not None else (await self._loaded(run_id, now_ns), True)
@@ -141,7 +143,7 @@ class Admission:
     async def _registered(self, hello: Hello, now_ns: int, bound_to: str) -> tuple[Registered, bool]:
         if self._store.failing:
             raise TryLaterError("a working database", self._store.failing)
-        given = [hello]  # emptied where nobody waits any more: the call stays in the queue until its turn
+        given = [hello]  # emptied after a timeout: the cancelled call stays in the queue until its turn
         call = self._store.call(
             lambda connection: register_keeping_end(connection, given[0], now_ns, bound_to=bound_to)
         )
@@ -161,14 +163,14 @@ class Admission:
             raise TryLaterError("a working database", type(error).__name__) from error
 
     def _see_to(self, call: Future[tuple[Registered, bool]], now_ns: int) -> None:
-        """A hello that nobody waits for any more: not begun it is cancelled, else its run is watched."""
+        """Watch a registration that timed out, unless it was cancelled before it began."""
         if not call.cancelled():
             task = asyncio.create_task(self._come_late(call, now_ns))
             self._late.add(task)
             task.add_done_callback(self._late.discard)
 
     async def _come_late(self, call: Future[tuple[Registered, bool]], now_ns: int) -> None:
-        """Its rows came after all: without its run in memory nobody would say that the trainer is gone."""
+        """Load the run of a late registration; otherwise the watchdog could not detect a lost client."""
         try:
             registered, ended = await asyncio.wrap_future(call)
             if not ended:
@@ -191,7 +193,7 @@ def _deleted_meanwhile() -> TryLaterError:
 
 
 def _join(run: ActiveRun, registered: Registered, offset_ns: int) -> WriterState:
-    """The state of a writer that said hello; one that was here before goes on where it was accepted."""
+    """Return the state of a writer after its handshake. A known writer continues where it was accepted."""
     number = registered.writer.writer_no
     state = run.writers.get(number)
     if state is None:
@@ -211,7 +213,7 @@ def _join(run: ActiveRun, registered: Registered, offset_ns: int) -> WriterState
 
 
 def _learn(run: ActiveRun, registered: Registered, hello: Hello, now_ns: int) -> None:
-    """What a hello tells of a run that is in memory already: the primary rank speaks."""
+    """Update a run that is already in memory with a handshake. Only rank 0 may change the metadata."""
     metadata, attempt = run.summary.metadata, registered.writer.attempt_no
     newer = attempt > metadata.attempt
     metadata.attempt, metadata.attempts = max(metadata.attempt, attempt), max(metadata.attempts, attempt)
@@ -228,7 +230,7 @@ def _learn(run: ActiveRun, registered: Registered, hello: Hello, now_ns: int) ->
 
 
 def _informed(engine: Engine, hello: Hello) -> Engine:
-    """The same rules, knowing the optimizers, scalers and schedules of the new attempt."""
+    """Return the same rules with the optimizers, scalers and schedules of the new attempt."""
     known = engine.context
     planned_steps = hello.planned_steps or known.planned_steps
     context = RunContext.from_environment(

@@ -1,8 +1,8 @@
-"""The alerts of one run: findings in, transitions out. Pure; the clock is an argument.
+"""Manage the alerts of one run: findings in, transitions out. Pure; the clock is an argument.
 
-An episode begins with the first finding of a fingerprint and ends with ``resolved``. Within it the
-severity only rises, and nothing is told twice: a transition that repeats what was told of its
-episode has ``first`` False.
+An episode begins with the first finding of a fingerprint and ends with ``resolved``. Within an episode, the
+severity only rises. A transition to a state and severity that the episode has already been in has ``first``
+set to False and is not notified again.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 from tocsin_server.core.models import Alert, AlertState, Failure, Finding, Severity, Transition
 
 LATE_NS = 600 * 10**9
-"""Findings about records older than this at their arrival (a spool brought in) are late: no page."""
+"""Findings about records that arrive later than this (e.g. from a spool) are late and not notified."""
 
 RESOLVED_BY, RUN_ENDED = "resolved_by", "run ended"
-"""Label of an alert that its run's end resolved, not its rule."""
+"""Label of an alert that was resolved by the end of its run, and its value."""
 
 BY_HAND, BY_SIGNAL = "KeyboardInterrupt", "SIGTERM"
 LONGEST_SUMMARY = 400
@@ -27,7 +27,7 @@ Reported = set[tuple[AlertState, Severity]]
 
 
 def fingerprint_of(rule: str, subject: str, labels: Mapping[str, str]) -> str:
-    """16 hex digits that stay the same for (rule, subject, labels), whatever the episode."""
+    """Return 16 hex digits that identify (rule, subject, labels) across episodes."""
     parts = [rule, subject, *(f"{name}={labels[name]}" for name in sorted(labels))]
     return hashlib.sha256("\x00".join(parts).encode()).hexdigest()[:16]
 
@@ -41,10 +41,18 @@ def failure_of(
     time_ns: int,
     now_ns: int,
 ) -> Failure:
-    """What is to be told of a run that failed at ``time_ns``, heard of at ``now_ns``.
+    """Return the notification for a run that failed.
 
-    Critical, for nothing trains any more; a warning after SIGTERM, for somebody or a scheduler meant it
-    and may start it again; info after Ctrl-C, for whoever pressed it knows.
+    The severity is critical by default, warning after SIGTERM (a person or a scheduler stopped the run and
+    may restart it), and info after Ctrl-C (the user knows).
+
+    Args:
+        run_id: The run.
+        attempt_no: The attempt that failed.
+        error: ``type`` and ``message`` of the error, if known.
+        step: The last step.
+        time_ns: When the run failed.
+        now_ns: When the server received the failure.
     """
     kind, message = (str(error.get(name) or "") for name in ("type", "message"))
     severity = {BY_HAND: Severity.INFO, BY_SIGNAL: Severity.WARNING}.get(kind, Severity.CRITICAL)
@@ -63,7 +71,7 @@ class AlertBook:
 
     @classmethod
     def restore(cls, run_id: str, alerts: Iterable[Alert]) -> AlertBook:
-        """The book after a restart, from the newest stored episode of each fingerprint, resolved ones too."""
+        """Restore the book from the newest stored episode of each fingerprint, including resolved ones."""
         book = cls(run_id)
         for alert in alerts:
             known = book._alerts.get(alert.fingerprint)
@@ -73,16 +81,16 @@ class AlertBook:
         return book
 
     def open(self) -> list[Alert]:
-        """The alerts that are firing or recovering."""
+        """Return the alerts that are firing or recovering."""
         return [alert for alert in self._alerts.values() if alert.is_open]
 
     @property
     def unsettled(self) -> bool:
-        """Whether any alert is not over, pending ones included."""
+        """Whether any alert is not resolved, including pending ones."""
         return any(alert.state is not AlertState.RESOLVED for alert in self._alerts.values())
 
     def apply(self, finding: Finding, now_ns: int) -> list[Transition]:
-        """What the finding changes: no transition where it says nothing new."""
+        """Apply a finding; return its transition, or nothing if the finding does not change the alert."""
         fingerprint = fingerprint_of(finding.rule, finding.subject, finding.labels)
         known = self._alerts.get(fingerprint)
         if known is None or known.state is AlertState.RESOLVED:
@@ -97,8 +105,10 @@ class AlertBook:
         return [self._keep(alert, known.state, now_ns)]
 
     def rest(self, reason: str, step: int | None, now_ns: int, over: Collection[str]) -> list[Transition]:
-        """The run failed and may come back: what fires recovers meanwhile, and a further attempt goes on
-        with the same alerts. Those of the rules ``over`` are of the process that is gone, and end with it."""
+        """Set firing alerts to recovering after a failure, so that another attempt can continue them.
+
+        Alerts of the rules in ``over`` concern the process that ended, and are resolved instead.
+        """
         found = self.end(reason, step, now_ns, over)
         for alert in [alert for alert in self._alerts.values() if alert.state is AlertState.FIRING]:
             resting = replace(alert, state=AlertState.RECOVERING, updated_ns=now_ns)
@@ -108,8 +118,10 @@ class AlertBook:
     def end(
         self, reason: str, step: int | None, now_ns: int, rules: Collection[str] | None = None
     ) -> list[Transition]:
-        """The run ended: nothing of it fires any more, or nothing of these rules. What is found in a later
-        attempt is told anew, as the next episode of the same fingerprint."""
+        """Resolve all alerts of the run, or only those of ``rules``.
+
+        Findings of a later attempt start the next episode of the same fingerprint and are notified again.
+        """
         ended = []
         for alert in [alert for alert in self._alerts.values() if alert.state is not AlertState.RESOLVED]:
             if rules is not None and alert.rule not in rules:
@@ -158,7 +170,7 @@ class AlertBook:
 
 
 def _advance(alert: Alert, finding: Finding, now_ns: int) -> Alert:
-    """The alert after one more finding of its episode. Firing never goes back to pending."""
+    """Return the alert after another finding of its episode. A firing alert never returns to pending."""
     back = finding.state is AlertState.PENDING and alert.state is not AlertState.PENDING
     never_fired = finding.state is AlertState.RECOVERING and alert.state is AlertState.PENDING
     state = alert.state if back or never_fired else finding.state
@@ -177,7 +189,7 @@ def _advance(alert: Alert, finding: Finding, now_ns: int) -> Alert:
 
 
 def _dated(alert: Alert, finding: Finding) -> Alert:
-    """Notes when the alert's present state was first reached."""
+    """Return the alert with the time at which it first reached its present state."""
     if alert.state is AlertState.PENDING and alert.pending_ns is None:
         return replace(alert, pending_ns=finding.time_ns)
     if alert.state is AlertState.FIRING and alert.fired_ns is None:
@@ -194,7 +206,7 @@ def _earlier(one: int | None, other: int | None) -> int | None:
 
 
 def _reported_of(alert: Alert) -> Reported:
-    """What was certainly told of a stored episode: its present state, and the states with a date."""
+    """Return the states that were certainly reported for a stored episode: the present one and dated ones."""
     reported = {(alert.state, alert.severity)}
     if alert.fired_ns is not None:
         reported.add((AlertState.FIRING, alert.severity))

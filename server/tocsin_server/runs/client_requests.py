@@ -1,12 +1,14 @@
-"""What is asked of trainings that opted in: a checkpoint or a stop, when a critical alert fires.
+"""Ask training processes that opted in for a checkpoint or a stop when a critical alert fires.
 
-Each action once an episode (alerts that come while the first is open are of the same trouble) and MOST
-times a run, audited as ``action`` events of the run. One process is
-told to act. Of several ranks all must be there and have opted in: they are asked where they are, then told
-of a step ahead of every one of them, and it is confirmed only when each has answered in time. Whatever is
-missing, the request is dropped: an action on one rank alone would leave it waiting for the others.
+Each action is requested at most once per episode and MOST times per run, and is recorded as ``action`` events
+of the run. Further alerts that fire while the first is open are treated as the same problem.
 
-Runs on the event loop; the pipeline's ``tell`` makes the events.
+A single process is asked to act directly. With several ranks, all must be connected and have opted in: each
+is asked for its current step, then all are sent a step ahead of every one of them, and the request is
+confirmed only after each has answered in time. Otherwise the request is dropped, because an action on only
+some ranks would block them in a collective operation.
+
+Everything runs on the event loop; ``RunAccess.add_event`` stores the events.
 """
 
 from __future__ import annotations
@@ -26,15 +28,15 @@ KIND = "action"
 ACTIONS = ("checkpoint", "stop")
 MOST = 3
 ANSWER_S = 10.0
-"""How long the ranks have to say where they are."""
+"""Time limit for the ranks to report their steps."""
 LEAD_S, LEAD_STEPS = 6.0, 20
-"""How far ahead the step is, at least; half of that time is for their answers, half for the confirmation."""
+"""Minimum lead of the step. Half of the time is for the answers, the other half for the confirmation."""
 QUEUED = 64
 REMEMBERED = 4096
 
 
 class RunAccess(Protocol):
-    """The pipeline: puts an event into a run, and knows how many steps a second it makes."""
+    """The part of the pipeline that requests use: it adds events to a run and knows its throughput."""
 
     def steps_per_s(self, run_id: str) -> float | None: ...
 
@@ -56,7 +58,7 @@ class Participant:
         self.notify()
 
     def drain(self) -> list[Request]:
-        """What is to be sent, oldest first."""
+        """Return the requests to be sent, oldest first."""
         found = list(self.messages)
         self.messages.clear()
         return found
@@ -64,33 +66,33 @@ class Participant:
 
 @dataclass(eq=False)
 class PendingRequest:
-    """One request to all ranks of a run, on its way."""
+    """A request to all ranks of a run that is in progress."""
 
     request: Request
     run_id: str
     participants: dict[int, Participant]
     answers: dict[int, int] = field(default_factory=dict)
-    """Rank -> its step, of those that answered the present question."""
+    """Rank -> step, for the ranks that answered the current question."""
     timer: asyncio.TimerHandle | None = None
 
 
 class RequestCoordinator:
-    """Who takes part in which run, and what was asked of them."""
+    """Request actions from the participants of each run, and track the answers."""
 
     def __init__(self, runs: RunAccess) -> None:
         self._runs = runs
         self._participants: dict[str, list[Participant]] = {}
         self._pending: dict[str, PendingRequest] = {}
         self._requested: dict[tuple[str, str], None] = {}
-        """(alert, action) asked for, the newest REMEMBERED."""
+        """(alert, action) pairs already requested; the newest REMEMBERED are kept."""
         self._causes: dict[tuple[str, str], str] = {}
-        """(run, action) -> the alert it was asked for, while that is open: others are of the same trouble."""
+        """(run, action) -> the open alert that caused the request. No other alert requests it meanwhile."""
         self._counts: dict[tuple[str, str], int] = {}
         self._number = 0
 
     @contextmanager
     def joined(self, writer: Writer, hello: Hello, notify: Callable[[], None]) -> Iterator[Participant]:
-        """A process takes part while it is connected. ``ring`` is called when something is to be sent."""
+        """Register a process while it is connected. ``notify`` is called when a request is to be sent."""
         participant = Participant(
             writer, frozenset(hello.wants) & frozenset(ACTIONS), hello.world_size, notify
         )
@@ -113,7 +115,7 @@ class RequestCoordinator:
             self._drop(pending, f"rank {participant.writer.rank} is gone")
 
     def alert(self, transition: Transition) -> None:
-        """An alert changed; every connection of the run may say so, once is enough."""
+        """Request actions for an alert that fired. Repeated calls for the same alert have no effect."""
         alert = transition.alert
         if alert.state is AlertState.RESOLVED:
             self._resolved(alert)
@@ -131,7 +133,7 @@ class RequestCoordinator:
                 self._request(alert, action)
 
     def _resolved(self, alert: Alert) -> None:
-        """The alert that was asked for is over: the next one is another trouble."""
+        """Forget the cause of a request, so that the next alert can request the action again."""
         for key in [key for key, cause in self._causes.items() if cause == alert.id]:
             del self._causes[key]
 
@@ -165,7 +167,7 @@ class RequestCoordinator:
         return participant is not None and action in participant.wants
 
     def _ranks(self, run_id: str) -> dict[int, Participant]:
-        """The newest attempt's processes by rank."""
+        """Return the processes of the newest attempt by rank."""
         participants = self._participants.get(run_id, [])
         newest = max((participant.writer.attempt_no for participant in participants), default=0)
         return {
@@ -175,7 +177,7 @@ class RequestCoordinator:
         }
 
     def _await_answers(self, pending: PendingRequest, limit_s: float) -> None:
-        """A question goes out to all ranks; they have ``limit_s`` to answer."""
+        """Wait up to ``limit_s`` for all ranks to answer."""
         if pending.timer is not None:
             pending.timer.cancel()
         pending.answers = {}
@@ -187,7 +189,7 @@ class RequestCoordinator:
             participant.send(pending.request)
 
     def answered(self, writer: Writer, data: Mapping[str, Any]) -> None:
-        """What a process made of a request (an ``action`` event of its own)."""
+        """Handle the answer of a process (an ``action`` event that it sent)."""
         pending = self._pending.get(str(data.get("id", "")))
         if pending is None or writer.rank not in pending.participants or pending.run_id != writer.run_id:
             return
@@ -202,7 +204,7 @@ class RequestCoordinator:
             self._advance(pending)
 
     def _advance(self, pending: PendingRequest) -> None:
-        """All have answered: where they are, or that they heard of the step."""
+        """Continue after all ranks reported their steps or acknowledged the step of the action."""
         request = pending.request
         if request.at_step is None:
             lead = max(LEAD_STEPS, math.ceil(LEAD_S * (self._runs.steps_per_s(pending.run_id) or 0.0)))

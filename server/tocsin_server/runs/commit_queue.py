@@ -1,4 +1,4 @@
-"""The way back from the writer thread to the event loop: what became durable, and how full the queue is."""
+"""Pass commits from the writer thread back to the event loop, and measure the backlog."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tocsin_server.core.settings import Settings
 from tocsin_server.runs.active_run import ActiveRun, WriterState
 
 ROOM_AT = 0.25
-"""Share of the backlog limit up to which trainers may flush at their usual pace."""
+"""Share of the backlog limit up to which clients may flush at the normal interval."""
 LOOK_AGAIN_S = 1.0
 WIDEST_TICK_MS = 2000
-"""Browsers hear of new records at least this often, however far the writer is behind."""
+"""Maximum interval between updates to browsers, regardless of the backlog."""
 
 
 class Store(Protocol):
-    """What the record path needs of ``store.writer.StoreWriter``."""
+    """The part of ``store.writer.StoreWriter`` that the record path uses."""
 
     backlog_bytes: int
     last_commit_s: float
@@ -34,7 +34,7 @@ class Store(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Commit:
-    """What one intake makes durable. ``seq`` and ``event``: of its writer, NONE_YET without one."""
+    """What one write batch makes durable. ``seq`` and ``event`` are NONE_YET without a writer."""
 
     run: ActiveRun
     writer: WriterState | None
@@ -45,7 +45,7 @@ class Commit:
 
 
 class Commits:
-    """Carries commits over to the loop: however many a group holds, the loop is woken once."""
+    """Pass commits to the event loop, which is woken once per group commit."""
 
     def __init__(self, settle: Callable[[list[Commit]], None]) -> None:
         self._settle = settle
@@ -54,11 +54,11 @@ class Commits:
         self._notified = False
 
     def bind(self, loop: asyncio.AbstractEventLoop | None) -> None:
-        """The loop to wake; None when it is about to close."""
+        """Set the loop to wake; None before it closes."""
         self._loop = loop
 
     def notify(self, commit: Commit) -> None:
-        """This is durable. Called on the writer thread."""
+        """Queue a durable commit. Called on the writer thread."""
         self._done.append(commit)
         loop = self._loop
         if not self._notified and loop is not None:
@@ -75,7 +75,7 @@ class Commits:
 
 
 class Pressure:
-    """Back-pressure: how long trainers should wait between flushes, and whether we read at all."""
+    """Compute back-pressure: the flush interval of clients, and whether their sockets are read at all."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
@@ -84,17 +84,18 @@ class Pressure:
 
     @property
     def pressed(self) -> bool:
-        """Whether sockets are not read for the moment."""
+        """Whether reading from sockets is paused."""
         return self._store.backlog_bytes >= self._settings.backlog_bytes
 
     @property
     def flush_ms(self) -> int:
-        """The flush interval to ask for: widened as the backlog grows, widest while the database fails."""
+        """Return the flush interval for clients: it grows with the backlog; the longest if the database
+        fails."""
         return self._widened(self._settings.flush_ms, self._settings.flush_ms_max)
 
     @property
     def tick_ms(self) -> int:
-        """How far apart browsers are told of new records: fewer deltas leave the core to the writer."""
+        """Return the interval of browser updates; a longer one leaves more CPU time to the writer."""
         return self._widened(self._settings.tick_ms, WIDEST_TICK_MS)
 
     def _widened(self, usual: int, widest: int) -> int:
@@ -106,12 +107,12 @@ class Pressure:
         return round(usual + (widest - usual) * over)
 
     def eased(self) -> None:
-        """Something was committed: whoever waits may look again."""
+        """Wake waiting readers after a commit if the backlog is below its limit."""
         if not self.pressed:
             self._room.set()
 
     async def wait(self) -> None:
-        """Returns when the backlog is below its limit."""
+        """Return when the backlog is below its limit."""
         while self.pressed:
             self._room.clear()
             try:

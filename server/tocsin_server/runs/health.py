@@ -1,4 +1,4 @@
-"""The state of the record path in numbers that a person can act on."""
+"""Report the state of the record path as numbers that an operator can act on."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The record path: judge, store, publish. The only place where store, detect, alerts and hub meet.
+"""Run the record path: evaluate, store, publish. Only this module combines store, detect, alerts and hub.
 
-Everything here runs on the event loop but :meth:`Commits.ring`; reads of the store run in
-threads. A batch is judged when it is accepted; its alerts are published, and its trainer hears
-an ack, only after the commit that holds both.
+Everything here runs on the event loop except :meth:`Commits.notify`; the store is read in threads. A batch is
+evaluated when it is accepted. Its alerts are published, and its client gets an ack, only after both are
+committed.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ from tocsin_server.store.writer import StoreWriter
 log = logging.getLogger("tocsin.pipeline")
 
 REFUSED_EVERY_NS = 1_000_000_000
-"""Interval at which events above the rate are reported and stored as one event."""
+"""Interval at which events above the rate limit are reported and stored as one event."""
 KEPT_AFTER_END_NS = 60_000_000_000
-"""An ended run leaves memory so long after its last word."""
+"""How long an ended run stays in memory after its last message."""
 
 
 class UnknownWriterError(TocsinError):
-    """A writer that said no hello to this process, or whose run was deleted: it must connect anew."""
+    """The writer did no handshake with this process, or its run was deleted: it must connect again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """A trainer that was let in: what is durable of it, and what of its hello was left out."""
+    """An admitted client: its durable sequence numbers, and the rejected parts of its handshake."""
 
     writer: Writer
     seq: int
@@ -71,7 +71,7 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What became of one message: rejections to report, its weight in records, and the event that it was."""
+    """The outcome of one message: rejections to report, its weight in records, and the event, if any."""
 
     refused: Sequence[Refused] = ()
     weight: int = 0
@@ -79,7 +79,7 @@ class Accepted:
 
 
 def limits_of(settings: Settings) -> validation.Limits:
-    """The limits of docs/internals/protocol.md as this server has them."""
+    """Return the limits of docs/internals/protocol.md with the values of this server."""
     return validation.Limits(
         frame_bytes=settings.limit_frame_bytes,
         series=settings.limit_series,
@@ -92,7 +92,7 @@ def limits_of(settings: Settings) -> validation.Limits:
 
 
 class Pipeline:
-    """The runs in memory and the way of what their trainers send."""
+    """The runs in memory, and the processing of the messages that their clients send."""
 
     def __init__(
         self,
@@ -119,17 +119,17 @@ class Pipeline:
         self._admission = Admission(writer, self.registry)
         self.restorer = Restorer(self._restored, self.jobs.round("restoring runs"))
         self.on_clock_set: list[Callable[[int], None]] = []
-        """Called with the ns by which the clock was set, on the event loop."""
+        """Called on the event loop with the number of ns by which the clock was set."""
         self._oldest_ns: int | None = None
         self.counts = IngestCounts()
 
-    # The life of the pipeline
+    # Lifecycle
 
     async def start(self) -> None:
-        """Make the rows of all runs, and begin to restore those that have not ended.
+        """Create the summaries of all runs, and start to restore those that have not ended.
 
-        That takes seconds with hundreds of runs. A trainer does not wait for it: its handshake restores its
-        own run. A run that was not restored yet is not judged, and its alerts stay as they are.
+        With hundreds of runs this takes seconds. A client does not wait for it, because its handshake
+        restores its own run. Until a run is restored, it is not evaluated and its alerts do not change.
         """
         self.started_ns = self.clock()
         self._commits.bind(asyncio.get_running_loop())
@@ -137,14 +137,14 @@ class Pipeline:
         self.restorer.start(await self.registry.seed())
 
     async def stop(self) -> None:
-        """Publishes nothing more. What was accepted is still committed by the writer."""
+        """Stop publishing. The writer still commits what was accepted."""
         await self.restorer.stop()
         self._commits.bind(None)
 
     async def _restored(self, run_id: str) -> None:
         self.rulebook.brief(self, await self._admission.present(run_id, self.started_ns))
 
-    # What trainers send
+    # Client messages
 
     async def open(self, hello: Hello, now_ns: int | None = None, *, bound_to: str = "") -> Admitted:
         """Accept a training process after its checked handshake.
@@ -164,14 +164,16 @@ class Pipeline:
         return Admitted(state.writer, state.durable_seq, state.durable_event)
 
     def accept(self, writer: Writer, frame: bytes, done: Done) -> Accepted:
-        """Validate one message and accept what is valid of it.
+        """Validate one message and accept its valid parts.
 
         Args:
-            done: Called when more of this writer is durable: then look at :meth:`durable` again.
+            writer: The writer that sent it.
+            frame: The encoded message.
+            done: Called when more of this writer is durable; :meth:`durable` then returns the new numbers.
 
         Raises:
             ProtocolError: The frame contains no message; nothing was accepted.
-            UnknownWriterError: The writer must say hello again.
+            UnknownWriterError: The writer must repeat its handshake.
         """
         run, state = self._known(writer)
         position = validation.Position(state.seq, state.event, state.offset_ns, run.series)
@@ -277,7 +279,8 @@ class Pipeline:
         self._put_event(run, state, no, "refused", self.clock(), None, _refusal(rejection))
 
     def _over_rate(self, run: ActiveRun, state: WriterState, no: int) -> Refused | None:
-        """Reject an event above the rate. One row a second counts all of them, to keep the table small."""
+        """Reject an event above the rate limit. At most one row per second counts them, to keep the table
+        small."""
         self.counts.refused += 1
         state.event = no
         state.over_rate += 1
@@ -286,7 +289,7 @@ class Pipeline:
         return self._report_rate(run, state)
 
     def _report_rate(self, run: ActiveRun, state: WriterState) -> Refused | None:
-        """Store how many events were rejected because of their rate, under the number of the last one."""
+        """Store the number of events rejected by the rate limit, under the number of the last one."""
         if state.over_rate == state.over_rate_stored:
             return None
         limit = self.limits.events_per_s
@@ -321,7 +324,7 @@ class Pipeline:
         self._submit(run, state, event=event, transitions=transitions, changes=changes, failure=failure)
 
     def _accept_alive(self, run: ActiveRun, state: WriterState, message: Alive) -> None:
-        """The process lives, even if no step advances."""
+        """Note that the process is alive, even if its step does not advance."""
         message.phase = message.phase[:LONGEST_PHASE]
         run.heartbeat.alive(message, self._touch(run))
         run.summary.alive(state.writer.writer_no, message)
@@ -330,7 +333,7 @@ class Pipeline:
     def _accept_finish(
         self, run: ActiveRun, state: WriterState, message: Finish, rejection: Refused | None, done: Done
     ) -> list[Refused]:
-        """The end of a writer: it counts once all records it names have come."""
+        """Accept the finish of a writer. It takes effect once all records that it refers to have arrived."""
         if message.no <= state.event:
             return []
         if rejection is not None:
@@ -364,7 +367,7 @@ class Pipeline:
     def _ending(
         self, run: ActiveRun, state: WriterState, word: str, error: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """What a writer's end changes of its run: nothing while other ranks of the attempt go on."""
+        """Return the changes to the run when a writer ends; none while other ranks continue."""
         failed = word == RunState.FAILED
         if run.state.ended or (not failed and run.others_continue(state)):
             return {}
@@ -376,7 +379,7 @@ class Pipeline:
         return {"state": metadata.state, "ended_ns": now_ns, "error": metadata.error}
 
     def disconnected(self, writer: Writer, *, silent_s: float = 0.0) -> None:
-        """One connection of this writer ended, which had been silent for ``silent_s``."""
+        """Handle the end of one connection of this writer, which had been silent for ``silent_s``."""
         run = self.registry.active.get(writer.run_id)
         state = run.writers.get(writer.writer_no) if run else None
         if run is None or state is None or state.writer is not writer:
@@ -390,11 +393,11 @@ class Pipeline:
         self.hub.changed(run.id)
 
     def durable(self, writer: Writer) -> tuple[int, int]:
-        """The highest record and event number of this writer that are durable: what an ack says."""
+        """Return the highest durable record and event numbers of this writer, as an ack reports them."""
         _, state = self._known(writer)
         return state.durable_seq, state.durable_event
 
-    # The watchdog's way in
+    # Watchdog
 
     def _own_clock(self) -> Clock:
         clock = Clock()
@@ -402,7 +405,7 @@ class Pipeline:
         return clock
 
     def _clock_was_set(self, jump_ns: int) -> None:
-        """Move what durations are counted from along with the clock."""
+        """Shift all start times by the same amount as the clock."""
         self.started_ns += jump_ns
         if self._oldest_ns is not None:
             self._oldest_ns += jump_ns
@@ -414,7 +417,7 @@ class Pipeline:
     def apply(
         self, run_id: str, findings: Iterable[Finding], changes: Mapping[str, Any] | None = None
     ) -> None:
-        """Findings and changes of a run that came of no record."""
+        """Apply findings and changes of a run that do not result from a record."""
         run = self.registry.active.get(run_id)
         if run is None:
             return
@@ -425,7 +428,7 @@ class Pipeline:
             self._submit(run, None, transitions=transitions, changes=changes)
 
     def close(self, run_id: str) -> None:
-        """No further attempt of a run that failed came in time: its alerts end."""
+        """Resolve the alerts of a failed run after its grace period ended without another attempt."""
         run = self.registry.active.get(run_id)
         if run is None:
             return
@@ -434,12 +437,12 @@ class Pipeline:
             self._add_event(run, CLOSED, {"state": run.state}, {"state": run.state})
 
     def steps_per_s(self, run_id: str) -> float | None:
-        """Steps a second of a run in memory, None where that is not known."""
+        """Return the throughput of a run in memory, or None if unknown."""
         run = self.registry.active.get(run_id)
         return None if run is None else run.summary.steps_per_s(self.clock())
 
     def add_event(self, run_id: str, kind: str, data: Mapping[str, Any]) -> None:
-        """An event that the server itself puts into a run's order, for its rules: stored and replayed too."""
+        """Add a server event to a run, for its rules. It is stored and replayed like any other event."""
         run = self.registry.active.get(run_id)
         if run is not None:
             self._add_event(run, kind, data)
@@ -463,7 +466,7 @@ class Pipeline:
             self.registry.retire(run.id)
 
     def forget(self, run_id: str) -> None:
-        """A run was deleted: its trainers must say hello anew."""
+        """Drop a deleted run from memory; its clients must repeat their handshakes."""
         self.restorer.skip(run_id)
         self.registry.drop(run_id)
         self.hub.changed(run_id)
@@ -478,7 +481,7 @@ class Pipeline:
     def _known(self, writer: Writer) -> tuple[ActiveRun, WriterState]:
         run = self.registry.active.get(writer.run_id)
         state = run.writers.get(writer.writer_no) if run else None
-        # By identity: a deleted run may have begun anew, and its numbers then are other processes'.
+        # Compared by identity: if a deleted run was created again, its numbers belong to other processes.
         if run is None or state is None or state.writer is not writer:
             raise UnknownWriterError(f"writer: expected one of a run in memory, got run {writer.run_id}")
         return run, state
@@ -495,7 +498,7 @@ class Pipeline:
         changes: Mapping[str, Any] | None = None,
         failure: Failure | None = None,
     ) -> None:
-        """Hands what must become durable together to the writer; the end of a run saves its rules too."""
+        """Submit everything that must become durable together; the end of a run also saves its rule state."""
         now_ns, snapshot, changes = self.clock(), None, changes or {}
         saved = self._saved(run, now_ns, anyway=event is not None and bool(changes))
         if saved is not None:
@@ -518,14 +521,14 @@ class Pipeline:
         return run.save_rules(now_ns, records=records, pause_ns=pause_ns, after_ns=after_ns, anyway=anyway)
 
     def _await(self, state: WriterState, done: Done) -> None:
-        """Calls ``done`` once all that was accepted of this writer is durable, and on the way there."""
+        """Call ``done`` each time more of this writer becomes durable, or now if everything is."""
         if state.settled:
             done()
         else:
             state.waiting.add(done)
 
     def _settle(self, commits: list[Commit]) -> None:
-        """The loop hears what a group commit made durable."""
+        """Publish what a group commit made durable."""
         self._oldest_ns = None if not self.store.backlog_bytes else self.clock()
         arrivals: dict[str, int] = {}
         states: dict[WriterState, None] = {}
@@ -548,16 +551,16 @@ class Pipeline:
     # Back-pressure
 
     async def ready_for_more(self) -> None:
-        """Returns when the backlog is below its limit."""
+        """Return when the backlog is below its limit."""
         await self.pressure.wait()
 
     def lag_ms(self) -> int:
-        """How long the oldest accepted record has waited to become durable, roughly."""
+        """Return roughly how long the oldest accepted record has waited to become durable."""
         return 0 if self._oldest_ns is None else (self.clock() - self._oldest_ns) // 1_000_000
 
 
 def _call(state: WriterState) -> None:
-    """Tells everyone who waits on this writer; forgets them once nothing is on its way."""
+    """Call all waiting callbacks, and forget them if nothing is in progress."""
     waiting = list(state.waiting)
     if state.settled and state.held is None:
         state.waiting.clear()

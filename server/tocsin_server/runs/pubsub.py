@@ -1,8 +1,8 @@
-"""Who wants to hear of what: the pipeline tells, sockets listen. asyncio, one event loop, no I/O.
+"""Publish changes to listeners: the pipeline publishes, sockets subscribe. asyncio, one event loop, no I/O.
 
-Bound and policy: a listener keeps one number a run, and of alert transitions and of messages the newest
-:data:`KEPT_ALERTS` with at most :data:`KEPT_BYTES`; alerts that fall out are counted in ``missed``, and
-a listener that sees a count queries the API instead.
+Memory is bounded: a listener keeps one number per run, and the newest :data:`KEPT_ALERTS` alert transitions
+and messages with at most :data:`KEPT_BYTES` each. Dropped alerts are counted in ``missed``; a listener with a
+count above 0 queries the API instead.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ T = TypeVar("T")
 
 
 class Newest(Generic[T]):
-    """The newest items of a queue, bounded by their number and by their bytes of memory."""
+    """A queue of the newest items, bounded by their number and their size in memory."""
 
     def __init__(self) -> None:
         self._items: deque[tuple[T, int]] = deque()
         self._bytes = 0
 
     def put(self, item: T, size: int) -> int:
-        """Keep ``item`` of ``size`` bytes; return how many older ones fell out."""
+        """Add ``item`` of ``size`` bytes; return the number of older items that were dropped."""
         self._items.append((item, size))
         self._bytes += size
         dropped = 0
@@ -38,7 +38,7 @@ class Newest(Generic[T]):
         return dropped
 
     def take(self) -> list[T]:
-        """Return what is kept, oldest first; nothing is kept afterwards."""
+        """Return the items, oldest first, and clear the queue."""
         found = [item for item, _ in self._items]
         self._items.clear()
         self._bytes = 0
@@ -46,17 +46,17 @@ class Newest(Generic[T]):
 
 
 class Listener:
-    """What one socket has not dealt with yet. Use as a context manager."""
+    """The changes that one socket has not processed yet. Use it as a context manager."""
 
     def __init__(self, hub: Hub, run_id: str | None) -> None:
         self.run_id = run_id
         self.committed: dict[str, int] = {}
         """Run id -> newest durable arrival."""
         self.changed: set[str] = set()
-        """Runs whose row changed."""
+        """Runs whose summary changed."""
         self.alerts: Newest[Transition] = Newest()
         self.broadcasts: Newest[str] = Newest()
-        """Messages for every page, ready to be sent."""
+        """Messages for all pages, ready to be sent."""
         self.missed = 0
         self._hub = hub
         self._event = asyncio.Event()
@@ -71,11 +71,11 @@ class Listener:
         self._hub.listeners.discard(self)
 
     def covers(self, run_id: str) -> bool:
-        """Whether this listener cares about that run."""
+        """Return whether this listener is subscribed to that run."""
         return self.run_id is None or self.run_id == run_id
 
     async def wait(self) -> None:
-        """Returns once something is there; clears the bell, not what it rang for."""
+        """Return once there is something to take; this clears the wake-up flag, not the changes."""
         await self._event.wait()
         self._event.clear()
 
@@ -83,53 +83,53 @@ class Listener:
         self._event.set()
 
     def take_dirty(self) -> tuple[dict[str, int], set[str]]:
-        """Runs with new durable records, and runs whose row changed; both are empty afterwards."""
+        """Return runs with new durable records and runs whose summary changed, and clear both."""
         committed, changed = self.committed, self.changed
         self.committed, self.changed = {}, set()
         return committed, changed
 
     def take_alerts(self) -> list[Transition]:
-        """The alert transitions since the last call, oldest first."""
+        """Return the alert transitions since the last call, oldest first."""
         return self.alerts.take()
 
     def take_broadcasts(self) -> list[str]:
-        """The messages for every page since the last call, oldest first."""
+        """Return the messages for all pages since the last call, oldest first."""
         return self.broadcasts.take()
 
 
 class Hub:
-    """Passes what the pipeline made durable on to every listener. Call it on the event loop only."""
+    """Forward durable changes from the pipeline to all listeners. Call it on the event loop only."""
 
     def __init__(self) -> None:
         self.listeners: set[Listener] = set()
         self.deliveries = ""
-        """The newest word on how deliveries do, as a message; a page hears it when it connects."""
+        """The latest delivery status as a message; a page receives it when it connects."""
 
     def listen(self, run_id: str | None = None) -> Listener:
-        """A new listener, of one run or of all."""
+        """Return a new listener for one run, or for all."""
         return Listener(self, run_id)
 
     def committed(self, run_id: str, arrival: int) -> None:
-        """Everything of this run up to ``arrival`` is durable."""
+        """Publish that everything of this run up to ``arrival`` is durable."""
         for listener in self._of(run_id):
             listener.committed[run_id] = arrival
             listener.wake()
 
     def changed(self, run_id: str) -> None:
-        """The row of this run says something new."""
+        """Publish that the summary of this run changed."""
         for listener in self._of(run_id):
             listener.changed.add(run_id)
             listener.wake()
 
     def alert(self, transition: Transition) -> None:
-        """An alert changed its state, and that is durable."""
+        """Publish a durable alert transition."""
         size = size_of(transition)
         for listener in self._of(transition.alert.run_id):
             listener.missed += listener.alerts.put(transition, size)
             listener.wake()
 
     def broadcast(self, message: str) -> None:
-        """A message that every page shall get. What falls out of a full queue is found by the query."""
+        """Send a message to all pages. A page whose queue overflowed queries the API instead."""
         size = size_of(message)
         for listener in self.listeners:
             if listener.run_id is None:
@@ -137,7 +137,7 @@ class Hub:
                 listener.wake()
 
     def broadcast_deliveries(self, message: str) -> None:
-        """How deliveries do, told where it changed."""
+        """Send the delivery status to all pages if it changed."""
         if message != self.deliveries:
             self.deliveries = message
             self.broadcast(message)

@@ -1,22 +1,22 @@
-"""How fast one writer may send. Pure.
+"""Limit how fast one writer may send. Pure.
 
-What *arrives* faster than the limit is delayed, never dropped: after an outage a trainer delivers
-hours of records and events at once. Events that were *made* faster than their limit, by the
-trainer's own clock, are rejected: a loop that reports an event in every iteration would otherwise
-keep the records behind its events waiting for as long as it runs.
+Records and events that *arrive* faster than the limit are delayed, never dropped, because after an outage a
+client delivers hours of them at once. Events that were *created* faster than their limit, by the client's
+clock, are rejected. Otherwise a loop that reports an event in every iteration would delay the records behind
+its events for as long as it runs.
 """
 
 from __future__ import annotations
 
 BURST_S = 2.0
-"""A writer may run ahead of its rate by so many seconds' worth: flushes after a reconnect."""
+"""A writer may exceed its rate by this many seconds' worth of records, e.g. after a reconnect."""
 
 EVENT_BURST_S = 100.0
-"""A writer may make so many seconds' worth of events at once: what a script reports at its start."""
+"""A writer may create this many seconds' worth of events at once, e.g. when a script starts."""
 EVENT_RECORDS = 20
-"""An event costs the server as much as so many records, or one for every :data:`RECORD_BYTES` of it."""
+"""Minimum cost of an event in records; a large event costs one record per :data:`RECORD_BYTES`."""
 RECORD_BYTES = 64
-"""Bytes of memory, not of the wire: the cost of an event follows its decoded size."""
+"""Bytes in memory, not on the wire: the cost of an event depends on its decoded size."""
 
 
 class RateLimit:
@@ -28,17 +28,18 @@ class RateLimit:
         self._at = now
 
     def delay(self, records: int, now: float) -> float:
-        """Spends ``records``; returns how many seconds to wait before taking more."""
+        """Spend ``records``; return the number of seconds to wait before more are read."""
         self._credit = min(self._credit + (now - self._at) * self._rate, self._rate * BURST_S) - records
         self._at = now
         return max(-self._credit / self._rate, 0.0)
 
 
 class Allowance:
-    """A token bucket of events that rejects. It fills by the sender's clock, which made the events' times.
+    """A token bucket that rejects events. It refills by the client's clock, which set the times of the
+    events.
 
-    An event from before the newest one comes from a clock that was set back. Such a clock may stay behind for
-    hours, so the bucket fills by the server's monotonic clock meanwhile.
+    An event older than the newest one means that the client's clock was set back. It may stay behind for
+    hours, so meanwhile the bucket refills by the server's monotonic clock.
     """
 
     def __init__(self, events_per_s: int) -> None:
@@ -48,10 +49,10 @@ class Allowance:
         self._taken_s = 0.0
 
     def take(self, made_ns: int, now_s: float) -> bool:
-        """Spend one event; return False if it is one too many.
+        """Spend one event; return False if the limit is exceeded.
 
         Args:
-            made_ns: When the sender made it, by its own clock.
+            made_ns: When the client created it, by its own clock.
             now_s: The server's monotonic clock.
         """
         self._credit = min(self._credit + self._passed_s(made_ns, now_s) * self._rate, self._most)
@@ -62,12 +63,12 @@ class Allowance:
         return True
 
     def _passed_s(self, made_ns: int, now_s: float) -> float:
-        """Return how much time has passed since the last event."""
+        """Return the seconds since the last event."""
         if self._newest_ns is None:
             return 0.0
         return (made_ns - self._newest_ns) / 1e9 if made_ns >= self._newest_ns else now_s - self._taken_s
 
 
 def weight_of_event(size: int) -> int:
-    """Return how many records the delay counts for an event whose data hold ``size`` bytes of memory."""
+    """Return the cost in records of an event whose data takes ``size`` bytes in memory."""
     return max(EVENT_RECORDS, size // RECORD_BYTES)

@@ -1,7 +1,7 @@
-"""The newest batches and events of a run, in memory for the live pages. Pure.
+"""Keep the newest batches and events of a run in memory for the live pages. Pure.
 
-Bound and policy: above ``limit_bytes`` the oldest are let go, and a cursor older than what is
-kept gets None: the page asks the query instead.
+Above ``limit_bytes`` the oldest are dropped. A cursor older than the buffer gets None, and the page queries
+the API instead.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ Item = RecordBatch | RunEvent
 
 
 def size_of(item: Item) -> int:
-    """Return the bytes of memory that keeping ``item`` costs."""
+    """Return the bytes of memory that ``item`` takes."""
     return size_of_event(item) if isinstance(item, RunEvent) else size_of_batch(item)
 
 
 class Recent:
-    """Items in order of arrival; everything after ``floor`` is here."""
+    """Items in order of arrival; everything after ``floor`` is kept."""
 
     def __init__(self, limit_bytes: int, last_arrival: int = 0) -> None:
         self.limit_bytes = limit_bytes
@@ -30,7 +30,7 @@ class Recent:
         self._items: deque[Item] = deque()
 
     def put(self, item: Item) -> None:
-        """Keeps ``item``, whose arrival is above all before it."""
+        """Add ``item``, whose arrival number must be above all previous ones."""
         self._items.append(item)
         self.bytes += size_of(item)
         while self.bytes > self.limit_bytes and len(self._items) > 1:
@@ -39,7 +39,7 @@ class Recent:
             self.floor = oldest.arrival
 
     def between(self, after: int, upto: int) -> list[Item] | None:
-        """Items with ``after < arrival <= upto``, oldest first; None where some are gone."""
+        """Return items with ``after < arrival <= upto``, oldest first, or None if some were dropped."""
         if after < self.floor:
             return None
         return list(reversed(list(self._newest(after, upto))))

@@ -1,7 +1,7 @@
-"""Which runs are in memory: those being taken (with rules and alerts), and the rows of the others.
+"""Hold the runs in memory: active ones with rules and alerts, and the summaries of the others.
 
-Bound and policy: the fleet holds ``settings.fleet_runs`` rows; above it the oldest ended runs are
-left to the query. An active run is never let go.
+Memory is bounded: at most ``settings.fleet_runs`` summaries are kept. Above that, the oldest ended runs are
+dropped and read from the store on request. Active runs are never dropped.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from tocsin_server.store.results import Recovery, StoredRun
 log = logging.getLogger("tocsin.roster")
 
 REJUDGED = 500_000
-"""Records that a restart will judge again at most, where the saved state of the rules cannot be read."""
+"""Maximum number of records that a restart replays if the saved rule state cannot be read."""
 MOST_ALERTS = 100_000
 BACK_NS = 30_000_000_000
 
 
 def metadata_of(stored: StoredRun) -> RunMetadata:
-    """What a row says of a run besides its records."""
+    """Return the metadata of a stored run."""
     newest = max((attempt.attempt for attempt in stored.attempts_list), default=stored.attempts)
     return RunMetadata(
         id=stored.id,
@@ -56,7 +56,7 @@ def metadata_of(stored: StoredRun) -> RunMetadata:
 
 
 def context_of(stored: StoredRun) -> RunContext:
-    """What the rules may know of a run."""
+    """Return the context that the rules get about a run."""
     return RunContext.from_environment(
         stored.id, stored.project, stored.world_size, stored.planned_steps, stored.environment or {}
     )
@@ -65,7 +65,7 @@ def context_of(stored: StoredRun) -> RunContext:
 def restore_run(
     stored: StoredRun, engine: Engine, recovery: Recovery, settings: Settings, now_ns: int
 ) -> ActiveRun:
-    """The run as if the process had never ended: snapshot, and what came after it judged again."""
+    """Restore a run: load its saved state, and replay what was stored after it."""
     summary_upto, summary = _summary_of(stored)
     run = ActiveRun(
         summary,
@@ -92,16 +92,20 @@ def _restore_pulse(run: ActiveRun, stored: StoredRun) -> None:
 
 
 def rests_until(stored: StoredRun, settings: Settings, now_ns: int) -> int:
-    """How long the alerts of a failed run wait for a further attempt; one that began while the server was
-    away has :data:`BACK_NS` to say so."""
+    """Return until when the alerts of a failed run stay open for another attempt.
+
+    An attempt that began while the server was down has :data:`BACK_NS` to connect.
+    """
     grace_ns = int(settings.restart_grace_s * 1e9)
     ended_ns = min(stored.ended_ns or 0, now_ns)  # the clock may have been set back since
     return max(ended_ns + grace_ns, now_ns + min(BACK_NS, grace_ns))
 
 
 def load_engine(reader: StoreReader, stored: StoredRun) -> tuple[Engine, Recovery]:
-    """The rules as they were saved, and what came after. Where another version saved them, the rules
-    begin anew: from the first record where there are at most :data:`REJUDGED`, else from the last ones.
+    """Return the saved rules and what was stored after them.
+
+    If another version saved the rules, they start empty: all records are replayed if there are at most
+    :data:`REJUDGED`, else only the last ones.
     """
     context, recovery = context_of(stored), reader.recovery(stored.id)
     if recovery.rule_state is None:
@@ -120,7 +124,7 @@ def load_engine(reader: StoreReader, stored: StoredRun) -> tuple[Engine, Recover
 
 
 def _summary_of(stored: StoredRun) -> tuple[int, RunSummary]:
-    """The saved row, and the arrival that it covers (-1: none)."""
+    """Return the saved summary and the arrival number that it covers (-1 if there is none)."""
     metadata = metadata_of(stored)
     try:
         return (int(stored.summary["arrival"]) if stored.summary else -1), RunSummary.restore(
@@ -132,7 +136,7 @@ def _summary_of(stored: StoredRun) -> tuple[int, RunSummary]:
 
 
 class RunRegistry:
-    """Active runs by id, and the row of every run of the live fleet."""
+    """The active runs by id, and the summaries of all runs in the live fleet."""
 
     def __init__(self, settings: Settings, reader: StoreReader, work: PeriodicJob | None = None) -> None:
         self._work = work or PeriodicJob("restoring runs")
@@ -144,9 +148,10 @@ class RunRegistry:
 
     @contextmanager
     def tracking_drops(self) -> Iterator[set[str]]:
-        """The runs that are dropped from here on: what was read of one before must not be used.
+        """Collect the runs that are dropped within this context; data read of one before it was dropped is
+        stale.
 
-        A read of the store lasts; a run that is deleted meanwhile would come back with it.
+        Reading from the store takes time. Without this check, a run deleted meanwhile would return to memory.
         """
         dropped: set[str] = set()
         self._drop_listeners.append(dropped)
@@ -156,9 +161,9 @@ class RunRegistry:
             self._drop_listeners = [other for other in self._drop_listeners if other is not dropped]
 
     async def seed(self) -> list[str]:
-        """Create the rows of the newest runs; return the runs to restore, most recently seen first.
+        """Create the summaries of the newest runs; return the runs to restore, most recently seen first.
 
-        A row shows what was saved of a run. Its rules and alerts come with :meth:`load`.
+        A summary shows what was saved of a run. Its rules and alerts are restored by :meth:`load`.
         """
         summaries = await asyncio.to_thread(self._seeds)
         self._summaries = {summary.metadata.id: summary for summary in summaries} | self._summaries
@@ -166,7 +171,7 @@ class RunRegistry:
 
     def _to_restore(self) -> list[str]:
         found = [*self._reader.active_runs(), *self._reader.unsettled_runs()]
-        # Nobody here waits for the trainer of an imported run, so nobody is told that it is gone.
+        # No client of an imported run will connect here, so nobody is notified that it is lost.
         gone = (RunState.LOST, RunState.FAILED)
         mine = [one for one in found if not (one.state in gone and "imported" in (one.environment or {}))]
         mine.sort(key=lambda stored: stored.last_seen_ns or 0, reverse=True)
@@ -191,7 +196,11 @@ class RunRegistry:
         return found
 
     async def load(self, run_id: str, now_ns: int) -> ActiveRun:
-        """Brings a stored run into memory. Raises LookupError where there is none, or none any more."""
+        """Load a stored run into memory.
+
+        Raises:
+            LookupError: The run does not exist, or was deleted while it was read.
+        """
         with self.tracking_drops() as dropped:
             run = await asyncio.to_thread(self._restored, run_id, now_ns)
         if run_id in dropped:
@@ -209,7 +218,7 @@ class RunRegistry:
         return restore_run(stored, engine, recovery, self._settings, now_ns)
 
     async def find(self, run_id: str) -> RunSummary | None:
-        """The row of any run; of one outside the fleet it is made from the store."""
+        """Return the summary of any run; one outside the live fleet is read from the store."""
         return self._summaries.get(run_id) or await asyncio.to_thread(self._seed, run_id)
 
     def _seed(self, run_id: str) -> RunSummary | None:
@@ -221,19 +230,19 @@ class RunRegistry:
         return summary
 
     def summary(self, run_id: str) -> RunSummary | None:
-        """The row of a run of the live fleet."""
+        """Return the summary of a run in the live fleet."""
         return self._summaries.get(run_id)
 
     def newest_first(self) -> list[RunSummary]:
-        """Every row of the live fleet."""
+        """Return all summaries of the live fleet, newest run first."""
         return sorted(self._summaries.values(), key=lambda summary: summary.metadata.created_ns, reverse=True)
 
     def retire(self, run_id: str) -> None:
-        """An ended run leaves memory; its row stays."""
+        """Remove an ended run from memory; its summary is kept."""
         self.active.pop(run_id, None)
 
     def drop(self, run_id: str) -> None:
-        """A deleted run leaves altogether, and whoever is reading it hears so."""
+        """Remove a deleted run and its summary, and mark it as dropped for pending reads."""
         for dropped in self._drop_listeners:
             dropped.add(run_id)
         self.active.pop(run_id, None)

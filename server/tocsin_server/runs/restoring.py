@@ -1,4 +1,4 @@
-"""Restore the runs that have not ended into memory after a start, while the server accepts records."""
+"""Restore the runs that have not ended after a start, while the server already accepts records."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ PAUSE_S = 0.5
 
 
 class Restorer:
-    """Restores runs one after another; what fails is tried again.
+    """Restore runs one after another; retry those that fail.
 
-    An outage must not leave a run behind whose training process is gone, because nobody else would ask
-    for it. A handshake restores its own run meanwhile, without waiting for the others.
+    An outage must not leave out a run whose training process is gone, because no handshake would load it. A
+    handshake restores its own run meanwhile, without waiting for the others.
     """
 
     def __init__(self, restore: Callable[[str], Awaitable[Any]], work: PeriodicJob) -> None:
         """Create a restorer.
 
         Args:
-            restore: Brings the run of this id into memory, or raises.
-            work: Where failures are recorded and retries timed.
+            restore: Loads the run with this id into memory, or raises.
+            work: Records failures and schedules retries.
         """
         self._restore_run = restore
         self._work = work
         self._task: asyncio.Task[None] | None = None
         self.waiting: dict[str, None] = {}
-        """Runs that are not in memory yet, in the order in which they are restored."""
+        """Runs that are not in memory yet, in the order of restoration."""
 
     def start(self, run_ids: Iterable[str]) -> None:
-        """Begin to restore these runs."""
+        """Start to restore these runs."""
         self.waiting = dict.fromkeys(run_ids)
         self._task = asyncio.create_task(self._restore(), name="restoring")
 
     async def stop(self) -> None:
-        """Stop; the runs that are left stay in the store."""
+        """Stop; the remaining runs stay in the store."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     def skip(self, run_id: str) -> None:
-        """Leave a run out: it is in memory already, or it was deleted."""
+        """Skip a run that is in memory already or was deleted."""
         self.waiting.pop(run_id, None)
 
     async def _restore(self) -> None:

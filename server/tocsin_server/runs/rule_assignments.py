@@ -1,8 +1,8 @@
-"""What people decided about rules, in memory, and the way of a change into every run that it concerns.
+"""Cache the rule configuration in memory, and apply changes to all runs that they concern.
 
-A change enters the order of a run as an event of the server's own (``detect/engine/plan.py``): stored, and
-replayed by recovery as any other. Changes by this process take hold at once; those by another (the command
-line, a second server) are seen by the version that every change moves on, within ``LOOK_S``.
+A change is added to a run as a server event (``detect/engine/plan.py``), which is stored and replayed like
+any other. Changes by this process take effect immediately. Changes by another process (the command line, a
+second server) are detected within ``LOOK_S`` by a version that every change increments.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from tocsin_server.store.rules import Act, CustomRuleRow, TuningRow
 log = logging.getLogger("tocsin.rules")
 
 LOOK_S = 1.0
-"""How often the version is looked at."""
+"""Interval at which the version is checked."""
 
 
 class EventSink(Protocol):
-    """The way into the order of runs: the pipeline, which stands above."""
+    """The part of the pipeline that adds events to runs."""
 
     registry: RunRegistry
 
@@ -43,22 +43,22 @@ class EventSink(Protocol):
 
 @dataclass(frozen=True)
 class RuleConfig:
-    """What was read of the database at one moment."""
+    """The rule configuration read from the database in one transaction."""
 
     version: Any = None
     rules: tuple[CustomRule, ...] = ()
     tunings: dict[tuple[str, str], Tuning] = field(default_factory=dict)
     """By built-in rule and project."""
     acts: dict[str, Act] = field(default_factory=dict)
-    """The newest change of each rule, of the last few hundred."""
+    """The newest change of each rule, of the last few hundred changes."""
 
     def tuning_of(self, rule: str, project: str) -> Tuning:
-        """What is in force for a built-in rule in a project."""
+        """Return the tuning of a built-in rule that is in effect in a project."""
         everywhere = self.tunings.get((rule, EVERYWHERE), Tuning())
         return self.tunings.get((rule, project), Tuning()).over(everywhere)
 
     def plan_of(self, metadata: RunMetadata) -> Plan:
-        """The rules that judge a run."""
+        """Return the rules that are in effect for a run."""
         names, tags = (metadata.name, metadata.id), tuple(metadata.tags)
         mine = (rule for rule in self.rules if rule.enabled and rule.concerns(metadata.project, names, tags))
         tuned = {
@@ -77,7 +77,7 @@ NOTHING = RuleConfig()
 def rule_config_of(
     own: Iterable[CustomRuleRow], tuned: Iterable[TuningRow], acts: Iterable[Act], version: Any
 ) -> RuleConfig:
-    """Rows as rules; one that this version cannot read is left out, and logged."""
+    """Build the configuration from rows. A row that this version cannot read is logged and skipped."""
     found: list[CustomRule] = []
     for row in own:
         try:
@@ -97,7 +97,7 @@ def rule_config_of(
 
 
 class Rulebook:
-    """The newest decisions, and who has been told of them."""
+    """The current rule configuration, and the runs that have not been updated to it."""
 
     def __init__(self, reader: StoreReader, work: PeriodicJob | None = None) -> None:
         self.now = NOTHING
@@ -107,7 +107,7 @@ class Rulebook:
         self._turn: asyncio.Lock | None = None
 
     def read(self) -> RuleConfig:
-        """Reads everything in one transaction."""
+        """Read the configuration in one transaction."""
         with self._reader.consistent() as connection:
             return rule_config_of(
                 rules.read_custom_rules(connection),
@@ -117,16 +117,16 @@ class Rulebook:
             )
 
     def read_version(self) -> Any:
-        """Only whether anything changed."""
+        """Read only the version."""
         with self._reader.consistent() as connection:
             return rules.version(connection)
 
     async def load(self) -> None:
-        """Reads what is decided by now."""
+        """Load the current configuration."""
         self.now = await asyncio.to_thread(self.read)
 
     async def refresh(self, order: EventSink) -> None:
-        """Reads anew, and tells every run in memory what has changed for it."""
+        """Reload the configuration, and update every run in memory."""
         self._turn = self._turn or asyncio.Lock()
         async with self._turn:
             await self.load()
@@ -134,7 +134,7 @@ class Rulebook:
             self.catch_up(order)
 
     def catch_up(self, order: EventSink) -> None:
-        """Tell the runs that have not heard of the newest rules; one that fails is tried again later."""
+        """Update the runs that do not have the current rules; those that fail are retried later."""
         for run_id in list(self._behind):
             if not self.work.rests(f"run {run_id}"):
                 with self.work.isolated(f"run {run_id}"):
@@ -144,7 +144,7 @@ class Rulebook:
                     self._behind.discard(run_id)
 
     def brief(self, order: EventSink, run: ActiveRun) -> None:
-        """Tells a run of its rules where they are not those that judge it."""
+        """Update the rules of a run if they differ from the current ones."""
         if run.state.ended:
             return
         wanted, known = self.now.plan_of(run.summary.metadata), run.plan
@@ -154,7 +154,7 @@ class Rulebook:
         order.add_event(run.id, plans.KIND, {**wanted.plain(), "why": why})
 
     def _why(self, rule: str, plan: Plan) -> str:
-        """What became of a rule, for the history of its alert."""
+        """Return what happened to a rule, for the history of its alert."""
         act = self.now.acts.get(rule)
         who = f" by {act.actor}" if act is not None else ""
         known = next((other for other in self.now.rules if other.id == rule), None)
@@ -168,7 +168,7 @@ class Rulebook:
 
 
 async def poll_rules(book: Rulebook, order: EventSink, *, interval_s: float = LOOK_S) -> None:
-    """Looks for changes by other processes until it is cancelled. Meanwhile those in memory stay in force."""
+    """Check for changes by other processes until cancelled. If that fails, the known rules stay in effect."""
 
     async def look() -> None:
         if await asyncio.to_thread(book.read_version) != book.now.version:

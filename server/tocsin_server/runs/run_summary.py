@@ -1,7 +1,7 @@
-"""The live row of each run, as the fleet page shows it: docs/reference/http-api.md, RunRow. Pure.
+"""Maintain the live summary of a run for the fleet page: docs/reference/http-api.md, RunRow. Pure.
 
-A board takes every accepted batch and keeps what a row says: sparks, last values, speed,
-counts, trainer health. It is saved beside the rule snapshots and restored after a restart.
+A summary processes every accepted batch and keeps the sparklines, last values, throughput, counts and client
+status. It is saved with the rule state and restored after a restart.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from tocsin_server.runs.sparkline_buckets import SHORT, Grid, Spark
 VITALS = ("loss", "grad_norm", "scale", "lr")
 GPU = "gpu_util"
 SPEED_WINDOW_NS = 30_000_000_000
-"""Steps a second are measured over so much time, and unknown after so much silence."""
+"""Time window over which the throughput is measured; after as much silence it is unknown."""
 _SPEED_POINTS = 600
 _MS = 1_000_000
 _LONGEST_CAUSE = 300
 OF_TIME = frozenset({"stalled", "trainer-lost"})
-"""Rules that say nothing of a run any more once it has ended."""
+"""Rules whose alerts are meaningless once the run has ended."""
 
 
 @dataclass(slots=True)
 class RunMetadata:
-    """What a row says of a run besides its records. Times in Unix ns on the server's clock."""
+    """The data of a summary that do not come from records. Times are Unix ns by the server's clock."""
 
     id: str
     project: str
@@ -51,14 +51,14 @@ class RunMetadata:
     error: Mapping[str, Any] | None = None
     planned_steps: int | None = None
     edited: Mapping[str, int] = field(default_factory=dict)
-    """What people wrote in place of the script, and when (Unix ms): name, notes, tags."""
+    """Fields edited by users, and when (Unix ms): name, notes, tags. They override the script's values."""
     deletion_ns: int | None = None
-    """When the run goes for good; None: it stays."""
+    """When the run will be deleted; None if no deletion is scheduled."""
 
 
 @dataclass(slots=True)
 class _Counts:
-    """What is counted over a whole run."""
+    """Counts over a whole run."""
 
     skipped: int = 0
     nonfinite: int = 0
@@ -66,27 +66,27 @@ class _Counts:
     last_step: int | None = None
     last: dict[str, float] = field(default_factory=dict)
     gpu_util: float | None = None
-    """Mean use of a process's GPUs in percent, as told last."""
+    """Mean utilization of a process's GPUs in percent, last value."""
 
 
 class RunSummary:
-    """One run's row, kept up batch by batch."""
+    """The summary of one run, updated with every batch."""
 
     def __init__(self, metadata: RunMetadata) -> None:
         self.metadata = metadata
         self.sparks: dict[str, Spark] = {}
         self.open_alerts: tuple[Alert, ...] = ()
         self.parting: dict[str, Any] | None = None
-        """The gravest alert that was open when the run ended: what it died of."""
+        """The most severe alert that was open when the run ended."""
         self._counts = _Counts()
         self._progress: deque[tuple[int, int]] = deque(maxlen=_SPEED_POINTS)
         self._alive: dict[int, Alive] = {}
         self._seldom: dict[str, Any] = {}
-        """What the row said last of what changes seldom, and its JSON."""
+        """The rarely changing part of the last row, whose JSON is cached."""
         self._seldom_text = "{}"
 
     def take(self, batch: RecordBatch, now_ns: int) -> None:
-        """Takes the records of ``batch``, which arrived at ``now_ns``, in."""
+        """Add the records of ``batch``, which arrived at ``now_ns``."""
         few = batch.step.tolist() if batch.n <= SHORT else None
         grid = None if few or not batch.n else Grid(batch.step)
         for name, column in batch.columns.items():
@@ -101,8 +101,10 @@ class RunSummary:
     def _take_vital(
         self, name: str | None, batch: RecordBatch, column: Column, steps: list[int] | Grid | None
     ) -> None:
-        """Counts a vital sign's faults and draws it as ``name``; ``steps``: a list where a plain loop
-        beats numpy."""
+        """Count the non-finite values of a vital sign and add it to the sparkline ``name``.
+
+        ``steps`` is a list for short batches, where a plain loop is faster than NumPy.
+        """
         spark = self._drawn(name) if name else None
         if not isinstance(steps, list):
             self._counts.nonfinite += column.v.size - int(np.isfinite(column.v).sum())
@@ -139,36 +141,36 @@ class RunSummary:
         self._progress.append((now_ns, counts.last_step))
 
     def shift(self, by_ns: int) -> None:
-        """The server's clock was set by so much."""
+        """Shift all times by ``by_ns`` after a change of the server's clock."""
         self.metadata.last_seen_ns += by_ns
         self._progress = deque(
             ((at_ns + by_ns, step) for at_ns, step in self._progress), maxlen=_SPEED_POINTS
         )
 
     def alive(self, writer_no: int, message: Alive) -> None:
-        """What one trainer process says of itself."""
+        """Store the status that a client process reported."""
         self._alive[writer_no] = message
 
     def gone(self, writer_no: int) -> None:
-        """That process is not connected any more."""
+        """Forget the status of a process that disconnected."""
         self._alive.pop(writer_no, None)
 
     def part_with(self, alerts: Iterable[Alert]) -> None:
-        """The run has ended and these alerts are over with it: the gravest stays the row's reason."""
+        """Keep the most severe of the alerts that were open when the run ended as the reason in its row."""
         reason = _reason(alert for alert in alerts if alert.rule not in OF_TIME)
         if reason is not None and (self.parting is None or _level(reason) > _level(self.parting)):
             self.parting = reason
 
     @property
     def ending(self) -> str:
-        """How the run ended, as a line of an alert's history."""
+        """Return how the run ended, as an entry of an alert's timeline."""
         error = self.metadata.error or {}
         cause = ": ".join(str(error[name]) for name in ("type", "message") if error.get(name))
         return f"Run ended: {self.metadata.state.value}" + (f", {cause[:_LONGEST_CAUSE]}" if cause else "")
 
     @property
     def health(self) -> str:
-        """critical, warning, ok or ended."""
+        """Return "critical", "warning", "ok" or "ended"."""
         if self.metadata.state.ended:
             return "ended"
         most_severe = max((alert.severity.level for alert in self.open_alerts), default=0)
@@ -178,11 +180,11 @@ class RunSummary:
 
     @property
     def last_step(self) -> int | None:
-        """The highest step of the newest attempt."""
+        """Return the highest step of the newest attempt."""
         return self._counts.last_step
 
     def steps_per_s(self, now_ns: int) -> float | None:
-        """Steps a second over the last 30 s, None where that is not known."""
+        """Return the throughput over the last 30 s, or None if unknown."""
         while self._progress and now_ns - self._progress[0][0] > SPEED_WINDOW_NS:
             self._progress.popleft()
         if len(self._progress) < 2 or self.metadata.state.ended:
@@ -191,7 +193,7 @@ class RunSummary:
         return (last - first) * 1e9 / (ended_ns - began_ns) if ended_ns > began_ns else None
 
     def row(self, now_ns: int, *, sparks: bool = True) -> dict[str, Any]:
-        """RunRow of docs/reference/http-api.md, still with floats (send it through ``exactjson``)."""
+        """Return a RunRow (docs/reference/http-api.md) with floats; serialize it with ``exact_json``."""
         row = (
             self._who() | self._seen() | self._numbers(now_ns) | self._trouble() | {"client": self._client()}
         )
@@ -200,7 +202,7 @@ class RunSummary:
         return row
 
     def json(self, now_ns: int, *, sparks: bool = True) -> str:
-        """:meth:`row` as JSON text; unchanged buckets are not written anew."""
+        """Return :meth:`row` as JSON text; buckets that did not change come from a cache."""
         seldom = self._who() | self._trouble() | {"client": self._client()}
         if seldom != self._seldom:
             self._seldom, self._seldom_text = seldom, exact_json.dumps(seldom)
@@ -266,7 +268,7 @@ class RunSummary:
         }
 
     def saved(self) -> dict[str, Any]:
-        """What records made of this board, as plain data for :meth:`restore`."""
+        """Return the state derived from records as plain data for :meth:`restore`."""
         counts = self._counts
         return {
             "sparks": {name: spark.saved() for name, spark in self.sparks.items()},
@@ -281,7 +283,7 @@ class RunSummary:
 
     @classmethod
     def restore(cls, metadata: RunMetadata, saved: Mapping[str, Any] | None) -> RunSummary:
-        """A board as it was saved; an empty one where nothing was."""
+        """Return the summary that was saved, or an empty one if there is none."""
         summary = cls(metadata)
         if saved:
             summary.sparks = {name: Spark.restore(body) for name, body in saved["sparks"].items()}
@@ -301,7 +303,7 @@ class RunSummary:
 
 @lru_cache(maxsize=4096)
 def _kind(name: str) -> tuple[str, bool]:
-    """What a series is before its suffix (``grad_norm/D``), and whether it has none."""
+    """Return a series name without its suffix (``grad_norm/D``), and whether it has none."""
     base, _, suffix = name.partition("/")
     return base, not suffix
 
@@ -311,7 +313,7 @@ def _level(reason: Mapping[str, Any]) -> int:
 
 
 def _reason(alerts: Iterable[Alert]) -> dict[str, Any] | None:
-    """The most severe open alert, the one nearest the cause: what a row says first."""
+    """Return the most severe open alert as the reason in a row; of equals, the one nearest the cause."""
     most_severe = next(iter(by_cause(alerts)), None)
     if most_severe is None:
         return None
@@ -325,7 +327,7 @@ def _reason(alerts: Iterable[Alert]) -> dict[str, Any] | None:
 
 
 def alert_json(alert: Alert, *, run_name: str, project: str) -> dict[str, Any]:
-    """Alert of docs/reference/http-api.md, still with floats (send it through ``exactjson``)."""
+    """Return an Alert (docs/reference/http-api.md) with floats; serialize it with ``exact_json``."""
 
     def ms(time_ns: int | None) -> int | None:
         return None if time_ns is None else time_ns // _MS

@@ -1,9 +1,8 @@
-"""Similar runs of the same project, as facts for the rules: off the record path, every ten seconds.
+"""Provide similar runs of the same project to the rules; off the record path, every ten seconds.
 
-Two runs are similar where they share their project and most of their configuration. What is told of
-them enters a run by :meth:`Pipeline.tell` as an event of its own order, so that rules stay a
-function of what is stored. Told at the run's first look, then at most every ten minutes, and
-only where it changed.
+Two runs are similar if they share their project and most of their configuration. The data of similar runs are
+added to a run as a server event, so that rules remain a function of what is stored. They are added after the
+run's first step, then at most every ten minutes and only if they changed.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.results import SeriesLayer, StoredRun
 
 POINTS = 64
-"""Points of a loss curve."""
+"""Number of points of a loss curve."""
 OVERLAP = 0.7
-"""Share of the settings of both configurations that must be equal."""
+"""Share of the settings in both configurations that must be equal."""
 AGAIN_NS = 600_000_000_000
-"""After so long the facts of a run are looked at again."""
+"""Interval after which the similar runs of a run are read again."""
 LEAVES = 1000
-"""Settings of a configuration that are compared; later ones are not."""
+"""Maximum number of settings of a configuration that are compared."""
 FAILURES = ("nonfinite-loss", "nonfinite-grad-norm", "loss-divergence")
-"""Rules whose open alert counts as a failure of a run that went on."""
+"""Rules whose open alert counts as a failure of a run that continued."""
 
 
 def similar(one: StoredRun, other: StoredRun) -> bool:
-    """Whether ``other`` may serve as a reference for ``one``."""
+    """Return whether ``other`` can serve as a reference for ``one``."""
     if one.id == other.id or one.project != other.project or other.archived:
         return False
     mine, theirs = dict(leaves(one.config)), dict(leaves(other.config))
@@ -48,7 +47,7 @@ def similar(one: StoredRun, other: StoredRun) -> bool:
 
 
 def leaves(config: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """(path, value) of the settings of a configuration, at most ``LEAVES``; lists count as one value."""
+    """Yield (path, value) of at most ``LEAVES`` settings of a configuration. A list counts as one value."""
     items = config.items() if isinstance(config, Mapping) else ()
     for at, (name, value) in enumerate(items):
         if at >= LEAVES:
@@ -60,11 +59,11 @@ def leaves(config: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 _BETWEEN = " _-.:/#+=()[]"
-"""What stands between a name and the number of its repetition."""
+"""Separators between a run's name and its repetition number."""
 
 
 def stem(name: str) -> str:
-    """A run's name without the numbers that tell its repetitions apart."""
+    """Return a run's name without the trailing number of a repetition."""
     bare = name.rstrip("0123456789")
     return name if bare == name else bare.rstrip(_BETWEEN)
 
@@ -72,7 +71,7 @@ def stem(name: str) -> str:
 def sibling_of(
     stored: StoredRun, series: Mapping[str, Sequence[SeriesLayer]], failure: Any = None
 ) -> SimilarRun:
-    """What is told of one run: its loss curve, peak rate, pace, and where it failed."""
+    """Return the reference data of one run: loss curve, peak learning rate, step time, and its failure."""
     steps, losses = curve(_primary(series.get("loss", ())))
     failed_step, reason = _failure(stored, failure)
     return SimilarRun(
@@ -89,7 +88,7 @@ def sibling_of(
 
 
 def curve(layer: SeriesLayer | None) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    """Steps, strictly rising, and the mean loss around each; what is not finite is left out."""
+    """Return strictly increasing steps and the mean loss around each; non-finite means are left out."""
     if layer is None:
         return (), ()
     values = layer.first if layer.mean is None else layer.mean
@@ -102,7 +101,7 @@ def curve(layer: SeriesLayer | None) -> tuple[tuple[int, ...], tuple[float, ...]
 
 
 def _primary(layers: Sequence[SeriesLayer]) -> SeriesLayer | None:
-    """The newest attempt's lowest rank: what the run was in the end."""
+    """Return the layer of the newest attempt's lowest rank, or None."""
     return next(iter(layers), None)
 
 
@@ -127,7 +126,7 @@ def _failure(stored: StoredRun, alert: Any) -> tuple[int | None, str]:
 
 @dataclass(frozen=True)
 class Survey:
-    """Every run as it is stored, and the siblings that one look has read so far."""
+    """All stored runs, and the similar runs that were read during one look."""
 
     stored: Mapping[str, StoredRun]
     newest: Sequence[StoredRun]
@@ -135,7 +134,7 @@ class Survey:
 
 
 class SimilarRunFinder:
-    """Keeps the runs in memory told of similar runs."""
+    """Keep the runs in memory updated about similar runs."""
 
     def __init__(
         self,
@@ -150,10 +149,10 @@ class SimilarRunFinder:
         self._reader = reader
         self._clock = clock
         self._published: dict[str, tuple[int, SimilarRuns]] = {}
-        """By run in memory: when it was looked at, and what it was told."""
+        """Run id -> when it was updated last, and with what."""
 
     async def look(self) -> None:
-        """Tells every run that is due what has changed of its siblings."""
+        """Update every run that is due if its similar runs changed."""
         active = self._pipeline.registry.active
         self._published = {
             run_id: reported for run_id, reported in self._published.items() if run_id in active
@@ -187,9 +186,9 @@ class SimilarRunFinder:
         )
 
     def _collect(self, run_id: str, survey: Survey) -> SimilarRuns:
-        """Reads, in a thread, what is to be told of a run's siblings, the newest first.
+        """Read the similar runs of a run in a thread, newest first.
 
-        A sibling that cannot be read is no reference.
+        Runs that cannot be read are left out.
         """
         mine = survey.stored.get(run_id)
         alike = [other for other in survey.newest if mine is not None and similar(mine, other)][:MOST]
@@ -210,5 +209,5 @@ class SimilarRunFinder:
 
 
 async def poll_similar_runs(siblings: SimilarRunFinder, *, interval_s: float = 10.0) -> None:
-    """Looks every ``interval_s`` until it is cancelled."""
+    """Look for similar runs every ``interval_s`` until cancelled."""
     await siblings.work.keep(siblings.look, interval_s)

@@ -1,8 +1,8 @@
-"""A series in at most 72 buckets, kept up record by record without losing a spike. Pure.
+"""Aggregate a series into at most 72 buckets, record by record, without losing a spike. Pure.
 
-Buckets lie on the grid of steps ``k * width``. Where they would become too many, the width
-doubles and neighbours merge; minimum, maximum, sum and the counts of NaN, +Inf and -Inf merge
-exactly, so no spike and no non-finite value is ever lost.
+Buckets lie on the grid of steps ``k * width``. When there would be too many, the width doubles and neighbors
+merge. Minimum, maximum, sum and the counts of NaN, +Inf and -Inf merge exactly, so no spike and no non-finite
+value is lost.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from tocsin_server.core.models import F64, I64
 
 MOST_BUCKETS = 72
 SHORT = 24
-"""Up to so many values a plain loop beats numpy."""
+"""Up to this many values, a plain loop is faster than NumPy."""
 
 
 @dataclass(slots=True)
 class Bucket:
-    """What values fell here: over the finite ones low, high, total and count; the others counted."""
+    """Aggregates of one bucket: low, high, total and count of finite values; counts of the others."""
 
     low: float = math.inf
     high: float = -math.inf
@@ -40,7 +40,7 @@ class Bucket:
         return self.nan + self.pinf + self.ninf
 
     def add(self, value: float) -> None:
-        """Takes one value in."""
+        """Add one value."""
         if math.isfinite(value):
             if value < self.low:
                 self.low = value
@@ -56,24 +56,24 @@ class Bucket:
             self.ninf += 1
 
     def merge(self, other: Bucket) -> None:
-        """Takes all values of ``other`` in."""
+        """Add all values of ``other``."""
         self.low, self.high = min(self.low, other.low), max(self.high, other.high)
         self.total += other.total
         self.count += other.count
         self.nan, self.pinf, self.ninf = self.nan + other.nan, self.pinf + other.pinf, self.ninf + other.ninf
 
     def cells(self) -> list[float | None]:
-        """``[min, max, mean, nan, pinf, ninf]``; the first three None without a finite value."""
+        """Return ``[min, max, mean, nan, pinf, ninf]``; the first three are None without a finite value."""
         if not self.count:
             return [None, None, None, self.nan, self.pinf, self.ninf]
         mean = self.total / self.count
-        if not math.isfinite(mean):  # the sum of huge values overflowed, the mean lies between them
+        if not math.isfinite(mean):  # the sum of huge values overflowed; use the midpoint instead
             mean = self.low / 2 + self.high / 2
         return [self.low, self.high, mean, self.nan, self.pinf, self.ninf]
 
 
 def bucket_of(values: F64) -> Bucket:
-    """One bucket over ``values`` [k]."""
+    """Return one bucket over ``values`` [k]."""
     found = Bucket()
     if values.size <= SHORT:
         for value in values.tolist():
@@ -90,7 +90,7 @@ def bucket_of(values: F64) -> Bucket:
 
 
 class Grid:
-    """Steps [k] as sparks lay them into buckets: worked out once for all series that have these steps."""
+    """Steps [k] assigned to buckets, computed once for all series that share them."""
 
     def __init__(self, steps: I64) -> None:
         self.steps = steps
@@ -98,7 +98,8 @@ class Grid:
         self._runs: dict[int, tuple[list[int], list[int]]] = {}
 
     def runs(self, width: int) -> tuple[list[int], list[int]]:
-        """Buckets in the order in which steps fall into them, and the place of the first step of each."""
+        """Return the buckets in the order in which steps fall into them, and the index of each one's first
+        step."""
         found = self._runs.get(width)
         if found is None:
             keys = self.steps // width
@@ -108,7 +109,7 @@ class Grid:
 
 
 def buckets_of(values: F64, starts: list[int]) -> list[Bucket]:
-    """A bucket over each stretch of ``values`` [k] that begins at one of ``starts``."""
+    """Return a bucket for each slice of ``values`` [k] that begins at one of ``starts``."""
     lows, highs = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
     if not (np.isfinite(lows).all() and np.isfinite(highs).all()):
         return [bucket_of(values[start:stop]) for start, stop in pairwise([*starts, values.size])]
@@ -119,7 +120,7 @@ def buckets_of(values: F64, starts: list[int]) -> list[Bucket]:
 
 
 class Spark:
-    """One series over the steps of a run."""
+    """The sparkline of one series over the steps of a run."""
 
     def __init__(self) -> None:
         self.width = 1
@@ -127,12 +128,12 @@ class Spark:
         self.first: int | None = None
         self.last: int | None = None
         self._settled = ""
-        """JSON of all buckets before ``_upto``, which no new step falls into as a rule."""
+        """Cached JSON of all buckets before ``_upto``, which rarely change."""
         self._upto: int | None = None
-        """None: ``_settled`` is to be written anew."""
+        """None if ``_settled`` must be rebuilt."""
 
     def take(self, steps: I64, values: F64, grid: Grid | None = None) -> None:
-        """Takes ``values`` [k] at ``steps`` [k] in; ``grid``: of these steps, where it is there already."""
+        """Add ``values`` [k] at ``steps`` [k]; ``grid``: the grid of these steps, if already computed."""
         if steps.size <= SHORT:
             self.take_few(steps.tolist(), values.tolist())
             return
@@ -143,7 +144,7 @@ class Spark:
             self._put(key, bucket)
 
     def take_few(self, steps: list[int], values: list[float]) -> None:
-        """:meth:`take` of a few values one by one, which beats numpy there."""
+        """Add a few values one by one; :meth:`take` for short inputs, where this is faster than NumPy."""
         for step, value in zip(steps, values, strict=True):
             if self.first is None or self.last is None or not self.first <= step <= self.last:
                 self._reach(step)
@@ -155,7 +156,7 @@ class Spark:
             self._touch(key)
 
     def _touch(self, key: int) -> None:
-        """This bucket changes: what was written of it, if it was, is not true any more."""
+        """Invalidate the cached JSON if it contains this bucket."""
         if self._upto is not None and key < self._upto:
             self._upto = None
 
@@ -168,7 +169,7 @@ class Spark:
             found.merge(bucket)
 
     def _reach(self, step: int) -> None:
-        """A step beyond the ends; nearly always the next one, for which there is room."""
+        """Extend the range to a step beyond it. Usually it is the next step, which fits without widening."""
         first = self.first
         if first is not None and step > first and step // self.width - first // self.width < MOST_BUCKETS:
             self.last = step
@@ -193,13 +194,13 @@ class Spark:
         return range(self.first // self.width, self.last // self.width + 1)
 
     def row(self) -> dict[str, Any]:
-        """``{"x0", "x1", "buckets"}`` of docs/reference/http-api.md: None where no step fell."""
+        """Return ``{"x0", "x1", "buckets"}`` of docs/reference/http-api.md; empty buckets are None."""
         found = [self.buckets.get(key) for key in self._grid()]
         cells = [bucket.cells() if bucket else None for bucket in found]
         return {"x0": self.first, "x1": self.last, "buckets": cells}
 
     def json(self) -> str:
-        """:meth:`row` as JSON text; buckets that did not change are not written anew."""
+        """Return :meth:`row` as JSON text; buckets that did not change come from a cache."""
         grid = self._grid()
         if not grid:
             return '{"x0":null,"x1":null,"buckets":[]}'
@@ -214,7 +215,7 @@ class Spark:
         return exact_json.dumps(bucket.cells()) if bucket else "null"
 
     def saved(self) -> dict[str, Any]:
-        """Everything, as plain data that :meth:`restore` takes."""
+        """Return the complete state as plain data for :meth:`restore`."""
         kept = {
             str(key): [b.low, b.high, b.total, b.count, b.nan, b.pinf, b.ninf]
             for key, b in self.buckets.items()
@@ -223,7 +224,7 @@ class Spark:
 
     @classmethod
     def restore(cls, saved: Mapping[str, Any]) -> Spark:
-        """A spark as it was saved, also after a way through JSON."""
+        """Restore a saved sparkline, also after a round trip through JSON."""
         spark = cls()
         spark.width = int(saved["width"])
         spark.first, spark.last = (

@@ -45,15 +45,15 @@ MOST_SENTENCES = 8
 """Rejections reported per message; the last one counts the others."""
 MOST_TAGS = 64
 MOST_COLUMNS = 4
-"""Maximum columns of a message, as a multiple of the series that a run may have."""
+"""Maximum number of columns of a message, as a multiple of the series that a run may have."""
 SMALL_FRAME = 64 << 10
 """A message up to this size is decoded directly, because its size bounds the memory that it needs."""
 WIRE_FACTOR = 3
 """Maximum ratio of the length of plain data in msgpack to that in JSON (9 bytes for the number ``1.0``)."""
 MOST_CONTAINERS = 400_000
-"""Maximum lists and maps in one part of a hello: one byte each on the wire, about 70 bytes in memory."""
+"""Maximum number of lists and maps in one part of a handshake: one byte each on the wire, 70 in memory."""
 MEMORY_FACTOR = 32
-"""Memory that the parts of a hello may take, as a multiple of ``config_bytes``."""
+"""Memory that the parts of a handshake may take, as a multiple of ``config_bytes``."""
 SHORT = 64
 """Up to this many numbers, a plain loop is faster than NumPy."""
 RUN_ID = re.compile(r"[A-Za-z0-9._:-]+")
@@ -63,7 +63,7 @@ PLAIN_NAME = "a name of 1 to {} bytes without control characters"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bytes and counts that one training process must not exceed."""
+    """Limits of sizes and counts for one training process."""
 
     frame_bytes: int = 4 << 20
     series: int = 512
@@ -103,7 +103,7 @@ class ValidatedRecords:
 
 
 class Outline(msgspec.Struct):
-    """The head of a message, whose contents are not decoded."""
+    """The header of a message whose contents are not decoded."""
 
     type: str = ""
     seq: Int64 = -1
@@ -124,7 +124,7 @@ class Outline(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class TooLarge:
-    """A message that was rejected because of its size, and the numbers that count as handled."""
+    """A message that was rejected because of its size, and the numbers that it counts as handled."""
 
     outline: Outline
     refusal: Refused
@@ -132,7 +132,7 @@ class TooLarge:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """What the validity of a message depends on besides the message: its writer and the series of its run."""
+    """The state that validation depends on besides the message: its writer and the series of its run."""
 
     seq: int
     """Highest record number accepted from the writer."""
@@ -150,9 +150,9 @@ class Validated:
     message: ValidatedRecords | Event | Finish | Alive | TooLarge
     refusal: Refused | None = None
     weight: int = 0
-    """How many records the message counts for against the rate of its writer."""
+    """Number of records that the message counts for against the rate limit of its writer."""
     size: int = 0
-    """Bytes of memory that the data of an event hold."""
+    """Bytes of memory that the data of an event take."""
     gap: int = 0
     """Records before those of this message that the client dropped."""
 
@@ -164,7 +164,7 @@ class SealedFinish(Finish, tag="finish", tag_field="type", omit_defaults=True):
 
 
 class SealedHandshake(Hello, tag="hello", tag_field="type", omit_defaults=True):
-    """A hello whose free-form parts are not decoded yet."""
+    """A handshake whose free-form parts are not decoded yet."""
 
     versions: msgspec.Raw = msgspec.Raw(b"")  # type: ignore[assignment]
     optimizers: msgspec.Raw = msgspec.Raw(b"")  # type: ignore[assignment]
@@ -175,7 +175,7 @@ class SealedHandshake(Hello, tag="hello", tag_field="type", omit_defaults=True):
 
 
 class Part:
-    """How to decode a free-form part of a hello, and its default."""
+    """How to decode a free-form part of a handshake, and its default."""
 
     def __init__(self, field: msgspec.structs.FieldInfo) -> None:
         self.decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(field.type)
@@ -188,7 +188,7 @@ class Part:
 
 
 PARTS = ("config", "versions", "optimizers", "scalers", "schedulers", "notes")
-"""The free-form parts of a hello."""
+"""The free-form parts of a handshake."""
 _parts = {field.name: Part(field) for field in msgspec.structs.fields(Hello) if field.name in PARTS}
 _HandshakeParts = msgspec.defstruct(
     "_HandshakeParts", [(name, msgspec.Raw, msgspec.field(default=msgspec.Raw(b""))) for name in PARTS]
@@ -212,12 +212,12 @@ def _read(decoder: msgspec.msgpack.Decoder[T], frame: bytes) -> T:
 
 
 def read_outline(frame: bytes) -> Outline:
-    """Return the head of the message in ``frame``. Raises ProtocolError if it contains none."""
+    """Return the header of the message in ``frame``. Raises ProtocolError if it contains none."""
     return _read(_outlines, frame)
 
 
 def read_sealed(frame: bytes) -> SealedHandshake:
-    """Return the hello in ``frame``. Raises ProtocolError if it contains none."""
+    """Return the handshake in ``frame``. Raises ProtocolError if it contains none."""
     parts = _read(_parts_of, frame)
     rest = len(frame) - sum(len(bytes(getattr(parts, name))) for name in PARTS)
     if rest > SMALL_FRAME:
@@ -256,9 +256,9 @@ def read_message(frame: bytes, limits: Limits) -> ClientMessage | TooLarge:
 
 
 def validate(frame: bytes, position: Position, limits: Limits) -> Validated:
-    """Decode and check one message of a training process, in every respect.
+    """Decode and fully check one message of a training process.
 
-    An event or finish that was accepted before is returned unchecked: only its number counts.
+    An event or finish that was already accepted is returned unchecked, because only its number matters.
 
     Raises:
         ProtocolError: The frame contains no message that is allowed after the handshake.
@@ -302,7 +302,7 @@ def _malformed(error: Exception) -> ProtocolError:
 
 
 def _read_part(name: str, raw: bytes, limit_bytes: int) -> tuple[Any, tuple[str, str] | None]:
-    """Return one part of a hello, and (expected, got) if it is too large."""
+    """Return one part of a handshake, and (expected, got) if it is too large."""
     if len(raw) > WIRE_FACTOR * limit_bytes:
         return None, (f"at most {limit_bytes} bytes", f"{len(raw)} bytes of msgpack")
     if _containers(raw) > MOST_CONTAINERS:
@@ -342,9 +342,14 @@ def is_name(text: str, limit_bytes: int) -> bool:
 def read_records(
     message: Records, *, after: int, offset_ns: int, known: Collection[str], limits: Limits
 ) -> ValidatedRecords:
-    """Return the records of ``message`` with numbers above ``after``, their times moved by ``offset_ns``.
+    """Return the records of ``message`` with numbers above ``after``.
 
-    ``known``: series that the run already has; new ones count towards ``limits.series``.
+    Args:
+        message: The message.
+        after: Highest number accepted so far.
+        offset_ns: Added to the client's times.
+        known: Series that the run already has; new ones count towards ``limits.series``.
+        limits: The limits of this server.
     """
     wrong = _misshapen(message)
     if wrong is not None:
@@ -494,7 +499,8 @@ def _rows_of(column: Column, keep: NDArray[np.bool_], place: NDArray[np.intp]) -
 
 
 VITALS = frozenset({"loss", "grad_norm", "scale", "lr"})
-"""Series with one value per step and writer: a repeated step means another attempt with old numbers."""
+"""Series with one value per step and writer: a repeated step means that another attempt reuses old numbers.
+"""
 
 
 class StepOrder:
@@ -510,7 +516,7 @@ class StepOrder:
         self._of_series: dict[str, int] = {}
 
     def notice(self, valid: ValidatedRecords) -> Refused | None:
-        """Return a notice about the first series of ``sound`` whose steps do not increase, or None."""
+        """Return a notice about the first series of ``valid`` whose steps do not increase, or None."""
         if not valid.n:
             return None
         all_steps = valid.step.tolist()
@@ -530,7 +536,7 @@ class StepOrder:
         return found
 
     def _note(self, valid: ValidatedRecords, steps: list[int]) -> None:
-        """Note steps that increase, the usual case."""
+        """Record steps that increase, the usual case."""
         self._highest = steps[-1]
         for name, column in valid.columns.items():
             if column.at is None:
@@ -541,7 +547,7 @@ class StepOrder:
 
 def _out_of_order(name: str, steps: I64, before: int, seq: int) -> Refused | None:
     line = np.concatenate(([before], steps))
-    later, earlier = line[1:], line[:-1]  # compared: a difference of steps can leave int64
+    later, earlier = line[1:], line[:-1]  # compared, because a difference of steps can overflow int64
     back = np.flatnonzero(later <= earlier if name in VITALS else later < earlier)
     if not back.size:
         return None
@@ -560,11 +566,13 @@ def markup_notice(hello: Hello) -> Refused | None:
 
 
 def read_handshake(sealed: SealedHandshake, limits: Limits) -> tuple[Hello, list[Refused]]:
-    """Return the hello without parts that are too large, and the rejections.
+    """Return the handshake without parts that are too large, and the rejections.
 
-    A rejection of scope ``connection`` rejects the whole hello. Raises ProtocolError if a free-form part does
-    not have the type in the protocol. A part is decoded only if its length and its number of lists and maps
-    are within the limits.
+    A rejection of scope ``connection`` rejects the whole handshake. A part is decoded only if its length and
+    its number of lists and maps are within the limits.
+
+    Raises:
+        ProtocolError: A free-form part does not have the type in the protocol.
     """
     fault = _name_problem(sealed, limits) or _number_problem(sealed)
     if fault is not None:
@@ -618,7 +626,7 @@ def tags_problem(tags: Sequence[str], limits: Limits) -> tuple[str, str] | None:
 def run_id_problem(run_id: str, limits: Limits) -> tuple[str, str] | None:
     """Return (expected, got) if this is not a valid run id, or None.
 
-    An id of dots only would refer to another place in URLs and paths.
+    An id that consists only of dots would refer to another location in URLs and paths.
     """
     if len(run_id) > limits.name_bytes or not RUN_ID.fullmatch(run_id) or not run_id.strip("."):
         return f"a run id of 1 to {limits.name_bytes} letters, digits and . _ : -", shown(run_id)
@@ -669,7 +677,7 @@ def _too_large(value: Any, limit_bytes: int) -> tuple[str, str] | None:
 
 
 def _json_bytes(value: Any) -> int:
-    """Return the length of ``value`` as JSON. Non-finite numbers and other keys than texts take longer."""
+    """Return the length of ``value`` as JSON. Non-finite numbers and non-string keys take longer."""
     try:
         text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     except (TypeError, ValueError):

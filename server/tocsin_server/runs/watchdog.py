@@ -1,8 +1,8 @@
-"""What only time can tell: every second, which runs have stalled and which have lost their trainer.
+"""Check every second which runs have stalled and which have lost their client.
 
-The judgement itself is pure and lies in ``detect/rules/system/stalled.py`` and ``trainer_lost.py``; times
-are those of arrivals on the server's clock, counted from the server's own start, so that a
-restart raises no storm. An ended run is never alarmed about.
+The rules themselves are pure (``detect/rules/system/stalled.py`` and ``trainer_lost.py``). Times are arrival
+times by the server's clock, counted from the server's start, so that a restart causes no alert storm. Ended
+runs never get such alerts.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from tocsin_server.store.periodic_jobs import PeriodicJob
 
 NAME = "watchdog"
 STATES = {trainer_lost.INFO.id: RunState.LOST, stalled.INFO.id: RunState.STALLED}
-"""Rules of this kind, the gravest first, and what they make of a run."""
+"""Time-based rules, most severe first, and the run state that each implies."""
 
 
 GRACE_NS = 30_000_000_000
-"""After a restart trainers may take so long to come back before anything is concluded."""
+"""After a restart, clients have this long to reconnect before a run counts as lost."""
 
 
 def liveness(run: ActiveRun, started_ns: int) -> Liveness:
-    """What the server's clock knows of ``run``."""
+    """Return the times and connection state of ``run``, as the rules need them."""
     phase, since_ns = run.heartbeat.phase
     return Liveness(
         opened_ns=run.heartbeat.opened_ns,
@@ -47,19 +47,19 @@ def liveness(run: ActiveRun, started_ns: int) -> Liveness:
 
 
 def open_rules(run: ActiveRun) -> frozenset[str]:
-    """Which of these rules have an open alert."""
+    """Return which of these rules have an open alert."""
     return frozenset(alert.rule for alert in run.summary.open_alerts if alert.rule in STATES)
 
 
 def judge(run: ActiveRun, started_ns: int, now_ns: int) -> list[Finding]:
-    """What is new to say of ``run``: a finding that only repeats itself is left out."""
+    """Return the new findings of ``run``; findings that only repeat an open alert are left out."""
     known = liveness(run, started_ns)
     said = [finding for rule in STATES for finding in _judged(rule, known, now_ns, run.plan)]
     return [finding for finding in said if _is_new(run, finding, started_ns, now_ns)]
 
 
 def _judged(rule: str, known: Liveness, now_ns: int, plan: Plan) -> list[Finding]:
-    """What one of these rules says, as people set it."""
+    """Return the findings of one rule with its current tuning."""
     if rule in plan.off:
         return over(rule, known, now_ns, f"The rule {rule} was switched off")
     given = plan.settings.get(rule)
@@ -79,20 +79,20 @@ def _is_new(run: ActiveRun, finding: Finding, started_ns: int, now_ns: int) -> b
 
 
 def _too_soon(run: ActiveRun, finding: Finding, started_ns: int, now_ns: int) -> bool:
-    """Whether a stall seems over only because the server restarted: no record has come since."""
+    """Return whether a stall only seems over because the server restarted: no record has arrived since."""
     over = finding.rule == stalled.INFO.id and finding.state is AlertState.RESOLVED
     quiet = (run.heartbeat.last_record_ns or 0) <= started_ns and not run.state.ended
     return over and quiet and (run.connected or now_ns - started_ns < GRACE_NS)
 
 
 def _repeats(finding: Finding, alert: Alert) -> bool:
-    """Whether an open alert says that much already; only the elapsed seconds in its words differ."""
+    """Return whether an open alert already reports this; only the elapsed seconds in its text differ."""
     same = finding.rule == alert.rule and finding.state is alert.state
     return same and finding.severity.level <= alert.severity.level
 
 
 def state_of(run: ActiveRun, findings: list[Finding]) -> RunState:
-    """The state of a run that goes on: running, stalled or lost."""
+    """Return the state of a run that has not ended: running, stalled or lost."""
     opened = set(open_rules(run))
     for finding in findings:
         if finding.state is AlertState.RESOLVED:
@@ -103,7 +103,7 @@ def state_of(run: ActiveRun, findings: list[Finding]) -> RunState:
 
 
 def look(pipeline: Pipeline, now_ns: int, work: PeriodicJob | None = None) -> None:
-    """Judges every run in memory once, and lets go of it where it is over."""
+    """Check every run in memory once, and remove those that have ended."""
     work = work or PeriodicJob(NAME)
     for run in list(pipeline.registry.active.values()):
         subject = f"run {run.id}"
@@ -132,7 +132,7 @@ async def run_watchdog(
     interval_s: float = 1.0,
     clock: Callable[[], int] | None = None,
 ) -> None:
-    """Looks every ``interval_s`` until it is cancelled."""
+    """Check all runs every ``interval_s`` until cancelled."""
     work = work or PeriodicJob(NAME)
 
     async def once() -> None:
