@@ -1,1 +1,1 @@
-"""HTTP and websocket endpoints."""
+"""HTTP and WebSocket endpoints."""

@@ -1,7 +1,7 @@
 """Limit connections by number, address, time and unprocessed bytes. For use on one event loop.
 
 A connection *waits* while the server waits for its peer: for a complete request, for the next request on a
-kept-alive connection, for a body, or for the first message of a websocket. If there is no room for a new
+kept-alive connection, for a body, or for the first message of a WebSocket. If there is no room for a new
 connection, the server closes the one that has waited longest, of the address that has the most waiting
 connections. Silent connections therefore never block a training process, a page or a health check.
 
@@ -172,7 +172,7 @@ class Connections:
         self._said[limit] = Said(now)
         log.warning("Closed a connection from %s: %s%s", group or "this machine", why, more)
 
-    # Room
+    # Eviction
 
     def _room_of_address(self, group: str) -> bool:
         if is_local(group) or self._of_address[group] < self.bounds.of_address:

@@ -1,7 +1,7 @@
-"""The trainers' websocket: docs/internals/protocol.md, the server's side.
+"""Serve the clients' WebSocket: the server side of docs/internals/protocol.md.
 
-One connection is one task that reads, and small ones that send acks, alerts, and watch for
-silence. Nothing a trainer sends can take the server down or cost another trainer's records.
+Each connection has one task that reads, and small ones that send acks and alerts and detect silence. Whatever
+a client sends, it cannot crash the server or affect the records of other clients.
 """
 
 from __future__ import annotations
@@ -44,14 +44,15 @@ router = APIRouter()
 BAD_HELLO, BAD_TOKEN, BAD_SCOPE, LATER, SILENT = 4400, 4401, 4403, 4503, 4408
 """Close codes (docs/internals/protocol.md)."""
 FAULTS = 3
-"""Malformed frames in a row that close a connection."""
+"""Number of consecutive malformed frames that close a connection."""
 SILENCE_S = 30.0
-"""A trainer says ``alive`` every 5 s; one not heard for so long is gone, whatever TCP believes."""
+"""Clients send ``alive`` every 5 s. After this long without a message, the client counts as gone, even if the
+TCP connection is open."""
 LOOK_S = 5.0
 
 
 class Closing(Exception):  # noqa: N818 - the way out of a conversation, not an error
-    """Ends the connection with a code, after a sentence where there is one."""
+    """Raised to close the connection with a code, after sending a rejection if there is one."""
 
     def __init__(self, code: int, refusal: Refused | None = None) -> None:
         super().__init__(code)
@@ -61,10 +62,10 @@ class Closing(Exception):  # noqa: N818 - the way out of a conversation, not an 
 
 @router.websocket(protocol.PATH)
 async def ingest(websocket: WebSocket) -> None:
-    """One trainer, from hello to disconnect."""
+    """Serve one client from handshake to disconnect."""
     services = services_of(websocket)
     if not services.gate.same_origin(websocket):
-        await websocket.close(1008)  # a page of another site must not write with its visitor's cookie
+        await websocket.close(1008)  # a page of another site must not write with the user's cookie
         return
     await websocket.accept()
     client = WriterConnection(websocket, services)
@@ -92,12 +93,12 @@ class WriterConnection:
         self._rejections = 0
         self._received_at = time.monotonic()
         self._held_up = False
-        """Whether we are not reading for reasons of our own."""
+        """Whether the server has paused reading."""
         self._silent_s = 0.0
-        """How long the trainer had been silent when we gave it up."""
+        """How long the client had been silent when the server closed the connection."""
 
     async def converse(self) -> None:
-        """Hello, then records until one side goes. Raises :class:`Closing`."""
+        """Do the handshake, then process records until either side closes. Raises :class:`Closing`."""
         hello, admitted, reported, identity = await self._handshake()
         try:
             await self._welcome(hello, admitted, reported)
@@ -105,12 +106,13 @@ class WriterConnection:
         finally:
             self._pipeline.disconnected(admitted.writer, silent_s=self._silent_s)
 
-    # Hello
+    # Handshake
 
     async def _handshake(self) -> tuple[Hello, Admitted, list[Refused], Identity]:
-        """Return the checked handshake, its writer, what to say about it, and who sent it.
+        """Return the validated handshake, its writer, the rejections to report, and the identity of the
+        sender.
 
-        Its configuration is decoded late, for a token's owner only, and forgotten once it is stored.
+        The configuration is decoded only after authentication, and dropped once it is stored.
 
         Raises:
             Closing: The handshake cannot be accepted.
@@ -182,7 +184,7 @@ class WriterConnection:
     # Records
 
     async def _serve(self, hello: Hello, writer: Writer, identity: Identity) -> None:
-        """Reads until the trainer goes, while acks and alerts go out beside it."""
+        """Read until the client disconnects, and send acks and alerts concurrently."""
         beside: list[Coroutine[Any, Any, None]] = [
             self._send_acks(writer),
             self._check_silence(),
@@ -198,7 +200,7 @@ class WriterConnection:
         rate_limit = RateLimit(self._limits.records_per_s, time.monotonic())
         while True:
             frame = await self._frame()
-            # Looked at with the frame in hand: hundreds of trainers wait for one at the same time, and
+            # Checked after a frame was read: hundreds of clients may wait for a frame at the same time, and
             # each would add its own to a backlog that was not full when it began to wait.
             self._held_up = True
             await self._pipeline.ready_for_more()
@@ -210,7 +212,7 @@ class WriterConnection:
             self._held_up, self._received_at = False, time.monotonic()
 
     async def _take(self, writer: Writer, frame: bytes) -> int:
-        """Hand one frame to the pipeline; return how many records it brought, or counts as."""
+        """Pass one frame to the pipeline; return its weight in records."""
         try:
             accepted = self._pipeline.accept(writer, frame, self._ack_due.set)
         except ProtocolError as error:
@@ -231,7 +233,7 @@ class WriterConnection:
     # Sending
 
     async def _send_acks(self, writer: Writer) -> None:
-        """Cumulative acks: one for all that became durable while the last one went out."""
+        """Send cumulative acks: one for everything that became durable while the last one was sent."""
         while True:
             await self._ack_due.wait()
             self._ack_due.clear()
@@ -248,7 +250,7 @@ class WriterConnection:
                         await self._send(alert_message(transition))
 
     async def _send_requests(self, hello: Hello, writer: Writer) -> None:
-        """What a trainer that opted in is asked for when an alert of its run fires."""
+        """Send the requests that an alert of the run causes to a client that opted in."""
         requests, hub = self._services.requests, self._services.hub
         with (
             hub.listen(writer.run_id) as listener,
@@ -263,7 +265,7 @@ class WriterConnection:
                     await self._send(request)
 
     def _held_back(self) -> bool:
-        """Whether the server does not read this trainer at the moment, so that its silence says nothing."""
+        """Return whether the server has paused reading this client, so that its silence means nothing."""
         held = self._websocket.scope.get("extensions", {}).get(HELD)
         return self._held_up or (held is not None and held())
 
@@ -279,7 +281,7 @@ class WriterConnection:
                 raise Closing(SILENT, Refused("connection", "silence", "alive every 5 s", got, retry=True))
 
     async def _check_token(self, identity: Identity) -> None:
-        """Raise :class:`Closing` once the token is revoked: it must not write on over an open connection."""
+        """Raise :class:`Closing` once the token is revoked, so that open connections cannot keep writing."""
         while True:
             await asyncio.sleep(LOOK_S)
             if not self._services.gate.still_valid(identity):
@@ -295,7 +297,7 @@ class WriterConnection:
             await self._websocket.send_bytes(protocol.encode(message))
 
     async def _frame(self) -> bytes:
-        """The next frame; text counts as its bytes. Raises WebSocketDisconnect."""
+        """Return the next frame; text counts as bytes. Raises WebSocketDisconnect."""
         message = await self._websocket.receive()
         if message["type"] == "websocket.disconnect":
             raise WebSocketDisconnect(message.get("code", 1006))
@@ -303,7 +305,7 @@ class WriterConnection:
         return body if body is not None else (message.get("text") or "").encode()
 
     async def close(self, closing: Closing) -> None:
-        """Says the last sentence and closes; a peer that is gone already hears neither."""
+        """Send the rejection and close; do nothing if the peer has disconnected already."""
         with suppress(WebSocketDisconnect, RuntimeError):
             if closing.refusal is not None:
                 await self._send(closing.refusal)
@@ -331,7 +333,7 @@ def _decoded_handshake(frame: bytes) -> SealedHandshake:
 
 
 def alert_message(transition: Transition) -> Alert:
-    """An alert as the trainer hears of it."""
+    """Return the message about an alert for a client."""
     alert = transition.alert
     remedies = alert.diagnosis.remedies
     return Alert(
@@ -347,7 +349,7 @@ def alert_message(transition: Transition) -> Alert:
 
 
 async def _first_of(*parts: Coroutine[Any, Any, None]) -> None:
-    """Runs ``parts`` side by side until one ends, ends the others, and raises what it raised."""
+    """Run ``parts`` concurrently until one ends; cancel the others, and raise its exception if any."""
     tasks = [asyncio.create_task(part) for part in parts]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -1,7 +1,7 @@
-"""``/metrics``: the server's own numbers for Prometheus. docs/reference/metrics.md lists them.
+"""``/metrics``: the server's metrics for Prometheus. docs/reference/metrics.md lists them.
 
-Needs a token of scope read, on loopback too, as everything does. Numbers of this
-process go on when the database does not answer; ``tocsin_database_up`` says so.
+It requires a token with scope read, on loopback too. The metrics of this process are available even if the
+database does not respond, which ``tocsin_database_up`` reports.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ OUTCOMES = ("sent", "retry", "failed")
 
 @router.get(PATH)
 def metrics(request: Request, _identity: Reader) -> Response:
-    """The text format of Prometheus."""
+    """Return all metrics in the Prometheus text format."""
     registry = CollectorRegistry()
     registry.register(_Scrape(services_of(request)))
     ProcessCollector(registry=registry)
@@ -48,7 +48,7 @@ def metrics(request: Request, _identity: Reader) -> Response:
 
 @dataclass(eq=False)
 class _Scrape(Collector):
-    """One look at a running server."""
+    """One scrape of a running server."""
 
     services: Services
 
@@ -70,7 +70,7 @@ def _stored(services: Services) -> Gauges | None:
 
 
 def of_process(services: Services) -> Iterator[Metric]:
-    """Yield what this process has counted since its start, and its present state."""
+    """Yield the counters of this process since its start, and its current state."""
     inside, taken = health_of(services.pipeline), services.pipeline.counts
     build = GaugeMetricFamily("tocsin_build_info", "The running version.", labels=["version"])
     build.add_metric([__version__], 1.0)
@@ -144,7 +144,7 @@ def _of_attempts(delivery: Any) -> Iterator[Metric]:
 
 
 def of_database(found: Gauges) -> Iterator[Metric]:
-    """What the tables hold, whichever process put it there."""
+    """Yield the contents of the tables, whichever process wrote them."""
     runs = [((state.value,), found.runs.get(state.value, 0)) for state in RunState]
     yield _labelled("runs", "Runs by state.", ["state"], runs)
     states = ("pending", "firing", "recovering")

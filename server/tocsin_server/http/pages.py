@@ -1,8 +1,8 @@
-"""What a browser loads: the pages of ``web/``, plotly.js, the login page; and the security headers.
+"""Serve what a browser loads: the pages of ``web/``, plotly.js, the login page; and the security headers.
 
-Deep links (``/runs/<id>`` and the others) all answer ``index.html``; the page reads its address.
-Files of ``web/`` are revalidated at every load (``no-cache`` and an ETag), for an upgrade must
-not mix old and new modules. plotly.js carries its version in its address and never changes.
+Deep links (such as ``/runs/<id>``) all return ``index.html``; the page reads its address. Files of ``web/``
+are revalidated on every load (``no-cache`` and an ETag), because an upgrade must not mix old and new modules.
+plotly.js has its version in its address and never changes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CONTENT_SECURITY_POLICY = "; ".join(
         "script-src 'self'",
         "style-src 'self'",
         "style-src-elem 'self'",
-        "style-src-attr 'unsafe-inline'",  # plotly lays its drawings out by style attributes
+        "style-src-attr 'unsafe-inline'",  # plotly positions its drawings with style attributes
         "img-src 'self' data: blob:",  # plotly's PNG export draws an SVG from a blob
         "font-src 'self'",
         "connect-src 'self'",
@@ -59,7 +59,7 @@ SECURITY_HEADERS = {
 _ADDRESS = re.compile(r'(?:href|src)="(?=/)')
 IMMUTABLE = {"cache-control": "public, max-age=31536000, immutable"}
 REVALIDATED = {"cache-control": "no-cache"}
-# Written out: registries of the machine (Windows above all) may say something else.
+# Explicit, because the registry of the machine (especially on Windows) may have other values.
 MEDIA_TYPES = {
     ".js": "text/javascript",
     ".css": "text/css",
@@ -96,11 +96,12 @@ code { font-size: .92em; overflow-wrap: anywhere }
 
 
 class SecurityHeaders:
-    """ASGI middleware: the security headers on every HTTP answer that does not set its own.
+    """ASGI middleware: add the security headers to every HTTP response that does not set them.
 
     Args:
-        public_url: How browsers reach the server; behind a proxy it says whether they do by https.
-        hsts_days: How long browsers are to use nothing but https; 0 says nothing about it.
+        app: The wrapped application.
+        public_url: The public address of the server; behind a proxy it shows whether browsers use HTTPS.
+        hsts_days: Days for which browsers must use HTTPS; 0 omits the header.
     """
 
     def __init__(self, app: ASGIApp, public_url: str = "", hsts_days: int = 0) -> None:
@@ -124,7 +125,7 @@ class SecurityHeaders:
 
 
 def by_https(scope: Scope, public_url: str) -> bool:
-    """Return whether a request came by https: here, by a trusted proxy's word, or at the public address."""
+    """Return whether a request used HTTPS: directly, per a trusted proxy, or by the public address."""
     if scope.get("scheme") == "https":
         return True
     if not public_url.startswith("https://"):
@@ -134,9 +135,9 @@ def by_https(scope: Scope, public_url: str) -> bool:
 
 
 class Pieces:
-    """ASGI middleware: large bodies go out in pieces, each once the one before was taken.
+    """ASGI middleware: send large bodies in pieces, each after the previous one was accepted.
 
-    Sent as a whole, plotly.js would be copied for every reader, and stay for as long as one reads nothing.
+    Otherwise plotly.js would be copied for every client, and stay in memory while a client does not read.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -158,7 +159,7 @@ class Pieces:
 
 
 class WebFiles(StaticFiles):
-    """``web/`` with our media types and revalidation."""
+    """``web/`` with explicit media types and revalidation."""
 
     def file_response(
         self,
@@ -177,7 +178,7 @@ class WebFiles(StaticFiles):
 
 
 def web_directory() -> Path:
-    """``web/`` in the package (installed) or at the root of the checkout. Raises StartError."""
+    """Return ``web/`` of the installed package or the root of the checkout. Raises StartError."""
     here = Path(__file__).resolve().parents[1]
     for place in (here / "web", here.parent.parent / "web"):
         if (place / "index.html").is_file():
@@ -186,15 +187,15 @@ def web_directory() -> Path:
 
 
 def page_routes(web: Path, plotly: PlotlyJS, root: str = "") -> APIRouter:
-    """The routes of all pages and their assets; to be included last, for it answers every other path.
+    """Return the routes of all pages and assets; include them last, because they match every other path.
 
-    ``root`` is the path under which a proxy serves them: the addresses in ``index.html`` begin with it.
+    ``root`` is the path under which a proxy serves them; the addresses in ``index.html`` begin with it.
     """
     router = APIRouter(include_in_schema=False)
     files = WebFiles(directory=web, check_dir=False)
 
     async def page(request: Request) -> Response:
-        """``index.html`` for whoever is logged in, else the login page."""
+        """Return ``index.html`` with a login, else the login page."""
         if request.state.identity is None:
             return login_page(then=safe_next(request.url.path + _query(request)), root=root)
         if root:
@@ -206,7 +207,7 @@ def page_routes(web: Path, plotly: PlotlyJS, root: str = "") -> APIRouter:
         return response
 
     async def file(request: Request) -> Response:
-        """One file of ``web/``. Raises a 404 for everything else; a person gets it as a page."""
+        """Return one file of ``web/``. Raises a 404 for unknown paths, which browsers get as a page."""
         path = files.get_path({**request.scope, "path": "/" + request.path_params["path"], "root_path": ""})
         try:
             return await files.get_response(path, request.scope)
@@ -225,7 +226,7 @@ def page_routes(web: Path, plotly: PlotlyJS, root: str = "") -> APIRouter:
 
 
 def _by_a_person(request: Request) -> bool:
-    """Whether somebody typed or followed that address in a browser, rather than a program of the API."""
+    """Return whether a user opened that address in a browser, rather than an API client."""
     return "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/api/")
 
 
@@ -234,7 +235,7 @@ def _query(request: Request) -> str:
 
 
 def _asset_routes(plotly: PlotlyJS) -> list[Route]:
-    """plotly.js and its style sheet by version, and the style of the login page."""
+    """Return the routes of plotly.js and its style sheet by version, and of the login page's style."""
 
     def script(request: Request) -> Response:
         if "gzip" not in request.headers.get("accept-encoding", ""):

@@ -1,8 +1,8 @@
-"""plotly.js as the installed ``plotly`` distribution ships it, found without importing plotly.
+"""Find plotly.js in the installed ``plotly`` distribution without importing plotly.
 
-Under our Content-Security-Policy plotly.js cannot insert its style sheet; it leaves that to a
-``<link id="plotly.js-style-global" class="no-inline-styles">``. The rules are read out of
-plotly.min.js itself, so the sheet always fits the version that is installed.
+Under our Content-Security-Policy, plotly.js cannot insert its style sheet; it leaves that to a ``<link
+id="plotly.js-style-global" class="no-inline-styles">``. The rules are extracted from plotly.min.js itself, so
+that the sheet always matches the installed version.
 """
 
 from __future__ import annotations
@@ -25,29 +25,33 @@ _RULE = re.compile(rf"({_TEXT}|[A-Za-z_]\w*):({_TEXT})")
 
 @dataclass(frozen=True)
 class PlotlyJS:
-    """One version of plotly.js. Bodies are read and compressed at first use and kept (about 6 MB)."""
+    """One version of plotly.js. Bodies are read and compressed on first use and cached (about 6 MB)."""
 
     version: str
     path: Path
 
     @cached_property
     def script(self) -> bytes:
-        """plotly.min.js, about 4.8 MB."""
+        """Return plotly.min.js, about 4.8 MB."""
         return self.path.read_bytes()
 
     @cached_property
     def script_gzipped(self) -> bytes:
-        """The same gzipped, about 1.5 MB."""
+        """Return plotly.min.js compressed with gzip, about 1.5 MB."""
         return gzip.compress(self.script, GZIP_LEVEL, mtime=0)
 
     @cached_property
     def style(self) -> bytes:
-        """The style sheet that plotly.js would have inserted."""
+        """Return the style sheet that plotly.js would have inserted."""
         return style_sheet(self.script.decode("utf-8")).encode("utf-8")
 
 
 def installed() -> PlotlyJS:
-    """The installed one. Raises StartError where the plotly distribution is missing or has no plotly.js."""
+    """Return the installed version.
+
+    Raises:
+        StartError: The plotly distribution is missing or has no plotly.js.
+    """
     try:
         found = distribution("plotly")
     except PackageNotFoundError:
@@ -59,10 +63,12 @@ def installed() -> PlotlyJS:
 
 
 def style_sheet(script: str) -> str:
-    """plotly.js's global style rules as CSS, from the text of plotly.min.js.
+    """Return plotly.js's global style rules as CSS, from the text of plotly.min.js.
 
-    plotly.js inserts each rule before those already there, hence the reversed order.
-    Raises StartError where the rules cannot be found: another major version of plotly.
+    plotly.js inserts each rule before the existing ones, hence the reversed order.
+
+    Raises:
+        StartError: The rules cannot be found, because plotly has another major version.
     """
     table = _RULES.search(script)
     rules = _RULE.findall(table.group()) if table else []
@@ -72,10 +78,10 @@ def style_sheet(script: str) -> str:
 
 
 def _selector(name: str) -> str:
-    """X stands for a plot, Y for the notifier, as in plotly.js itself."""
+    """Return a CSS selector: X stands for a plot, Y for the notifier, as in plotly.js itself."""
     return _text(name).replace("X", ".js-plotly-plot .plotly").replace("Y", ".plotly-notifier")
 
 
 def _text(literal: str) -> str:
-    """A JavaScript string literal (or a bare key) as text."""
+    """Return the text of a JavaScript string literal or a bare key."""
     return str(ast.literal_eval(literal)) if literal[0] in "\"'" else literal

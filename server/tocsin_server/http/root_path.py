@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 
 class RootPath:
-    """ASGI middleware: strips the root from the path of a request or WebSocket."""
+    """ASGI middleware: strip the root from the path of a request or WebSocket."""
 
     def __init__(self, app: ASGIApp, root: str) -> None:
         self._app = app
@@ -25,7 +25,7 @@ class RootPath:
 
 
 def bare(path: str, root: str) -> str:
-    """Return ``path`` as this server knows it, whether or not a proxy has taken the root off."""
+    """Return ``path`` without the root, whether or not a proxy has removed it already."""
     if path == root:
         return "/"
     return path[len(root) :] if path.startswith(f"{root}/") else path

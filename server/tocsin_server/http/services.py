@@ -1,4 +1,4 @@
-"""What the routers of row 3 need, gathered by app.py and found on every request and websocket."""
+"""Give routers access to the services of the running server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Services:
-    """The parts of one running server."""
+    """The services of one running server."""
 
     settings: Settings
     database: Database
@@ -33,12 +33,12 @@ class Services:
     hub: Hub
     gate: Gate
     live: Any
-    """The BroadcastServer of live.py, which this row must not import."""
+    """The BroadcastServer of ``live/endpoint.py``, which this module must not import."""
     requests: RequestCoordinator
     delivery: Delivery
     connections: Connections
 
 
 def services_of(connection: HTTPConnection) -> Services:
-    """The services of the application that serves this request or websocket."""
+    """Return the services of the application that serves this request or WebSocket."""
     return cast(Services, connection.app.state.services)

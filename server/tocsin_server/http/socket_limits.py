@@ -1,4 +1,4 @@
-"""uvicorn's protocol classes with limits on what a peer may do before and after login.
+"""Wrap uvicorn's protocol classes with limits on what a peer may do before and after login.
 
 uvicorn limits neither the size of request headers nor the time that they may take, holds whole pipelines and
 whole responses in memory, and answers pings even if the peer does not read. This module adds limits around
@@ -29,19 +29,19 @@ from tocsin_server.http.connections import (
 
 NO_ROOM = "The server has too many connections. Try again later."
 HEAD = "request headers"
-"""Name of a request's head in errors and in the log."""
+"""Name of the request headers in errors and in the log."""
 MOST_HEADERS = 128
 MOST_PIPELINED = 8
 """Maximum number of pipelined requests. Browsers send none before the response."""
 PIECE = 16 << 10
-"""Bytes of websocket frames that are parsed at a time: one read may contain a thousand messages."""
+"""Bytes of WebSocket frames that are parsed at a time: one read may contain a thousand messages."""
 MESSAGE = 300
 """Bytes of memory that a message takes in addition to its contents."""
 SWEEP_S = 1.0
 BODY_FACTOR = 8
 """Maximum ratio of a body's bytes on the wire to its limit, because of chunks of one byte."""
 STRANGERS_SHARE = 0.25
-"""Share of the receive budget for websockets whose first message is not complete."""
+"""Share of the receive budget for WebSockets whose first message is not complete."""
 
 
 class RefusedError(Exception):
@@ -56,7 +56,7 @@ class Bounded:
         self.connections = connections
         self.inbound = Inbound(settings.receive_bytes)
         self.strangers_bytes = 0
-        """Bytes received on websockets whose first message is not complete."""
+        """Bytes received on WebSockets whose first message is not complete."""
         self.of_transport: dict[asyncio.BaseTransport, Connection] = {}
         self._sweeping = False
 
@@ -96,7 +96,7 @@ class BoundedHTTP(HttpToolsProtocol):
     _in_body = False
     _begun = 0
     _part_bytes = 0
-    """Bytes read of the present headers or body, without the read in which they began."""
+    """Bytes read of the current headers or body, without the read in which they began."""
     _answered = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -127,7 +127,7 @@ class BoundedHTTP(HttpToolsProtocol):
         elif self._in_body and self._part_bytes > BODY_FACTOR * settings.limit_body_bytes:
             self._refuse(413, f"The request body is larger than {settings.limit_body_bytes} bytes.")
 
-    # What the parser calls
+    # Callbacks of the parser
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -142,7 +142,7 @@ class BoundedHTTP(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._in_head:
-            return  # a trailer: nothing reads these, and there may be any number of them
+            return  # a trailer: trailers are not used, and their number is not limited
         self._check_head(0)
         super().on_header(name, value)
 
@@ -170,7 +170,7 @@ class BoundedHTTP(HttpToolsProtocol):
             self._their_turn()
         super().on_response_complete()
 
-    # What uvicorn calls
+    # Callbacks of uvicorn
 
     def handle_websocket_upgrade(self) -> None:
         kind = "trainer" if self.url.partition(b"?")[0].endswith(PATH.encode()) else "page"
@@ -195,7 +195,7 @@ class BoundedHTTP(HttpToolsProtocol):
         if self._connection is not None:
             self._connection.stuck_since = None
 
-    # Whose turn it is
+    # Waiting for the peer
 
     def _our_turn(self) -> None:
         self._expect("", None)
@@ -213,10 +213,10 @@ class BoundedHTTP(HttpToolsProtocol):
             deadline = None if seconds is None else self.shared.connections.clock() + seconds
             self._connection.expect(what, deadline)
 
-    # Our own answers
+    # Responses of this class
 
     def _late(self, what: str) -> None:
-        if self.flow.read_paused:  # the rest of the body is not read: the application is late, not the peer
+        if self.flow.read_paused:  # the rest of the body is not read: the application is slow, not the peer
             self._expect(what, self.shared.settings.body_timeout_s)
         else:
             self._refuse(408, f"The {what} did not arrive in time.")
@@ -333,7 +333,7 @@ class BoundedWebSocket(WebSocketsSansIOProtocol, Receiver):
     async def send(self, message: Any) -> None:
         await super().send(message)
         if self.close_sent:
-            self._feed()  # the peer's answer to the close may be there already
+            self._feed()  # the peer's response to the close may have arrived already
 
     def _feed(self) -> None:
         """Parse received bytes up to the next message; parse the rest when that message was taken."""
@@ -381,7 +381,7 @@ class BoundedWebSocket(WebSocketsSansIOProtocol, Receiver):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._stop("writes")  # pings are answered: a peer that reads no answers must not cause more of them
+        self._stop("writes")  # pings are answered: a peer that does not read must not cause more responses
         if self._connection is not None:
             self._connection.stuck_since = self.shared.connections.clock()
 
@@ -404,10 +404,10 @@ class BoundedWebSocket(WebSocketsSansIOProtocol, Receiver):
             self.read_paused = False
             self.transport.resume_reading()
 
-    # Time
+    # Timeouts
 
     def keepalive_timeout(self) -> None:
-        """A pong that came cannot have been seen while nothing is read for reasons of our own."""
+        """Ignore the timeout while reading is paused, because a pong could not have been read."""
         if self.read_paused and self.writable.is_set() and not self.transport.is_closing():
             self.pong_timer = None
             self.pending_ping_payload = None

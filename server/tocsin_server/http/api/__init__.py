@@ -1,1 +1,1 @@
-"""The HTTP API: one file a resource, mounted under /api/v1 by app.py."""
+"""The HTTP API: one module per resource, mounted under /api/v1."""

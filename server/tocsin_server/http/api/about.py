@@ -1,4 +1,4 @@
-"""``GET /about``: what the settings page says of this server: storage, retention, pings, versions, zone."""
+"""``GET /about``: storage, retention, pings, versions and time zone of the server, for the settings page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ router = resource("about")
 
 
 class Storage(TypedDict):
-    """``free_bytes`` is null where the database is not on this machine."""
+    """``free_bytes`` is null if the database is on another machine."""
 
     database: Literal["sqlite", "postgresql"]
     bytes: int
@@ -31,14 +31,15 @@ class Storage(TypedDict):
 
 
 class Retention(TypedDict):
-    """Days that ended runs are kept, 0 for ever; ``projects`` have numbers of their own."""
+    """Days that ended runs are kept, 0 for indefinitely; ``projects`` holds exceptions."""
 
     days: float
     projects: dict[str, float]
 
 
 class Ping(TypedDict):
-    """Whom the server calls while all is well: the host only, for the address may be a secret."""
+    """The heartbeat URL that the server calls while it is healthy: host only, because the URL may be a
+    secret."""
 
     host: str
     every_s: float
@@ -61,7 +62,7 @@ class About(TypedDict):
 
 @router.get("/about", response_model=About)
 def about(request: Request, _identity: Reader) -> ExactJSON:
-    """Versions, storage, retention and who watches the server. No secret is among them."""
+    """Return versions, storage, retention and the heartbeat target, without secrets."""
     services = services_of(request)
     settings, now = services.settings, dt.datetime.now().astimezone()
     local = services.database.dialect == "sqlite"
@@ -86,7 +87,7 @@ def about(request: Request, _identity: Reader) -> ExactJSON:
 
 
 def ping_of(settings: Settings) -> dict[str, Any] | None:
-    """The host that is called and how often; None where nobody is."""
+    """Return the host that is called and how often, or None if there is none."""
     if not settings.ping_url:
         return None
     return {"host": urlsplit(settings.ping_url).hostname or "", "every_s": settings.ping_s}

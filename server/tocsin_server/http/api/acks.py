@@ -1,4 +1,4 @@
-"""``/alerts/{id}/ack`` and ``/alerts/{id}/history``: who takes an alert on, and its whole life."""
+"""``/alerts/{id}/ack`` and ``/alerts/{id}/history``: acknowledge an alert, and read its timeline."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ router = resource("alerts")
 
 
 class NewAck(Body):
-    """Why, for the others; may be empty."""
+    """A note for other users; may be empty."""
 
     note: Annotated[str, StringConstraints(strip_whitespace=True, max_length=1000)] = ""
 
 
 class AckRow(TypedDict):
-    """Who took an alert on, when, with which note."""
+    """Who acknowledged an alert, when, and with which note."""
 
     by: str
     at_ms: float
@@ -43,7 +43,7 @@ class AckRow(TypedDict):
 
 
 class AlertMarks(TypedDict):
-    """What keeps an open alert from being told, as of now."""
+    """What currently keeps notifications of an open alert from being sent."""
 
     id: str
     ack: AckRow | None
@@ -52,7 +52,7 @@ class AlertMarks(TypedDict):
 
 
 class LifeLine(TypedDict):
-    """One line of an alert's life: ``kind`` is transition, run, ack, unack or notification."""
+    """One entry in an alert's timeline: ``kind`` is transition, run, ack, unack or notification."""
 
     kind: Literal["transition", "run", "ack", "unack", "notification"]
     at_ms: float
@@ -62,7 +62,7 @@ class LifeLine(TypedDict):
 
 
 class AlertLife(TypedDict):
-    """An alert's life, oldest first, and its marks now."""
+    """An alert's timeline, oldest entry first, and its current marks."""
 
     items: list[LifeLine]
     marks: AlertMarks
@@ -70,19 +70,19 @@ class AlertLife(TypedDict):
 
 @router.post("/alerts/{alert_id:path}/ack", response_model=AlertMarks)
 async def acknowledge(request: Request, alert_id: str, wanted: NewAck, identity: Editor) -> ExactJSON:
-    """Takes an alert on: it is not repeated any more, its end is still told."""
+    """Acknowledge an alert: reminders stop, but its end is still notified."""
     return await _act(request, alert_id, Ack(time.time_ns(), actor_of(identity), wanted.note))
 
 
 @router.delete("/alerts/{alert_id:path}/ack", response_model=AlertMarks)
 async def give_back(request: Request, alert_id: str, identity: Editor) -> ExactJSON:
-    """Takes the acknowledgement back: what still fires is repeated again."""
+    """Withdraw the acknowledgement: if the alert still fires, reminders resume."""
     return await _act(request, alert_id, Ack(time.time_ns(), actor_of(identity), "", undone=True))
 
 
 @router.get("/alerts/{alert_id:path}/history", response_model=AlertLife)
 def history(request: Request, alert_id: str, _identity: Reader) -> ExactJSON:
-    """Everything that happened to an alert: transitions, acknowledgements, notifications."""
+    """Return the timeline of an alert: transitions, acknowledgements and notifications."""
     key = known_key(alert_id)
     with services_of(request).database.reader.connect() as connection:
         lines = life_of(connection, alert_id, key)
@@ -101,7 +101,7 @@ async def _act(request: Request, alert_id: str, ack: Ack) -> ExactJSON:
 
 
 async def store_ack(services: Services, key: Key, ack: Ack) -> bool:
-    """Stores an act on an alert and says who did it; False where there is no such alert."""
+    """Store an acknowledgement or its withdrawal and audit it; return False if there is no such alert."""
     known = await asyncio.wrap_future(services.writer.call(partial(_write, key=key, ack=ack)))
     services.live.changed("acks")
     return known
@@ -116,7 +116,7 @@ def _write(connection: Connection, key: Key, ack: Ack) -> bool:
 
 
 def known_key(alert_id: str) -> Key:
-    """The key of an alert's id. Raises a 404 Problem for what cannot be one."""
+    """Return the key of an alert id. Raises a 404 Problem if the id is malformed."""
     key = alert_key(alert_id)
     if key is None:
         raise _unknown(alert_id)
@@ -128,7 +128,7 @@ def _unknown(alert_id: str) -> Problem:
 
 
 def marks_now(connection: Connection, alert_id: str, key: Key) -> dict[str, Any]:
-    """The marks of an alert, derived from what holds now. Raises a 404 Problem."""
+    """Return the current marks of an alert. Raises a 404 Problem if there is no such alert."""
     known = alert_groups.known_alerts(connection, [key])
     if not known:
         raise _unknown(alert_id)
@@ -149,12 +149,12 @@ def marks_now(connection: Connection, alert_id: str, key: Key) -> dict[str, Any]
 
 
 def ack_row(ack: Ack | None) -> dict[str, Any] | None:
-    """An acknowledgement as the API shows it."""
+    """Return an acknowledgement as the API shows it."""
     return None if ack is None else {"by": ack.actor, "at_ms": ack.at_ns / 1e6, "note": ack.note}
 
 
 def life_of(connection: Connection, alert_id: str, key: Key) -> list[dict[str, Any]]:
-    """The lines of an alert's life, oldest first."""
+    """Return the timeline of an alert, oldest entry first."""
     steps = read_history(connection, alert_id)
     lines = [_line("transition", step.at_ns, step.summary, step.state) for step in steps]
     if steps:

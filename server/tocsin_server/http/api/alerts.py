@@ -1,4 +1,4 @@
-"""``GET /alerts`` and ``GET /alerts/{id}``: alerts of all runs or of one; its incident snapshot."""
+"""``GET /alerts`` and ``GET /alerts/{id}``: alerts of all runs or of one, and incident snapshots."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class AlertList(TypedDict):
 
 
 class HistoryRow(TypedDict):
-    """One step in an alert's life."""
+    """One transition of an alert."""
 
     state: AlertState
     severity: Severity
@@ -42,13 +42,13 @@ class HistoryRow(TypedDict):
 
 
 class AlertDetail(AlertRow):
-    """An alert with its life, oldest first."""
+    """An alert with its transitions, oldest first."""
 
     history: list[HistoryRow]
 
 
 class IncidentSnapshotDocument(TypedDict):
-    """Everything around the onset of an alert; docs/how-to/export-import.md shows it."""
+    """The records and events around the onset of an alert; see docs/how-to/export-import.md."""
 
     tocsin_snapshot: int
     run: dict[str, Any]
@@ -67,7 +67,8 @@ def list_alerts(
     severity: Annotated[str | None, some_of(Severity)] = None,
     limit: Annotated[int, Query(ge=1, le=10_000), WHOLE] = 200,
 ) -> ExactJSON:
-    """Alerts of all runs or of one; without ``state`` all that are not over, then the newest resolved."""
+    """List alerts of all runs or of one; without ``state``, unresolved alerts first, then the newest
+    resolved."""
     states = chosen("state", state, AlertState)
     severities = chosen("severity", severity, Severity)
     found = services_of(request).reader.alerts(run, states, severities, limit)
@@ -76,7 +77,7 @@ def list_alerts(
 
 @router.get("/alerts/{alert_id:path}/snapshot", response_model=IncidentSnapshotDocument)
 def incident_snapshot(request: Request, alert_id: str, _identity: Reader) -> Response:
-    """The incident snapshot of an alert as one file, which ``tocsin-server diagnose`` reads."""
+    """Return the incident snapshot of an alert as a file for ``tocsin-server diagnose``."""
     text = download(services_of(request).database, alert_id)
     if text is None:
         raise Problem(404, subject="alert", expected="the id of an alert", got=alert_id)
@@ -89,7 +90,7 @@ def incident_snapshot(request: Request, alert_id: str, _identity: Reader) -> Res
 
 @router.get("/alerts/{alert_id:path}", response_model=AlertDetail)
 def one_alert(request: Request, alert_id: str, _identity: Reader) -> ExactJSON:
-    """One alert with its history."""
+    """Return one alert with its transitions."""
     reader = services_of(request).reader
     stored = reader.alert(alert_id)
     if stored is None:
@@ -99,7 +100,7 @@ def one_alert(request: Request, alert_id: str, _identity: Reader) -> ExactJSON:
 
 
 def alert_row(stored: StoredAlert) -> dict[str, Any]:
-    """An alert as the API shows it."""
+    """Return an alert as the API shows it."""
     return alert_json(stored.alert, run_name=stored.run_name, project=stored.project)
 
 

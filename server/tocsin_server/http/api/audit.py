@@ -1,4 +1,4 @@
-"""``GET /audit``: who changed what and when, the newest first."""
+"""``GET /audit``: who changed what and when, newest first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ router = resource("audit")
 
 
 class ActRow(TypedDict):
-    """``by`` (a token's id and name, or who ran the command) did ``action`` to ``subject``."""
+    """``by`` (a token's id and name, or the user of the command line) did ``action`` to ``subject``."""
 
     id: str
     at_ms: float
@@ -30,7 +30,7 @@ class ActRow(TypedDict):
 
 
 class ActList(TypedDict):
-    """Newest first; ``next`` is what to pass as ``before``."""
+    """Newest first; pass ``next`` as ``before`` to get the next page."""
 
     items: list[ActRow]
     next: str | None
@@ -45,7 +45,7 @@ def audit_log(
     before: Annotated[str | None, cursor(r"^[0-9]{1,19}\.[0-9a-f]{1,64}$")] = None,
     limit: Annotated[int, Query(ge=1, le=1000), WHOLE] = 100,
 ) -> ExactJSON:
-    """What people changed: alerts, silences, channels, routes, tokens, runs, projects."""
+    """List changes by users to alerts, silences, channels, routes, tokens, runs and projects."""
     try:
         with services_of(request).database.reader.connect() as connection:
             found = listed(connection, action=action, subject=subject, before=before, limit=limit)

@@ -1,4 +1,4 @@
-"""``POST /backtest``: what a rule with other settings, or one that is being written, would have said."""
+"""``POST /backtest``: evaluate a rule with other settings, or a draft rule, on stored runs."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ router = resource("rules")
 
 MOST_RUNS = 50
 BOUNDS = Bounds(records=1_000_000, seconds=30.0)
-"""Of one request; ``tocsin-server backtest`` goes further."""
+"""Limits per request; ``tocsin-server backtest`` allows more."""
 TRIAL_BOUNDS = Bounds(records=1_000_000, seconds=10.0)
-"""Of a rule that is being written: a person waits."""
+"""Limits for a draft, because a user waits for the result."""
 _turn = threading.Lock()
-"""One backtest at a time: judging takes a core, and trainers' records come first."""
+"""One backtest at a time, because it takes a CPU core and incoming records have priority."""
 
 
 class BacktestRequest(Body):
-    """A built-in rule with settings other than its defaults, or a ``draft`` of one;
-    and over which runs: some, or a project's newest ones. A draft without either: those that it concerns."""
+    """A built-in rule with settings, or a ``draft`` of a custom rule, and the runs to test: given ones, or
+    the newest of a project. A draft without either is tested on the runs that it applies to."""
 
     rule: str | None = None
     settings: dict[str, float | int | str] = Field({}, max_length=100)
@@ -50,7 +50,7 @@ class BacktestRequest(Body):
 
 
 class FiringRow(TypedDict):
-    """Where the rule would have fired; ``healthy``: no other rule had or came to have an alert there."""
+    """An alert that the rule would have fired; ``healthy``: no other rule ever had an alert there."""
 
     severity: Severity
     subject: str
@@ -63,7 +63,7 @@ class FiringRow(TypedDict):
 
 
 class TestedRow(TypedDict):
-    """One run under test; of a draft also its name and the series that were watched, the first eight."""
+    """One tested run; for a draft also its name and up to eight of the watched series."""
 
     run: str
     name: NotRequired[str]
@@ -77,7 +77,7 @@ class TestedRow(TypedDict):
 
 
 class BacktestAnswer(TypedDict):
-    """What the rule would have said."""
+    """The result of a backtest."""
 
     rule: str
     settings: dict[str, Any]
@@ -91,7 +91,7 @@ class BacktestAnswer(TypedDict):
 @router.post("/rules/backtest", response_model=BacktestAnswer, include_in_schema=False)
 @router.post("/backtest", response_model=BacktestAnswer, responses=failing(404, 429))
 def backtest(request: Request, order: BacktestRequest, _identity: Reader) -> ExactJSON:
-    """Judges stored runs once more, off the record path; nothing is stored, nobody is notified."""
+    """Evaluate a rule on stored runs. Nothing is stored, and no notification is sent."""
     reader = services_of(request).reader
     if (order.rule is None) == (order.draft is None):
         detail = "Pass either rule or draft, not both."
@@ -109,7 +109,7 @@ def backtest(request: Request, order: BacktestRequest, _identity: Reader) -> Exa
 
 
 def _tried(reader: StoreReader, order: BacktestRequest, draft: dict[str, Any]) -> dict[str, Any]:
-    """A draft over stored runs: its summary, with what a page needs to draw each run."""
+    """Evaluate a draft on stored runs; return a summary with the data to draw each run."""
     rule = checked({"id": "draft", **draft})
     trial, runs = Trial(rule, TRIAL_BOUNDS), _runs_for(reader, order, rule)
     known = [reader.run(stored.id) or stored for stored in runs]

@@ -1,4 +1,4 @@
-"""``PATCH /runs/{id}``: puts a run away or takes it back; its name, notes and tags. Nothing is deleted."""
+"""``PATCH /runs/{id}``: archive or unarchive a run; edit its name, notes and tags. Nothing is deleted."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _name(text: str) -> str:
 
 
 def _notes(text: str) -> str:
-    """Markdown as typed; what Postgres or a page could not hold is replaced."""
+    """Return Markdown as typed, with characters replaced that Postgres or a page cannot hold."""
     return text.replace("\r\n", "\n").replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
@@ -51,7 +51,7 @@ Notes = Annotated[str, Field(max_length=LONGEST_NOTES), AfterValidator(_notes)]
 
 
 class Seen(Body):
-    """What stood there when the person began to write: where it does not any more, nothing is changed."""
+    """The values that the user saw when editing. If one has changed since, nothing is written."""
 
     name: str | None = None
     notes: str | None = None
@@ -59,7 +59,7 @@ class Seen(Body):
 
 
 class RunChange(Body):
-    """What may be changed of a run; what is left out stays."""
+    """The editable fields of a run; omitted fields stay unchanged."""
 
     archived: bool | None = None
     name: Name | None = None
@@ -74,14 +74,14 @@ class RunChange(Body):
         return self
 
     def values(self) -> dict[str, object]:
-        """The fields that were given."""
+        """Return the fields that were given."""
         return self.model_dump(exclude_none=True, exclude={"seen"})
 
 
 @router.patch("/runs/{run_id:path}", response_model=RunRow, responses=failing(409))
 async def change_run(request: Request, run_id: str, change: RunChange, identity: Editor) -> ExactJSON:
-    """Archives or edits a run. Its trainer, records, rules and alerts go on as before. 409 where somebody
-    else changed a field since it was ``seen``: nothing is overwritten unread."""
+    """Archive or edit a run. Its training process, records, rules and alerts are not affected. Responds with
+    409 if another user changed a field since it was ``seen``, so that no change is overwritten unread."""
     services = services_of(request)
     wanted = Edit(change.values(), change.seen.model_dump(exclude_none=True))
     now_ns = time.time_ns()

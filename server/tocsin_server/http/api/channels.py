@@ -1,4 +1,4 @@
-"""``/channels``: where notifications go. A secret is never shown again, not to an admin either."""
+"""``/channels``: notification channels. Secrets are never shown again, not even to admins."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Name = Annotated[
 
 
 class NewChannel(Body):
-    """A channel to make. ``config`` holds the fields of its kind; ``limit_per_hour`` 0: no limit."""
+    """A channel to create. ``config`` holds the fields of its kind; ``limit_per_hour`` 0 means no limit."""
 
     name: Name
     kind: str = Field(json_schema_extra={"enum": [*kinds()]})
@@ -47,7 +47,7 @@ class NewChannel(Body):
 
 
 class ChangedChannel(Body):
-    """What shall change. In ``config`` a secret that is left out, or ``***``, stays as it is."""
+    """The fields to change. A secret in ``config`` that is omitted or ``***`` stays unchanged."""
 
     name: Name | None = None
     enabled: bool | None = None
@@ -56,7 +56,8 @@ class ChangedChannel(Body):
 
 
 class ChannelItem(TypedDict):
-    """A channel; secrets are ``***``. ``trouble`` is the newest error that was not made good, else empty."""
+    """A channel; secrets are ``***``. ``trouble`` is the latest error if no delivery succeeded since, else
+    empty."""
 
     id: str
     name: str
@@ -71,7 +72,7 @@ class ChannelItem(TypedDict):
 
 
 class KindItem(TypedDict):
-    """A kind of channel and what there is to fill in."""
+    """A kind of channel and its fields."""
 
     id: str
     title: str
@@ -79,21 +80,21 @@ class KindItem(TypedDict):
 
 
 class ChannelList(TypedDict):
-    """Channels, oldest first, and the kinds that there are."""
+    """Channels, oldest first, and the available kinds."""
 
     items: list[ChannelItem]
     kinds: list[KindItem]
 
 
 class TryAnswer(TypedDict):
-    """What came of a test: the receiver's words, or why it failed."""
+    """The result of a test: the response of the receiver, or why it failed."""
 
     ok: bool
     detail: str
 
 
 def channel_item(row: ChannelRow, standing: Standing = UNKNOWN) -> dict[str, Any]:
-    """A channel as the API shows it."""
+    """Return a channel as the API shows it."""
     return {
         "id": row.id,
         "name": row.name,
@@ -109,7 +110,7 @@ def channel_item(row: ChannelRow, standing: Standing = UNKNOWN) -> dict[str, Any
 
 
 def kind_item(kind: Kind) -> dict[str, Any]:
-    """A kind as the API shows it."""
+    """Return a kind as the API shows it."""
     fields = [
         {"name": field.name, "help": field.help, "secret": field.secret, "required": field.required}
         for field in kind.fields
@@ -119,7 +120,7 @@ def kind_item(kind: Kind) -> dict[str, Any]:
 
 @router.get("/channels", response_model=ChannelList)
 def list_channels(request: Request, _identity: Reader) -> ExactJSON:
-    """Every channel, and what kinds there are."""
+    """List all channels and the available kinds."""
     services = services_of(request)
     with services.database.reader.connect() as connection:
         rows = notification_config.channels(connection)
@@ -136,7 +137,7 @@ def list_channels(request: Request, _identity: Reader) -> ExactJSON:
 
 @router.post("/channels", response_model=ChannelItem, status_code=201)
 async def create_channel(request: Request, wanted: NewChannel, identity: Admin) -> ExactJSON:
-    """Makes a channel; nothing is sent to it until an alert is routed there or a test is asked for."""
+    """Create a channel. Nothing is sent to it until an alert is routed there or a test is requested."""
     services, now_ns = services_of(request), time.time_ns()
     config, secret = await _read(services, wanted.kind, wanted.config, {})
     row = ChannelRow(
@@ -158,7 +159,7 @@ async def create_channel(request: Request, wanted: NewChannel, identity: Admin) 
 async def change_channel(
     request: Request, channel_id: str, wanted: ChangedChannel, identity: Admin
 ) -> ExactJSON:
-    """Changes a channel; what waits for it goes where it leads from now on."""
+    """Change a channel. Queued notifications are sent with the new settings."""
     services = services_of(request)
     before = await asyncio.to_thread(_known, services, channel_id)
     reported = wanted.model_dump(exclude_none=True, exclude={"config"})
@@ -173,7 +174,7 @@ async def change_channel(
 
 @router.delete("/channels/{channel_id}", status_code=204, response_class=Response)
 async def delete_channel(request: Request, channel_id: str, identity: Admin) -> Response:
-    """Deletes a channel; what waits for it is not sent any more."""
+    """Delete a channel. Its queued notifications are not sent."""
     services = services_of(request)
 
     def work(connection: Connection) -> bool:
@@ -193,7 +194,7 @@ async def delete_channel(request: Request, channel_id: str, identity: Admin) -> 
 
 @router.post("/channels/{channel_id}/test", response_model=TryAnswer)
 async def try_channel(request: Request, channel_id: str, _identity: Admin) -> ExactJSON:
-    """Sends a test now and waits for what comes of it."""
+    """Send a test notification now and return the result."""
     services = services_of(request)
     row = await asyncio.to_thread(_known, services, channel_id)
     try:
@@ -205,7 +206,11 @@ async def try_channel(request: Request, channel_id: str, _identity: Admin) -> Ex
 async def _read(
     services: Services, kind_id: str, given: Mapping[str, Any], before: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Check the settings of a channel. Raises a 422 Problem, which never repeats a secret."""
+    """Check the settings of a channel.
+
+    Raises:
+        Problem: 422 for invalid settings; it never repeats a secret.
+    """
     kind = kinds().get(kind_id)
     if kind is None:
         raise Problem(422, subject="kind", expected=" or ".join(kinds()), got=kind_id)
@@ -240,7 +245,7 @@ async def _store(services: Services, row: ChannelRow, action: str, actor: str) -
 
 
 def _changed(before: ChannelRow | None, row: ChannelRow) -> list[str]:
-    """Names of what is new in a channel; a secret by its name only."""
+    """Return the names of changed fields; secrets by name only."""
     if before is None:
         return []
     own = [

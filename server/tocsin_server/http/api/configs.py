@@ -1,4 +1,4 @@
-"""``GET /configs``: what every run was configured with, so that a page can filter runs by it."""
+"""``GET /configs``: the configuration of every run, so that a page can filter runs by it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ router = resource("runs")
 
 
 class ConfigRow(TypedDict):
-    """The configuration of a run, as its trainer gave it."""
+    """The configuration of a run as its training process sent it."""
 
     id: str
     config: Any
@@ -31,7 +31,7 @@ class ConfigList(TypedDict):
 
 @router.get("/configs", response_model=ConfigList)
 def list_configs(request: Request, _identity: Reader, project: str | None = None) -> ExactJSON:
-    """Configurations of all runs, or of those of one project."""
+    """List the configurations of all runs, or of one project's runs."""
     with services_of(request).database.reader.connect() as connection:
         found = configs(connection, project)
     return ExactJSON({"items": [{"id": name, "config": config} for name, config in found.items()]})

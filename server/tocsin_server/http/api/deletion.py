@@ -1,6 +1,7 @@
-"""``DELETE /runs/{id}`` and ``DELETE /projects/{name}``: all of it, gone at once for everyone.
+"""``DELETE /runs/{id}`` and ``DELETE /projects/{name}``: delete everything of a run or project.
 
-The rows go piece by piece behind the answer (``housekeeping``), so that no trainer waits.
+The run disappears immediately. Its rows are deleted in small batches in the background (``jobs/cleanup.py``),
+so that incoming records are not delayed.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ Marked = TypeVar("Marked", list[str], list[str] | None)
 
 @router.post("/runs/{run_id:path}/restore", response_model=RunRow)
 async def restore_run(request: Request, run_id: str, identity: Editor) -> ExactJSON:
-    """Takes back a deletion that is still to come."""
+    """Cancel a scheduled deletion."""
     services = services_of(request)
     actor, now_ns = actor_of(identity), time.time_ns()
 
@@ -57,9 +58,9 @@ async def restore_run(request: Request, run_id: str, identity: Editor) -> ExactJ
 
 @router.delete("/runs/{run_id:path}", status_code=204, response_class=Response)
 async def delete_run(request: Request, run_id: str, identity: Editor, after_s: AfterS = 0) -> Response:
-    """Delete a run with its records, events and alerts. If a training process still
-    sends to it, that starts a new run. With ``after_s`` the run is deleted after that time; until then
-    ``restore`` cancels the deletion."""
+    """Delete a run with its records, events and alerts. If a training process still sends to it, that starts
+    a new run. With ``after_s`` the run is deleted after that time; until then ``restore`` cancels the
+    deletion."""
     if after_s:
         await _postpone(services_of(request), run_id, time.time_ns() + after_s * 10**9, actor_of(identity))
         return _gone()
@@ -95,7 +96,7 @@ async def _announced(services: Services, run_id: str, due_ns: int | None) -> dic
 
 @router.delete("/projects/{name:path}", status_code=204, response_class=Response)
 async def delete_project(request: Request, name: str, identity: Editor) -> Response:
-    """Deletes a project with all of its runs. Tokens for it stay."""
+    """Delete a project with all of its runs. Its tokens are kept."""
     mark = partial(mark_project, name=name, now_ns=time.time_ns(), actor=actor_of(identity))
     if await _marked(services_of(request), mark) is None:
         raise Problem(404, subject="project", expected="the name of a project", got=name)
@@ -103,7 +104,7 @@ async def delete_project(request: Request, name: str, identity: Editor) -> Respo
 
 
 def actor_of(identity: Identity) -> str:
-    """Return who acts, as the audit log names them."""
+    """Return the name of the caller in the audit log."""
     return f"{identity.token_id} {identity.name}".strip()
 
 

@@ -1,5 +1,4 @@
-"""``/deliveries``: what was sent, what waits and what failed, attempt by attempt; ``/notifications``:
-what the pages show of themselves."""
+"""``/deliveries``: the delivery log with every attempt; ``/notifications``: browser notifications."""
 
 from __future__ import annotations
 
@@ -61,7 +60,7 @@ class DeliveryList(TypedDict):
 
 
 class BrowserNote(TypedDict):
-    """A notification for the pages."""
+    """A browser notification."""
 
     id: str
     kind: str
@@ -88,7 +87,7 @@ def deliveries(
     before: str | None = None,
     limit: Limit = 100,
 ) -> ExactJSON:
-    """The delivery log."""
+    """Return the delivery log."""
     states = chosen("state", state, get_args(DeliveryState))
     with services_of(request).database.reader.connect() as connection:
         ids = None if channel is None else [channel]
@@ -101,7 +100,7 @@ def deliveries(
 
 @router.post("/deliveries/{notification_id}/retry", response_model=DeliveryRow)
 async def retry(request: Request, notification_id: str, _identity: Editor) -> ExactJSON:
-    """Sends a failed notification once more, at once."""
+    """Send a failed notification again, immediately."""
     services = services_of(request)
     again = partial(outbox.retry, notification_id=notification_id, now_ns=time.time_ns())
     if not await asyncio.wrap_future(services.writer.call(again)):
@@ -126,7 +125,7 @@ async def retry(request: Request, notification_id: str, _identity: Editor) -> Ex
 def notifications(
     request: Request, _identity: Reader, after: str | None = None, limit: Limit = 100
 ) -> ExactJSON:
-    """What the channels of kind browser hold; without ``after`` the newest."""
+    """List the notifications of browser channels; without ``after``, the newest."""
     with services_of(request).database.reader.connect() as connection:
         ids = [
             row.id
@@ -140,7 +139,7 @@ def notifications(
 
 
 def delivery_row(item: Notification, channel: str | None, log: list[Attempt]) -> dict[str, Any]:
-    """A notification with its log as the API shows it."""
+    """Return a notification with its attempts as the API shows it."""
     waits = item.state == outbox.WAITING
     return {
         "id": item.id,

@@ -1,4 +1,4 @@
-"""What OpenAPI says besides the routes: what fails how, and how a caller proves who it is."""
+"""Complete the OpenAPI description: errors, authentication and request bodies."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ FAILURES = {
 
 
 def failing(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the ``responses`` of a route that fails in more ways than its parameters and body tell."""
+    """Return the ``responses`` of a route with errors that do not follow from its parameters and body."""
     return {status: {"description": FAILURES[status]} for status in statuses}
 
 
 def describe(app: FastAPI) -> None:
-    """Makes ``app`` describe itself in full. The description is made at its first reading and kept."""
+    """Make ``app`` describe itself in full. The description is generated on first use and cached."""
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -76,16 +76,16 @@ def _complete(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a parameter without null, which no address can hold: it is left out instead."""
+    """Return the schema of a parameter without null, which a URL cannot contain."""
     kinds = [kind for kind in schema.get("anyOf", ()) if kind != {"type": "null"}]
     rest = {name: value for name, value in schema.items() if name != "anyOf"}
     return {**kinds[0], **rest} if len(kinds) == 1 else schema
 
 
 def _tell_failures(path: str, operation: dict[str, Any]) -> None:
-    """Describe every failure of an operation as a problem."""
+    """Describe every error of an operation as a problem."""
     answers = operation["responses"]
-    answers.pop("422", None)  # the framework's own shape, which no answer has
+    answers.pop("422", None)  # the framework's own format, which this API does not use
     stated = {int(status) for status, answer in answers.items() if "content" not in answer} & FAILURES.keys()
     for status in sorted({*stated, *_usual(path, operation)}):
         answers.setdefault(str(status), {"description": FAILURES[status]})["content"] = {
@@ -94,7 +94,7 @@ def _tell_failures(path: str, operation: dict[str, Any]) -> None:
 
 
 def _usual(path: str, operation: dict[str, Any]) -> Iterator[int]:
-    """Yield the failures that follow from what an operation takes."""
+    """Yield the error statuses that follow from the parameters and body of an operation."""
     yield 421
     if path in OPEN:
         return

@@ -1,7 +1,7 @@
-"""The documents that users write (rules, settings, routes), as OpenAPI describes them.
+"""Describe the documents that users write (rules, settings, routes) for OpenAPI.
 
 ``detect`` and ``notify`` parse them and name the wrong field in their errors; these types only serve the
-OpenAPI description. What depends on other fields is in docs/reference/custom-rules.md and
+OpenAPI description. Constraints between fields are described in docs/reference/custom-rules.md and
 docs/explanation/alerts.md.
 """
 
@@ -61,7 +61,7 @@ class RuleChange(RuleFields, total=False):
 
 
 class TuningDocument(TypedDict, total=False):
-    """What a project changes about a built-in rule; at least one of the last three."""
+    """The changes of a project to a built-in rule; at least one of the last three is required."""
 
     __pydantic_config__ = CLOSED  # type: ignore[misc]
     project: Annotated[str, Field(min_length=1, max_length=250)]
@@ -71,14 +71,14 @@ class TuningDocument(TypedDict, total=False):
 
 
 class BuiltinDocument(TuningDocument, total=False):
-    """``[[builtin]]`` of a file of rules."""
+    """``[[builtin]]`` of a rule file."""
 
     __pydantic_config__ = CLOSED  # type: ignore[misc]
     rule: Required[str]
 
 
 class RuleFileDocument(TypedDict):
-    """A file of rules: ``rules`` is its ``[[rule]]``, ``builtin`` its ``[[builtin]]``."""
+    """A rule file: ``rules`` is its ``[[rule]]``, ``builtin`` its ``[[builtin]]``."""
 
     __pydantic_config__ = CLOSED  # type: ignore[misc]
     source: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:/ -]{0,99}$")]
@@ -122,7 +122,7 @@ StretchDocument.__pydantic_config__ = CLOSED  # type: ignore[attr-defined]
 
 
 class MuteTimeDocument(TypedDict):
-    """Weekly hours in a time zone in which nothing is sent."""
+    """Weekly times in a time zone during which nothing is sent."""
 
     __pydantic_config__ = CLOSED  # type: ignore[misc]
     name: Short
@@ -131,7 +131,7 @@ class MuteTimeDocument(TypedDict):
 
 
 class RoutingProblem(TypedDict):
-    """A part of the stored document that cannot be read: which field, what was expected, what is there."""
+    """A part of the stored document that cannot be read: its field, what was expected, and what it is."""
 
     subject: str
     expected: str
@@ -139,7 +139,7 @@ class RoutingProblem(TypedDict):
 
 
 class NewRoutingDocument(TypedDict, total=False):
-    """A part that is left out takes its default; ``problems`` is ignored."""
+    """An omitted part takes its default; ``problems`` is ignored."""
 
     __pydantic_config__ = CLOSED  # type: ignore[misc]
     routes: Annotated[list[RouteDocument], Field(max_length=100)]
@@ -149,7 +149,7 @@ class NewRoutingDocument(TypedDict, total=False):
 
 
 class RoutingDocument(TypedDict):
-    """docs/how-to/routes.md describes each field. ``problems``: stored parts that are not in force."""
+    """docs/how-to/routes.md describes each field. ``problems`` lists stored parts that are not in effect."""
 
     routes: list[RouteDocument]
     inhibitions: list[InhibitionDocument]
@@ -164,11 +164,11 @@ BODIES = {
     "RuleFile": RuleFileDocument,
     "NewRouting": NewRoutingDocument,
 }
-"""By the name of the body's own model: what the description shows in its place."""
+"""Name of a body's model -> the type that the description shows instead."""
 
 
 def described() -> dict[str, Any]:
-    """Return the schemas of :data:`BODIES` and of all that they refer to."""
+    """Return the schemas of :data:`BODIES` and of everything that they refer to."""
     found: dict[str, Any] = {}
     for name, document in BODIES.items():
         schema = TypeAdapter(document).json_schema(ref_template="#/components/schemas/{model}")

@@ -1,4 +1,4 @@
-"""``GET /runs/{id}/events``: what is not a number per step."""
+"""``GET /runs/{id}/events``: everything of a run that is not a number per step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ router = resource("events")
 
 
 class EventRow(TypedDict):
-    """One event; ``data`` is as the trainer sent it."""
+    """One event; ``data`` is as the client sent it."""
 
     id: str
     kind: str
@@ -46,7 +46,7 @@ def events(
     limit: Annotated[int, Query(ge=1, le=10_000), WHOLE] = 1000,
     without: Annotated[list[str] | None, Query(description="Kinds to leave out.", max_length=20)] = None,
 ) -> ExactJSON:
-    """Events of a run in order of arrival."""
+    """List the events of a run in order of arrival."""
     reader = services_of(request).reader
     page = page_of(lambda: reader.events(run_id, after=after, limit=limit, without=without or ()), after)
     if not page.items:
@@ -55,7 +55,7 @@ def events(
 
 
 def event_row(event: RunEvent) -> dict[str, Any]:
-    """An event as the API shows it."""
+    """Return an event as the API shows it."""
     return {
         "id": f"{event.writer.writer_no}.{event.no}",
         "kind": event.kind,

@@ -1,4 +1,4 @@
-"""Every failure of a request as a problem (RFC 9457): unknown paths, bad parameters, crashes too."""
+"""Return every error as a problem (RFC 9457), including unknown paths, bad parameters and crashes."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tocsin_server.store.connection import SQLAlchemyError
 from tocsin_server.store.outage import is_outage, line
 
 RETRY_S = 5
-"""How long a client waits before it asks a failing database again."""
+"""Seconds after which a client should retry if the database fails."""
 
 log = logging.getLogger("tocsin.api")
 
 
 def install(app: FastAPI) -> None:
-    """Registers the handlers on ``app``."""
+    """Register the handlers on ``app``."""
     app.add_exception_handler(Problem, on_problem)
     app.add_exception_handler(HTTPException, on_http)
     app.add_exception_handler(RequestValidationError, on_validation)
@@ -36,13 +36,13 @@ def install(app: FastAPI) -> None:
 
 
 def on_problem(_request: Request, error: Exception) -> Response:
-    """Return what a route reported."""
+    """Return a problem that a route raised."""
     assert isinstance(error, Problem)
     return problem_response(error)
 
 
 def on_http(request: Request, error: Exception) -> Response:
-    """Return what the framework itself rejects: unknown path, wrong method, unreadable body."""
+    """Return an error of the framework: unknown path, wrong method, unreadable body."""
     assert isinstance(error, HTTPException)
     if isinstance(error.__cause__, Problem):  # raised while the framework read the body
         return problem_response(error.__cause__)
@@ -66,7 +66,7 @@ def _problem(error: HTTPException, *, subject: str, expected: str, got: str, det
 
 
 def on_validation(_request: Request, error: Exception) -> Response:
-    """Return the first error of a parameter or body that does not fit."""
+    """Return the first error in the parameters or the body."""
     assert isinstance(error, RequestValidationError)
     first: dict[str, Any] = error.errors()[0]
     where = ".".join(str(part) for part in first.get("loc", ()) if part not in ("query", "body", "path"))
@@ -85,7 +85,7 @@ def _invalid(where: str, first: dict[str, Any]) -> Problem:
 
 
 def on_database(request: Request, error: Exception) -> Response:
-    """Return 503 with the database's own message if it may work later: down, locked, disk full.
+    """Return 503 with the database's message for temporary errors: unavailable, locked, disk full.
 
     Raises:
         SQLAlchemyError: The statement itself is wrong, which is a bug in the server: a 500.
@@ -93,7 +93,7 @@ def on_database(request: Request, error: Exception) -> Response:
     if not is_outage(error):
         raise error
     log.warning("%s %s failed because of the database: %s", request.method, request.url.path, line(error))
-    # A stranger with a signed link must not read the address of the database.
+    # Without a login, a caller with a signed link must not learn the address of the database.
     got = line(error) if request.state.identity is not None else "no answer"
     return problem_response(
         Problem(
@@ -117,18 +117,18 @@ PHRASES = {
     "List should have ": "a list with ",
     "Dictionary should have ": "an object with ",
 }
-"""How Pydantic's messages begin, and how the same message begins after "expected"."""
+"""Beginnings of Pydantic's messages -> how the text after "expected" begins."""
 
 
 def on_damage(request: Request, error: Exception) -> Response:
-    """Answer 500: records of the run are damaged, and what to do."""
+    """Return 500 for damaged records of a run, with what to do."""
     log.error("%s %s: %s", request.method, request.url.path, error)
     problem = Problem(500, subject="records", expected="records that can be read", detail=str(error))
     return problem_response(problem)
 
 
 def _expected(message: str) -> str:
-    """Return what Pydantic's message says was expected: "Input should be X" becomes "X"."""
+    """Return what Pydantic's message expects: "Input should be X" becomes "X"."""
     for start, phrase in PHRASES.items():
         if message.startswith(start):
             return phrase + message.removeprefix(start).partition(" after validation")[0]
@@ -138,7 +138,7 @@ def _expected(message: str) -> str:
 class Crashes:
     """ASGI middleware for bugs in the server. The log has the traceback, the response has no details.
 
-    It is inside the others, so that this response has the security headers too.
+    It is the innermost middleware, so that this response has the security headers too.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -162,7 +162,7 @@ class Crashes:
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
             if started:
-                raise  # part of the response is sent: break the connection, or the rest seems complete
+                raise  # the response has begun: break the connection, or it would seem complete
             await problem_response(OUR_FAULT)(scope, receive, send)
 
 

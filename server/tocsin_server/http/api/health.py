@@ -1,4 +1,4 @@
-"""``/health``, ``/ready``: whether this server is well, for people, proxies and process supervisors."""
+"""``/health``, ``/ready``: the state of the server for users, proxies and process supervisors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ router = resource("health")
 class Health(TypedDict):
     """``status`` is ``ok``, or ``failing`` while records cannot be stored or the database is unavailable.
 
-    ``rounds``: periodic work that is failing and will be retried, and the run it concerns.
+    ``rounds`` lists periodic work that fails and is retried, and the run that it concerns.
     """
 
     status: str
@@ -41,9 +41,9 @@ class Readiness(TypedDict):
 
 @router.get("/health", response_model=Health)
 async def health(request: Request) -> ExactJSON:
-    """Return status and version; with a login also backlog, database, connections and failures.
+    """Return status and version; with a login also backlog, database, connections and errors.
 
-    It uses neither the database nor a thread of the pool, so it works whatever else is down.
+    It uses neither the database nor a thread, so that it works during any outage.
     """
     services = services_of(request)
     answer: dict[str, Any] = {"status": _status(services), "version": __version__}

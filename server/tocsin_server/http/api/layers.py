@@ -1,4 +1,4 @@
-"""``GET /runs/{id}/layers``: gradient norms by layer and step, as a heat map draws them."""
+"""``GET /runs/{id}/layers``: gradient norms by layer and step, for a heat map."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NO_GRADIENT = -1.0
 
 
 class Matrix(TypedDict):
-    """A float32 matrix as Plotly reads it: rows are layers, columns are steps."""
+    """A float32 matrix in Plotly's format: rows are layers, columns are steps."""
 
     dtype: Literal["f4"]
     bdata: str
@@ -34,7 +34,7 @@ class Matrix(TypedDict):
 
 
 class LayersAnswer(TypedDict):
-    """One column for each of ``steps``, one row for each of ``layers``; -1 where there was no gradient."""
+    """One column for each of ``steps``, one row for each of ``layers``; -1 means no gradient."""
 
     run: str
     series: str
@@ -63,7 +63,7 @@ def layers(
     series: Annotated[str, Query(description="Optimizer; empty: the primary.")] = "",
     limit: Annotated[int, Query(ge=1, le=MOST, description="Newest vectors at most."), WHOLE] = MOST,
 ) -> ExactJSON:
-    """Gradient norms of layers between two steps, in order of step."""
+    """Return the gradient norms of layers between two steps, in order of step."""
     reader = services_of(request).reader
     events = reader.layers(run_id, start=start, stop=stop, limit=MOST + 1)
     if not events:
@@ -72,7 +72,7 @@ def layers(
 
 
 def matrix(events: Iterable[RunEvent], series: str, limit: int) -> dict[str, Any]:
-    """The answer out of the events of a run; a vector that fits no names is left out."""
+    """Build the response from the events of a run; vectors that do not match their names are left out."""
     named: Named = {}
     vectors: list[tuple[RunEvent, tuple[float, ...], RunEvent]] = []
     reported: set[str] = set()
@@ -131,7 +131,7 @@ def _names(event: RunEvent) -> list[str]:
 
 
 def _parameters(event: RunEvent) -> list[int]:
-    """How many parameters each place stands for; 1 where that was not told."""
+    """Return the number of parameters of each layer; 1 if unknown."""
     counts, names = event.data.get("parameters"), _names(event)
     fits = isinstance(counts, list) and len(counts) == len(names) and all(isinstance(n, int) for n in counts)
     return list(counts) if fits else [1] * len(names)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""``POST /markdown``: parse a Markdown text into a tree of nodes for the pages."""
+"""``POST /markdown``: parse Markdown into a tree of nodes for the pages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tocsin_server.http.api.resource import Body, resource
 router = resource("runs")
 
 AT_ONCE = 2
-"""Texts parsed at a time; further ones wait without holding a thread."""
+"""Number of texts parsed at once; others wait without holding a thread."""
 
 
 class MarkdownText(Body):
@@ -27,7 +27,7 @@ class MarkdownText(Body):
 
 
 class MarkdownTree(TypedDict):
-    """Nodes: a ``kind`` and, where they mean anything, ``text``, ``level``, ``href`` and ``children``.
+    """Nodes: a ``kind`` and, where applicable, ``text``, ``level``, ``href`` and ``children``.
 
     Kinds of blocks: heading, paragraph, quote, list, ordered_list, item, table, row, head_cell, cell,
     code_block, rule; within a line: text, code, strong, em, link, break.
@@ -38,7 +38,7 @@ class MarkdownTree(TypedDict):
 
 @router.post("/markdown", response_model=MarkdownTree)
 async def parse_markdown(request: Request, wanted: MarkdownText, _identity: Reader) -> ExactJSON:
-    """Parse CommonMark with tables. HTML stays text; links lead to http, https and mailto only."""
+    """Parse CommonMark with tables. HTML is kept as text; links may use http, https and mailto only."""
     limiter = request.app.state.parsing
     nodes = await anyio.to_thread.run_sync(markdown.parse, wanted.text, limiter=limiter)
     return ExactJSON({"nodes": [node.plain() for node in nodes]})

@@ -1,4 +1,4 @@
-"""``GET /alerts/marks``: who has taken which open alert on, and what keeps it from being told."""
+"""``GET /alerts/marks``: which open alerts are acknowledged, silenced or inhibited."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ router = resource("alerts")
 
 
 class MarkList(TypedDict):
-    """Open alerts that have a mark, and the silences that mark any."""
+    """Open alerts that have a mark, and the silences that match any of them."""
 
     items: list[AlertMarks]
     silences: list[SilenceItem]
@@ -32,13 +32,13 @@ class MarkList(TypedDict):
 
 @router.get("/alerts/marks", response_model=MarkList)
 def all_marks(request: Request, _identity: Reader) -> ExactJSON:
-    """The marks of every open alert; one without any is left out."""
+    """List the marks of all open alerts that have any."""
     with services_of(request).database.reader.connect() as connection:
         return ExactJSON(every_mark(connection, time.time_ns()))
 
 
 def every_mark(connection: Connection, now_ns: int) -> dict[str, Any]:
-    """The marks of all that is open, and the silences among them."""
+    """Return the marks of all open alerts, and the silences among them."""
     known = alert_groups.open_alerts(connection)
     acks = acks_in_force(connection, {key[0] for key in known})
     routed_alerts = routed_alerts_of(known, acks)
@@ -53,7 +53,7 @@ def every_mark(connection: Connection, now_ns: int) -> dict[str, Any]:
 
 
 def marks_row(alert_id: str, ack: Ack | None, marks: Marks) -> dict[str, Any]:
-    """The marks of one alert as the API shows them."""
+    """Return the marks of one alert as the API shows them."""
     return {
         "id": alert_id,
         "ack": ack_row(ack),

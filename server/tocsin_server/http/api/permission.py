@@ -1,4 +1,4 @@
-"""What a route asks of whoever calls it."""
+"""Check that the caller of a route has the required scope."""
 
 from __future__ import annotations
 

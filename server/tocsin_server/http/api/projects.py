@@ -1,4 +1,4 @@
-"""``GET /projects``: the projects there are, with how many runs of each kind."""
+"""``GET /projects``: all projects with their run counts."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class ProjectRow(TypedDict):
 
 
 class ProjectList(TypedDict):
-    """All projects, the one heard of last first."""
+    """All projects, most recently seen first."""
 
     items: list[ProjectRow]
 
 
 @router.get("/projects", response_model=ProjectList)
 def list_projects(request: Request, _identity: Reader) -> ExactJSON:
-    """Every project that has a run."""
+    """List all projects that have a run."""
     found: dict[str, dict[str, Any]] = {}
     for run in services_of(request).reader.runs():
         count(found.setdefault(run.project, _empty(run.project)), run)
@@ -46,7 +46,7 @@ def _empty(name: str) -> dict[str, Any]:
 
 
 def count(row: dict[str, Any], run: StoredRun) -> None:
-    """Counts a run in its project's row."""
+    """Count a run in its project's row."""
     row["runs"] += 1
     row["active"] += not run.state.ended
     row["last_seen_ms"] = max(row["last_seen_ms"], run.last_seen_ns / 1e6)

@@ -1,4 +1,4 @@
-"""Parameters in the address that several routes share."""
+"""Declare the query parameters that several routes share."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.results import StoredRun
 
 LARGEST = 1 << 53
-"""Numbers up to here are exact in JSON, in a browser and in float64; steps, times and limits stay within."""
+"""Integers up to this are exact in JSON, browsers and float64; steps, times and limits stay within it."""
 T = TypeVar("T")
 
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 def _whole(given: object) -> object:
-    """Reject what only Python accepts as a whole number: spaces, underscores, a decimal point."""
+    """Reject strings that only Python accepts as integers: with spaces, underscores or a decimal point."""
     if isinstance(given, str) and not (given.removeprefix("-").isdecimal() and given.isascii()):
         raise ValueError("a whole number")
     return given
@@ -40,11 +40,11 @@ def _flag(given: object) -> object:
 
 
 WHOLE = BeforeValidator(_whole)
-"""Reads a number in the address as JSON does. Put it after the bounds, else the description lacks them."""
+"""Parses a number in a URL as JSON does. Put it after the bounds, or the description lacks them."""
 Step = Annotated[int, Field(ge=-LARGEST, le=LARGEST), WHOLE]
-"""A step, at most 2^53 either way."""
+"""A step, at most 2^53 in absolute value."""
 Real = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False), BeforeValidator(_number)]
-"""A finite number as JSON writes it, at most 2^53 either way."""
+"""A finite number in JSON notation, at most 2^53 in absolute value."""
 Flag = Annotated[bool, BeforeValidator(_flag)]
 """Exactly ``true`` or ``false``."""
 
@@ -57,19 +57,19 @@ Last = Annotated[Step | None, Query(alias="to", description="Last step, included
 
 
 def cursor(pattern: str, description: str = "`next` of an earlier page.") -> Any:
-    """Return the declaration of a cursor; the route checks it and says where one comes from."""
+    """Return the declaration of a cursor. The route validates it and reports where to get one."""
     return Query(description=description, json_schema_extra={"pattern": pattern})
 
 
 def some_of(known: Iterable[str]) -> Any:
-    """Return the declaration of one or several of ``known``, comma separated, for :func:`chosen`."""
+    """Return the declaration of a comma-separated list of ``known`` values, for :func:`chosen`."""
     one = "|".join(known)
     extra = {"pattern": f"^(({one})(,({one}))*)?$"}
     return Query(description="One or several, comma separated.", json_schema_extra=extra)
 
 
 def chosen(name: str, given: str | None, known: Iterable[str]) -> list[str] | None:
-    """Return the values of a comma separated parameter, None for all.
+    """Return the values of a comma-separated parameter, or None for all.
 
     Raises:
         Problem: 422 for a value that is not among ``known``.
@@ -84,7 +84,7 @@ def chosen(name: str, given: str | None, known: Iterable[str]) -> list[str] | No
 
 
 def names_of(given: list[str] | None) -> list[str] | None:
-    """The series asked for, None for all. A name with a comma in it is asked for by repeating ``names``."""
+    """Return the requested series, or None for all. Repeat ``names`` for a name that contains a comma."""
     if not given:
         return None
     found = given[0].split(",") if len(given) == 1 else given
@@ -92,7 +92,7 @@ def names_of(given: list[str] | None) -> list[str] | None:
 
 
 def known_run(reader: StoreReader, run_id: str) -> StoredRun:
-    """The run of this id. Raises a 404 Problem."""
+    """Return the run with this id. Raises a 404 Problem if there is none."""
     stored = reader.run(run_id)
     if stored is None:
         raise Problem(404, subject="run", expected="the id of a run", got=run_id)
@@ -100,7 +100,7 @@ def known_run(reader: StoreReader, run_id: str) -> StoredRun:
 
 
 def page_of(read: Callable[[], T], after: str | None) -> T:
-    """What ``read`` answers. Raises a 422 Problem where it refuses ``after`` as a cursor."""
+    """Return the result of ``read``. Raises a 422 Problem if it rejects ``after`` as a cursor."""
     try:
         return read()
     except ValueError as error:

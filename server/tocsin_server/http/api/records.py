@@ -31,7 +31,7 @@ MEDIA_TYPES = {
 
 
 class Record(TypedDict):
-    """What one writer said of one step."""
+    """The values of one step from one writer."""
 
     seq: int
     writer: int
@@ -75,7 +75,7 @@ def records(
         int | None, Query(ge=1, le=MOST, description="Only for format=json; 1000 by default."), WHOLE
     ] = None,
 ) -> Response:
-    """Every record between two steps, in order of writer and number. The other formats are never cut."""
+    """Return all records between two steps, ordered by writer and number. Only JSON is paginated."""
     reader = services_of(request).reader
     known_run(reader, run_id)
     wanted = names_of(names)
@@ -91,7 +91,7 @@ def records(
         raise Problem(426, subject="HTTP", expected="HTTP/1.1", got="HTTP/1.0", detail=OLD_HTTP)
     form = Format(format)
     later = every_page(reader, run_id, names=wanted, start=start, stop=stop)
-    first = next(later, None)  # read before the answer begins: what fails here has a status of its own
+    first = next(later, None)  # read before the response begins: an error here gets its own status
     pages = later if first is None else chain([first], later)
     headers = {
         "content-disposition": f'attachment; filename="{_saved_as(run_id, wanted)}.{form}"',
@@ -106,5 +106,5 @@ def records(
 
 
 def _saved_as(run_id: str, names: list[str] | None) -> str:
-    """The run as a file name, with the series where it is one: charts saved one by one stay apart."""
+    """Return the file name of the run, with the series name if there is only one."""
     return "-".join(map(file_name, [run_id, *names] if names and len(names) == 1 else [run_id]))

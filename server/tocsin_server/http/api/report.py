@@ -1,4 +1,4 @@
-"""``GET /runs/{id}/report`` and ``GET /compare/report``: one HTML file that needs no server any more."""
+"""``GET /runs/{id}/report`` and ``GET /compare/report``: a self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ IDS = {"minItems": 2, "maxItems": MOST_RUNS, "uniqueItems": True, "items": {"typ
 
 
 class HTMLReport(Response):
-    """A file to keep, never a page of this site: a browser saves it, and it is not compressed on the way."""
+    """A file that browsers save instead of showing it as a page of this site; it is sent uncompressed."""
 
     media_type = "text/html"
 
 
 @router.get("/runs/{run_id:path}/report", response_class=HTMLReport)
 def run_report(request: Request, run_id: str, _identity: Reader, names: Names = None) -> Response:
-    """A run with its charts, alerts, diagnoses, notes and settings as one HTML file."""
+    """Return a run with its charts, alerts, diagnoses, notes and settings as one HTML file."""
     return _report(request, [run_id], names_of(names), f"{file_name(run_id)}-report.html")
 
 
@@ -45,7 +45,7 @@ def comparison_report(
     runs: Annotated[list[str], Query(description=SEVERAL, json_schema_extra=IDS)],
     names: Names = None,
 ) -> Response:
-    """Several runs over one another as one HTML file; ``names`` are series beside the vital signs."""
+    """Return a comparison of several runs as one HTML file; ``names`` are series besides the vital signs."""
     ids = list(dict.fromkeys(name for name in (runs[0].split(",") if len(runs) == 1 else runs) if name))
     if not 2 <= len(ids) <= MOST_RUNS:
         raise Problem(422, subject="runs", expected=f"the ids of 2 to {MOST_RUNS} runs", got=len(ids))
@@ -63,7 +63,7 @@ def _report(request: Request, ids: list[str], names: list[str] | None, name: str
     headers = {
         "content-disposition": f'attachment; filename="{name}"',
         "cache-control": "no-store",
-        # Megabytes compressed on the event loop would hold up every trainer's acknowledgement.
+        # Compressing megabytes on the event loop would delay the acks of all clients.
         "content-encoding": "identity",
     }
     return HTMLReport(made.body, headers=headers)

@@ -1,4 +1,4 @@
-"""What the routers of the API share: strict JSON bodies, and failures in the OpenAPI description."""
+"""Share code between the routers of the API: strict JSON bodies, and errors in the OpenAPI description."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tocsin_server.core import exact_json
 from tocsin_server.core.responses import Problem
 
 DIGITS = 308
-"""Every integer with this many digits is within float64."""
+"""Every integer with this many digits fits into float64."""
 
 
 def resource(tag: str) -> APIRouter:
@@ -26,13 +26,13 @@ def resource(tag: str) -> APIRouter:
 
 
 class Body(BaseModel):
-    """A body of known fields whose values have the type in the description: a text is not a number."""
+    """A body of known fields whose values have exactly the declared types: a string is not a number."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class ExactRoute(APIRoute):
-    """A route whose body is read by :func:`read_json`."""
+    """A route whose body is parsed by :func:`read_json`."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -44,7 +44,7 @@ class ExactRoute(APIRoute):
 
 
 class ExactRequest(Request):
-    """A request whose ``json`` rejects what the server could not store."""
+    """A request whose ``json`` rejects values that the server cannot store."""
 
     async def json(self) -> Any:
         return read_json(await self.body())

@@ -1,4 +1,4 @@
-"""``/routes``: routes, inhibitions and mute times, one document."""
+"""``/routes``: routes, inhibitions and mute times as one document."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ router = resource("routes")
 
 
 class NewRouting(BaseModel):
-    """A part that is left out takes its default."""
+    """An omitted part takes its default."""
 
     model_config = ConfigDict(extra="allow")
 
 
 @router.get("/routes", response_model=RoutingDocument)
 def read_routes(request: Request, _identity: Reader) -> ExactJSON:
-    """The document in force; the defaults where nobody wrote one."""
+    """Return the document in effect, or the defaults if none was written."""
     with services_of(request).database.reader.connect() as connection:
         return _answer(routing_of(connection))
 
 
 @router.put("/routes", response_model=RoutingDocument)
 async def write_routes(request: Request, wanted: NewRouting, identity: Admin) -> ExactJSON:
-    """Replaces the document. What is wrong is refused with its field and the reason."""
+    """Replace the document. Errors name the field and the reason."""
     services = services_of(request)
     body = wanted.model_extra or {}
     try:

@@ -1,4 +1,4 @@
-"""``/rules/packs``, ``/rules/apply`` and ``/rules/export``: rules by the file."""
+"""``/rules/packs``, ``/rules/apply`` and ``/rules/export``: packs and rule files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ router = resource("rules")
 
 
 class PackItem(TypedDict):
-    """A pack and the rules in it; ``enabled``: there is a rule of it."""
+    """A pack and its rules; ``enabled``: at least one of its rules exists."""
 
     name: str
     title: str
@@ -36,19 +36,19 @@ class PackItem(TypedDict):
 
 
 class PackList(TypedDict):
-    """Every pack, by name."""
+    """All packs, by name."""
 
     items: list[PackItem]
 
 
 class PackSwitch(Body):
-    """On makes the rules of a pack, off deletes them."""
+    """On creates the rules of a pack, off deletes them."""
 
     enabled: bool
 
 
 class RuleFile(Body):
-    """What a file of rules holds: ``rules`` is its ``[[rule]]``, ``builtin`` its ``[[builtin]]``."""
+    """The contents of a rule file: ``rules`` is its ``[[rule]]``, ``builtin`` its ``[[builtin]]``."""
 
     source: str
     rules: list[Any] = Field([], max_length=1000)
@@ -57,7 +57,7 @@ class RuleFile(Body):
 
 
 class ChangedField(TypedDict):
-    """A field before and after, None where there was or is none."""
+    """A field before and after, null if it is absent."""
 
     field: str
     before: Any
@@ -65,7 +65,7 @@ class ChangedField(TypedDict):
 
 
 class ChangeItem(TypedDict):
-    """``action`` is create, change or delete, ``kind`` rule or settings (of a built-in rule)."""
+    """``action`` is create, change or delete; ``kind`` is rule or settings (of a built-in rule)."""
 
     action: Literal["create", "change", "delete"]
     kind: Literal["rule", "settings"]
@@ -75,7 +75,7 @@ class ChangeItem(TypedDict):
 
 
 class Applied(TypedDict):
-    """What applying changed, or would change."""
+    """What applying the file changed, or would change."""
 
     source: str
     dry_run: bool
@@ -90,14 +90,14 @@ class Exported(TypedDict):
 
 
 def pack_item(pack: Pack, on: bool) -> dict[str, Any]:
-    """A pack as the API shows it."""
+    """Return a pack as the API shows it."""
     shown = [threshold.plain(rule) for rule in pack.document.rules]
     return {"name": pack.name, "title": pack.title, "description": pack.description, "enabled": on,
             "rules": shown}  # fmt: skip
 
 
 def change_item(change: Difference) -> dict[str, Any]:
-    """A difference as the API shows it."""
+    """Return a difference as the API shows it."""
     fields = [{"field": name, "before": before, "after": after} for name, before, after in change.fields]
     return {"action": change.action, "kind": change.kind, "id": change.id, "project": change.project,
             "fields": fields}  # fmt: skip
@@ -105,7 +105,7 @@ def change_item(change: Difference) -> dict[str, Any]:
 
 @router.get("/rules/packs", response_model=PackList)
 def list_packs(request: Request, _identity: Reader) -> ExactJSON:
-    """Ready-made rules to switch on."""
+    """List the rule packs."""
     with services_of(request).reader.consistent() as connection:
         on = switched_on(connection)
     return ExactJSON({"items": [pack_item(pack, pack.name in on) for pack in packs().values()]})
@@ -113,7 +113,7 @@ def list_packs(request: Request, _identity: Reader) -> ExactJSON:
 
 @router.put("/rules/packs/{name}", response_model=PackItem)
 async def switch_pack(request: Request, name: str, wanted: PackSwitch, identity: Editor) -> ExactJSON:
-    """Makes the rules of a pack, as they come with this version, or deletes them."""
+    """Create the rules of a pack as shipped with this version, or delete them."""
     pack = packs().get(name)
     if pack is None:
         raise Problem(404, subject="pack", expected=" or ".join(packs()), got=name)
@@ -130,7 +130,7 @@ async def switch_pack(request: Request, name: str, wanted: PackSwitch, identity:
 
 @router.post("/rules/apply", response_model=Applied)
 async def apply_rules(request: Request, wanted: RuleFile, identity: Editor) -> ExactJSON:
-    """Makes the rules of a source what the file says, whole or not at all; what is of others stays."""
+    """Replace the rules of a source with those in the file, atomically. Rules of other sources are kept."""
     try:
         document = read_document({"source": wanted.source, "rule": wanted.rules, "builtin": wanted.builtin})
     except FieldError as error:
@@ -164,6 +164,6 @@ def export_rules(
         str, Query(max_length=100, description="Of this source; empty: what people made by hand.")
     ] = "",
 ) -> ExactJSON:
-    """Rules as a TOML file that ``tocsin-server rules apply`` reads."""
+    """Return rules as a TOML file for ``tocsin-server rules apply``."""
     with services_of(request).reader.consistent() as connection:
         return ExactJSON({"toml": exported(connection, source)})

@@ -1,4 +1,4 @@
-"""``/rules``: built-in rules with the settings in force, and rules that people make."""
+"""``/rules``: built-in rules with the settings in effect, and custom rules."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from tocsin_server.store.rules import CustomRuleRow, TuningRow
 router = resource("rules")
 T = TypeVar("T")
 RESERVED = frozenset({"apply", "backtest", "changes", "export", "packs"})
-"""What stands at the place of a rule's id in paths of the API."""
+"""Words that API paths use in place of a rule id."""
 
 
 class SettingRow(TypedDict):
-    """One setting of a rule: its default, its unit, what it means."""
+    """One setting of a rule: its default, unit and description."""
 
     name: str
     value: Any
@@ -49,7 +49,7 @@ class SettingRow(TypedDict):
 
 
 class TuningItem(TypedDict):
-    """What people changed about a built-in rule, in one project or in all (``*``). None: nothing."""
+    """The tuning of a built-in rule, in one project or in all (``*``). Null fields are not changed."""
 
     project: str
     enabled: bool | None
@@ -61,14 +61,14 @@ class TuningItem(TypedDict):
 
 
 class Effective(TypedDict):
-    """What is in force: ``severity`` None is the rule's own."""
+    """The settings in effect; ``severity`` is null if the rule decides."""
 
     severity: Severity | None
     settings: dict[str, Any]
 
 
 class RuleRow(TypedDict):
-    """A built-in rule. ``severity`` is the gravest it can say, ``clock`` is ``steps`` or ``time``."""
+    """A built-in rule. ``severity`` is its highest severity; ``clock`` is ``steps`` or ``time``."""
 
     id: str
     kind: Literal["builtin"]
@@ -96,7 +96,7 @@ CustomRuleItem = TypedDict(
 
 
 class RuleList(TypedDict):
-    """Built-in rules, and those that people made."""
+    """Built-in and custom rules."""
 
     items: list[RuleRow]
     custom: list[CustomRuleItem]
@@ -119,13 +119,13 @@ class ActList(TypedDict):
 
 
 class RuleBody(BaseModel):
-    """A custom rule; :mod:`documents` describes it, :func:`read_rule` reads it."""
+    """A custom rule; :mod:`documents` describes it, :func:`read_rule` parses it."""
 
     model_config = ConfigDict(extra="allow")
 
 
 class ChangedRule(RuleBody):
-    """Some of its fields."""
+    """Some fields of a custom rule."""
 
 
 class CopyName(Body):
@@ -137,7 +137,7 @@ class CopyName(Body):
 def built_in_item(
     info: RuleInfo, known: RuleConfig, rows: Mapping[str, list[TuningRow]], project: str
 ) -> dict[str, Any]:
-    """A built-in rule as it is in force in ``project``."""
+    """Return a built-in rule with the settings that are in effect in ``project``."""
     mine = known.tuning_of(info.id, project)
     settings = tuned(info.id, mine.settings)
     return {
@@ -158,14 +158,14 @@ def built_in_item(
 
 
 def tuning_item(row: TuningRow) -> dict[str, Any]:
-    """A tuning as the API shows it."""
+    """Return a tuning as the API shows it."""
     shown = {"enabled": None, "severity": None, "settings": {}} | dict(row.body)
     stamp = {"source": row.source, "updated_ms": row.updated_ns / 1e6, "updated_by": row.updated_by}
     return {"project": row.project, **shown, **stamp}
 
 
 def custom_rule_item(row: CustomRuleRow) -> dict[str, Any]:
-    """A rule that people made as the API shows it."""
+    """Return a custom rule as the API shows it."""
     return {
         **threshold.plain(rule_of(row)),
         "kind": "custom",
@@ -183,7 +183,7 @@ def list_rules(
     _identity: Reader,
     project: Annotated[str, Query(max_length=250, description="For which settings are in force.")] = "",
 ) -> ExactJSON:
-    """Every rule: the built-in ones as they are in force in a project, and those that people made."""
+    """List all rules: the built-in ones with the settings in effect in a project, and the custom ones."""
     with services_of(request).reader.consistent() as connection:
         own, changed = rules.read_custom_rules(connection), rules.tunings(connection)
     known, by_rule = rule_config_of(own, changed, (), None), dict[str, list[TuningRow]]()
@@ -200,7 +200,7 @@ def list_rules(
 
 @router.get("/rules/changes", response_model=ActList)
 def list_changes(request: Request, _identity: Reader) -> ExactJSON:
-    """Who changed what about rules, and when: the newest 200 changes."""
+    """List who changed what about rules, and when: the newest 200 changes."""
     with services_of(request).reader.consistent() as connection:
         found = rules.acts(connection)
     items = [
@@ -213,13 +213,13 @@ def list_changes(request: Request, _identity: Reader) -> ExactJSON:
 
 @router.post("/rules", response_model=CustomRuleItem, status_code=201)
 async def create_rule(request: Request, wanted: RuleBody, identity: Editor) -> ExactJSON:
-    """Makes a rule. It judges every run that it concerns from the next record on."""
+    """Create a rule. It applies to all matching runs from the next record on."""
     return await _create(request, wanted.model_extra or {}, identity)
 
 
 @router.patch("/rules/{rule_id}", response_model=CustomRuleItem)
 async def change_rule(request: Request, rule_id: str, wanted: ChangedRule, identity: Editor) -> ExactJSON:
-    """Changes fields of a rule that people made, ``enabled`` among them; null is the field's default."""
+    """Change fields of a custom rule, such as ``enabled``; null restores the default."""
     reported = wanted.model_extra or {}
 
     def work(connection: Connection) -> CustomRuleRow:
@@ -235,7 +235,7 @@ async def change_rule(request: Request, rule_id: str, wanted: ChangedRule, ident
 
 @router.post("/rules/{rule_id}/copy", response_model=CustomRuleItem, status_code=201)
 async def copy_rule(request: Request, rule_id: str, wanted: CopyName, identity: Editor) -> ExactJSON:
-    """A copy under another id, switched off."""
+    """Copy a rule under another id; the copy is disabled."""
     with services_of(request).reader.consistent() as connection:
         fields = threshold.plain(rule_of(known_rule(connection, rule_id)))
     return await _create(request, {**fields, "id": wanted.id, "enabled": False}, identity)
@@ -243,7 +243,7 @@ async def copy_rule(request: Request, rule_id: str, wanted: CopyName, identity: 
 
 @router.delete("/rules/{rule_id}", status_code=204, response_class=Response)
 async def delete_rule(request: Request, rule_id: str, identity: Editor) -> Response:
-    """Deletes a rule that people made; its open alerts are resolved. Who did is kept."""
+    """Delete a custom rule. Its open alerts are resolved; the audit log keeps who deleted it."""
 
     def work(connection: Connection) -> None:
         before, now_ns = known_rule(connection, rule_id), time.time_ns()
@@ -282,14 +282,14 @@ def checked(body: Mapping[str, Any]) -> threshold.CustomRule:
 
 
 async def changed(services: Services, work: Callable[[Connection], T]) -> T:
-    """Write, then apply the change to every running run."""
+    """Write, then apply the change to all running runs."""
     made = await asyncio.wrap_future(services.writer.call(work))
     await services.pipeline.rulebook.refresh(services.pipeline)
     return made
 
 
 def known_rule(connection: Connection, rule_id: str) -> CustomRuleRow:
-    """The row of a rule that people made. Raises a 404 Problem."""
+    """Return the row of a custom rule. Raises a 404 Problem if there is none."""
     row = rules.read_custom_rule(connection, rule_id)
     if row is None:
         detail = f"Custom rule not found: {shortened(rule_id)}"

@@ -1,4 +1,4 @@
-"""``GET /runs`` and ``GET /runs/{id}``: the fleet, and one run with all its facts."""
+"""``GET /runs`` and ``GET /runs/{id}``: the fleet, and one run with all its details."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class RunList(TypedDict):
 
 
 class AttemptRow(TypedDict):
-    """One launch of a run."""
+    """One attempt of a run."""
 
     attempt: int
     started_ms: float
@@ -49,7 +49,7 @@ class AttemptRow(TypedDict):
 
 
 class WriterRow(TypedDict):
-    """One process of an attempt and how much of it is durable."""
+    """One process of an attempt, and its durable progress."""
 
     writer: int
     attempt: int
@@ -62,7 +62,7 @@ class WriterRow(TypedDict):
 
 
 class RunDetail(RunRow):
-    """A run with its configuration, facts, series, attempts and processes."""
+    """A run with its configuration, environment, series, attempts and processes."""
 
     config: Any
     notes: str
@@ -83,7 +83,7 @@ async def list_runs(
     sparks: Annotated[Flag, Query(description="False leaves the sparklines out.")] = True,
     ids: Annotated[list[str] | None, Query(description="Only these runs.", max_length=MOST_NAMED)] = None,
 ) -> Response:
-    """The fleet's rows, newest run first."""
+    """List the runs, newest first."""
     services = services_of(request)
     facts = await anyio.to_thread.run_sync(_listed, services)
     live = {summary.metadata.id: summary for summary in services.pipeline.registry.newest_first()}
@@ -107,7 +107,7 @@ def _listed(services: Services) -> list[ListedRun]:
 
 
 class Written(ExactJSON):
-    """JSON that is text already: rows whose sparklines are not written anew for every asker."""
+    """A response whose body is JSON text already, so that cached sparklines are not encoded again."""
 
     def render(self, content: str) -> bytes:
         return content.encode("utf-8", "replace")
@@ -119,7 +119,7 @@ def _fits(one: ListedRun, live: dict[str, RunSummary], project: str | None, stat
 
 
 def _after(runs: list[ListedRun], after: str | None) -> list[ListedRun]:
-    """The runs behind the one that was seen last. Raises a 404 Problem where there is no such run."""
+    """Return the runs after the one that was seen last. Raises a 404 Problem if there is no such run."""
     if after is None:
         return runs
     for place, one in enumerate(runs):
@@ -131,7 +131,7 @@ def _after(runs: list[ListedRun], after: str | None) -> list[ListedRun]:
 
 @router.get("/runs/{run_id:path}", response_model=RunDetail)
 async def one_run(request: Request, run_id: str, _identity: Reader) -> ExactJSON:
-    """One run: its row, configuration, facts, series, attempts and processes."""
+    """Return one run: its row, configuration, environment, series, attempts and processes."""
     services = services_of(request)
     stored = await anyio.to_thread.run_sync(known_run, services.reader, run_id)
     summary = await services.pipeline.registry.find(run_id)
@@ -141,7 +141,7 @@ async def one_run(request: Request, run_id: str, _identity: Reader) -> ExactJSON
 
 
 def details(services: Services, stored: StoredRun) -> dict[str, Any]:
-    """What a run's page shows besides its row."""
+    """Return what the page of a run shows besides its row."""
     connected = _connected(services, stored.id)
     return {
         "config": stored.config,
@@ -154,7 +154,7 @@ def details(services: Services, stored: StoredRun) -> dict[str, Any]:
 
 
 def _connected(services: Services, run_id: str) -> set[int]:
-    """Numbers of the run's writers that are connected now."""
+    """Return the numbers of the run's connected writers."""
     run = services.pipeline.registry.active.get(run_id)
     return {no for no, state in run.writers.items() if state.connections > 0} if run else set()
 

@@ -1,4 +1,4 @@
-"""``GET /runs/{id}/series``: what a chart draws, exact where the window is small, else in buckets."""
+"""``GET /runs/{id}/series``: the data of a chart, exact in a small window, else aggregated into buckets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FEWEST, MOST = 50, 8192
 
 
 class Layer(TypedDict):
-    """One series of one attempt and rank. ``min``, ``max``, ``mean``, ``last`` only where not exact."""
+    """One series of one attempt and rank. ``min``, ``max``, ``mean``, ``last`` exist only if not exact."""
 
     attempt: int
     rank: int
@@ -44,7 +44,7 @@ class Layer(TypedDict):
 
 
 class SeriesReply(TypedDict):
-    """Layers of each series, newest attempt first. ``cursor`` is where the live socket goes on."""
+    """Layers of each series, newest attempt first. Pass ``cursor`` to the live socket to continue."""
 
     run: str
     x: str
@@ -66,10 +66,10 @@ def series(
     buckets: Annotated[int, Query(ge=FEWEST, le=MOST), WHOLE] = 2000,
     x: Literal["step", "time"] = "step",
 ) -> ExactJSON:
-    """Series of a run between two steps (times in Unix ms where x is time), at most ``buckets`` items."""
+    """Return series of a run between two steps (times in Unix ms if x is time), at most ``buckets`` items."""
     services = services_of(request)
     with services.database.reader.begin() as connection:
-        if not is_there(connection, run_id):  # rows of a deleted one may still be on their way out
+        if not is_there(connection, run_id):  # rows of a deleted run may still be in the database
             raise Problem(404, subject="run", expected="the id of a run", got=run_id)
     wanted = names_of(names) or VITAL_SIGNS
     answer = services.reader.series(run_id, wanted, start=start, stop=stop, buckets=buckets, x=x)
@@ -77,7 +77,7 @@ def series(
 
 
 def series_reply(answer: SeriesAnswer) -> dict[str, Any]:
-    """A reader's answer as the API shows it."""
+    """Return a reader's answer as the API shows it."""
     return {
         "run": answer.run_id,
         "x": answer.x,

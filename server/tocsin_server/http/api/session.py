@@ -1,4 +1,4 @@
-"""``GET /session``: who the page's reader is, and what the page needs to know of the server."""
+"""``GET /session``: the logged-in user, and what a page needs to know about the server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ router = resource("session")
 
 
 class SessionAnswer(TypedDict):
-    """Who is logged in, and this server's addresses and versions."""
+    """The caller, and the addresses and versions of this server."""
 
     name: str
     scope: Scope
@@ -27,7 +27,7 @@ class SessionAnswer(TypedDict):
 
 @router.get("/session", response_model=SessionAnswer)
 def session(request: Request, identity: Reader) -> ExactJSON:
-    """Name and scope of the caller, the address trainers report to, and the versions in use."""
+    """Return the name and scope of the caller, the address for clients, and the versions in use."""
     return ExactJSON(
         {
             "name": identity.name,
@@ -40,7 +40,7 @@ def session(request: Request, identity: Reader) -> ExactJSON:
 
 
 def ingest_url(request: Request) -> str:
-    """What a trainer passes as ``url=``: the public address, else the one this request came by."""
+    """Return the ``url=`` for clients: the public address, else the one of this request."""
     settings = services_of(request).settings
     here = f"{request.url.scheme}://{request.headers.get('host', '')}{settings.root_path}"
     return settings.public_url or here

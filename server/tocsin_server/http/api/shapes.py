@@ -1,4 +1,4 @@
-"""The shapes of answers that several routes share, as OpenAPI describes them (docs/reference/http-api.md)."""
+"""Define the response types that several routes share, for OpenAPI (docs/reference/http-api.md)."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ Number = float | Literal["NaN", "Infinity", "-Infinity"]
 
 
 DeliveryState = Literal["waiting", "claimed", "sent", "failed"]
-"""Where a notification stands in the outbox."""
+"""State of a notification in the outbox."""
 
 
 class Packed(TypedDict):
-    """A float64 array as Plotly reads it: ``bdata`` is base64 of little-endian values."""
+    """A float64 array in Plotly's format: ``bdata`` is base64 of little-endian values."""
 
     dtype: Literal["f8"]
     bdata: str
 
 
 class Problem(TypedDict):
-    """RFC 9457: what the subject is, what was expected, what came."""
+    """RFC 9457: the subject, what was expected, and what was sent."""
 
     type: str
     title: str
@@ -36,7 +36,7 @@ class Problem(TypedDict):
 
 
 class Spark(TypedDict):
-    """At most 72 buckets ``[min, max, mean, nan, pinf, ninf]`` between two steps, null where no step fell."""
+    """At most 72 buckets ``[min, max, mean, nan, pinf, ninf]`` between two steps, null if empty."""
 
     x0: int | None
     x1: int | None
@@ -44,7 +44,7 @@ class Spark(TypedDict):
 
 
 class Reason(TypedDict):
-    """The gravest open alert of a run."""
+    """The most severe open alert of a run."""
 
     rule: str
     severity: Severity
@@ -54,7 +54,7 @@ class Reason(TypedDict):
 
 
 class ClientStatus(TypedDict):
-    """What the training processes say of themselves."""
+    """What the training processes report about themselves."""
 
     queued: int
     dropped: int
@@ -63,7 +63,7 @@ class ClientStatus(TypedDict):
 
 
 class RunRow(TypedDict):
-    """The row of the fleet page. Every unknown is null."""
+    """The row of the fleet page. Unknown values are null."""
 
     id: str
     project: str
@@ -106,7 +106,7 @@ class SeriesRow(TypedDict):
 
 
 class Evidence(TypedDict):
-    """One number that speaks for a finding."""
+    """One number that supports a finding."""
 
     name: str
     value: Number | str
@@ -122,7 +122,7 @@ class Remedy(TypedDict):
 
 
 class Diagnosis(TypedDict):
-    """Why, on which evidence, what else it could be, what to do, what would disprove it."""
+    """The likely cause, its evidence, alternatives, remedies, and how to confirm it."""
 
     cause: str
     evidence: list[Evidence]
@@ -133,7 +133,7 @@ class Diagnosis(TypedDict):
 
 
 class AlertRow(TypedDict):
-    """One episode of one finding of one run."""
+    """One episode of one alert of one run."""
 
     id: str
     run_id: str

@@ -1,4 +1,4 @@
-"""``/silences``: for a while, alerts that match are not told."""
+"""``/silences``: mute matching alerts for some time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LONGEST_MS = 366 * 86_400_000
 
 
 class NewSilence(Body):
-    """What shall be silent, from when (now where it is left out) to when, and why."""
+    """What to silence, from when (now if omitted) until when, and why."""
 
     matchers: list[str]
     starts_ms: float | None = Field(None, allow_inf_nan=False)
@@ -59,7 +59,7 @@ class SilenceItem(TypedDict):
 
 
 class SilenceList(TypedDict):
-    """Silences, the newest first; expired ones stay for 90 days."""
+    """Silences, newest first; expired ones are kept for 90 days."""
 
     items: list[SilenceItem]
 
@@ -82,14 +82,14 @@ def silence_item(row: SilenceRow) -> dict[str, Any]:
 
 @router.get("/silences", response_model=SilenceList)
 def list_silences(request: Request, _identity: Reader) -> ExactJSON:
-    """All silences."""
+    """List all silences."""
     with services_of(request).database.reader.connect() as connection:
         return ExactJSON({"items": [silence_item(row) for row in silences(connection)]})
 
 
 @router.post("/silences", response_model=SilenceItem, status_code=201)
 async def create_silence(request: Request, wanted: NewSilence, identity: Editor) -> ExactJSON:
-    """Silences what matches; its author is who asks."""
+    """Silence matching alerts; the caller is the author."""
     now_ns = time.time_ns()
     row = _row(wanted, f"s_{secrets.token_hex(6)}", actor_of(identity), now_ns)
     await _store(request, row, "silence.create", actor_of(identity))
@@ -100,7 +100,7 @@ async def create_silence(request: Request, wanted: NewSilence, identity: Editor)
 async def change_silence(
     request: Request, silence_id: str, wanted: NewSilence, identity: Editor
 ) -> ExactJSON:
-    """Changes a silence; who made it stays its author."""
+    """Change a silence; its author stays the same."""
     with services_of(request).database.reader.connect() as connection:
         before = read_silence(connection, silence_id)
     if before is None:
@@ -112,7 +112,7 @@ async def change_silence(
 
 @router.delete("/silences/{silence_id}", status_code=204, response_class=Response)
 async def end_silence(request: Request, silence_id: str, identity: Editor) -> Response:
-    """Ends a silence now. It stays in the list as expired."""
+    """End a silence now. It stays in the list as expired."""
     services, now_ns = services_of(request), time.time_ns()
 
     def work(connection: Connection) -> bool:

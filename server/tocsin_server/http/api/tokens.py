@@ -1,4 +1,4 @@
-"""``/tokens``: who may report and who may look. A secret is shown once, when it is made."""
+"""``/tokens``: API tokens. A secret is shown once, when it is created."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ router = resource("tokens")
 
 
 class NewToken(Body):
-    """What a token shall be called and be for. ``project`` restricts an ingest token; null: any."""
+    """The name and scope of a token. ``project`` restricts an ingest token; null means any project."""
 
     name: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=NAME_CHARACTERS)]
     scope: Annotated[Scope, Field(strict=False)]
@@ -44,19 +44,19 @@ class TokenRow(TypedDict):
 
 
 class TokenList(TypedDict):
-    """Tokens in force and revoked ones, oldest first."""
+    """Active and revoked tokens, oldest first."""
 
     items: list[TokenRow]
 
 
 class MadeToken(TokenRow):
-    """A new token; ``token`` is its secret, in this answer only."""
+    """A new token; ``token`` is its secret, in this response only."""
 
     token: str
 
 
 def token_row(token: Token) -> dict[str, object]:
-    """A token as the API shows it."""
+    """Return a token as the API shows it."""
     return {
         "id": token.id,
         "name": token.name,
@@ -69,14 +69,14 @@ def token_row(token: Token) -> dict[str, object]:
 
 @router.get("/tokens", response_model=TokenList)
 def list_tokens(request: Request, _identity: Admin) -> ExactJSON:
-    """Every token that was ever made; the two of the data directory are not among them."""
+    """List all tokens ever created, except the two in the data directory."""
     with services_of(request).database.reader.connect() as connection:
         return ExactJSON({"items": [token_row(token) for token in tokens(connection)]})
 
 
 @router.post("/tokens", response_model=MadeToken, status_code=201)
 def create_token(request: Request, wanted: NewToken, identity: Admin) -> ExactJSON:
-    """Makes a token. Its secret is in this answer and nowhere else."""
+    """Create a token. Its secret is in this response only."""
     services = services_of(request)
     try:
         made, secret = make_token(wanted.name, wanted.scope, wanted.project or "", time.time_ns())
@@ -95,7 +95,7 @@ def create_token(request: Request, wanted: NewToken, identity: Admin) -> ExactJS
 
 @router.delete("/tokens/{token_id}", status_code=204, response_class=Response, responses=failing(422))
 def delete_token(request: Request, token_id: str, identity: Admin) -> Response:
-    """Revokes a token at once; connections by it end within seconds."""
+    """Revoke a token immediately; its connections end within seconds."""
     if token_id in (ADMIN_ID, CLIENT_ID):
         command = f"`tocsin-server token revoke {token_id}`"
         detail = f"This token can be revoked on the server's machine only: {command}."

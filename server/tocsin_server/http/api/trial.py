@@ -1,6 +1,6 @@
-"""``POST /routes/test`` and ``POST /silences/test``: what would become of the alerts that are open now.
+"""``POST /routes/test`` and ``POST /silences/test``: try a document on the alerts that are open now.
 
-Nothing is stored and nobody is told: a document can be tried before it is put in force.
+Nothing is stored and nothing is sent.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from tocsin_server.store.connection import Connection
 router = resource("routes")
 
 MOST_TRIED = 200
-"""Open alerts whose way is shown; the newest."""
+"""Maximum number of open alerts that are shown, newest first."""
 MOST_LABELS = 100
 Short = Annotated[str, StringConstraints(max_length=1000)]
 
 
 class RoutesTrial(Body):
-    """``routing``: a document to try, null: the one in force. ``labels``: of an alert that is made up,
-    null: those of every open alert."""
+    """``routing``: the document to test, null for the one in effect. ``labels``: those of a hypothetical
+    alert, null for all open alerts."""
 
     routing: dict[str, Any] | None = None
     labels: Annotated[dict[Short, Short], Field(max_length=MOST_LABELS)] | None = None
 
 
 class MatchedRouteRow(TypedDict):
-    """One route that the alert takes: where to, in whose company, how soon, and whether it is muted now."""
+    """A route that matches the alert: its channels, group, wait time, and whether it is muted now."""
 
     name: str
     channels: list[str]
@@ -53,7 +53,7 @@ class MatchedRouteRow(TypedDict):
 
 
 class TrialRow(TypedDict):
-    """The way of one alert; ``alert`` is null for one that is made up. An import is told to nobody."""
+    """The routes of one alert; ``alert`` is null for a hypothetical one. Imported alerts are never sent."""
 
     alert: str | None
     labels: dict[str, str]
@@ -64,20 +64,20 @@ class TrialRow(TypedDict):
 
 
 class RoutesAnswer(TypedDict):
-    """The ways of open alerts; ``left_out`` counts those beyond the newest 200."""
+    """The routes of open alerts; ``left_out`` counts those beyond the newest 200."""
 
     items: list[TrialRow]
     left_out: int
 
 
 class SilenceTrial(Body):
-    """Matchers of a silence that somebody thinks of."""
+    """Matchers of a silence to test."""
 
     matchers: list[str]
 
 
 class SilenceAnswer(TypedDict):
-    """Ids of the open alerts that match, and how many are open."""
+    """Ids of the matching open alerts, and the number of open alerts."""
 
     items: list[str]
     open: int
@@ -85,7 +85,7 @@ class SilenceAnswer(TypedDict):
 
 @router.post("/routes/test", response_model=RoutesAnswer)
 def try_routes(request: Request, wanted: RoutesTrial, _identity: Reader) -> ExactJSON:
-    """Which routes open alerts would take, or one with the labels given."""
+    """Return the routes that match the open alerts, or an alert with the given labels."""
     with services_of(request).database.reader.connect() as connection:
         routing = _routing(connection, wanted.routing)
         names = [
@@ -101,7 +101,7 @@ def try_routes(request: Request, wanted: RoutesTrial, _identity: Reader) -> Exac
 
 @router.post("/silences/test", response_model=SilenceAnswer)
 def try_silence(request: Request, wanted: SilenceTrial, _identity: Reader) -> ExactJSON:
-    """Which open alerts a silence with these matchers would silence."""
+    """Return the open alerts that a silence with these matchers would mute."""
     try:
         matchers = read_matchers(wanted.matchers)
     except FieldError as error:
@@ -113,7 +113,7 @@ def try_silence(request: Request, wanted: SilenceTrial, _identity: Reader) -> Ex
 
 
 def _routing(connection: Connection, body: dict[str, Any] | None) -> Routing:
-    """The document to try. Raises a 422 Problem that names the field."""
+    """Return the document to test. Raises a 422 Problem that names an invalid field."""
     if body is None:
         return routing_of(connection)
     try:
@@ -127,7 +127,7 @@ def _routing(connection: Connection, body: dict[str, Any] | None) -> Routing:
 def ways_of_open(
     connection: Connection, routing: Routing, channels: list[str], now_ns: int
 ) -> dict[str, Any]:
-    """The way of each open alert, the newest first, with what would keep it from being told."""
+    """Return the routes of each open alert, newest first, and what would mute it."""
     every = routed_alerts_of(alert_groups.open_alerts(connection), ())
     newest = sorted(every.values(), key=lambda routed: routed.alert.onset_ns or 0, reverse=True)
     tried = newest[:MOST_TRIED]

@@ -1,4 +1,4 @@
-"""``/rules/{id}/settings``: what people change about a built-in rule, in one project or in all."""
+"""``/rules/{id}/settings``: the tuning of a built-in rule, in one project or in all."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ router = resource("rules")
 
 
 class NewTuning(Body):
-    """``project`` ``*`` is all of them. Null, or a setting that is left out: as it is without this."""
+    """``project`` ``*`` means all projects. Null or an omitted setting means no change."""
 
     project: str = EVERYWHERE
     enabled: Any = None
@@ -36,7 +36,7 @@ class NewTuning(Body):
 
 @router.put("/rules/{rule_id}/settings", response_model=TuningItem)
 async def write_tuning(request: Request, rule_id: str, wanted: NewTuning, identity: Editor) -> ExactJSON:
-    """Replaces what is changed about a built-in rule in a project. Running runs take it at once."""
+    """Replace the tuning of a built-in rule in a project. It takes effect in running runs immediately."""
     made = _checked(rule_id, wanted)
     actor, now_ns = actor_of(identity), time.time_ns()
 
@@ -58,7 +58,7 @@ async def delete_tuning(
     identity: Editor,
     project: Annotated[str, Query(max_length=250)] = EVERYWHERE,
 ) -> Response:
-    """Back to what holds without it."""
+    """Remove the tuning of a built-in rule in a project."""
     actor, now_ns = actor_of(identity), time.time_ns()
 
     def work(connection: Connection) -> bool:

@@ -1,5 +1,5 @@
-"""``/ack``: the signed link of a message. Opening it changes nothing (mail programs and chats open links by
-themselves); the button of its page acknowledges."""
+"""``/ack``: the signed link in a notification. Opening it changes nothing, because mail programs and chats
+open links automatically; the button on its page acknowledges the alert."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ FORM = """<p>{summary}</p>
 
 @router.get("/ack")
 def show(request: Request, alert: str = "", until: str = "", signature: str = "") -> Response:
-    """The page with the button. Nothing is changed by looking at it."""
+    """Return the page with the button. Opening it changes nothing."""
     services = services_of(request)
     if not is_signed(services.delivery.key, alert, until, signature, time.time()):
         return _page(request, INVALID, 403)
@@ -68,7 +68,7 @@ def show(request: Request, alert: str = "", until: str = "", signature: str = ""
 
 @router.post("/ack")
 async def acknowledge(request: Request) -> Response:
-    """The button: acknowledges in the name of whoever holds the link."""
+    """Acknowledge the alert on behalf of the holder of the link."""
     body = b""
     async for piece in request.stream():
         body += piece

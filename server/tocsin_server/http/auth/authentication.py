@@ -1,11 +1,10 @@
-"""Authentication: tokens, the browser's session, the login link.
+"""Authenticate by token, session cookie or login link.
 
-A token is known by its digest. The table of digests is read into memory, again every second
-(app.py) and when an unknown token comes, so that a token made or revoked by another process counts
-at once or within two seconds. Unknown tokens cost at most :data:`LOOKS_PER_S` queries a second.
-Two tokens lie in the data directory instead (mode 0600): that
-of the login link (``admin-token``) and that of the lines to paste (``trainer-token``), so that
-both work over restarts.
+A token is identified by its digest. The table of digests is kept in memory. It is read again every second
+(``app``) and when an unknown token arrives, so that a token created by another process works at once, and a
+revoked one stops working within two seconds. Unknown tokens cause at most :data:`LOOKS_PER_S` queries per
+second. Two tokens are stored in the data directory instead (mode 0600), so that they survive restarts: that
+of the login link (``admin-token``) and that of the lines to paste (``trainer-token``).
 
 Browser sessions are signed cookies: :mod:`sessions`.
 """
@@ -40,17 +39,17 @@ from tocsin_server.http.auth.sessions import COOKIE, Ended, Sessions
 
 KEY_FILE, ENDED_FILE = "session-key", "ended-sessions"
 LONGEST_SECRET = 512
-"""Longer than any token: not even hashed."""
+"""Longer than any token; longer secrets are not even hashed."""
 MOST_COOKIES = 4
 LOOKS, LOOKS_PER_S = 20.0, 2.0
-"""So many unknown tokens in a row, and so many a second, make us read the tokens again. With more of them the
-tokens in memory decide, which are at most a second old."""
+"""Burst and rate per second of unknown tokens that cause a query. Above that, the tokens in memory decide,
+which are at most a second old."""
 
 log = logging.getLogger("tocsin.auth")
 
 
 class Auth:
-    """The gate (:class:`tocsin_server.core.permissions.Gate`). Thread-safe: the table is swapped whole."""
+    """The gate (:class:`tocsin_server.core.permissions.Gate`). Thread-safe: tables are replaced whole."""
 
     def __init__(
         self,
@@ -75,7 +74,7 @@ class Auth:
         self.refresh()
 
     def refresh(self) -> None:
-        """Reads the tokens again. Where the database fails, the known ones stay in force."""
+        """Read the tokens again. If the database fails, the known ones stay valid."""
         try:
             found = [token for token in self._load() if token.revoked_ns is None]
             found += file_tokens(self._settings)
@@ -95,7 +94,8 @@ class Auth:
         """Return the stored token of a secret, or None if it is unknown or revoked.
 
         Args:
-            look_again: Whether an unknown one makes it read the tokens again, which costs a query.
+            secret: The token as the caller sent it.
+            look_again: Whether to read the tokens again if it is unknown, which costs a query.
         """
         if not secret or len(secret) > LONGEST_SECRET:
             return None
@@ -106,7 +106,7 @@ class Auth:
         return token if token is not None and hmac.compare_digest(token.digest, digest) else None
 
     def _may_look(self) -> bool:
-        """Spend one of the queries that unknown tokens may cost; False if none is left."""
+        """Take one of the queries that unknown tokens may cause; return False if none is left."""
         with self._looking:
             now_s = self._steady()
             self._looks = min(self._looks + (now_s - self._looked_s) * LOOKS_PER_S, LOOKS)
@@ -117,14 +117,14 @@ class Auth:
             return True
 
     def check_token(self, secret: str, *, ask: bool = True) -> Identity | None:
-        """The identity behind a token, or None where it is unknown or revoked."""
+        """Return the identity of a token, or None if it is unknown or revoked."""
         token = self.find(secret, look_again=ask)
         return None if token is None else identity_of(token)
 
     def session_of(self, connection: HTTPConnection, *, ask: bool = True) -> Identity | None:
-        """Who sent a request or opened a websocket: its bearer token, else its session cookie.
+        """Return who sent a request or opened a WebSocket, by its bearer token, else its session cookie.
 
-        A bearer token that is wrong is not made good by a cookie.
+        If the bearer token is invalid, the cookie is ignored.
         """
         header = connection.headers.get("authorization")
         if header is not None:
@@ -132,14 +132,14 @@ class Auth:
         return next(iter(self.cookies_of(connection)), None)
 
     def cookies_of(self, connection: HTTPConnection) -> list[Identity]:
-        """Return who is behind each session cookie of a request, whatever its bearer token."""
+        """Return the identity of each session cookie of a request, regardless of its bearer token."""
         read = (
             self.sessions.read(each, self._by_id.get, self._clock()) for each in session_cookies(connection)
         )
         return [identity_of(*found) for found in read if found is not None]
 
     def same_origin(self, connection: HTTPConnection) -> bool:
-        """False where a browser's Origin names another site than the Host it calls; programs send none."""
+        """Return False if a browser's Origin is another site than the Host. Other programs send no Origin."""
         origin = connection.headers.get("origin")
         if origin is None:
             return True
@@ -159,26 +159,26 @@ class Auth:
             self._ended.add(identity.session, self._clock())
 
     def issue_cookie(self, token: Token) -> str:
-        """The value of a fresh session cookie."""
+        """Return the value of a new session cookie."""
         return self.sessions.issue(token, self._clock())
 
 
 def session_cookies(connection: HTTPConnection) -> list[str]:
-    """Return the values of our cookie, at most a few.
+    """Return the values of the session cookie, at most :data:`MOST_COOKIES`.
 
-    Of a server at ``/`` and one at ``/tocsin`` on the same host, the latter is sent the cookies of both.
+    With a server at ``/`` and one at ``/tocsin`` on the same host, the latter receives the cookies of both.
     """
     pairs = [part.partition("=") for part in connection.headers.get("cookie", "").split(";")]
     return [value.strip() for name, _, value in pairs if name.strip() == COOKIE][:MOST_COOKIES]
 
 
 def identity_of(token: Token, session: Session | None = None) -> Identity:
-    """Return who speaks by a token, or by a session of it."""
+    """Return the identity of a token, or of a session of it."""
     return Identity(token.id, token.name, token.scope, token.project, token.digest, session)
 
 
 def bearer(header: str) -> str:
-    """The token of an Authorization header, ``""`` where it is of another scheme."""
+    """Return the token of an Authorization header, or ``""`` for another scheme."""
     scheme, _, value = header.partition(" ")
     return value.strip() if scheme.lower() == "bearer" else ""
 
@@ -193,16 +193,16 @@ class FileToken:
     file: str
 
     def secret(self, data_dir: Path) -> str:
-        """Its secret, made at the first call. Raises OSError."""
+        """Return the secret, created at the first call. Raises OSError."""
         return secret_file(data_dir / self.file, new_secret)
 
     def renew(self, data_dir: Path) -> str:
-        """A new secret; the old one and the sessions by it end within two seconds."""
+        """Return a new secret. The old one and its sessions become invalid within two seconds."""
         (data_dir / self.file).unlink(missing_ok=True)
         return self.secret(data_dir)
 
     def stored(self, data_dir: Path) -> Token:
-        """This token as those of the database are."""
+        """Return this token in the form of those in the database."""
         digest = digest_of(self.secret(data_dir))
         return Token(id=self.id, name=self.name, scope=self.scope, project="", digest=digest, created_ns=0)
 
@@ -213,19 +213,19 @@ FILE_TOKENS = (ADMIN, TRAINER)
 
 
 def file_tokens(settings: Settings) -> list[Token]:
-    """The tokens of the data directory. Beyond loopback they count only where that was asked for."""
+    """Return the tokens of the data directory. Beyond loopback, they are valid only if configured."""
     if not (settings.loopback or settings.allow_admin_link):
         return []
     return [token.stored(settings.data_dir) for token in FILE_TOKENS]
 
 
 def secret_file(path: Path, make: Callable[[], str]) -> str:
-    """The secret kept at ``path``, made with mode 0600 where there is none. Raises OSError."""
+    """Return the secret stored at ``path``; create it with mode 0600 if there is none. Raises OSError."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     kept = _kept(path)
     if kept:
         return kept
-    # Written aside and linked into place: another process starting now sees all of it or nothing.
+    # Written to another file and linked, so that a process starting now sees all of it or nothing.
     aside = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
         _write_private(aside, make())

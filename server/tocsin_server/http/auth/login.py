@@ -1,4 +1,4 @@
-"""The login link, the login page and logging out."""
+"""Log in by link or form, and log out."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ router = APIRouter(include_in_schema=False)
 
 WINDOW_S = 60.0
 ADDRESSES = 4096
-"""Addresses whose failures are remembered; above it the one longest quiet is forgotten."""
+"""Maximum number of addresses whose failures are counted; above it, the least recent one is dropped."""
 BODY_BYTES = 4096
 NO_REFERRER = {"referrer-policy": "no-referrer", "cache-control": "no-store"}
 OWN_REFERRER = {"referrer-policy": "same-origin", "cache-control": "no-store"}
-"""Of pages with a form: without any referrer a browser sends it with ``Origin: null``, which is refused."""
+"""For pages with a form: without a referrer, browsers send ``Origin: null``, which is rejected."""
 
 PAGE = """<!doctype html>
 <html lang="en">
@@ -56,9 +56,9 @@ PAGE = """<!doctype html>
 
 
 class Attempts:
-    """Counts failed logins by address within a minute. Pure: the clock is an argument.
+    """Count the failed logins per address within a minute. Pure: the clock is an argument.
 
-    Bounded: at most ``limit`` times an address, at most :data:`ADDRESSES` addresses.
+    Memory is bounded: at most ``limit`` times per address and :data:`ADDRESSES` addresses.
     """
 
     def __init__(self, limit: int) -> None:
@@ -66,14 +66,14 @@ class Attempts:
         self._failed: dict[str, deque[float]] = {}
 
     def wait_s(self, address: str, now_s: float) -> float:
-        """Seconds until this address may try again; 0 where it may now."""
+        """Return the seconds until this address may try again; 0 if it may now."""
         times = self._failed.get(address, deque())
         while times and times[0] <= now_s - WINDOW_S:
             times.popleft()
         return times[0] + WINDOW_S - now_s if len(times) >= self._limit else 0.0
 
     def failed(self, address: str, now_s: float) -> None:
-        """One more wrong token from this address."""
+        """Count a failed login from this address."""
         times = self._failed.pop(address, deque(maxlen=self._limit))
         times.append(now_s)
         self._failed[address] = times
@@ -82,16 +82,22 @@ class Attempts:
 
 
 def login_page(message: str = "", *, status: int = 401, then: str = "/", root: str = "") -> HTMLResponse:
-    """The page of a visitor who is not logged in. ``message`` is text, ``then`` where to go on, ``root`` the
-    path under which a proxy serves this server."""
+    """Return the login page.
+
+    Args:
+        message: Plain text to show, such as an error.
+        status: HTTP status of the response.
+        then: Path to open after the login.
+        root: Path under which a proxy serves this server.
+    """
     paragraph = f'<p role="alert" class="wrong">{html.escape(message)}</p>' if message else ""
     body = PAGE.format(message=paragraph, next=html.escape(then), root=root)
     return HTMLResponse(body, status_code=status, headers=OWN_REFERRER)
 
 
 def safe_next(wanted: str) -> str:
-    """``wanted`` where it is a path of this site, else ``/``: a link must not lead elsewhere."""
-    elsewhere = wanted[1:2] in ("/", "\\")  # browsers read both as another host
+    """Return ``wanted`` if it is a path of this site, else ``/``, to prevent open redirects."""
+    elsewhere = wanted[1:2] in ("/", "\\")  # browsers treat both as the start of another host
     if not wanted.startswith("/") or elsewhere or not wanted.isprintable():
         return "/"
     return quote(wanted, safe="/%?&=#+,;:@!$'()*~[]-._")
@@ -99,7 +105,7 @@ def safe_next(wanted: str) -> str:
 
 @router.get("/login")
 def login_link(request: Request, token: str = "", next: str = "/") -> Response:
-    """Follows the login link: sets the session cookie and goes on without the token in the address."""
+    """Log in by link: set the session cookie and redirect to an address without the token."""
     if not token:
         return login_page(status=200, then=safe_next(next), root=_root(request))
     return _log_in(request, token, safe_next(next))
@@ -107,7 +113,7 @@ def login_link(request: Request, token: str = "", next: str = "/") -> Response:
 
 @router.post("/login")
 async def login_form(request: Request) -> Response:
-    """The same by the form of the login page."""
+    """Log in by the form of the login page."""
     if not request.app.state.services.gate.same_origin(request):
         return login_page("The form was sent from another site.", status=403, root=_root(request))
     body = b""
@@ -117,12 +123,12 @@ async def login_form(request: Request) -> Response:
             return login_page("This is not a token: it is too long.", status=413, root=_root(request))
     fields = parse_qs(body.decode("utf-8", "replace"))
     then, secret = safe_next(fields.get("next", ["/"])[0]), fields.get("token", [""])[0].strip()
-    return await anyio.to_thread.run_sync(_log_in, request, secret, then)  # it may ask the database
+    return await anyio.to_thread.run_sync(_log_in, request, secret, then)  # it may query the database
 
 
 @router.post("/logout")
 async def log_out(request: Request) -> Response:
-    """End the session of this browser, and of every copy of its cookie; its open pages are closed."""
+    """End the session of this browser and of all copies of its cookie; its open pages are disconnected."""
     services = services_of(request)
     auth: Auth = request.app.state.services.gate
     for identity in auth.cookies_of(request):
@@ -135,8 +141,11 @@ async def log_out(request: Request) -> Response:
 
 
 def _log_in(request: Request, secret: str, then: str) -> Response:
-    """Check the token before the limit, so that other users at the address of an attacker are not locked out.
-    A token has 256 random bits, so the limit protects the database rather than the token."""
+    """Check a token and log in.
+
+    The token is checked before the limit, so that other users at the address of an attacker are not locked
+    out. A token has 256 random bits, so the limit protects the database rather than the token.
+    """
     attempts: Attempts = request.app.state.attempts
     address = request.client.host if request.client else ""
     wait_s = attempts.wait_s(address, time.monotonic())
@@ -187,5 +196,5 @@ def _by_https(request: Request) -> bool:
 
 
 def login_address(base: str, secret: str) -> str:
-    """The login link of a server at ``base``."""
+    """Return the login link of a server at ``base``."""
     return f"{base}/login?{urlencode({'token': secret})}"

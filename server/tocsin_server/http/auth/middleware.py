@@ -1,8 +1,8 @@
-"""The first thing a request meets: its host, its origin, who sent it, how big it is; and the request log.
+"""Check the host, origin, identity and size of every request, and write the request log.
 
-Plain ASGI, so that websockets and streamed answers pass through untouched. Everything under
-``/api/v1`` but :data:`OPEN` needs an identity here already, so that a forgotten check in a
-route cannot open it. Websockets check for themselves (the trainers' token is in their hello).
+This is plain ASGI, so that WebSockets and streamed responses pass through unchanged. Everything under
+``/api/v1`` except :data:`OPEN` requires an identity here already, so that a missing check in a route cannot
+expose it. WebSockets authenticate themselves (the client's token is in its handshake).
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Guard:
         return self._gate.session_of(connection)
 
     def _objection(self, connection: HTTPConnection, method: str) -> Problem | None:
-        """What speaks against a request before any route sees it."""
+        """Return the reason to reject a request before routing, or None."""
         if not self._host_is_ours(connection):
             return _wrong_host(connection)
         if method not in SAFE and not self._from_here(connection):
@@ -104,7 +104,10 @@ class Guard:
         return None
 
     def _from_here(self, connection: HTTPConnection) -> bool:
-        """Bearer tokens are not sent by other sites' pages; a cookie is, so it needs an Origin of ours."""
+        """Return whether a request with a cookie comes from our origin.
+
+        Requests with a bearer token need no Origin, because pages of other sites cannot send the token.
+        """
         if "authorization" in connection.headers or "cookie" not in connection.headers:
             return self._gate.same_origin(connection)
         return "origin" in connection.headers and self._gate.same_origin(connection)
@@ -164,7 +167,7 @@ def _too_many_bytes(limit: int, got: str) -> Problem:
 
 
 def _bounded(receive: Receive, limit: int) -> Receive:
-    """``receive``, raising a 413 once a body without Content-Length grows beyond ``limit`` bytes."""
+    """Wrap ``receive`` to raise a 413 if a body without Content-Length exceeds ``limit`` bytes."""
     received = 0
 
     async def counting() -> Message:
@@ -179,13 +182,13 @@ def _bounded(receive: Receive, limit: int) -> Receive:
 
 
 def log_level(path: str, status: int) -> int:
-    """Probes and files that were delivered would drown the rest: they are logged for debugging only."""
+    """Return the log level of a request; successful probes and files are logged for debugging only."""
     quiet = status < 400 and (path in OPEN or not path.startswith((API, "/login", "/logout")))
     return logging.DEBUG if quiet else logging.INFO
 
 
 def request_line(scope: Scope, status: int, seconds: float) -> str:
-    """One line of the request log. The query is left out: a login link carries its token there."""
+    """Return a line of the request log, without the query because a login link contains its token there."""
     client = scope.get("client") or ("-", 0)
     path = quote(scope["path"], safe="/:@!$&'()*+,;=~-._")
     query = "?…" if scope.get("query_string") else ""

@@ -1,9 +1,8 @@
-"""Browser sessions: signed cookies, and which of them were ended before their time.
+"""Sign and check session cookies, and remember the sessions that were ended by logging out.
 
-A cookie names a token and a session and carries its times; the signature covers the token's digest, so
-revoking or renewing the token ends its sessions. What was ended by logging out is remembered in a file
-beside the key that signs cookies, until the cookie would have expired, so copies of it stay
-invalid after a restart.
+A cookie names a token and a session and contains its times. The signature covers the token's digest, so that
+revoking or renewing the token ends its sessions. Ended sessions are stored in a file next to the signing key
+until their cookies would have expired, so that copies stay invalid after a restart.
 """
 
 from __future__ import annotations
@@ -27,9 +26,10 @@ from tocsin_server.core.permissions import Session, Token
 COOKIE = "tocsin_session"
 LONGEST_COOKIE = 1024
 MOST_ENDED = 256
-"""Ended sessions of one token that are remembered one by one. Beyond it all that began until then end."""
+"""Maximum number of ended sessions per token that are remembered individually; above it, all sessions of the
+token that began before then are ended."""
 EVERY = ""
-"""In the place of a token: all of them."""
+"""Used in place of a token for all of them."""
 
 log = logging.getLogger("tocsin.auth")
 
@@ -38,8 +38,9 @@ class Sessions:
     """Sign and read session cookies: ``v2.<token>.<session>.<begun>.<expiry>.<signature>`` in base64.
 
     Args:
-        key: What signs them.
-        ended: Which of them were ended by logging out.
+        key: The signing key.
+        lifetime_s: Seconds that a cookie is valid.
+        ended: The sessions ended by logging out.
     """
 
     def __init__(self, key: bytes, lifetime_s: int, ended: Ended) -> None:
@@ -48,7 +49,7 @@ class Sessions:
         self.lifetime_s = lifetime_s
 
     def issue(self, token: Token, now_s: float) -> str:
-        """Return a cookie for the bearer of ``token``, valid from now for the session's lifetime."""
+        """Return a cookie for the owner of ``token``, valid from now for the session's lifetime."""
         begun_s = int(now_s)
         session = Session(token.id, secrets.token_hex(12), begun_s, begun_s + self.lifetime_s)
         return self._cookie(session, token)
@@ -72,7 +73,7 @@ class Sessions:
 
 
 def _claim(cookie: str) -> Session | None:
-    """Return what a cookie claims, or None if it was never ours."""
+    """Return what a cookie claims, or None if it does not have our format."""
     if len(cookie) > LONGEST_COOKIE or not cookie.isascii():
         return None
     try:
@@ -84,9 +85,9 @@ def _claim(cookie: str) -> Session | None:
 
 
 class Ended:
-    """The sessions that were ended, kept in a file. Thread-safe.
+    """The ended sessions, stored in a file. Thread-safe.
 
-    Bounded: :data:`MOST_ENDED` a token; beyond that a time before which all of its sessions ended.
+    Memory is bounded: :data:`MOST_ENDED` per token; above it, a time before which all of its sessions ended.
     """
 
     def __init__(self, file: Path) -> None:
@@ -95,7 +96,7 @@ class Ended:
         self._ids: dict[str, dict[str, int]] = {}
         """Token -> session -> when its cookie expires."""
         self._until: dict[str, int] = {}
-        """Token (or EVERY) -> its sessions that began by then have ended."""
+        """Token (or EVERY) -> time before which its sessions began that have ended."""
         self._read()
 
     def holds(self, session: Session) -> bool:
@@ -105,7 +106,7 @@ class Ended:
         return session.id in self._ids.get(session.token_id, ())
 
     def add(self, session: Session, now_s: float) -> None:
-        """End a session. If the file cannot be written it is ended until the next start, and logged."""
+        """End a session. If the file cannot be written, this is logged and lost at the next start."""
         with self._lock:
             live = {id_: at for id_, at in self._ids.get(session.token_id, {}).items() if at > now_s}
             live[session.id] = session.expires_s

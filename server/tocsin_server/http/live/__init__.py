@@ -1,1 +1,1 @@
-"""The browsers' websocket."""
+"""The browsers' WebSocket."""

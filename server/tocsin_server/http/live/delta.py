@@ -1,7 +1,7 @@
-"""What came of a run since a cursor, as JSON for the live pages. Pure.
+"""Encode what is new in a run since a cursor as JSON for the live pages. Pure.
 
-A delta is written once, however many browsers watch the run: every series of it is one piece
-of text that is made when the first of them asks.
+A delta is encoded once for all browsers that watch the run: the text of each series is created when the first
+browser requests it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MS = 1e6
 
 
 class Delta:
-    """Records and events of one run, oldest first."""
+    """New records and events of one run, oldest first."""
 
     def __init__(self, items: Sequence[RecordBatch | RunEvent]) -> None:
         self._batches = [item for item in items if isinstance(item, RecordBatch)]
@@ -28,17 +28,17 @@ class Delta:
 
     @property
     def names(self) -> list[str]:
-        """Every series that something came of."""
+        """Return the names of all series with new records."""
         return list(dict.fromkeys(name for batch in self._batches for name in batch.columns))
 
     def series(self, names: Iterable[str] | None) -> str:
-        """``{"loss": [{"attempt", "rank", "x", "t", "first"}]}`` of ``names`` (None: of all)."""
+        """Return ``{"loss": [{"attempt", "rank", "x", "t", "first"}]}`` of ``names`` (None: all series)."""
         present = self.names
         chosen = present if names is None else [name for name in names if name in set(present)]
         return "{" + ",".join(self._text(name) for name in chosen) + "}"
 
     def events(self) -> str:
-        """The events as ``GET /runs/{id}/events`` writes them."""
+        """Return the events in the format of ``GET /runs/{id}/events``."""
         if self._events_text is None:
             self._events_text = exact_json.dumps([event_json(event) for event in self._events])
         return self._events_text
@@ -60,7 +60,7 @@ class Delta:
 
 
 def _points(batch: RecordBatch, name: str) -> tuple[F64, F64, F64]:
-    """Steps, times in Unix ms and values [k] of one series of a batch."""
+    """Return the steps, times in Unix ms and values [k] of one series of a batch."""
     column = batch.columns[name]
     step, time_ns = batch.step, batch.time_ns
     if column.at is not None:
@@ -74,7 +74,7 @@ def _layer(attempt: int, rank: int, parts: list[tuple[F64, F64, F64]]) -> dict[s
 
 
 def event_json(event: RunEvent) -> dict[str, Any]:
-    """One event as docs/reference/http-api.md says, still with floats."""
+    """Return an event in the format of docs/reference/http-api.md, with plain floats."""
     return {
         "id": f"{event.writer.writer_no}.{event.no}",
         "kind": event.kind,

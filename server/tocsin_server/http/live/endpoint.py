@@ -1,8 +1,8 @@
-"""The browsers' websocket: docs/reference/http-api.md, "Live socket".
+"""Serve the browsers' WebSocket: docs/reference/http-api.md, "Live socket".
 
-One tick, four times a second, serves every browser: what came of a run is turned into JSON once,
-however many watch it. Alerts go out at once. Every browser has a queue with a bound of its own
-(:mod:`viewer`), so that a slow one costs the others nothing.
+One tick, four times per second by default, serves all browsers: the news of a run is encoded once, however
+many browsers watch it. Alerts are sent immediately. Each browser has a bounded queue (:mod:`subscriber`), so
+that a slow one does not affect the others.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ router = APIRouter()
 
 PATH = "/api/v1/live"
 SPARKED = 100
-"""Rows of a whole fleet with sparklines: more than a screen shows. A page asks for those in its sight."""
+"""Number of rows with sparklines in a message with the whole fleet; pages request the others when visible."""
 SPARKS_NS = 2_000_000_000
-"""A row carries its sparks at most this often."""
+"""Minimum interval between the sparklines of a row."""
 PAGES = "some open pages"
 NO_LOGIN, BAD_MESSAGE, MAY_NOT_READ = 4401, 4400, 4403
 
 
 class BroadcastServer:
-    """Every browser that watches, and the tick that serves them."""
+    """All connected browsers, and the tick that serves them."""
 
     def __init__(self, pipeline: Pipeline, hub: Hub, settings: Settings) -> None:
         self.work = pipeline.jobs.round("live")
@@ -52,19 +52,19 @@ class BroadcastServer:
         self._recheck = asyncio.Event()
 
     def start(self) -> None:
-        """Begins to tick."""
+        """Start the tick, push and heartbeat tasks."""
         loops = (self._ticking, self._pushing, self._beating)
         self._tasks = [asyncio.create_task(loop(), name=f"live{loop.__name__}") for loop in loops]
 
     async def stop(self) -> None:
-        """Ends the tick; the sockets end with their connections."""
+        """Stop the tasks; the sockets end with their connections."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
 
     def join(self) -> Subscriber:
-        """A new browser; it hears at once how the server does."""
+        """Return the subscriber of a new browser, with the server's status queued."""
         subscriber = Subscriber(self.settings.subscriber_bytes)
         subscriber.put(self._beat_text())
         if self._hub.deliveries:
@@ -73,25 +73,25 @@ class BroadcastServer:
         return subscriber
 
     def leave(self, subscriber: Subscriber) -> None:
-        """That browser went."""
+        """Remove a disconnected browser."""
         self.subscribers.discard(subscriber)
 
     def recheck(self) -> None:
-        """Have every socket check its login now: a session ended. Call it on the event loop."""
+        """Make every socket check its login now, because a session ended. Call it on the event loop."""
         due, self._recheck = self._recheck, asyncio.Event()
         due.set()
 
     async def login_check_due(self) -> None:
-        """Return when a login is to be checked again: every ``heartbeat_s``, and after :meth:`recheck`."""
+        """Return when a login must be checked again: every ``heartbeat_s``, and after :meth:`recheck`."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._recheck.wait(), self.settings.heartbeat_s)
 
     def changed(self, what: str) -> None:
-        """Somebody decided something: pages that show it ask for it again. Call it on the event loop."""
+        """Tell pages to reload the configuration ``what``. Call it on the event loop."""
         for subscriber in self.subscribers:
             subscriber.put(f'{{"type":"changed","what":"{what}"}}')
 
-    # The three loops
+    # Tasks
 
     async def _ticking(self) -> None:
         with self._hub.listen() as listener:
@@ -124,10 +124,10 @@ class BroadcastServer:
                 self._beat()
             await asyncio.sleep(self.settings.heartbeat_s)
 
-    # What goes out
+    # Messages
 
     def tick(self, listener: Listener) -> None:
-        """Sends everyone what is new to them."""
+        """Send every browser what is new to it."""
         committed, changed = listener.take_dirty()
         dirty = changed | committed.keys()
         cache = TickCache(self._pipeline, self._sparks_ns)
@@ -172,7 +172,7 @@ class BroadcastServer:
         subscriber.put(f'{{"type":"run","id":{view.id},{body}}}')
 
     def _resync_all(self) -> None:
-        """Alerts fell out of the queue before they were told: the query knows them."""
+        """Make all views query the API, because alerts were dropped from the queue."""
         for subscriber in self.subscribers:
             for view in list(subscriber.views.values()):
                 subscriber.resync(view)
@@ -199,7 +199,7 @@ class BroadcastServer:
 
 
 class TickCache:
-    """What one tick has written already, so that nothing is written twice."""
+    """Cache of the texts that one tick has encoded, so that nothing is encoded twice."""
 
     def __init__(self, pipeline: Pipeline, sparks_ns: dict[str, int]) -> None:
         self._pipeline = pipeline
@@ -213,9 +213,9 @@ class TickCache:
         self._messages: dict[tuple[int, bool], str] = {}
 
     def fleet_message(self, number: int, dirty: set[str] | None) -> str:
-        """The fleet's message to view ``number``: all rows, or those that changed.
+        """Return the fleet message for view ``number``: all rows, or those that changed.
 
-        Browsers number their views alike, so nearly all of them share one text of some 100 KB.
+        Browsers number their views alike, so nearly all of them share one text of about 100 KB.
         """
         key = (number, dirty is None)
         if key not in self._messages:
@@ -224,7 +224,7 @@ class TickCache:
         return self._messages[key]
 
     def whole_fleet(self) -> str:
-        """Every row; sparklines in the newest ones."""
+        """Return all rows, with sparklines in the newest ones."""
         if "all" not in self._fleets:
             rows: list[str] = []
             for place, summary in enumerate(self._pipeline.registry.newest_first()):
@@ -234,7 +234,7 @@ class TickCache:
         return self._fleets["all"]
 
     def fleet(self, dirty: set[str]) -> str:
-        """The rows that changed, and the runs that are gone."""
+        """Return the rows that changed, and the ids of removed runs."""
         if "dirty" not in self._fleets:
             rows, removed = [], []
             for run_id in sorted(dirty):
@@ -252,7 +252,7 @@ class TickCache:
         return f'"items":[{",".join(rows)}],"removed":{gone},"now_ms":{self._now_ns // 1_000_000}'
 
     def row(self, run_id: str) -> str | None:
-        """The row of a run, with sparks where these are due; None where it is no more."""
+        """Return the row of a run, with sparklines if they are due, or None if the run was removed."""
         summary = self._pipeline.registry.summary(run_id)
         if summary is None:
             self._sparks_ns.pop(run_id, None)
@@ -271,12 +271,12 @@ class TickCache:
         return due
 
     def head(self, run_id: str) -> int:
-        """The newest durable arrival of a run; -1 where it is not in memory."""
+        """Return the newest durable arrival number of a run, or -1 if it is not in memory."""
         run = self._pipeline.registry.active.get(run_id)
         return run.durable_arrival if run else -1
 
     def run(self, run_id: str, after: int, head: int, names: tuple[str, ...] | None) -> str | None:
-        """Row, series and events of a run after a cursor; None where the cursor is too old."""
+        """Return row, series and events of a run after a cursor, or None if the cursor is too old."""
         key = (run_id, after, names)
         if key not in self._runs:
             delta = self._delta(run_id, after, head)
@@ -298,7 +298,7 @@ class TickCache:
 
 @router.websocket(PATH)
 async def live(websocket: WebSocket) -> None:
-    """One browser, from its login to its going away."""
+    """Serve one browser from login to disconnect."""
     services = services_of(websocket)
     if not services.gate.same_origin(websocket):
         await websocket.close(1008)  # before accepting: the browser of another site gets a plain 403
@@ -325,7 +325,7 @@ def _refused(identity: Identity | None) -> int | None:
 async def _serve(
     websocket: WebSocket, subscriber: Subscriber, services: Services, identity: Identity
 ) -> None:
-    """Reads, writes and checks the login side by side; whichever ends first ends the others."""
+    """Read, write and check the login concurrently; when one ends, cancel the others."""
     parts: list[Coroutine[Any, Any, None]] = [
         _read(websocket, subscriber),
         _write(websocket, subscriber),

@@ -1,7 +1,7 @@
-"""One browser on the live socket: what it watches, and what waits to be sent to it. No socket here.
+"""Hold the subscriptions and the send queue of one browser. No socket here.
 
-Bound and policy: at most ``limit_bytes`` wait. A browser that reads slower than that loses all
-that waits, and each of its views gets ``resync``: it asks the query again (docs/reference/http-api.md).
+At most ``limit_bytes`` are queued. If a browser reads more slowly, its queue is dropped and each of its views
+gets ``resync``, after which it queries the API again (docs/reference/http-api.md).
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from dataclasses import dataclass
 from tocsin_server.core import exact_json
 
 MOST_VIEWS = 2_100
-"""A comparison of a thousand runs, zoomed in, has two of each."""
+"""A comparison of a thousand runs that is zoomed in has two views per run."""
 MOST_NAMES = 1024
 
 
 @dataclass(slots=True)
 class View:
-    """A subscription: the fleet, or series of a run from a cursor on."""
+    """A subscription: the fleet, or series of a run after a cursor."""
 
     id: int
     run_id: str | None = None
-    """None: the fleet."""
+    """None for the fleet."""
     names: tuple[str, ...] | None = None
-    """None: all series."""
+    """None for all series."""
     cursor: int | None = None
-    """The arrival up to which the browser has everything; None: from now on."""
+    """The arrival number up to which the browser has everything; None for from now on."""
     initialized: bool = False
-    """Whether the first answer went out."""
+    """Whether the first response was sent."""
 
 
 class SubscriptionError(ValueError):
-    """A message of a browser that is none of docs/reference/http-api.md; the text says expected and got."""
+    """A browser's message that does not follow docs/reference/http-api.md; the text says expected and got."""
 
 
 class Subscriber:
-    """Views and queue of one browser."""
+    """The views and the queue of one browser."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
@@ -49,7 +49,7 @@ class Subscriber:
         self._event = asyncio.Event()
 
     def handle(self, text: str) -> None:
-        """Takes a message of the browser. Raises :class:`SubscriptionError`."""
+        """Process a message from the browser. Raises :class:`SubscriptionError`."""
         message = _parsed(text)
         kind, number = message.get("type"), message.get("id")
         if kind not in ("subscribe", "unsubscribe") or not isinstance(number, int):
@@ -64,7 +64,7 @@ class Subscriber:
         self.views[number] = _view_of(number, message)
 
     def put(self, text: str) -> None:
-        """Queues a message; drops all that waits where that is too much."""
+        """Queue a message; drop the whole queue if it becomes too large."""
         self.waiting_bytes += sys.getsizeof(text)
         self._queue.append(text)
         if self.waiting_bytes > self.limit_bytes:
@@ -72,7 +72,7 @@ class Subscriber:
         self._event.set()
 
     def resync(self, view: View) -> None:
-        """Tells the browser to ask the query again; a run's view rests until it subscribes anew."""
+        """Tell the browser to query the API; a run's view pauses until it subscribes again."""
         if view.run_id is None:
             view.initialized = False
         else:
@@ -87,7 +87,7 @@ class Subscriber:
             self.resync(view)
 
     async def next(self) -> str:
-        """The next message to send; waits for one."""
+        """Return the next message to send; wait for one if necessary."""
         while not self._queue:
             self._event.clear()
             await self._event.wait()
