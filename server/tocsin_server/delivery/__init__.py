@@ -1,5 +1,5 @@
 """The alert path: transitions to groups, groups to notifications, notifications to channels.
 
-``routing`` runs in one transaction, ``courier`` sends with one task a channel, ``mirror`` keeps
-Alertmanagers up to date, ``ping`` tells the outside that this server lives. Row 2.
+``router`` runs in one transaction, ``sender`` sends with one task per channel, and ``alertmanager_sync``
+keeps Alertmanagers up to date.
 """

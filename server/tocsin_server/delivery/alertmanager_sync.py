@@ -1,8 +1,8 @@
-"""Keeps Alertmanagers as the alerts are: all that fires is pushed again and again, what is over for a while.
+"""Keep Alertmanagers up to date: push firing alerts repeatedly, and resolved ones for a while.
 
-There is no outbox here, for nothing can be lost: a push that fails is made up for by the next, from
-the alerts as they are then. Alertmanager does its own grouping, repeating and silencing; routes
-decide what it gets, silences and inhibitions of tocsin hold for it too.
+This needs no outbox: after a failed push, the next one sends the current state. Alertmanager does its own
+grouping, repeating and silencing. Routes decide what it gets, and silences and inhibitions of tocsin apply to
+it too.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from tocsin_server.store.notification_config import ChannelRow
 from tocsin_server.store.periodic_jobs import PeriodicJob
 
 RESOLVED_NS = 15 * 60 * 10**9
-"""Alerts that are over are pushed so long, should Alertmanager have been away; and runs that failed."""
+"""How long resolved alerts and failed runs are pushed, in case Alertmanager was down."""
 
 
 def pictures(
     connection: Connection, base: str, started_ns: int, now_ns: int, work: PeriodicJob | None = None
 ) -> list[tuple[ChannelRow, list[Any]]]:
-    """For each Alertmanager that is switched on: every alert that it shall know, and the watchdog."""
+    """Return the alerts for each enabled Alertmanager: all that it must know, and the watchdog alert."""
     rows = [row for row in notification_config.channels(connection) if row.enabled and row.kind == MIRRORED]
     if not rows:
         return []

@@ -1,4 +1,4 @@
-"""What a notification is stored as: its line for lists, and what its message is built from. Pure."""
+"""Build the stored form of a notification: its title for lists, and the data of its message. Pure."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from tocsin_server.runs.run_summary import alert_json
 from tocsin_server.store.alert_groups import GroupRow
 
 MOST_REPORTED = 50
-"""Alerts that one notification tells of in full; the others are counted."""
+"""Number of alerts that one notification describes; the others are counted."""
 
 
 def every(batch: Batch, routed_alerts: Mapping[str, RoutedAlert]) -> list[str]:
-    """The ids of all that is told, runs that failed first, then what is new."""
+    """Return the ids of everything that is notified: failed runs first, then what is new."""
     names = list(dict.fromkeys([*batch.new, *batch.firing, *batch.resolved]))
     return sorted(names, key=lambda name: routed_alerts[name].failure is None)
 
 
 def title_of(batch: Batch, routed_alerts: Mapping[str, RoutedAlert]) -> str:
-    """One line for lists: what, and of which run."""
+    """Return the title for lists: what happened, and in which run."""
     names = every(batch, routed_alerts)
     first = routed_alerts[names[0]]
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
@@ -31,7 +31,7 @@ def title_of(batch: Batch, routed_alerts: Mapping[str, RoutedAlert]) -> str:
 
 
 def body_of(row: GroupRow, batch: Batch, routed_alerts: Mapping[str, RoutedAlert]) -> dict[str, Any]:
-    """What the message is built from: runs and alerts as they are now, bounded."""
+    """Return the data of a message: runs and alerts as they are now, bounded in size."""
     names = every(batch, routed_alerts)
     reported = names[:MOST_REPORTED]
     runs = [

@@ -1,12 +1,12 @@
-"""One round of routing: what alerts did becomes groups, and groups that are due become notifications.
+"""Run one routing pass: transitions update groups, and groups that are due become notifications.
 
-All of it is one transaction. The inbox is the column ``routed_ns`` of the transitions themselves,
-written with the records that caused them: a kill before this commit leaves them unrouted, a kill
-after it leaves the notifications in the outbox, and there is nothing in between. Marks (silenced,
-inhibited, muted) are derived anew in every round and never stored.
+A pass is one transaction. The inbox is the column ``routed_ns`` of the transitions themselves, which are
+written with the records that caused them. If the server is killed before the commit, the transitions stay
+unrouted; after the commit, the notifications are in the outbox. Marks (silenced, inhibited, muted) are
+computed in every pass and never stored.
 
-An alert that cannot be routed stays in the inbox and is tried again; one that cannot be told of is taken
-out of its group, so that the others of the group are. Both are reported (see ``rounds``).
+An alert that cannot be routed stays in the inbox and is retried. One that cannot be formatted is removed from
+its group, so that the group's other alerts are notified. Both are reported as failing periodic work.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ log = logging.getLogger("tocsin.notify")
 
 NAME = "routing"
 LATER_NS = 60_000_000_000
-"""A group that cannot be dealt with is looked at again after this long."""
+"""A group that fails is retried after this long."""
 MIRRORED = "alertmanager"
-"""Channels of this kind are kept up to date by ``mirror``, not by notifications."""
+"""Channels of this kind are kept up to date by ``alertmanager_sync``, not by notifications."""
 
 
 def routing_of(connection: Connection) -> Routing:
@@ -81,12 +81,12 @@ def report_unread(connection: Connection, now_ns: int) -> None:
 
 @lru_cache(maxsize=1_000)
 def _warn_once(sentence: str) -> None:
-    """Log each message once, not in every round."""
+    """Log each message once, not in every pass."""
     log.warning("%s", sentence)
 
 
 def routed_alerts_of(known: Mapping[Key, Known], acked: Iterable[Key]) -> dict[str, RoutedAlert]:
-    """What routing knows of alerts, by their ids."""
+    """Return the routing data of alerts by id."""
     taken = set(acked)
     return {
         one.alert.id: RoutedAlert(
@@ -97,19 +97,19 @@ def routed_alerts_of(known: Mapping[Key, Known], acked: Iterable[Key]) -> dict[s
 
 
 def key_of(alert_id: str) -> Key:
-    """(run id, fingerprint, episode) of an id that is known to be one."""
+    """Return (run id, fingerprint, episode) of a valid alert id."""
     key = alert_key(alert_id)
     assert key is not None
     return key
 
 
 def id_of(key: Key) -> str:
-    """The id of an alert."""
+    """Return the id of an alert."""
     return f"{key[0]}.{key[1]}.{key[2]}"
 
 
 class RoutingPass:
-    """One transaction of routing. ``told``: ids of the channels that have something new to send."""
+    """One routing transaction. ``notified``: ids of the channels with something new to send."""
 
     def __init__(self, connection: Connection, now_ns: int, work: Work | None = None) -> None:
         self.now_ns = now_ns
@@ -121,7 +121,7 @@ class RoutingPass:
         self._rows: dict[str, GroupRow] = {}
         self._changed: set[str] = set()
         self._fresh: set[str] = set()
-        """Alerts that began to fire since the last round."""
+        """Alerts that started to fire since the last pass."""
 
     @cached_property
     def _routing(self) -> Routing:
@@ -129,7 +129,7 @@ class RoutingPass:
 
     @cached_property
     def _channels(self) -> dict[str, ChannelRow]:
-        """Channels that are switched on, by name."""
+        """Return the enabled channels by name."""
         found = notification_config.channels(self._connection)
         return {row.name: row for row in found if row.enabled and row.kind != MIRRORED}
 
@@ -139,7 +139,7 @@ class RoutingPass:
         return [silence_of(row) for row in rows]
 
     def run(self) -> bool:
-        """Routes what there is; True where there may be more."""
+        """Run the pass; return True if there may be more to route."""
         keys = alert_groups.take_unrouted(self._connection, self.now_ns, self._work.resting("run"))
         arrived = self._routed_alerts(keys)
         self._fresh = {id_of(key) for key, states in keys.items() if AlertState.FIRING in states}
@@ -163,7 +163,7 @@ class RoutingPass:
 
     @contextmanager
     def _of_run(self, routed: RoutedAlert) -> Iterator[None]:
-        """Keep an error to the run of an alert. One of the database itself ends the transaction."""
+        """Limit an error to the run of an alert, except that a database error ends the transaction."""
         try:
             yield
         except SQLAlchemyError:
@@ -181,11 +181,13 @@ class RoutingPass:
             id_of(key): routed_alert_of(one) for key, one in failed.items()
         }
 
-    # News
+    # Transitions
 
     def _homes(self, routed: RoutedAlert) -> list[GroupRow]:
-        """The groups in which an alert that fires belongs, as they would be new; none for an import. One
-        that began and ended since the last round has its groups too, where it is grave."""
+        """Return the groups that a firing alert belongs to, as new groups; none for an imported alert.
+
+        A severe alert that fired and resolved since the last pass has groups too.
+        """
         if (
             routed.imported
             or routed.alert.state is AlertState.PENDING
@@ -266,7 +268,7 @@ class RoutingPass:
             self._digest(row, channel, routed_alerts)
 
     def _put_off(self, row: GroupRow, routed_alerts: Mapping[str, RoutedAlert], error: Exception) -> None:
-        """A group could not be told of: the alerts that cannot be put into words leave it."""
+        """Handle a group that failed: remove the alerts that cannot be formatted, or retry it later."""
         culprits = set()
         for key in row.members:
             name = id_of(key)
@@ -311,7 +313,7 @@ class RoutingPass:
             self._enqueue(row, batch, routed_alerts)
 
     def _hold_back(self, channel: ChannelRow, alert_ids: list[str]) -> None:
-        """Above the limit: told in the channel's next digest."""
+        """Hold back alerts above the hourly limit for the channel's next digest."""
         name = group_id("digest", "", channel.id, {})
         known = self._rows.get(name) or alert_groups.groups_to_look_at(self._connection, [name], 0).get(name)
         row = known or GroupRow(name, "digest", "", channel.id, {}, self.now_ns, None, None)
@@ -319,7 +321,7 @@ class RoutingPass:
         self._put(replace(row, due_ns=due, members={**row.members, **{key_of(one): 0 for one in alert_ids}}))
 
     def _digest(self, row: GroupRow, channel: ChannelRow, routed_alerts: Mapping[str, RoutedAlert]) -> None:
-        """Tells everything that gathered at once; nobody is paged by it."""
+        """Send one notification with everything held back. Alerts that fire again join normal groups."""
         known = {id_of(key): routed_alerts[id_of(key)] for key in row.members if id_of(key) in routed_alerts}
         awake = [
             routed
@@ -327,7 +329,7 @@ class RoutingPass:
             if row.kind == "late" and not routed.alert.late and not routed.over
         ]
         self._put(replace(row, members={}, due_ns=None, notified_ns=self.now_ns))
-        for routed in awake:  # it goes on in records of now: no business of a digest any more
+        for routed in awake:  # it has firing records from now on and no longer belongs to a digest
             self._arrive(routed, self._homes(routed))
         left = {name: routed for name, routed in known.items() if routed not in awake}
         firing = tuple(name for name, routed in left.items() if not routed.over)
@@ -336,7 +338,7 @@ class RoutingPass:
             self._enqueue(row, Batch(row.kind, firing, over, ()), routed_alerts)
 
     def _marks(self, routed_alerts: Mapping[str, RoutedAlert]) -> dict[str, Marks]:
-        """Which alerts are silenced or inhibited now."""
+        """Return the current marks of the alerts."""
         rules = self._routing.inhibitions
         runs = {routed.alert.run_id for routed in routed_alerts.values()}
         within = all("run_id" in rule.equal for rule in rules)
@@ -349,7 +351,7 @@ class RoutingPass:
             routed_alerts.values(), others.values(), self._silences, self._routing, self.now_ns, self._work
         )
 
-    # What is written
+    # Storing
 
     def _enqueue(self, row: GroupRow, batch: Batch, routed_alerts: Mapping[str, RoutedAlert]) -> None:
         item = Notification(
@@ -394,7 +396,7 @@ def marks_of(
     now_ns: int,
     work: Work | None = None,
 ) -> dict[str, Marks]:
-    """The marks of alerts, given all that is open beside them. One that cannot be compared has none."""
+    """Return the marks of alerts, given all other open alerts. An alert that fails to compare has none."""
     wanted, quiet, work = list(routed_alerts), list(silences), work or Work(NAME)
     inhibiting: Mapping[str, tuple[str, ...]] = {}
     with work.isolated("inhibitions"):
@@ -409,7 +411,7 @@ def marks_of(
 
 
 def group_id(kind: str, route: str, channel_id: str, labels: Mapping[str, str]) -> str:
-    """The same for the same route, channel and labels, on every server."""
+    """Return an id that is the same for the same route, channel and labels on every server."""
     parts = [kind, route, channel_id, *(f"{name}={labels[name]}" for name in sorted(labels))]
     return "g_" + hashlib.sha256("\x00".join(parts).encode("utf-8", "replace")).hexdigest()[:24]
 

@@ -1,7 +1,7 @@
-"""A run that failed, on its way through routing: as facts for routes and groups, and as a row for messages.
+"""Convert a failed run for routing and for messages.
 
-Pure. Routes, silences, mute times, groups and limits see it as an alert with the label ``rule="failed"``;
-in a message it is a run and no alert.
+Pure. Routes, silences, mute times, groups and limits treat it as an alert with the label ``rule="failed"``;
+messages show it as a run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LONGEST_LINE = 400
 
 
 def routed_alert_of(known: KnownFailure) -> RoutedAlert:
-    """What routing knows of a failure."""
+    """Return the routing data of a failure."""
     reported = known.failure
     alert = Alert(
         run_id=reported.run_id,
@@ -52,7 +52,7 @@ def routed_alert_of(known: KnownFailure) -> RoutedAlert:
 
 
 def run_row(routed: RoutedAlert, over: bool) -> dict[str, Any]:
-    """The run as messages tell of it; the last lines of its traceback, bounded."""
+    """Return the run as messages show it, with the last lines of its traceback, bounded in size."""
     alert, error = routed.alert, routed.failure or {}
     lines = error.get("lines")
     last = [str(line)[:LONGEST_LINE] for line in lines[-LAST_LINES:]] if isinstance(lines, list) else []

@@ -1,8 +1,9 @@
-"""Sends what the outbox holds: one task and one thread a channel, so that one that hangs delays no other.
+"""Send the notifications in the outbox. Each channel has one task and thread, so that a hanging one delays no
+other.
 
-Claim, send, mark are three steps. A kill between any two of them leaves a claim that runs out, and
-the notification is sent again: at least once. A thread that does not come back within its time is
-left behind (it ends with its sockets) and the channel goes on with a new one.
+Claim, send and mark are three steps. If the server is killed between them, the claim expires and the
+notification is sent again: delivery is at least once. A thread that exceeds its time is abandoned (it ends
+with its sockets), and the channel continues with a new one.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ T = TypeVar("T")
 log = logging.getLogger("tocsin.notify")
 
 GRACE_S = 5.0
-"""Beyond its time a thread is waited for so long before it is left behind."""
+"""How long to wait for a thread beyond its timeout before it is abandoned."""
 Compose = Callable[[Notification, bool], Message]
-"""Makes the message of a notification; blocks. True: with a picture."""
+"""Build the message of a notification, with a chart if the second argument is True; blocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class SenderContext:
-    """What all couriers share."""
+    """The state that all channel workers share."""
 
     settings: Settings
     database: Database
@@ -52,21 +53,21 @@ class SenderContext:
     compose: Compose
     owner: str
     settled: Callable[[ChannelRow, Notification, str], None]
-    """Hears the outcome of each attempt, on the event loop, once it is durable."""
+    """Called on the event loop with the outcome of each attempt once it is durable."""
     clock: Callable[[], int] = time.time_ns
 
     @property
     def lease_ns(self) -> int:
-        """Longer than any attempt takes, so that nobody else sends meanwhile."""
+        """Return the duration of a claim: longer than any attempt, so that no other worker sends too."""
         return int((self.settings.notify_timeout_s + 2 * GRACE_S) * 1e9)
 
     async def write(self, work: Callable[[Connection], T]) -> T:
-        """Runs ``work`` on the writer's thread, in a transaction of its own."""
+        """Run ``work`` on the writer's thread in a separate transaction."""
         return await asyncio.wrap_future(self.writer.call(work))
 
 
 async def in_thread(work: Callable[[], T], timeout_s: float) -> T:
-    """Runs ``work`` in a thread of its own. Raises TimeoutError and leaves it behind where it hangs."""
+    """Run ``work`` in a new thread; on timeout, abandon the thread and raise TimeoutError."""
     future: Future[T] = Future()
 
     def run() -> None:
@@ -81,7 +82,7 @@ async def in_thread(work: Callable[[], T], timeout_s: float) -> T:
 
 
 async def deliver(context: SenderContext, channel: ChannelRow, item: Notification) -> str:
-    """Sends one notification. Raises DeliveryError."""
+    """Send one notification. Raises DeliveryError."""
     kind = kinds().get(channel.kind)
     if kind is None:
         raise DeliveryError(f"this version knows no channel of kind {channel.kind}", permanent=True)
@@ -123,7 +124,7 @@ class ChannelWorker:
         self.wakeup = asyncio.Event()
 
     async def work(self) -> None:
-        """Sends whatever is due, for ever. The database may fail meanwhile: it is asked again."""
+        """Send due notifications until cancelled; retry if the database fails."""
         subject = f"channel {self._id}"
         while True:
             try:
@@ -139,7 +140,7 @@ class ChannelWorker:
                 continue
 
     async def _one(self) -> bool:
-        """Sends the oldest that is due; False where there is none."""
+        """Send the oldest due notification; return False if there is none."""
         context, now_ns = self._context, self._context.clock()
         if not await asyncio.to_thread(self._is_due, now_ns):
             return False

@@ -1,7 +1,7 @@
-"""The alert path as one part of the server: started and stopped by app.py, asked by the API.
+"""Run the alert path as a part of the server: started and stopped by ``app``, used by the API.
 
-It never stands in the way of a record: it listens to what is durable, reads beside the writer, and its
-own writes are short transactions between group commits.
+It never delays records: it listens to durable changes, reads concurrently with the writer, and its own writes
+are short transactions between group commits.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ log = logging.getLogger("tocsin.notify")
 
 PRUNE_S = 3600.0
 AROUND = 200
-"""Steps before and after an onset that a picture shows."""
+"""Number of steps before and after an onset in a chart."""
 FAILED_NS = 24 * 3600 * 10**9
-"""A notification that was given up counts as trouble for so long."""
+"""How long a failed notification counts as a problem."""
 
 
 class Delivery:
-    """Routes, sends, mirrors, pings."""
+    """Route, send, and synchronize Alertmanagers."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Delivery:
         self._sync_job = self._jobs.round("alertmanagers")
         self.settings = settings
         self.base = settings.public_url or f"http://{settings.host}:{settings.port}{settings.root_path}"
-        """How people reach the pages; ``serve`` corrects it where the port was chosen by the system."""
+        """Base URL of the pages; ``serve`` corrects it if the system chose the port."""
         self.key = b""
         self._database = database
         self._writer = writer
@@ -79,16 +79,16 @@ class Delivery:
         self._context = SenderContext(settings, database, writer, self.compose, owner, settled, clock)
         self._workers: dict[str, tuple[ChannelWorker, asyncio.Task[None]]] = {}
         self._pushed: dict[str, str] = {}
-        """What came of the last push, by the name of the Alertmanager; empty: it went well."""
+        """Result of the last push by the name of the Alertmanager; "" on success."""
         self._tasks: list[asyncio.Task[None]] = []
         self._wakeup = asyncio.Event()
         self._set_back_ns = 0
-        """By how much the clock was set back, as far as what waits has not been moved along with it."""
+        """By how much the clock was set back, for queued items that have not been shifted yet."""
 
     async def start(self) -> None:
-        """Begins to route and to send."""
+        """Start to route and to send."""
         self.key = bytes.fromhex(await self._signing_key())
-        if self._database.dialect == "sqlite":  # one server at a time: whoever held a claim is gone
+        if self._database.dialect == "sqlite":  # one server at a time: no claim is active
             with suppress_and_log("claims run out by themselves"):
                 await self._context.write(outbox.release)
         with suppress_and_log("stored routes and silences were not checked"):
@@ -100,7 +100,7 @@ class Delivery:
         self._tasks = [asyncio.create_task(loop(), name=f"notify-{loop.__name__}") for loop in loops]
 
     async def stop(self) -> None:
-        """Ends at once: what is claimed or waits is in the outbox."""
+        """Stop immediately: claimed and waiting notifications stay in the outbox."""
         tasks = [*self._tasks, *(task for _, task in self._workers.values())]
         for task in tasks:
             task.cancel()
@@ -109,21 +109,23 @@ class Delivery:
         self._tasks, self._workers = [], {}
 
     def wake(self) -> None:
-        """Something was decided or is to be sent again. Call it on the event loop."""
+        """Route and send now, because something changed. Call it on the event loop."""
         self._wakeup.set()
         self.browser_notifier.refresh()
         for worker, _ in self._workers.values():
             worker.wakeup.set()
 
     def clock_was_set(self, jump_ns: int) -> None:
-        """Move what waits along with a clock that was set back: else it would wait longer by as much. A clock
-        that was set forward only sends it earlier. Call it on the event loop."""
+        """Shift the due times of queued items after the clock was set back, so that they do not wait longer.
+
+        A clock that was set forward only sends them earlier. Call it on the event loop.
+        """
         if jump_ns < 0:
             self._set_back_ns += jump_ns
             self.wake()
 
     async def _signing_key(self) -> str:
-        """The installation's own; while the database fails, one for this process, whose links end with it."""
+        """Return the installation's signing key; if the database fails, a temporary key for this process."""
         try:
             return await self._context.write(self._link_key)
         except SQLAlchemyError as error:
@@ -132,7 +134,7 @@ class Delivery:
 
     def _link_key(self, connection: Connection) -> str:
         known = notification_config.read_choice(connection, notification_config.LINK_KEY)
-        for keep in (True, False):  # a damaged one is replaced: links that were sent with it end
+        for keep in (True, False):  # a damaged key is replaced, which invalidates the links signed with it
             if not _is_key(known):
                 made = secrets.token_hex(32)
                 notification_config.write_choice(
@@ -173,7 +175,7 @@ class Delivery:
         await self._start_workers()
 
     async def route(self) -> None:
-        """Routes all that there is now."""
+        """Run routing passes until nothing is due."""
         while await asyncio.to_thread(self._is_due):
             reported, more = await self._context.write(self._route_once)
             if reported:
@@ -198,7 +200,7 @@ class Delivery:
             return alert_groups.is_anything_due(connection, self._clock())[0]
 
     def _pause_s(self) -> float:
-        """Until the next group is due, ``notify_poll_s`` at most."""
+        """Return the seconds until the next group is due, at most ``notify_poll_s``."""
         most = self.settings.notify_poll_s
         try:
             with self._database.reader.connect() as connection:
@@ -208,7 +210,7 @@ class Delivery:
         return most if due is None else min(max((due - self._clock()) / 1e9, 0.01), most)
 
     async def _start_workers(self) -> None:
-        """A courier for each channel that is switched on; one whose channel is gone ends."""
+        """Start a worker for each enabled channel, and end those of removed channels."""
         rows = await asyncio.to_thread(self._channels)
         wanted = {row.id for row in rows if row.enabled}
         for channel_id in wanted - self._workers.keys():
@@ -225,7 +227,7 @@ class Delivery:
     # Messages
 
     def compose(self, item: Notification, pictured: bool) -> Message:
-        """The message of a notification as it is sent now. A picture that cannot be drawn is left out."""
+        """Return the message of a notification as of now. A chart that cannot be drawn is left out."""
         now_s = self._clock() / 1e9
         asked = Links(
             lambda alert: links.moment(self.base, alert),
@@ -258,7 +260,7 @@ class Delivery:
             return None
 
     async def test(self, channel: ChannelRow) -> str:
-        """Sends a test at once, past the outbox. Raises DeliveryError."""
+        """Send a test immediately, without the outbox. Raises DeliveryError."""
         now_ns = self._clock()
         body = {"reason": "test", "route": "", "group_labels": {}, "alerts": [], "runs": [], "left_out": 0}
         item = Notification(
@@ -279,7 +281,7 @@ class Delivery:
                     listener.take_dirty()
 
     async def sync_alertmanagers(self) -> None:
-        """Pushes every alert to every Alertmanager, each in a thread of its own."""
+        """Push all alerts to all Alertmanagers, each in its own thread."""
         found = await asyncio.to_thread(self._sync_state)
         self._pushed = {
             name: reported
@@ -314,14 +316,14 @@ class Delivery:
 
     @property
     def pushes(self) -> Mapping[str, str]:
-        """What came of the last push, by the name of the Alertmanager; empty: it went well."""
+        """Return the result of the last push by the name of the Alertmanager; "" on success."""
         return dict(self._pushed)
 
     def push_error(self, name: str) -> str:
-        """Why the last push to the Alertmanager of this name failed; empty where it did not."""
+        """Return why the last push to this Alertmanager failed, or "" on success."""
         return self._pushed.get(name, "")
 
-    # Who watches the watcher
+    # Health
 
     async def _pinging(self) -> None:
         work = self._jobs.round("ping")
@@ -343,11 +345,11 @@ class Delivery:
 
     @property
     def standing(self) -> dict[str, Any]:
-        """Return what :meth:`health` said when it last could, a few seconds ago; asks no database."""
+        """Return the last result of :meth:`health`, a few seconds old, without a query."""
         return self.browser_notifier.newest
 
     def health(self) -> dict[str, Any]:
-        """How deliveries do, for every page: what waits, what was given up, and the channels in trouble."""
+        """Return the delivery status for all pages: waiting and failed notifications, failing channels."""
         since_ns = self._clock() - FAILED_NS
         with self._database.reader.connect() as connection:
             found = outbox.counts(connection, since_ns)
@@ -384,8 +386,10 @@ def _is_key(value: object) -> bool:
 
 
 def _shown(item: Notification) -> tuple[Mapping[str, Any], str, int | None] | None:
-    """Run, series and step of a notification's picture: those of its gravest alert, else the loss where the
-    run failed."""
+    """Return run, series and step of a notification's chart.
+
+    They are those of its most severe alert, or the loss of a failed run.
+    """
     for alert in item.body["alerts"]:
         return alert, alert["subject"] or "loss", alert["onset_step"]
     for run in item.body.get("runs", ()):
@@ -394,7 +398,7 @@ def _shown(item: Notification) -> tuple[Mapping[str, Any], str, int | None] | No
 
 
 class suppress_and_log:  # noqa: N801 - used as a statement, as contextlib.suppress is
-    """A fault of one round is logged and the next round tries again; a cancellation passes."""
+    """Log an error of one pass so that the next one retries; a cancellation is passed on."""
 
     def __init__(self, what: str) -> None:
         self._what = what
