@@ -1,5 +1,5 @@
-"""From an alert to a message: whom it concerns, when, in which words. Row 1; no database.
+"""Turn alerts into messages: who gets them, when, and with which text. No database.
 
-``routing``, ``inhibition``, ``silences``, ``mute``, ``grouping`` and ``limit`` decide and are
-pure; ``message`` and ``picture`` make what is sent; ``channels/`` sends it, one file a channel.
+``routing``, ``inhibition``, ``silences``, ``mute_times``, ``grouping`` and ``hourly_limit`` are pure and
+decide; ``message`` and ``chart_image`` build what is sent; ``channels/`` sends it, one module per kind.
 """

@@ -1,8 +1,8 @@
-"""Addresses that notifications may go to: none inside the server's own network, unless a setting allows it.
+"""Check the addresses of notifications: none inside the server's network, unless a setting allows it.
 
-The check is on what a name resolves to and not on how it is written, so decimal and hexadecimal
-addresses, ``localhost.`` and names of the private network are caught alike; and the address that was
-checked is the one that is connected to, so a name cannot change its mind in between.
+The check applies to the resolved address, not to the spelling of the name. Decimal and hexadecimal addresses,
+``localhost.`` and names of the private network are therefore detected alike. The connection uses the address
+that was checked, so that DNS rebinding has no effect.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from tocsin_server.core.errors import TocsinError
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 NAT64 = ipaddress.ip_network("64:ff9b::/96")
 INSIDE = (ipaddress.ip_network("fec0::/10"), ipaddress.ip_network("64:ff9b:1::/48"))
-"""Inside, though some versions of the standard library call them global: site-local (RFC 3879) and
+"""Private, although some versions of the standard library call them global: site-local (RFC 3879) and
 local-use translation (RFC 8215)."""
 Resolve = Callable[[str, int], list[str]]
 
 
 class AddressError(TocsinError):
-    """A host that a notification may not go to, or that cannot be found."""
+    """A host that notifications may not be sent to, or that cannot be resolved."""
 
 
 def is_public(text: str) -> bool:
-    """Whether an address is one of the internet at large: not private, loopback, link-local, CGNAT,
-    multicast or reserved, nor an IPv6 way of writing such a one."""
+    """Return whether an address is public: not private, loopback, link-local, CGNAT, multicast or reserved,
+    nor an IPv6 form of such an address."""
     try:
         address = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
@@ -41,7 +41,7 @@ def is_public(text: str) -> bool:
 
 
 def embedded(address: Address) -> ipaddress.IPv4Address | None:
-    """The IPv4 address that an IPv6 one carries (mapped, 6to4, Teredo, NAT64), where it does."""
+    """Return the IPv4 address embedded in an IPv6 address (mapped, 6to4, Teredo, NAT64), or None."""
     if isinstance(address, ipaddress.IPv4Address):
         return None
     if address.ipv4_mapped is not None:
@@ -54,7 +54,7 @@ def embedded(address: Address) -> ipaddress.IPv4Address | None:
 
 
 def resolved(host: str, port: int) -> list[str]:
-    """What a name means now, by the system's resolver. Raises :class:`AddressError`."""
+    """Resolve a name with the system's resolver. Raises :class:`AddressError`."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
@@ -63,8 +63,11 @@ def resolved(host: str, port: int) -> list[str]:
 
 
 def checked(host: str, port: int, *, private: bool, resolve: Resolve = resolved) -> list[str]:
-    """The addresses of a host, all of them allowed. Raises :class:`AddressError`, also where only one of
-    several is inside."""
+    """Return the addresses of a host after checking that all of them are allowed.
+
+    Raises:
+        AddressError: The name cannot be resolved, or any of its addresses is private.
+    """
     found = resolve(host, port)
     if not found:
         raise AddressError(f"host {host}: expected one that can be found, got no address")

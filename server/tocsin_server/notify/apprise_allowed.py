@@ -1,9 +1,8 @@
-"""Which apprise addresses may be used: schemes, and parameters of each. Pure data and one function.
+"""Define the allowed apprise addresses: schemes, and the parameters of each. Pure.
 
-apprise's plugins take parameters that name files of this machine (``template``, ``pgpkey``) beside
-harmless ones, and a new version may add some. So only what was reviewed passes. The test of this
-module compares the plugins of the installed version with a reviewed list, and fails on every new
-parameter.
+Besides harmless parameters, apprise's plugins have some that name local files (``template``, ``pgpkey``), and
+a new version may add more. Therefore only reviewed parameters are allowed. The test of this module compares
+the plugins of the installed version with the reviewed list, and fails on every new parameter.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any
 COMMON = frozenset({
     "cto", "emojis", "format", "overflow", "pass", "password", "port", "rto", "tz", "user", "verify",
 })  # fmt: skip
-"""What every plugin takes. ``store`` is left out: it writes files."""
+"""Parameters of every plugin. ``store`` is left out because it writes files."""
 
 _BY_SCHEMES = {
     "bark barks": "badge category click group icon image level sound to volume",
@@ -50,7 +49,7 @@ _BY_SCHEMES = {
     "revolt": "bot_token channel icon_url to url",
     "rocket rockets": "avatar mode to webhook",
     "ryver": "image mode",
-    "sendgrid": "bcc cc template to +",  # the id of a template at SendGrid, no file
+    "sendgrid": "bcc cc template to +",  # the id of a template at SendGrid, not a file
     "ses": "access bcc cc from name region reply secret to",
     "signal signals": "batch from status to",
     "signl4": "alerting_scenario external_id filtering location secret service status",
@@ -72,7 +71,7 @@ _BY_SCHEMES = {
 change this machine (``dbus``, ``syslog``, ``macosx``), and files (``file``, ``include``)."""
 
 PREFIXES = frozenset("+-:")
-"""Free names behind one of these signs: ``+X-Header=value``, ``:mapping=value``."""
+"""Signs before arbitrary names: ``+X-Header=value``, ``:mapping=value``."""
 
 PARAMETERS = {
     scheme: frozenset(names.split()) for schemes, names in _BY_SCHEMES.items() for scheme in schemes.split()
@@ -82,10 +81,10 @@ SCHEME = f"an apprise address with one of the schemes {', '.join(sorted(PARAMETE
 
 
 def objection(parsed: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return (expected, got) if an address may not be used, or None if it may.
+    """Return (expected, got) if an address is not allowed, or None if it is.
 
     Args:
-        parsed: The address as apprise itself reads it (``url_to_dict``), so that the two cannot differ.
+        parsed: The address as parsed by apprise (``url_to_dict``), so that both read it alike.
     """
     scheme = str(parsed.get("schema", "")).lower()
     if scheme not in PARAMETERS:
@@ -93,7 +92,7 @@ def objection(parsed: Mapping[str, Any]) -> tuple[str, str] | None:
     allowed = PARAMETERS[scheme] | COMMON
     for name in parsed["qsd"]:
         if name and (name[0] if name[0] in PREFIXES else name) not in allowed:
-            # The name itself may be part of a secret with an ampersand in it, so it is not repeated.
+            # The name itself may be part of a secret that contains an ampersand, so it is not repeated.
             names = ", ".join(sorted(allowed))
             return f"a {scheme}:// address with these parameters only: {names}", "another parameter"
     return None

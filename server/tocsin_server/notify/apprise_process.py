@@ -1,7 +1,7 @@
-"""The process in which apprise runs: one job on stdin, one answer on stdout, then the end.
+"""Run apprise in a separate process: one job on stdin, one result on stdout.
 
-It starts in an empty folder with an empty environment, and gives up what it does not need before the
-address is used (:mod:`confinement`).
+It starts in an empty folder with a minimal environment, and restricts itself before it uses the address
+(:mod:`sandbox`).
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from tocsin_server.notify.sandbox import confine
 
 
 def main() -> int:
-    """Run one job. The exit status is 0 whatever came of it: the answer says."""
+    """Run one job. The exit status is always 0; the result reports errors."""
     job = json.loads(sys.stdin.buffer.read())
     rejected: list[str] = []
-    if hasattr(signal, "alarm"):  # should the server die, this process does not outlive its time
+    if hasattr(signal, "alarm"):  # if the server dies, this process still ends in time
         signal.alarm(int(job.get("timeout_s", 30)) + 10)
     out = sys.stdout
-    sys.stdout = io.StringIO()  # what a plugin prints is no answer
+    sys.stdout = io.StringIO()  # keep the output of plugins out of the result
     folder = Path.cwd()
     import apprise
 

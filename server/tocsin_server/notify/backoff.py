@@ -1,19 +1,24 @@
-"""When a delivery that failed is tried again. Pure."""
+"""Compute when a failed delivery is retried. Pure."""
 
 from __future__ import annotations
 
 FIRST_S, LONGEST_S = 5.0, 900.0
 LONGEST_ASKED_S = 3600.0
-"""A receiver's Retry-After is honoured up to this."""
+"""Maximum Retry-After that is respected."""
 GIVE_UP_S = 24 * 3600.0
-"""A notification older than this is not tried again: it is marked failed and can be retried by hand."""
+"""A notification older than this is marked as failed; it can be retried manually."""
 
 
 def pause_s(attempts: int, chance: float, retry_after_s: float | None = None) -> float:
-    """Seconds until the next attempt, after ``attempts`` (1 or more) failed. ``chance`` in [0, 1) is jitter.
+    """Return the seconds until the next attempt.
 
-    Doubles from 5 s to 15 min, a random quarter less, so that many do not come back at once; never
-    sooner than the receiver asked for.
+    They double from 5 s to 15 min, minus up to a quarter of jitter so that retries do not coincide, and are
+    never less than what the receiver asked for.
+
+    Args:
+        attempts: Number of failed attempts, at least 1.
+        chance: Random number in [0, 1) for the jitter.
+        retry_after_s: What the receiver asked for.
     """
     doubled = min(FIRST_S * 2.0 ** min(attempts - 1, 16), LONGEST_S)
     pause = doubled * (1.0 - 0.25 * chance)
@@ -21,5 +26,5 @@ def pause_s(attempts: int, chance: float, retry_after_s: float | None = None) ->
 
 
 def is_too_old(created_ns: int, now_ns: int) -> bool:
-    """Whether to give up."""
+    """Return whether to stop retrying."""
     return now_ns - created_ns > GIVE_UP_S * 1e9

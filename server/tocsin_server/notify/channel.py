@@ -1,4 +1,4 @@
-"""What a kind of channel is: its fields, how they are checked, how a message is sent."""
+"""Define a kind of channel: its fields, how they are checked, and how a message is sent."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tocsin_server.core.errors import FieldError
 from tocsin_server.notify.message import Message
 
 MASK = "***"
-"""What stands in an answer where a secret is, and what leaves a secret as it is in a change."""
+"""Shown in place of a secret; in a change, it leaves the secret as it is."""
 LONGEST = 2000
 UNPRINTABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})
-"""Categories of control characters, halves of surrogate pairs, and line and paragraph separators."""
+"""Unicode categories of control characters, surrogates, and line and paragraph separators."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One thing to fill in. A ``secret`` one is never shown again; a ``header`` one is sent as it is in a
-    header of HTTP, which takes printable ASCII only."""
+    """One field of a channel. A ``secret`` is never shown again. A ``header`` is sent in an HTTP header and
+    may contain printable ASCII only."""
 
     name: str
     help: str
@@ -32,7 +32,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """What a channel needs of this server besides its own fields. ``private``: addresses inside are fine."""
+    """What a channel needs from this server besides its fields. ``private``: allow private addresses."""
 
     timeout_s: float = 30.0
     private: bool = False
@@ -45,8 +45,8 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of channel. ``check`` raises FieldError; ``send`` blocks, raises DeliveryError and returns the
-    receiver's words; it runs in a thread of its channel's own."""
+    """A kind of channel. ``check`` raises FieldError. ``send`` runs in the channel's thread, blocks, returns
+    the receiver's response, and raises DeliveryError."""
 
     id: str
     title: str
@@ -54,11 +54,15 @@ class Kind:
     check: Callable[[Values, bool], None]
     send: Callable[[Values, Message, Sending], str]
     pictures: bool = False
-    """Whether its messages carry the picture of the signal."""
+    """Whether its messages include a chart of the signal."""
 
     def read(self, given: Any, before: Values, *, private: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Configuration and secrets of what somebody filled in; a secret that is left out or masked stays
-        as it was. Raises :class:`FieldError`."""
+        """Return the configuration and secrets from user input. A secret that is omitted or masked stays
+        unchanged.
+
+        Raises:
+            FieldError: A field is invalid.
+        """
         if not isinstance(given, Mapping):
             raise FieldError("config", "a table", type(given).__name__)
         known = {field.name: field for field in self.fields}
@@ -85,7 +89,7 @@ class Kind:
         if not isinstance(value, str) or len(value) > LONGEST:
             got = MASK if field.secret else value
             raise FieldError(f"config.{field.name}", f"a text of at most {LONGEST} characters", got)
-        # Before the ends are stripped: a line break would end the header that a value is sent in.
+        # Checked before the ends are stripped, because a line break would end the HTTP header.
         if any(unicodedata.category(each) in UNPRINTABLE for each in value):
             got = "a line break or another control character"
             raise FieldError(f"config.{field.name}", "a text on one line", got)
@@ -96,12 +100,12 @@ class Kind:
 
 
 def masked(kind: Kind | None, config: Values, secret: Values) -> dict[str, Any]:
-    """A channel's fields as they may be shown."""
+    """Return the fields of a channel with masked secrets."""
     return {**config, **dict.fromkeys(secret, MASK)}
 
 
 def scrubbed(text: str, secret: Values) -> str:
-    """``text`` without any secret in it, whole or its longer parts, and bounded."""
+    """Return ``text`` shortened and without secrets or their longer parts."""
     for value in sorted(map(str, secret.values()), key=len, reverse=True):
         for part in sorted({value, *value.replace("?", "/").split("/")}, key=len, reverse=True):
             if len(part) >= 8:

@@ -1,4 +1,4 @@
-"""A small picture of the signal around an onset, as PNG: spikes and non-finite points stay visible. Pure."""
+"""Draw a small PNG chart of the signal around an onset; spikes and non-finite points stay visible. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ INK, LINE, ALARM, GRID = (60, 66, 77), (36, 99, 176), (198, 40, 40), (222, 226, 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Points or buckets [n]: their steps, lowest and highest finite value, and whether any was not finite."""
+    """Points or buckets [n]: their steps, lowest and highest finite value, and whether any was non-finite."""
 
     step: F64
     low: F64
@@ -27,8 +27,11 @@ class Curve:
 
 
 def draw(title: str, curve: Curve, onset: float | None) -> bytes:
-    """The picture; every column of pixels reaches from its lowest to its highest value, non-finite points
-    are crosses on a rail at the top, and the onset is a line."""
+    """Draw the chart as PNG.
+
+    Each column of pixels spans its lowest to its highest value. Non-finite points are crosses in a row at the
+    top, and the onset is a line.
+    """
     image = Image.new("RGB", (WIDTH, HEIGHT), "white")
     pen = ImageDraw.Draw(image)
     pen.text((EDGE, 6), title[:90].encode("latin-1", "replace").decode("latin-1"), fill=INK)
@@ -78,7 +81,7 @@ def _scale(values: F64, start: float, stop: float) -> F64:
 
 
 def _place(value: float, low: float, high: float, start: float, stop: float) -> float:
-    """Where ``value`` lies between two pixels; halves first, so that the widest range does not overflow."""
+    """Return the pixel position of ``value``; halves are used so that the largest range does not overflow."""
     span = high / 2 - low / 2
     share = (value / 2 - low / 2) / span if span > 0 and math.isfinite(value) else 0.5
     return start + min(max(share, 0.0), 1.0) * (stop - start)

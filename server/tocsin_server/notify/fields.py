@@ -1,4 +1,4 @@
-"""Reads what people wrote (JSON or TOML) field by field; every error names the field. Pure."""
+"""Parse user input (JSON or TOML) field by field; every error names the field. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LONGEST_TEXT = 200
 
 
 def only(item: Any, known: Collection[str], field: str) -> None:
-    """Raises :class:`FieldError` where ``item`` is no table, or has a field that nobody knows."""
+    """Raise :class:`FieldError` if ``item`` is not a table or has an unknown field."""
     if not isinstance(item, Mapping):
         raise FieldError(field, "a table", item)
     for name in item:
@@ -21,7 +21,7 @@ def only(item: Any, known: Collection[str], field: str) -> None:
 
 
 def text(item: Mapping[str, Any], name: str, field: str, default: str | None = None) -> str:
-    """A text that is not empty. Without ``default`` it must be there."""
+    """Return a non-empty string. It is required if there is no ``default``."""
     given = item.get(name, default)
     if not isinstance(given, str) or not storable(given) or not 0 < len(given.strip()) <= LONGEST_TEXT:
         raise FieldError(f"{field}.{name}", f"a text of 1 to {LONGEST_TEXT} characters", given)
@@ -31,7 +31,7 @@ def text(item: Mapping[str, Any], name: str, field: str, default: str | None = N
 def seconds(
     item: Mapping[str, Any], name: str, field: str, default: float | None, *, least: float = 0.0
 ) -> float | None:
-    """A number of seconds; None where it is not given and has no default."""
+    """Return a number of seconds, or None if it is omitted and has no default."""
     given = item.get(name, default)
     if given is None:
         return None
@@ -42,7 +42,7 @@ def seconds(
 
 
 def truth(item: Mapping[str, Any], name: str, field: str, default: bool) -> bool:
-    """True or false."""
+    """Return a boolean."""
     given = item.get(name, default)
     if not isinstance(given, bool):
         raise FieldError(f"{field}.{name}", "true or false", given)
@@ -50,7 +50,7 @@ def truth(item: Mapping[str, Any], name: str, field: str, default: bool) -> bool
 
 
 def texts(item: Mapping[str, Any], name: str, field: str, default: list[str]) -> tuple[str, ...]:
-    """A list of texts."""
+    """Return a list of strings."""
     given = item.get(name, default)
     if not isinstance(given, list) or len(given) > 50:
         raise FieldError(f"{field}.{name}", "a list of at most 50 texts", given)

@@ -1,10 +1,10 @@
-"""Groups: what is told together, when, and what was told already. Pure; the clock is an argument.
+"""Group alerts: what is sent together, when, and what was sent already. Pure; the clock is an argument.
 
-As in Alertmanager: a new group waits ``group_wait`` for company, later news waits
-``group_interval``, what still fires is repeated after ``repeat_interval``, and what is over is told
-where its firing was. Two things are quicker here: a critical alert waits ``group_wait`` only,
-however lately its group was told; and an alert that is over before it could be told is told all the
-same, once, as over, where it was critical or where its run's end resolved it.
+As in Alertmanager, a new group waits ``group_wait`` for more alerts, later changes wait ``group_interval``,
+alerts that still fire are repeated after ``repeat_interval``, and a resolution is sent where the alert was
+sent. There are two differences. A critical alert waits ``group_wait`` only, even if its group was notified
+recently. An alert that resolved before it could be sent is still sent once as resolved, if it was critical or
+was resolved by the end of its run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tocsin_server.notify.routing import Route
 
 S = 10**9
 FOLLOWED_NS = 3600 * S
-"""A run that failed is followed so long after it was told: that it goes on is told too."""
+"""How long a failed run is tracked after its notification, so that its resumption is notified too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +31,16 @@ class Group:
     channel: str
     labels: Mapping[str, str]
     members: Mapping[str, NotifiedState] = field(default_factory=dict)
-    """By alert id: what was told of it."""
+    """Alert id -> what was sent about it."""
     due_ns: int | None = None
-    """When it is looked at next."""
+    """When the group is evaluated next."""
     notified_ns: int | None = None
-    """When it was told last."""
+    """When a notification was last sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one notification tells, by alert id. ``new``: those of them that nobody heard of yet."""
+    """The alert ids of one notification. ``new``: those that were not notified before."""
 
     reason: str
     """``failed``, ``new``, ``resolved`` or ``repeat``."""
@@ -50,8 +50,10 @@ class Batch:
 
 
 def arrive(group: Group, routed: RoutedAlert, route: Route, now_ns: int, *, brief: bool = False) -> Group:
-    """An alert of the group did something: it fires, became graver, or is over. ``brief``: all of that
-    since anybody looked."""
+    """Return the group after an alert fired, became more severe or resolved.
+
+    ``brief``: the alert did all of that since the last pass.
+    """
     members = group.members
     if (not routed.over or brief) and routed.alert.id not in members:
         members = {**members, routed.alert.id: NEVER_NOTIFIED}
@@ -63,7 +65,7 @@ def arrive(group: Group, routed: RoutedAlert, route: Route, now_ns: int, *, brie
 
 
 def _wanted(group: Group, notified: NotifiedState, routed: RoutedAlert, route: Route, now_ns: int) -> int:
-    """When this news shall be told."""
+    """Return when this change should be notified."""
     wait = now_ns + route.wait_ns(routed.alert.severity)
     levels = [notified.level] if routed.failure is None else [one.level for one in group.members.values()]
     before = max(levels, default=-1)
@@ -85,9 +87,18 @@ def flush(
     muted: bool,
     now_ns: int,
 ) -> tuple[Group | None, Batch | None]:
-    """The group after it was looked at (None: it is over) and what is to be told, if anything.
+    """Evaluate a group that is due.
 
-    ``environment`` are the alerts as they are now; one that is missing was deleted with its run.
+    Args:
+        group: The group.
+        route: Its route.
+        routed_alerts: The alerts as they are now; a missing one was deleted with its run.
+        marks: Why alerts are suppressed.
+        muted: Whether a mute time is active.
+        now_ns: The server's time.
+
+    Returns:
+        The group afterwards (None if it ended), and what to send, if anything.
     """
     known = {key: notified for key, notified in group.members.items() if key in routed_alerts}
     if muted:
@@ -114,7 +125,7 @@ def flush(
 
 
 def _decision(routed: RoutedAlert, notified: NotifiedState, marks: Marks, now_ns: int) -> str:
-    """What is to be done about one alert."""
+    """Return what to do with one alert."""
     if routed.failure is not None:
         return _of_failure(routed, notified, marks, now_ns)
     if routed.over:
@@ -131,13 +142,13 @@ def _decision(routed: RoutedAlert, notified: NotifiedState, marks: Marks, now_ns
 
 
 def is_severe(routed: RoutedAlert) -> bool:
-    """Whether an alert that came and went before it could be told is told all the same."""
+    """Return whether an alert that resolved before it could be sent is still notified."""
     severe = routed.alert.severity is Severity.CRITICAL or "resolved_by" in routed.alert.labels
     return severe and routed.alert.fired_ns is not None
 
 
 def _of_failure(routed: RoutedAlert, notified: NotifiedState, marks: Marks, now_ns: int) -> str:
-    """A run that failed is told once and never repeated; untold and going on again it is no news."""
+    """Return what to do with a failed run: it is notified once, unless it has resumed by then."""
     if routed.over:
         return "resolved" if notified.ever and not marks.silenced_by else "gone"
     if not notified.ever:
@@ -180,7 +191,7 @@ def _notified_now(routed: RoutedAlert, notified: NotifiedState) -> NotifiedState
 
 
 def _next(group: Group, route: Route, looked_after: bool, now_ns: int) -> Group | None:
-    """When the group is looked at next; ``looked_after``: something in it may change without a word."""
+    """Return the group with its next due time; ``looked_after``: it must be checked at every interval."""
     if not group.members:
         return None
     if looked_after or group.notified_ns is None:
@@ -189,7 +200,7 @@ def _next(group: Group, route: Route, looked_after: bool, now_ns: int) -> Group 
 
 
 def _waiting(group: Group, route: Route, now_ns: int) -> Group | None:
-    """Looked at again after the interval: a silence, an inhibition or a mute time may be over by then."""
+    """Return the group due after the interval, when a silence, inhibition or mute time may have ended."""
     if not group.members:
         return None
     return replace(group, due_ns=now_ns + int(route.group_interval_s * S))
@@ -198,7 +209,7 @@ def _waiting(group: Group, route: Route, now_ns: int) -> Group | None:
 def _without_unnotified(
     members: Mapping[str, NotifiedState], routed_alerts: Mapping[str, RoutedAlert], now_ns: int
 ) -> dict[str, NotifiedState]:
-    """During a mute time: alerts that came and went untold, and would not be told later, are let go."""
+    """Drop alerts that resolved during a mute time and would not be notified afterwards."""
     return {
         key: notified
         for key, notified in members.items()

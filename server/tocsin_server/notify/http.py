@@ -1,7 +1,7 @@
-"""One HTTP request to an address that was checked, and to no other: no redirects, no proxies, one deadline.
+"""Send one HTTP request to a checked address only: no redirects, no proxies, one deadline.
 
-The name is resolved once, every address of it is checked, and the socket connects to the checked
-address; Host header, SNI and certificate are those of the name.
+The name is resolved once, all of its addresses are checked, and the socket connects to a checked address.
+Host header, SNI and certificate are those of the name.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from tocsin_server.notify.outcome import DeliveryError
 
 LONGEST_ANSWER = 64 << 10
 GONE = frozenset({400, 401, 403, 404, 405, 410, 411, 413, 414, 415, 422})
-"""Answers after which the same request will not pass either."""
+"""Status codes after which the same request would fail again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Status, its words, and the beginning of the body."""
+    """Status, reason phrase, and the beginning of the body."""
 
     status: int
     reason: str
@@ -35,7 +35,7 @@ class Answer:
 
 
 class _Pinned(http.client.HTTPConnection):
-    """Connects to ``address``, whatever the host is called; with ``tls`` it proves to be the host."""
+    """Connect to ``address`` regardless of the host; with ``tls``, the certificate must match the host."""
 
     def __init__(
         self, host: str, port: int, address: str, timeout: float, tls: ssl.SSLContext | None
@@ -51,7 +51,7 @@ class _Pinned(http.client.HTTPConnection):
 
 
 def split(url: str) -> SplitResult:
-    """The parts of an address. Raises ValueError where it is none that can be called."""
+    """Return the parts of a URL. Raises ValueError if it is invalid."""
     if not url.isascii() or not url.isprintable() or " " in url:
         raise ValueError("an address of printable ASCII characters without spaces")
     parts = urlsplit(url)
@@ -73,7 +73,7 @@ def send(
     private: bool,
     method: str = "POST",
 ) -> Answer:
-    """Sends a request and reads the answer, within ``timeout_s`` in all. Raises :class:`DeliveryError`."""
+    """Send a request and read the response within ``timeout_s`` in total. Raises :class:`DeliveryError`."""
     try:
         parts = split(url)
         host, port = str(parts.hostname), parts.port or (443 if parts.scheme == "https" else 80)
@@ -90,7 +90,7 @@ def send(
         return _exchange(connection, method, parts, body, headers)
     except (OSError, http.client.HTTPException) as error:
         raise DeliveryError(_words(error, host, port)) from error
-    except ValueError as error:  # its own text repeats the header, which may be a secret
+    except ValueError as error:  # the original text repeats the header, which may be a secret
         raise DeliveryError("a header contains characters that HTTP cannot send", permanent=True) from error
     finally:
         watch.cancel()
@@ -109,7 +109,7 @@ def _exchange(
 
 
 def _cut(connection: _Pinned) -> None:
-    """A receiver that drips byte by byte never runs into the socket's own timeout."""
+    """Close the connection at the deadline: byte-by-byte responses never reach the socket's timeout."""
     if connection.sock is not None:
         try:
             connection.sock.shutdown(socket.SHUT_RDWR)
@@ -118,7 +118,7 @@ def _cut(connection: _Pinned) -> None:
 
 
 def check(answer: Answer) -> str:
-    """The words of a good answer. Raises :class:`DeliveryError` for any other."""
+    """Return the text of a successful response. Raises :class:`DeliveryError` for any other."""
     words = f"{answer.status} {answer.reason}".strip()
     if 200 <= answer.status < 300:
         return words
@@ -128,7 +128,7 @@ def check(answer: Answer) -> str:
 
 
 def retry_after_s(header: str, now_s: float) -> float | None:
-    """Seconds that a Retry-After header asks for: a number of them, or a date."""
+    """Return the seconds that a Retry-After header asks for, as a number or a date."""
     text = header.strip()
     if text.isdecimal() and len(text) < 10:
         return float(text)

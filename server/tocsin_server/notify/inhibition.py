@@ -1,4 +1,4 @@
-"""Inhibition: an open alert that explains others keeps them from being told. Pure."""
+"""Inhibit alerts: an open alert that explains others suppresses their notifications. Pure."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ DEFAULTS: tuple[dict[str, Any], ...] = (
     },
     {"source": ['rule="trainer-lost"'], "target": ['rule="stalled"'], "equal": _SAME_RUN},
 )
-"""What holds where nobody wrote inhibitions of their own."""
+"""Inhibitions in effect if none are configured."""
 MOST_NAMED = 50
-"""So many of the alerts that inhibit one are named."""
+"""Maximum number of inhibiting alerts that are named."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inhibition:
-    """While an alert that matches ``source`` is open, those that match ``target`` and agree with it in
-    the labels ``equal`` are not told. As in Alertmanager an alert never inhibits itself."""
+    """While an alert that matches ``source`` is open, alerts that match ``target`` and have the same values
+    of the labels ``equal`` are not notified. As in Alertmanager, an alert never inhibits itself."""
 
     source: tuple[Matcher, ...]
     target: tuple[Matcher, ...]
     equal: tuple[str, ...]
 
     def mutes(self, labels: Mapping[str, str]) -> bool:
-        """Return whether an alert with these labels is a target. An alert that is also a source is
-        not a target, or no notification would be sent for either."""
+        """Return whether an alert with these labels is a target. An alert that is also a source is not a
+        target, or no notification would be sent for either."""
         return all_hold(self.target, labels) and not all_hold(self.source, labels)
 
     def key(self, labels: Mapping[str, str]) -> tuple[str, ...]:
-        """Return the labels in which source and target must agree."""
+        """Return the labels that must be equal in source and target."""
         return tuple(labels.get(name, "") for name in self.equal)
 
 
@@ -48,7 +48,7 @@ def inhibited_by(
 ) -> dict[str, tuple[str, ...]]:
     """Return the ids of the open alerts that inhibit each of ``targets``, at most :data:`MOST_NAMED`.
 
-    Every rule looks at every alert once; pairs are found by the labels in which they agree.
+    Every rule checks every alert once; pairs are matched by their equal labels.
     """
     opened = {other.alert.id: other.labels for other in others if other.alert.is_open}
     mine = {target.alert.id: target.labels for target in targets}
@@ -68,7 +68,7 @@ def inhibited_by(
 
 
 def read_inhibition(item: Any, field: str) -> Inhibition:
-    """An inhibition as people write it. Raises FieldError."""
+    """Parse an inhibition from user input. Raises FieldError."""
     only(item, {"source", "target", "equal"}, field)
     return Inhibition(
         parse_matchers(item.get("source"), f"{field}.source", least=1),
@@ -78,7 +78,7 @@ def read_inhibition(item: Any, field: str) -> Inhibition:
 
 
 def plain(rule: Inhibition) -> dict[str, Any]:
-    """The inhibition as :func:`read_inhibition` reads it."""
+    """Return the inhibition in the format of :func:`read_inhibition`."""
     return {
         "source": [str(each) for each in rule.source],
         "target": [str(each) for each in rule.target],

@@ -1,4 +1,4 @@
-"""What the notifier knows of an alert: its labels, by which routes and silences match it. Pure."""
+"""Define the labels of an alert, which routes and silences match. Pure."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 from tocsin_server.core.models import Alert, AlertState
 
 NAMES = ("rule", "severity", "project", "run", "run_id", "subject", "host", "tags")
-"""Labels that every alert has, besides those that its rule gives it."""
+"""Labels of every alert, besides those from its rule."""
 FAILED = "failed"
-"""The label ``rule`` of a run that failed: a state of the run, no identifier of a rule."""
+"""Value of the label ``rule`` for a failed run; it is not the id of a rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoutedAlert:
-    """One alert with what its run says of itself. ``acked``: somebody has taken it on.
+    """An alert with the data of its run. ``acked``: it is acknowledged.
 
-    With ``failure`` (type, message, lines) it stands for a run that failed, which no rule found: it goes
-    the way of alerts, under the rule :data:`FAILED`, is told once, and is over when the run goes on.
+    With ``failure`` (type, message, lines) it stands for a failed run. It is routed like an alert with the
+    rule :data:`FAILED`, notified once, and over when the run resumes.
     """
 
     alert: Alert
@@ -34,7 +34,7 @@ class RoutedAlert:
 
     @property
     def labels(self) -> dict[str, str]:
-        """The labels for matching; a rule's own label never hides one of :data:`NAMES`."""
+        """Return the labels for matching; a label of the rule never overrides one of :data:`NAMES`."""
         return dict(self.alert.labels) | {
             "rule": self.alert.rule,
             "severity": self.alert.severity.value,
@@ -53,12 +53,12 @@ class RoutedAlert:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Why an alert that fires is not told: derived anew whenever it is asked, never stored."""
+    """Why a firing alert is not notified: computed on demand, never stored."""
 
     silenced_by: tuple[str, ...] = ()
     """Ids of the silences that match it now."""
     inhibited_by: tuple[str, ...] = ()
-    """Ids of the open alerts that mute it."""
+    """Ids of the open alerts that inhibit it."""
 
     @property
     def suppressed(self) -> bool:
@@ -71,10 +71,10 @@ Labels = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class NotifiedState:
-    """What a group was last told of one of its alerts; level -1: nothing yet."""
+    """What was last sent in a group about one of its alerts; level -1 means nothing yet."""
 
     level: int = -1
-    """Of the severity: 0, 1, 2."""
+    """Level of the severity: 0, 1, 2."""
 
     @property
     def ever(self) -> bool:

@@ -1,4 +1,4 @@
-"""Links in messages: to the moment on the chart, and a signed one that acknowledges. Pure."""
+"""Build the links in messages: to the onset on the chart, and a signed one that acknowledges. Pure."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 VALID_S = 7 * 86_400
-"""How long a link that acknowledges works."""
+"""How long an acknowledge link is valid."""
 
 
 def moment(base: str, alert: Mapping[str, Any]) -> str:
-    """The run's page at the onset of an alert, as ``web/lib/route.js`` reads it."""
+    """Return a link to the run's page at the onset of an alert, in the format of ``web/lib/route.js``."""
     asked = {} if alert["onset_step"] is None else {"at": str(alert["onset_step"])}
     return f"{base}/runs/{quote(alert['run_id'], safe='')}?{urlencode(asked | {'alert': alert['id']})}"
 
 
 def of_run(base: str, run: Mapping[str, Any]) -> str:
-    """The page of a run at its last step."""
+    """Return a link to the page of a run at its last step."""
     asked = {} if run["last_step"] is None else {"at": str(run["last_step"])}
     return f"{base}/runs/{quote(run['run_id'], safe='')}" + (f"?{urlencode(asked)}" if asked else "")
 
 
 def acknowledging(base: str, key: bytes, alert_id: str, now_s: float) -> str:
-    """A page that acknowledges an alert at a click, without a login, for :data:`VALID_S`."""
+    """Return a link to a page that acknowledges an alert without a login, valid for :data:`VALID_S`."""
     until = int(now_s) + VALID_S
     asked = {"alert": alert_id, "until": str(until), "signature": signature(key, alert_id, until)}
     return f"{base}/ack?{urlencode(asked)}"
 
 
 def signature(key: bytes, alert_id: str, until: int) -> str:
-    """64 hex digits over what the link says."""
+    """Return 64 hex digits that sign the content of the link."""
     return hmac.new(key, f"ack\n{until}\n{alert_id}".encode("utf-8", "replace"), hashlib.sha256).hexdigest()
 
 
 def is_signed(key: bytes, alert_id: str, until: str, given: str, now_s: float) -> bool:
-    """Whether a link is ours and still works."""
+    """Return whether a link has a valid signature and has not expired."""
     if not (until.isascii() and until.isdecimal() and len(until) < 12) or not given.isascii():
         return False
     return now_s < int(until) and hmac.compare_digest(given, signature(key, alert_id, int(until)))

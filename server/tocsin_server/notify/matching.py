@@ -1,7 +1,7 @@
-"""Label matchers as in Alertmanager: ``severity="critical"``, ``rule!~"loss-.*"``. Pure.
+"""Match labels as in Alertmanager: ``severity="critical"``, ``rule!~"loss-.*"``. Pure.
 
-A regular expression must match the whole value. RE2 evaluates it, as in Alertmanager: its time is linear in
-the length of the value whatever the pattern, so that no pattern can hang the process that takes records.
+A regular expression must match the whole value. RE2 evaluates it, as in Alertmanager. Its time is linear in
+the length of the value for any pattern, so that no pattern can block the process that receives records.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ from tocsin_server.core.errors import FieldError, storable
 
 OPERATORS = ("=~", "!~", "!=", "=")
 LONGEST_TEXT = 2_000
-"""Characters of one matcher."""
+"""Maximum number of characters of one matcher."""
 LONGEST_PATTERN = 200
 LONGEST_VALUE = 1_024
-"""Characters of a label that a regular expression sees."""
+"""Number of characters of a label that a regular expression sees."""
 PATTERN_BYTES = 1 << 18
-"""Memory of one compiled pattern, program and automaton together."""
+"""Memory limit of one compiled pattern, program and automaton together."""
 LARGEST_PATTERN = 1_500
-"""Instructions of one compiled pattern. A match takes at most about 6 ns for each of them and each letter."""
+"""Maximum number of instructions of one compiled pattern. A match takes at most about 6 ns per instruction
+and character."""
 _MATCHER = re.compile(r"([A-Za-z_][\w.\-/]*)\s*(=~|!~|!=|=)\s*")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 
 @dataclass(frozen=True, slots=True)
 class Matcher:
-    """One comparison of one label. A label that an alert does not have counts as empty."""
+    """One comparison of one label. A missing label counts as empty."""
 
     name: str
     operator: str
@@ -54,7 +55,7 @@ class Matcher:
 
     @property
     def size(self) -> int:
-        """Instructions of its compiled pattern: what matching costs for each character of a value."""
+        """Return the number of instructions of the pattern, the cost of matching per character of a value."""
         return 0 if self._pattern is None else int(self._pattern.programsize)
 
     def __str__(self) -> str:
@@ -63,12 +64,12 @@ class Matcher:
 
 
 def all_hold(matchers: Iterable[Matcher], labels: Mapping[str, str]) -> bool:
-    """Return whether every matcher holds; without any matcher: yes."""
+    """Return whether all matchers match; True if there are none."""
     return all(matcher.holds(labels) for matcher in matchers)
 
 
 def size_of(matchers: Iterable[Matcher]) -> int:
-    """Return the size of all patterns together: at most so much work for each character of a label."""
+    """Return the total size of all patterns, the cost of matching per character of a label."""
     return sum(matcher.size for matcher in matchers)
 
 
@@ -76,7 +77,7 @@ def parse_matcher(text: object, field: str) -> Matcher:
     """Return a matcher from its text.
 
     Raises:
-        FieldError: The text is no matcher, or its pattern is none that RE2 accepts. Names ``field``.
+        FieldError: The text is not a matcher, or RE2 rejects its pattern. It names ``field``.
     """
     if isinstance(text, str) and len(text) > LONGEST_TEXT:
         raise FieldError(field, f"a matcher of at most {LONGEST_TEXT} characters", len(text))
@@ -98,7 +99,7 @@ def parse_matchers(texts: object, field: str, *, least: int = 0) -> tuple[Matche
 
 
 def _value(written: str) -> str | None:
-    """The value as it is meant: in quotes, or bare where it holds none. None where it is neither."""
+    """Return the value without quotes, or None if the quotes are invalid."""
     if not written.startswith('"'):
         return written if written and '"' not in written else None
     quoted = _QUOTED.fullmatch(written)
@@ -106,12 +107,12 @@ def _value(written: str) -> str | None:
 
 
 def _unescaped(found: re.Match[str]) -> str:
-    """Within quotes only ``\\"`` and ``\\\\`` are escapes: the others belong to a regular expression."""
+    """Unescape quotes and backslashes only; other escapes belong to the regular expression."""
     return found[1] if found[1] in '"\\' else found[0]
 
 
 def _check(pattern: str, field: str) -> None:
-    """Raises :class:`FieldError` for a pattern that RE2 does not accept, or that is too large."""
+    """Raise :class:`FieldError` for a pattern that RE2 rejects or that is too large."""
     if len(pattern) > LONGEST_PATTERN:
         raise FieldError(field, f"a regular expression of at most {LONGEST_PATTERN} characters", len(pattern))
     try:
@@ -131,5 +132,5 @@ def _options() -> Any:
 
 @lru_cache(maxsize=512)
 def _compiled(pattern: str) -> Any:
-    """The pattern as RE2 sees it. Raises ``re2.error``."""
+    """Return the compiled RE2 pattern. Raises ``re2.error``."""
     return re2.compile(pattern, _options())

@@ -1,4 +1,4 @@
-"""The words of a notification: run, what, since which step, the evidence, the first remedy, links. Pure."""
+"""Write the text of a notification: run, problem, onset, evidence, first remedy, links. Pure."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 LONGEST_LINE = 400
 IN_FULL = 3
-"""Alerts that are told with evidence and remedy; of the others one line each."""
+"""Number of alerts with evidence and remedy; the others get one line each."""
 IN_LINES = 2
-"""Runs that failed that are told with their last lines."""
+"""Number of failed runs with the last lines of their traceback."""
 WORDS = {"late": "Late", "digest": "Held back", "test": "Test"}
 
 
@@ -25,7 +25,7 @@ class Links:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What a channel sends. ``severity`` and ``over`` let it choose a colour; ``picture`` is a PNG."""
+    """What a channel sends. ``severity`` and ``over`` determine the color; ``picture`` is a PNG."""
 
     id: str
     title: str
@@ -40,7 +40,7 @@ class Message:
 def message_of(
     notification_id: str, kind: str, body: Mapping[str, Any], links: Links, picture: bytes | None = None
 ) -> Message:
-    """The message of a notification, from its stored body."""
+    """Return the message of a notification from its stored body."""
     alerts, runs = list(body["alerts"]), list(body.get("runs", ()))
     reported = [*alerts, *runs]
     linked = [_linked(alert, links) for alert in alerts]
@@ -67,7 +67,7 @@ def _level(severity: str) -> int:
 
 
 def title_of(kind: str, body: Mapping[str, Any]) -> str:
-    """One line, the gravest first: for subjects and lock screens."""
+    """Return one line for subjects and lock screens, with the most severe alert first."""
     alerts: Sequence[Mapping[str, Any]] = body["alerts"]
     runs: Sequence[Mapping[str, Any]] = body.get("runs", ())
     if runs and not (runs[0]["over"] and any(alert.get("new") for alert in alerts)):
@@ -83,7 +83,7 @@ def title_of(kind: str, body: Mapping[str, Any]) -> str:
 
 
 def _state_of(alert: Mapping[str, Any]) -> str:
-    """What a title begins with. What is over before anybody heard of it was not mended by anybody."""
+    """Return the state at the start of a title."""
     if not alert["over"]:
         return str(alert["severity"]).capitalize()
     return f"{alert['severity'].capitalize()}, already over" if alert.get("new") else "Resolved"
@@ -123,7 +123,7 @@ def _preface(kind: str, body: Mapping[str, Any]) -> list[str]:
 
 
 def plain_block(alert: Mapping[str, Any]) -> str:
-    """One alert as plain text."""
+    """Return an alert as plain text."""
     lines = [f"{_what(alert)}", *(f"  {fact}" for fact in _evidence(alert))]
     remedy = first_remedy(alert)
     if remedy:
@@ -135,7 +135,7 @@ def plain_block(alert: Mapping[str, Any]) -> str:
 
 
 def markdown_block(alert: Mapping[str, Any]) -> str:
-    """One alert as markdown; what came from outside is escaped."""
+    """Return an alert as Markdown; external text is escaped."""
     lines = [f"**{escaped(_what(alert))}**", *(f"- {escaped(fact)}" for fact in _evidence(alert))]
     remedy = first_remedy(alert)
     if remedy:
@@ -146,13 +146,13 @@ def markdown_block(alert: Mapping[str, Any]) -> str:
 
 
 def plain_run(run: Mapping[str, Any]) -> str:
-    """A run that failed as plain text, with its last lines."""
+    """Return a failed run as plain text with the last lines of its traceback."""
     lines = [_what_of_run(run), *(f"  {line(each)}" for each in _last_lines(run))]
     return "\n".join([*lines, f"Look: {run['link']}"])
 
 
 def markdown_run(run: Mapping[str, Any]) -> str:
-    """A run that failed as markdown; its last lines stand as they are, and mention nobody."""
+    """Return a failed run as Markdown; the traceback is shown verbatim and cannot mention users."""
     said = [f"**{escaped(_what_of_run(run))}**"]
     lines = [line(each).replace("`", "'").replace("@", "@\u200b") for each in _last_lines(run)]
     if lines:
@@ -195,18 +195,18 @@ def _evidence(alert: Mapping[str, Any]) -> list[str]:
 
 
 def first_remedy(alert: Mapping[str, Any]) -> str:
-    """What to do first, in a line; empty where it is over and was told before, or nothing is known."""
+    """Return the first remedy in one line, or "" if it is unknown or the resolution of a known alert."""
     remedies = (alert.get("diagnosis") or {}).get("remedies", [])
     return line(remedies[0]["text"]) if remedies and (alert.get("new") or not alert["over"]) else ""
 
 
 def line(text: str) -> str:
-    """One bounded line without control characters: a run's name must not forge lines or headers."""
+    """Return text as one bounded line without control characters, so that it cannot forge lines."""
     flat = "".join(each if each.isprintable() else " " for each in text)
     return flat if len(flat) <= LONGEST_LINE else flat[: LONGEST_LINE - 1] + "…"
 
 
 def escaped(text: str) -> str:
-    """Markdown of text from outside: shown as it is, never a link or a mention of everybody."""
+    """Escape external text for Markdown, so that it contains no links and mentions nobody."""
     marked = "".join(f"\\{each}" if each in "\\`*_[]<>#|~" else each for each in text)
     return marked.replace("@", "@\u200b")

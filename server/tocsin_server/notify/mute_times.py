@@ -1,7 +1,7 @@
-"""Mute times: weekly stretches in a named time zone in which nothing is told. Pure.
+"""Mute times: weekly intervals in a named time zone during which nothing is notified. Pure.
 
-They compare the wall clock of the zone, so a night from 22:00 to 07:00 stays one in the night in
-which the clocks change: an hour longer or shorter, as that night is.
+They use the local time of the zone: 22:00 to 07:00 covers the whole night also when the clocks change, so
+that it is an hour longer or shorter.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ MINUTES = 24 * 60
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """On each of ``days`` (0: Monday) from minute ``start`` to ``end``: of the next day where not later."""
+    """On each of ``days`` (0: Monday) from minute ``start`` to ``end``, which is on the next day if not
+    later."""
 
     days: frozenset[int]
     start: int
     end: int
 
     def covers(self, day: int, minute: int) -> bool:
-        """Whether minute ``minute`` of weekday ``day`` lies in it."""
+        """Return whether minute ``minute`` of weekday ``day`` is in it."""
         if self.start < self.end:
             return day in self.days and self.start <= minute < self.end
         evening = day in self.days and minute >= self.start
@@ -38,21 +39,21 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class MuteTime:
-    """A named set of stretches."""
+    """A named set of intervals."""
 
     name: str
     zone: str
     stretches: tuple[Stretch, ...]
 
     def covers(self, now_ns: int) -> bool:
-        """Whether this moment is muted."""
+        """Return whether this moment is muted."""
         local = dt.datetime.fromtimestamp(now_ns // 10**9, tz=_zone(self.zone))
         minute = local.hour * 60 + local.minute
         return any(stretch.covers(local.weekday(), minute) for stretch in self.stretches)
 
 
 def read_mute_time(item: Any, field: str) -> MuteTime:
-    """A mute time as people write it. Raises :class:`FieldError`."""
+    """Parse a mute time from user input. Raises :class:`FieldError`."""
     only(item, {"name", "zone", "times"}, field)
     zone = text(item, "zone", field, "UTC")
     try:
@@ -67,7 +68,7 @@ def read_mute_time(item: Any, field: str) -> MuteTime:
 
 
 def plain(mute: MuteTime) -> dict[str, Any]:
-    """The mute time as :func:`read_mute_time` reads it."""
+    """Return the mute time in the format of :func:`read_mute_time`."""
     times = [
         {"days": [DAYS[day] for day in sorted(each.days)], "from": _clock(each.start), "to": _clock(each.end)}
         for each in mute.stretches
@@ -85,7 +86,7 @@ def _stretch(item: Any, field: str) -> Stretch:
 
 
 def _minute(item: Mapping[str, Any], name: str, field: str) -> int:
-    """Minutes since midnight of ``HH:MM``; 24:00 ends a day."""
+    """Return the minutes since midnight of ``HH:MM``; 24:00 is the end of a day."""
     given = text(item, name, field)
     hours, colon, minutes = given.partition(":")
     if colon and len(given) == 5 and hours.isdecimal() and minutes.isdecimal() and given.isascii():

@@ -1,4 +1,4 @@
-"""What came of one attempt to send."""
+"""Define the outcome of one delivery attempt."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The receiver has it. ``detail``: in its own words, short, without secrets."""
+    """The receiver accepted the message. ``detail``: its response, short and without secrets."""
 
     detail: str = ""
 
 
 class DeliveryError(Exception):
-    """It was not sent. ``permanent``: trying again will not help; ``retry_after_s``: not before that."""
+    """The message was not sent. ``permanent``: a retry will not help; ``retry_after_s``: retry after this
+    time."""
 
     def __init__(self, detail: str, *, permanent: bool = False, retry_after_s: float | None = None) -> None:
         super().__init__(detail)

@@ -1,7 +1,7 @@
-"""Routes: which alert goes to which channels, and at what pace. Pure.
+"""Route alerts to channels, with the timing of their notifications. Pure.
 
-An alert takes the first route whose matchers hold, and where that says ``continue`` the next as
-well. Without a route of their own everybody gets every warning and critical alert on every channel.
+An alert takes the first matching route, and if that has ``continue``, the next matching one as well. Without
+configured routes, all warning and critical alerts are sent to all channels.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from tocsin_server.notify.matching import Matcher, all_hold, parse_matchers, siz
 from tocsin_server.notify.mute_times import MuteTime
 
 EVERY = "*"
-"""As the name of a channel: all that are switched on."""
+"""Used as the name of a channel for all enabled ones."""
 WAIT_CRITICAL_S, WAIT_S = 5.0, 30.0
-"""How long a group waits for company before it is told first, by the gravest of it."""
+"""How long a new group waits for more alerts, by its highest severity."""
 INTERVAL_S, REPEAT_S = 60.0, 4 * 3600.0
 GROUP_BY = ("project", "run_id")
 _FIELDS = {
@@ -33,7 +33,7 @@ _FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One line of the ordered list. ``group_wait_s`` None: 5 s for a critical alert, else 30 s."""
+    """One entry of the ordered list. ``group_wait_s`` None: 5 s for a critical alert, else 30 s."""
 
     name: str
     matchers: tuple[Matcher, ...] = ()
@@ -48,12 +48,12 @@ class Route:
     mute_times: tuple[str, ...] = ()
 
     def wait_ns(self, severity: Severity) -> int:
-        """How long an alert of this severity waits for company."""
+        """Return how long an alert of this severity waits for others."""
         usual = WAIT_CRITICAL_S if severity is Severity.CRITICAL else WAIT_S
         return int((usual if self.group_wait_s is None else self.group_wait_s) * 1e9)
 
     def group_of(self, labels: Mapping[str, str]) -> dict[str, str]:
-        """The labels that alerts of one group share."""
+        """Return the labels that the alerts of one group share."""
         return {name: labels.get(name, "") for name in self.group_by}
 
 
@@ -61,14 +61,14 @@ DEFAULT = Route("default", (Matcher("severity", "=~", "warning|critical"),))
 FALLBACK = replace(DEFAULT, name="(fallback)")
 """Used while a stored route cannot be read, for alerts that match no other route, so that none is missed."""
 MOST_MATCHERS = 1_000
-"""In one document."""
+"""Per document."""
 LARGEST_PATTERNS = 5_000
-"""Instructions of all regular expressions of one document together (see ``matching.LARGEST_PATTERN``)."""
+"""Limit of the instructions of all regular expressions of a document (see ``matching.LARGEST_PATTERN``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A part of a stored document that cannot be read: it is not in force, the others are."""
+    """A part of a stored document that cannot be read: it has no effect, the others have."""
 
     part: str
     at: int
@@ -78,7 +78,7 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """What people decided about notifications."""
+    """The configuration of notifications."""
 
     routes: tuple[Route, ...] = (DEFAULT,)
     inhibitions: tuple[Inhibition, ...] = field(
@@ -91,7 +91,7 @@ class Routing:
     unread: tuple[Unread, ...] = ()
 
     def routes_of(self, labels: Mapping[str, str]) -> list[Route]:
-        """The routes that an alert with these labels takes, in order."""
+        """Return the routes that an alert with these labels takes, in order."""
         taken = []
         for route in self.routes:
             if route.enabled and all_hold(route.matchers, labels):
@@ -101,22 +101,22 @@ class Routing:
         return taken
 
     def route(self, name: str) -> Route | None:
-        """The route of this name; None where somebody took it away."""
+        """Return the route with this name, or None if it was removed."""
         return next((route for route in self.routes if route.name == name and route.enabled), None)
 
     def is_muted(self, route: Route, now_ns: int) -> bool:
-        """Whether one of the route's mute times covers this moment."""
+        """Return whether one of the route's mute times covers this moment."""
         return any(time.covers(now_ns) for time in self.mute_times if time.name in route.mute_times)
 
 
 def channels_of(route: Route, names: Iterable[str]) -> list[str]:
-    """The channels among ``names`` (those switched on) to which ``route`` leads."""
+    """Return the channels among ``names`` (the enabled ones) that ``route`` sends to."""
     return [name for name in names if EVERY in route.channels or name in route.channels]
 
 
 @dataclass(frozen=True, slots=True)
 class MatchedRoute:
-    """A route that an alert takes, and what comes of it."""
+    """A route that an alert takes, and its effect."""
 
     route: Route
     channels: tuple[str, ...]
@@ -128,7 +128,7 @@ class MatchedRoute:
 def match_of(
     routing: Routing, labels: Mapping[str, str], channels: Sequence[str], now_ns: int
 ) -> list[MatchedRoute]:
-    """The way of an alert with these labels, given the names of the channels that are switched on."""
+    """Return the routes of an alert with these labels, given the names of the enabled channels."""
     known = labels.get("severity", "")
     severity = Severity(known) if known in {each.value for each in Severity} else Severity.WARNING
     return [
@@ -144,10 +144,10 @@ def match_of(
 
 
 def read_routing(body: Any) -> Routing:
-    """Return the parsed document of a user; ``problems``, which only the server sets, is ignored.
+    """Parse the document of a user; ``problems``, which only the server sets, is ignored.
 
     Raises:
-        FieldError: Names the first bad field.
+        FieldError: Names the first invalid field.
     """
     only(body, {*_READERS, "problems"}, "routing")
     usual = Routing()
@@ -166,9 +166,9 @@ def read_routing(body: Any) -> Routing:
 
 
 def read_stored_routing(body: Any) -> Routing:
-    """Return a stored document. What cannot be read in it is left out and listed in ``unread``.
+    """Parse a stored document. Parts that cannot be read are left out and listed in ``unread``.
 
-    Another version, or another engine of regular expressions, may have accepted what this one does not.
+    Another version, or another regular expression engine, may have accepted what this one rejects.
     """
     usual = Routing()
     if not isinstance(body, Mapping):
@@ -186,7 +186,7 @@ def read_stored_routing(body: Any) -> Routing:
 
 
 def _readable(given: Any, part: str, read: Read, unread: list[Unread]) -> Iterator[Any]:
-    """The items of a list that can be read; the others go into ``unread``."""
+    """Yield the items of a list that can be read; add the others to ``unread``."""
     if not isinstance(given, list):
         unread.append(Unread(part, 0, given, FieldError(part, "a list", given)))
         return
@@ -198,7 +198,7 @@ def _readable(given: Any, part: str, read: Read, unread: list[Unread]) -> Iterat
 
 
 def read_route(item: Any, where: str) -> Route:
-    """A route as people write it. Raises :class:`FieldError`."""
+    """Parse a route from user input. Raises :class:`FieldError`."""
     only(item, _FIELDS, where)
     wait = seconds(item, "group_wait_s", where, None)
     interval = seconds(item, "group_interval_s", where, INTERVAL_S, least=1.0)
@@ -219,7 +219,7 @@ def read_route(item: Any, where: str) -> Route:
 
 
 def plain(routing: Routing) -> dict[str, Any]:
-    """Return the document as :func:`read_routing` reads it, with what cannot be read in its old place."""
+    """Return the document in the format of :func:`read_routing`, with unreadable parts in place."""
     written: dict[str, list[Any]] = {
         "routes": [_plain_route(route) for route in routing.routes if route is not FALLBACK],
         "inhibitions": [inhibition.plain(rule) for rule in routing.inhibitions],
@@ -232,7 +232,7 @@ def plain(routing: Routing) -> dict[str, Any]:
 
 
 def problems(routing: Routing) -> list[dict[str, Any]]:
-    """Return what of a stored document is not in force, and why."""
+    """Return the parts of a stored document that have no effect, and why."""
     return [
         {"subject": one.error.field, "expected": one.error.expected, "got": one.error.got}
         for one in routing.unread
@@ -260,7 +260,7 @@ _EMPTY: dict[str, dict[str, Any]] = {
     "inhibitions": {"source": [], "target": [], "equal": []},
     "mute_times": {"name": "", "zone": "UTC", "times": []},
 }
-"""What an item that cannot be read may lack: pages rely on every field."""
+"""Fields that an unreadable item may lack, because pages require them."""
 Read = Callable[[Any, str], Any]
 _READERS: dict[str, Read] = {
     "routes": read_route,
@@ -277,7 +277,7 @@ def _list(body: Mapping[str, Any], name: str) -> tuple[Any, ...]:
 
 
 def _bounded(routes: Iterable[Route], inhibitions: Iterable[Inhibition]) -> None:
-    """Raises :class:`FieldError` for a document whose evaluation costs too much."""
+    """Raise :class:`FieldError` for a document that is too expensive to evaluate."""
     matchers = [matcher for route in routes for matcher in route.matchers]
     for rule in inhibitions:
         matchers += [*rule.source, *rule.target]

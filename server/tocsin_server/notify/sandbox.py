@@ -1,9 +1,9 @@
-"""Deny this process what sending a notification does not need: files, programs, internal addresses.
+"""Deny this process what sending a notification does not need: files, programs, private addresses.
 
-Two mechanisms enforce this. An audit hook of the interpreter (every platform; it cannot be removed again)
-sees files, programs and connections just before they are opened. With Landlock (Linux 5.13 and later, if
-enabled) the kernel denies access to files, also for native code. Both use the same list of what
-may be read: the Python installation, the system's libraries, and what name resolution and TLS need.
+Two mechanisms enforce this. An audit hook of the interpreter (every platform; it cannot be removed) checks
+files, programs and connections just before they are opened. With Landlock (Linux 5.13 and later, if enabled)
+the kernel denies access to files, also for native code. Both use the same list of what may be read: the
+Python installation, the system's libraries, and what name resolution and TLS need.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SYSTEM = (
     )),
 )  # fmt: skip
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
-"""Variables that name certificates."""
+"""Environment variables that name certificates."""
 READING = frozenset({"open", "os.listdir", "os.scandir"})
 CHANGING = frozenset({
     "os.chmod", "os.chown", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.symlink",
@@ -47,15 +47,15 @@ Hook = Callable[[str, tuple[Any, ...]], None]
 
 
 def confine(folder: Path, note: Callable[[str], None], *, private: bool) -> bool:
-    """Give up files outside of the installation and of ``folder``, programs, and inner addresses.
+    """Give up access to programs, private addresses, and files outside the installation and ``folder``.
 
     Args:
-        folder: The one place where this process may write.
-        note: Called with a sentence for every connection that is refused.
-        private: Whether addresses inside the server's own network may be called.
+        folder: The only folder in which this process may write.
+        note: Called with a sentence for every denied connection.
+        private: Whether addresses inside the server's network are allowed.
 
     Returns:
-        Whether the kernel enforces the part about files (Landlock).
+        Whether the kernel enforces the restriction on files (Landlock).
     """
     readable = roots()
     enforced = landlock(readable, folder)
@@ -66,7 +66,7 @@ def confine(folder: Path, note: Callable[[str], None], *, private: bool) -> bool
 
 
 def roots() -> list[Path]:
-    """Return what may be read, symbolic links resolved; only what exists."""
+    """Return the existing paths that may be read, with symbolic links resolved."""
     certificates = ssl.get_default_verify_paths()
     named = [sys.prefix, sys.base_prefix, *filter(None, sys.path), *SYSTEM]
     named += [each for each in (certificates.cafile, certificates.capath) if each]
@@ -76,7 +76,7 @@ def roots() -> list[Path]:
 
 
 def address_guard(note: Callable[[str], None]) -> Hook:
-    """Return an audit hook that refuses inner addresses, and sockets that are not of the internet."""
+    """Return an audit hook that denies private addresses and sockets other than internet sockets."""
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if event not in CONNECTING:
@@ -91,7 +91,7 @@ def address_guard(note: Callable[[str], None]) -> Hook:
 
 
 def files_guard(readable: Iterable[Path], writable: Path) -> Hook:
-    """Return an audit hook that refuses files outside of these two, and every program."""
+    """Return an audit hook that denies files outside of these paths, and all programs."""
     own = os.path.join(os.path.realpath(writable), "")
     places = (own, *(os.path.join(each, "") for each in readable))
 
@@ -103,7 +103,7 @@ def files_guard(readable: Iterable[Path], writable: Path) -> Hook:
         writes = event in CHANGING or (event == "open" and bool((arguments[2] or 0) & WRITING))
         paths = arguments if event in CHANGING else arguments[:1]
         for path in paths:
-            if isinstance(path, int):  # a file that is open already, or a mode
+            if isinstance(path, int):  # an open file, or a mode
                 continue
             place = os.path.join(os.path.realpath(os.fsdecode(path or ".")), "")
             if not place.startswith(own if writes else places):
@@ -112,13 +112,13 @@ def files_guard(readable: Iterable[Path], writable: Path) -> Hook:
     return hook
 
 
-# Landlock, by its system calls: the same numbers on every architecture
+# Landlock by its system calls, which have the same numbers on all architectures
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _NO_NEW_PRIVILEGES, _BY_VERSION, _BENEATH = 38, 1, 1
 _EXECUTE, _READ_FILE, _READ_DIR, _TRUNCATE, _DEVICE = 1 << 0, 1 << 2, 1 << 3, 1 << 14, 1 << 15
 _FIRST = (1 << 13) - 1
-"""Every right of the first version: execute, write, read, list, remove and make of each kind."""
+"""All access rights of the first version: execute, write, read, list, remove and create each kind."""
 _OF_FILES = _EXECUTE | 1 << 1 | _READ_FILE | _TRUNCATE | _DEVICE
 
 
@@ -128,10 +128,10 @@ class _Beneath(ctypes.Structure):
 
 
 def landlock(readable: Iterable[Path], writable: Path) -> bool:
-    """Have the kernel refuse every other file to this process from now on.
+    """Make the kernel deny all other files to this process from now on.
 
     Returns:
-        False where there is no Landlock; then nothing was changed.
+        False if Landlock is not available; then nothing was changed.
     """
     if not sys.platform.startswith("linux"):
         return False
@@ -156,7 +156,7 @@ def landlock(readable: Iterable[Path], writable: Path) -> bool:
 
 
 def _allow(libc: ctypes.CDLL, rules: int, path: Path, rights: int) -> None:
-    """Allow ``rights`` on ``path`` and all below; a path that is gone is left out."""
+    """Allow ``rights`` on ``path`` and everything below it; a missing path is skipped."""
     try:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:

@@ -1,4 +1,4 @@
-"""Silences: for a while, alerts that match are not told. Pure."""
+"""Silences: mute matching alerts for some time. Pure."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from tocsin_server.core.errors import FieldError
 from tocsin_server.notify.matching import Matcher, all_hold, parse_matchers, size_of
 
 LARGEST_PATTERNS = 2_000
-"""Instructions of the regular expressions of one silence (see ``matching.LARGEST_PATTERN``)."""
+"""Limit of the instructions of one silence's regular expressions (see ``matching.LARGEST_PATTERN``)."""
 LARGEST_OF_ALL = 20_000
-"""Of all silences that have not expired: every alert is compared with each of them."""
+"""The same for all unexpired silences together, because every alert is compared with each of them."""
 MOST = 1_000
-"""Silences that have not expired."""
+"""Maximum number of unexpired silences."""
 
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """From ``starts_ns`` to ``ends_ns`` (Unix ns); who asked for it and why."""
+    """A silence from ``starts_ns`` to ``ends_ns`` (Unix ns), with its author and reason."""
 
     id: str
     matchers: tuple[Matcher, ...]
@@ -31,7 +31,7 @@ class Silence:
     """Why its matchers cannot be read; such a silence has no effect."""
 
     def state(self, now_ns: int) -> str:
-        """``pending``, ``active`` or ``expired``, as Alertmanager says it."""
+        """Return ``pending``, ``active`` or ``expired``, as in Alertmanager."""
         if now_ns < self.starts_ns:
             return "pending"
         return "active" if now_ns < self.ends_ns else "expired"
@@ -53,7 +53,7 @@ def read_matchers(texts: object) -> tuple[Matcher, ...]:
 
 
 def check_room(wanted: Silence, others: Iterable[Silence]) -> None:
-    """Raises FieldError where ``wanted`` beside ``others``, which have not expired, would be too much."""
+    """Raise FieldError if ``wanted`` exceeds the limits together with ``others``, which have not expired."""
     beside = [other for other in others if other.id != wanted.id]
     if len(beside) >= MOST:
         raise FieldError("silences", f"at most {MOST} that have not expired; end some first", len(beside) + 1)
@@ -66,5 +66,5 @@ def check_room(wanted: Silence, others: Iterable[Silence]) -> None:
 
 
 def silenced_by(labels: Mapping[str, str], silences: Iterable[Silence], now_ns: int) -> tuple[str, ...]:
-    """Ids of the silences that mute an alert with these labels now."""
+    """Return the ids of the silences that mute an alert with these labels now."""
     return tuple(silence.id for silence in silences if silence.mutes(labels, now_ns))

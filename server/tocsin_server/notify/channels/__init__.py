@@ -11,7 +11,7 @@ from tocsin_server.notify.channel import Kind
 
 @cache
 def kinds() -> dict[str, Kind]:
-    """Return every kind of channel by its identifier: each module of this package with a ``KIND``."""
+    """Return all kinds of channel by identifier: each module of this package with a ``KIND``."""
     found: dict[str, Kind] = {}
     for module in sorted(pkgutil.iter_modules(__path__), key=lambda each: each.name):
         kind: Kind | None = getattr(import_module(f"{__name__}.{module.name}"), "KIND", None)

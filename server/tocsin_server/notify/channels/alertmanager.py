@@ -1,7 +1,7 @@
-"""Prometheus Alertmanager, API v2: alerts are pushed as long as they fire, and once more when they are over.
+"""Prometheus Alertmanager, API v2: push alerts while they fire, and once more when they are resolved.
 
-Alertmanager forgets an alert at its ``endsAt``: each push moves that a few minutes on, as Prometheus
-does, so an alert whose tocsin died ends by itself, and the always-firing ``Watchdog`` ends with it.
+Alertmanager drops an alert at its ``endsAt``. Each push extends it by a few minutes, as Prometheus does. If
+tocsin stops, its alerts therefore end, and so does the always-firing ``Watchdog``.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from tocsin_server.notify.message import Message, line
 
 PATH = "/api/v2/alerts"
 PUSH_S = 30.0
-"""Everything that fires is pushed this often."""
+"""Interval of pushing all firing alerts."""
 LASTS_S = 240.0
-"""And lasts so long in Alertmanager after the last push."""
+"""How long an alert lasts in Alertmanager after the last push."""
 WATCHDOG = {"alertname": "Watchdog", "severity": "none", "service": "tocsin"}
 
 
 def check(values: Values, private: bool) -> None:
-    """Raises FieldError."""
+    """Check the settings. Raises FieldError."""
     check_url(values["url"], private)
 
 
 def alert_of(routed: RoutedAlert, base: str, now_s: float, *, marked_over: bool = False) -> dict[str, Any]:
-    """One alert as Alertmanager takes it."""
+    """Return an alert in Alertmanager's format."""
     alert = routed.alert
     labels = {name: value for name, value in routed.labels.items() if value}
     ends_s = (alert.resolved_ns or 0) / 1e9 if routed.over else now_s if marked_over else now_s + LASTS_S
@@ -48,7 +48,7 @@ def alert_of(routed: RoutedAlert, base: str, now_s: float, *, marked_over: bool 
 
 
 def watchdog(base: str, started_s: float, now_s: float) -> dict[str, Any]:
-    """An alert that always fires: its absence says that tocsin, or the way to Alertmanager, is dead."""
+    """Return an alert that always fires: if it is missing, tocsin or its connection is down."""
     return {
         "labels": WATCHDOG,
         "annotations": {"summary": "tocsin is alive. Tell somebody when this alert is missing."},
@@ -59,7 +59,7 @@ def watchdog(base: str, started_s: float, now_s: float) -> dict[str, Any]:
 
 
 def push(values: Values, alerts: Iterable[Mapping[str, Any]], sending: Sending) -> str:
-    """Sends alerts. Raises DeliveryError."""
+    """Send alerts. Raises DeliveryError."""
     body = json.dumps(list(alerts)).encode()
     headers = {"Content-Type": "application/json"}
     if values.get("authorization"):
@@ -69,7 +69,7 @@ def push(values: Values, alerts: Iterable[Mapping[str, Any]], sending: Sending) 
 
 
 def send(values: Values, message: Message, sending: Sending) -> str:
-    """The test: the watchdog is pushed. Raises DeliveryError."""
+    """Push the watchdog as a test. Raises DeliveryError."""
     return push(values, [watchdog(sending.public_url, sending.now_s, sending.now_s)], sending)
 
 
@@ -78,7 +78,7 @@ def _time(seconds: float) -> str:
 
 
 def _name(label: str) -> str:
-    """Prometheus' label names are letters, digits and underscores."""
+    """Return a valid Prometheus label name: letters, digits and underscores."""
     return "".join(each if each.isascii() and (each.isalnum() or each == "_") else "_" for each in label)
 
 

@@ -1,9 +1,9 @@
-"""Everything that the library apprise reaches: e-mail, Slack, Telegram, Discord, ntfy, Teams, PagerDuty...
+"""Send with the apprise library: email, Slack, Telegram, Discord, ntfy, Teams, PagerDuty and more.
 
-The library runs in a process of its own (``apprise_child``), which gives up the server's files, programs
-and inner addresses before it looks at the address (``confinement``): whatever name is resolved how often,
-whatever redirect is followed, the address that is connected to is the one that is checked. It gets
-neither the server's environment nor its home directory. A process that hangs is killed.
+The library runs in a separate process (``apprise_process``), which gives up access to the server's files, to
+programs and to private addresses before it uses the address (``sandbox``). Names may resolve differently each
+time, and redirects may be followed, but every connection is checked. The process gets neither the server's
+environment nor its home directory. If it hangs, it is killed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ENVIRONMENT = frozenset({
     "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
     "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
 })  # fmt: skip
-"""What the process gets of the server's environment. Not: passwords in it, and HOME with its ``.netrc``."""
+"""Environment variables that the process gets. Excluded are passwords, and HOME because of its ``.netrc``."""
 START = (
     "import sys; sys.path += sys.argv[1:]; from tocsin_server.notify.apprise_process import main; "
     "raise SystemExit(main())"
@@ -39,7 +39,7 @@ LONGEST_STDOUT = 4000
 
 
 def check(values: Values, private: bool) -> None:
-    """Raise FieldError for an unknown scheme or parameter, or what the library cannot read."""
+    """Raise FieldError for an unknown scheme or parameter, or an address that the library cannot parse."""
     answer = _child({"url": values["url"], "private": private, "check": True}, 30.0)
     if not answer.get("ok"):
         expected = answer.get("expected", "an address that apprise can read")
@@ -47,7 +47,7 @@ def check(values: Values, private: bool) -> None:
 
 
 def send(values: Values, message: Message, sending: Sending) -> str:
-    """Raises DeliveryError."""
+    """Send a message. Raises DeliveryError."""
     picture = None if message.picture is None else base64.b64encode(message.picture).decode("ascii")
     kind = (
         "success"
@@ -98,7 +98,8 @@ def _environment(folder: str) -> dict[str, str]:
 
 
 def _packages() -> list[str]:
-    """Return where our packages lie: the process starts elsewhere, and they need not be installed."""
+    """Return the paths of our packages: the process has another working directory, and they need not be
+    installed."""
     found = [find_spec(name) for name in ("tocsin_server", "tocsin")]
     places = [str(Path(spec.origin).parents[1]) for spec in found if spec is not None and spec.origin]
     return list(dict.fromkeys(places))

@@ -1,6 +1,6 @@
-"""Notifications inside tocsin's own pages: kept by the server, read by ``GET /api/v1/notifications``.
+"""Notifications inside tocsin's pages: stored by the server, read by ``GET /api/v1/notifications``.
 
-There is nothing to send: being in the outbox as sent is being there for every page.
+Nothing is sent: pages show every notification that the outbox marks as sent.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from tocsin_server.notify.message import Message
 
 
 def check(values: Values, private: bool) -> None:
-    """Nothing can be wrong."""
+    """Accept any settings."""
 
 
 def send(values: Values, message: Message, sending: Sending) -> str:
-    """It is stored already."""
+    """Do nothing: the notification is stored already."""
     return "kept for the pages"
 
 

@@ -23,14 +23,14 @@ TIMESTAMP, SIGNATURE, DELIVERY, FORMAT = (
 
 
 def check(values: Values, private: bool) -> None:
-    """Raises FieldError. The address is looked at again at every delivery: a name may change."""
+    """Check the settings. The address is checked again at every delivery. Raises FieldError."""
     check_url(values["url"], private)
     if values.get("secret") is not None and len(values["secret"]) < 16:
         raise FieldError("config.secret", "at least 16 characters, best random ones", MASK)
 
 
 def check_url(url: str, private: bool) -> None:
-    """Raises FieldError for an address that cannot be called or may not; a name unknown now may pass."""
+    """Check that a URL may be called. A name that cannot be resolved yet is accepted. Raises FieldError."""
     try:
         parts = http.split(url)
         checked(str(parts.hostname), parts.port or 443, private=private)
@@ -42,7 +42,7 @@ def check_url(url: str, private: bool) -> None:
 
 
 def payload(message: Message, now_s: float) -> bytes:
-    """The body of a request: docs/reference/webhook.md."""
+    """Return the body of a request: docs/reference/webhook.md."""
     body: dict[str, Any] = {
         "version": VERSION,
         "id": message.id,
@@ -62,13 +62,13 @@ def payload(message: Message, now_s: float) -> bytes:
 
 
 def signature(secret: str, timestamp: str, body: bytes) -> str:
-    """``v1=`` and 64 hex digits: HMAC-SHA256 of the timestamp, a full stop and the body."""
+    """Return ``v1=`` and 64 hex digits: HMAC-SHA256 of the timestamp, a period and the body."""
     signed = timestamp.encode() + b"." + body
     return "v1=" + hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
 
 
 def send(values: Values, message: Message, sending: Sending) -> str:
-    """Raises DeliveryError."""
+    """Send a message. Raises DeliveryError."""
     body, timestamp = payload(message, sending.now_s), str(int(sending.now_s))
     headers = {
         "Content-Type": "application/json",
