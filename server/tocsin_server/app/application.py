@@ -1,4 +1,4 @@
-"""Puts the parts together: one FastAPI application, its parts started and stopped in order."""
+"""Build the FastAPI application; start and stop its services in order."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.writer import StoreWriter
 
 API = "/api/v1"
-# The first path that fits is the resource (`methods`): `/runs/{id}/events` before `/runs/{id}`, whose id
-# takes what is left over, slashes too, and `/rules/packs` before `/rules/{id}`.
+# The first path that matches is the resource (`methods`): `/runs/{id}/events` comes before `/runs/{id}`,
+# whose id may contain slashes, and `/rules/packs` before `/rules/{id}`.
 RESOURCES = (
     series,
     layers,
@@ -112,20 +112,21 @@ RESOURCES = (
 )
 GZIP_LEVEL = 4
 RESERVED_FILES = 256
-"""Files for everything but connections: the database's, those of notifications, and a few to spare."""
+"""Open files reserved for the database, notifications and other uses besides connections."""
 LEAST_CONNECTIONS = 64
 REFRESH_S = 1.0
-"""How often tokens are read again: a token revoked by another process counts within this and one more."""
+"""Interval of reading the tokens; a token revoked by another process is rejected within twice this time."""
 ASK_S = 1.0
-"""How often the database is asked whether it answers."""
+"""Interval of checking whether the database responds."""
 
 log = logging.getLogger("tocsin.app")
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """The application, on a database brought to the newest schema. Its lifespan starts and stops the parts.
+    """Return the application for a migrated database. Its lifespan starts and stops the services.
 
-    Raises StartError where the pages or plotly.js are missing, and what the database raises.
+    Raises:
+        StartError: The pages or plotly.js are missing. Errors of the database are passed on.
     """
     web, plotly = web_directory(), plotlyjs.installed()
     migrate(settings.url)
@@ -170,7 +171,7 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 def assemble(settings: Settings, database: Database) -> Services:
-    """The parts of a server, not started yet."""
+    """Create the services of a server without starting them."""
     jobs, pause_s = PeriodicJobs(), settings.commit_ms / 1000
     writer = StoreWriter(database, interval_s=pause_s, limit_bytes=settings.backlog_bytes, jobs=jobs)
     reader = StoreReader(database)
@@ -188,7 +189,7 @@ def assemble(settings: Settings, database: Database) -> Services:
 
 
 def bounds_of(settings: Settings) -> Bounds:
-    """Return how many connections there may be, given how many files the process may open."""
+    """Return the connection limits, given the number of files that the process may open."""
     files = open_files()
     total = settings.limit_connections
     if files is not None:
@@ -197,7 +198,7 @@ def bounds_of(settings: Settings) -> Bounds:
 
 
 def open_files() -> int | None:
-    """Return how many files this process may open, None where there is no limit."""
+    """Return the number of files that this process may open, or None if it is not limited."""
     try:
         import resource
     except ImportError:  # pragma: no cover - Windows has no such limit
@@ -207,7 +208,7 @@ def open_files() -> int | None:
 
 
 def stored_tokens(database: Database) -> Iterable[Token]:
-    """The tokens in the database, revoked ones too."""
+    """Return the tokens in the database, including revoked ones."""
     with database.reader.connect() as connection:
         return token_store.tokens(connection)
 
@@ -245,7 +246,7 @@ def _lifespan(services: Services, plotly: PlotlyJS):  # type: ignore[no-untyped-
 
 
 async def _compress(plotly: PlotlyJS) -> None:
-    """So that the first page does not wait for it."""
+    """Compress plotly.js in advance, so that the first page does not wait for it."""
     await anyio.to_thread.run_sync(lambda: plotly.script_gzipped)
 
 
@@ -257,7 +258,7 @@ async def _keep_tokens_fresh(services: Services) -> None:
 
 
 async def _ask_database(services: Services) -> None:
-    """So that health can say whether the database answers without asking it."""
+    """Check periodically whether the database responds, so that health checks need no query."""
 
     async def ask() -> None:
         await asyncio.to_thread(services.database.ping)
@@ -266,7 +267,7 @@ async def _ask_database(services: Services) -> None:
 
 
 async def _stop(services: Services, tasks: list[asyncio.Task[None]]) -> None:
-    """Stops the parts in the order of a step's way. None of them may hold the server up for ever."""
+    """Stop the services in the order in which data flows. None of them may block the shutdown."""
     limit_s = services.settings.shutdown_s
     for task in tasks:
         task.cancel()

@@ -1,4 +1,4 @@
-"""Runs the server: takes the port, guards the data directory, says where it is, stops in order."""
+"""Run the server: bind the port, lock the database, print the address, and shut down in order."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 LISTEN_BACKLOG = 2048
 MOST_FILES = 65_536
 COLLECT_AFTER = (20_000, 20, 20)
-"""Python's collector of cycles looks less often than by default (700, 10, 10): with 200 runs in memory it
-took a third of the record path's CPU time (measured)."""
+"""Thresholds of Python's cyclic garbage collector, above the default of (700, 10, 10): with 200 runs in
+memory it took a third of the record path's CPU time (measured)."""
 
 log = logging.getLogger("tocsin.serve")
 
 
 class AnnouncedServer(uvicorn.Server):
-    """uvicorn, telling once when it really answers. It installs its own signal handlers."""
+    """uvicorn server that reports once when it accepts requests. It installs its own signal handlers."""
 
     def __init__(self, config: uvicorn.Config, announce: Callable[[], None]) -> None:
         super().__init__(config)
@@ -52,12 +52,17 @@ class AnnouncedServer(uvicorn.Server):
 
 
 def serve(settings: Settings, announce: Callable[[str], None]) -> int:
-    """Serves until a signal; ``announce`` gets what to print once the server answers. The exit status.
+    """Serve until a signal arrives; return the exit status.
 
-    Raises StartError, whose text says what to do: port taken, no tokens for an open address,
-    database away, another server on the same database.
+    Args:
+        settings: The settings of the server.
+        announce: Called with the startup message once the server accepts requests.
+
+    Raises:
+        StartError: The port is in use, tokens for a public address are missing, the database is unavailable,
+            or another server uses it. The text says what to do.
     """
-    os.umask(0o077)  # configurations of trainings and secrets lie in what this process writes
+    os.umask(0o077)  # the files of this process contain secrets and the configurations of trainings
     displaced: list[str] = []
     raise_file_limit()
     with listening(settings) as listener, sole_server(settings) as lock, ending_quietly():
@@ -81,7 +86,7 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> int:
 
 
 def raise_file_limit() -> None:
-    """Let this process open as many files as its hard limit allows: every connection is one."""
+    """Raise the limit of open files to the hard limit, because every connection is a file."""
     try:
         import resource
     except ImportError:  # pragma: no cover - Windows has no such limit
@@ -94,7 +99,7 @@ def raise_file_limit() -> None:
 
 
 def calm_collector() -> None:
-    """What the start has made stays to the end: the collector need not look through it again and again."""
+    """Exclude the objects created at startup from garbage collection, because they are never freed."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
@@ -102,7 +107,7 @@ def calm_collector() -> None:
 
 @contextmanager
 def ending_quietly() -> Iterator[None]:
-    """uvicorn raises a signal anew once it has stopped in order; by then there is nothing left to end."""
+    """Ignore the signal that uvicorn raises again after it has shut down."""
     kept = signal.signal(signal.SIGTERM, lambda _number, _frame: None)
     try:
         with suppress(KeyboardInterrupt):
@@ -112,18 +117,18 @@ def ending_quietly() -> Iterator[None]:
 
 
 def uvicorn_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
-    """uvicorn as this server needs it: our own request log, bounded connections, a bounded stop."""
+    """Return the uvicorn configuration: our request log, limited connections, a bounded shutdown."""
     http, websocket = bounded(settings, app.state.services.connections)
     return uvicorn.Config(
         app,
         http=http,
         ws=websocket,
         ws_max_size=settings.websocket_bytes,
-        ws_per_message_deflate=False,  # raises the cost of a trainer's frame by half (measured)
+        ws_per_message_deflate=False,  # increases the cost of a client's frame by half (measured)
         ws_ping_interval=20.0,
         ws_ping_timeout=20.0,
         timeout_graceful_shutdown=max(1, math.ceil(settings.shutdown_s)),
-        access_log=False,  # it writes queries, and a login link carries its token there
+        access_log=False,  # it logs queries, and a login link contains its token there
         log_config=None,
         server_header=False,
         proxy_headers=bool(settings.public_url or settings.root_path),
@@ -132,7 +137,7 @@ def uvicorn_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
 
 
 def set_up_logging() -> None:
-    """Log lines to standard error; uvicorn's own only from warnings on, for they hold queries."""
+    """Log to standard error; from uvicorn only warnings, because its messages contain queries."""
     logging.basicConfig(format=LOG_FORMAT, level=logging.INFO)
     for name in ("uvicorn", "uvicorn.error", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -140,7 +145,7 @@ def set_up_logging() -> None:
 
 @contextmanager
 def listening(settings: Settings) -> Iterator[socket.socket]:
-    """A bound socket. Raises StartError where the port is taken or the address is not ours."""
+    """Yield a bound socket. Raises StartError if the port is in use or the address is not local."""
     try:
         listener = _bound(settings.host, settings.port)
     except OSError as error:
@@ -182,7 +187,7 @@ def sole_server(settings: Settings) -> Iterator[PostgresLock | None]:
         The lock to watch, if it can be lost while the server runs (Postgres).
 
     Raises:
-        StartError: Another server is there, or the database does not answer.
+        StartError: Another server uses the database, or it does not respond.
     """
     url = database_url_or_fail(settings.url)
     if url.get_backend_name() == "sqlite":
@@ -198,7 +203,7 @@ def sole_server(settings: Settings) -> Iterator[PostgresLock | None]:
 
 
 def database_url_or_fail(url: str) -> URL:
-    """Return ``url`` with our driver. Raise StartError for another kind of database, or no file."""
+    """Return ``url`` with our driver. Raise StartError for an unsupported database or a missing file."""
     try:
         return database_url(url)
     except ValueError as error:
@@ -206,7 +211,7 @@ def database_url_or_fail(url: str) -> URL:
 
 
 def make_url_or_fail(url: str) -> URL:
-    """``url`` parsed. Raises StartError."""
+    """Return ``url`` parsed. Raises StartError."""
     try:
         return parsed_url(url)
     except ValueError as error:
@@ -214,7 +219,7 @@ def make_url_or_fail(url: str) -> URL:
 
 
 def prepare(settings: Settings) -> None:
-    """Brings the database to the newest schema and checks who may come in. Raises StartError."""
+    """Migrate the database and check that a public address has tokens. Raises StartError."""
     try:
         migrate(settings.url)
     except (SQLAlchemyError, OSError, ValueError) as error:
@@ -231,7 +236,7 @@ def prepare(settings: Settings) -> None:
 
 
 def missing_tokens(tokens: list[Token]) -> list[str]:
-    """The commands that make what an open address needs: a trainer's token and a person's."""
+    """Return the commands that create the missing tokens: one for clients and one for users."""
     scopes = {token.scope for token in tokens if token.revoked_ns is None}
     commands = []
     if Scope.INGEST not in scopes:
@@ -251,7 +256,7 @@ def _not_open(settings: Settings, missing: list[str]) -> str:
 
 
 def address(settings: Settings, port: int) -> str:
-    """How to reach the server, as a person would type it."""
+    """Return the URL of the server for a user."""
     if settings.public_url:
         return settings.public_url
     host = socket.gethostname() if settings.host in ("0.0.0.0", "::", "") else settings.host  # noqa: S104
@@ -260,7 +265,7 @@ def address(settings: Settings, port: int) -> str:
 
 
 def startup_message(settings: Settings, base: str) -> str:
-    """What ``serve`` prints once it answers: address, login link, the lines to paste."""
+    """Return the startup message: address, login link, and the lines for a training script."""
     own = settings.loopback or settings.allow_admin_link
     link = login_address(base, ADMIN.secret(settings.data_dir)) if own else f"{base}/login"
     token = TRAINER.secret(settings.data_dir) if own else "THE TRAINERS' TOKEN YOU MADE"
@@ -284,7 +289,7 @@ Ctrl-C stops the server; training continues and sends its data later.
 
 
 def shown_url(settings: Settings) -> str:
-    """The database's address without its password."""
+    """Return the database URL without its password."""
     return make_url_or_fail(settings.url).render_as_string(hide_password=True)
 
 
