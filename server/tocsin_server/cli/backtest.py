@@ -21,7 +21,7 @@ from tocsin_server.store.results import StoredRun
 from tocsin_server.transfer.record_export import find_run
 
 SHOWN = 40
-"""Firings of a run that the text shows; --json has all."""
+"""Maximum number of firings per run in the text output; --json has all."""
 
 
 def backtest(
@@ -42,7 +42,7 @@ def backtest(
 ) -> None:
     """Show where a rule with these settings would have fired in log files and stored runs.
 
-    Reads only. The other rules judge with their defaults: they say which steps were healthy.
+    Reads only. All other rules use their defaults; they determine which steps were healthy.
     """
     if not (files or runs or project):
         raise TocsinError("backtest: expected FILE..., --run or --project, got none")

@@ -1,4 +1,4 @@
-"""Commands for the life of data: export, import, flight, delete, prune, backup, restore."""
+"""Commands to manage data: export, import, snapshot, delete, prune, backup, restore."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from tocsin_server.transfer.run_folder import BundleError, bundles_in
 from tocsin_server.transfer.run_import import import_run
 
 WAIT_S = 5.0
-"""How long a command on Postgres waits for a running server to take a deletion over."""
+"""How long a command on Postgres waits for a running server to take over a deletion."""
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 Project = Annotated[str | None, typer.Option("--project", help="All runs of this project.")]
 
@@ -67,7 +67,7 @@ def export(
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Export every record of a run; with --out also events, alerts and environment."""
+    """Export all records of a run; with --out also events, alerts and environment."""
     if (run is None) == (project is None) or (out is not None and output is not None):
         raise TocsinError(
             "export: expected RUN or --project, and --out or --output at most, got another mixture"
@@ -95,7 +95,7 @@ def import_(
 ) -> None:
     """Import exported runs unchanged. An existing run is compared, never overwritten.
 
-    Works beside a running server. Nobody is notified of the alerts in it.
+    The server may be running. No notifications are sent for imported alerts.
     """
     settings = settings_of(database_url, data_dir, config)
     folders = bundles_in(path)
@@ -138,7 +138,7 @@ def delete(
 ) -> None:
     """Delete a run or a project permanently, and return the disk space to the file system.
 
-    Works beside a running server. A trainer that is still in the run begins a new one.
+    The server may be running. If a training process still sends to the run, that starts a new run.
     """
     if (run is None) == (project is None):
         raise TocsinError("delete: expected RUN or --project, got " + ("both" if run else "neither"))
@@ -162,7 +162,7 @@ def prune(
 ) -> None:
     """Delete the runs past their retention (settings retention_days and retention_projects).
 
-    The server does it by itself every hour. Runs that are running or stalled always stay.
+    The server does this automatically every hour. Runs that are running or stalled are always kept.
     """
     settings = settings_of(database_url, data_dir, config)
     with opened(settings) as database:
@@ -207,7 +207,7 @@ def restore(
 ) -> None:
     """Replace the SQLite database with a backup; keep the old file under another name.
 
-    Refuses while a server runs on the database, and a file that is damaged or of a newer version.
+    Fails if a server uses the database, or if the backup is damaged or from a newer version.
     """
     settings = settings_of(database_url, data_dir, config)
     target = Path(os.path.realpath(file_of(_url(settings), "restore")))
@@ -217,7 +217,7 @@ def restore(
 
 
 def rehearse_upgrade(settings: Settings) -> None:
-    """`migrate --rehearse`: upgrades a copy and reports. Raises TocsinError where the copy lost rows."""
+    """Upgrade a copy and report the result (`migrate --rehearse`). Raises TocsinError if rows were lost."""
     database = _as_it_is(settings, "rehearse")
     try:
         went = rehearse(database)
@@ -237,7 +237,7 @@ def rehearse_upgrade(settings: Settings) -> None:
 
 
 def _no_issues(subject: str, issues: list[str]) -> None:
-    """Raises TocsinError where values cannot be read."""
+    """Raise TocsinError if values cannot be read."""
     if issues:
         raise TocsinError(f"{subject}: expected every value to be readable, got: {'; '.join(issues)}")
 
@@ -262,7 +262,7 @@ def _counted(counts: dict[str, int]) -> str:
 
 
 def _chosen(database: Database, run: str | None, project: str | None) -> list[str]:
-    """The run of that id or name, or those of a project. Raises TocsinError where there is none."""
+    """Return the run with that id or name, or the runs of a project. Raises TocsinError if there are none."""
     reader = StoreReader(database)
     if run is not None:
         return [find_run(reader, run)]
@@ -286,7 +286,7 @@ def _mark_project(connection: Connection, name: str, now_ns: int) -> list[str]:
 
 
 def _delete(settings: Settings, database: Database, mark: Callable[[Connection], list[str]]) -> None:
-    """Marks runs as deleted and takes them away; a server that runs on the database does that itself."""
+    """Mark runs as deleted and remove them; a running server removes them itself."""
     with _alone(settings) as free:
         transact = _transacting(database, free)
         marked = transact(mark)
@@ -302,7 +302,7 @@ def _delete(settings: Settings, database: Database, mark: Callable[[Connection],
 
 @contextmanager
 def _alone(settings: Settings) -> Iterator[bool]:
-    """Whether no server holds the SQLite database, kept out meanwhile; on Postgres that cannot be known."""
+    """Yield True and lock out servers if none uses the SQLite database. On Postgres this is unknown."""
     url = _url(settings)
     if url.get_backend_name() != "sqlite":
         yield False
@@ -324,14 +324,14 @@ def _transacting(database: Database, free: bool) -> deletion_jobs.Transact:
 
 
 def _finish_all(database: Database, transact: deletion_jobs.Transact) -> None:
-    """What a kill interrupted, however lately: no other process can be at it now."""
+    """Finish all interrupted deletions, however recent, because no other process can be working on them."""
     with database.reader.begin() as connection:
         left = deletion.due(connection, time.time_ns(), interrupted=True)
     deletion_jobs.finish(transact, left)
 
 
 def _taken(database: Database, run_ids: list[str]) -> bool:
-    """Whether a server takes over what was marked, which it looks for every second."""
+    """Return whether a server takes over the marked runs, for which it looks every second."""
     ends = time.monotonic() + WAIT_S
     while time.monotonic() < ends:
         with database.reader.begin() as connection:
@@ -349,7 +349,7 @@ def _url(settings: Settings) -> URL:
 
 
 def _as_it_is(settings: Settings, purpose: str) -> Database:
-    """The SQLite database, not migrated. Raises TocsinError where there is none."""
+    """Return the SQLite database without migrating it. Raises TocsinError if there is none."""
     file = file_of(_url(settings), purpose)
     if not file.is_file():
         raise BundleError(str(file), "a database", "no such file")

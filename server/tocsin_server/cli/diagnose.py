@@ -23,11 +23,11 @@ from tocsin_server.offline.snapshot_replay import judge_incident_snapshot
 
 STDIN = Path("-")
 BEGINNING = 64
-"""Bytes that tell an incident snapshot from a log."""
+"""Number of bytes that distinguish an incident snapshot from a log."""
 
 
 class FailOn(enum.StrEnum):
-    """From which severity on the exit status is 1."""
+    """The lowest severity for which the exit status is 1."""
 
     WARNING = "warning"
     CRITICAL = "critical"
@@ -47,7 +47,8 @@ def diagnose(
 ) -> None:
     """Read training logs of any known format and report what is wrong, since when, why, and what to do.
 
-    Needs no server. Exit status 0: read, whatever was found; 2: a file could not be read.
+    No server is needed. The exit status is 0 if all files were read, or 1 with --fail-on and such a finding;
+    2 if a file could not be read.
     """
     found: list[Judged] = []
     entries = []
@@ -88,7 +89,8 @@ def _judged(path: Path) -> Judged:
 
 @contextmanager
 def _rewindable(path: Path) -> Iterator[Path]:
-    """``path`` itself; standard input and pipes as a copy on disk, for they can be read but once."""
+    """Yield ``path`` itself, or for standard input and pipes a copy on disk, because they can be read only
+    once."""
     if path != STDIN and not path.is_fifo():
         yield path
         return
@@ -100,12 +102,12 @@ def _rewindable(path: Path) -> Iterator[Path]:
 
 
 def _flight(path: Path) -> IncidentSnapshot | None:
-    """The incident snapshot in ``path``, None where it is another file. Raises UnreadableLogError."""
+    """Return the incident snapshot in ``path``, or None for another file. Raises UnreadableLogError."""
     try:
         with opened(path) as file:
             beginning = file.read(BEGINNING)
             return read(beginning + file.read()) if is_incident_snapshot(beginning) else None
     except BROKEN:
-        return None  # whoever reads it as a log says why
+        return None  # the log reader reports the error
     except IncidentSnapshotError as error:
         raise UnreadableLogError(f"{path}: {error}") from error

@@ -1,4 +1,4 @@
-"""The command line ``tocsin-server``: each command reads its settings, does one thing, says what it did."""
+"""The command line ``tocsin-server``: each command reads its settings, does one thing, and reports it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tocsin_server.store.connection import SQLAlchemyError
 from tocsin_server.store.tokens import add_token, revoke_token, tokens
 
 EXIT_UNUSABLE = 2
-"""Exit status where the command could not do its work: settings, database, port, unknown name."""
+"""Exit status if the command could not do its work: settings, database, port, unknown name."""
 
 app = typer.Typer(
     name="tocsin-server",
@@ -42,7 +42,7 @@ app.add_typer(rules_app, name="rules")
 
 
 def main() -> None:
-    """Runs the command line. What a person can act on is one message and exit status 2, no traceback."""
+    """Run the command line. Expected errors are one message and exit status 2, without a traceback."""
     try:
         app()
     except TocsinError as error:
@@ -99,7 +99,7 @@ def serve(
 ) -> None:
     """Start the server and print its address, the login link and the lines for a training script.
 
-    Beyond loopback (--host 0.0.0.0) it starts only once there is a trainer's token and a person's
+    Beyond loopback (--host 0.0.0.0) it starts only if there are tokens for a training process and for a user
     (see `tocsin-server token create`), or with --allow-admin-link.
     """
     from tocsin_server.app.serve import serve as run_server
@@ -137,7 +137,8 @@ def demo(
     ] = Path(".demo"),
     config: Config = None,
 ) -> None:
-    """Start the server with real PyTorch trainings that report to it; in one the loss scale collapses."""
+    """Start the server with real PyTorch trainings that report to it; in one of them the loss scale
+    collapses."""
     from tocsin_server.demo.launch import run_demo
 
     settings = load({"host": host, "port": port, "data_dir": data_dir}, config=config)

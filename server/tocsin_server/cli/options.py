@@ -1,4 +1,4 @@
-"""What the commands share: the options that say which database, and the ways to it."""
+"""Share the options that select the database, and the functions that open it."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ Config = Annotated[
 
 
 def who() -> str:
-    """Who runs the command, as the audit log names them."""
+    """Return the user of the command for the audit log."""
     try:
         return f"{getpass.getuser()} (command line)"
-    except (KeyError, OSError):  # a container's user without a name
+    except (KeyError, OSError):  # the user of a container may have no name
         return "command line"
 
 
 def settings_of(database_url: str | None, data_dir: Path | None, config: Path | None) -> Settings:
-    """The settings in force for a command."""
+    """Return the settings of a command."""
     return load({"database_url": database_url, "data_dir": data_dir}, config=config)
 
 
 def migrated(settings: Settings) -> None:
-    """Brings the database to the newest schema. Raises StartError for a URL of another kind."""
+    """Migrate the database to the newest schema. Raises StartError for an unsupported URL."""
     os.umask(0o077)
     try:
         migrate_database(settings.url)
@@ -57,7 +57,7 @@ def migrated(settings: Settings) -> None:
 
 @contextmanager
 def opened(settings: Settings) -> Iterator[Database]:
-    """The migrated database, closed at the end."""
+    """Yield the migrated database, and close it at the end."""
     migrated(settings)
     database = open_database(settings.url)
     try:
@@ -67,14 +67,14 @@ def opened(settings: Settings) -> Iterator[Database]:
 
 
 def let_the_server_checkpoint(connection: Connection) -> None:
-    """On SQLite only the server's own connection may, where one runs (see ``store.database``)."""
+    """Disable SQLite checkpoints on this connection: only the server's own may run them."""
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql("PRAGMA wal_autocheckpoint=0")
 
 
 @contextmanager
 def writing(settings: Settings) -> Iterator[Connection]:
-    """A transaction on the migrated database, beside a server that may be running on it."""
+    """Yield a transaction on the migrated database; a server may be running on it."""
     with opened(settings) as database, database.engine.begin() as connection:
         let_the_server_checkpoint(connection)
         yield connection

@@ -28,7 +28,7 @@ def report(
 ) -> None:
     """Write a run, or a comparison of several, as one HTML file that needs no server or network.
 
-    Works beside a running server.
+    The server may be running.
     """
     with opened(settings_of(database_url, data_dir, config)) as database:
         reader = StoreReader(database)

@@ -90,7 +90,7 @@ def _read(file: Path) -> dict[str, Any]:
         raise TocsinError(f"{file}: expected at most {MOST_BYTES} bytes, got {file.stat().st_size}")
     try:
         return tomllib.loads(file.read_text("utf-8"))
-    except ValueError as error:  # also a whole number of thousands of digits
+    except ValueError as error:  # also an integer with thousands of digits
         raise TocsinError(f"{file}: expected TOML, got {error}") from error
     except RecursionError:
         raise TocsinError(f"{file}: expected TOML, got lists or tables nested too deeply") from None
@@ -136,7 +136,7 @@ def _applied_over_http(url: str, body: dict[str, Any], dry_run: bool) -> list[Di
 
 
 def _asked(url: str, path: str, body: dict[str, Any] | None = None) -> Any:
-    """What a running server answers. Raises TocsinError with its own words."""
+    """Return the response of a running server. Raises TocsinError with the server's message."""
     if urlsplit(url).scheme not in ("http", "https"):
         raise TocsinError(f"--url: expected http://HOST:PORT, got {url!r}")
     headers = {"accept": "application/json", "content-type": "application/json"}
@@ -156,7 +156,7 @@ def _asked(url: str, path: str, body: dict[str, Any] | None = None) -> Any:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect would take the token to another address: it is an error."""
+    """Reject redirects, which would send the token to another address."""
 
     def redirect_request(self, *_told: Any) -> None:
         return None
