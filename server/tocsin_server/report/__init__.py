@@ -1,1 +1,1 @@
-"""A run, or several over one another, as one HTML file that needs neither a server nor a network."""
+"""Write one run or a comparison as one HTML file that needs neither a server nor a network."""

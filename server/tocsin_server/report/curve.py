@@ -1,4 +1,4 @@
-"""One writer's series as a curve that loses nothing: its range and every fault, whatever was merged. Pure."""
+"""Represent one writer's series as a curve that keeps its range and all non-finite values. Pure."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ FAULTS = ("nan", "pinf", "ninf")
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """``m`` items in order of step, each f64[m]: first and last step, least, greatest and mean finite
-    value (NaN where an item has none), how many values, and how many of them are NaN, +Inf, -Inf."""
+    """``m`` items in order of step, each f64[m]: first and last step; lowest, highest and mean finite value
+    (NaN if an item has none); and the counts of all values, NaN, +Inf and -Inf."""
 
     attempt: int
     rank: int
@@ -33,19 +33,22 @@ class Curve:
 
     @property
     def x(self) -> F64:
-        """The middle of each item."""
+        """Return the middle step of each item."""
         return (self.x0 + self.x1) / 2
 
     def within(self, start: float, stop: float) -> Curve:
-        """The items that begin in ``[start, stop)``."""
+        """Return the items that begin in ``[start, stop)``."""
         keep = (self.x0 >= start) & (self.x0 < stop)
         arrays = (self.x0, self.x1, self.low, self.high, self.mean, self.n, self.nan, self.pinf, self.ninf)
         return Curve(self.attempt, self.rank, self.exact, *(array[keep] for array in arrays))
 
 
 def curve_of(layer: SeriesLayer, *, held: bool = False) -> Curve:
-    """The reader's layer: exact records, or buckets of them. ``held``: each value holds until the next,
-    so that an item is drawn at its last value in place of its mean."""
+    """Return the curve of a layer: exact records, or buckets of them.
+
+    ``held``: a value holds until the next one, so that an item is drawn at its last value instead of its
+    mean.
+    """
     if layer.exact or layer.min is None or layer.max is None or layer.mean is None:
         low = high = mean = np.where(np.isfinite(layer.first), layer.first, np.nan)
     else:
@@ -58,14 +61,14 @@ def curve_of(layer: SeriesLayer, *, held: bool = False) -> Curve:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """What of a curve is drawn: ``faint`` where a restart did these steps again."""
+    """The part of a curve that is drawn: ``faint`` for steps that a later attempt repeated."""
 
     curve: Curve
     faint: bool
 
 
 def leads(curves: Iterable[Curve]) -> list[Curve]:
-    """The lowest rank of each attempt, newest attempt first."""
+    """Return the lowest rank of each attempt, newest attempt first."""
     found: dict[int, Curve] = {}
     for curve in sorted(curves, key=lambda one: (-one.attempt, one.rank)):
         if curve.x0.size:
@@ -74,7 +77,7 @@ def leads(curves: Iterable[Curve]) -> list[Curve]:
 
 
 def stretches(curves: Iterable[Curve]) -> Iterator[Stretch]:
-    """The newest attempt from its first step, each older one before it; what was replayed is faint."""
+    """Yield the newest attempt, and each older one up to the next one's first step; repeats are faint."""
     edge = np.inf
     for curve in leads(curves):
         before, after = curve.within(-np.inf, edge), curve.within(edge, np.inf)
@@ -86,14 +89,14 @@ def stretches(curves: Iterable[Curve]) -> Iterator[Stretch]:
 
 
 def others(curves: Iterable[Curve]) -> list[Curve]:
-    """Every rank that does not lead its attempt."""
+    """Return all ranks except the lowest of each attempt."""
     found = list(curves)
     first = {id(curve) for curve in leads(found)}
     return [curve for curve in found if curve.x0.size and id(curve) not in first]
 
 
 def band(curves: list[Curve], slots: int) -> Curve | None:
-    """The range over several curves on a grid of ``slots`` places: each extreme and each fault is in it."""
+    """Return the range over several curves on a grid of ``slots`` items, with all extremes and counts."""
     if not curves:
         return None
     start, stop = min(float(one.x0[0]) for one in curves), max(float(one.x1[-1]) for one in curves)
@@ -114,6 +117,6 @@ def band(curves: list[Curve], slots: int) -> Curve | None:
 
 
 def finite(curve: Curve) -> F64:
-    """How many values of each item are finite, f64[m]."""
+    """Return the number of finite values of each item, f64[m]."""
     left: F64 = curve.n - curve.nan - curve.pinf - curve.ninf
     return left

@@ -1,4 +1,4 @@
-"""Alerts of a report: verdict, story, evidence, what to do, what would disprove it. Pure, HTML out."""
+"""Render the alerts of a report: likely cause, timeline, evidence, remedies, how to confirm. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tocsin_server.report.words import counted, esc, foreign, moment, num, power
 from tocsin_server.store.results import AlertStep
 
 SHAPES = {"critical": "⯃", "warning": "▲", "info": "◯"}
-"""Shape first, colour second: in black and white each severity is told apart."""
+"""Shapes distinguish the severities in black and white too."""
 
 
 def alerts_section(reported: tuple[ReportedAlert, ...], left: int) -> str:
-    """Every alert in full, the open and grave ones first."""
+    """Return all alerts in full, open and severe ones first."""
     if not reported:
         return '<section><h2>Alerts</h2><p class="soft">Nothing rang.</p></section>'
     more = f'<p class="soft">{counted(left, "older alert")} left out.</p>' if left else ""
@@ -45,7 +45,7 @@ def _alert(reported: ReportedAlert) -> str:
 
 
 def step_link(step: int | None) -> str:
-    """A step as a button that moves the charts' line there."""
+    """Return a step as a button that moves the charts' cursor there."""
     return "–" if step is None else f'<button type="button" data-step="{step}">{whole(step)}</button>'
 
 
@@ -77,7 +77,7 @@ def _evidence(items: tuple[Evidence, ...]) -> str:
 
 
 def evidence_text(item: Evidence) -> str:
-    """A number of evidence in words: powers of two for scales, units after a space."""
+    """Return a number of evidence as text: powers of two for scales, units after a space."""
     if isinstance(item.value, str):
         return powers(item.value)
     value = float(item.value)
@@ -97,7 +97,7 @@ def _remedies(remedies: tuple[Remedy, ...]) -> str:
 
 
 def code_block(code: str) -> str:
-    """Code as it stands; nothing of none."""
+    """Return code verbatim, or "" if there is none."""
     return f"<pre tabindex=0><code>{esc(code)}</code></pre>" if code else ""
 
 

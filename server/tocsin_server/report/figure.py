@@ -1,7 +1,7 @@
-"""One chart as a plotly figure: range, line, marks, alerts from their onset. Pure but for importing plotly.
+"""Build one chart as a Plotly figure: range, line, marks, alerts from their onset. Pure.
 
-Colours are those of the light theme. What each stands for is told beside it (``meta`` of a trace, ``name``
-of a shape), so that the page can draw the same figure in the viewer's own theme.
+Colors are those of the light theme. The meaning of each is stored with it (``meta`` of a trace, ``name`` of a
+shape), so that the page can draw the same figure in the viewer's theme.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from tocsin_server.report.curve import Curve
 from tocsin_server.report.outline import Axis, axis_of, envelope, line, lone, marks
 from tocsin_server.report.words import esc, num
 
-if TYPE_CHECKING:  # importing plotly takes half a second and 50 MB: only a report pays for it
+if TYPE_CHECKING:  # importing plotly takes half a second and 50 MB, which only a report should cost
     import plotly.graph_objects as go
 
 SLOTS = 600
-"""Places of the range over all ranks beside the one that is drawn."""
+"""Grid size of the range over all other ranks."""
 INKS = {
     "--run-1": "#2258b7", "--run-2": "#af8845", "--run-3": "#08887e", "--run-4": "#7a57f6",
     "--run-5": "#e254b6", "--run-6": "#72711b", "--run-7": "#3e96e1", "--run-8": "#3c152c",
     "--run-9": "#4f5963", "--run-10": "#1e2175", "--critical": "#b3121f", "--warning": "#855400",
     "--info": "#1d5a9c", "--ink-3": "#5c6963", "--grid": "#e7eae5", "--line-strong": "#848e88",
 }  # fmt: skip
-"""The tokens of the pages (web/styles/tokens.css) in the light theme."""
+"""The design tokens of the pages (web/styles/tokens.css) in the light theme."""
 MOST_EDGES = 12
-"""Alerts whose onset is drawn as a line, the open and grave ones; more would be a fence."""
+"""Maximum number of alerts whose onset is drawn as a line, open and severe ones first."""
 DASHES = ("solid", "6px,3px", "2px,2px", "10px,3px,2px,3px", "14px,5px", "10px,3px,2px,3px,2px,3px")
 COLOURS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How a kind of fault is drawn: its row on the rail as a share of the height, its shape, its name."""
+    """How a kind of non-finite value is drawn: relative height of its row, symbol, name."""
 
     row: float
     symbol: str
@@ -56,7 +56,7 @@ MARKS = {
 
 
 LARGEST = {2: 1023, 10: 308}
-"""The largest exponent of a base that is a float. The axis of a series near that limit reaches beyond it."""
+"""Base -> largest exponent that is a float. The axis of a series near that limit extends beyond it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Overlaid:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """An alert on the axis: from its onset to its end; severity critical, warning or info."""
+    """An alert on the axis: from onset to end; severity critical, warning or info."""
 
     start: float
     stop: float
@@ -86,7 +86,7 @@ class Band:
 
 
 def joined(bands: Sequence[Band]) -> list[Band]:
-    """One tint where alerts of a severity overlap: many of them would darken the chart."""
+    """Merge overlapping alerts of a severity, because many layers would darken the chart."""
     out: list[Band] = []
     for band in sorted(bands, key=lambda one: (one.severity, one.start)):
         if out and out[-1].severity == band.severity and band.start <= out[-1].stop:
@@ -97,7 +97,7 @@ def joined(bands: Sequence[Band]) -> list[Band]:
 
 
 def drawn_of(runs: Sequence[Overlaid]) -> list[Curve]:
-    """All curves of a chart, each rank's."""
+    """Return all curves of a chart, including those of all ranks."""
     return [curve for run in runs for curve in run.curves]
 
 
@@ -109,7 +109,7 @@ def figure(
     restarts: Sequence[float],
     window: tuple[float, float],
 ) -> go.Figure:
-    """The chart of one series of one or more runs. ``kind``: auto, log, log2 or linear."""
+    """Return the chart of one series of one or more runs. ``kind``: auto, log, log2 or linear."""
     import plotly.graph_objects as go
 
     axis = axis_of(kind, drawn_of(runs))
@@ -148,7 +148,7 @@ def _layout(axis: Axis, window: tuple[float, float], shapes: list[dict[str, Any]
 
 
 def _log_ticks(axis: Axis) -> dict[str, Any]:
-    """Powers of ten or of two, at most about seven; plotly's own where there is less than one decade."""
+    """Return powers of ten or two, at most about seven; below one decade, Plotly's own ticks."""
     per = math.log10(axis.base)
     first, last = math.ceil(axis.range[0] / per), math.floor(axis.range[1] / per)
     if last - first < 1:
@@ -163,7 +163,7 @@ def _log_ticks(axis: Axis) -> dict[str, Any]:
 
 
 def _run_traces(run: Overlaid, axis: Axis, held: bool, window: tuple[float, float]) -> list[dict[str, Any]]:
-    """Range and line of each stretch, the range over the other ranks behind them."""
+    """Return range and line of each part of the curve, behind them the range over the other ranks."""
     out = []
     beside = curves.band(curves.others(run.curves), SLOTS)
     if beside is not None:
@@ -175,7 +175,7 @@ def _run_traces(run: Overlaid, axis: Axis, held: bool, window: tuple[float, floa
 
 
 def _shade(curve: Curve, ink: str, axis: Axis, share: float) -> dict[str, Any]:
-    """The range as an area with an edge, so that a range one pixel wide is seen as well."""
+    """Return the range as an area with an outline, so that a range one pixel wide is visible too."""
     outline = envelope(curve, axis.floor)
     if not outline.x.size:
         return {}
@@ -207,7 +207,7 @@ def _lines(stretch: curves.Stretch, run: Overlaid, axis: Axis, held: bool) -> li
 
 
 def _hover(curve: Curve, label: str) -> dict[str, Any]:
-    """Exact values under the pointer; of a bucket its range too."""
+    """Return the hover text: exact values, and for a bucket its range too."""
     head = f"{esc(label)}<br>" if label else ""
     if curve.exact:
         return {"hovertemplate": f"{head}step %{{x}}: %{{y}}<extra></extra>", "customdata": None}
@@ -217,7 +217,7 @@ def _hover(curve: Curve, label: str) -> dict[str, Any]:
 
 
 def _rail(run: Overlaid, log: bool, *, several: bool) -> list[dict[str, Any]]:
-    """Every fault of every rank as a mark: shape tells its kind, its row is the rail's."""
+    """Return all non-finite values of all ranks as marks: symbol and row show their kind."""
     found: dict[str, list[tuple[Any, Any]]] = {}
     for curve in run.curves:
         for kind, places in marks(curve, log).items():
@@ -265,6 +265,6 @@ def _upright(step: float, ink: str, dash: str, width: float) -> dict[str, Any]:
 
 
 def rgba(colour: str, share: float) -> str:
-    """``#2258b7`` at a share of its strength."""
+    """Return ``#2258b7`` with an opacity."""
     red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
     return f"rgba({red},{green},{blue},{share:g})"

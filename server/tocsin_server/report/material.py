@@ -1,4 +1,4 @@
-"""All that a report is made of, read from the store: bounded, and what was left out is counted."""
+"""Read the data of a report from the store: bounded, with counts of what was left out."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ MOST_EVENT_PAGES = 50
 MOST_RUNS = 200
 MOST_ATTEMPTS = 200
 FEWEST, MOST = 60, 1600
-"""Buckets of one curve."""
+"""Minimum and maximum number of buckets of one curve."""
 ITEMS = 90_000
-"""Buckets of all curves together: about 9 MB of a report."""
+"""Number of buckets of all curves together: about 9 MB of a report."""
 NEVER_NOTIFIED = ("layers", "layer-names")
 
 
 class ReportError(TocsinError):
-    """There is nothing to report on, or too much at once: subject, expected and got."""
+    """There is nothing to report, or too much at once: subject, expected and got."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportedAlert:
-    """An alert and its life, oldest line first."""
+    """An alert and its timeline, oldest entry first."""
 
     stored: StoredAlert
     life: tuple[AlertStep, ...]
@@ -42,7 +42,7 @@ class ReportedAlert:
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """One run: facts, alerts (gravest first), newest events, curves by series, and names left out."""
+    """One run: environment, alerts (most severe first), newest events, curves by series, omitted names."""
 
     run: StoredRun
     alerts: tuple[ReportedAlert, ...]
@@ -56,8 +56,17 @@ class Material:
 def gather(
     reader: StoreReader, run_id: str, names: Sequence[str] | None = None, *, share: int = 1
 ) -> Material:
-    """What there is of a run; ``names`` None: the vital signs, then all others by name. The room for curves
-    is shared by ``share`` runs. Raises ReportError where there is no such run."""
+    """Return the data of a run.
+
+    Args:
+        reader: The store.
+        run_id: The run.
+        names: The series to include; None for the vital signs, then all others by name.
+        share: Number of runs that share the budget of curves.
+
+    Raises:
+        ReportError: There is no such run.
+    """
     stored = reader.run(run_id)
     if stored is None:
         raise ReportError(f"run: expected the id of a run, got {run_id!r}")
@@ -69,21 +78,21 @@ def gather(
 
 
 def choose(known: Sequence[str], names: Sequence[str] | None) -> tuple[list[str], tuple[str, ...]]:
-    """Series that are drawn, the vital signs first, and those for which there is no room."""
+    """Return the series to draw, vital signs first, and those beyond the budget."""
     others = sorted(set(known) - {*VITAL_SIGNS, "skipped"}) if names is None else list(dict.fromkeys(names))
     ordered = [*VITAL_SIGNS, *(name for name in others if name not in VITAL_SIGNS)]
     return ordered[:MOST_SERIES], tuple(ordered[MOST_SERIES:])
 
 
 def buckets_for(curves: int) -> int:
-    """Buckets of each of so many curves: as fine as the room for all of them allows."""
+    """Return the number of buckets per curve: as many as the budget for all of them allows."""
     return max(FEWEST, min(MOST, ITEMS // max(1, curves)))
 
 
 def _curves(
     reader: StoreReader, stored: StoredRun, names: list[str], share: int
 ) -> dict[str, tuple[Curve, ...]]:
-    """Only the newest attempts of a run with hundreds of them: their curves would be nothing but ends."""
+    """Return the curves of the newest attempts; with hundreds of attempts, each would get too few buckets."""
     present = [name for name in names if any(one.name == name for one in stored.series)]
     attempts = min(len(stored.attempts_list) or 1, MOST_ATTEMPTS)
     if not present:
@@ -107,7 +116,7 @@ def _alerts(reader: StoreReader, run_id: str) -> tuple[tuple[ReportedAlert, ...]
 
 
 def _events(reader: StoreReader, run_id: str) -> tuple[tuple[RunEvent, ...], int]:
-    """The newest events, and how many older ones there are."""
+    """Return the newest events, and the number of older ones."""
     kept: deque[RunEvent] = deque(maxlen=MOST_EVENTS)
     seen, after = 0, None
     for _ in range(MOST_EVENT_PAGES):

@@ -1,4 +1,4 @@
-"""From curves to the points of a chart: lines, closed outlines of ranges, marks of faults. Pure."""
+"""Convert curves to the points of a chart: lines, outlines of ranges, marks. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """Places on a chart, f64[m]; NaN ends a line."""
+    """Points on a chart, f64[m]; NaN ends a line."""
 
     x: F64
     y: F64
@@ -24,7 +24,7 @@ class Points:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """The value axis: ``range`` in log10 where ``log``. ``floor``: the least value a log axis shows."""
+    """The value axis: ``range`` in log10 if ``log``. ``floor``: the lowest value on a log axis."""
 
     log: bool
     range: tuple[float, float]
@@ -36,7 +36,7 @@ class Axis:
 
 
 def line(curve: Curve, log: bool) -> F64:
-    """The mean of each item; NaN where it has no finite value or the axis no place for it, f64[m]."""
+    """Return the mean of each item, f64[m]; NaN if it has no finite value or none on the axis."""
     drawn = (finite(curve) > 0) & np.isfinite(curve.mean)
     if log:
         drawn &= curve.mean > 0
@@ -44,7 +44,7 @@ def line(curve: Curve, log: bool) -> F64:
 
 
 def lone(y: F64) -> Flags:
-    """Where a value stands alone between two gaps: no line would show it. bool[m]"""
+    """Return where a value is isolated between two gaps, so that no line shows it. bool[m]"""
     there = np.isfinite(y)
     before, after = np.roll(there, 1), np.roll(there, -1)
     if y.size:
@@ -53,7 +53,7 @@ def lone(y: F64) -> Flags:
 
 
 def envelope(curve: Curve, floor: float | None) -> Points:
-    """The range of each item as closed outlines, one for each unbroken stretch, NaN between two."""
+    """Return the range of each item as closed outlines, one per gapless part, separated by NaN."""
     drawn = (finite(curve) > 0) & np.isfinite(curve.high)
     if floor is not None:
         drawn &= curve.high > 0
@@ -71,13 +71,13 @@ def envelope(curve: Curve, floor: float | None) -> Points:
 
 
 def _runs(drawn: Flags) -> list[tuple[int, int]]:
-    """Beginnings and ends of the stretches in which ``drawn`` holds."""
+    """Return the start and end of each run of True in ``drawn``."""
     edges = np.flatnonzero(np.diff(np.concatenate(([0], drawn.astype(int), [0]))))
     return [(int(a), int(b)) for a, b in pairwise(edges.tolist())][::2]
 
 
 def marks(curve: Curve, log: bool) -> dict[str, tuple[F64, F64]]:
-    """Steps and counts of what no line can show, by kind; zeros and negatives only of a log axis."""
+    """Return steps and counts of values that no line can show, by kind; zeros and negatives on log axes."""
     found = {kind: getattr(curve, kind) for kind in ("nan", "pinf", "ninf")}
     if log:
         any_finite = finite(curve) > 0
@@ -89,7 +89,7 @@ def marks(curve: Curve, log: bool) -> dict[str, tuple[F64, F64]]:
 
 
 def axis_of(kind: str, curves: list[Curve]) -> Axis:
-    """``kind``: log, log2, linear, or auto, which is log where all is positive over two decades."""
+    """Return the axis of ``kind``: log, log2, linear, or auto (log for positive values over two decades)."""
     low, high, positive = _extent(curves)
     if kind == "auto":
         kind = "log" if positive <= low and low > 0 and high / low >= 100 else "linear"
@@ -103,7 +103,7 @@ def axis_of(kind: str, curves: list[Curve]) -> Axis:
 
 
 def _extent(curves: list[Curve]) -> tuple[float, float, float]:
-    """Least and greatest finite value, and the least above zero; (0, 1, inf) of nothing."""
+    """Return the lowest and highest finite value and the lowest positive one; else (0, 1, inf)."""
     values = np.concatenate(
         [np.concatenate((one.low, one.mean, one.high)) for one in curves] or [np.empty(0)]
     )
@@ -115,13 +115,13 @@ def _extent(curves: list[Curve]) -> tuple[float, float, float]:
 
 
 def _open(low: float, high: float, least: float = 0.0) -> tuple[float, float]:
-    """A flat series is drawn flat: the axis spans at least 5 % of the value."""
+    """Widen the axis to at least 5 % of the value, so that a flat series is drawn flat."""
     wanted = max(least, max(abs(low), abs(high)) * 0.05) or 1.0
     lack = max(0.0, wanted - (high - low))
     return low - lack / 2, high + lack / 2
 
 
 def _padded(low: float, high: float) -> tuple[float, float]:
-    """Room below and above, where the marks stand."""
+    """Add room below and above for the marks."""
     room = high / 5 - low / 5
     return max(low - room * 0.7, -1.7e308), min(high + room, 1.7e308)

@@ -1,7 +1,7 @@
-"""The whole report: one HTML file with plotly.js in it, which asks nothing of any network. Pure.
+"""Build the report: one HTML file that contains plotly.js and uses no network. Pure.
 
-A Content-Security-Policy in the file itself lets only its own two scripts run, by their digests,
-and nothing be fetched: what a run is called cannot make it do more.
+A Content-Security-Policy in the file allows only its own two scripts, by their hashes, and no requests, so
+that a run name cannot inject code.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tocsin_server.report.sections import details, differing, ending, environmen
 from tocsin_server.report.words import counted, esc, foreign, moment, whole
 
 LIMIT_BYTES = 24_000_000
-"""What a report weighs at most; plotly.js is 4.8 MB of it."""
+"""Maximum size of a report; plotly.js takes 4.8 MB of it."""
 LEGEND = (
     "⊗ NaN · △ +Inf · ▽ \u2212Inf · ○ zero and ◇ negative where the axis is log · pale: least to greatest of "
     "what one pixel holds and of all ranks · tint: alert, from its onset · dotted: a restart. Drag to zoom "
@@ -31,14 +31,14 @@ LEGEND = (
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A finished report: a name for its file, and the file."""
+    """A finished report: its file name and content."""
 
     title: str
     body: bytes
 
 
 def run_report(material: Material, plotly_js: str, now_ns: int) -> Report:
-    """One run: vital signs and other series, alerts with their diagnosis, notes, settings, events."""
+    """Return the report of one run: charts, alerts with their diagnoses, notes, settings, events."""
     run = material.run
     charts = panels([material])
     left = (
@@ -61,7 +61,7 @@ def run_report(material: Material, plotly_js: str, now_ns: int) -> Report:
 
 
 def comparison_report(materials: Sequence[Material], plotly_js: str, now_ns: int) -> Report:
-    """Several runs over one another, settings in which they differ, then each run's alerts and notes."""
+    """Return a comparison of runs: charts, settings that differ, then alerts and notes of each run."""
     charts = panels(materials)
     names = ", ".join(material.run.name for material in materials)
     head = f"<h1>{counted(len(materials), 'run')} compared</h1>{_runs(materials)}"
@@ -75,7 +75,7 @@ def comparison_report(materials: Sequence[Material], plotly_js: str, now_ns: int
 
 
 def _runs(materials: Sequence[Material]) -> str:
-    """The legend: each run's colour, state, steps and alerts."""
+    """Return the legend: color, state, steps and alerts of each run."""
     lines = "".join(
         f'<li><i class="swatch{" dashed" * (slot >= 10)}" style="--slot:var(--run-{slot % 10 + 1})"></i> '
         f"<b>{foreign(one.run.name)}</b> <span class=soft>{foreign(one.run.project)} · "

@@ -1,4 +1,4 @@
-"""The charts of a report: which series, how each is drawn, what is said of it beside the picture. Pure."""
+"""Build the charts of a report: which series, how each is drawn, and the text next to it. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Panel:
 
 
 def panels(materials: Sequence[Material]) -> list[Panel]:
-    """A chart for each series that a run has, the vital signs first; all share one step axis."""
+    """Return a chart for each series of the runs, vital signs first; all share one step axis."""
     names = list(dict.fromkeys([*VITAL_SIGNS, *(name for one in materials for name in one.curves)]))
     there = [name for name in names if any(one.curves.get(name) for one in materials)]
     window = window_of(materials)
@@ -36,7 +36,7 @@ def panels(materials: Sequence[Material]) -> list[Panel]:
 
 
 def window_of(materials: Sequence[Material]) -> tuple[float, float]:
-    """First and last step of all of them, with a little room."""
+    """Return the first and last step of all of them, with a small margin."""
     every = [
         curve for one in materials for curves in one.curves.values() for curve in curves if curve.x0.size
     ]
@@ -59,7 +59,7 @@ def _panel(place: int, name: str, materials: Sequence[Material], window: tuple[f
 
 
 def bands_of(material: Material, window: tuple[float, float]) -> list[Band]:
-    """Alerts on the axis, from their onset until they were over; of very many the gravest."""
+    """Return the alerts on the axis from onset to end; if there are too many, the most severe."""
     alerts = [
         reported.stored.alert for reported in material.alerts if reported.stored.alert.onset_step is not None
     ]
@@ -74,13 +74,13 @@ def bands_of(material: Material, window: tuple[float, float]) -> list[Band]:
 
 
 def _restarts(material: Material) -> list[float]:
-    """First steps of the attempts after the first; the newest of very many."""
+    """Return the first steps of the attempts after the first; if there are too many, the newest."""
     found = [float(one.first_step) for one in material.run.attempts_list[1:] if one.first_step is not None]
     return found[-MOST_BANDS:]
 
 
 def _frame(place: int, name: str, runs: Sequence[Overlaid], several: bool) -> str:
-    """Head and place of a chart; its numbers stand in words too, for whoever sees no picture."""
+    """Return the header and the container of a chart; its numbers are repeated as text for accessibility."""
     reported = [
         f"{f'{foreign(run.label)}: ' if several else ''}{said(run.curves)}" for run in runs if run.curves
     ]
@@ -94,13 +94,13 @@ def _frame(place: int, name: str, runs: Sequence[Overlaid], several: bool) -> st
 
 
 def said(curves: Sequence[Curve]) -> str:
-    """``n`` values, their range, and how many are not finite: counted over every rank and attempt."""
+    """Return ``n`` values, their range, and how many are non-finite, over all ranks and attempts."""
     bad = "".join(f' · <b class="critical">{text}</b>' for text in nonfinite_counts(curves))
     return f"{esc(_range(curves))}{bad}"
 
 
 def nonfinite_counts(curves: Sequence[Curve]) -> list[str]:
-    """``3 NaN``, ``1 +Inf``: each kind that there is."""
+    """Return ``3 NaN``, ``1 +Inf``: each kind that occurs."""
     sums = {kind: sum(float(getattr(curve, kind).sum()) for curve in curves) for kind, _ in COUNTED}
     return [f"{whole(sums[kind])} {word}" for kind, word in COUNTED if sums[kind]]
 

@@ -1,4 +1,4 @@
-"""Notes in Markdown as the HTML of a report: from the same tree as on the pages. Pure."""
+"""Render Markdown notes as HTML from the same tree as on the pages. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report says besides charts and alerts: facts, notes, settings, attempts, events. Pure, HTML out."""
+"""Render everything besides charts and alerts: environment, notes, settings, attempts, events. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tocsin_server.store.results import StoredRun
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> str:
-    """Cells are HTML already; ``numbers`` are the columns that stand right."""
+    """Return a table. Cells are HTML already; the columns in ``numbers`` are right-aligned."""
 
     def cells(tag: str, row: Sequence[str]) -> str:
         return "".join(
@@ -38,7 +38,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence
 
 
 def pairs(value: Any, empty: str) -> str:
-    """Nested settings, one a line."""
+    """Return nested settings, one per line."""
     found = list(islice(flat(value), MOST_SETTINGS + 1))
     if not found:
         return f'<p class="soft">{empty}</p>'
@@ -50,7 +50,7 @@ def pairs(value: Any, empty: str) -> str:
 
 
 def environment_line(run: StoredRun) -> str:
-    """State, steps, attempts, times: one line below the title."""
+    """Return state, steps, attempts and times: one line below the title."""
     planned = f" of {whole(run.planned_steps)}" if run.planned_steps else ""
     lasted = span(((run.ended_ns or run.last_seen_ns) - run.created_ns) / 1e9)
     parts = [
@@ -66,7 +66,7 @@ def environment_line(run: StoredRun) -> str:
 
 
 def ending(run: StoredRun) -> str:
-    """What a failed run died of, as its trainer told."""
+    """Return why a failed run failed, as reported by its training process."""
     error = run.error if isinstance(run.error, dict) else {}
     head = ": ".join(str(error[name]) for name in ("type", "message") if error.get(name))
     lines = error.get("lines")
@@ -77,14 +77,14 @@ def ending(run: StoredRun) -> str:
 
 
 def notes(run: StoredRun) -> str:
-    """Notes and tags."""
+    """Return notes and tags."""
     tags = "".join(f'<span class="tag">{foreign(tag)}</span>' for tag in run.tags)
     text = f'<div class="notes">{prose(run.notes)}</div>' if run.notes else '<p class="soft">No notes.</p>'
     return f"<section><h2>Notes</h2>{f'<p>{tags}</p>' if tags else ''}{text}</section>"
 
 
 def details(material: Material) -> str:
-    """Settings, environment, attempts, processes, series, events: each folded, all printed."""
+    """Return settings, environment, attempts, processes, series and events: collapsed, but always printed."""
     run = material.run
     parts = (
         ("Configuration", pairs(run.config, "No configuration was given."), True),
@@ -150,7 +150,7 @@ def _event_text(data: Any) -> str:
 
 
 def differing(runs: Sequence[StoredRun]) -> str:
-    """Settings in which runs differ, a column a run; those that agree are counted."""
+    """Return the settings in which runs differ, one column per run; equal ones are counted."""
     known = [dict(islice(flat(run.config), MOST_SETTINGS)) for run in runs]
     keys = sorted({key for each in known for key in each})
     rows = [(key, [each.get(key) for each in known]) for key in keys]

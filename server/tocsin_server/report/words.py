@@ -1,4 +1,4 @@
-"""Numbers, times and foreign text as a report writes them. Pure."""
+"""Format numbers, times and external text for a report. Pure."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from typing import Any
 NARROW, MINUS, NONE = "\u202f", "\u2212", "\u2013"
 SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 MOST_SETTINGS = 1500
-"""Lines of a configuration; what is beyond them is counted."""
+"""Maximum number of lines of a configuration; further ones are counted."""
 LONGEST_VALUE = 400
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 def esc(text: object) -> str:
-    """Foreign text for HTML: never markup, nor an attribute's end, nor a control character."""
+    """Escape external text for HTML: no markup, no end of an attribute, no control characters."""
     return html.escape(_CONTROL.sub("\ufffd", str(text)), quote=True)
 
 
 def foreign(text: object) -> str:
-    """The same within ``<bdi>``: letters that turn the reading direction end with it."""
+    """Return escaped text within ``<bdi>``, which limits changes of the text direction."""
     return f"<bdi>{esc(text)}</bdi>"
 
 
 def whole(value: float | None) -> str:
-    """18 412, or a dash."""
+    """Return 18 412, or a dash."""
     if value is None:
         return NONE
     return f"{abs(value):,.0f}".replace(",", NARROW) if value >= 0 else MINUS + whole(-value)
 
 
 def num(value: float | None, digits: int = 4) -> str:
-    """Four significant figures; 1.3e-4 below 1e-3 and from 1e5; NaN and infinities by name."""
+    """Return four significant figures; 1.3e-4 below 1e-3 and from 1e5; NaN and infinities by name."""
     if value is None:
         return NONE
     if not math.isfinite(value):
@@ -50,19 +50,19 @@ def num(value: float | None, digits: int = 4) -> str:
 
 
 def powers(text: str) -> str:
-    """Rules write 2^16; people read 2¹⁶."""
+    """Return 2^16 as 2¹⁶."""
     return re.sub(r"\b2\^(-?\d+)", lambda found: "2" + found[1].translate(SUPERSCRIPT), text)
 
 
 def moment(time_ns: int | None) -> str:
-    """A time with its zone: a report is read elsewhere."""
+    """Return a time with its zone, because a report is read elsewhere."""
     if not time_ns:
         return NONE
     return datetime.fromtimestamp(time_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def span(seconds: float) -> str:
-    """8.2 s, 4 min, 1 h 8 min, 3 d."""
+    """Return 8.2 s, 4 min, 1 h 8 min, 3 d."""
     if seconds < 90:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     minutes = round(seconds / 60)
@@ -75,18 +75,18 @@ def span(seconds: float) -> str:
 
 
 def title_of(rule: str) -> str:
-    """``scaler-collapse`` reads Scaler collapse."""
+    """Return ``scaler-collapse`` as Scaler collapse."""
     text = rule.replace("-", " ").replace("nonfinite", "non-finite")
     return text[:1].upper() + text[1:]
 
 
 def counted(count: int, one: str, many: str = "") -> str:
-    """1 alert, 2 alerts."""
+    """Return 1 alert, 2 alerts."""
     return f"{whole(count)} {one if count == 1 else many or one + 's'}"
 
 
 def flat(value: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Nested settings as pairs: ``{"amp": {"dtype": "fp16"}}`` is ``amp.dtype``, ``fp16``."""
+    """Yield nested settings as pairs: ``{"amp": {"dtype": "fp16"}}`` is ``amp.dtype``, ``fp16``."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield from flat(item, f"{prefix}.{key}" if prefix else str(key))
@@ -102,7 +102,7 @@ def _plain(items: Sequence[Any]) -> bool:
 
 
 def setting(value: Any) -> str:
-    """A setting as it was written: no digit is rounded away."""
+    """Return a setting as it was written, without rounding."""
     if value is None:
         return NONE
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Reads a run or several and writes their report, never above its size."""
+"""Read one or several runs and write their report within its size limit."""
 
 from __future__ import annotations
 
@@ -14,11 +14,19 @@ from tocsin_server.store.reader import StoreReader
 def write_report(
     reader: StoreReader, plotly_js: str, run_ids: Sequence[str], series: Sequence[str] | None = None
 ) -> Report:
-    """One run's report, or the comparison of several. ``series``: these beside the vital signs; by default
-    all that a lone run has, none in a comparison. ``plotly_js`` is its source. Raises ReportError.
+    """Return the report of one run, or the comparison of several.
 
-    Above :data:`page.LIMIT_BYTES` it is written again with coarser curves, whose ranges and faults
-    still hold every value.
+    If it exceeds :data:`page.LIMIT_BYTES`, it is written again with coarser curves, whose ranges and marks
+    still cover every value.
+
+    Args:
+        reader: The store.
+        plotly_js: Source code of plotly.js.
+        run_ids: The runs.
+        series: Series besides the vital signs; by default all of a single run, none in a comparison.
+
+    Raises:
+        ReportError: A run does not exist, or there is too much to report.
     """
     ids = list(dict.fromkeys(run_ids))
     if not 1 <= len(ids) <= MOST_RUNS:
