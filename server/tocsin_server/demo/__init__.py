@@ -1,1 +1,1 @@
-"""The demo: real PyTorch trainings on data they make themselves, watched by a real server."""
+"""The demo: real PyTorch trainings on synthetic data, monitored by a real server."""

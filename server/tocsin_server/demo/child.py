@@ -1,4 +1,4 @@
-"""A process of the demo: started in a session of its own, its lines passed on, ended in order."""
+"""Run a process of the demo in its own session, forward its output, and end it gracefully."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 KEPT_LINES = 30
-"""Last lines that are kept of a process, for saying why it ended."""
+"""Number of last lines of a process that are kept to report why it ended."""
 
 
 class Child:
     """``python -m MODULE ARGUMENTS`` whose output lines go to ``tell(name, line)``.
 
-    A session of its own: Ctrl-C reaches the demo alone, which then ends its children one by one.
+    It has its own session, so that Ctrl-C reaches only the demo, which then ends its children in order.
     """
 
     def __init__(self, name: str, command: Sequence[str], tell: Callable[[str, str], None]) -> None:
@@ -28,7 +28,7 @@ class Child:
         self._reader: threading.Thread | None = None
 
     def start(self, environ: Mapping[str, str]) -> None:
-        """Starts it with ``environ`` over this process's environment."""
+        """Start it with ``environ`` added to this process's environment."""
         self._process = subprocess.Popen(  # noqa: S603 - our own modules
             self._command,
             env={**os.environ, **environ},
@@ -44,11 +44,11 @@ class Child:
 
     @property
     def status(self) -> int | None:
-        """Exit status, None while it runs (or was never started)."""
+        """Return the exit status, or None if it is running or was never started."""
         return None if self._process is None else self._process.poll()
 
     def end(self, timeout_s: float) -> None:
-        """Asks it to end, and ends it after ``timeout_s``. Harmless where it has ended already."""
+        """Ask it to end, and kill it after ``timeout_s``. No effect if it has ended already."""
         if self._process is None:
             return
         self._process.terminate()
@@ -60,7 +60,7 @@ class Child:
         self._finish_reading()
 
     def ask_to_end(self) -> None:
-        """The first half of :meth:`end`, so that several can end at the same time."""
+        """Ask it to end: the first half of :meth:`end`, so that several can end at the same time."""
         if self._process is not None:
             self._process.terminate()
 

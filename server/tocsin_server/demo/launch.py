@@ -28,7 +28,7 @@ STORY = {
     "wgan": "its critic runs into a clamp within a minute; both losses stand still at 1000",
 }
 LONGEST_S = 3600.0
-"""The trainings end after an hour, should nobody end the demo."""
+"""The trainings end after an hour if the demo is not stopped."""
 START_S = 60.0
 END_S = 8.0
 SERVER_END_S = 20.0
@@ -36,7 +36,7 @@ SERVER_END_S = 20.0
 MARKER = "made-by-tocsin-demo"
 
 STOPPED, TRAINING_FAILED, SERVER_ENDED = 0, 1, 3
-"""Exit statuses; what cannot start at all is a StartError, which the command line turns into 2."""
+"""Exit statuses. If the demo cannot start at all, a StartError makes the command line exit with 2."""
 
 
 def run_demo(
@@ -47,10 +47,17 @@ def run_demo(
     keep: bool = False,
     trainings: Sequence[str] = TRAININGS,
 ) -> int:
-    """Serves and trains until Ctrl-C or SIGTERM; then ends everything it started. The exit status.
+    """Serve and train until Ctrl-C or SIGTERM; then end all processes. Return the exit status.
 
-    ``steps``: of each training (by default they go on for an hour). ``keep``: the runs of the
-    last demo stay. Raises StartError, whose text says what to do.
+    Args:
+        settings: The settings of the server.
+        steps: Steps of each training; by default they continue for an hour.
+        open_browser: Whether to open the pages in a browser.
+        keep: Whether to keep the runs of the last demo.
+        trainings: Names of the trainings.
+
+    Raises:
+        StartError: The demo cannot start. The text says what to do.
     """
     require_torch()
     port = port_for(settings)
@@ -71,7 +78,7 @@ def run_demo(
 
 
 def require_torch() -> None:
-    """Raises StartError where the trainings have no PyTorch to train with."""
+    """Raise StartError if PyTorch is not installed."""
     if importlib.util.find_spec("torch") is None:
         raise StartError(
             "demo: expected PyTorch for its trainings, found none. `pip install torch`, or `make demo`."
@@ -79,9 +86,9 @@ def require_torch() -> None:
 
 
 def clear(directory: Path, *, keep: bool) -> None:
-    """Makes ``directory`` ready; an earlier demo's database goes unless ``keep``.
+    """Prepare ``directory``; delete the database of an earlier demo unless ``keep``.
 
-    Only a directory that an earlier demo made is cleared. Raises StartError for any other.
+    Only a directory that an earlier demo created is cleared. Raises StartError for any other.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     marker = directory / MARKER
@@ -100,27 +107,27 @@ def clear(directory: Path, *, keep: bool) -> None:
 
 
 def port_for(settings: Settings) -> int:
-    """The port to serve on, free at this moment. Raises StartError where it is taken."""
+    """Return the port to serve on, which is currently free. Raises StartError if it is in use."""
     with listening(settings) as listener:
         port: int = listener.getsockname()[1]
         return port
 
 
 def serve_command(settings: Settings, port: int) -> list[str]:
-    """The server's command line: these settings, SQLite in their data directory."""
+    """Return the server's command line: these settings, with SQLite in their data directory."""
     database = f"sqlite:///{settings.data_dir.absolute() / 'tocsin.db'}"
     place = ["--host", settings.host, "--port", str(port), "--data-dir", str(settings.data_dir.absolute())]
     return ["tocsin_server", "serve", *place, "--database-url", database]
 
 
 def training_command(name: str, steps: int | None) -> list[str]:
-    """The command line of one training, bounded by steps or by an hour."""
+    """Return the command line of one training, limited by steps or to an hour."""
     bound = ["--seconds", str(LONGEST_S)] if steps is None else ["--steps", str(steps)]
     return [f"tocsin_server.demo.trainings.{name}", *bound]
 
 
 def client_environment(settings: Settings, base: str) -> dict[str, str]:
-    """What a user exports before a training, and one thread for each of them."""
+    """Return the environment variables that a user sets before a training, and one thread per training."""
     return {
         "TOCSIN_URL": base,
         "TOCSIN_TOKEN": TRAINER.secret(settings.data_dir),
@@ -131,7 +138,7 @@ def client_environment(settings: Settings, base: str) -> dict[str, str]:
 
 @contextmanager
 def interruption() -> Iterator[threading.Event]:
-    """An event that Ctrl-C and SIGTERM set, instead of tearing through what is under way."""
+    """Yield an event that Ctrl-C and SIGTERM set instead of interrupting."""
     event = threading.Event()
     numbers = (signal.SIGINT, signal.SIGTERM)
     before: Mapping[int, object] = {n: signal.signal(n, lambda _n, _f: event.set()) for n in numbers}
@@ -143,7 +150,7 @@ def interruption() -> Iterator[threading.Event]:
 
 
 def wait_until_up(server: Child, base: str, interrupted: threading.Event) -> None:
-    """Returns once the server answers. Raises StartError with its own words where it does not."""
+    """Wait until the server responds. Raises StartError with the server's output if it does not."""
     deadline = time.monotonic() + START_S
     while not interrupted.is_set() and not answers(base):
         if server.status is not None or time.monotonic() > deadline:
@@ -153,7 +160,7 @@ def wait_until_up(server: Child, base: str, interrupted: threading.Event) -> Non
 
 
 def answers(base: str) -> bool:
-    """Whether a server says at ``base`` that it is well."""
+    """Return whether the server at ``base`` is healthy."""
     try:
         with urllib.request.urlopen(f"{base}/api/v1/health", timeout=2) as answer:  # noqa: S310 - our own http
             return bool(answer.status == 200)
@@ -162,7 +169,7 @@ def answers(base: str) -> bool:
 
 
 def greet(settings: Settings, base: str, trainings: Sequence[str], *, open_browser: bool) -> None:
-    """Says where to look and what will happen there."""
+    """Print where to look and what will happen."""
     link = login_address(base, ADMIN.secret(settings.data_dir))
     stories = "\n".join(f"  {name:<12} {STORY[name]}" for name in trainings)
     print(
@@ -174,13 +181,13 @@ def greet(settings: Settings, base: str, trainings: Sequence[str], *, open_brows
 
 
 def tell(name: str, line: str) -> None:
-    """One line of a training, with its name before it; no harm where nobody reads it any more."""
+    """Print one line of a training after its name; ignore a closed output."""
     with suppress(BrokenPipeError):
         print(f"{name:<12} {line}", flush=True)
 
 
 def follow(server: Child, children: Sequence[Child], interrupted: threading.Event) -> int:
-    """Waits for Ctrl-C, says which training ended how, and returns the exit status."""
+    """Wait for Ctrl-C, report how trainings ended, and return the exit status."""
     said: set[str] = set()
     failed = False
     while not interrupted.wait(0.2):
@@ -196,7 +203,7 @@ def follow(server: Child, children: Sequence[Child], interrupted: threading.Even
 
 
 def end_all(server: Child, children: Sequence[Child]) -> None:
-    """Trainings first, all at once, so that they can still say goodbye; then the server."""
+    """End all trainings at once, so that they can still send their finish message; then the server."""
     for child in children:
         child.ask_to_end()
     for child in children:

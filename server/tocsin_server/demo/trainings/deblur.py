@@ -1,11 +1,11 @@
-"""Deblurring in fp16 that ends in scaler collapse, by its own doing.
+"""Train a deblurring network in fp16 that ends in scaler collapse.
 
-Two ordinary mistakes: the frequency loss casts its magnitudes to half (the DC term of a
-128 x 128 image is the sum of 16 384 pixels, and half ends at 65 504, so four times the
-right brightness is infinite), and the learning rate warms up to a value sixty times too
-high. For some twenty seconds all is well; then the weights overshoot, single batches
-overflow and are skipped, the steps between them blow the weights up further, and from
-then on every batch overflows at every loss scale: the scale halves its way to zero.
+It contains two common mistakes. The frequency loss casts its magnitudes to half precision: the DC term of a
+128 x 128 image is the sum of 16 384 pixels, and the largest half is 65 504, so four times the correct
+brightness overflows to infinity. And the learning rate warms up to a value sixty times too high. The first
+twenty seconds or so are healthy. Then the weights overshoot, some batches overflow and are skipped, the steps
+between them increase the weights further, and finally every batch overflows at every loss scale: the scale
+halves down to zero.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ import tocsin
 from tocsin_server.demo.trainings import pace
 
 SIZE = 128
-"""Height and width of an image, pixels."""
+"""Height and width of an image in pixels."""
 SCENES = 256
 BATCH = 4
 REPORT_STEPS = 200
 DEPTH = 6
 DARKEST, BRIGHTEST = 0.3, 5.5
-"""Exposure of the frames: a linear camera sees such a range in a day."""
+"""Exposure of the frames: a linear camera covers such a range in a day."""
 PEAK_LR = 0.08
 WARMUP_STEPS = 4000
 MAX_GRAD_NORM = 1e6
-"""High enough never to act: the call is there to measure the norm."""
+"""Too high to have an effect: the call only measures the norm."""
 
 
 def scenes(generator: torch.Generator) -> Tensor:
-    """Sharp pictures [SCENES, 1, SIZE, SIZE] of discs over stripes, each with its own exposure."""
+    """Return sharp pictures [SCENES, 1, SIZE, SIZE] of discs over stripes, each with a random exposure."""
     axis = torch.linspace(0, 1, SIZE)
     y, x = torch.meshgrid(axis, axis, indexing="ij")
     pictures = torch.zeros(SCENES, 1, SIZE, SIZE)
@@ -47,14 +47,14 @@ def scenes(generator: torch.Generator) -> Tensor:
 
 
 def motion_blur(pictures: Tensor) -> Tensor:
-    """The same pictures after the camera moved nine pixels sideways."""
+    """Return the pictures blurred by a sideways camera motion of nine pixels."""
     kernel = torch.zeros(1, 1, 9, 9)
     kernel[0, 0, 4, :] = 1 / 9
     return functional.conv2d(pictures, kernel, padding=4)
 
 
 class Block(nn.Module):
-    """A residual block without normalisation, as in many restoration networks."""
+    """A residual block without normalization, as in many restoration networks."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class Block(nn.Module):
 
 
 class Restorer(nn.Module):
-    """Adds to the blurred picture what it lost; works on patches of ``patch`` x ``patch`` pixels."""
+    """Add to the blurred picture what it lost; works on patches of ``patch`` x ``patch`` pixels."""
 
     def __init__(self, width: int = 16, patch: int = 8) -> None:
         super().__init__()
@@ -82,13 +82,13 @@ class Restorer(nn.Module):
 
 
 def magnitudes(pictures: Tensor) -> Tensor:
-    """Spectrum magnitudes in half precision: the unsafe cast of this training."""
+    """Return spectrum magnitudes in half precision: the unsafe cast of this training."""
     spectrum: Tensor = torch.fft.rfft2(pictures.float())
     return spectrum.abs().half()
 
 
 def objective(restored: Tensor, sharp: Tensor) -> tuple[Tensor, Tensor]:
-    """Pixel loss and frequency loss, the latter divided by the pixel count after the cast."""
+    """Return the pixel loss and the frequency loss, the latter divided by the pixel count after the cast."""
     pixel = functional.l1_loss(restored, sharp)
     frequency = functional.mse_loss(magnitudes(restored), magnitudes(sharp)) / (SIZE * SIZE)
     return pixel, frequency

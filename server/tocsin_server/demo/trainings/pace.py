@@ -1,4 +1,4 @@
-"""How long and how fast a demo training runs, and how it is asked to end. All that the trainings share."""
+"""Control how long and how fast a demo training runs, and how it is stopped."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable, Iterator
 
 STEPS_PER_S = 30.0
-"""Three trainings at this pace fit into two CPU cores and can be followed by eye."""
+"""At this throughput, three trainings fit into two CPU cores and can be followed by eye."""
 
 _asked_to_end = threading.Event()
 
 
 def arguments(description: str, *, seed: int) -> argparse.Namespace:
-    """``--steps``, ``--seconds``, ``--steps-per-s``, ``--seed`` and ``--device`` of a demo training."""
+    """Parse ``--steps``, ``--seconds``, ``--steps-per-s``, ``--seed`` and ``--device`` of a demo training."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--steps", type=int, help="stop after so many steps")
     parser.add_argument("--seconds", type=float, help="stop after so many seconds")
@@ -28,7 +28,7 @@ def arguments(description: str, *, seed: int) -> argparse.Namespace:
 
 
 def end_on_signal() -> None:
-    """SIGTERM and Ctrl-C end the training after its current step, as a scheduler's notice would."""
+    """Make SIGTERM and Ctrl-C end the training after its current step, like a scheduler's notice."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: _asked_to_end.set())
 
@@ -42,9 +42,9 @@ def steps(
     rest: Callable[[float], object] = _asked_to_end.wait,
     ended: Callable[[], bool] = _asked_to_end.is_set,
 ) -> Iterator[int]:
-    """Step numbers from 0, at most ``per_second`` a second (0: no brake), until a limit or ``ended``.
+    """Yield step numbers from 0, at most ``per_second`` per second (0: no limit), until a limit or ``ended``.
 
-    A step that took too long is not caught up: the pace is an upper bound, not an average.
+    A slow step is not made up for: the rate is an upper limit, not an average.
     """
     started = due = clock()
     step = 0

@@ -1,7 +1,7 @@
-"""A small language model in fp16 that learns as it should: the healthy run of the demo.
+"""Train a small language model in fp16 that converges: the healthy run of the demo.
 
-Its sequences add modulo a prime: each token is the sum of the two before it, and one in
-ten is random, so that the loss settles above zero as it does with real text.
+Its sequences add modulo a prime: each token is the sum of the two before it, and one in ten is random, so
+that the loss settles above zero as with real text.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_GRAD_NORM = 2.0
 
 
 def sentences(count: int, generator: torch.Generator) -> Tensor:
-    """``count`` sequences of LENGTH + 1 tokens, one token in ten a slip of the tongue."""
+    """Return ``count`` sequences of LENGTH + 1 tokens, with one random token in ten."""
     tokens = torch.randint(TOKENS, (count, LENGTH + 1), generator=generator)
     slip = torch.rand(count, LENGTH + 1, generator=generator) < 0.1
     for at in range(2, LENGTH + 1):
@@ -38,7 +38,7 @@ def sentences(count: int, generator: torch.Generator) -> Tensor:
 
 
 class Block(nn.Module):
-    """Causal attention and a feed-forward layer, normalised before each."""
+    """Causal attention and a feed-forward layer, each after a normalization."""
 
     def __init__(self, width: int, heads: int = 2) -> None:
         super().__init__()
@@ -72,13 +72,13 @@ class LanguageModel(nn.Module):
         self.head = nn.Linear(WIDTH, TOKENS)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Logits [batch, LENGTH, TOKENS] of the next token at each place."""
+        """Return logits [batch, LENGTH, TOKENS] of the next token at each position."""
         out: Tensor = self.head(self.norm(self.blocks(self.words(tokens) + self.places)))
         return out
 
 
 def learning_rate(step: int) -> float:
-    """Linear warm-up, then a cosine from 1 to the floor; a factor of PEAK_LR."""
+    """Return a factor of PEAK_LR: linear warm-up, then a cosine from 1 to the floor."""
     if step < WARMUP_STEPS:
         return (step + 1) / WARMUP_STEPS
     floor = FLOOR_LR / PEAK_LR

@@ -1,8 +1,8 @@
-"""A WGAN whose critic saturates: two losses that end as mirror images, +1000 and -1000.
+"""Train a WGAN whose critic saturates: the two losses end as mirror images, +1000 and -1000.
 
-The critic has no normalisation and no Lipschitz constraint, so nothing keeps its scores
-from growing; they grow until the hard clamp, beyond which the gradient is exactly zero.
-From then on neither network learns, and no number looks alarming: they just stand still.
+The critic has no normalization and no Lipschitz constraint, so its scores grow until the hard clamp, beyond
+which the gradient is exactly zero. From then on neither network learns, although no value looks alarming:
+they are all constant.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ REPORT_STEPS = 200
 NOISE = 8
 POINT = 2
 LIMIT = 1000.0
-"""Scores beyond this are cut off: the clamp of this training."""
+"""Scores beyond this are clamped: the flaw of this training."""
 CRITIC_LR = 1e-3
 GENERATOR_LR = 1e-5
 """A hundred times less than the critic's: the generator never catches up."""
 MAX_GRAD_NORM = 1e7
-"""Never acts, as in many scripts that were copied along."""
+"""Never has an effect, as in many copied scripts."""
 
 
 def rings(count: int, generator: torch.Generator) -> Tensor:
-    """Points [count, 2] on a circle of radius 3, a little off it: the real data."""
+    """Return points [count, 2] near a circle of radius 3: the real data."""
     angle = 6.2832 * torch.rand(count, generator=generator)
     radius = 3 + 0.1 * torch.randn(count, generator=generator)
     return torch.stack([radius * angle.cos(), radius * angle.sin()], dim=1)
@@ -53,7 +53,7 @@ def generator_network() -> nn.Module:
 
 
 def critic_objective(critic: nn.Module, real: Tensor, fake: Tensor) -> Tensor:
-    """Low for high scores of real points and low scores of fake ones; mean over both halves."""
+    """Return a loss that is low for high scores of real points and low scores of fake ones."""
     sign = torch.cat([-torch.ones(len(real)), torch.ones(len(fake))]).to(real.device)
     loss: Tensor = (sign[:, None] * critic(torch.cat([real, fake]))).mean()
     return loss
