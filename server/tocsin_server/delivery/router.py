@@ -168,7 +168,7 @@ class RoutingPass:
             yield
         except SQLAlchemyError:
             raise
-        except Exception as error:  # noqa: BLE001 - the alerts of other runs are routed all the same
+        except Exception as error:  # noqa: BLE001 - other runs must still be routed
             self._failed.add(routed.alert.run_id)
             self._work.failed(f"run {routed.alert.run_id}", error)
 

@@ -74,7 +74,7 @@ async def in_thread(work: Callable[[], T], timeout_s: float) -> T:
         if future.set_running_or_notify_cancel():
             try:
                 future.set_result(work())
-            except BaseException as error:  # noqa: BLE001 - it belongs to who waits
+            except BaseException as error:  # noqa: BLE001 - passed on to the waiting caller
                 future.set_exception(error)
 
     threading.Thread(target=run, name="tocsin-channel", daemon=True).start()
@@ -131,7 +131,7 @@ class ChannelWorker:
                 while await self._one():
                     self._work.passed(subject)
                 self._work.passed(subject)
-            except Exception as error:  # noqa: BLE001 - no fault of one delivery may end its channel
+            except Exception as error:  # noqa: BLE001 - one delivery must not end its channel
                 self._work.failed(subject, error)
             self.wakeup.clear()
             try:
@@ -178,7 +178,7 @@ class ChannelWorker:
     ) -> None:
         now_ns = self._context.clock()
         over = error.permanent or backoff.is_too_old(item.created_ns, now_ns)
-        chance = random.random()  # noqa: S311 - jitter, no secret
+        chance = random.random()  # noqa: S311 - jitter, not a secret
         pause_s = backoff.pause_s(item.attempts, chance, error.retry_after_s)
         attempt = Attempt(item.attempts, begun_ns, 0, "failed" if over else "retry", error.detail)
         log.warning("notification %s was not delivered (%s): %s", item.id, attempt.outcome, error.detail)

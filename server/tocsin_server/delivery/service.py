@@ -205,7 +205,7 @@ class Delivery:
         try:
             with self._database.reader.connect() as connection:
                 due = alert_groups.is_anything_due(connection, self._clock())[1]
-        except Exception:  # noqa: BLE001 - the database is away: look again soon
+        except Exception:  # noqa: BLE001 - database outage: retry soon
             return most
         return most if due is None else min(max((due - self._clock()) / 1e9, 0.01), most)
 
@@ -340,7 +340,7 @@ class Delivery:
     def _trouble(self) -> bool:
         try:
             return bool(self._writer.failing or self.health()["failing"])
-        except Exception:  # noqa: BLE001 - whatever it is, all is not well
+        except Exception:  # noqa: BLE001 - any error means unhealthy
             return True
 
     @property

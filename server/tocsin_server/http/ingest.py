@@ -51,7 +51,7 @@ TCP connection is open."""
 LOOK_S = 5.0
 
 
-class Closing(Exception):  # noqa: N818 - the way out of a conversation, not an error
+class Closing(Exception):  # noqa: N818 - control flow, not an error
     """Raised to close the connection with a code, after sending a rejection if there is one."""
 
     def __init__(self, code: int, refusal: Refused | None = None) -> None:

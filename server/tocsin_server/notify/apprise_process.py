@@ -56,7 +56,7 @@ def _answer(apprise: Any, job: dict[str, Any], folder: Path) -> dict[str, Any]:
         if job.get("check"):
             return {"ok": True}
         return _sent(apprise, plugin, job, words, folder)
-    except Exception as error:  # noqa: BLE001 - 125 plugins; the answer says which fault
+    except Exception as error:  # noqa: BLE001 - 125 plugins; the result names the error
         return {"ok": False, "detail": f"{type(error).__name__}: {error}"}
 
 

@@ -175,7 +175,7 @@ class Admission:
             registered, ended = await asyncio.wrap_future(call)
             if not ended:
                 await self._present(registered.writer.run_id, now_ns)
-        except Exception as error:  # noqa: BLE001 - the trainer was asked to come later, which settles it
+        except Exception as error:  # noqa: BLE001 - the client was asked to retry
             log.warning("a hello that took more than %g s came to nothing: %s", REGISTER_S, error)
 
     async def _loaded(self, run_id: str, now_ns: int) -> ActiveRun:

@@ -59,7 +59,7 @@ class Restorer:
             return
         try:
             await self._restore_run(run_id)
-        except Exception as error:  # noqa: BLE001 - the other runs come next
+        except Exception as error:  # noqa: BLE001 - continue with the other runs
             self._work.failed(subject, error)
         else:
             self.waiting.pop(run_id, None)

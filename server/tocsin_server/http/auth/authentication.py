@@ -78,7 +78,7 @@ class Auth:
         try:
             found = [token for token in self._load() if token.revoked_ns is None]
             found += file_tokens(self._settings)
-        except Exception as error:  # noqa: BLE001 - a database that is away must not lock its users out
+        except Exception as error:  # noqa: BLE001 - a database outage must not lock users out
             self._report(error)
             return
         self._loads = True
