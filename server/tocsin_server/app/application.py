@@ -267,7 +267,7 @@ async def _ask_database(services: Services) -> None:
 
 
 async def _stop(services: Services, tasks: list[asyncio.Task[None]]) -> None:
-    """Stop the services in the order in which data flows. None of them may block the shutdown."""
+    """Stop the services, the writer last. None of them may block the shutdown."""
     limit_s = services.settings.shutdown_s
     for task in tasks:
         task.cancel()

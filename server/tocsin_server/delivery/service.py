@@ -48,7 +48,7 @@ FAILED_NS = 24 * 3600 * 10**9
 
 
 class Delivery:
-    """Route, send, and synchronize Alertmanagers."""
+    """Route and send notifications, synchronize Alertmanagers, and ping an external monitor."""
 
     def __init__(
         self,

@@ -12,13 +12,13 @@ GIVE_UP_S = 24 * 3600.0
 def pause_s(attempts: int, chance: float, retry_after_s: float | None = None) -> float:
     """Return the seconds until the next attempt.
 
-    They double from 5 s to 15 min, minus up to a quarter of jitter so that retries do not coincide, and are
-    never less than what the receiver asked for.
+    They double from 5 s to 15 min, minus up to a quarter of jitter so that retries do not coincide. They are
+    at least what the receiver asked for, up to :data:`LONGEST_ASKED_S`.
 
     Args:
         attempts: Number of failed attempts, at least 1.
         chance: Random number in [0, 1) for the jitter.
-        retry_after_s: What the receiver asked for.
+        retry_after_s: What the receiver asked for, if anything.
     """
     doubled = min(FIRST_S * 2.0 ** min(attempts - 1, 16), LONGEST_S)
     pause = doubled * (1.0 - 0.25 * chance)

@@ -24,7 +24,7 @@ STATES = {trainer_lost.INFO.id: RunState.LOST, stalled.INFO.id: RunState.STALLED
 
 
 GRACE_NS = 30_000_000_000
-"""After a restart, clients have this long to reconnect before a run counts as lost."""
+"""After a restart, a stall stays open at least this long, so that its client can reconnect."""
 
 
 def liveness(run: ActiveRun, started_ns: int) -> Liveness:

@@ -38,8 +38,7 @@ class Retention(TypedDict):
 
 
 class Ping(TypedDict):
-    """The heartbeat URL that the server calls while it is healthy: host only, because the URL may be a
-    secret."""
+    """Where the server sends pings while it is healthy: host only, because the URL may be a secret."""
 
     host: str
     every_s: float
@@ -62,7 +61,7 @@ class About(TypedDict):
 
 @router.get("/about", response_model=About)
 def about(request: Request, _identity: Reader) -> ExactJSON:
-    """Return versions, storage, retention and the heartbeat target, without secrets."""
+    """Return versions, storage, retention and the ping target, without secrets."""
     services = services_of(request)
     settings, now = services.settings, dt.datetime.now().astimezone()
     local = services.database.dialect == "sqlite"
@@ -87,7 +86,7 @@ def about(request: Request, _identity: Reader) -> ExactJSON:
 
 
 def ping_of(settings: Settings) -> dict[str, Any] | None:
-    """Return the host that is called and how often, or None if there is none."""
+    """Return the host that is pinged and how often, or None if pings are off."""
     if not settings.ping_url:
         return None
     return {"host": urlsplit(settings.ping_url).hostname or "", "every_s": settings.ping_s}
