@@ -1,11 +1,10 @@
-"""Protocol version 1 between a training process and the server: messages, encode, decode.
+"""Protocol version 1 between a training process and the server: messages, encoding, decoding.
 
-This is the one module that both sides import. It knows no socket and no clock.
-Messages are binary msgpack maps with a ``type`` key (docs/internals/protocol.md). Columns are
-raw little-endian float64, so NaN, +Inf, -Inf and -0.0 are ordinary values, and a
-missing value is an absent index, never NaN.
+Both sides import only this module. It opens no sockets and reads no clock. Messages are binary msgpack maps
+with a ``type`` key (docs/internals/protocol.md). Columns are raw little-endian float64, so NaN, +Inf, -Inf
+and -0.0 are ordinary values, and a missing value is an absent index, never NaN.
 
-Errors raised: :class:`ProtocolError`, whose text says what was expected and what came.
+Invalid messages raise :class:`ProtocolError`.
 """
 
 from __future__ import annotations
@@ -37,7 +36,9 @@ MOST_STEP = 1 << 53
 
 
 class ProtocolError(ValueError):
-    """A message that breaks the protocol: the subject, what was expected, what came."""
+    """A message that violates the protocol. Its text names the subject, what was expected and what was
+    received.
+    """
 
     def __init__(self, code: str, subject: str, expected: str, got: str) -> None:
         super().__init__(f"{subject}: expected {expected}, got {got}")
@@ -58,11 +59,11 @@ class WriterId(msgspec.Struct, frozen=True, forbid_unknown_fields=False):
 
 
 class Hello(msgspec.Struct, tag="hello", tag_field="type", omit_defaults=True):
-    """First message of a trainer on a connection.
+    """First message of a client on a connection.
 
-    ``time_ns`` is the trainer's wall clock when it was sent; every record's ``t`` is
-    that wall clock at attach plus the monotonic clock since, in nanoseconds.
-    ``run`` may be empty where the server must join ranks by ``rendezvous``.
+    ``time_ns`` is the client's wall clock at the time of sending. The ``t`` of every record is the wall clock
+    at the start of capture plus the monotonic time since, in nanoseconds. ``run`` may be empty if the server
+    must join ranks by ``rendezvous``.
     """
 
     version: Int64
@@ -91,7 +92,9 @@ class Hello(msgspec.Struct, tag="hello", tag_field="type", omit_defaults=True):
 
 
 class Sparse(msgspec.Struct, frozen=True):
-    """Values of a column that not every record has: ``at`` u32le[k] rows, ``v`` f64le[k]."""
+    """Values of a column that some records lack: ``at`` u32le[k] are the row indices, ``v`` f64le[k] the
+    values.
+    """
 
     at: bytes
     v: bytes
@@ -114,7 +117,7 @@ class Records(msgspec.Struct, tag="records", tag_field="type"):
 
 
 class Event(msgspec.Struct, tag="event", tag_field="type", omit_defaults=True):
-    """What is not a number per step. ``no`` numbers events and the finish of one writer, from 0."""
+    """Data other than numbers per step. ``no`` numbers a writer's events and its finish, from 0."""
 
     no: Int64
     kind: str
@@ -124,7 +127,7 @@ class Event(msgspec.Struct, tag="event", tag_field="type", omit_defaults=True):
 
 
 class Alive(msgspec.Struct, tag="alive", tag_field="type", omit_defaults=True):
-    """Sent every 5 s: the process lives, even if no step advances."""
+    """Heartbeat, sent every 5 s: the process is alive, even if no step completes."""
 
     t: Int64
     step: Int64 | None = None
@@ -135,7 +138,7 @@ class Alive(msgspec.Struct, tag="alive", tag_field="type", omit_defaults=True):
 
 
 class Finish(msgspec.Struct, tag="finish", tag_field="type", omit_defaults=True):
-    """The end of this writer: ``finished`` or ``failed`` with the error. Numbered like an event."""
+    """End of this writer: ``finished``, or ``failed`` with the error. Numbered like an event."""
 
     no: Int64
     t: Int64
@@ -149,7 +152,8 @@ ClientMessage = Union[Hello, Records, Event, Alive, Finish]
 
 
 class Welcome(msgspec.Struct, tag="welcome", tag_field="type", omit_defaults=True):
-    """Answer to hello: the agreed version, the run's id, and what is durable of this writer."""
+    """Response to the handshake: the agreed version, the run's id, and what is stored durably of this writer.
+    """
 
     version: Int64
     run: str
@@ -162,7 +166,7 @@ class Welcome(msgspec.Struct, tag="welcome", tag_field="type", omit_defaults=Tru
 
 
 class Ack(msgspec.Struct, tag="ack", tag_field="type"):
-    """Everything up to record ``seq`` and event ``events`` is durable (or refused and counted)."""
+    """Everything up to record ``seq`` and event ``events`` is durable, or was rejected and counted."""
 
     seq: Int64
     events: Int64
@@ -170,11 +174,11 @@ class Ack(msgspec.Struct, tag="ack", tag_field="type"):
 
 
 class Refused(msgspec.Struct, tag="refused", tag_field="type", omit_defaults=True):
-    """Data or a connection that was not taken: what was expected and what came.
+    """Rejected data or a rejected connection: what was expected and what was received.
 
-    ``scope``: connection, records, series, event; or notice, where everything was taken all the
-    same and the sentence only says what looked wrong. With ``retry`` false the trainer does
-    not send it again; with ``retry`` true it reconnects later.
+    ``scope`` is connection, records, series or event; or notice, if everything was accepted and the message
+    only describes what looked wrong. If ``retry`` is false, the client does not send it again; if true, it
+    reconnects later.
     """
 
     scope: str
@@ -186,7 +190,7 @@ class Refused(msgspec.Struct, tag="refused", tag_field="type", omit_defaults=Tru
 
 
 class Alert(msgspec.Struct, tag="alert", tag_field="type", omit_defaults=True):
-    """An alert of this run, sent only to trainers that want alerts."""
+    """An alert of this run. Sent only to clients that subscribe to alerts."""
 
     id: str
     rule: str
@@ -199,9 +203,10 @@ class Alert(msgspec.Struct, tag="alert", tag_field="type", omit_defaults=True):
 
 
 class Request(msgspec.Struct, tag="request", tag_field="type", omit_defaults=True):
-    """Asks the trainer for an action it opted in to: ``checkpoint`` or ``stop``.
+    """Ask the training process for an action that it opted in to: ``checkpoint`` or ``stop``.
 
-    Of several ranks: where are you (no ``at_step``), will you at ``at_step``, and do it (``confirmed``).
+    With several ranks there are three requests: for the current step (without ``at_step``), for agreement to
+    act at ``at_step``, and to carry it out (``confirmed``).
     """
 
     id: str
@@ -221,12 +226,12 @@ _server_decoder: msgspec.msgpack.Decoder[ServerMessage] = msgspec.msgpack.Decode
 
 
 def encode(message: ClientMessage | ServerMessage) -> bytes:
-    """One message as bytes."""
+    """Return a message as bytes."""
     return _encoder.encode(message)
 
 
 def decode_client(frame: bytes) -> ClientMessage:
-    """A message from a trainer. Raises :class:`ProtocolError` for anything else."""
+    """Return the decoded message of a client. Raise :class:`ProtocolError` if it is not valid."""
     try:
         return _client_decoder.decode(frame)
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
@@ -236,7 +241,7 @@ def decode_client(frame: bytes) -> ClientMessage:
 
 
 def decode_server(frame: bytes) -> ServerMessage:
-    """A message from the server. Raises :class:`ProtocolError` for anything else."""
+    """Return the decoded message of the server. Raise :class:`ProtocolError` if it is not valid."""
     try:
         return _server_decoder.decode(frame)
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
@@ -246,7 +251,7 @@ def decode_server(frame: bytes) -> ServerMessage:
 
 
 def agree(version: int, oldest: int) -> int:
-    """The version both sides speak. Raises :class:`ProtocolError` where there is none."""
+    """Return the highest version that both sides support. Raise :class:`ProtocolError` if there is none."""
     chosen = min(version, VERSION)
     if chosen < max(oldest, OLDEST_VERSION):
         raise ProtocolError(
@@ -259,7 +264,7 @@ def agree(version: int, oldest: int) -> int:
 
 
 def little_endian(typecode: str, values: Any) -> bytes:
-    """``values`` packed as little-endian ``array`` items: d f64, q i64, I u32."""
+    """Return ``values`` as little-endian ``array`` items. Typecodes: d (f64), q (i64), I (u32)."""
     packed = array(typecode, values)
     if sys.byteorder == "big":  # pragma: no cover - no such machine at hand
         packed.byteswap()

@@ -354,7 +354,7 @@ class Ledger:
 
     @property
     def untouched(self) -> bool:
-        """Whether no backward and no step was seen yet."""
+        """Return whether neither a backward nor a step has been seen yet."""
         return not self.unassigned and not any(one.number or one.losses for one in self.trackers.values())
 
     # -- losses
@@ -480,7 +480,7 @@ class Ledger:
     # -- norms
 
     def clipped(self, tracker: OptimizerTracker, norm: Any, clip: Any) -> bool:
-        """Note the norm of a clip; return whether it was the first clip after a backward.
+        """Record the norm of a clip; return whether it was the first clip after a backward.
 
         Others are ignored, such as a norm that is computed again for logging.
         """

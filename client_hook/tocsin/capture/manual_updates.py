@@ -1,10 +1,10 @@
 """Capture steps of scripts that update their weights without a torch optimizer.
 
-Examples are ``p.data.add_(p.grad, alpha=-lr)`` and libraries with optimizer classes of their own. Nothing
-announces such a step, so it is recognized by its effect: a weight that the backward reaches has changed
-since the backward before. A few weights (probes) are compared before each backward, by their version
-counters and by samples of their values, because ``p.data`` moves no counter. On a device the comparison is
-queued there and read when it has arrived. CONFIRM changes are needed before anything is recorded.
+Examples are ``p.data.add_(p.grad, alpha=-lr)`` and libraries with their own optimizer classes. Nothing
+announces such a step, so it is recognized by its effect: a weight that the backward reaches has changed since
+the previous backward. A few weights (probes) are compared before each backward, by their version counters and
+by samples of their values, because ``p.data`` moves no counter. On a device the comparison is queued there
+and read when it has arrived. CONFIRM changes are needed before anything is recorded.
 
 A script with a torch optimizer pays for none of this: the search ends at the first weight of a known
 optimizer, and is over after its first step.
@@ -56,7 +56,7 @@ class ManualUpdate:
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
-        """The weights that still exist, as one group."""
+        """Return the weights that still exist, as one group."""
         return [{"params": [param for ref in self._params if (param := ref()) is not None]}]
 
 
@@ -122,7 +122,7 @@ class ManualUpdates:
         self._settle()
 
     def after_backward(self) -> None:
-        """Note the gradients after a backward, and compute their norm if one is due."""
+        """Save the gradients' state after a backward, and compute their norm if one is due."""
         ledger, tracker, probes = self._ledger, self.tracker or self._draft, self._probes()
         self._grads = [_grad_of(probe) for probe in probes or ()]
         if tracker is None or self._optimizer is None:
@@ -136,7 +136,7 @@ class ManualUpdates:
             tracker.read_rates(holder, read)
 
     def clipped(self, norm: Any, clip: Any) -> None:
-        """Note a clip that happens before it is known whether the script makes steps."""
+        """Record a clip that happens before it is known whether the script makes steps."""
         if self._draft is not None:
             self._ledger.clipped(self._draft, norm, clip)
 
@@ -151,12 +151,14 @@ class ManualUpdates:
         known = {key for one in self._ledger.trackers.values() for key in one.params}
         leaves = leaves_of([getattr(loss, "grad_fn", None) for loss in losses], known)
         if leaves is None:
-            self._searches -= 1  # a torch optimizer has them: cheap, and over with its first step
+            self._searches -= 1  # a torch optimizer owns them: the search is cheap and ends at its first step
         elif leaves:
             self._begin(leaves)
 
     def _is_sharded(self) -> bool:
-        """Whether an optimizer holds parts of weights (FSDP2), so that it does not own a graph's leaves."""
+        """Return whether an optimizer holds parts of weights (FSDP2), so that it does not own a graph's
+        leaves.
+        """
         probes = [probe for one in self._ledger.trackers.values() for probe in one.probes]
         return any(type(probe) not in PLAIN for probe in probes)
 
@@ -200,7 +202,8 @@ class ManualUpdates:
         ledger = self._ledger
         ledger.remove_inspector(self.see)
         self._return_losses()
-        self._refs, self._optimizer, self._draft = [], None, None  # with it goes its stepper
+        # also frees the object that performs the steps
+        self._refs, self._optimizer, self._draft = [], None, None
         if ledger.manual is self:
             ledger.manual = None
             ledger.recount()
@@ -360,7 +363,7 @@ def leaves_of(roots: Iterable[Any], known: set[int]) -> list[Any] | None:
 
 
 def _is_comparable(leaf: Any) -> bool:
-    """Whether its values are there, on a device that the hook may give work to."""
+    """Return whether its values are in memory, on a device that the hook may use."""
     return type(leaf) in PLAIN and (leaf.is_cpu or leaf.is_cuda) and leaf.untyped_storage().size() > 0
 
 

@@ -263,7 +263,7 @@ class OptimizerTracker:
         return False
 
     def note_gradients(self) -> None:
-        """The gradients are complete, or were unscaled: later changes are the script's own."""
+        """Record that the gradients are complete, or were unscaled: later changes are made by the script."""
         grad = self.probes[0].grad if self.probes else None
         self.gradient_version, self.gradient_id = (-1, 0) if grad is None else (grad._version, id(grad))
 
@@ -273,7 +273,9 @@ class OptimizerTracker:
             self.sample = sample_of(self.probes)
 
     def look_for_changes(self) -> None:
-        """Note if the script may have changed the gradients since then, so that their norm may be clipped."""
+        """Record whether the script may have changed the gradients since then, so that their norm may be
+        clipped.
+        """
         if self.norm_timing == BEFORE and (self._is_altered() or has_hooks(self._params())):
             self.norm_timing = UNKNOWN
 
@@ -294,7 +296,7 @@ class OptimizerTracker:
         )
 
     def ungrade(self) -> None:
-        """A clip that is watched changes the gradients: do not take it for a change by the script."""
+        """Do not treat the change that an observed clip makes to the gradients as a change by the script."""
         self.gradient_version, self.sample = -1, {}
 
     def read_rates(self, optimizer: Any, read: Any) -> None:

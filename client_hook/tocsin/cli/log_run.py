@@ -36,7 +36,7 @@ class Destination:
 
 
 class LogRun:
-    """Send one log as one run. Each run in the file is an attempt with a writer of its own."""
+    """Send one log as one run. Each run in the file is an attempt with a separate writer."""
 
     def __init__(
         self,

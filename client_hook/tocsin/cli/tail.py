@@ -47,7 +47,7 @@ class FileFollower:
             self._file = None
 
     def _look(self) -> tuple[bytes, bool]:
-        """At the end of the file: read on if it was replaced or truncated."""
+        """At the end of the file, continue reading if it was replaced or truncated."""
         assert self._file is not None
         try:
             now = self._path.stat()

@@ -3,8 +3,8 @@
 ``torch.multiprocessing.spawn``, Lightning's ``ddp_spawn`` and Hogwild start training with
 ``multiprocessing``, and only the parent calls ``watch``. The parent stores what a child needs in the data
 that ``multiprocessing`` passes to its children through memory or a pipe; the environment would show the token
-to every other program. A child starts its part of the run, with a writer of its own, at its first optimizer
-or its first backward. DataLoader workers have neither, so they report nothing.
+to every other program. A child starts its part of the run, with a separate writer, at its first optimizer or
+its first backward. DataLoader workers have neither, so they report nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def share_with_children(run_info: RunInfo, options: Mapping[str, Any], begin: Be
     """Let processes that this one starts from now on report to this run.
 
     Args:
-        facts: the run. With several ranks nothing is passed on, because the other processes are ranks
+        run_info: the run. With several ranks nothing is passed on, because the other processes are ranks
             themselves.
         options: options of ``watch``. Values that are not plain are passed as text.
         begin: starts the run in a forked child.

@@ -43,7 +43,7 @@ REMEDIES = {
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong or worth knowing. ``severity``: warning or info."""
+    """One problem or note. ``severity``: warning or info."""
 
     check: str
     severity: str
@@ -55,7 +55,7 @@ class Finding:
 
 @dataclass
 class Report:
-    """One audit event in the making: ``checks`` were made, ``not_checkable`` could not be."""
+    """Contents of one ``audit`` event: the ``checks`` that were made, and what was ``not_checkable``."""
 
     stage: str
     findings: list[Finding] = field(default_factory=list)
@@ -63,17 +63,17 @@ class Report:
     checks: list[str] = field(default_factory=list)
 
     def add(self, check: str, severity: str, subject: str, *, expected: str, got: str) -> None:
-        """A finding with the remedy of its check; above FINDINGS it is left out."""
+        """Add a finding with the remedy of its check. Findings beyond FINDINGS are left out."""
         if len(self.findings) < FINDINGS:
             self.findings.append(Finding(check, severity, subject, expected, got, REMEDIES[check]))
 
     def unseen(self, what: str) -> None:
-        """Note what cannot be checked, and why, so that it does not count as clean."""
+        """Record what cannot be checked, and why, so that it does not count as passed."""
         if what not in self.not_checkable and len(self.not_checkable) < FINDINGS:
             self.not_checkable.append(what)
 
     def drop_repeated(self, earlier: Report) -> None:
-        """Drop the checks whose findings are those of ``earlier``, and what both could not check."""
+        """Drop the checks that have the same findings in ``earlier``, and what neither report could check."""
         for check in {one.check for one in self.findings}:
             if self._answer(check) == earlier._answer(check):
                 self.findings = [one for one in self.findings if one.check != check]
@@ -84,7 +84,7 @@ class Report:
         return {(one.severity, one.subject) for one in self.findings if one.check == check}
 
     def data(self, took_ms: float) -> dict[str, Any]:
-        """The event's data."""
+        """Return the data of the event."""
         return {
             "stage": self.stage,
             "checks": self.checks,
@@ -95,7 +95,7 @@ class Report:
 
 
 def some(names: Iterable[str]) -> str:
-    """The first LISTED names, and how many more there are."""
+    """Return the first LISTED names, and how many more there are."""
     every = list(names)
     more = len(every) - LISTED
     return ", ".join(every[:LISTED]) + (f" and {more} more" if more > 0 else "")
