@@ -1,4 +1,4 @@
-"""For all tests: the user's set-up does not leak in, nothing is left behind, and a real server to talk to."""
+"""Fixtures for all tests: isolation from the user's environment, cleanup, and a real server."""
 
 from __future__ import annotations
 
@@ -28,20 +28,23 @@ DEADLINE_S = 60.0
 LASTING = ("resource_tracker", "forkserver", "compile_worker")
 """Helpers of multiprocessing and of torch's compiler that end with the interpreter."""
 
-settings.register_profile("suite", deadline=None)  # no test fails because the machine is slow
+settings.register_profile("suite", deadline=None)  # a slow machine must not fail a test
 settings.load_profile("suite")
 
 
 def pytest_collection_finish() -> None:
-    """What all the tests' modules hold lives as long as they do: no collection, and no watch that looks for
-    optimizers among all objects, goes through it again and again."""
+    """Exclude all test modules from garbage collection.
+
+    They live until the end of the session, and neither the collector nor a ``watch`` that searches all
+    objects for optimizers should visit them repeatedly.
+    """
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="session")
 def clean_surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """No ``TOCSIN_*`` of the user, no data in their home; at the end no process of ours is left."""
+    """Remove the user's ``TOCSIN_*`` variables and home directory; fail if a process is left at the end."""
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("TOCSIN_")]:
@@ -55,7 +58,7 @@ def clean_surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
 
 
 def command_line(process: psutil.Process) -> str:
-    """What runs in a process; empty where it has ended, or is one of LASTING."""
+    """Return the command line of a process; empty if it has ended or is one of LASTING."""
     with contextlib.suppress(psutil.Error):
         line = " ".join(process.cmdline())
         return "" if any(name in line for name in LASTING) else line
@@ -63,7 +66,7 @@ def command_line(process: psutil.Process) -> str:
 
 
 def wait_for(true: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> Any:
-    """The first truthy answer of ``true``; fails with ``what`` after the deadline."""
+    """Return the first truthy result of ``true``; fail with ``what`` after the deadline."""
     ends = time.monotonic() + deadline_s
     while time.monotonic() < ends:
         if found := true():
@@ -73,7 +76,7 @@ def wait_for(true: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S)
 
 
 class Tower:
-    """A real ``tocsin-server serve`` on SQLite, which can be killed and started again on its data."""
+    """A real ``tocsin-server serve`` on SQLite that can be killed and restarted on its data."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -90,16 +93,16 @@ class Tower:
 
     @property
     def token(self) -> str:
-        """The token of the login link."""
+        """Return the token in the login link."""
         return (self.directory / "admin-token").read_text("utf-8").strip()
 
     @property
     def login(self) -> str:
-        """The login link."""
+        """Return the login link."""
         return f"{self.base}/login?{urlencode({'token': self.token})}"
 
     def start(self) -> None:
-        """Starts it, at its port of before if it had one; returns once it answers."""
+        """Start the server, on its previous port if it had one; return once it responds."""
         with self.log.open("ab") as log:
             place = ["--port", str(self.port), "--data-dir", str(self.directory)]
             command = [*self.command, "serve", *place, *self.options]
@@ -122,12 +125,12 @@ class Tower:
             return False
 
     def kill(self) -> None:
-        """kill -9."""
+        """Kill the server with SIGKILL."""
         assert self._process is not None
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
-        """Ends it in order; harmless where it has ended."""
+        """Stop the server gracefully. Does nothing if it has ended."""
         if self._process is not None:
             self._end(signal.SIGTERM)
 
@@ -140,14 +143,14 @@ class Tower:
         self._process = None
 
     def get(self, path: str, **query: Any) -> Any:
-        """The JSON of a GET under /api/v1."""
+        """Return the JSON of a GET under /api/v1."""
         request = urllib.request.Request(f"{self.base}/api/v1{path}?{urlencode(query)}")
         request.add_header("authorization", f"Bearer {self.token}")
         with urllib.request.urlopen(request, timeout=DEADLINE_S) as answer:
             return json.load(answer)
 
     def post(self, path: str, body: Any) -> Any:
-        """The JSON of a POST under /api/v1 with the token of the login link."""
+        """Return the JSON of a POST under /api/v1 with the token in the login link."""
         request = urllib.request.Request(f"{self.base}/api/v1{path}", data=json.dumps(body).encode())
         request.add_header("authorization", f"Bearer {self.token}")
         request.add_header("content-type", "application/json")
@@ -155,12 +158,12 @@ class Tower:
             return json.load(answer)
 
     def run_named(self, name: str) -> dict[str, Any] | None:
-        """The newest run of that name, None where it has not said hello."""
+        """Return the newest run with that name, or None before its handshake."""
         rows: list[dict[str, Any]] = [r for r in self.get("/runs")["items"] if r["name"] == name]
         return max(rows, key=lambda row: float(row["created_ms"]), default=None)
 
     def records(self, run: str) -> list[dict[str, Any]]:
-        """Every record of a run, in the order of the API."""
+        """Return all records of a run, in the order of the API."""
         items: list[dict[str, Any]] = []
         after = None
         while True:
@@ -172,13 +175,15 @@ class Tower:
                 return items
 
     def alerts(self, run: str) -> list[dict[str, Any]]:
-        """Every alert of a run, resolved ones too."""
+        """Return all alerts of a run, including resolved ones."""
         found: list[dict[str, Any]] = self.get("/alerts", run=run)["items"]
         return found
 
     @contextlib.contextmanager
     def training(self, *command: str) -> Iterator[subprocess.Popen[bytes]]:
-        """``python COMMAND`` with the hook's variables set, its output thrown away; ended with the block."""
+        """Run ``python COMMAND`` with the hook's variables set and its output discarded; stop it after the
+        block.
+        """
         own = {
             "TOCSIN_URL": self.base,
             "TOCSIN_TOKEN": self.token,
@@ -204,7 +209,7 @@ def tower_in(directory: Path) -> Iterator[Tower]:
 
 @pytest.fixture
 def tower(tmp_path: Path) -> Iterator[Tower]:
-    """A server of the test's own, which it may kill."""
+    """A server for one test, which may kill it."""
     with tower_in(tmp_path) as running:
         yield running
 
@@ -218,7 +223,7 @@ def tower_of_the_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[To
 
 @pytest.fixture(scope="session")
 def shared_tower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tower]:
-    """One server for all tests that only train and look; they use runs of their own."""
+    """One server for all tests that only train and read. Each uses its own runs."""
     with tower_in(tmp_path_factory.mktemp("tower")) as running:
         yield running
 
@@ -236,12 +241,12 @@ def a_small_disk() -> Iterator[Path]:
 
 @pytest.fixture
 def tower_on_small_disk(small_disk: Path) -> Iterator[Tower]:
-    """A server whose data lie there."""
+    """A server whose data directory is on the small disk."""
     with tower_in(small_disk) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def eventually_true() -> Callable[..., Any]:
-    """``eventually_true(condition, "what")``: waits for a condition, fails after a minute."""
+    """``eventually_true(condition, "what")``: wait for a condition; fail after a minute."""
     return wait_for

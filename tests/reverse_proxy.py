@@ -1,4 +1,4 @@
-"""A real nginx before a server: the configuration of docs/how-to/reverse-proxy.md."""
+"""Run a real nginx in front of a server, with the configuration of docs/how-to/reverse-proxy.md."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STORES = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 
 def free_port() -> int:
-    """Return a port of loopback that nobody listens on."""
+    """Return a loopback port that is not in use."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
         return port
@@ -28,9 +28,10 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def reverse_proxy(folder: Path, port: int, backend: int, *, strips: bool) -> Iterator[None]:
-    """nginx on ``port``, before the server on ``backend``; ``strips``: it takes ``/tocsin`` off the path.
+    """Run nginx on ``port`` in front of the server on ``backend``; ``strips``: it removes ``/tocsin`` from
+    paths.
 
-    Every other path of the host is another site's, which answers 418.
+    Every other path of the host belongs to another site, which responds with 418.
     """
     assert NGINX
     location = LOCATION.replace("location /", "location /tocsin/").replace(

@@ -1,4 +1,4 @@
-"""A file system of its own that a test can fill to the last byte."""
+"""A small file system that a test can fill completely."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ SIZE_MB = 32
 
 
 class NoSmallDiskError(Exception):
-    """Only root may mount one, and not in every container."""
+    """A small disk cannot be mounted: only root may do that, and not in every container."""
 
 
 @contextlib.contextmanager
 def small_disk(size_mb: int = SIZE_MB) -> Iterator[Path]:
-    """A folder with so much room, where Postgres can get too: run by root, it is another user.
+    """Mount a file system of that size; yield its folder, which is accessible to Postgres's user too.
 
-    Raises NoSmallDiskError where this process may not mount one.
+    Raises:
+        NoSmallDiskError: this process may not mount one.
     """
     with tempfile.TemporaryDirectory(prefix="tocsin-disk-") as place:
         Path(place).chmod(0o755)
@@ -36,7 +37,7 @@ def small_disk(size_mb: int = SIZE_MB) -> Iterator[Path]:
 
 
 def fill(disk: Path) -> Path:
-    """A file that takes all the room that is left."""
+    """Create a file that uses all remaining space; return its path."""
     ballast = disk / "ballast"
     with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
         while True:

@@ -1,4 +1,4 @@
-"""The image and the compose file: what they promise, and that compose itself accepts them."""
+"""The Docker image and the compose file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def services() -> dict[str, Any]:
 
 
 def compose() -> list[str]:
-    """The command there is on this machine; skips where there is none."""
+    """Return the compose command of this machine; skip the test if there is none."""
     docker = shutil.which("docker")
     if (
         docker
@@ -51,14 +51,14 @@ def test_compose_accepts_the_file() -> None:
 
 
 def test_there_is_no_default_password() -> None:
-    """Without one compose refuses, and says what to do."""
+    """Without a password, compose fails and says what to do."""
     done = config()
     assert done.returncode != 0
     assert "put it into .env" in done.stderr
 
 
 def test_every_secret_comes_from_the_environment() -> None:
-    """No value of a password stands in the file."""
+    """The file contains no password."""
     text = COMPOSE.read_text("utf-8")
     assert re.findall(r"PASSWORD:? ?[^$\n]*\$\{(\w+):\?", text) == ["POSTGRES_PASSWORD"]
     assert "tocsin:${POSTGRES_PASSWORD:?" in text
@@ -85,7 +85,7 @@ def test_ports_are_published_on_this_machine_only() -> None:
 
 
 def test_the_image_runs_as_nobody_special() -> None:
-    """Its user is set before the command, and is not root; it is watched; PyTorch is not in it."""
+    """It sets a user other than root before the command and a health check, and contains no PyTorch."""
     stages = DOCKERFILE.split("\nFROM ")
     assert len(stages) == 3
     assert re.findall(r"^USER (\w+)$", stages[-1], re.MULTILINE) == ["tocsin"]
@@ -94,14 +94,14 @@ def test_the_image_runs_as_nobody_special() -> None:
 
 
 def test_the_base_of_the_image_is_pinned() -> None:
-    """To a Python and a Debian, never to what is newest."""
+    """The versions of Python and Debian are fixed."""
     assert re.search(r"^ARG PYTHON=3\.\d+-slim-\w+$", DOCKERFILE, re.MULTILINE)
     assert set(re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)) == {"python:${PYTHON}"}
 
 
 @pytest.mark.parametrize("source", re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE, re.MULTILINE))
 def test_what_the_image_takes_is_there(source: str) -> None:
-    """Each path exists and is let through by .dockerignore."""
+    """Each path exists and is not excluded by .dockerignore."""
     ignored = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
     for path in source.split():
         assert (ROOT / path).exists()

@@ -1,4 +1,4 @@
-"""The documentation names what exists, and what exists is documented. One test per claim lists all offenders.
+"""The documentation is complete and correct. One test for each claim lists all violations.
 
 Links, anchors and generated pages are checked by ``mkdocs build --strict`` (``make check``).
 """
@@ -187,7 +187,7 @@ def test_files_in_the_docs_exist() -> None:
 
 
 def test_sql_in_the_docs_runs(tmp_path: Path) -> None:
-    """Every query is accepted by an empty database; those for Citus are another engine's."""
+    """An empty database accepts every query, except those for Citus, which is another engine."""
     migrate(f"sqlite:///{tmp_path}/tocsin.db")
     wrong = []
     with sqlite3.connect(tmp_path / "tocsin.db") as database:

@@ -25,7 +25,7 @@ def tops(names: Iterable[str]) -> set[str]:
 
 
 def test_every_package_has_a_place() -> None:
-    """A new package is put into the order."""
+    """Every package is listed in the order."""
     assert {package_of(name) for name in modules(HOOK)} == set(ORDER)
 
 
@@ -61,7 +61,7 @@ def test_only_capture_imports_capture_immediately() -> None:
 
 
 def test_importing_tocsin_imports_neither_torch_nor_a_dependency() -> None:
-    """In a process of its own: a worker of a DataLoader imports it too."""
+    """Runs in a separate process. A DataLoader worker imports it too."""
     script = (
         "import sys; before = set(sys.modules); import tocsin; new = set(sys.modules) - before\n"
         "print(sorted(new & {'torch', 'numpy', 'msgspec', 'websockets', 'asyncio', 'ssl', 'socket'}))"
@@ -71,11 +71,11 @@ def test_importing_tocsin_imports_neither_torch_nor_a_dependency() -> None:
 
 
 def test_a_cycle_is_found() -> None:
-    """The check itself."""
+    """Tests the check."""
     assert cycle({"a": frozenset("b"), "b": frozenset("a")}) in (["a", "b", "a"], ["b", "a", "b"])
 
 
 def test_an_upward_import_is_found() -> None:
-    """The check itself."""
+    """Tests the check."""
     found = upward({"t.a": frozenset({"t.b"}), "t.b": frozenset({"t.a"})}, ("a", "b"))
     assert found == ["t.a -> t.b"]

@@ -1,4 +1,4 @@
-"""What the commands of the Makefile promise."""
+"""The commands of the Makefile."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def test_a_failing_bench_neither_hides_the_others_nor_is_hidden(tmp_path: Path) -> None:
-    """All run, the one that failed is named last, and the exit status says so."""
+    """All benchmarks run, the one that failed is named last, and the exit status is nonzero."""
     if not shutil.which("make") or not (ROOT / "build" / "stamps" / "python").exists():
         pytest.skip("make, and an environment that it has set up, are expected")
     good, bad, last = (tmp_path / f"bench_{name}.py" for name in ("good", "bad", "last"))

@@ -41,7 +41,7 @@ def test_the_workflows_use_targets_of_the_makefile() -> None:
 
 
 def test_every_supported_python_is_tested() -> None:
-    """The matrix of `ci` is what the server supports; the hook supports 3.10 too, in a job of its own."""
+    """The matrix of `ci` has all versions that the server supports; a separate job tests the hook on 3.10."""
     jobs = parsed(GITHUB / "workflows/ci.yml")["jobs"]
     matrix = set(jobs["test"]["strategy"]["matrix"]["python"])
     assert matrix == pythons("pyproject.toml")
@@ -49,13 +49,13 @@ def test_every_supported_python_is_tested() -> None:
 
 
 def test_every_action_is_pinned_to_a_version() -> None:
-    """A major version, never a branch that anybody may push to."""
+    """To a major version, never to a branch that could be changed."""
     uses = re.findall(r"uses: (\S+)", workflows())
     assert [one for one in uses if not re.search(r"^\./|@(v\d+|release/v\d+)$", one)] == []
 
 
 def test_only_publishing_may_request_an_identity() -> None:
-    """`id-token: write` stands at the job that publishes, which uses the environment `pypi`."""
+    """Only the job that publishes has `id-token: write`; it uses the environment `pypi`."""
     release = parsed(GITHUB / "workflows/release.yml")
     assert release["permissions"] == {"contents": "read"}
     jobs = release["jobs"]
@@ -73,7 +73,7 @@ def test_an_issue_form_asks_for_the_output_of_doctor(form: Path) -> None:
 
 
 def test_the_hooks_of_pre_commit_use_the_pinned_tools() -> None:
-    """Those of the environment, whose versions requirements-dev.txt names."""
+    """They run the tools of the environment, whose versions are in requirements-dev.txt."""
     repositories = parsed(ROOT / ".pre-commit-config.yaml")["repos"]
     (local,) = [one for one in repositories if one["repo"] == "local"]
     assert [hook["id"] for hook in local["hooks"] if not hook["entry"].startswith(".venv/bin/")] == []

@@ -1,4 +1,4 @@
-"""Every regular expression of the Python sources is listed with the text that it meets."""
+"""Every regular expression of the Python sources is listed with the text that it is applied to."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROW = re.compile(r"^\| `([\w./]+\.py)` \| ([^|]+) \|", re.MULTILINE)
 
 
 def listed() -> dict[str, set[str]]:
-    """The names that the list has for each module."""
+    """Return the listed names of each module."""
     found: dict[str, set[str]] = {}
     for path, names in ROW.findall((ROOT / LIST).read_text("utf-8")):
         found.setdefault(path, set()).update(re.findall(r"`([^`]+)`", names))
@@ -24,7 +24,7 @@ def listed() -> dict[str, set[str]]:
 
 
 def sites(tree: ast.Module) -> Iterator[str]:
-    """Names of compiled patterns, and of the functions that use ``re`` or ``re2`` directly."""
+    """Yield the names of compiled patterns, and of functions that use ``re`` or ``re2`` directly."""
     for top in tree.body:
         for node in ast.walk(top):
             if isinstance(node, ast.Call) and ast.unparse(node.func).partition(".")[0] in ("re", "re2"):
@@ -55,11 +55,11 @@ USING = [path for path in modules() if "re" in path.read_text("utf-8").split() a
 
 @pytest.mark.parametrize("path", USING, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_module_lists_its_regular_expressions(path: Path) -> None:
-    """With the text that each may meet and what bounds it: write the row before the pattern."""
+    """The row states which text each pattern is applied to and what limits its length."""
     name = str(path.relative_to(ROOT))
     assert listed().get(name) == in_sources(path), f"{LIST} does not name the patterns of {name}"
 
 
 def test_the_list_names_nothing_that_is_gone() -> None:
-    """A row without its module is deleted."""
+    """Every listed module and pattern exists."""
     assert listed().keys() - {str(path.relative_to(ROOT)) for path in USING} == set()

@@ -1,4 +1,4 @@
-"""The packages of the server import in one direction, and each keeps to what it may use."""
+"""The packages of the server import in one direction, and each imports only what it may use."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def members(found: Graph, package: str) -> Graph:
 
 
 def test_every_package_has_a_place() -> None:
-    """A new package is put into the order; no module lies beside the packages."""
+    """Every package is listed in the order, and there are no modules next to the packages."""
     found = {path.name for path in SERVER.iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert found == set(PACKAGES.split(" < "))
     assert {path.stem for path in SERVER.glob("*.py")} == {"__init__", "__main__"}
@@ -69,7 +69,7 @@ def test_no_modules_or_subpackages_import_each_other() -> None:
 
 
 def test_a_cycle_of_subpackages_is_found() -> None:
-    """The check itself: no module of these imports itself, but the two folders import each other."""
+    """Tests the check: no module imports itself, but the two folders import each other."""
     found = {"t.a.x": frozenset({"t.b.x"}), "t.b.y": frozenset({"t.a.y"})}
     assert cycle(found) == []
     assert set(cycle(members(found, "t"))) == {"a", "b"}

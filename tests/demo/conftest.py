@@ -1,4 +1,4 @@
-"""The demo's trainings, each run once, short and for real, and read back from a real server."""
+"""Run each training of the demo once, short, and read its data back from a real server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SEEDS = [None, 11, 12] if os.environ.get("TOCSIN_TEST_ALL") else [None]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """With several seeds each is in the name of the tests that train."""
+    """Add each seed, if there are several, to the names of the tests that train."""
     if len(SEEDS) > 1 and "trained" in metafunc.fixturenames:
         metafunc.parametrize(
             "demo_seed", SEEDS, indirect=True, ids=lambda seed: f"seed {seed}", scope="module"
@@ -46,7 +46,7 @@ def trained(shared_tower: Any, demo_seed: int | None) -> Callable[[str, str, int
 
 
 def columns(records: list[dict[str, Any]]) -> Values:
-    """Records as series; a step's value once, in order of step."""
+    """Return records as series: each step's value once, in order of step."""
     found: dict[str, dict[int, Any]] = {}
     for record in records:
         for name, value in record["values"].items():

@@ -1,4 +1,4 @@
-"""The training of the demo that goes into scaler collapse."""
+"""The training of the demo that ends in a scaler collapse."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.timeout(700)  # a training of some hundred steps on a busy machine
+pytestmark = pytest.mark.timeout(700)  # several hundred steps on a busy machine
 STEPS = 900
 """The collapse ended by step 754 at the latest, over six seeds and two sets of kernels."""
 NON_FINITE = {"NaN", "Infinity", "-Infinity"}
@@ -20,19 +20,19 @@ def run(trained: Callable[..., Any]) -> Any:
 
 
 def overflows(run: Any) -> list[int]:
-    """Steps that were skipped, start-up aside."""
+    """Return the steps that were skipped, except at startup."""
     return [step for step, skipped in enumerate(run[0]["skipped"]) if skipped and step > 30]
 
 
 def test_it_is_healthy_for_hundreds_of_steps(run: Any) -> None:
-    """Its loss falls and nothing overflows before the learning rate has become too high."""
+    """Its loss falls and nothing overflows until the learning rate is too high."""
     losses = run[0]["loss"]
     assert overflows(run)[0] > 300
     assert median(losses[200:300]) < 0.8 * median(losses[:20])
 
 
 def test_it_collapses(run: Any) -> None:
-    """From 65536 the scale falls below any use, without one growth on the way."""
+    """The scale falls from 65536 to a useless value, without growing in between."""
     scales = run[0]["scale"]
     assert scales[30] >= 1024
     assert scales[-1] < 2**-16
@@ -40,13 +40,13 @@ def test_it_collapses(run: Any) -> None:
 
 
 def test_it_does_not_recover(run: Any) -> None:
-    """At the end every step is skipped and every loss is NaN or infinite, at whatever scale."""
+    """At the end every step is skipped and every loss is NaN or infinite, at any scale."""
     assert all(run[0]["skipped"][-50:])
     assert set(run[0]["loss"][-50:]) <= NON_FINITE
 
 
 def test_the_bell_rings_where_it_began(run: Any) -> None:
-    """Collapse is critical, and its onset is an overflow before which there was none for a hundred steps."""
+    """The collapse is critical, and its onset is an overflow with no other in the hundred steps before it."""
     found = [alert for alert in run[1] if alert["rule"] == "scaler-collapse"]
     assert [alert["severity"] for alert in found] == ["critical"]
     onset = found[0]["onset_step"]

@@ -1,4 +1,4 @@
-"""No training of the demo or of a scenario fakes its trouble: what overflows there overflows by itself."""
+"""No training of the demo or of a scenario fakes its problem: overflows happen by themselves."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LONGEST_LITERAL = 16
 
 
 def word(node: ast.AST) -> str:
-    """The last word of a name, an attribute or a text constant; empty for anything else."""
+    """Return the last word of a name, an attribute or a text constant; empty for anything else."""
     if isinstance(node, ast.Attribute):
         return node.attr
     if isinstance(node, ast.Name):
@@ -43,25 +43,25 @@ def word(node: ast.AST) -> str:
 
 
 def touches_the_scale(node: ast.AST) -> bool:
-    """``scaler._scale``, read or written, also by ``setattr``."""
+    """Return whether it reads or writes ``scaler._scale``, also by ``setattr``."""
     return word(node) in SCALER_PARTS
 
 
 def is_non_finite(node: ast.AST) -> bool:
-    """``float("inf")``, ``torch.inf``, ``math.nan``, ``1e999``."""
+    """Return whether it is ``float("inf")``, ``torch.inf``, ``math.nan`` or ``1e999``."""
     if isinstance(node, ast.Constant) and isinstance(node.value, float):
         return not math.isfinite(node.value)
     return word(node).lower() in NON_FINITE
 
 
 def divides_by_zero(node: ast.AST) -> bool:
-    """``x / 0``."""
+    """Return whether it is ``x / 0``."""
     divides = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
     return divides and isinstance(node.right, ast.Constant) and node.right.value == 0  # type: ignore[attr-defined]
 
 
 def sets_the_scale(node: ast.AST) -> bool:
-    """``scaler.update(1.0)``: with an argument it sets the scale; so does loading a state by hand."""
+    """Return whether it sets the scale: ``scaler.update(1.0)``, or loading a state."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return False
     of_scaler = "scaler" in ast.unparse(node.func.value).lower()
@@ -70,7 +70,7 @@ def sets_the_scale(node: ast.AST) -> bool:
 
 
 def replays(node: ast.AST) -> bool:
-    """Reads a file, or holds a long row of numbers."""
+    """Return whether it reads a file, or contains a long list of numbers."""
     if isinstance(node, ast.Call):
         return word(node.func) in READERS
     if isinstance(node, ast.List | ast.Tuple | ast.Set):
@@ -82,7 +82,7 @@ CHECKS = (touches_the_scale, is_non_finite, divides_by_zero, sets_the_scale, rep
 
 
 def tricks(source: str) -> Iterator[str]:
-    """What in ``source`` makes trouble other than by training."""
+    """Yield what in ``source`` causes problems other than by training."""
     for node in ast.walk(ast.parse(source)):
         yield from (
             f"line {getattr(node, 'lineno', '?')}: {check.__name__}" for check in CHECKS if check(node)
@@ -120,12 +120,12 @@ def test_there_are_trainings_to_look_at() -> None:
     ],
 )
 def test_tricks_are_found(source: str) -> None:
-    """The lint itself: each way to fake trouble is seen."""
+    """Tests the check: each way to fake a problem is found."""
     assert list(tricks(source))
 
 
 def test_an_unsafe_cast_is_no_trick() -> None:
-    """What the post-mortem's training did is honest: it overflows by its own numbers."""
+    """The training of the post-mortem is valid: its own numbers overflow."""
     assert not list(
         tricks("spectrum = torch.fft.rfft2(y.float()).abs().half()\nscaler.step(o)\nscaler.update()")
     )

@@ -1,4 +1,4 @@
-"""The demo as a command: it starts, says where to look, and ends in order."""
+"""The demo as a command: it starts, prints where to look, and ends cleanly."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def demo(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def read_until(process: subprocess.Popen[str], *words: str) -> str:
-    """Output up to the line with the last of ``words`` to come."""
+    """Return the output up to the line with the last of ``words`` to appear."""
     assert process.stdout is not None
     said, missing = "", set(words)
     for line in process.stdout:
@@ -57,7 +57,7 @@ def read_until(process: subprocess.Popen[str], *words: str) -> str:
 
 
 def test_it_starts_and_ends_on_ctrl_c(demo: subprocess.Popen[str]) -> None:
-    """It prints the login link, every training reports, and Ctrl-C ends all with status 0."""
+    """It prints the login link, all trainings report, and Ctrl-C ends everything with status 0."""
     said = read_until(
         demo, "/login?token=", "transformer  step 0", "deblur       step 0", "wgan         step 0"
     )
@@ -75,7 +75,7 @@ def run_demo_in(directory: Path, *options: str) -> subprocess.CompletedProcess[s
 
 
 def test_it_clears_no_directory_of_others(tmp_path: Path) -> None:
-    """A directory with files that no demo made is refused, and they stay."""
+    """A directory with files that no demo created is rejected, and the files stay."""
     (tmp_path / "thesis.txt").touch()
     ended = run_demo_in(tmp_path, "--port", "0")
     assert ended.returncode == 2
@@ -84,7 +84,7 @@ def test_it_clears_no_directory_of_others(tmp_path: Path) -> None:
 
 
 def test_a_taken_port_is_said(tmp_path: Path) -> None:
-    """Where another server listens, the demo says so and does not train for that one."""
+    """If another server uses the port, the demo says so and does not send its trainings there."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         ended = run_demo_in(tmp_path, "--port", str(taken.getsockname()[1]))
     assert ended.returncode == 2
@@ -93,7 +93,7 @@ def test_a_taken_port_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("keep", "left"), [(False, {MARKER}), (True, {MARKER, "tocsin.db"})])
 def test_an_earlier_demo_is_cleared_unless_kept(tmp_path: Path, keep: bool, left: set[str]) -> None:
-    """The next demo begins with an empty database, or with ``keep`` where the last one ended."""
+    """The next demo starts with an empty database, or with ``keep`` continues with the previous one."""
     clear(tmp_path, keep=False)
     (tmp_path / "tocsin.db").touch()
     clear(tmp_path, keep=keep)
@@ -101,7 +101,7 @@ def test_an_earlier_demo_is_cleared_unless_kept(tmp_path: Path, keep: bool, left
 
 
 def test_a_demo_that_runs_is_not_cleared(tmp_path: Path) -> None:
-    """The next one on its directory is told, whatever its port."""
+    """The next demo on the same directory fails with an error, also on another port."""
     clear(tmp_path, keep=False)
     (tmp_path / "tocsin.db").touch()
     with sole_on_file(tmp_path / "tocsin.db"), pytest.raises(StartError, match="in use"):
@@ -110,13 +110,13 @@ def test_a_demo_that_runs_is_not_cleared(tmp_path: Path) -> None:
 
 
 def test_a_missing_torch_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without PyTorch the demo says what to install, before it starts anything."""
+    """Without PyTorch, the demo says what to install before it starts anything."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(StartError, match="pip install torch"):
         require_torch()
 
 
 def test_trainings_are_bounded() -> None:
-    """By steps where they are given, else by time, so that nothing trains for ever."""
+    """By steps if given, else by time, so that no training runs indefinitely."""
     assert training_command("deblur", 100)[-2:] == ["--steps", "100"]
     assert training_command("deblur", None)[-2] == "--seconds"

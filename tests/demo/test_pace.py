@@ -1,4 +1,4 @@
-"""The pace of the demo's trainings, with a clock made by hand."""
+"""The pace of the demo's trainings, with a fake clock."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tocsin_server.demo.trainings import pace
 
 
 class Clock:
-    """A clock that moves only when someone rests, or when a step says that it took time."""
+    """A clock that advances only when the code sleeps, or when a step reports a duration."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -31,14 +31,14 @@ def test_steps_end_at_the_limit() -> None:
 
 
 def test_the_pace_is_an_upper_bound() -> None:
-    """At 4 a second, eight steps take two seconds where the work takes none."""
+    """At 4 steps/s, eight steps that take no time need two seconds."""
     clock = Clock()
     list(paced(clock, limit=8, per_second=4.0))
     assert clock.now == 102.0
 
 
 def test_slow_steps_are_not_caught_up() -> None:
-    """After a step of ten seconds the next ones keep the pace instead of rushing."""
+    """After a step of ten seconds, the next steps keep the pace instead of speeding up."""
     clock = Clock()
     steps = paced(clock, per_second=4.0)
     next(steps)
@@ -48,11 +48,11 @@ def test_slow_steps_are_not_caught_up() -> None:
 
 
 def test_time_ends_a_training() -> None:
-    """``seconds`` bounds the time, whatever the pace."""
+    """``seconds`` limits the time, whatever the pace."""
     assert len(list(paced(Clock(), seconds=2.0, per_second=4.0))) == 8
 
 
 def test_a_signal_ends_a_training_after_its_step() -> None:
-    """Once asked to end, the step under way is the last."""
+    """After a signal, the current step is the last."""
     asked = [False, False, True]
     assert list(paced(Clock(), ended=lambda: asked.pop(0))) == [0, 1]

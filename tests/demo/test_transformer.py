@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.timeout(700)  # a training of some hundred steps on a busy machine
+pytestmark = pytest.mark.timeout(700)  # several hundred steps on a busy machine
 STEPS = 700
 START_UP = 30
 
@@ -26,11 +26,11 @@ def test_it_learns(run: Any) -> None:
 
 
 def test_it_never_overflows_after_start_up(run: Any) -> None:
-    """No step is skipped and the scale stays where it is, once the scaler has found its level."""
+    """No step is skipped and the scale stays constant, once the scaler has found its level."""
     assert not any(run[0]["skipped"][START_UP:])
     assert len(set(run[0]["scale"][START_UP:])) == 1
 
 
 def test_it_alarms_nobody(run: Any) -> None:
-    """No rule says anything about it."""
+    """No rule fires."""
     assert run[1] == []

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.timeout(700)  # a training of some hundred steps on a busy machine
+pytestmark = pytest.mark.timeout(700)  # several hundred steps on a busy machine
 STEPS = 1300
 
 
@@ -17,12 +17,12 @@ def run(trained: Callable[..., Any]) -> Any:
 
 
 def test_it_has_two_losses(run: Any) -> None:
-    """The critic's loss is the run's, the generator's carries its name."""
+    """The critic's loss is the run's loss; the generator's loss carries its name."""
     assert len(run[0]["loss"]) == len(run[0]["loss/generator"]) == STEPS
 
 
 def test_its_losses_saturate_as_mirror_images(run: Any) -> None:
-    """They end at -1000 and +1000, the clamp; they did not begin there."""
+    """They end at the clamp, -1000 and +1000, and did not start there."""
     assert abs(run[0]["loss"][0]) < 10
     assert run[0]["loss"][-1] == pytest.approx(-1000)
     assert run[0]["loss/generator"][-1] == pytest.approx(1000)

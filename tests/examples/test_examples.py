@@ -1,4 +1,4 @@
-"""The scripts of examples/, each run as its first lines say, against a real server."""
+"""Each script of examples/, run as its header says, against a real server."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def run(example: Example, tower: Tower, folder: Path, *arguments: str) -> None:
 def test_every_step_is_reported_and_no_alert_fires(
     example: Example, shared_tower: Tower, tmp_path: Path
 ) -> None:
-    """On each rank of each run; the config check has no warning either."""
+    """On each rank of each run. The config check has no warning either."""
     run(example, shared_tower, tmp_path)
     for name in example.runs:
         found = recorded(shared_tower, name)
@@ -73,7 +73,7 @@ def test_every_step_is_reported_and_no_alert_fires(
 
 
 def test_a_learning_rate_that_is_too_high_collapses_the_loss_scale(tower: Tower, tmp_path: Path) -> None:
-    """As the first lines of pytorch_amp.py promise."""
+    """As the header of pytorch_amp.py promises."""
     run(Example("pytorch_amp.py", 300, ()), tower, tmp_path, "--lr", "100")
     assert "scaler-collapse" in [rule for rule, _ in recorded(tower, "pytorch-amp").fired]
 

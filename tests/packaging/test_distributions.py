@@ -1,4 +1,4 @@
-"""The wheels and sdists of both packages: what they hold, and that they work away from the repository."""
+"""The wheels and sdists of both packages: their contents, and that they work outside the repository."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Distributions:
 
 @pytest.fixture(scope="module")
 def installed(built: Distributions, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment with both wheels. It shares the dependencies of the tests, to be quick."""
+    """A virtual environment with both wheels. It shares the dependencies of the tests, which is faster."""
     folder = tmp_path_factory.mktemp("environment")
     venv.create(folder)
     (site,) = folder.glob("lib/python*/site-packages")
@@ -88,7 +88,7 @@ def installed(built: Distributions, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def pip(environment: Path, *arguments: str) -> None:
-    """Run pip for a virtual environment that has none of its own."""
+    """Run pip for a virtual environment without pip."""
     python = str(environment / "bin" / "python")
     command = [sys.executable, "-m", "pip", "--quiet", "--python", python, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -133,7 +133,7 @@ def test_the_server_has_all_pages_and_migrations(built: Distributions) -> None:
 
 @pytest.mark.parametrize("package", PROJECTS)
 def test_a_wheel_has_its_package_only(built: Distributions, package: str) -> None:
-    """No tests, no bytecode, nothing of Node.js; and the marker of typed packages."""
+    """No tests, no bytecode and nothing from Node.js; the marker of typed packages is included."""
     files = built.files(package)
     assert {name.split("/")[0] for name in files} == {package, f"{package}-{tocsin.__version__}.dist-info"}
     assert [name for name in files if re.search(r"node_modules|__pycache__|\.pyc$|/tests/", name)] == []
@@ -154,7 +154,7 @@ def test_the_page_on_pypi_is_complete(built: Distributions, package: str) -> Non
 
 
 def test_the_version_is_written_once(built: Distributions) -> None:
-    """Both packages have the one of tocsin/__init__.py, which the changelog and CITATION.cff name too."""
+    """Both packages use the version of tocsin/__init__.py; the changelog and CITATION.cff have the same."""
     newest = re.search(r"^## (\d\S*)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
     assert newest

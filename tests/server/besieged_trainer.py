@@ -1,10 +1,10 @@
-"""A trainer that reports for ever, over as many connections as it takes.
+"""A client that reports indefinitely, over as many connections as necessary.
 
-Run by ``siege.py``: ``python besieged_trainer.py ADDRESS TOKEN RUN SEED STATUS``. What record it
-makes follows from its number alone, so it needs no memory of its own: after a reconnect it goes on
-where the server says. ``STATUS`` is a file with four i64: records handed to the socket, records
-acknowledged, connections so far, whether it is connected. A number on stdin is how many records the
-run has; it ends when that many are acknowledged.
+Run by ``siege.py``: ``python besieged_trainer.py ADDRESS TOKEN RUN SEED STATUS``. The content of a record is
+determined by its number alone, so nothing has to be remembered: after a reconnect it continues where the
+server says. ``STATUS`` is a file with four i64: records passed to the socket, records acknowledged,
+connections so far, and whether it is connected. A number on stdin is the number of records of the run; the
+process ends when that many are acknowledged.
 """
 
 from __future__ import annotations
@@ -35,13 +35,15 @@ ODD = np.array(
 
 
 def steps_of(seq: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Steps of records ``seq`` i64[n]: now and then two neighbours come in the wrong order."""
+    """Return the steps of records ``seq`` i64[n]; occasionally two neighbors are swapped."""
     place = seq % 100
     return np.asarray(seq + (place == 40) - (place == 41), dtype=np.int64)
 
 
 def values_of(seed: int, seq: np.ndarray[Any, Any]) -> dict[str, np.ndarray[Any, Any]]:
-    """Dense series of records ``seq`` [n]: a falling loss with faults, a gradient norm that overflows."""
+    """Return dense series of records ``seq`` [n]: a falling loss with non-finite values, an overflowing grad
+    norm.
+    """
     noise = np.sin(seq * 12.9898 + seed) * 0.05
     loss = 2.0 * np.exp(-seq / 20_000) + noise
     odd = seq % 700 == 650
@@ -52,12 +54,12 @@ def values_of(seed: int, seq: np.ndarray[Any, Any]) -> dict[str, np.ndarray[Any,
 
 
 def evaluated(seq: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Which records [n] have a ``val``."""
+    """Return which records [n] have a ``val``."""
     return np.asarray(seq % 10 == 3)
 
 
 def batch_of(seed: int, first: int, goal: int) -> protocol.Records:
-    """The next few records."""
+    """Return the next records."""
     seq = np.arange(first, min(first + 1 + (first * 7919) % 60, goal))
     cols: dict[str, bytes | protocol.Sparse] = {
         name: values.tobytes() for name, values in values_of(seed, seq).items()
@@ -82,7 +84,7 @@ class Trainer:
         self._connections = 0
 
     def report(self) -> None:
-        """Connects until all is acknowledged."""
+        """Connect, and reconnect, until everything is acknowledged."""
         threading.Thread(target=self._listen, daemon=True).start()
         while self._goal is None or self._acked < self._goal:
             try:
@@ -142,7 +144,7 @@ class Trainer:
             self._reject_with(connected=True)
 
     def _hear_out(self, socket: ClientConnection, under_way: deque[int]) -> None:
-        """Acks that came before the connection broke."""
+        """Read acks that arrived before the connection broke."""
         try:
             while True:
                 self._hear(socket, under_way, 1.0)

@@ -1,4 +1,4 @@
-"""A page on the live socket, as the tests of the server speak for it."""
+"""A client of the live socket for the server's tests."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ DEADLINE_S = 60.0
 
 
 class BrowserSocket:
-    """A page on the live socket."""
+    """The browser's side of the live socket."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self.socket = socket
 
     def send(self, message: object) -> None:
-        """One message as JSON; text goes as it is."""
+        """Send a message as JSON; text is sent unchanged."""
         self.socket.send(message if isinstance(message, str) else json.dumps(message))
 
     def receive(self, kind: str, true: Callable[[dict[str, Any]], bool] = lambda _: True) -> dict[str, Any]:
-        """The next message of type ``kind`` for which ``true`` holds."""
+        """Return the next message of type ``kind`` for which ``true`` holds."""
         ends = time.monotonic() + DEADLINE_S
         while time.monotonic() < ends:
             message: dict[str, Any] = json.loads(
@@ -35,7 +35,7 @@ class BrowserSocket:
         raise AssertionError(f"heard no {kind}")
 
     def ended(self) -> int | None:
-        """Reads to the end of the connection; its close code."""
+        """Read to the end of the connection; return its close code."""
         try:
             while True:
                 self.socket.recv(timeout=DEADLINE_S)

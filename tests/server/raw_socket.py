@@ -1,4 +1,4 @@
-"""Websockets written by hand, for what no client library would send."""
+"""WebSocket frames built by hand, for data that no client library would send."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ KEY = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13
 
 
 def frame(payload: bytes, opcode: int = 2) -> bytes:
-    """A client's websocket frame; its mask of zeros leaves the payload as it is."""
+    """Return a client's WebSocket frame. Its mask is zero, so the payload is unchanged."""
     size = len(payload)
     if size < 126:
         head = struct.pack("!BB", 0x80 | opcode, 0x80 | size)
@@ -23,7 +23,7 @@ def frame(payload: bytes, opcode: int = 2) -> bytes:
 
 
 def websocket(peer: socket.socket) -> socket.socket:
-    """The handshake of a trainer's websocket, without a hello."""
+    """Complete the WebSocket handshake of a client, without sending a hello."""
     lines = b"Host: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     peer.sendall(b"GET " + protocol.PATH.encode() + b" HTTP/1.1\r\n" + lines + KEY)
     found = b""

@@ -1,4 +1,4 @@
-"""A real HTTP receiver on loopback that does what it is told: takes, refuses, hangs, redirects."""
+"""A real HTTP receiver on loopback that accepts, rejects, hangs or redirects, as configured."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class ReceivedRequest:
 
 @dataclass
 class Receiver:
-    """``answers`` are given in order, the last one for ever: a status, (status, headers), or ``hang``."""
+    """``answers`` are returned in order, the last one repeatedly: a status, (status, headers), or ``hang``.
+    """
 
     answers: list[Any] = field(default_factory=lambda: [200])
     received: list[ReceivedRequest] = field(default_factory=list)
@@ -46,7 +47,7 @@ class Receiver:
                 self.do_POST()
 
             def log_message(self, *_: Any) -> None:
-                """Silent."""
+                """Log nothing."""
 
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True

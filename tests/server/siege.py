@@ -1,4 +1,4 @@
-"""Kills a real server while trainers report, and compares what is stored with what was made."""
+"""Kill a real server while clients report, and compare what is stored with what was sent."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BY_THE_CLOCK = {"stalled", "trainer-lost"}
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a trainer says of itself: records sent and acknowledged, connections so far, connected now."""
+    """Progress of a client: records sent and acknowledged, connections so far, connected now."""
 
     sent: int
     acked: int
@@ -41,7 +41,7 @@ class Progress:
 
 
 class WriterProcess:
-    """A trainer in a process of its own."""
+    """A client in a separate process."""
 
     def __init__(self, server: ServerProcess, run: str, seed: int, folder: Path) -> None:
         self.run, self.seed = run, seed
@@ -56,13 +56,13 @@ class WriterProcess:
         return Progress(sent, acked, connections, bool(connected))
 
     def end_at(self, records: int) -> None:
-        """The run has so many records: the process ends once all are acknowledged."""
+        """Set the number of records of the run: the process ends once all are acknowledged."""
         assert self.process.stdin is not None
         self.process.stdin.write(f"{records}\n".encode())
         self.process.stdin.close()
 
     def kill(self) -> None:
-        """Harmless where it has ended."""
+        """Kill the process. Does nothing if it has ended."""
         self.process.kill()
         self.process.wait()
         if self.process.stdin is not None:
@@ -70,7 +70,7 @@ class WriterProcess:
 
 
 class Siege:
-    """A server on one database, its trainers, and the kills so far."""
+    """A server on one database, its clients, and the number of kills so far."""
 
     def __init__(
         self,
@@ -82,7 +82,9 @@ class Siege:
         on_kill: Callable[[int], None] = lambda _: None,
         on_look: Callable[[], None] = lambda: None,
     ) -> None:
-        """``on_kill`` hears how many kills there were; what ``on_look`` raises ends the siege in order."""
+        """Set up. ``on_kill`` is called with the number of kills; an error in ``on_look`` ends the siege
+        gracefully.
+        """
         self.url, self.folder = url, folder
         self.kills = 0
         self._on_kill, self._on_look = on_kill, on_look
@@ -92,7 +94,7 @@ class Siege:
 
     @contextlib.contextmanager
     def server(self) -> Iterator[ServerProcess]:
-        """The server, at the port of before, on the same data."""
+        """Run the server on its previous port and the same data."""
         options = ["--database-url", self.url.render_as_string(hide_password=False)]
         more = {"TOCSIN_LIMIT_RECORDS_PER_S": "10000000"}
         with server_process(self.folder, "--port", str(self._port), *options, **more) as running:
@@ -100,9 +102,10 @@ class Siege:
             yield running
 
     def run(self, kills: int) -> tuple[int, list[WriterProcess]]:
-        """``kills`` kills, each with something unacknowledged at every trainer, then calm runs of the same.
+        """Kill the server ``kills`` times, each time with unacknowledged records at every client.
 
-        Returns how many records each run has, and the trainers of the besieged runs.
+        Then report the same records without kills. Returns the number of records of each run, and the clients
+        of the first part.
         """
         with contextlib.ExitStack() as stack:
             with self.server() as server:
@@ -118,9 +121,10 @@ class Siege:
         return records, besieged
 
     def outages(self, count: int, outage: Callable[[], contextlib.AbstractContextManager[Any]]) -> int:
-        """The server lives, its database fails: ``outage()`` lasts as long as its block, ``count`` times.
+        """Make the database fail ``count`` times while the server is up: ``outage()`` lasts as long as its
+        block.
 
-        Returns how many records each run has, those of the calm that follows too.
+        Returns the number of records of each run, including those of the undisturbed part that follows.
         """
         with contextlib.ExitStack() as stack, self.server() as server:
             besieged = self._trainers(stack, server, "besieged")
@@ -137,9 +141,9 @@ class Siege:
         clients: Sequence[WriterProcess],
         outage: Callable[[], contextlib.AbstractContextManager[Any]],
     ) -> None:
-        """One outage at a random moment, over once health has said so and every trainer waits."""
+        """Make one outage at a random moment; end it once health has reported it and every client waits."""
         self._until_all_moved(clients)
-        time.sleep(self._chance.uniform(0.0, 0.6))  # the moment is the subject, not a wait
+        time.sleep(self._chance.uniform(0.0, 0.6))  # the random moment is intended, this is not a wait
         with outage():
             self._until(lambda: _status(server) == "failing", "health to say so")
             self._until(lambda: all(one.progress.sent > one.progress.acked for one in clients), "a wait")
@@ -147,7 +151,7 @@ class Siege:
         self._on_kill(self.kills)
 
     def _calm(self, stack: contextlib.ExitStack, server: ServerProcess, records: int) -> None:
-        """Runs of the same records that meet nothing, and the end of the server in order."""
+        """Report runs with the same records undisturbed, and stop the server gracefully."""
         calm = self._trainers(stack, server, "calm")
         for client in calm:
             client.end_at(records)
@@ -161,9 +165,10 @@ class Siege:
         return made
 
     def _kill(self, server: ServerProcess, clients: Sequence[WriterProcess]) -> None:
-        """kill -9 at a random moment; it counts where every trainer had something unacknowledged."""
+        """Kill the server at a random moment; count it if every client had unacknowledged records."""
         self._until_all_moved(clients)
-        time.sleep(self._chance.uniform(0.0, 0.6))  # the moment of the kill is the subject, not a wait
+        # the random moment of the kill is intended, this is not a wait
+        time.sleep(self._chance.uniform(0.0, 0.6))
         server.process.send_signal(signal.SIGKILL)
         server.process.wait()
         self._until(lambda: not any(one.progress.connected for one in clients), "the trainers to notice")
@@ -179,7 +184,7 @@ class Siege:
         )
 
     def _finish(self, besieged: Sequence[WriterProcess]) -> int:
-        """Ends the besieged runs at the same number of records."""
+        """End the runs at the same number of records."""
         records = max(client.progress.sent for client in besieged) + 500
         for client in besieged:
             client.end_at(records)
@@ -194,7 +199,7 @@ class Siege:
         wait_until(looked, what)
 
     def _ended(self, clients: Sequence[WriterProcess]) -> None:
-        """Waits for as long as acknowledgements come: a hundred thousand records take their time."""
+        """Wait as long as acknowledgements arrive: a hundred thousand records take a while."""
         acked = -1
         while any(one.process.poll() is None for one in clients):
             now = sum(one.progress.acked for one in clients)
@@ -210,13 +215,13 @@ def _moved(now: Progress, was: Progress) -> bool:
 
 
 def _status(server: ServerProcess) -> str:
-    """What health says without a login."""
+    """Return what health reports without a login."""
     reported: str = httpx.get(f"{server.base}/api/v1/health", timeout=30).json()["status"]
     return reported
 
 
 def check(url: URL, records: int, clients: int) -> None:
-    """Every record once and bit for bit, every alert and onset as in the run that met no kill."""
+    """Check that every record is stored exactly once, with the alerts and onsets of a run without kills."""
     database = open_database(url)
     try:
         for no in range(clients):
@@ -231,12 +236,12 @@ def check(url: URL, records: int, clients: int) -> None:
 
 
 def whole(reader: StoreReader, run: str) -> RecordPage:
-    """Every record of a run."""
+    """Return all records of a run."""
     return reader.records(run, limit=1 << 30)
 
 
 def check_records(page: RecordPage, records: int, *, seed: int) -> None:
-    """Numbers, steps and the bits of every value are those that the trainer made."""
+    """Check that numbers, steps and the bits of every value are those that the client made."""
     seq = np.arange(records)
     np.testing.assert_array_equal(page.seq, seq)
     np.testing.assert_array_equal(page.step, steps_of(seq))
@@ -248,7 +253,7 @@ def check_records(page: RecordPage, records: int, *, seed: int) -> None:
 
 
 def alerts(database: Database, run: str) -> list[Any]:
-    """Each alert and each line of its history, without what depends on the clock."""
+    """Return all alerts and their history, without what depends on the clock."""
     reader = StoreReader(database)
     found = [stored.alert for stored in reader.alerts(run, limit=10**6)]
     reported = [
@@ -266,7 +271,7 @@ def alerts(database: Database, run: str) -> list[Any]:
 
 
 def onsets(database: Database, run: str) -> list[Any]:
-    """Recorded onsets of NaN and infinities, with their ends."""
+    """Return the recorded onsets of NaN and infinities, with their ends."""
     columns = [column for column in nonfinite_onset.c if column.name not in ("run_id", "time_ns", "col_id")]
     with database.reader.connect() as connection:
         query = select(nonfinite_onset.c.seq, *columns).where(nonfinite_onset.c.run_id == run)

@@ -1,4 +1,4 @@
-"""The application as a whole: started, stopped, and stopped although something hangs."""
+"""The application as a whole: start, stop, and stop while clients hang."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tocsin_server.store.database import migrate, open_database
 
 
 def test_every_page_and_asset_is_there(server: Any) -> None:
-    """The index, its modules' folder, plotly.js: out of one server, under one address."""
+    """One server serves the index, its modules, and plotly.js under one address."""
     with httpx.Client(base_url=server.base, headers=server.headers) as client:
         index = client.get("/")
         assert index.headers["content-type"] == "text/html; charset=utf-8"
@@ -29,7 +29,7 @@ def test_every_page_and_asset_is_there(server: Any) -> None:
 
 
 def test_it_stops_while_sockets_are_open(start_server: Callable[..., Any]) -> None:
-    """A trainer that says nothing and a browser that never reads do not hold it up."""
+    """A training process that sends nothing and a browser that never reads do not delay it."""
     server = start_server(TOCSIN_SHUTDOWN_S="2")
     address = server.base.replace("http", "ws", 1)
     headers = {"Authorization": f"Bearer {server.token}"}
@@ -39,7 +39,7 @@ def test_it_stops_while_sockets_are_open(start_server: Callable[..., Any]) -> No
 
 
 def test_it_stops_while_an_answer_is_on_its_way(start_server: Callable[..., Any]) -> None:
-    """A client that does not read its answer is left behind after the grace time."""
+    """A client that does not read its response is disconnected after the grace time."""
     server = start_server(TOCSIN_SHUTDOWN_S="1")
     url = httpx.URL(server.base)
     path = f"/assets/plotly-{version('plotly')}.min.js"
@@ -52,7 +52,7 @@ def test_it_stops_while_an_answer_is_on_its_way(start_server: Callable[..., Any]
 
 
 def test_its_parts_come_from_its_settings(tmp_path: Path) -> None:
-    """A new database has no tokens; the gate knows those of the data directory."""
+    """A new database has no tokens; authentication uses those of the data directory."""
     settings = Settings(data_dir=tmp_path)
     migrate(settings.url)
     database = open_database(settings.url)
@@ -66,7 +66,7 @@ def test_its_parts_come_from_its_settings(tmp_path: Path) -> None:
 def test_browsers_are_asked_to_stay_with_https(
     run_server: Callable[..., Any], days: int, header: str | None
 ) -> None:
-    """A proxy on this machine says https; without it, and by the setting, nothing is asked."""
+    """Only if a proxy on this machine reports https, and the setting does not disable it."""
     server = run_server(public_url="https://tocsin.lab", hsts_days=days)
     forwarded = {"x-forwarded-proto": "https"}
     for path in ("/login", "/api/v1/health", "/nothing"):

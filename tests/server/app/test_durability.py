@@ -1,6 +1,7 @@
-"""Killed, restarted, out of room: what was sent is stored once, bit for bit, with its alerts.
+"""After a kill, a restart or a full disk, everything sent is stored exactly once, bit for bit, with its
+alerts.
 
-The long form is ``benchmarks/bench_kills.py``.
+``benchmarks/bench_kills.py`` is the long version.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ TRAINERS = 3
 
 
 def test_kills_under_load_lose_and_double_nothing(url: URL, tmp_path: Path) -> None:
-    """kill -9 at random moments, every trainer with a batch not yet acknowledged: all arrives, once."""
+    """SIGKILL at random moments, while every client has unacknowledged records: all arrive exactly once."""
     scene = siege.Siege(url, tmp_path, clients=TRAINERS, seed=7)
     records, _ = scene.run(KILLS)
     siege.check(url, records, TRAINERS)
@@ -57,7 +58,7 @@ class Training:
         )
 
     def train(self, steps: int) -> None:
-        """That many steps; the loss says which."""
+        """Record that many steps; the loss encodes the step."""
         for step in range(self.steps, self.steps + steps):
             self.outbox.put((step, time.time_ns(), ("loss",), float(step)))
         self.steps += steps
@@ -72,7 +73,7 @@ def test_postgres_restarts_under_load(
     tmp_path: Path,
     eventually: Any,
 ) -> None:
-    """While the database is away trainers spool and health says so; once it is back everything arrives."""
+    """While the database is down, clients buffer on disk and health reports it; then everything arrives."""
     address = own_postgres.new_database().render_as_string(hide_password=False)
     server = run_server(database_url=address)
     trainings = [Training(server, f"r{no}", tmp_path / "spool", make_hello) for no in range(3)]
@@ -102,7 +103,7 @@ def test_postgres_restarts_under_load(
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
 def on_small_disk(request: pytest.FixtureRequest, small_disk: Path) -> Iterator[URL]:
-    """An empty database there, on either kind."""
+    """An empty database on the small disk, on SQLite and on Postgres."""
     if request.param == "sqlite":
         yield make_url(f"sqlite:///{small_disk / 'tocsin.db'}")
         return
@@ -114,7 +115,8 @@ def on_small_disk(request: pytest.FixtureRequest, small_disk: Path) -> Iterator[
 def test_a_full_disk_is_said_and_waited_out(
     start_server: Start, dial: Any, watch: Any, small_disk: Path, on_small_disk: URL, eventually: Any
 ) -> None:
-    """On a full disk nothing is acked, health and pages say so; with room again all is stored whole."""
+    """On a full disk nothing is acknowledged, and health and pages report it; with free space all is stored.
+    """
     address = on_small_disk.render_as_string(hide_password=False)
     server = start_server("--database-url", address, TOCSIN_LIMIT_RECORDS_PER_S="1000000")
     client = dial(server.base, "r1", server.client_token)
@@ -145,7 +147,9 @@ def test_a_full_disk_is_said_and_waited_out(
 
 
 def test_a_slow_writer_holds_trainers_back(url: URL, run_server: Start, dial: Any, eventually: Any) -> None:
-    """With slow commits memory is bounded: acks wait, flushes widen, health says so, all arrives."""
+    """With slow commits memory is bounded: acks wait, flushes get larger, health reports it, all data
+    arrives.
+    """
     limit, size, batches, clients = 400_000, 1000, 40, 3
     address = url.render_as_string(hide_password=False)
     server = run_server(database_url=address, backlog_bytes=limit, limit_records_per_s=10**9)
@@ -155,7 +159,7 @@ def test_a_slow_writer_holds_trainers_back(url: URL, run_server: Start, dial: An
     @event.listens_for(server.services.database.engine, "commit")
     def delayed(_connection: Any) -> None:
         if not slow.is_set():
-            time.sleep(0.2)  # the slowness is the subject
+            time.sleep(0.2)  # the delay is what is tested
 
     senders = [threading.Thread(target=flood, args=(socket, size, batches)) for socket in sockets]
     for sender in senders:
@@ -181,12 +185,12 @@ def test_a_slow_writer_holds_trainers_back(url: URL, run_server: Start, dial: An
 
 
 def looked(server: Any, seen: list[dict[str, Any]]) -> dict[str, Any]:
-    """Health now, kept among what was ``seen``."""
+    """Return the current health, and append it to ``seen``."""
     seen.append(server.health())
     return seen[-1]
 
 
 def flood(socket: Any, size: int, batches: int) -> None:
-    """Sends batches as fast as the server reads them."""
+    """Send batches as fast as the server reads them."""
     for no in range(batches):
         socket.train(range(no * size, no * size + size), loss=[0.5] * size)

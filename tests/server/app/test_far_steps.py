@@ -1,4 +1,4 @@
-"""A step at the end of 64 bits, stored before steps had a bound, breaks nothing."""
+"""A step near 2**63, stored before steps were bounded, breaks nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RECORDS = 9000
 
 
 def put(store: StoreWriter, run_id: str, last: int) -> None:
-    """A run that is still going on: two sealed chunks, a tail that ends at ``last``, an alert there."""
+    """Store a running run: two sealed chunks, a tail that ends at ``last``, and an alert at that step."""
     greeting = hello(run_id, config={"lr": 1.0})
     who = store.call(lambda connection: register(connection, greeting, 2_000)).result(60).writer
     step = np.arange(RECORDS, dtype=np.int64)
@@ -41,7 +41,7 @@ def put(store: StoreWriter, run_id: str, last: int) -> None:
 def test_every_route_and_round_bears_it(
     database: Database, store: StoreWriter, run_server: Callable[..., Any]
 ) -> None:
-    """All GET routes of the run answer 200; the incident snapshots of both runs are made; no round fails."""
+    """All GET routes of the run return 200, both runs get incident snapshots, and no periodic job fails."""
     for run_id, last in (("far", FARTHEST), ("near", RECORDS)):
         put(store, run_id, last)
         sealed(database, 2, run_id)

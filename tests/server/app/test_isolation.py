@@ -1,4 +1,6 @@
-"""One run whose data cannot be dealt with: every round continues with the others, and health names it."""
+"""If the data of one run cannot be processed, every job continues with the other runs and health names the
+run.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ S = 1_000_000_000
 
 @pytest.fixture
 def server(run_server: Start, dial: Dial) -> Any:
-    """With two runs, ``bad`` and ``good``; the test spoils the first."""
+    """A server with two runs, ``bad`` and ``good``; the test corrupts the first."""
     started = run_server(tick_ms=20)
     for name in ("bad", "good"):
         client = dial(started.base, name, started.token, config={"lr": 1.0})
@@ -32,7 +34,7 @@ def server(run_server: Start, dial: Dial) -> Any:
 
 
 def failing(server: Any) -> set[tuple[str, str]]:
-    """(round, subject) as health says it."""
+    """Return the pairs of job and subject that health reports."""
     answer = httpx.get(
         f"{server.base}/api/v1/health", headers={"authorization": f"Bearer {server.token}"}, timeout=60
     )
@@ -47,7 +49,7 @@ def listed(server: Any) -> list[str]:
 
 
 def test_time_is_judged_of_the_others(server: Any) -> None:
-    """The good run is found stalled although the bad one's last arrival is no number."""
+    """The good run is found stalled although the bad run's last arrival time is not a number."""
     active, work = server.pipeline.registry.active, server.pipeline.jobs.round("watchdog")
     active["bad"].heartbeat.last_record_ns = "yesterday"
     server.call(lambda: look(server.pipeline, time.time_ns() + 3600 * S, work))
@@ -56,7 +58,7 @@ def test_time_is_judged_of_the_others(server: Any) -> None:
 
 
 def test_rows_of_the_others_are_shown(server: Any, watch: Callable[..., Any]) -> None:
-    """On an open page and by the query."""
+    """On an open page and in the query."""
     server.pipeline.registry.active["bad"].summary.metadata.created_ns = 0
     server.pipeline.registry.active["bad"].summary.metadata.last_seen_ns = None
     page = watch(server.base, server.token)
@@ -67,7 +69,7 @@ def test_rows_of_the_others_are_shown(server: Any, watch: Callable[..., Any]) ->
 
 
 def test_one_page_costs_the_others_nothing(server: Any, watch: Callable[..., Any]) -> None:
-    """A page that cannot be served is reported; another one gets its rows."""
+    """A page that cannot be served is reported; another page gets its rows."""
     watch(server.base, server.token).receive("heartbeat")
     (broken,) = server.services.live.subscribers
     broken.views = {1: None}
@@ -78,7 +80,8 @@ def test_one_page_costs_the_others_nothing(server: Any, watch: Callable[..., Any
 
 
 def test_siblings_of_the_others_are_told(server: Any) -> None:
-    """A run that cannot be read is nobody's reference; the bad one itself hears of the good one."""
+    """A run that cannot be read is not used as a reference; the bad run still gets the good one as a sibling.
+    """
     with server.services.database.engine.begin() as connection:
         connection.execute(update(tail).where(tail.c.run_id == "bad").values(body=b"damaged"))
     siblings = SimilarRunFinder(server.pipeline, server.services.reader)
@@ -89,7 +92,7 @@ def test_siblings_of_the_others_are_told(server: Any) -> None:
 
 
 def test_rules_reach_the_others(server: Any) -> None:
-    """A new rule holds for the good run; the bad one is tried again."""
+    """A new rule applies to the good run; the bad run is retried."""
     active = server.pipeline.registry.active
     spoiled, active["bad"].summary.metadata.tags = active["bad"].summary.metadata.tags, None
     rule = {"id": "mine", "severity": "warning", "series": "loss", "comparison": ">", "limit": 5.0}

@@ -1,4 +1,4 @@
-"""With every queue full the server's memory stays bounded: a real process, a flood, its resident memory."""
+"""With every queue full, the server's resident memory stays bounded. Tests a real process under a flood."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ KINDS: tuple[Callable[[int], protocol.ClientMessage], ...] = (text, nested, wide
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Nobody else can write to the database for as long as the block lasts."""
+    """Lock the database against writes by other connections during the block."""
     connection = sqlite3.connect(path, isolation_level=None, timeout=30)
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -73,7 +73,7 @@ def connected(server: Any) -> socket.socket:
 
 
 def greeted(server: Any, run: str) -> socket.socket:
-    """A trainer that was welcomed and reads nothing from here on."""
+    """Return the socket of a client that has completed the handshake and reads nothing from then on."""
     peer = websocket(connected(server))
     config: dict[str, Any] = {"lists": [[] for _ in range(20_000)]}
     peer.sendall(frame(protocol.encode(hello_of(run, server.client_token, config=config))))
@@ -84,7 +84,7 @@ def greeted(server: Any, run: str) -> socket.socket:
 
 
 def flood(peer: socket.socket, frames: Iterator[bytes], over: threading.Event) -> None:
-    """Sends ``frames`` until it is over, or the server closes."""
+    """Send ``frames`` until ``over`` is set or the server closes the connection."""
     peer.settimeout(0.2)
     with peer, contextlib.suppress(ConnectionError):
         while not over.is_set():
@@ -95,7 +95,7 @@ def flood(peer: socket.socket, frames: Iterator[bytes], over: threading.Event) -
 
 
 def watch(process: psutil.Process, seen: list[int], over: threading.Event) -> None:
-    """Looks at the memory of the server until it is over."""
+    """Measure the memory of the server until ``over`` is set."""
     while not over.wait(0.02):
         seen.append(process.memory_info().rss)
 
@@ -114,7 +114,9 @@ def endless(begin: bytes, piece: bytes) -> Iterator[bytes]:
 
 
 def test_full_queues_hold_a_bounded_amount_of_memory(start_server: Any, tmp_path: Path) -> None:
-    """Nothing can be stored, everybody sends what grows most in memory, strangers too; then all is stored."""
+    """Nothing can be stored while all clients, also unknown ones, send what needs most memory; then all is
+    stored.
+    """
     server = start_server()
     process = psutil.Process(server.process.pid)
     idle = process.memory_info().rss
@@ -131,7 +133,7 @@ def test_full_queues_hold_a_bounded_amount_of_memory(start_server: Any, tmp_path
             thread.start()
         try:
             wait_until(lambda: server.get("/health")["writer"]["pressed"], "back-pressure")
-            time.sleep(MORE_S)  # the flood goes on
+            time.sleep(MORE_S)  # the flood continues
         finally:
             over.set()
             for thread in threads:

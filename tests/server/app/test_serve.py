@@ -1,4 +1,4 @@
-"""Running the server: the port, the data directory, the greeting, who may listen where."""
+"""Running the server: port, data directory, startup message, and who may connect."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def token(scope: Scope, *, revoked_ns: int | None = None) -> Token:
 
 
 def test_a_taken_port_is_a_sentence(tmp_path: Path) -> None:
-    """It names the port and what to do."""
+    """The error names the port and what to do."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         settings = Settings(data_dir=tmp_path, port=other.getsockname()[1])
         with (
@@ -34,7 +34,7 @@ def test_a_taken_port_is_a_sentence(tmp_path: Path) -> None:
 
 
 def test_an_address_that_is_not_ours_is_a_sentence(tmp_path: Path) -> None:
-    """A name that leads nowhere is the host's fault, not the port's."""
+    """If a host name does not resolve, the error names the host, not the port."""
     with (
         pytest.raises(StartError, match="host"),
         listening(Settings(data_dir=tmp_path, host="no.such.host.invalid")),
@@ -43,7 +43,7 @@ def test_an_address_that_is_not_ours_is_a_sentence(tmp_path: Path) -> None:
 
 
 def test_two_servers_never_share_a_sqlite_file(tmp_path: Path) -> None:
-    """The second one is told which file, and that is free again once the first has ended."""
+    """The error of the second server names the file, which is free again once the first server has ended."""
     settings = Settings(data_dir=tmp_path)
     with (
         sole_server(settings),
@@ -57,13 +57,13 @@ def test_two_servers_never_share_a_sqlite_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("url", ["nonsense", "mysql://h/d", "sqlite://", "postgresql://127.0.0.1:1/none"])
 def test_a_database_that_cannot_be_used_is_a_sentence(tmp_path: Path, url: str) -> None:
-    """No traceback for a bad URL or a database that is away."""
+    """A bad URL, or a database that is down, is reported without a traceback."""
     with pytest.raises(StartError, match="database"):
         prepare(Settings(data_dir=tmp_path, database_url=url))
 
 
 def test_an_open_address_needs_two_tokens() -> None:
-    """A trainer's and a person's; revoked ones do not count."""
+    """One for training processes and one for users; revoked tokens do not count."""
     assert len(missing_tokens([])) == 2
     assert missing_tokens([token(Scope.INGEST)]) == ["tocsin-server token create me --scope admin"]
     assert len(missing_tokens([token(Scope.INGEST, revoked_ns=1), token(Scope.READ)])) == 1
@@ -71,14 +71,14 @@ def test_an_open_address_needs_two_tokens() -> None:
 
 
 def test_it_refuses_to_listen_to_others_without_tokens(tmp_path: Path) -> None:
-    """The message holds the commands that make them."""
+    """The message contains the commands that create them."""
     with pytest.raises(StartError, match="token create trainers --scope ingest"):
         prepare(Settings(data_dir=tmp_path, host="0.0.0.0"))
     prepare(Settings(data_dir=tmp_path, host="0.0.0.0", allow_admin_link=True))
 
 
 def test_an_open_server_prints_no_secret(tmp_path: Path) -> None:
-    """Its greeting may end in a log that others read."""
+    """The startup message may end up in a log that others read."""
     settings = Settings(data_dir=tmp_path, host="0.0.0.0")
     assert "tcn_" not in startup_message(settings, "http://node:1")
     assert ADMIN.secret(tmp_path) in startup_message(Settings(data_dir=tmp_path), "http://127.0.0.1:1")
@@ -100,13 +100,13 @@ def test_a_greeting_hides_the_databases_password(tmp_path: Path) -> None:
     ],
 )
 def test_the_address_can_be_typed(tmp_path: Path, settings: dict[str, Any], base: str) -> None:
-    """As a person or a trainer reaches it."""
+    """As a user or a training process reaches it."""
     assert address(Settings(data_dir=tmp_path, **settings), 5) == base
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_stops_in_order(start_server: Callable[..., Any], number: signal.Signals, tmp_path: Path) -> None:
-    """Exit status 0, nothing on the way out that looks like a fault, the database in one file."""
+    """Exit status 0, no errors in the output, and the database in one file."""
     server = start_server()
     assert httpx.get(f"{server.base}/api/v1/runs", headers=server.headers).status_code == 200
     assert server.stop(number) == 0
@@ -115,7 +115,7 @@ def test_it_stops_in_order(start_server: Callable[..., Any], number: signal.Sign
 
 
 def test_the_link_works_over_restarts(start_server: Callable[..., Any]) -> None:
-    """The same token and the same session after the server came back."""
+    """The same token and the same session work after a restart."""
     first = start_server()
     with httpx.Client() as browser:
         browser.get(f"{first.base}/login", params={"token": first.token})
@@ -126,7 +126,7 @@ def test_the_link_works_over_restarts(start_server: Callable[..., Any]) -> None:
 
 
 def test_no_secret_reaches_the_log(start_server: Callable[..., Any], eventually: Callable[..., Any]) -> None:
-    """Neither of the login link nor of a websocket's address."""
+    """Neither the token of the login link nor that of a WebSocket's address."""
     server = start_server()
     httpx.get(f"{server.base}/login?token={server.token}&next=/x")
     httpx.get(f"{server.base}/api/v1/live?token={server.token}")
@@ -135,7 +135,7 @@ def test_no_secret_reaches_the_log(start_server: Callable[..., Any], eventually:
 
 
 def test_what_it_writes_is_private(start_server: Callable[..., Any], tmp_path: Path) -> None:
-    """Configurations of trainings are nobody else's."""
+    """Other users cannot read the configurations of trainings."""
     start_server()
     assert {
         path.name: path.stat().st_mode & 0o077 for path in tmp_path.iterdir() if path.stat().st_mode & 0o077

@@ -1,4 +1,4 @@
-"""A server with a webhook channel, and what people do with its API."""
+"""A server with a webhook channel, and a client for its API."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ AT_ONCE = {"routes": [{"name": "all", "group_wait_s": 0, "group_interval_s": 1}]
 
 
 class AdminApi:
-    """The API of a running server as an admin uses it."""
+    """Client of the API of a running server, with the admin token."""
 
     def __init__(self, server: Any) -> None:
         self.base = server.base
         self._headers = {"authorization": f"Bearer {server.token}"}
 
     def ask(self, method: str, path: str, **json: Any) -> httpx.Response:
-        """One request under /api/v1."""
+        """Make one request under /api/v1."""
         body = {"json": json} if json else {}
         return httpx.request(method, f"{self.base}/api/v1{path}", headers=self._headers, timeout=60, **body)  # type: ignore[arg-type]
 
@@ -29,18 +29,18 @@ class AdminApi:
         return answer.json()
 
     def hook(self, url: str, name: str = "hook", routing: Any = AT_ONCE, **about: Any) -> str:
-        """A webhook channel that gets everything at once; its id."""
+        """Create a webhook channel that gets everything immediately; return its id."""
         made = self.ask("POST", "/channels", name=name, kind="webhook", config={"url": url}, **about)
         assert made.status_code == 201, made.text
         assert self.ask("PUT", "/routes", **routing).status_code == 200
         return str(made.json()["id"])
 
     def states(self) -> list[str]:
-        """Of the deliveries, newest first."""
+        """Return the states of the deliveries, newest first."""
         return [item["state"] for item in self.get("/deliveries")["items"]]
 
 
 @pytest.fixture
 def admin_api() -> Callable[[Any], AdminApi]:
-    """``desk(server)``."""
+    """``admin_api(server)``."""
     return AdminApi

@@ -1,4 +1,4 @@
-"""Open pages hear of notifications and of deliveries in trouble, without asking."""
+"""Open pages receive notifications and delivery failures by push."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def ring(client: Any) -> None:
 def test_an_open_page_gets_each_notification(
     run_server: Start, dial: Any, watch: Any, admin_api: Any
 ) -> None:
-    """Pushed as soon as it is stored, and the same as the query's item."""
+    """It is pushed as soon as it is stored, and equals the item of the query."""
     server = run_server(**QUICK)
     api = admin_api(server)
     api.ask("POST", "/channels", name="pages", kind="browser")
@@ -36,7 +36,7 @@ def test_an_open_page_gets_each_notification(
 def test_every_page_hears_that_deliveries_fail_and_that_they_work_again(
     run_server: Start, dial: Any, watch: Any, admin_api: Any, receive: Any
 ) -> None:
-    """With the channel and its reason; a page that opens later hears it at once."""
+    """With the channel and the reason. A page that is opened later gets it immediately."""
     server, receiver = run_server(**QUICK), receive(404, 200)
     api = admin_api(server)
     page = watch(server.base, server.token)
@@ -54,7 +54,7 @@ def test_every_page_hears_that_deliveries_fail_and_that_they_work_again(
 
 
 def test_trouble_is_one_sentence_however_many_channels_there_are() -> None:
-    """The first three by name and reason, the others counted; no word where all is well."""
+    """The first three channels by name and reason, the others as a count; empty if all work."""
     assert trouble([], {}) == ""
     said = trouble(["a", "b", "c", "d", "e"], {"a": "503"})
     assert said == "Notifications are not delivered by a: 503; b; c, and 2 more"

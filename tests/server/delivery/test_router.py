@@ -1,4 +1,4 @@
-"""One round of routing on a real database: from stored transitions to notifications, each exactly once."""
+"""One routing pass on a real database: from stored transitions to notifications, each exactly once."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class RoutingScene:
     def happen(
         self, rule: str = "loss-spike", severity: str = "critical", state: str = "firing", **about: Any
     ) -> None:
-        """An alert's transition is committed, as with its records."""
+        """Commit a transition of an alert."""
         alert = facts_of(rule, severity, state, **about).alert
         key = {"run_id": alert.run_id, "fingerprint": alert.fingerprint, "episode": alert.episode}
         line = {
@@ -79,7 +79,7 @@ class RoutingScene:
         self.do(lambda c: write(c, rows))
 
     def later(self, seconds: float) -> list[Notification]:
-        """Rounds at each second; what they put into the outbox."""
+        """Run a routing pass at each second; return the notifications that they add to the outbox."""
         before = {item.id for item in self.all()}
         for _ in range(max(1, int(seconds))):
             self.now_ns += S
@@ -112,7 +112,7 @@ def rules(item: Notification) -> list[tuple[str, bool]]:
 
 
 def test_an_alert_is_told_once_and_its_end_once(scene: RoutingScene) -> None:
-    """However many rounds look at it; every transition is routed."""
+    """However many passes see it. Every transition is routed."""
     scene.happen()
     (new,) = scene.later(30)
     assert (new.channel_id, rules(new), new.body["reason"]) == ("c_mail", [("loss-spike", False)], "new")
@@ -125,7 +125,7 @@ def test_an_alert_is_told_once_and_its_end_once(scene: RoutingScene) -> None:
 
 
 def test_alerts_of_a_run_go_together_and_runs_apart(scene: RoutingScene) -> None:
-    """Grouped by project and run; what keeps being evaluated is the evidence of that moment."""
+    """Alerts are grouped by project and run; changing values are those at the time of the notification."""
     scene.happen("a", "warning")
     scene.happen("b", "warning")
     scene.happen("a", "warning", run_id="r2")
@@ -134,8 +134,10 @@ def test_alerts_of_a_run_go_together_and_runs_apart(scene: RoutingScene) -> None
 
 
 def test_a_critical_alert_that_ended_before_the_first_round_is_told(scene: RoutingScene) -> None:
-    """It fired and its run ended within one commit: told once, as over. A warning that its own rule resolved
-    so quickly is not."""
+    """If an alert fires and its run ends within one commit, one notification reports it as resolved.
+
+    A warning that its own rule resolves that quickly is not sent.
+    """
     for severity, rule in (("critical", "a"), ("warning", "b")):
         scene.happen(rule, severity)
         scene.happen(rule, severity, "resolved")
@@ -144,13 +146,15 @@ def test_a_critical_alert_that_ended_before_the_first_round_is_told(scene: Routi
 
 
 def test_info_is_told_nobody_by_default(scene: RoutingScene) -> None:
-    """Good to know is for the pages."""
+    """Info alerts are only shown on the pages."""
     scene.happen(severity="info")
     assert scene.later(60) == []
 
 
 def test_an_inhibited_alert_is_held_back_until_its_source_is_over(scene: RoutingScene) -> None:
-    """The spike of a run whose loss is NaN is not told; when the NaN is over and it still fires, it is."""
+    """The loss spike of a run whose loss is NaN is held back, and sent if it still fires after the NaN has
+    resolved.
+    """
     scene.happen("nonfinite-loss")
     scene.happen("loss-spike")
     assert [rules(item) for item in scene.later(100)] == [[("nonfinite-loss", False)]]
@@ -161,7 +165,7 @@ def test_an_inhibited_alert_is_held_back_until_its_source_is_over(scene: Routing
 
 
 def test_a_silence_holds_back_while_it_lasts(scene: RoutingScene) -> None:
-    """And lets go at its end."""
+    """When the silence ends, the alert is sent."""
     ends = scene.now_ns + 100 * S
     row = notification_config.SilenceRow(
         "s1", ['run_id="r1"'], scene.now_ns, ends, "ann", "known", scene.now_ns
@@ -175,7 +179,7 @@ def test_a_silence_holds_back_while_it_lasts(scene: RoutingScene) -> None:
 def test_a_stored_silence_that_cannot_be_read_is_set_aside(
     scene: RoutingScene, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One with a pattern of an older version: it mutes nothing, the log says so, the others hold."""
+    """A pattern of an older version mutes nothing and is logged; other silences stay effective."""
     ends = scene.now_ns + 1000 * S
     old = f"s_old_{scene.database.dialect}"
     for name, matcher in ((old, 'run_id=~"(r)(?=1)1"'), ("s_good", 'run_id="r2"')):
@@ -190,7 +194,7 @@ def test_a_stored_silence_that_cannot_be_read_is_set_aside(
 
 
 def test_a_stored_route_that_cannot_be_read_stops_no_notification(scene: RoutingScene) -> None:
-    """What it would have taken follows the usual route."""
+    """Its alerts take the default route."""
     body = {"routes": [{"name": "old", "matchers": ['rule=~"(?x)(a+) +b"'], "channels": ["mail"]}]}
     scene.do(lambda c: notification_config.write_choice(c, notification_config.ROUTING, body, 0))
     scene.happen()
@@ -198,7 +202,7 @@ def test_a_stored_route_that_cannot_be_read_stops_no_notification(scene: Routing
 
 
 def test_late_alerts_are_one_digest_a_run(scene: RoutingScene) -> None:
-    """A spool that is brought in: one notification for all of it, none within a day after it."""
+    """The records of a spool: one notification for all alerts, and no further one within a day."""
     for at in range(5):
         scene.happen(f"rule-{at}", late=True)
         assert scene.later(20) == []
@@ -211,7 +215,7 @@ def test_late_alerts_are_one_digest_a_run(scene: RoutingScene) -> None:
 
 
 def test_a_late_alert_that_goes_on_now_is_told_as_such(scene: RoutingScene) -> None:
-    """Its records have caught up with the clock before the digest was told."""
+    """Its records have caught up with the clock before the digest was sent."""
     scene.happen("old", late=True)
     scene.happen("goes-on", late=True)
     scene.later(5)
@@ -227,7 +231,7 @@ def test_a_late_alert_that_goes_on_now_is_told_as_such(scene: RoutingScene) -> N
 
 @pytest.mark.parametrize("how", ["event", "environment"])
 def test_imported_runs_notify_nobody(scene: RoutingScene, how: str) -> None:
-    """Neither those of `tocsin import` nor those of `tocsin-server import`."""
+    """Neither from `tocsin import` nor from `tocsin-server import`."""
     if how == "event":
         row = {
             "run_id": "r1",
@@ -246,7 +250,7 @@ def test_imported_runs_notify_nobody(scene: RoutingScene, how: str) -> None:
 
 
 def test_above_the_limit_comes_a_digest(scene: RoutingScene) -> None:
-    """Three an hour: the fourth and fifth are told together, ten minutes later."""
+    """At a limit of three per hour, the fourth and fifth are sent together ten minutes later."""
     scene.channel("mail", limit_per_hour=3)
     scene.routing({"routes": [{"name": "all", "group_by": ["rule"], "group_wait_s": 0}]})
     for at in range(5):
@@ -258,7 +262,7 @@ def test_above_the_limit_comes_a_digest(scene: RoutingScene) -> None:
 
 
 def test_each_channel_of_a_route_is_told(scene: RoutingScene) -> None:
-    """A channel that is off is not, nor one that no route names."""
+    """Except a disabled channel and one that no route names."""
     scene.channel("chat")
     scene.channel("off", enabled=False)
     scene.channel("other")
@@ -268,7 +272,7 @@ def test_each_channel_of_a_route_is_told(scene: RoutingScene) -> None:
 
 
 def test_a_round_that_is_rolled_back_loses_and_doubles_nothing(scene: RoutingScene) -> None:
-    """A kill before its commit: the next round does all of it."""
+    """If the server is killed before the commit, the next pass repeats all of it."""
     scene.happen()
     scene.later(1)
     scene.now_ns += 10 * S
@@ -284,7 +288,7 @@ def _killed(scene: RoutingScene, connection: Connection) -> None:
 
 
 def test_a_deleted_channel_ends_its_groups(scene: RoutingScene) -> None:
-    """What was grouped for it is told nobody, and its groups do not stay."""
+    """Alerts that were grouped for it are not sent, and its groups are deleted."""
     scene.happen()
     scene.later(1)
     scene.do(lambda c: notification_config.delete_channel(c, "c_mail"))
@@ -294,7 +298,7 @@ def test_a_deleted_channel_ends_its_groups(scene: RoutingScene) -> None:
 
 
 def test_an_alert_that_is_not_sure_yet_is_told_nobody(scene: RoutingScene) -> None:
-    """Pending is for the pages; when it fires it is told."""
+    """Pending alerts are only shown on the pages. Once one fires, it is sent."""
     scene.happen(state="pending")
     assert scene.later(60) == []
     scene.happen(state=AlertState.FIRING.value)
@@ -313,7 +317,7 @@ def words_but_for(rule: str) -> Callable[..., Any]:
 def test_an_alert_that_cannot_be_told_stops_no_other_one(
     scene: RoutingScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The notification of its group goes out without it; health names its run and the alert."""
+    """The notification of its group is sent without it; health names its run and the alert."""
     scene.happen("a", "warning")
     scene.happen("b", "warning")
     work = Work("routing")
@@ -326,7 +330,7 @@ def test_an_alert_that_cannot_be_told_stops_no_other_one(
 
 
 def test_a_silence_that_cannot_be_read_silences_nothing(scene: RoutingScene) -> None:
-    """It is named, and the alert is told."""
+    """Health names it, and the alert is sent."""
     row = notification_config.SilenceRow("s_1", ["no matcher"], 0, NOW * 2, "me", "", 0)
     scene.do(lambda connection: notification_config.put_silence(connection, row))
     scene.happen()

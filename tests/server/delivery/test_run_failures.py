@@ -1,4 +1,4 @@
-"""A run that fails is told, once, with its last lines; one that ends well, is imported or old is not."""
+"""A failed run is reported once, with its last lines. A finished, imported or old run is not."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OOM = {
 
 
 def end(client: Any, state: str = "failed", error: Any = OOM, age_s: float = 0.0) -> None:
-    """The trainer says that its run is over, durably."""
+    """Report the end of the run, and wait until it is durable."""
     reported = {"error": error} if state == "failed" else {}
     client.send(
         Finish(0, time.time_ns() - int(age_s * 1e9), state=state, records=client.next_seq, **reported)
@@ -34,14 +34,14 @@ def end(client: Any, state: str = "failed", error: Any = OOM, age_s: float = 0.0
 
 
 def train(server: Any, dial: Any, run: str = "r1", loss: float = 1.0, attempt: str = "a1") -> Any:
-    """Two steps of an attempt; a later one goes on where the first was."""
+    """Send two steps of an attempt; a later attempt continues after the first."""
     client = dial(server.base, run, server.token, attempt=attempt)
     client.acked(client.train([0, 1] if attempt == "a1" else [2, 3], loss=[1.0, loss]))
     return client
 
 
 def told(receiver: Any) -> list[Any]:
-    """Reason, runs and alerts of each notification."""
+    """Return reason, runs and alerts of each notification."""
     return [
         (
             received.json["reason"],
@@ -55,7 +55,7 @@ def told(receiver: Any) -> list[Any]:
 def test_a_run_that_fails_is_told_with_its_last_lines(
     run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:
-    """No alert is open: the notification says run, type, message, last lines, and links to its last step."""
+    """No alert is open: the notification has run, type, message, last lines, and a link to the last step."""
     server, receiver = run_server(**QUICK), receive()
     api = admin_api(server)
     api.hook(receiver.url)
@@ -83,7 +83,7 @@ def test_a_run_that_fails_is_told_with_its_last_lines(
 def test_a_failure_goes_with_what_was_told_of_its_run(
     run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:
-    """A critical alert was told a moment ago: the failure is its group's next news, not a page of its own."""
+    """After a recent critical alert, the failure joins the next notification of that group."""
     server, receiver = run_server(**QUICK), receive()
     routing = {"routes": [{"name": "all", "group_wait_s": 0, "group_interval_s": 3}]}
     admin_api(server).hook(receiver.url, routing=routing)
@@ -100,7 +100,7 @@ def test_a_failure_goes_with_what_was_told_of_its_run(
 def test_alert_and_failure_of_one_moment_are_one_notification(
     run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:
-    """The run dies of its alert before anybody heard of it."""
+    """If the run dies before its alert was sent."""
     server, receiver = run_server(**QUICK), receive()
     admin_api(server).hook(receiver.url, routing={"routes": [{"name": "all", "group_wait_s": 2}]})
     end(train(server, dial, loss=math.nan))
@@ -111,8 +111,10 @@ def test_alert_and_failure_of_one_moment_are_one_notification(
 def test_only_a_failure_of_now_is_told(
     run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:
-    """Not a run that finished, not one that somebody stopped by Ctrl-C, not an import; one from a spool is
-    no page but a digest, a minute later."""
+    """A finished run, one stopped by Ctrl-C and an import are not reported; one from a spool is in a digest.
+
+    The digest is sent a minute later.
+    """
     server, receiver = run_server(**QUICK), receive()
     api = admin_api(server)
     routing = {"routes": [{"name": "a", "matchers": ['severity!="info"'], "group_wait_s": 0}]}
@@ -136,7 +138,7 @@ def test_only_a_failure_of_now_is_told(
 def test_that_a_run_goes_on_is_told_where_its_failure_was(
     run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:
-    """A further attempt begins: one more notification says so."""
+    """When a new attempt starts, one more notification says so."""
     server, receiver = run_server(**QUICK), receive()
     api = admin_api(server)
     api.hook(receiver.url, routing={"routes": [ONLY | {"group_wait_s": 0, "group_interval_s": 1}]})
@@ -152,7 +154,7 @@ def test_that_a_run_goes_on_is_told_where_its_failure_was(
 def test_alerts_of_a_run_that_fails_and_comes_back_do_not_flap(
     run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:
-    """Told once, through failure and further attempt: neither resolved nor new again."""
+    """One notification covers failure and new attempt: the alerts are neither resolved nor new."""
     server, receiver = run_server(**QUICK), receive()
     admin_api(server).hook(
         receiver.url, routing={"routes": [ONLY | {"group_wait_s": 0, "group_interval_s": 1}]}
@@ -179,7 +181,8 @@ def test_silences_and_alertmanagers_know_failures(
     eventually: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As the label rule="failed": silenced it is held back, and an Alertmanager gets it as an alert."""
+    """A failure has the label rule="failed": a silence holds it back, and Alertmanager gets it as an alert.
+    """
     monkeypatch.setattr("tocsin_server.notify.channels.alertmanager.PUSH_S", 0.5)
     server, receiver, manager = run_server(**QUICK), receive(), receive()
     api = admin_api(server)

@@ -1,4 +1,4 @@
-"""Deliveries: tried again, in order, each channel for itself, and never lost."""
+"""Deliveries are retried in order, independently for each channel, and never lost."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ ROUTINGS: dict[str, Any] = {"not routed": {"routes": [{"name": "all", "group_wai
 
 
 def ring(client: Any) -> None:
-    """A step whose loss is NaN, durable."""
+    """Send a step with a NaN loss, and wait until it is durable."""
     client.acked(client.train([0, 1], loss=[1.0, math.nan]))
 
 
 def test_an_alert_reaches_a_webhook(
     run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:
-    """From a step to a POST, with its log line, its mark and its place in the alert's history."""
+    """From a step to a POST, with its log line, its mark, and its entry in the alert's history."""
     server, receiver = run_server(**QUICK), receive()
     api = admin_api(server)
     api.hook(receiver.url)
@@ -56,7 +56,7 @@ def test_an_alert_reaches_a_webhook(
 def test_a_channel_that_hangs_delays_no_other_and_no_step(
     run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:
-    """While one receiver never answers, the other is called and records become durable."""
+    """While one receiver hangs, the other is called and records become durable."""
     server, stuck, well = run_server(**QUICK), receive("hang"), receive()
     api = admin_api(server)
     api.hook(stuck.url, "stuck")
@@ -74,7 +74,8 @@ def test_a_channel_that_hangs_delays_no_other_and_no_step(
 def test_a_receiver_that_is_too_busy_is_asked_again_when_it_said(
     run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:
-    """429 with Retry-After: the next attempt is due then, and health names the channel meanwhile."""
+    """After 429 with Retry-After, the next attempt is due at that time; health names the channel until then.
+    """
     server, receiver = run_server(**QUICK), receive((429, {"Retry-After": "120"}), 200)
     api = admin_api(server)
     api.hook(receiver.url)
@@ -92,7 +93,7 @@ def test_a_receiver_that_is_too_busy_is_asked_again_when_it_said(
 def test_what_cannot_work_ends_at_once_and_can_be_retried(
     run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:
-    """404 is permanent; Retry sends it once more, and then health is well again."""
+    """404 is permanent. A manual retry sends it again, and health recovers."""
     server, receiver = run_server(**QUICK), receive(404, 200)
     api = admin_api(server)
     api.hook(receiver.url)
@@ -114,8 +115,10 @@ STAGES = ("not committed", "not routed", "waiting", "claimed", "sending", "sent 
 def test_killed_at_any_stage_each_notification_arrives(
     start_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any, url: URL, stage: str
 ) -> None:
-    """kill -9 before the records' commit, before routing, in the outbox, between claim and sending, while
-    the receiver has the request, and before the mark: it arrives, and the alert is as it was."""
+    """SIGKILL before the commit, before routing, in the outbox, between claim and sending, during the
+    request, and before the result is stored. The notification arrives each time, and the alert is
+    unchanged.
+    """
     receiver = receive(*ANSWERS.get(stage, [200]))
     slow = {"TOCSIN_COMMIT_MS": "60000"} if stage == "not committed" else {}
     server = start_server(**QUICK_ENV, **slow)
@@ -147,7 +150,7 @@ def test_killed_at_any_stage_each_notification_arrives(
 
 
 def _reach(stage: str, api: Any, receiver: Any, eventually: Any) -> None:
-    """Waits until the pipeline is where it shall be killed."""
+    """Wait until the pipeline is at the stage where it will be killed."""
     if stage in ("waiting", "claimed"):
         eventually(
             lambda: any(item["error"] for item in api.get("/deliveries")["items"]),
@@ -158,7 +161,7 @@ def _reach(stage: str, api: Any, receiver: Any, eventually: Any) -> None:
 
 
 def _claim(url: URL) -> None:
-    """What a server leaves that was killed between its claim and the request."""
+    """Leave what a server leaves that was killed between claim and request."""
     database = open_database(url)
     with database.engine.begin() as connection:
         now_ns = time.time_ns()
@@ -178,7 +181,7 @@ def _kill_then_answer(answer: Callable[[Any], None], server: Any, request: Any) 
 
 @pytest.fixture
 def database(url: URL) -> Any:
-    """An outbox on either database."""
+    """An outbox on SQLite and on Postgres."""
     migrate(url)
     opened = open_database(url)
     yield opened
@@ -192,7 +195,7 @@ def put(connection: Any, name: str, group: str = "g", now_ns: int = 0) -> None:
 
 
 def test_one_claim_at_a_time(database: Any) -> None:
-    """Two servers that reach for the same notification: one has it, until its claim runs out."""
+    """If two servers claim the same notification, one gets it until its claim expires."""
     with database.engine.begin() as connection:
         put(connection, "n1")
         first = outbox.claim(connection, "c", "a", 10, 100)
@@ -209,7 +212,8 @@ def test_one_claim_at_a_time(database: Any) -> None:
 
 
 def test_within_a_group_the_older_goes_first(database: Any) -> None:
-    """While it waits for its next attempt the younger waits too; other groups do not."""
+    """The newer notification waits while the older one waits for its next attempt; other groups do not wait.
+    """
     with database.engine.begin() as connection:
         for name, group in (("n1", "g"), ("n2", "g"), ("n3", "h")):
             put(connection, name, group)
@@ -227,7 +231,7 @@ def test_within_a_group_the_older_goes_first(database: Any) -> None:
 
 
 def test_old_notifications_are_forgotten(database: Any) -> None:
-    """Sent ones after 90 days, with their log; what waits stays."""
+    """Sent notifications are deleted after 90 days, with their log; waiting ones stay."""
     with database.engine.begin() as connection:
         put(connection, "n1")
         put(connection, "n2", "h")

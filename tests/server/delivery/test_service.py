@@ -1,4 +1,4 @@
-"""Messages, Alertmanagers and the ping of a running server."""
+"""Messages, Alertmanagers and the dead man's switch ping of a running server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ QUICK = {"notify_private_addresses": True, "notify_poll_s": 0.05}
 
 
 def active(receiver: Any) -> list[dict[str, str]]:
-    """Labels of what the newest push says still fires."""
+    """Return the labels of all alerts that fire according to the newest push."""
     now = time.time()
     pushed = receiver.received[-1].json if receiver.received else []
     return [each["labels"] for each in pushed if np.datetime64(each["endsAt"][:19]).astype(int) > now]
@@ -32,7 +32,7 @@ def names(receiver: Any) -> list[str]:
 def test_an_alertmanager_is_kept_as_the_alerts_are(
     run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:
-    """The watchdog always; an alert while it fires; its end with the end of the run."""
+    """The watchdog always fires; an alert until it resolves or its run ends."""
     server, receiver = run_server(**QUICK), receive()
     api = admin_api(server)
     made = api.ask("POST", "/channels", name="am", kind="alertmanager", config={"url": receiver.url})
@@ -51,7 +51,7 @@ def test_an_alertmanager_is_kept_as_the_alerts_are(
 def test_a_silenced_alert_is_over_for_alertmanager(
     run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:
-    """Silences of tocsin hold there too."""
+    """Silences of tocsin apply to Alertmanager too."""
     server, receiver = run_server(**QUICK), receive()
     api = admin_api(server)
     ends = (time.time() + 3600) * 1000
@@ -65,7 +65,7 @@ def test_a_silenced_alert_is_over_for_alertmanager(
 
 
 def test_a_ping_says_that_all_is_well(run_server: Start, receive: Any, eventually: Any) -> None:
-    """And goes to /fail while a channel is in trouble."""
+    """It goes to /fail while a channel is failing."""
     well = receive()
     run_server(ping_url=f"{well.url}/abc", ping_s=0.05)
     eventually(lambda: len(well.received) > 1, "two pings")
@@ -75,7 +75,7 @@ def test_a_ping_says_that_all_is_well(run_server: Start, receive: Any, eventuall
 def test_a_ping_says_that_deliveries_fail(
     run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:
-    """So somebody outside hears that nobody can be told."""
+    """So an external service learns that notifications cannot be delivered."""
     ping, broken = receive(), receive(404)
     server = run_server(ping_url=f"{ping.url}/abc", ping_s=0.05, **QUICK)
     admin_api(server).hook(broken.url)
@@ -86,7 +86,7 @@ def test_a_ping_says_that_deliveries_fail(
 
 
 def test_a_message_carries_the_picture_of_its_signal(run_server: Start, dial: Any, admin_api: Any) -> None:
-    """Drawn from the stored records around the onset; without records it is left out."""
+    """It is drawn from the stored records around the onset, and left out without records."""
     server = run_server()
     client = dial(server.base, "r1", server.token)
     client.acked(client.train(range(100), loss=[1.0] * 60 + [math.nan] + [1.0] * 39))
@@ -105,7 +105,7 @@ def test_a_message_carries_the_picture_of_its_signal(run_server: Start, dial: An
 def test_the_pages_find_what_the_browser_channel_holds(
     run_server: Start, dial: Any, admin_api: Any, eventually: Any
 ) -> None:
-    """In order, behind a cursor, and still there after everybody was away."""
+    """In order, with a cursor, and also after all pages were closed."""
     server = run_server(**QUICK)
     api = admin_api(server)
     assert api.ask("POST", "/channels", name="pages", kind="browser").status_code == 201

@@ -1,4 +1,4 @@
-"""The server's own care: what was marked goes, what is past its time goes, whatever was interrupted."""
+"""Deletion of marked runs and of runs past their retention, also after an interruption."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ENDED_NS = 10**18 + 5
 
 @pytest.fixture
 def database(database: Database) -> Database:
-    """One ended run with something in every table."""
+    """A database with one ended run that has rows in every table."""
     tell_all_to(database)
     return database
 
@@ -48,7 +48,7 @@ def keeper(database: Database) -> Iterator[Callable[..., Housekeeper]]:
 
 
 def test_a_run_past_its_time_goes(database: Database, keeper: Callable[..., Housekeeper]) -> None:
-    """Every row of it; its open alert does not keep it; the audit log says why."""
+    """All its rows are deleted, despite an open alert; the audit log has the reason."""
     assert [alert.alert.state for alert in StoreReader(database).alerts("r1", ["firing"])] == ["firing"]
     asyncio.run(keeper(ENDED_NS + 31 * DAY_NS, retention_days=30.0).look())
     assert not any(rows_of(database, "r1").values())
@@ -64,7 +64,7 @@ def test_a_run_past_its_time_goes(database: Database, keeper: Callable[..., Hous
 def test_other_runs_stay(
     database: Database, keeper: Callable[..., Housekeeper], days: dict[str, float], state: str
 ) -> None:
-    """Without a retention, before their time, and while they run."""
+    """Runs without a retention time, before it, or still running."""
     with database.engine.begin() as connection:
         connection.execute(update(run).values(state=state))
     before = rows_of(database, "r1")
@@ -73,7 +73,7 @@ def test_other_runs_stay(
 
 
 def test_what_a_kill_interrupted_is_finished(database: Database, keeper: Callable[..., Housekeeper]) -> None:
-    """A mark in the database is enough, whoever left it."""
+    """The mark in the database is sufficient."""
     with database.engine.begin() as connection:
         deletion.mark(connection, "r1", 1)
         deletion.sweep(connection, "r1", rows=3)
@@ -83,7 +83,7 @@ def test_what_a_kill_interrupted_is_finished(database: Database, keeper: Callabl
 
 
 def test_a_failing_look_is_tried_again(database: Database, keeper: Callable[..., Housekeeper]) -> None:
-    """The task goes on, and the run goes once the database works."""
+    """The task continues, and deletes the run once the database works."""
     housekeeper, failures = keeper(), iter([OSError("no room")])
     look = housekeeper.look
 

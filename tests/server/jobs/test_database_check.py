@@ -1,4 +1,4 @@
-"""Damaged texts in the database: isolated, named by `check`, repaired by `check --repair`."""
+"""Damaged values in the database: isolated, named by `check`, repaired by `check --repair`."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ KEYS: dict[str, tuple[str, ...]] = {
 
 
 def populate(database: Database) -> None:
-    """A whole run, and one row of everything that people decide."""
+    """Store a whole run, and one row of everything that users configure."""
     tell_all_to(database, "good")
     group = GroupRow("g_1", "alerts", "all", "c_1", {}, 1, FAR_NS, None)
     with database.engine.begin() as connection:
@@ -91,7 +91,7 @@ def populate(database: Database) -> None:
 
 
 def copy(connection: Connection, name: str) -> None:
-    """A copy of everything, called ``name``."""
+    """Copy all rows under the name ``name``."""
     for table, (one, *keys) in (KEYS | {each.name: ("good", "run_id") for each in RUN_TABLES}).items():
         columns = metadata.tables[table].columns
         kept = [literal(name).label(c.name) if c.name in keys else c for c in columns]
@@ -100,14 +100,14 @@ def copy(connection: Connection, name: str) -> None:
 
 
 def wrong_in(kind: str) -> dict[str, tuple[str, ...]]:
-    """Table -> columns in which it is damage: a setting may be JSON of any type."""
+    """Return table -> columns in which this value is damage: a setting may be JSON of any type."""
     return {
         name: cols for name, cols in (OF_RUN | OF_ALL).items() if (name, kind) != ("setting", "wrong type")
     }
 
 
 def spoil(connection: Connection, kind: str) -> None:
-    """Damage every JSON column of the copy of this name, and the routes."""
+    """Damage every JSON column of the copy with this name, and the routes."""
     body, sqlite = BYTES[kind], connection.dialect.name == "sqlite"
     value = "CAST(:body AS TEXT)" if sqlite else ":body"
     given = {"body": body if sqlite else body.decode(), "kind": kind, "routes": notification_config.ROUTING}
@@ -120,14 +120,14 @@ def spoil(connection: Connection, kind: str) -> None:
 
 @pytest.fixture
 def kinds(url: URL) -> list[str]:
-    """Kinds of damage that this database takes."""
+    """Return the kinds of damage that this database accepts."""
     on_sqlite = url.get_backend_name() == "sqlite"
     return [kind for kind in BYTES if on_sqlite or kind not in ON_SQLITE]
 
 
 @pytest.fixture
 def damaged(database: Database, kinds: list[str]) -> None:
-    """Damage of each kind in every JSON column of a copy of its own."""
+    """Store each kind of damage in every JSON column of a separate copy."""
     populate(database)
     with database.engine.begin() as connection:
         for kind in kinds:
@@ -137,13 +137,13 @@ def damaged(database: Database, kinds: list[str]) -> None:
 
 @pytest.fixture
 def check(tocsin: Run, address: str) -> Run:
-    """``check("--repair")``: the command on the database of the test."""
+    """``check("--repair")``: run the command on the database of the test."""
     return lambda *options: tocsin("check", "--database-url", address, *options)
 
 
 @pytest.mark.usefixtures("damaged")
 def test_the_server_starts_and_serves_the_others(run_server: Run, kinds: list[str]) -> None:
-    """Every list answers, the good run is as it was, and no round fails for it."""
+    """Every list is returned, the good run is unchanged, and no job fails because of the damage."""
     server = run_server()
     headers = {"authorization": f"Bearer {server.token}"}
     assert listed(server) == sorted(["good", *kinds])
@@ -159,7 +159,7 @@ def test_the_server_starts_and_serves_the_others(run_server: Run, kinds: list[st
 
 @pytest.mark.usefixtures("damaged")
 def test_check_names_and_repairs_every_damaged_value(check: Run, kinds: list[str], tmp_path: Path) -> None:
-    """One line each and status 1; repaired, what was replaced is in a private file, and nothing is left."""
+    """One line each and status 1. After the repair, the old values are in a private file and none is left."""
     before = check()
     lines = [line.split("\t") for line in before.stdout.splitlines()]
     assert before.returncode == 1
@@ -184,7 +184,7 @@ def test_check_does_not_create_a_database(tocsin: Run, tmp_path: Path) -> None:
 
 
 def test_the_row_of_a_run_is_made_again_from_its_records(database: Database, check: Run) -> None:
-    """Its counts and newest values as if nothing had been damaged."""
+    """Counts and newest values are those of an undamaged run."""
     tell_all_to(database, "bad")
     with database.engine.begin() as connection:
         connection.execute(text("UPDATE run SET board = '{'"))
@@ -199,7 +199,7 @@ NOT_NUMBERS = ("'text'", "1.5", "x'00ff'")
 
 @pytest.fixture
 def spoilt_numbers(database: Database) -> None:
-    """Copies of a whole run in which every number that is shown is none; only SQLite takes that."""
+    """Copies of a whole run in which every displayed number is text. Only SQLite accepts that."""
     if database.dialect != "sqlite":
         pytest.skip("Postgres stores only numbers in such columns")
     populate(database)
@@ -216,7 +216,7 @@ def spoilt_numbers(database: Database) -> None:
 
 @pytest.mark.usefixtures("spoilt_numbers")
 def test_numbers_that_are_none_affect_only_their_own_rows(run_server: Run) -> None:
-    """Every list answers with all runs in it, and so does the page of each run."""
+    """Every list contains all runs, and each run's page works."""
     server = run_server()
     headers = {"authorization": f"Bearer {server.token}"}
     runs = ["bad0", "bad1", "bad2", "good"]
@@ -229,7 +229,7 @@ def test_numbers_that_are_none_affect_only_their_own_rows(run_server: Run) -> No
 
 @pytest.mark.usefixtures("spoilt_numbers")
 def test_check_repairs_numbers_that_are_none(database: Database, check: Run) -> None:
-    """A run's are named and replaced; a revoked token stays revoked."""
+    """Those of a run are named and replaced; a revoked token stays revoked."""
     with database.engine.begin() as connection:
         add_token(connection, Token("t_1", "ci", Scope.ADMIN, "", digest_of("secret"), 1))
         connection.execute(text("UPDATE token SET revoked_ns = 'text'"))
@@ -242,7 +242,7 @@ def test_check_repairs_numbers_that_are_none(database: Database, check: Run) -> 
 
 
 def test_a_number_of_the_record_path_is_named_and_left_alone(database: Database, check: Run) -> None:
-    """A guess would mix up the numbering of records."""
+    """A guess could corrupt the numbering of records."""
     if database.dialect != "sqlite":
         pytest.skip("Postgres stores only numbers in such columns")
     tell_all_to(database, "bad")
@@ -261,7 +261,7 @@ CHOSEN = {"run.state": "lost", "alert.state": "resolved", "alert.severity": "cri
 def test_a_word_that_is_none_of_the_known_ones_is_repaired(
     database: Database, check: Run, run_server: Run, place: str
 ) -> None:
-    """A token whose scope is damaged opens nothing; a state that is damaged hides no run."""
+    """A token with a damaged scope grants nothing; a damaged state hides no run."""
     table, column = place.split(".")
     tell_all_to(database, "bad")
 
@@ -293,13 +293,13 @@ def test_a_word_that_is_none_of_the_known_ones_is_repaired(
     ],
 )  # fmt: skip
 def test_a_diagnosis_with_a_wrong_value_inside_is_damaged(told: dict[str, Any]) -> None:
-    """Otherwise the report of the run would fail on it."""
+    """Otherwise the report of the run would fail."""
     with pytest.raises(ValueError, match="Expected"):
         diagnosis_of(told)
 
 
 def test_wrong_values_inside_tags_and_facts_stop_no_run(database: Database, run_server: Run) -> None:
-    """The run is restored, and its alerts can be routed."""
+    """The run is restored, and its alerts are routed."""
     tell_all_to(database, "bad")
     odd = {"tags": "[5]", "environment": '{"versions": 5}', "state": "running"}
     with database.engine.begin() as connection:
@@ -312,7 +312,7 @@ def test_wrong_values_inside_tags_and_facts_stop_no_run(database: Database, run_
 
 
 def test_what_can_be_derived_again_is_named_and_deleted(database: Database, check: Run) -> None:
-    """The saved state of the rules and an incident snapshot: named once, and gone after the repair."""
+    """The saved state of the rules and an incident snapshot are named once, and deleted by the repair."""
     tell_all_to(database, "bad")
     with database.engine.begin() as connection:
         connection.execute(text("UPDATE run SET board = NULL"))
@@ -325,7 +325,7 @@ def test_what_can_be_derived_again_is_named_and_deleted(database: Database, chec
 
 
 def test_damaged_records_are_named_and_left_alone(database: Database, check: Run) -> None:
-    """A changed byte in a sealed body: its run, series and chunk; --repair does not touch it."""
+    """For a changed byte in a sealed chunk, it names run, series and chunk. --repair does not change it."""
     tell_all_to(database, "bad")
     with database.engine.begin() as connection:
         connection.execute(text("UPDATE run SET board = NULL"))
@@ -340,7 +340,7 @@ def test_damaged_records_are_named_and_left_alone(database: Database, check: Run
 def test_who_asks_for_damaged_records_is_told(
     database: Database, run_server: Run, tocsin: Run, address: str
 ) -> None:
-    """The API and the command line say that it is damage, and what to do; the run's own page is there."""
+    """The API and the command line report the damage and what to do; the run's page works."""
     tell_all_to(database, "bad")
     with database.engine.begin() as connection:
         connection.execute(chunk.update().where(chunk.c.col_id == 0).values(body=b"damaged"))

@@ -1,4 +1,4 @@
-"""Which runs are past their time."""
+"""Selection of runs that are past their retention time."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ OLD = StoredRun(
 
 @pytest.mark.parametrize("state", [RunState.RUNNING, RunState.STALLED])
 def test_a_run_that_goes_on_is_never_pruned(state: RunState) -> None:
-    """However old its last word is."""
+    """However old its last record is."""
     assert not is_expired(replace(OLD, state=state, ended_ns=None), 1.0, NOW)
 
 
 @pytest.mark.parametrize("state", [RunState.FINISHED, RunState.FAILED, RunState.LOST])
 def test_a_run_that_is_over_goes_after_its_days(state: RunState) -> None:
-    """Not a moment before; a lost one counts from its last word."""
+    """Not earlier. For a lost run, the time since its last record counts."""
     run = replace(OLD, state=state)
     assert not is_expired(run, 990.0, NOW)
     assert is_expired(run, 989.9, NOW)
@@ -41,7 +41,7 @@ def test_zero_days_keep_for_ever(seen: int, ended: int) -> None:
 
 
 def test_a_project_has_days_of_its_own() -> None:
-    """Fewer, more, or for ever."""
+    """Fewer, more, or unlimited."""
     runs = [replace(OLD, id=name, project=name) for name in ("short", "kept", "other")]
     days = (("short", 1.0), ("kept", 0.0))
     found = expired(runs, Settings(retention_days=2000.0, retention_projects=days), NOW)
@@ -51,10 +51,10 @@ def test_a_project_has_days_of_its_own() -> None:
 
 
 def test_a_connected_run_stays() -> None:
-    """A trainer that is back has not told so in the database yet."""
+    """The database does not know yet that the client has reconnected."""
     assert expired([OLD], Settings(retention_days=1.0), NOW, connected={"r1"}) == []
 
 
 def test_an_import_is_a_word() -> None:
-    """An old run that was brought in today is not deleted tonight."""
+    """An old run that was imported today is not deleted the same night."""
     assert last_word_ns(replace(OLD, environment={"imported": {"at_ns": NOW}})) == NOW

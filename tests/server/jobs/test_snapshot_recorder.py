@@ -1,4 +1,4 @@
-"""Incident snapshots: frozen beside the record path, whole after a kill, gone with their run."""
+"""Incident snapshots: taken outside the record path, complete after a kill, deleted with their run."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def alert_of(run_id: str, onset: int | None = ONSET, fingerprint: str = "f" * 16
 
 
 class BrokenRun:
-    """A run of two ranks that goes wrong at step ``ONSET``."""
+    """A run of two ranks that fails at step ``ONSET``."""
 
     def __init__(self, store: StoreWriter, run_id: str = "r1") -> None:
         self.store, self.run_id, self.arrival = store, run_id, 0
@@ -61,7 +61,7 @@ class BrokenRun:
         self.seq = self.first = 0
 
     def again(self, step: int) -> None:
-        """Another attempt begins at ``step``."""
+        """Start another attempt at ``step``."""
         self.writers = [self._admit(rank, "a2") for rank in (0, 1)]
         self.seq = step
         self.first = step
@@ -71,7 +71,7 @@ class BrokenRun:
         return self.store.call(lambda connection: register(connection, greeting, 2_000)).result(60).writer
 
     def train(self, upto: int) -> None:
-        """Both ranks report every step below ``upto``; the loss is NaN from the onset on."""
+        """Report every step below ``upto`` on both ranks; the loss is NaN from the onset on."""
         steps = list(range(self.seq, upto))
         losses = [math.nan if step >= ONSET else 1.0 + step / 7 for step in steps]
         for who in self.writers:
@@ -112,7 +112,7 @@ def incident_snapshot_of(database: Database, alert_id: str) -> IncidentSnapshot:
 
 
 def steps_of(snapshot: IncidentSnapshot) -> dict[int, list[int]]:
-    """Steps by rank."""
+    """Return the steps of each rank."""
     found: dict[int, list[int]] = {}
     for item in snapshot.items:
         if not isinstance(item, RunEvent):
@@ -121,7 +121,7 @@ def steps_of(snapshot: IncidentSnapshot) -> dict[int, list[int]]:
 
 
 def deleted(store: StoreWriter) -> None:
-    """The run, as the server deletes it."""
+    """Delete the run as the server does."""
     mark = partial(mark_runs, run_ids=["r1"], now_ns=1, actor="test")
     finish(on_writer(store), mark_on(store, mark).result(60))
 
@@ -134,7 +134,7 @@ def frozen_of(database: Database) -> list[tuple[bool, int]]:
 def test_all_ranks_are_there_200_steps_each_way(
     database: Database, store: StoreWriter, broken_run: BrokenRun
 ) -> None:
-    """At full rate, with the facts and the events that rules need, however old."""
+    """At full resolution, with the environment and the events that rules need, however old."""
     broken_run.tell("attached", None, optimizers=[{"name": "AdamW"}])
     broken_run.train(2000)
     broken_run.tell("note", 3)
@@ -149,7 +149,7 @@ def test_all_ranks_are_there_200_steps_each_way(
 def test_a_record_is_completed_when_the_run_has_passed(
     database: Database, store: StoreWriter, broken_run: BrokenRun, eventually: Callable[..., Any]
 ) -> None:
-    """Frozen at once, not whole; not touched while the window goes on; whole behind it, then never again."""
+    """Taken immediately but incomplete, completed once the run is past the window, and then never changed."""
     broken_run.train(1010)
     alert_id = broken_run.ring()
     recorder = SnapshotRecorder(database, store, clock=iter(range(10, 10**6)).__next__)
@@ -165,7 +165,8 @@ def test_a_record_is_completed_when_the_run_has_passed(
 def test_an_attempt_that_went_further_completes_no_record_of_a_later_one(
     database: Database, store: StoreWriter, broken_run: BrokenRun
 ) -> None:
-    """A run that came to 2000, and goes on from 900: the window is whole when it has passed it again."""
+    """A run that reached 2000 and resumes from 900: the window is complete once the new attempt is past it.
+    """
     broken_run.train(2000)
     broken_run.again(900)
     broken_run.train(1005)
@@ -182,7 +183,7 @@ def test_an_attempt_that_went_further_completes_no_record_of_a_later_one(
 def test_a_record_of_a_run_that_ended_is_whole(
     database: Database, store: StoreWriter, broken_run: BrokenRun
 ) -> None:
-    """Nothing more will come, wherever it ended."""
+    """No more records will arrive, whatever its last step."""
     broken_run.train(1005)
     broken_run.ring()
     looked(database, store)
@@ -194,7 +195,7 @@ def test_a_record_of_a_run_that_ended_is_whole(
 def test_what_is_frozen_stays_when_records_go(
     database: Database, store: StoreWriter, broken_run: BrokenRun
 ) -> None:
-    """Whoever thins the run out later does not reach it."""
+    """Later thinning of the run does not change it."""
     broken_run.train(2000)
     alert_id = broken_run.ring()
     before = incident_snapshot_of(database, alert_id)
@@ -208,7 +209,7 @@ def test_what_is_frozen_stays_when_records_go(
 def test_a_damaged_record_is_gathered_again(
     database: Database, store: StoreWriter, broken_run: BrokenRun
 ) -> None:
-    """A download never fails for it while the records are there."""
+    """A download does not fail while the records exist."""
     broken_run.train(2000)
     alert_id = broken_run.ring()
     looked(database, store)
@@ -221,7 +222,9 @@ def test_a_damaged_record_is_gathered_again(
 def test_a_missing_record_is_made_again(
     database: Database, store: StoreWriter, broken_run: BrokenRun
 ) -> None:
-    """A kill between the alert's commit and the freezing: the next start finds it, with the same content."""
+    """After a kill between the alert's commit and the snapshot, the next start creates it with the same
+    content.
+    """
     broken_run.train(2000)
     alert_id = broken_run.ring()
     looked(database, store)
@@ -236,7 +239,7 @@ def test_a_missing_record_is_made_again(
 def test_a_deleted_run_takes_its_records_along(
     database: Database, store: StoreWriter, broken_run: BrokenRun
 ) -> None:
-    """Also one that was being gathered when the run was deleted."""
+    """Also a snapshot that was being taken during the deletion."""
     broken_run.train(1100)
     broken_run.ring()
     looked(database, store)
@@ -250,7 +253,7 @@ def test_a_deleted_run_takes_its_records_along(
 def test_an_export_carries_what_is_frozen(
     database: Database, store: StoreWriter, broken_run: BrokenRun, tmp_path: Path
 ) -> None:
-    """Import brings it back as it was, and refuses a damaged one."""
+    """Import restores it unchanged, and rejects a damaged one."""
     broken_run.train(2000)
     broken_run.end()
     alert_id = broken_run.ring()
@@ -266,7 +269,7 @@ def test_an_export_carries_what_is_frozen(
 
 
 def test_a_run_of_two_attempts_and_odd_numbers_is_recorded(database: Database, store: StoreWriter) -> None:
-    """Every bit of it, out of chunks and tail, in order of arrival."""
+    """Every bit of it, from chunks and tail, in order of arrival."""
     tell_all_to(database, "r1")
     assert looked(database, store) == 2
     (one, *_) = [f"r1.{row.fingerprint}.1" for row in _rows(database)]
@@ -290,7 +293,7 @@ def _rows(database: Database) -> Any:
 def test_an_alert_without_a_step_has_the_end_of_its_run(
     database: Database, store: StoreWriter, broken_run: BrokenRun
 ) -> None:
-    """A trainer that is lost: the last steps before."""
+    """After the loss of a client, the snapshot has the last steps before it."""
     broken_run.train(900)
     found = incident_snapshot_of(database, broken_run.ring(onset=None))
     assert steps_of(found)[0] == list(range(699, 900))
@@ -299,7 +302,7 @@ def test_an_alert_without_a_step_has_the_end_of_its_run(
 def test_the_server_gives_it_and_diagnose_reads_it(
     server: Any, dial: Callable[..., Any], eventually: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """The same alert, onset, cause and story as on the server, and the records alone say it again."""
+    """Alert, onset, cause and timeline are those of the server, and follow from the records alone."""
     client = dial(server.base, run="flight", token=server.client_token)
     losses = [1.0 + (step % 7) / 100 for step in range(300)] + [math.nan] * 5
     client.acked(client.train(range(305), loss=losses, lr=[0.1] * 305))
@@ -323,7 +326,7 @@ def _loud(server: Any) -> list[dict[str, Any]]:
 def test_a_killed_server_freezes_at_its_next_start(
     start_server: Callable[..., Any], dial: Callable[..., Any], eventually: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """SIGKILL as soon as the alert is there, before or after the freezing: one whole record in the end."""
+    """SIGKILL as soon as the alert exists, before or after the snapshot: there is one complete snapshot."""
     server = start_server()
     client = dial(server.base, run="flight", token=server.client_token)
     losses = [1.0 + (step % 7) / 100 for step in range(300)] + [math.nan] * 300
@@ -354,7 +357,7 @@ FARTHEST = 2**63 - 1
 def test_a_step_at_the_end_of_64_bits_has_a_record(
     database: Database, store: StoreWriter, broken_run: BrokenRun
 ) -> None:
-    """An older database may hold one: the window ends where numbers of 64 bits end."""
+    """An older database may contain such a step: the window ends at 2**63 - 1."""
     who = broken_run.writers[0]
     broken_run.store.submit(
         WriteBatch("r1", batch=batch(who, 0, [0, 1, FARTHEST], 9, loss=[1.0, 2.0, math.nan]))
@@ -365,7 +368,7 @@ def test_a_step_at_the_end_of_64_bits_has_a_record(
 
 
 def test_a_run_that_cannot_be_read_stops_no_other_runs_record(database: Database, store: StoreWriter) -> None:
-    """It rests, and health names it with the reason."""
+    """Its snapshot is skipped, and health names it with the reason."""
     broken_runs = [BrokenRun(store, run_id) for run_id in ("r1", "r2")]
     for one in broken_runs:
         one.train(1010)

@@ -17,7 +17,7 @@ NOW = 1_800_000_000 * S
 def facts_of(
     rule: str = "loss-spike", severity: str = "warning", state: str = "firing", **about: Any
 ) -> RoutedAlert:
-    """An alert of run r1 with what its run says of itself."""
+    """Return an alert of run r1 with the run's fields."""
     run_id = about.pop("run_id", "r1")
     more = {name: about.pop(name) for name in ("host", "tags", "imported", "acked") if name in about}
     given: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Addresses inside the server's own network are refused, however they are written."""
+"""Addresses in the server's own network are rejected in any notation."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def test_addresses_inside(address: str) -> None:
     "address", ["1.1.1.1", "93.184.216.34", "2606:4700::1111", "::ffff:1.1.1.1", "2002:101:101::"]
 )
 def test_addresses_of_the_internet(address: str) -> None:
-    """And an IPv6 form of one is one too."""
+    """Also in IPv6 notation."""
     assert is_public(address)
 
 
 @given(st.ip_addresses(v=4))
 def test_an_ipv6_form_is_judged_as_what_it_carries(address: ipaddress.IPv4Address) -> None:
-    """Mapped and NAT64 addresses are as public as the IPv4 address in them."""
+    """Mapped and NAT64 addresses are treated as the IPv4 address that they contain."""
     number = int(address)
     for form in (
         ipaddress.IPv6Address((0xFFFF << 32) | number),
@@ -69,13 +69,13 @@ def test_an_ipv6_form_is_judged_as_what_it_carries(address: ipaddress.IPv4Addres
     "name", ["localhost", "localhost.", "2130706433", "0x7f000001", "0177.0.0.1", "127.1", "::1", "0"]
 )
 def test_every_way_to_write_loopback_is_refused(name: str) -> None:
-    """By the system's own resolver: decimal, hexadecimal, octal, short, with a dot at the end."""
+    """With the system's resolver: decimal, hexadecimal, octal, short, with a trailing dot."""
     with pytest.raises(AddressError, match=r"inside the server's own network|can be found"):
         checked(name, 80, private=False)
 
 
 def test_one_address_inside_among_many_is_enough() -> None:
-    """A name with a public and a private address is refused; with the setting it passes."""
+    """A name with a public and a private address is rejected, unless the setting allows it."""
     answers = ["1.1.1.1", "10.0.0.1"]
     with pytest.raises(AddressError, match=r"10\.0\.0\.1"):
         checked("two-faced.example", 80, private=False, resolve=lambda *_: answers)

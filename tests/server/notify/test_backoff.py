@@ -1,4 +1,4 @@
-"""When a delivery is tried again."""
+"""Times of delivery attempts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CHANCE = st.floats(0, 1, exclude_max=True)
 
 @given(st.integers(1, 10_000), CHANCE)
 def test_pauses_grow_to_a_bound(attempts: int, chance: float) -> None:
-    """Never below three quarters of the first, never above the longest; a later one is not shorter."""
+    """At least three quarters of the first pause, at most the longest, and never decreasing."""
     assert 0.75 * FIRST_S <= pause_s(attempts, chance) <= LONGEST_S
     assert pause_s(attempts + 1, chance) >= pause_s(attempts, chance)
 
@@ -28,5 +28,5 @@ def test_a_receiver_that_names_a_time_is_not_called_before(
 
 @pytest.mark.parametrize(("hours", "old"), [(23.9, False), (24.1, True)])
 def test_after_a_day_it_is_given_up(hours: float, old: bool) -> None:
-    """A notification of yesterday wakes nobody."""
+    """Yesterday's notifications are not sent."""
     assert is_too_old(0, int(hours * 3600e9)) is old

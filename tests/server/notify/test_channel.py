@@ -1,4 +1,4 @@
-"""Every kind of channel: its fields are checked by name, its secrets never come back."""
+"""Every kind of channel: errors name the field, and secrets are never returned."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ HOOK = {"url": "https://1.1.1.1/services/T000/hidden-part", "secret": "012345678
 
 
 def test_each_file_is_a_kind() -> None:
-    """Found as rules are: one file each."""
+    """One file each, as for rules."""
     (folder,) = channels.__path__
     assert set(kinds()) == {path.stem for path in Path(folder).glob("*.py")} - {"__init__"}
 
 
 def test_secrets_are_kept_apart_and_masked() -> None:
-    """What may be shown holds none of them."""
+    """The displayed fields contain none of them."""
     config, secret = kinds()["webhook"].read(HOOK, {}, private=False)
     assert (config, secret) == ({}, HOOK)
     assert masked(kinds()["webhook"], config, secret) == {"url": MASK, "secret": MASK}
@@ -31,7 +31,7 @@ def test_secrets_are_kept_apart_and_masked() -> None:
 
 @pytest.mark.parametrize("given", [{}, {"url": MASK}, {"url": MASK, "secret": MASK}, {"secret": None}])
 def test_a_secret_that_is_left_out_stays(given: dict[str, Any]) -> None:
-    """Or comes back as the mask that was shown."""
+    """Or if it is sent back as the displayed mask."""
     assert kinds()["webhook"].read(given, HOOK, private=False)[1] == HOOK
 
 
@@ -68,14 +68,14 @@ def test_a_secret_that_is_left_out_stays(given: dict[str, Any]) -> None:
     ],
 )
 def test_what_does_not_fit_is_refused_by_field(kind: str, given: dict[str, Any], field: str) -> None:
-    """And the error repeats no secret."""
+    """The error does not repeat secrets."""
     with pytest.raises(FieldError, match=re.escape(f"{field}: expected")) as caught:
         kinds()[kind].read(given, {}, private=False)
     assert "0123456789abcdef" not in str(caught.value)
 
 
 def test_words_of_a_receiver_are_scrubbed() -> None:
-    """A secret is taken out whole, and so are the longer parts of an address."""
+    """Complete secrets are removed, and also the longer parts of an address."""
     text = "cannot call https://1.1.1.1/services/T000/hidden-part, nor /hidden-part"
     assert "hidden-part" not in scrubbed(text, HOOK)
     assert len(scrubbed("x" * 9999, HOOK)) == 500

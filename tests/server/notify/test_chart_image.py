@@ -1,4 +1,4 @@
-"""The picture shows every spike and every non-finite point."""
+"""The chart shows every spike and every non-finite point."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def columns(image: Image.Image, colour: tuple[int, int, int], rows: range) -> li
 
 
 def test_a_single_spike_reaches_the_top() -> None:
-    """One value in 600: its column is drawn up to the edge."""
+    """One value in 600: its column reaches the top edge."""
     image = drawn([1.0] * 300 + [100.0] + [1.0] * 299)
     top = columns(image, LINE, range(EDGE + RAIL, EDGE + RAIL + 4))
     middle = EDGE + 300 / 599 * (WIDTH - 2 * EDGE)
@@ -36,7 +36,7 @@ def test_a_single_spike_reaches_the_top() -> None:
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_a_single_non_finite_point_is_a_cross(value: float) -> None:
-    """On the rail above its step, and the rest keeps its scale."""
+    """At the top of its step's column; the other values keep their scale."""
     image = drawn([1.0, 2.0] * 150 + [value] + [1.0, 2.0] * 150)
     marks = columns(image, ALARM, range(EDGE + 2, EDGE + RAIL))
     assert marks
@@ -45,13 +45,13 @@ def test_a_single_non_finite_point_is_a_cross(value: float) -> None:
 
 @pytest.mark.parametrize("values", [[], [math.nan], [5.0], [-1.7e308, 1.7e308], [0.0] * 3])
 def test_any_values_make_a_picture(values: list[float]) -> None:
-    """Nothing, only NaN, one point, the widest range, a flat line."""
+    """No values, only NaN, one point, the widest range, a flat line."""
     image = drawn(values, 0.0)
     assert image.size == (WIDTH, HEIGHT)
 
 
 def test_it_is_small() -> None:
-    """A PNG of some kilobytes, for a phone."""
+    """A PNG of a few kilobytes, for phones."""
     values = np.random.default_rng(1).normal(size=600)
     body = draw("x" * 500 + "名", Curve(np.arange(600.0), values, values, [False] * 600), 300)
     assert body[:8] == b"\x89PNG\r\n\x1a\n"

@@ -1,4 +1,4 @@
-"""What a group tells, and when: nothing twice, nothing forgotten."""
+"""What a group sends, and when: nothing twice, nothing lost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MUTED = Marks(silenced_by=("s1",))
 
 
 class GroupHistory:
-    """A group over time: alerts arrive, and it is looked at when it is due."""
+    """A group over time: alerts are added, and it is evaluated when it is due."""
 
     def __init__(self, route: Route = DEFAULT) -> None:
         self.route, self.now = route, NOW
@@ -37,7 +37,7 @@ class GroupHistory:
         self.group = arrive(self.group or EMPTY, routed, self.route, self.now)
 
     def wait(self, seconds: float) -> None:
-        """Lets time pass; the group is looked at whenever it is due."""
+        """Let time pass; evaluate the group whenever it is due."""
         end = self.now + int(seconds * S)
         while self.group and self.group.due_ns is not None and self.group.due_ns <= end:
             self.now = max(self.now, self.group.due_ns)
@@ -56,7 +56,7 @@ def over(routed: RoutedAlert) -> RoutedAlert:
 
 
 def test_a_critical_alert_waits_five_seconds_a_warning_thirty(make_routed_alert: Make) -> None:
-    """And what comes meanwhile goes along."""
+    """Alerts that arrive meanwhile are included."""
     history = GroupHistory()
     history.add(make_routed_alert("plateau", "warning"))
     history.wait(10)
@@ -69,7 +69,7 @@ def test_a_critical_alert_waits_five_seconds_a_warning_thirty(make_routed_alert:
 
 @pytest.mark.parametrize("first", ["nonfinite-loss", "scaler-collapse"])
 def test_simultaneous_alerts_are_told_by_cause(make_routed_alert: Make, first: str) -> None:
-    """A notification's title names its first alert: the cause, whichever rule fired a step earlier."""
+    """The title of a notification names its first alert: the cause, whichever rule fired a step earlier."""
     history = GroupHistory()
     history.add(make_routed_alert(first, "critical"))
     history.add(
@@ -80,7 +80,7 @@ def test_simultaneous_alerts_are_told_by_cause(make_routed_alert: Make, first: s
 
 
 def test_a_critical_alert_does_not_wait_for_the_interval(make_routed_alert: Make) -> None:
-    """A group that was told a moment ago tells a new critical alert after five seconds, a warning later."""
+    """Shortly after a notification, a new critical alert is sent after five seconds, a warning later."""
     history = GroupHistory()
     history.add(make_routed_alert("a", "warning"))
     history.wait(31)
@@ -92,7 +92,7 @@ def test_a_critical_alert_does_not_wait_for_the_interval(make_routed_alert: Make
 
 
 def test_what_is_over_is_told_where_its_firing_was(make_routed_alert: Make) -> None:
-    """Resolved comes once, after the interval, and the group is gone with its last alert."""
+    """It is sent once, after the interval, and the group ends with its last alert."""
     history = GroupHistory()
     fact = make_routed_alert("a", "warning")
     history.add(fact)
@@ -104,7 +104,7 @@ def test_what_is_over_is_told_where_its_firing_was(make_routed_alert: Make) -> N
 
 
 def test_a_warning_that_comes_and_goes_within_the_wait_is_not_told(make_routed_alert: Make) -> None:
-    """A critical one is: as over."""
+    """A critical one is sent as resolved."""
     for severity, reported in (("warning", []), ("critical", [(5.0, "new")])):
         history = GroupHistory()
         fact = make_routed_alert("a", severity)
@@ -118,7 +118,7 @@ def test_a_warning_that_comes_and_goes_within_the_wait_is_not_told(make_routed_a
 
 
 def test_what_still_fires_is_repeated_until_somebody_acknowledges(make_routed_alert: Make) -> None:
-    """Every four hours; an acknowledged alert is not, but its end is told."""
+    """Every four hours. An acknowledged alert is not repeated, but its end is sent."""
     history = GroupHistory()
     fact = make_routed_alert("a", "critical")
     history.add(fact)
@@ -133,7 +133,7 @@ def test_what_still_fires_is_repeated_until_somebody_acknowledges(make_routed_al
 
 
 def test_a_graver_alert_is_told_again(make_routed_alert: Make) -> None:
-    """Warning told, then it is critical: five seconds later everybody knows, acknowledged or not."""
+    """A warning that becomes critical is sent again after five seconds, even if it was acknowledged."""
     history = GroupHistory()
     history.add(make_routed_alert("a", "warning"))
     history.wait(40)
@@ -143,7 +143,7 @@ def test_a_graver_alert_is_told_again(make_routed_alert: Make) -> None:
 
 
 def test_a_silence_holds_back_and_lets_go(make_routed_alert: Make) -> None:
-    """While it lasts nothing is told; if the alert still fires at its end it is told then."""
+    """Nothing is sent during the silence. If the alert still fires at its end, it is sent then."""
     history = GroupHistory()
     fact = make_routed_alert("a", "critical")
     history.marks[fact.alert.id] = MUTED
@@ -156,7 +156,7 @@ def test_a_silence_holds_back_and_lets_go(make_routed_alert: Make) -> None:
 
 
 def test_a_mute_time_holds_back_and_lets_go(make_routed_alert: Make) -> None:
-    """What fires in the night and is over in the morning is told only where it was critical."""
+    """An alert that fires and resolves during the mute time is sent afterwards only if it was critical."""
     history = GroupHistory()
     history.muted = True
     for rule, severity in (("a", "warning"), ("b", "warning"), ("c", "critical")):
@@ -174,7 +174,7 @@ def test_a_mute_time_holds_back_and_lets_go(make_routed_alert: Make) -> None:
 
 
 def test_a_deleted_run_takes_its_alerts_along(make_routed_alert: Make) -> None:
-    """A group whose alerts are gone tells nothing and is over."""
+    """A group whose alerts are deleted sends nothing and ends."""
     history = GroupHistory()
     history.add(make_routed_alert("a", "critical"))
     history.facts.clear()
@@ -194,8 +194,11 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_nothing_is_told_twice_and_nothing_critical_is_forgotten(steps: list[tuple[str, str, int]]) -> None:
-    """Whatever happens: an alert is new once a severity, resolved once and after it was told; a critical
-    one that fires unsilenced to the end was told; and saving the group in between changes nothing."""
+    """In any sequence: an alert is new once for each severity, and resolved once, after it was sent.
+
+    A critical alert that fires without a silence until the end is sent, and saving the group in between
+    changes nothing.
+    """
     history = GroupHistory(replace(DEFAULT, repeat_interval_s=10**6))
     episode = {"a": 1, "b": 1}
     for action, rule, pause in steps:
@@ -238,13 +241,13 @@ def _id(rule: str, episode: int) -> str:
 
 
 def failure(make_routed_alert: Make, severity: str = "critical", run_id: str = "r1") -> RoutedAlert:
-    """A run that failed now."""
+    """Return a run that has just failed."""
     routed: RoutedAlert = make_routed_alert("failed", severity, run_id=run_id, updated_ns=NOW)
     return replace(routed, failure={"type": "OutOfMemoryError"})
 
 
 def test_a_failure_is_told_once_and_never_repeated(make_routed_alert: Make) -> None:
-    """After five seconds; a day later nobody was called again, and the group is over."""
+    """It is sent after five seconds and not repeated a day later, and the group ends."""
     history = GroupHistory()
     history.add(failure(make_routed_alert))
     history.wait(86_400)
@@ -253,7 +256,7 @@ def test_a_failure_is_told_once_and_never_repeated(make_routed_alert: Make) -> N
 
 
 def test_a_failure_after_its_alert_is_the_groups_next_news(make_routed_alert: Make) -> None:
-    """A critical alert was told a moment ago: no second page, and both are in what comes."""
+    """Shortly after a critical alert, there is no second notification at once; the next one has both."""
     history = GroupHistory()
     history.add(make_routed_alert("nonfinite-loss", "critical"))
     history.wait(10)
@@ -264,7 +267,7 @@ def test_a_failure_after_its_alert_is_the_groups_next_news(make_routed_alert: Ma
 
 
 def test_a_failure_graver_than_what_was_told_does_not_wait(make_routed_alert: Make) -> None:
-    """A warning was told a moment ago: the failure is told after five seconds."""
+    """Shortly after a warning, the failure is sent after five seconds."""
     history = GroupHistory()
     history.add(make_routed_alert("plateau", "warning"))
     history.wait(31)
@@ -274,7 +277,7 @@ def test_a_failure_graver_than_what_was_told_does_not_wait(make_routed_alert: Ma
 
 
 def test_a_run_that_goes_on_before_its_failure_was_told_is_told_nobody(make_routed_alert: Make) -> None:
-    """One that goes on after it is told so once, whenever within the hour."""
+    """One that resumes after its failure was sent is reported once, within the hour."""
     quick, slow = GroupHistory(), GroupHistory()
     quick.add(failure(make_routed_alert, "warning"))
     quick.wait(20)
@@ -289,7 +292,7 @@ def test_a_run_that_goes_on_before_its_failure_was_told_is_told_nobody(make_rout
 
 
 def test_a_silenced_failure_is_held_back_while_the_silence_lasts(make_routed_alert: Make) -> None:
-    """And told when it ends."""
+    """It is sent when the silence ends."""
     history = GroupHistory()
     routed = failure(make_routed_alert)
     history.marks = {routed.alert.id: MUTED}

@@ -1,4 +1,4 @@
-"""The limit of notifications an hour, and when digests are told."""
+"""The hourly limit of notifications, and the times of digests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_the_limit_is_reached_after_that_many(sent: int, limit: int) -> None:
 
 @given(st.none() | st.integers(0, 10**13), st.integers(10**12, 10**13))
 def test_digests_of_a_channel_keep_their_distance(told: int | None, now: int) -> None:
-    """What is held back is told within ten minutes, and never two digests within ten minutes."""
+    """What is held back is sent within ten minutes, and there are never two digests within ten minutes."""
     due = digest_due(None, told, now)
     assert due >= now
     assert due <= max(now, told or 0) + DIGEST_NS
@@ -26,6 +26,6 @@ def test_digests_of_a_channel_keep_their_distance(told: int | None, now: int) ->
 
 @given(st.integers(0, 10**12), st.integers(0, 10**13))
 def test_the_digest_of_late_alerts_waits_for_the_spool_but_not_for_ever(first: int, after: int) -> None:
-    """A minute after the newest, ten minutes after the first at most."""
+    """Until a minute after the newest alert, at most ten minutes after the first."""
     due = late_due(first, first + after)
     assert due == min(first + after + LATE_NS, first + LATE_MOST_NS)

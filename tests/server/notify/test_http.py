@@ -1,4 +1,4 @@
-"""Requests go to the address that was checked, within their time, and nowhere else."""
+"""Requests go only to the address that was checked, and end within their timeout."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def send(url: str, private: bool = True, timeout_s: float = 30.0) -> str:
 
 
 def test_a_request_arrives_with_its_name(receive: Receive) -> None:
-    """Path, query and Host header are those of the address; the answer's words come back."""
+    """Path, query and Host header are those of the address; the response body is returned."""
     receiver = receive(202)
     assert send(f"{receiver.url}/a/b?c=d") == "202 Accepted"
     (received,) = receiver.received
@@ -41,7 +41,9 @@ def test_a_request_arrives_with_its_name(receive: Receive) -> None:
 def test_bad_answers_say_whether_trying_again_helps(
     receive: Receive, answer: Any, permanent: bool, after: Any
 ) -> None:
-    """5xx and 429 do, with the receiver's own time; 404 and redirects do not, and none is followed."""
+    """5xx and 429 are retried, at the receiver's time if given; 404 and redirects are not, and none is
+    followed.
+    """
     receiver = receive(answer)
     with pytest.raises(DeliveryError) as caught:
         send(receiver.url)
@@ -51,7 +53,9 @@ def test_bad_answers_say_whether_trying_again_helps(
 
 @pytest.mark.parametrize("value", ["Bearer hidden\r\nX-Role: admin", "Bearer hidden é\u0142"])
 def test_a_header_that_cannot_be_sent_is_a_sentence(receive: Receive, value: str) -> None:
-    """A channel of an earlier version may hold one: nothing is sent, and the secret is not repeated."""
+    """A channel of an earlier version may have one: nothing is sent, and the error does not repeat the
+    secret.
+    """
     receiver = receive()
     with pytest.raises(DeliveryError) as caught:
         http.send(receiver.url, b"{}", {"Authorization": value}, timeout_s=30.0, private=True)
@@ -73,7 +77,7 @@ def test_inside_is_refused_without_a_connection(receive: Receive, host: str) -> 
 def test_a_name_that_changes_its_mind_changes_nothing(
     receive: Receive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The name is asked once; the socket connects to the address that was checked then."""
+    """The name is resolved once, and the socket connects to the address that was checked."""
     receiver, asked = receive(), []
     real = socket.getaddrinfo
 
@@ -88,7 +92,7 @@ def test_a_name_that_changes_its_mind_changes_nothing(
 
 
 def test_a_receiver_that_drips_runs_into_the_deadline() -> None:
-    """A byte now and then keeps every single read alive; the whole still ends in time."""
+    """Single bytes keep every read alive, but the request still ends in time."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         done = threading.Event()
 
@@ -115,7 +119,7 @@ def test_a_receiver_that_drips_runs_into_the_deadline() -> None:
     "url", ["ftp://x/", "http:///x", "http://u:p@x/", "http://x y/", "http://x/\n", "x", "http://x:99999/"]
 )
 def test_what_is_no_address_is_refused(url: str) -> None:
-    """At once and for good."""
+    """Immediately and permanently."""
     with pytest.raises(DeliveryError) as caught:
         send(url)
     assert caught.value.permanent
@@ -126,12 +130,12 @@ def test_what_is_no_address_is_refused(url: str) -> None:
     [("5", 5.0), ("Thu, 01 Jan 1970 00:02:00 GMT", 20.0), ("soon", None), ("", None), ("-1", None)],
 )
 def test_retry_after_is_seconds_or_a_date(header: str, seconds: Any) -> None:
-    """Anything else is as if it were not there."""
+    """Anything else is ignored."""
     assert http.retry_after_s(header, 100.0) == seconds
 
 
 def test_a_refused_connection_says_where() -> None:
-    """Host and port, in the system's own words."""
+    """Host and port, in the system's wording."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(DeliveryError, match=re.escape(f"127.0.0.1:{port}: Connection refused")):

@@ -1,4 +1,4 @@
-"""Which open alerts keep others from being told."""
+"""Open alerts that inhibit notifications of others."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def inhibitors(
     ],
 )
 def test_the_defaults(make_routed_alert: Make, source: str, target: str, muted: bool) -> None:
-    """A non-finite loss explains spike, plateau and vanishing; a lost trainer explains the stall."""
+    """A non-finite loss explains spike, plateau and vanishing; a lost client explains the stall."""
     assert bool(inhibitors(make_routed_alert(target), [make_routed_alert(source)], DEFAULTS)) is muted
 
 
 def test_only_the_same_run_and_only_while_open(make_routed_alert: Make) -> None:
-    """Another run's NaN, one that is over, and one that is not sure yet mute nothing."""
+    """A NaN of another run, a resolved one and a pending one inhibit nothing."""
     spike = make_routed_alert("loss-spike")
     for other in (
         make_routed_alert("nonfinite-loss", run_id="r2"),
@@ -53,7 +53,7 @@ def test_only_the_same_run_and_only_while_open(make_routed_alert: Make) -> None:
 
 
 def test_nothing_inhibits_itself_or_its_kind(make_routed_alert: Make) -> None:
-    """An alert that is source and target at once is told, or nobody would hear of anything."""
+    """An alert that is both source and target is sent; otherwise nothing would be."""
     rule = read_inhibition({"source": ['severity="critical"'], "target": ['rule=~".*"']}, "i")
     one, two = make_routed_alert("a", "critical"), make_routed_alert("b", "critical")
     assert inhibitors(one, [one, two], [rule]) == ()
@@ -61,7 +61,7 @@ def test_nothing_inhibits_itself_or_its_kind(make_routed_alert: Make) -> None:
 
 
 def test_many_sources_are_named_up_to_a_bound(make_routed_alert: Make) -> None:
-    """Neither the answer nor the work grows with the product of sources and targets."""
+    """Neither result nor work grows with the product of sources and targets."""
     rule = read_inhibition({"source": ['severity="critical"'], "target": ['rule="x"']}, "i")
     sources = [make_routed_alert(f"a{at}", "critical") for at in range(MOST_NAMED + 20)]
     assert len(inhibitors(make_routed_alert("x"), sources, [rule])) == MOST_NAMED
@@ -77,6 +77,6 @@ def test_many_sources_are_named_up_to_a_bound(make_routed_alert: Make) -> None:
     ],
 )
 def test_what_cannot_be_read_is_named(change: dict[str, Any], field: str) -> None:
-    """An inhibition without matchers would mute everything: refused by field."""
+    """An inhibition without matchers would mute everything, so it is rejected with the field's name."""
     with pytest.raises(FieldError, match=re.escape(f"{field}: expected")):
         read_inhibition({"source": ['rule="a"'], "target": ['rule="b"']} | change, "i")

@@ -1,4 +1,4 @@
-"""Links lead to the moment, and only ours acknowledge."""
+"""Links to the time of an alert, and signed links that acknowledge it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def asked(link: str) -> dict[str, str]:
 
 @given(st.text(min_size=1, max_size=40).filter(lambda text: text.isprintable()))
 def test_a_link_survives_any_id(alert_id: str) -> None:
-    """What the page reads from the address is what was signed."""
+    """The page reads from the address exactly what was signed."""
     query = asked(acknowledging("https://t.example", KEY, alert_id, 1000.0))
     assert query["alert"] == alert_id
     assert is_signed(KEY, query["alert"], query["until"], query["signature"], 1000.0)
@@ -26,7 +26,7 @@ def test_a_link_survives_any_id(alert_id: str) -> None:
 
 @given(st.sampled_from(["alert", "until", "signature"]), st.text(max_size=70))
 def test_a_changed_link_is_not_ours(field: str, value: str) -> None:
-    """Another alert, a later end, another signature: refused, whatever is put there."""
+    """Another alert, a later expiry or another signature is rejected."""
     query = asked(acknowledging("", KEY, "r1.f.1", 1000.0))
     if query[field] != value:
         changed = query | {field: value}
@@ -41,6 +41,6 @@ def test_a_link_ends() -> None:
 
 
 def test_a_moment_is_the_runs_page_at_the_onset() -> None:
-    """As web/lib/route.js writes it; a run's id may hold a slash."""
+    """As web/lib/route.js writes it; a run's id may contain a slash."""
     alert = {"run_id": "a/b", "id": "a/b.f.1", "onset_step": 1790}
     assert moment("https://t.example", alert) == "https://t.example/runs/a%2Fb?at=1790&alert=a%2Fb.f.1"

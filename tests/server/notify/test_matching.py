@@ -1,4 +1,4 @@
-"""Matchers read and compare as in Alertmanager, and none of them can hang the server."""
+"""Matchers have the syntax and semantics of Alertmanager, and none can hang the server."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ LABELS = {"rule": "loss-spike", "severity": "warning"}
     ],
 )
 def test_comparisons(text: str, holds: bool) -> None:
-    """Regular expressions match the whole value; a label that is not there counts as empty."""
+    """Regular expressions match the whole value; a missing label counts as empty."""
     assert parse_matcher(text, "m").holds(LABELS) is holds
 
 
 @given(st.sampled_from(["=", "!="]), TEXTS)
 def test_what_is_written_is_read_again(operator: str, value: str) -> None:
-    """The text of a matcher means the same matcher, whatever characters its value has."""
+    """The text of a matcher parses to an equal matcher, whatever its value."""
     matcher = Matcher("rule", operator, value)
     assert parse_matcher(str(matcher), "m") == matcher
 
 
 @given(st.lists(st.sampled_from(['rule="loss-spike"', 'rule="x"', 'severity="warning"']), max_size=4))
 def test_all_must_hold(texts: list[str]) -> None:
-    """A list of matchers holds where each of them does; an empty list always does."""
+    """A list of matchers matches if all of them do; an empty list always matches."""
     matchers = parse_matchers(texts, "m")
     assert all_hold(matchers, LABELS) is all(each.holds(LABELS) for each in matchers)
 
@@ -72,7 +72,7 @@ def test_all_must_hold(texts: list[str]) -> None:
     ],
 )
 def test_what_is_no_matcher_is_refused_by_name(bad: object) -> None:
-    """The error names the place in the list, what was expected and what is there."""
+    """The error names the place in the list, what was expected and what was found."""
     with pytest.raises(FieldError, match=re.escape("routes[0].matchers[1]: expected")):
         parse_matchers(['rule="x"', bad], "routes[0].matchers")
 
@@ -82,7 +82,7 @@ def test_what_is_no_matcher_is_refused_by_name(bad: object) -> None:
     ["(?x)(a+) +b", r"(.)\1", "(?=a)a", "(?>a)", "a{1001}", "(a{1,30}){30}", "(.{0,30}){30}x", "a" * 201],
 )
 def test_what_re2_does_not_take_is_refused(hostile: str) -> None:
-    """Look-around, back-references and flags that it does not know; patterns that are too large."""
+    """Look-around, back-references and unknown flags; patterns that are too large."""
     with pytest.raises(FieldError):
         parse_matcher(f'rule=~"{hostile}"', "m")
 
@@ -91,17 +91,19 @@ def test_what_re2_does_not_take_is_refused(hostile: str) -> None:
     "costly", ["(a+)+x", "(a|a)*(a|aa)*x", "a?" * 40 + "a" * 40 + "x", ".*.*.*x", "( *)*x"]
 )
 def test_no_pattern_takes_exponential_time(costly: str) -> None:
-    """Each of them would never end over such a value in an engine that backtracks."""
+    """In a backtracking engine, each of them would run indefinitely on such a value."""
     assert not parse_matcher(f'rule=~"{costly}"', "m").holds({"rule": "a" * LONGEST_VALUE})
 
 
 def test_a_name_that_is_no_text_is_compared_all_the_same() -> None:
-    """Half of a surrogate pair matches any character."""
+    """An unpaired surrogate matches any character."""
     assert parse_matcher('rule=~"a.b"', "m").holds({"rule": "a\ud800b"})
 
 
 def test_a_matcher_is_compiled_once() -> None:
-    """More patterns than a cache holds are not compiled again for each alert: that took most of the work."""
+    """More patterns than the cache holds would otherwise be compiled again for each alert, which was most of
+    the work.
+    """
     matchers = [parse_matcher(f'rule!~"{chr(0x4E00 + at)}"', "m") for at in range(600)]
     before = _compiled.cache_info().misses
     assert all_hold(matchers, LABELS)

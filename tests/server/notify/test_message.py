@@ -1,4 +1,4 @@
-"""The words of a notification."""
+"""The text of a notification."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def body(*alerts: Any, reason: str = "new", left_out: int = 0) -> dict[str, Any]
 
 
 def test_it_says_run_what_since_when_evidence_remedy_and_links(make_routed_alert: Callable[..., Any]) -> None:
-    """In plain text and in markdown."""
+    """As plain text and as Markdown."""
     message = message_of("n1", "alerts", body(told(make_routed_alert(severity="critical"))), LINKS)
     assert message.title == "Critical: loss-spike · mdt-fp16 · deblur"
     for text in (message.text, message.markdown.replace("\\", "")):
@@ -53,7 +53,7 @@ def test_it_says_run_what_since_when_evidence_remedy_and_links(make_routed_alert
 
 
 def test_what_is_over_needs_no_acknowledging(make_routed_alert: Callable[..., Any]) -> None:
-    """Resolved: the step, no remedy, no link that acknowledges."""
+    """The step, but no remedy and no link that acknowledges."""
     over = told(make_routed_alert(state="resolved"), new=False)
     message = message_of("n1", "alerts", body(over, reason="resolved"), LINKS)
     assert message.title.startswith("Resolved: loss-spike")
@@ -64,7 +64,7 @@ def test_what_is_over_needs_no_acknowledging(make_routed_alert: Callable[..., An
 
 
 def test_what_is_over_before_it_was_told_reads_as_what_it_was(make_routed_alert: Callable[..., Any]) -> None:
-    """A run that ended with a NaN: critical in the title, with the remedy, not as something mended."""
+    """A run that ended with a NaN: critical in the title, with the remedy, not shown as fixed."""
     message = message_of(
         "n1", "alerts", body(told(make_routed_alert(severity="critical", state="resolved"))), LINKS
     )
@@ -79,7 +79,7 @@ def test_what_is_over_before_it_was_told_reads_as_what_it_was(make_routed_alert:
 def test_a_run_that_goes_on_does_not_hide_what_is_new(
     make_routed_alert: Callable[..., Any], new: bool, title: str
 ) -> None:
-    """A further attempt in which something rings: the title is what rings."""
+    """If an alert fires in a new attempt, the title is that alert."""
     run = {"run_id": "r1", "run_name": "mdt", "project": "deblur", "attempt": 1, "severity": "critical",
            "summary": "boom", "error": {"type": "E", "lines": []}, "last_step": 9, "over": True}  # fmt: skip
     ringing = told(make_routed_alert(severity="critical"), new=new)
@@ -95,14 +95,14 @@ def test_a_run_that_goes_on_does_not_hide_what_is_new(
 def test_the_title_says_why(
     make_routed_alert: Callable[..., Any], kind: str, reason: str, words: str
 ) -> None:
-    """Late, above the limit, or once more."""
+    """Late, above the limit, or repeated."""
     assert message_of("n1", kind, body(told(make_routed_alert()), reason=reason), LINKS).title.startswith(
         words
     )
 
 
 def test_many_alerts_are_counted(make_routed_alert: Callable[..., Any]) -> None:
-    """Three in full, then a line each, then a number."""
+    """Three in full, then a line each, then a count."""
     alerts = [told(make_routed_alert(f"rule-{at}")) for at in range(5)]
     message = message_of("n1", "alerts", body(*alerts, left_out=7), LINKS)
     assert "(+11 more)" in message.title
@@ -111,7 +111,7 @@ def test_many_alerts_are_counted(make_routed_alert: Callable[..., Any]) -> None:
 
 
 def test_names_from_outside_forge_nothing(make_routed_alert: Callable[..., Any]) -> None:
-    """A run called like a header, a link or everybody is shown as it is, on one line."""
+    """A run named like a header, a link or a mention of everyone is shown literally, on one line."""
     alert = told(make_routed_alert()) | {
         "run_name": "x\r\nBcc: all@example.org",
         "summary": "[click](http://evil) @everyone <!here>",

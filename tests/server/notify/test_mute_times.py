@@ -1,4 +1,4 @@
-"""Mute times follow the wall clock of their zone."""
+"""Mute times follow the wall clock of their time zone."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_night_goes_over_midnight(clock: tuple[int, ...], muted: bool) -> None
 
 @pytest.mark.parametrize(("night", "hours"), [((2026, 3, 28), 8), ((2026, 10, 24), 10), ((2026, 6, 1), 9)])
 def test_the_night_of_a_clock_change_is_as_long_as_it_is(night: tuple[int, int, int], hours: int) -> None:
-    """22:00 to 07:00 is 8 h in March's night, 10 h in October's, else 9 h; all of it is muted."""
+    """22:00 to 07:00 is 8 h on March's change, 10 h on October's, else 9 h; all of it is muted."""
     mute, began = read_mute_time(NIGHTS, "m"), ns("Europe/Berlin", *night, 22, 0)
     quarter = 900 * 10**9
     assert all(mute.covers(began + at * quarter) for at in range(hours * 4))
@@ -63,7 +63,7 @@ MINUTE = st.integers(0, 24 * 60 - 1)
 def test_a_stretch_is_the_minutes_from_start_to_end(
     days: set[int], start: int, end: int, day: int, minute: int
 ) -> None:
-    """The same as counting minutes of the week from each day's start, over midnight and over Sunday."""
+    """The same as counting minutes of the week from each day's start, across midnight and Sunday."""
     length = (end - start) % 1440 or 1440
     week = {(d * 1440 + start + m) % (7 * 1440) for d in days for m in range(length)}
     assert Stretch(frozenset(days), start, end).covers(day, minute) is (day * 1440 + minute in week)
@@ -84,13 +84,13 @@ def test_a_stretch_is_the_minutes_from_start_to_end(
     ],
 )
 def test_what_cannot_be_read_is_named(change: dict[str, Any], field: str) -> None:
-    """The error says which field, what was expected and what is there."""
+    """The error has the field, what was expected and what was found."""
     with pytest.raises(FieldError, match=re.escape(f"{field}: expected")):
         read_mute_time(NIGHTS | change, "m")
 
 
 def test_what_is_read_is_written_alike() -> None:
-    """The plain form leads back to the same mute time."""
+    """The plain form parses to the same mute time."""
     for item in (NIGHTS, WEEKENDS):
         mute = read_mute_time(item, "m")
         assert read_mute_time(plain(mute), "m") == mute

@@ -1,4 +1,4 @@
-"""Which routes an alert takes."""
+"""Selection of routes for an alert."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def named(routing: Routing, labels: dict[str, str]) -> list[str]:
 
 
 def test_without_a_decision_warnings_and_criticals_go_everywhere(make_routed_alert: Make) -> None:
-    """The default route leads to every channel; what is merely good to know is told nobody."""
+    """The default route has all channels. Info alerts are not sent."""
     routing = Routing()
     (route,) = routing.routes_of(make_routed_alert(severity="critical").labels)
     assert channels_of(route, ["mail", "chat"]) == ["mail", "chat"]
@@ -40,7 +40,7 @@ def test_without_a_decision_warnings_and_criticals_go_everywhere(make_routed_ale
 
 
 def test_the_first_route_that_matches_ends_the_list_unless_it_continues() -> None:
-    """As in Alertmanager, but flat."""
+    """As in Alertmanager, but without nesting."""
     routing = read_routing({"routes": [
         {"name": "all to the log", "channels": ["log"], "continue": True},
         {"name": "gan", "matchers": ['project="gan"'], "channels": ["chat"]},
@@ -55,7 +55,8 @@ def test_the_first_route_that_matches_ends_the_list_unless_it_continues() -> Non
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), max_size=8))
 def test_routes_are_taken_in_order_up_to_the_first_that_ends(kinds: list[tuple[bool, bool, bool]]) -> None:
-    """Every taken route matches and is on; only the last may end; nothing that matches is passed over."""
+    """Every selected route matches and is enabled, only the last may end the list, and no match is skipped.
+    """
     routing = read_routing({"routes": [
         {"name": str(at), "matchers": [f'rule="{"x" if hits else "y"}"'], "continue": on, "enabled": alive}
         for at, (hits, on, alive) in enumerate(kinds)
@@ -70,7 +71,7 @@ def test_routes_are_taken_in_order_up_to_the_first_that_ends(kinds: list[tuple[b
 
 
 def test_the_document_is_written_as_it_is_read() -> None:
-    """The plain form of a document leads back to it, the default too."""
+    """The plain form of a document parses to an equal one; also the default."""
     night = {"name": "n", "zone": "UTC", "times": [{"from": "22:00", "to": "06:00"}]}
     own = {"routes": [{"name": "a", "group_wait_s": 0, "mute_times": ["n"]}], "mute_times": [night]}
     for body in ({}, own, own | {"inhibitions": []}):
@@ -98,13 +99,13 @@ def test_the_document_is_written_as_it_is_read() -> None:
     ],
 )
 def test_a_bad_route_is_refused_by_field(route: Any, field: str) -> None:
-    """The error says where in the document, what was expected and what is there."""
+    """The error has the place in the document, what was expected and what was found."""
     with pytest.raises(FieldError, match=re.escape(f"{field}: expected")):
         read_routing({"routes": [route]})
 
 
 def test_two_routes_may_not_share_a_name() -> None:
-    """Groups are kept by the route's name."""
+    """Groups are stored by the name of the route."""
     with pytest.raises(FieldError, match=re.escape("routes[1].name")):
         read_routing({"routes": [{"name": "a"}, {"name": "a"}]})
 
@@ -113,7 +114,7 @@ BROKEN = {"name": "old", "matchers": ['rule=~"(a)\\\\1"'], "channels": ["mail"]}
 
 
 def test_a_stored_route_that_cannot_be_read_leaves_the_others_in_force() -> None:
-    """It takes nothing and says why; what no other route takes follows the usual route."""
+    """It matches nothing and reports why; alerts without another route take the default route."""
     good = {"name": "gan", "matchers": ['project="gan"'], "channels": ["chat"]}
     routing = read_stored_routing({"routes": [BROKEN, good], "inhibitions": []})
     assert named(routing, {"project": "gan", "severity": "critical"}) == ["gan"]
@@ -124,7 +125,7 @@ def test_a_stored_route_that_cannot_be_read_leaves_the_others_in_force() -> None
 
 
 def test_an_unreadable_part_stays_in_the_document() -> None:
-    """Where it stood, so that a person can correct it instead of writing it again."""
+    """At its place, so that a user can correct it instead of writing it again."""
     good = plain(read_routing({"routes": [{"name": "a"}, {"name": "b"}]}))
     broken = good["routes"][0] | BROKEN
     stored = good | {"routes": [good["routes"][0], broken, good["routes"][1]]}
@@ -133,14 +134,14 @@ def test_an_unreadable_part_stays_in_the_document() -> None:
 
 @pytest.mark.parametrize("part", ["inhibitions", "mute_times"])
 def test_other_unreadable_parts_are_left_out(part: str) -> None:
-    """An inhibition that cannot be read inhibits nothing; the routes stay as they are."""
+    """An inhibition that cannot be read inhibits nothing; the routes are unchanged."""
     routing = read_stored_routing({"routes": [{"name": "a"}], part: [{"x": 1}, 7]})
     assert [one["subject"] for one in problems(routing)] == [f"{part}[0].x", f"{part}[1]"]
     assert (named(routing, {}), getattr(routing, part)) == (["a"], ())
 
 
 def test_a_document_that_costs_too_much_is_refused() -> None:
-    """By the number of its matchers, and by the size of its regular expressions."""
+    """By the number of its matchers and the size of its regular expressions."""
     many = [{"name": str(at), "matchers": ['rule="x"'] * 50} for at in range(MOST_MATCHERS // 50 + 1)]
     large = [{"name": str(at), "matchers": ['rule=~".{0,150}x"']} for at in range(50)]
     for routes in (many, large):

@@ -1,4 +1,4 @@
-"""What the process that sends can still reach of the server's machine."""
+"""What the sending process can still access on the server's machine."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ MAY = {"own folder", "library", "tls", "name"}
 
 @pytest.fixture(scope="module")
 def tried(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What came of each way, in a process that gave up what it does not need."""
+    """Return the result of each attempt, in a process that has dropped its privileges."""
     data, folder = tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("own")
     (data / "tocsin.db").write_text("secret")
     command = [sys.executable, "-c", TRIES, str(data / "tocsin.db")]
@@ -71,25 +71,25 @@ def tried(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_it_reads_writes_and_starts_nothing_of_the_servers(tried: dict[str, Any]) -> None:
-    """By whatever call of Python, and the same words for a file that is not there."""
+    """By any call of Python; the error is the same for a file that does not exist."""
     ways = {name: came for name, came in tried.items() if name not in MAY | {"kernel", "native"}}
     assert ways == dict.fromkeys(ways, "refused")
 
 
 def test_it_can_still_send(tried: dict[str, Any]) -> None:
-    """Its own folder, libraries, certificates and names."""
+    """Its own folder, libraries, certificates and name resolution work."""
     assert {name: tried[name] for name in MAY} == dict.fromkeys(MAY, "done")
 
 
 def test_native_code_reads_none_of_it_either(tried: dict[str, Any]) -> None:
-    """Where the kernel has Landlock."""
+    """If the kernel has Landlock."""
     if not tried["kernel"]:
         pytest.skip("this kernel has no Landlock; the interpreter's hook is all there is")
     assert tried["native"] == "refused"
 
 
 def test_a_descriptor_that_is_open_may_be_used(tmp_path: Path) -> None:
-    """Files that were opened before, and modes, are no paths."""
+    """Files that were opened before, and modes, are not paths."""
     guard = files_guard([], tmp_path)
     guard("open", (3, "r", 0))
     guard("os.mkdir", (str(tmp_path / "new"), 0o700, -1))
@@ -98,7 +98,7 @@ def test_a_descriptor_that_is_open_may_be_used(tmp_path: Path) -> None:
 
 
 def test_it_gets_nothing_of_the_servers_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No password of a database, and no home with its .netrc."""
+    """No database password, and no home directory with a .netrc."""
     monkeypatch.setenv("TOCSIN_DATABASE_URL", "postgresql://me:secret@host/db")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     environ = apprise._environment(str(tmp_path))

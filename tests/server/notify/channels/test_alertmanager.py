@@ -1,4 +1,4 @@
-"""What Alertmanager is told: against its API's rules here, and against a real one where it is installed."""
+"""Pushes to Alertmanager, checked against the rules of its API, and against a real one if installed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def seconds(text: str) -> float:
 
 
 def test_what_fires_lasts_beyond_the_next_pushes(make_routed_alert: Make) -> None:
-    """A push that fails does not end it; a tocsin that is dead does, in minutes."""
+    """A failed push does not resolve an alert; a dead tocsin server does, within minutes."""
     reported = alert_of(make_routed_alert(), "https://t", 2_000_000_000.0)
     assert seconds(reported["endsAt"]) == 2_000_000_000.0 + LASTS_S
     assert LASTS_S > 3 * PUSH_S
@@ -41,14 +41,14 @@ def test_what_fires_lasts_beyond_the_next_pushes(make_routed_alert: Make) -> Non
 
 
 def test_what_is_over_says_when(make_routed_alert: Make) -> None:
-    """endsAt is when the rule resolved it, and not in the future."""
+    """endsAt is the time at which the rule resolved it, and not in the future."""
     fact = make_routed_alert(state="resolved")
     reported = alert_of(fact, "https://t", 2_000_000_000.0)
     assert seconds(reported["endsAt"]) == fact.alert.resolved_ns / 1e9
 
 
 def test_labels_are_what_prometheus_allows(make_routed_alert: Make) -> None:
-    """A rule's own label may be called anything: letters, digits and underscores arrive."""
+    """A custom rule's label may have any name; letters, digits and underscores are kept."""
     reported = alert_of(make_routed_alert(labels={"loss/D-1": "x\ny", "empty": ""}), "", 0.0)
     assert reported["labels"]["loss_D_1"] == "x y"
     assert "empty" not in reported["labels"]
@@ -56,7 +56,7 @@ def test_labels_are_what_prometheus_allows(make_routed_alert: Make) -> None:
 
 @pytest.fixture
 def alertmanager(tmp_path: Path) -> Iterator[str]:
-    """A real Alertmanager on loopback; its address."""
+    """Run a real Alertmanager on loopback; yield its address."""
     if BINARY is None:
         pytest.skip("no prometheus-alertmanager here (`make test` fetches it where apt-get can)")
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -88,7 +88,7 @@ def _answers(base: str) -> bool:
 
 
 def test_a_real_alertmanager_takes_it(alertmanager: str, make_routed_alert: Make) -> None:
-    """Firing and watchdog are active; after the push of the end only the watchdog is."""
+    """Alert and watchdog are active; after the resolve is pushed, only the watchdog."""
     values, sending, now = {"url": alertmanager}, Sending(private=True), time.time()
     firing = alert_of(make_routed_alert(fired_ns=int((now - 60) * 1e9)), "https://t", now)
     push(values, [firing, watchdog("https://t", now - 60, now)], sending)

@@ -1,4 +1,4 @@
-"""apprise against a real SMTP server, and its process against addresses inside."""
+"""Apprise with a real SMTP server; its process may not connect to internal addresses."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Mailbox:
 
 @pytest.fixture
 def smtp() -> Iterator[tuple[Mailbox, str]]:
-    """A real SMTP server on loopback, and the apprise address of a mailbox on it."""
+    """Run a real SMTP server on loopback; yield it with the apprise address of a mailbox."""
     mailbox = Mailbox()
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -45,7 +45,7 @@ def smtp() -> Iterator[tuple[Mailbox, str]]:
 
 
 def test_a_mail_arrives_with_its_picture(smtp: tuple[Mailbox, str]) -> None:
-    """Subject, words and the picture of the signal, through a real SMTP server."""
+    """Subject, text and chart arrive through a real SMTP server."""
     mailbox, url = smtp
     assert apprise.send({"url": url}, MESSAGE, Sending(private=True)) == "sent"
     (mail,) = mailbox.mails
@@ -55,7 +55,7 @@ def test_a_mail_arrives_with_its_picture(smtp: tuple[Mailbox, str]) -> None:
 
 
 def test_the_process_refuses_the_connection_itself(smtp: tuple[Mailbox, str]) -> None:
-    """Whatever led there: no connection to an address inside is made."""
+    """No connection to an internal address is made, whatever the configuration."""
     mailbox, url = smtp
     with pytest.raises(DeliveryError, match="inside the server's own network") as caught:
         apprise.send({"url": url}, MESSAGE, Sending(private=False))
@@ -64,7 +64,7 @@ def test_the_process_refuses_the_connection_itself(smtp: tuple[Mailbox, str]) ->
 
 
 def test_a_receiver_that_hangs_ends_with_its_time(receive: Any) -> None:
-    """The process is ended, and nothing of it stays."""
+    """The process is ended and leaves nothing behind."""
     receiver = receive("hang")
     begun = time.monotonic()
     with pytest.raises(DeliveryError):

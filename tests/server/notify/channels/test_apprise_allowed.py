@@ -1,4 +1,5 @@
-"""What of apprise passes: reviewed schemes and parameters, nothing that names a file, a program or a host."""
+"""Only reviewed schemes and parameters of apprise are accepted: none that names a file, a program or a host.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +27,13 @@ NAMES_FILES = {"template", "pgp", "pgpkey", "store", "attach", "filename", "file
 
 
 def plugins() -> dict[str, Any]:
-    """The installed plugin of every allowed scheme."""
+    """Return the installed plugin of every allowed scheme."""
     manager = NotificationManager()
     return {scheme: manager[scheme] for scheme in PARAMETERS}
 
 
 def described(plugin: Any) -> dict[str, Any]:
-    """What ``apprise_parameters.json`` has of a plugin."""
+    """Return the part of ``apprise_parameters.json`` for a plugin."""
     args = {
         name: reported.get("map_to") or reported.get("alias_of")
         for name, reported in plugin.template_args.items()
@@ -50,19 +51,21 @@ def installed() -> dict[str, Any]:
 
 
 def test_every_plugin_is_as_it_was_reviewed() -> None:
-    """A new version that adds a parameter fails here. Review it, then run this file as a program."""
+    """It fails if a new version adds a parameter. Review the parameter, then run this file as a program."""
     assert installed() == json.loads(LIST.read_text()), f"apprise {apprise.__version__} was not reviewed"
 
 
 def test_no_parameter_names_a_file() -> None:
-    """Of all schemes; SendGrid's template is an id of theirs."""
+    """In all schemes. SendGrid's template is an id at SendGrid."""
     named = {scheme: NAMES_FILES & names for scheme, names in PARAMETERS.items()}
     assert {scheme: names for scheme, names in named.items() if names} == {"sendgrid": {"template"}}
     assert not COMMON & NAMES_FILES
 
 
 def test_every_parameter_of_every_plugin_was_decided_on() -> None:
-    """Allowed, or one of those that name files; a sign only where the plugin takes free names behind it."""
+    """Allowed, or rejected because it names a file. A prefix is allowed only if the plugin takes free names
+    after it.
+    """
     for scheme, plugin in plugins().items():
         allowed = PARAMETERS[scheme] | COMMON
         assert set(plugin.template_args) - allowed <= NAMES_FILES, scheme
@@ -86,7 +89,7 @@ READING = (
 
 @pytest.mark.parametrize("url", READING)
 def test_no_address_reads_a_file(url: str) -> None:
-    """However it is written: what counts is what apprise itself makes of it."""
+    """In any notation: the check uses apprise's own parser."""
     parsed = apprise.plugins.url_to_dict(url.format(file="/etc/hostname"))
     wrong = objection(parsed)
     assert wrong is not None
@@ -94,7 +97,7 @@ def test_no_address_reads_a_file(url: str) -> None:
 
 
 def test_an_answer_does_not_tell_whether_a_file_is_there(tmp_path: Path) -> None:
-    """Through the real process: the same words either way, and none of the address."""
+    """Through the real process: the error is the same either way and does not contain the address."""
     (tmp_path / "there.json").write_text("{}")
     reported = []
     for name in ("there.json", "absent.json"):
@@ -105,7 +108,7 @@ def test_an_answer_does_not_tell_whether_a_file_is_there(tmp_path: Path) -> None
 
 
 def test_what_people_use_passes() -> None:
-    """Ordinary addresses, with parameters and with headers."""
+    """Common addresses, with parameters and headers."""
     for url in (
         "tgram://123456789:abcdefg_hijklmnop/12315544/?silent=yes",
         "mailtos://user:password@example.org?to=ann@example.org&smtp=mail.example.org&+X-Team=ml",

@@ -1,4 +1,4 @@
-"""The webhook as docs/reference/webhook.md describes it."""
+"""The webhook as described in docs/reference/webhook.md."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SECRET = "0123456789abcdef"
 
 
 def test_the_body_is_versioned_and_signed(receive: Callable[..., Any]) -> None:
-    """A receiver with the secret can check who sent it, when, and that it is whole."""
+    """With the secret, a receiver can verify sender, time and integrity."""
     receiver = receive()
     webhook.send({"url": f"{receiver.url}/hook", "secret": SECRET}, MESSAGE, SENDING)
     (received,) = receiver.received
@@ -73,7 +73,7 @@ def test_every_field_is_documented(receive: Callable[..., Any]) -> None:
 
 
 def test_an_address_inside_is_refused_again_at_each_delivery(receive: Callable[..., Any]) -> None:
-    """A name that was public when the channel was made may lead inside later."""
+    """A name that was public when the channel was created may resolve to an internal address later."""
     receiver = receive()
     with pytest.raises(DeliveryError, match="inside the server's own network"):
         webhook.send({"url": receiver.url}, MESSAGE, Sending(private=False))
