@@ -1,7 +1,7 @@
-"""Every function of the hook on the training thread, found in its modules, and how one is broken.
+"""Every function of the hook that runs on the training thread, found in its modules, and how to break one.
 
-A function that is added is in this list by itself: the tests that go through it fail until a training
-reaches it, so none stays untried.
+New functions are found automatically. The tests that use this list fail until a training reaches each of
+them, so none stays untested.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ reached: list[str] = []
 
 
 def _broken(*args: Any, **kwargs: Any) -> Any:
-    import tests.hook.callbacks  # its globals are those of the function whose code it becomes
+    import tests.hook.callbacks  # its globals are those of the function whose code is replaced
 
     tests.hook.callbacks.reached.append("called")
     raise RuntimeError("injected")
@@ -46,7 +46,7 @@ def _broken(*args: Any, **kwargs: Any) -> Any:
 
 @contextmanager
 def broken(function: FunctionType) -> Iterator[list[str]]:
-    """Within, ``function`` raises wherever and under whatever name it is called; yields its calls."""
+    """Make ``function`` raise during the block, under whatever name it is called; yield its calls."""
     code = function.__code__
     reached.clear()
     function.__code__ = _broken.__code__
@@ -57,7 +57,7 @@ def broken(function: FunctionType) -> Iterator[list[str]]:
 
 
 def callbacks() -> dict[str, FunctionType]:
-    """Each function by its place, such as ``capture.ledger.Ledger.record``."""
+    """Return each function by its place, such as ``capture.ledger.Ledger.record``."""
     found: dict[str, FunctionType] = {}
     for module in _modules():
         place = module.__name__.removeprefix("tocsin.")
@@ -82,7 +82,7 @@ def _is_class(value: Any, module: str) -> bool:
 
 
 def _is_ours(value: Any, module: str) -> bool:
-    """Written in the module: what a dataclass makes of itself is not."""
+    """Return whether it is written in the module; methods that a dataclass generates are not."""
     ours = isinstance(value, FunctionType) and value.__module__ == module and not value.__closure__
     return ours and not value.__code__.co_filename.startswith("<")
 

@@ -1,4 +1,4 @@
-"""A watch whose records stay here instead of going to a server: the outbox's two methods, kept."""
+"""A watch whose records are collected instead of being sent to a server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tocsin.api.startup import begin
 
 
 class KeptOutbox:
-    """Takes what an outbox takes and keeps it readable."""
+    """Stand-in for an outbox that keeps everything readable."""
 
     def __init__(self) -> None:
         self.items: list[tuple[Any, ...]] = []
@@ -32,20 +32,20 @@ class KeptOutbox:
 
     @property
     def records(self) -> list[dict[str, float]]:
-        """Each record as a mapping, its step under ``step``."""
+        """Return each record as a mapping, its step under ``step``."""
         return [{"step": item[0], **dict(zip(item[2], item[3:], strict=True))} for item in self.items]
 
     def events(self, kind: str) -> list[dict[str, Any]]:
-        """Data of the events of a kind, each with its step."""
+        """Return the data of the events of a kind, each with its step."""
         return [{"step": step, **data} for name, step, data in self.told if name == kind]
 
     def series(self, name: str) -> list[tuple[int, float]]:
-        """(step, value) of one name."""
+        """Return the (step, value) pairs of one name."""
         return [(int(record["step"]), record[name]) for record in self.records if name in record]
 
 
 class KeptSender:
-    """Counts starts and keeps how the run ended."""
+    """Stand-in for a sender: counts starts, and keeps how the run ended."""
 
     def __init__(self) -> None:
         self.started = 0
@@ -62,7 +62,7 @@ class KeptSender:
 
 
 def watch(outbox: Any = None, sender: Any = None, **options: Any) -> Run:
-    """``tocsin.watch`` with its defaults on this outbox and sender, beside the other runs."""
+    """Call ``tocsin.watch`` with defaults for this outbox and sender, parallel to other runs."""
     parameters = inspect.signature(tocsin.watch).parameters
     given = {name: one.default for name, one in parameters.items() if name != "project"}
     given["parallel"] = True
@@ -75,7 +75,7 @@ def watch(outbox: Any = None, sender: Any = None, **options: Any) -> Run:
 
 @contextmanager
 def watched(**options: Any) -> Iterator[tuple[Run, KeptOutbox]]:
-    """A run on a kept outbox, finished at the end; no internal error is allowed."""
+    """Yield a run with its outbox; finish it at the end and check that there was no internal error."""
     outbox = KeptOutbox()
     run = watch(outbox, **options)
     try:

@@ -1,4 +1,4 @@
-"""Runs that a failing test left behind end here, so that it spoils no other."""
+"""Fixtures of the hook's tests. Runs that a failing test left active are finished."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _no_leftover_runs() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _no_leftover_buffers(tmp_path: Path) -> Iterator[None]:
-    """Spools that a test leaves lie in its own place; their rings in shared memory go with it."""
+    """Delete the spools that a test leaves behind, and their ring buffers in shared memory."""
     yield
     for buffer in buffers_of(tmp_path):
         buffer.unlink(missing_ok=True)
@@ -29,7 +29,7 @@ def _no_leftover_buffers(tmp_path: Path) -> Iterator[None]:
 
 @pytest.fixture
 def server() -> Iterator[IngestServer]:
-    """A server on loopback that has started."""
+    """A started server on loopback."""
     server = IngestServer()
     server.start()
     yield server
@@ -38,13 +38,14 @@ def server() -> Iterator[IngestServer]:
 
 @pytest.fixture
 def spool(tmp_path: Path) -> Path:
-    """Where spools of this test lie."""
+    """Directory for the spools of this test."""
     return tmp_path / "spool"
 
 
 @pytest.fixture
 def strict_server(server: IngestServer, monkeypatch: pytest.MonkeyPatch, spool: Path) -> IngestServer:
-    """A server that takes TOKEN only, and an environment without settings but for where spools lie."""
+    """A server that accepts only TOKEN, and an environment without settings other than the spool directory.
+    """
     for name in ("TOCSIN_URL", "TOCSIN_TOKEN", "TOCSIN_DISABLE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TOCSIN_SPOOL_DIR", str(spool))

@@ -1,4 +1,4 @@
-"""The entries of the hook, found in its code: what is called inside a ``try`` that tells its trouble."""
+"""The entry points of the hook, found in its code: what is called in a ``try`` that reports errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _module(name: str) -> ModuleType:
 
 
 def guarded() -> list[tuple[Any, str]]:
-    """(module or class, name) of each callback, sorted by name."""
+    """Return (module or class, name) of each callback, sorted by name."""
     found: dict[tuple[str, str], tuple[Any, str]] = {}
     for name in MODULES:
         module = _module(name)
@@ -49,9 +49,9 @@ def _name(call: ast.Call) -> str:
 
 
 def _owner(module: ModuleType, call: ast.Call) -> Any:
-    """Where the called function is looked up: the module, or a class of ours; None for others' functions.
+    """Return where the called function is looked up: the module or one of our classes; None for others.
 
-    The script's own calls (``run.log``) are no callbacks: they are what the guards stand in.
+    The script's own calls (``run.log``) are not callbacks: they contain the guards.
     """
     name = _name(call)
     if isinstance(call.func, ast.Name):

@@ -1,7 +1,7 @@
-"""A real websocket server that speaks protocol 1 and can be told to misbehave.
+"""A real WebSocket server for protocol 1 that can be configured to misbehave.
 
-It keeps what it takes as the real one does: per writer, only above the last durable
-number, acknowledged after it was kept. What it holds outlives a restart.
+It stores data as the real server does: for each writer, only above the last durable number, and acknowledged
+after it was stored. Its data survives a restart.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DEADLINE_S = 20.0
 
 
 def wait_until(condition: Callable[[], object], deadline_s: float = DEADLINE_S) -> None:
-    """Waits for ``condition``, and fails with its name when it does not come true."""
+    """Wait for ``condition``; fail with its name if it does not become true."""
     end = time.monotonic() + deadline_s
     while not condition():
         assert time.monotonic() < end, f"not true within {deadline_s} s: {condition}"
@@ -34,7 +34,7 @@ def wait_until(condition: Callable[[], object], deadline_s: float = DEADLINE_S) 
 
 
 def closed_port() -> int:
-    """A port on loopback where nobody listens."""
+    """Return a loopback port that is not in use."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -57,7 +57,7 @@ class Kept:
     resent: int = 0
 
     def take(self, message: protocol.Records) -> None:
-        """Keeps what is above the last durable record."""
+        """Store what is above the last durable record."""
         steps = struct.unpack(f"<{message.n}q", message.step)
         for index in range(message.n):
             if message.seq + index <= self.seq:
@@ -72,7 +72,7 @@ class Kept:
                     self.columns.setdefault(name, []).append(value)
 
     def take_event(self, message: protocol.Event | protocol.Finish) -> None:
-        """Keeps what is above the last durable event."""
+        """Store what is above the last durable event."""
         if message.no <= self.no:
             return
         self.no = message.no
@@ -83,7 +83,7 @@ class Kept:
 
 
 class IngestServer:
-    """Runs in a thread of its own on loopback; knobs may be turned at any time."""
+    """Server in a separate thread on loopback. Its settings may be changed at any time."""
 
     def __init__(self) -> None:
         self.writers: dict[protocol.WriterId, Kept] = {}
@@ -106,31 +106,31 @@ class IngestServer:
 
     @property
     def url(self) -> str:
-        """What a training script is told."""
+        """The URL for a training script."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def only(self) -> Kept:
-        """The one writer there is."""
+        """Return the only writer."""
         (kept,) = self.writers.values()
         return kept
 
     def start(self) -> None:
-        """Listens, on the port it had before if it had one."""
+        """Start listening, on the previous port if there was one."""
         ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(ready)))
         self._thread.start()
         assert ready.wait(DEADLINE_S)
 
     def stop(self) -> None:
-        """Gone at once: connections are aborted, what was kept stays."""
+        """Stop immediately: connections are aborted, stored data stays."""
         if self._thread is not None and self._loop is not None:
             self._loop.call_soon_threadsafe(self._stopped.set)
             self._thread.join(DEADLINE_S)
             self._thread = None
 
     def drop_connections(self) -> None:
-        """Cuts every connection as a failing network does."""
+        """Cut every connection, as a failing network does."""
         assert self._loop is not None
         self._loop.call_soon_threadsafe(self._abort)
 
@@ -180,7 +180,7 @@ class IngestServer:
         await self._listen(connection, kept)
 
     def _refusal(self, hello: protocol.Hello) -> protocol.Refused | None:
-        """As the real one: the token first, the rest of the hello afterwards."""
+        """Check like the real server: first the token, then the rest of the hello."""
         if self.token is not None and hello.token != self.token:
             return protocol.Refused("connection", "bad-token", "a valid ingest token", "one that is unknown")
         if hello.writer.rank < 0:

@@ -1,4 +1,4 @@
-"""Trainings that between them reach every callback of the hook; each returns what it has trained."""
+"""Trainings that together reach every callback of the hook. Each returns the model that it has trained."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _sgd(net: nn.Module, lr: float = 1e-3) -> torch.optim.SGD:
 
 
 def plain(run: Any) -> nn.Module:
-    """One optimizer, made under the watch; what a script can say is said, and the server answers."""
+    """One optimizer, created during the watch. The script uses all calls, and the server sends messages."""
     net = model()
     optimizer = _sgd(net, 0.1)
     torch.optim.lr_scheduler.StepLR(optimizer, 100)
@@ -57,14 +57,14 @@ def _failing(alert: Any) -> None:
 
 
 def deliver_messages(run: Any, message: Any) -> None:
-    """As the sender's thread gives it, which has a net of its own."""
+    """Deliver a message as the sender's thread does, which has its own guard."""
     if hasattr(run, "_reporter"):
         with contextlib.suppress(RuntimeError):
             run._reporter.queue_message(message)
 
 
 def scaled(run: Any) -> nn.Module:
-    """Two optimizers and a scaler that overflows, skips, backs off and grows; a clip, and a second look."""
+    """Two optimizers and a scaler that overflows, skips, backs off and grows; a clip, and a second watch."""
     nets = nn.ModuleList([model(0), model(1)])
     pair = [_sgd(net) for net in nets]
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**14, growth_interval=2)
@@ -84,7 +84,9 @@ def scaled(run: Any) -> nn.Module:
 
 
 def long(run: Any) -> nn.Module:
-    """Long enough for the meter and the look at the weights; clips, then micro-steps, NaN at the end."""
+    """Long enough for the overhead meter and the check of the weights; clips, then micro-steps, NaN at the
+    end.
+    """
     net = nn.Linear(2, 1)
     nn.init.constant_(net.weight, 0.5)
     nn.init.constant_(net.bias, 0.5)
@@ -102,7 +104,9 @@ def long(run: Any) -> nn.Module:
 
 
 def strange(run: Any) -> nn.Module:
-    """Losses of nobody, attempts given up, a clip by hand, weights moved between, steps in a backward."""
+    """Unassigned losses, abandoned attempts, manual clipping, weights changed between steps, steps in a
+    backward.
+    """
     net = model(3)
     optimizer, alone = _sgd(net), nn.Parameter(torch.ones(2))
     for _ in range(40):
@@ -130,16 +134,18 @@ def _inside() -> nn.Module:
 
     for param in net.parameters():
         after = getattr(param, "register_post_accumulate_grad_hook", None)
-        if after is not None:  # torch 2.0 has none
+        if after is not None:  # not in torch 2.0
             after(step)
     for batch in batches(3):
         net(batch).pow(2).mean().backward()
-    each.clear()  # torch holds the hook for good, and what it holds
+    each.clear()  # torch keeps the hook and everything that it refers to
     return net
 
 
 def framework(run: Any) -> nn.Module:
-    """An optimizer behind a wrapper, two beside one of all; losses divided by the number of micro-steps."""
+    """An optimizer in a wrapper, two beside one of all parameters; losses divided by the number of micro-
+    steps.
+    """
     net = model(6)
     halves = [_sgd(net[0]), _sgd(net[2])]
     wrapped, whole = Delegating(halves[0]), _sgd(net)
@@ -164,7 +170,7 @@ def graphed(run: Any) -> nn.Module:
 
 
 def loaded(run: Any) -> nn.Module:
-    """Batches come from a DataLoader, weights from a checkpoint; one is frozen, one is there twice."""
+    """Batches from a DataLoader, weights from a checkpoint; one parameter is frozen, one occurs twice."""
     net = model(5)
     net[2].weight.requires_grad_(False)
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
@@ -178,7 +184,8 @@ def loaded(run: Any) -> nn.Module:
 
 
 def measured(run: Any) -> nn.Module:
-    """Gradients scaled by hand to one norm, which torch's clip only measures: the rules are blind."""
+    """Gradients scaled manually to one norm, which torch's clip only measures, so that no rule can check it.
+    """
     net = nn.Linear(2, 1)
     nn.init.constant_(net.weight, 0.5)
     nn.init.constant_(net.bias, 0.5)
@@ -196,7 +203,7 @@ def measured(run: Any) -> nn.Module:
 
 
 class OwnOptimizer:
-    """Of a library's own: no torch optimizer."""
+    """An optimizer of a library, not a torch optimizer."""
 
     def __init__(self, param: Tensor) -> None:
         self.param_groups = [{"params": [param], "lr": 0.1}]
@@ -242,5 +249,5 @@ LOOPS: dict[str, Callable[[Any], nn.Module]] = {
 
 
 def train(loop: str, run: Any) -> list[Tensor]:
-    """The weights that this loop ends with under ``run``."""
+    """Return the final weights of this loop under ``run``."""
     return [param.detach() for param in LOOPS[loop](run).parameters()]

@@ -1,6 +1,7 @@
-"""A training on several ranks, as test_launchers.py has it started: ``launched.py NAME [spawn] [late]``.
+"""A training on several ranks, started by test_launchers.py: ``launched.py NAME [spawn] [late]``.
 
-``spawn``: the script starts its two ranks itself. ``late``: watches before the process group is made.
+``spawn``: the script starts its two ranks itself. ``late``: ``watch`` is called before the process group
+exists.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def train(rank: int, name: str, port: int, late: bool) -> None:
 
 
 def free_port() -> int:
-    """Return a port on loopback that was free a moment ago."""
+    """Return a loopback port that was free a moment ago."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

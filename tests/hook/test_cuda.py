@@ -1,6 +1,6 @@
 """On a real device: nothing waits, nothing enters a captured graph, values are those that ``.item()`` gives.
 
-Needs a CUDA device; skipped where there is none. What can be shown without one is in test_staging.py.
+Skipped without a CUDA device. test_staging.py tests what needs none.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _batch(step: int, width: int = 16) -> Tensor:
 
 
 class Loop:
-    """One training on the device, with the truth kept there until it is asked for."""
+    """One training on the device. The true values stay there until they are requested."""
 
     def __init__(self, *, scaled: bool = True, fused: bool = False, clips: bool = True) -> None:
         self.net = _model()
@@ -84,7 +84,7 @@ def _series(outbox: KeptOutbox, name: str) -> list[float]:
     return [value for _, value in outbox.series(name)]
 
 
-# --- nothing waits
+# --- no waiting
 
 
 def _set_debug_mode(mode: int | str) -> None:
@@ -96,7 +96,7 @@ def _set_debug_mode(mode: int | str) -> None:
 
 @contextlib.contextmanager
 def _guarding(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """While any callback runs, torch raises at every synchronisation: it counts as an internal error."""
+    """During any callback, make torch raise at every synchronization, which counts as an internal error."""
 
     def strict(plain: Callable[..., Any]) -> Callable[..., Any]:
         def callback(*args: Any, **kwargs: Any) -> Any:
@@ -117,7 +117,7 @@ def _guarding(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.parametrize("fused", [False, True])
 def test_no_callback_synchronises(fused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """torch's own debug mode, on around every callback only: the scaler synchronises by itself."""
+    """Uses torch's debug mode around each callback only, because the scaler itself synchronizes."""
     loop = Loop(fused=fused)
     with _guarding(monkeypatch), watched() as (run, outbox):
         for step in range(40):
@@ -130,10 +130,10 @@ def test_no_callback_synchronises(fused: bool, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_host_goes_on_while_the_device_is_busy() -> None:
-    """Behind two seconds of work every callback has returned and the work is still going on."""
+    """With two seconds of queued work, every callback returns while the device is still busy."""
     loop = Loop(scaled=False, fused=True)
     with watched() as (run, outbox):
-        for step in range(4):  # memory, kernels and the ring are there
+        for step in range(4):  # memory, kernels and the ring buffer exist after these
             loop.step(_batch(step))
             run.log(extra=loop.losses[-1])
         batch = _batch(4)
@@ -151,7 +151,7 @@ def test_the_host_goes_on_while_the_device_is_busy() -> None:
 
 @pytest.mark.filterwarnings("ignore:Warning. Profiler clears events:UserWarning")
 def test_the_profiler_sees_no_waiting_call_in_a_callback(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After warm-up no synchronisation, blocking copy or allocation of device memory is inside one."""
+    """After warm-up, none contains a synchronization, blocking copy or allocation of device memory."""
     loop = Loop(scaled=False, fused=True)
 
     def named(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
@@ -194,7 +194,7 @@ WAITING = {
 
 
 def test_a_capture_succeeds_with_records_on_their_way() -> None:
-    """Captured in the strictest mode a hundred times, while slots wait and the hook is attached."""
+    """A hundred captures in the strictest mode, while slots wait and the hook is attached."""
     loop = Loop(scaled=False, fused=True)
     static = torch.ones(4, device="cuda")
     with watched() as (run, outbox):
@@ -203,7 +203,7 @@ def test_a_capture_succeeds_with_records_on_their_way() -> None:
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph, capture_error_mode="global"):
                 out = static * 2
-                run.log(inside=out.sum())  # nothing of a capture is a value
+                run.log(inside=out.sum())  # nothing in a capture is a value
                 run.check(batch=out)
             graph.replay()
         torch.cuda.synchronize()
@@ -250,7 +250,9 @@ def test_a_captured_step_is_told_by_the_script() -> None:
 
 @pytest.mark.filterwarnings("ignore:The AccumulateGrad node's stream does not match:UserWarning")
 def test_graphed_callables_train_and_report() -> None:
-    """``make_graphed_callables``: forward and backward are graphs, the step is not, and all is seen."""
+    """``make_graphed_callables``: forward and backward are graphs, the step is not, and everything is
+    recorded.
+    """
     net = _model()
     graphed: Any = torch.cuda.make_graphed_callables(net, (_batch(0),))
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
@@ -268,7 +270,7 @@ def test_graphed_callables_train_and_report() -> None:
 
 @pytest.mark.filterwarnings("ignore")  # of the compiler: imports, TF32, empty graphs
 def test_reduced_overhead_trains_and_reports() -> None:
-    """``mode="reduce-overhead"``: the compiler's own graphs, whose outputs the next step overwrites."""
+    """``mode="reduce-overhead"``: graphs of the compiler, whose outputs the next step overwrites."""
     torch._dynamo.reset()
     net = _model()
     compiled: Any = torch.compile(net, mode="reduce-overhead")
@@ -291,7 +293,7 @@ def test_reduced_overhead_trains_and_reports() -> None:
 
 @pytest.mark.timeout(600)
 def test_ten_thousand_values_are_those_of_item() -> None:
-    """Over ten thousand steps the ring goes round many times while the allocator is stressed."""
+    """In ten thousand steps the ring buffer wraps around many times while the allocator is stressed."""
     steps = 10_000
     assert steps > 9 * SLOTS
     values: list[Tensor] = []
@@ -301,7 +303,7 @@ def test_ten_thousand_values_are_those_of_item() -> None:
             value = torch.randn((), device="cuda", generator=numbers)
             values.append(value.clone())
             run.step(loss=value, other=value * 3)
-            value.fill_(math.nan)  # what comes later must not be what was logged
+            value.fill_(math.nan)  # later changes must not affect what was logged
             del value
             scratch = [torch.empty(1 + 97 * (k % 13), device="cuda") for _ in range(3)]
             del scratch
@@ -316,7 +318,7 @@ def test_ten_thousand_values_are_those_of_item() -> None:
 @pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.parametrize("clips", [False, True])
 def test_records_equal_what_the_loop_measured(fused: bool, clips: bool) -> None:
-    """Loss, norm, scale and skips of float16 training with overflows, as the device had them."""
+    """Loss, norm, scale and skips of float16 training with overflows, compared with the device's values."""
     loop = Loop(fused=fused, clips=clips)
     scales, skipped = [], []
     with watched() as (_, outbox):
@@ -334,7 +336,7 @@ def test_records_equal_what_the_loop_measured(fused: bool, clips: bool) -> None:
 
 @pytest.mark.parametrize("fused", [False, True])
 def test_weights_are_bit_identical(fused: bool) -> None:
-    """A watched training on the device ends with the bits of an unwatched one."""
+    """A watched training on the device ends with the same bits as an unwatched one."""
     ends = []
     for watching in (False, True):
         loop = Loop(fused=fused)
@@ -347,7 +349,7 @@ def test_weights_are_bit_identical(fused: bool) -> None:
 
 @functools.cache
 def _styled(style: str) -> tuple[Truth, KeptOutbox, nn.Module]:
-    """A loop of the matrix on the device, under a watch."""
+    """Run a loop of the matrix on the device under a watch."""
     truth = Truth()
     with watched() as (_, outbox), torch.device("cuda"):
         net = LOOPS[style](truth)
@@ -370,7 +372,7 @@ def test_every_loop_style_tells_what_it_measured(style: str) -> None:
 
 @pytest.mark.parametrize("style", LOOPS)
 def test_every_loop_style_ends_with_the_same_bits(style: str) -> None:
-    """Weights of the unwatched loop, on the device."""
+    """The weights are those of the unwatched loop, on the device."""
     with torch.device("cuda"):
         unwatched = LOOPS[style](Truth())
     for one, other in zip(unwatched.parameters(), _styled(style)[2].parameters(), strict=True):
@@ -378,7 +380,7 @@ def test_every_loop_style_ends_with_the_same_bits(style: str) -> None:
 
 
 def test_another_default_device_changes_nothing() -> None:
-    """``torch.set_default_device("cuda")``: the ring is host memory all the same."""
+    """``torch.set_default_device("cuda")``: the ring buffer is in host memory all the same."""
     with torch.device("cuda"), watched() as (run, outbox):
         for k in range(3):
             run.step(loss=torch.full((), float(k)))
@@ -388,7 +390,7 @@ def test_another_default_device_changes_nothing() -> None:
 
 @pytest.mark.parametrize("clip", [True, False])
 def test_a_skipped_step_tells_its_layers(clip: bool) -> None:
-    """The gradient turns infinite between two layers: those behind it are named."""
+    """The gradient becomes infinite between two layers; the layers that it reaches are named."""
     net = Net().cuda()
     optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
     scaler = torch.amp.GradScaler("cuda", init_scale=2.0**10)
@@ -408,12 +410,12 @@ def test_a_skipped_step_tells_its_layers(clip: bool) -> None:
 
 
 def test_a_weight_that_is_not_finite_is_found() -> None:
-    """The look at the weights is a scalar on the device, told with the next record."""
+    """The check of the weights gives a scalar on the device, which is sent with the next record."""
     net = _model()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.0)
     with watched() as (run, outbox):
         for k in range(EVERY + 2):
-            run._ledger.weights._every = EVERY  # the tiny model is gone through for longer than it trains
+            run._ledger.weights._every = EVERY  # the tiny model's check would take longer than its training
             if k == 5:
                 with torch.no_grad():
                     next(net.parameters())[0, 0] = math.nan
@@ -436,11 +438,11 @@ def test_a_fused_optimizer_continues_its_count() -> None:
     assert [step for step, _ in outbox.series("loss")] == [3]
 
 
-# --- what comes back, and how it ends
+# --- messages of the server, and the end
 
 
 def test_alerts_and_requests_are_heard_between_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On the training thread at the end of a step, without a synchronisation of the device."""
+    """On the training thread at the end of a step, without a synchronization of the device."""
     loop, heard = Loop(), list[str]()
     with _guarding(monkeypatch), watched(actions="checkpoint") as (run, outbox):
         run.on_alert(lambda alert: heard.append(f"{alert.rule} {run.current_step}"))
@@ -457,7 +459,7 @@ def test_alerts_and_requests_are_heard_between_steps(monkeypatch: pytest.MonkeyP
 
 
 def test_out_of_memory_ends_the_run_as_failed(server: IngestServer, spool: Path) -> None:
-    """A real one: the run fails with its type and message, and every step before it is there."""
+    """A real one: the run fails with its type and message, and every earlier step has arrived."""
     body = "import torch\nrun = watch(patch=True)\ntrain(run, 50)\ntorch.empty(1 << 50, device='cuda')\n"
     status, script = run_script(body, server.url, spool)
     assert status == 1, script.complaints
@@ -469,7 +471,7 @@ def test_out_of_memory_ends_the_run_as_failed(server: IngestServer, spool: Path)
 
 
 def test_the_driver_tells_of_the_gpu() -> None:
-    """Every reading that NVML gives, plausible, with a context or without."""
+    """Every value that NVML gives is plausible, with a context or without."""
     pytest.importorskip("pynvml")
     source = graphics({})
     assert source is not None
@@ -482,7 +484,7 @@ def test_the_driver_tells_of_the_gpu() -> None:
 
 
 def test_steps_inside_a_backward_are_one_step() -> None:
-    """An optimizer a parameter, stepped from autograd's own threads: one record a backward."""
+    """An optimizer for each parameter, stepped from autograd's threads: one record for each backward."""
     net = _model()
     optimizers = {param: torch.optim.SGD([param], lr=0.1) for param in net.parameters()}
 
@@ -510,7 +512,7 @@ def test_steps_inside_a_backward_are_one_step() -> None:
     torch.cuda.is_available() and torch.cuda.device_count() < 2, reason="needs two CUDA devices"
 )
 def test_training_on_the_second_device_leaves_the_first_alone() -> None:
-    """No context and no memory appear on device 0, and the values are right."""
+    """No context and no memory on device 0, and the values are correct."""
     device = torch.device("cuda", 1)
     before = torch.cuda.memory_reserved(0)
     with watched() as (run, outbox):
@@ -526,7 +528,7 @@ def test_training_on_the_second_device_leaves_the_first_alone() -> None:
     torch.cuda.is_available() and torch.cuda.device_count() < 2, reason="needs two CUDA devices"
 )
 def test_values_of_two_devices_ride_in_one_record() -> None:
-    """Each device's values are copied by its own stream, and the record waits for both."""
+    """Each device's values are copied on its own stream, and the record waits for both."""
     with watched() as (run, outbox):
         for k in range(50):
             run.step(loss=torch.full((), float(k), device="cuda:0"), other=torch.ones((), device="cuda:1"))

@@ -1,4 +1,4 @@
-"""The delivery matrix: whatever happens to trainer, server, disk or clock, all steps arrive, once."""
+"""The delivery matrix: whatever happens to client, server, disk or clock, all steps arrive exactly once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FOREVER = "run = watch()\nwhile True:\n    train(run, 1)\n"
 SLOWLY = "run = watch()\nwhile True:\n    train(run, 5)\n    time.sleep(0.002)\n"
 
 
-# --- SIGKILL: no step is lost once log returned
+# --- SIGKILL: no step is lost once log has returned
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["server there", "server away"])
@@ -31,11 +31,11 @@ SLOWLY = "run = watch()\nwhile True:\n    train(run, 5)\n    time.sleep(0.002)\n
 def test_sigkill_at_any_instant_loses_no_step(
     server: IngestServer, spool: Path, there: bool, seed: int
 ) -> None:
-    """Killed at a random instant of full speed, within the queue's bound: no step logged is missing."""
+    """Killed at a random time at full speed, within the queue's limit: no logged step is missing."""
     address = server.url if there else f"http://127.0.0.1:{closed_port()}"
     script = Script(FOREVER, address, spool)
     script.until(0)
-    script.for_seconds(random.Random(seed).uniform(0.0, 0.15))  # below the queue's bound at any speed
+    script.for_seconds(random.Random(seed).uniform(0.0, 0.15))  # below the queue's limit at any speed
     script.process.kill()
     assert script.end() == -signal.SIGKILL
     bring_in(spool, server.url)
@@ -45,7 +45,7 @@ def test_sigkill_at_any_instant_loses_no_step(
 
 
 def test_sigkill_right_after_the_first_log_loses_nothing(server: IngestServer, spool: Path) -> None:
-    """One step, then death: it is there, under the hello of the process that died."""
+    """One step, then SIGKILL: the step arrives, under the handshake of the killed process."""
     body = "run = watch(config={'lr': 1})\ntrain(run, 1)\nos.kill(os.getpid(), signal.SIGKILL)\n"
     status, _ = run_script(body, f"http://127.0.0.1:{closed_port()}", spool)
     assert status == -signal.SIGKILL
@@ -56,7 +56,7 @@ def test_sigkill_right_after_the_first_log_loses_nothing(server: IngestServer, s
 
 
 def test_events_before_a_sigkill_arrive_too(server: IngestServer, spool: Path) -> None:
-    """A checkpoint that was reported is known of after the process was killed."""
+    """A checkpoint that was reported is known after the process was killed."""
     body = (
         "run = watch()\ntrain(run, 3)\nrun.event('checkpoint', path='a.pt')\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -67,7 +67,9 @@ def test_events_before_a_sigkill_arrive_too(server: IngestServer, spool: Path) -
 
 
 def test_the_next_process_brings_in_what_was_packed(server: IngestServer, spool: Path) -> None:
-    """Killed without a server; the next run on this machine delivers it as its own writer."""
+    """Killed without a server; the next run on this machine delivers the data under the old writer's
+    identity.
+    """
     script = Script(SLOWLY, f"http://127.0.0.1:{closed_port()}", spool)
     server.stop()
     script.process.kill()
@@ -87,7 +89,7 @@ def test_the_next_process_brings_in_what_was_packed(server: IngestServer, spool:
 
 
 def test_a_sync_that_dies_half_way_doubles_nothing(server: IngestServer, spool: Path) -> None:
-    """The server takes it and falls silent before any ack: the second sync doubles nothing."""
+    """The server stores the data and dies before any ack: the second sync duplicates nothing."""
     script = Script(FOREVER, f"http://127.0.0.1:{closed_port()}", spool)
     script.until(3000)
     script.process.kill()
@@ -103,7 +105,7 @@ def test_a_sync_that_dies_half_way_doubles_nothing(server: IngestServer, spool: 
 def test_sigkill_with_a_full_spool_disk_loses_nothing_that_the_ring_holds(
     server: IngestServer, tmp_path: Path
 ) -> None:
-    """The spool's disk is full, the server away, the trainer killed: the ring in /dev/shm has it all."""
+    """Spool disk full, server down, client killed: the ring buffer in /dev/shm has everything."""
     with small_disk(tmp_path / "disk") as mounted:
         if not mounted:
             pytest.skip("a small tmpfs cannot be mounted here: needs root")
@@ -121,7 +123,7 @@ def test_sigkill_with_a_full_spool_disk_loses_nothing_that_the_ring_holds(
 
 
 def test_kill_9_of_trainer_and_server_together(tower: Tower, spool: Path) -> None:
-    """The real server, killed first, then the trainer: started again, it gets every step, each once."""
+    """The real server is killed first, then the client. After a restart, it gets every step exactly once."""
     script = Script(SLOWLY, tower.base, spool, environ={"TOCSIN_TOKEN": tower.token})
     script.until(500)
     tower.kill()
@@ -137,11 +139,11 @@ def test_kill_9_of_trainer_and_server_together(tower: Tower, spool: Path) -> Non
     assert len(steps) in (script.last + 1, script.last + 2)
 
 
-# --- the server comes and goes
+# --- the server goes down and comes back
 
 
 def test_server_away_at_the_start(spool: Path) -> None:
-    """It comes late and gets everything."""
+    """It starts late and gets everything."""
     server = IngestServer()
     server.port = closed_port()
     script = Script("run = watch()\ntrain(run, 500)\nsys.stdin.read(0)\nrun.finish()\n", server.url, spool)
@@ -154,7 +156,7 @@ def test_server_away_at_the_start(spool: Path) -> None:
 
 
 def test_server_away_in_the_middle(server: IngestServer, spool: Path) -> None:
-    """It goes and comes back twice while the script trains on."""
+    """It goes down and comes back twice while the script continues."""
     body = "run = watch()\nfor _ in range(120):\n    train(run, 10)\n    time.sleep(0.01)\n"
     script = Script(body, server.url, spool)
     for step in (200, 600):
@@ -168,7 +170,8 @@ def test_server_away_in_the_middle(server: IngestServer, spool: Path) -> None:
 
 
 def test_server_away_for_the_whole_run(server: IngestServer, spool: Path) -> None:
-    """The run ends in time, says where its end waits, and sync brings it in, finish included."""
+    """The run ends in time and says where its end is stored; sync delivers everything, including the finish.
+    """
     url = f"http://127.0.0.1:{closed_port()}"
     status, script = run_script("run = watch(exit_timeout=0.3)\ntrain(run, 800)\n", url, spool)
     assert status == 0
@@ -180,7 +183,7 @@ def test_server_away_for_the_whole_run(server: IngestServer, spool: Path) -> Non
 
 
 def test_duplicate_acks_and_a_server_restored_from_an_older_copy(server: IngestServer, spool: Path) -> None:
-    """Each ack twice, then a rollback: what the spool still holds is sent again, nothing twice."""
+    """Each ack twice, then a rollback: what the spool still has is sent again, and nothing twice."""
     server.ack_twice = True
     body = (
         "run = watch()\ntrain(run, 300)\ntime.sleep(0.3)\n"
@@ -200,7 +203,7 @@ def test_duplicate_acks_and_a_server_restored_from_an_older_copy(server: IngestS
 
 @pytest.mark.parametrize("kind", ["refusing", "black-holed", "mute"])
 def test_the_process_exits_within_its_limit(kind: str, spool: Path) -> None:
-    """From the last step to the end of the process: exit_timeout + 1 s, whatever the server does."""
+    """From the last step to the end of the process at most exit_timeout + 1 s, whatever the server does."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)
@@ -228,7 +231,7 @@ def test_the_process_exits_within_its_limit(kind: str, spool: Path) -> None:
 def test_a_disk_that_fills_up_harms_neither_training_nor_delivery(
     server: IngestServer, tmp_path: Path
 ) -> None:
-    """1 MiB of spool: the run goes on, says so, and everything arrives."""
+    """With a spool of 1 MiB, the run continues and warns, and everything arrives."""
     with small_disk(tmp_path / "disk", "64k") as mounted:
         if not mounted:
             pytest.skip("a small tmpfs cannot be mounted here: needs root")
@@ -239,7 +242,7 @@ def test_a_disk_that_fills_up_harms_neither_training_nor_delivery(
 
 
 def test_a_limit_on_file_sizes_harms_nothing(server: IngestServer, spool: Path) -> None:
-    """RLIMIT_FSIZE below a ring: no SIGXFSZ death, everything arrives, and the run says what it lacks."""
+    """With RLIMIT_FSIZE below a buffer, no SIGXFSZ, everything arrives, and the run says what is missing."""
     body = (
         "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))\n"
         "run = watch()\ntrain(run, 5000)\n"
@@ -251,7 +254,7 @@ def test_a_limit_on_file_sizes_harms_nothing(server: IngestServer, spool: Path) 
 
 
 def test_a_spool_place_that_is_not_writable_harms_nothing(server: IngestServer, tmp_path: Path) -> None:
-    """A file where the directory should be: everything arrives, with one line in the log."""
+    """A file instead of the directory: everything arrives, with one line in the log."""
     place = tmp_path / "file"
     place.write_text("")
     status, script = run_script("run = watch()\ntrain(run, 500)\n", server.url, place)
@@ -261,7 +264,7 @@ def test_a_spool_place_that_is_not_writable_harms_nothing(server: IngestServer, 
 
 
 def test_wall_clock_steps_leave_the_times_of_records_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The clock is set back an hour and forward a day in the middle: record times only rise."""
+    """The clock is set back an hour and then forward a day: record times only increase."""
 
     class Nowhere:
         def start(self) -> None: ...
@@ -283,7 +286,7 @@ def test_wall_clock_steps_leave_the_times_of_records_in_order(monkeypatch: pytes
 
 
 def test_a_sign_of_life_tells_the_phase(server: IngestServer, spool: Path) -> None:
-    """``alive`` names the innermost phase the script is in, so that an evaluation is no stall."""
+    """``alive`` names the innermost phase, so that an evaluation does not count as a stall."""
     run = tocsin.watch("p", url=server.url, spool_dir=spool, patch=False)
     with run.phase("eval"), run.phase("sampling"):
         run.log(loss=1.0)

@@ -1,4 +1,4 @@
-"""No harm: whatever fails inside the hook, training goes on to the same bits; nothing grows."""
+"""Whatever fails in the hook, the training continues with identical bits; memory does not grow."""
 
 from __future__ import annotations
 
@@ -114,12 +114,12 @@ def _begun() -> Any:
 
 @functools.cache
 def _unwatched(loop: str) -> list[Tensor]:
-    """Weights of the same training without a run."""
+    """Return the weights of the same training without a run."""
     return train(loop, tocsin.api.no_run.NoRun())
 
 
 def _called(work: Callable[[], Any]) -> set[str]:
-    """Which of CALLBACKS run during ``work``."""
+    """Return which of CALLBACKS run during ``work``."""
     codes = {function.__code__: name for name, function in CALLBACKS.items()}
     seen: set[str] = set()
 
@@ -137,7 +137,7 @@ def _called(work: Callable[[], Any]) -> set[str]:
 
 @functools.cache
 def _reaching() -> dict[str, str]:
-    """The first loop that reaches each callback, or ``begin`` where only a watch does."""
+    """Return the first loop that reaches each callback, or ``begin`` if only a watch does."""
     found: dict[str, str] = {}
     for loop in LOOPS:
         run = _begun()
@@ -150,13 +150,13 @@ def _reaching() -> dict[str, str]:
 
 @pytest.fixture
 def _quiet(caplog: pytest.LogCaptureFixture) -> None:
-    """What the hook warns of here is meant."""
+    """Hide the hook's warnings, which are intended here."""
     caplog.set_level(logging.CRITICAL, logger="tocsin")
 
 
 @pytest.fixture
 def _left() -> Iterator[None]:
-    """Leaving itself may be what was broken."""
+    """Restore everything, because the code that does so may have been broken."""
     yield
     for ledger in patching.attached:
         patching.detach(ledger)
@@ -164,9 +164,10 @@ def _left() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def _only_ours() -> None:
-    """Optimizers of other tests that still live are not found: what is reached does not depend on them."""
+    """Hide the living optimizers of other tests from the search, so that the result does not depend on them.
+    """
     gc.collect()
-    gc.freeze()  # for good: what is thawed is searched again by every later watch of this process
+    gc.freeze()  # permanently, because every later watch of this process would search unfrozen objects again
 
 
 def _trained(loop: str, run: Any) -> list[Tensor]:
@@ -179,7 +180,7 @@ def _trained(loop: str, run: Any) -> list[Tensor]:
 @pytest.mark.usefixtures("_quiet", "_left", "_only_ours")
 @pytest.mark.parametrize("name", HERE)
 def test_an_error_in_any_callback_never_reaches_training(name: str) -> None:
-    """Each function found in the code is reached by a training, raises there, and no bit changes."""
+    """Each function found in the code is reached by a training and raises there, and no bit changes."""
     loop = _reaching().get(name)
     assert loop, f"no loop reaches {name}: add one to isolation_cases.py, or say in ELSEWHERE why not"
     with ExitStack() as stack:
@@ -195,7 +196,7 @@ def test_an_error_in_any_callback_never_reaches_training(name: str) -> None:
 
 @pytest.mark.usefixtures("_quiet", "_left", "_only_ours")
 def test_an_error_behind_the_only_optimizers_backward_stays_inside() -> None:
-    """The common case has a callback of its own, taken where no other optimizer lives."""
+    """The common case has a separate callback, used if there is only one optimizer."""
     run = _begun()
     with broken(CALLBACKS["capture.ledger.Ledger.after_one"]) as calls:
         seen = _trained("long", run)
@@ -204,7 +205,7 @@ def test_an_error_behind_the_only_optimizers_backward_stays_inside() -> None:
 
 
 def _begin() -> Any:
-    """A run, or what stands for it where it cannot begin."""
+    """Return a run, or its stand-in if it cannot start."""
     try:
         return _begun()
     except AssertionError:
@@ -212,7 +213,7 @@ def _begin() -> Any:
 
 
 def test_nothing_is_said_to_be_elsewhere_that_is_not_there() -> None:
-    """Every reason of ELSEWHERE is of a function that there is, and the search finds what is known."""
+    """Every entry of ELSEWHERE names an existing function, and the search finds the known functions."""
     for pattern in NOT_HERE:
         assert any(fnmatch(name, f"*{pattern}") for name in CALLBACKS), pattern
     assert {"capture.ledger.Ledger.record", "capture.optimizer._enter", "api.run.Run._handle"} <= set(HERE)
@@ -221,7 +222,7 @@ def test_nothing_is_said_to_be_elsewhere_that_is_not_there() -> None:
 def test_after_twenty_errors_the_server_knows_that_the_hook_is_off(
     server: IngestServer, spool: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The hook says why it went silent, and training goes on."""
+    """The hook reports why it was disabled, and the training continues."""
     run = tocsin.watch("p", url=server.url, token="tk", spool_dir=spool)
     monkeypatch.setattr(Ledger, "record", _raise)
     net = model()
@@ -241,7 +242,7 @@ def _raise(*args: Any, **kwargs: Any) -> Any:
 
 
 class Forgetting(KeptOutbox):
-    """Keeps nothing: what grows is the hook's."""
+    """Outbox that keeps nothing, so that any growth is the hook's."""
 
     def put(self, item: tuple[Any, ...], may_wait: bool = False) -> None:
         pass
@@ -259,9 +260,9 @@ def _steps(run: Run, optimizer: Any, loss: Tensor, count: int) -> None:
 
 
 def test_memory_does_not_grow_with_steps() -> None:
-    """Thousands of steps and logged values later the hook holds no more than after the first ones.
+    """After thousands of steps and logged values, the hook uses no more memory than after the first ones.
 
-    What a step keeps would be 100 bytes at least; the allowance is a twentieth of that a step.
+    Whatever is kept for each step would be 100 bytes at least; a twentieth of that is allowed.
     """
     weight = nn.Parameter(torch.ones(()))
     optimizer = torch.optim.SGD([weight], lr=0.0)
@@ -284,7 +285,7 @@ def test_memory_does_not_grow_with_steps() -> None:
 
 
 def test_memory_does_not_grow_where_the_script_reports_its_steps() -> None:
-    """A hundred thousand ``run.step`` leave nothing behind, a live tensor's graph neither."""
+    """A hundred thousand ``run.step`` calls leave nothing behind, not even the graph of a tensor."""
     weight = nn.Parameter(torch.ones(()))
     run = watch(Forgetting(), patch=False)
     _reports(run, weight, 2_000)
@@ -309,7 +310,7 @@ def _reports(run: Run, weight: Tensor, count: int) -> None:
 
 
 def test_an_event_of_a_failed_import_of_torch_harms_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A capture that cannot attach leaves a run that can still log."""
+    """If capture cannot attach, the run can still log."""
     monkeypatch.setattr("tocsin.capture.attach", _raise)
     net = model()
     with watched(patch=False) as (run, outbox):

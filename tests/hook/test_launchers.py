@@ -1,4 +1,4 @@
-"""However its ranks are started, a training is one run with one attempt and each rank once."""
+"""However its ranks are started, a training is one run with one attempt, and each rank appears once."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _seen(tower: Tower, name: str) -> tuple[set[str], list[tuple[int, int]]]:
     ],
 )
 def test_torchrun_gives_one_run(shared_tower: Tower, name: str, options: list[str], more: list[str]) -> None:
-    """With a port, alone on its machine, and with a rendezvous."""
+    """With a port, on one machine only, and with a rendezvous."""
     chosen = [option.format(port=free_port()) for option in options]
     runs, ranks = ranks_of(shared_tower, name, *TORCHRUN, *chosen, SCRIPT, name, *more)
     assert (len(runs), ranks) == (1, [(1, 0), (1, 1)])
@@ -81,7 +81,7 @@ def test_ranks_that_share_a_run_id_are_one_attempt(shared_tower: Tower) -> None:
 
 @LONG
 def test_ranks_started_by_hand_are_joined_by_the_server(shared_tower: Tower) -> None:
-    """Plain variables, as on several machines: two processes with one rendezvous, no job id."""
+    """Variables set manually, as on several machines: two processes with one rendezvous and no job id."""
     told: dict[str, Any] = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     tower, name = shared_tower, "by-hand"
     told |= {"TOCSIN_URL": tower.base, "TOCSIN_TOKEN": tower.token}

@@ -1,4 +1,4 @@
-"""The wire protocol: golden bytes of every message, values bit for bit, and what breaks it."""
+"""The wire protocol: golden bytes of every message, exact values, and invalid data."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ BITS = st.integers(0, 2**64 - 1)
 
 
 def described(name: str) -> dict[str, Any]:
-    """The description beside a golden message."""
+    """Return the description of a golden message."""
     description: dict[str, Any] = json.loads((MESSAGES / f"{name}.json").read_text())
     return description
 
 
 def golden(name: str) -> bytes:
-    """The golden bytes themselves."""
+    """Return the golden bytes."""
     return (MESSAGES / f"{name}.msgpack").read_bytes()
 
 
 def decode(name: str) -> Any:
-    """Read as the side that receives it does."""
+    """Decode as the receiving side does."""
     side = protocol.decode_client if described(name)["from"] == "trainer" else protocol.decode_server
     return side(golden(name))
 
 
 def message_of(name: str) -> Any:
-    """The message that the description describes."""
+    """Return the described message."""
     fields = revived(described(name)["message"])
     kind = TYPES[fields.pop("type")]
     if "writer" in fields:
@@ -56,30 +56,30 @@ def message_of(name: str) -> Any:
 
 
 def revived(value: Any) -> Any:
-    """Turns ``{"hex": ...}`` into bytes, at any depth."""
+    """Convert ``{"hex": ...}`` to bytes, at any depth."""
     if isinstance(value, dict):
         if value.keys() == {"hex"}:
             return bytes.fromhex(value["hex"])
         return {key: revived(item) for key, item in value.items()}
     if isinstance(value, str):
-        return sys.intern(value)  # msgspec leaves a default string out only where it is the same object
+        return sys.intern(value)  # msgspec omits a default string only if it is the same object
     return [revived(item) for item in value] if isinstance(value, list) else value
 
 
 def test_every_message_type_has_a_golden_message() -> None:
-    """No message type travels without a golden copy."""
+    """Every message type has a golden copy."""
     assert {described(name)["message"]["type"] for name in GOLDEN} == set(TYPES)
 
 
 @pytest.mark.parametrize("name", [name for name in GOLDEN if not described(name).get("newer")])
 def test_message_encodes_to_its_golden_bytes(name: str) -> None:
-    """What is written today is what was written when the protocol was fixed."""
+    """The bytes are those of the time when the protocol was fixed."""
     assert protocol.encode(message_of(name)) == golden(name)
 
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_golden_bytes_decode_to_the_message(name: str) -> None:
-    """Old bytes are still understood; fields of a newer peer are ignored."""
+    """Old bytes can still be decoded; fields of a newer peer are ignored."""
     assert decode(name) == message_of(name)
 
 
@@ -100,7 +100,7 @@ def test_non_finite_values_have_the_bits_they_were_sent_with() -> None:
 
 @given(BITS.map(lambda bits: struct.unpack("<d", struct.pack("<Q", bits))[0]))
 def test_any_float_survives_packing(value: float) -> None:
-    """Every one of the 2^64 bit patterns survives, signalling NaNs as the platform hands them over."""
+    """All 2^64 bit patterns are preserved; signaling NaNs as the platform passes them."""
     sent = protocol.Records(0, 1, b"", b"", {"loss": protocol.little_endian("d", [value])})
     received = protocol.decode_client(protocol.encode(sent))
     assert isinstance(received, protocol.Records)
@@ -113,7 +113,7 @@ def test_any_float_survives_packing(value: float) -> None:
     columns=st.dictionaries(st.text(), st.binary() | st.builds(protocol.Sparse, st.binary(), st.binary())),
 )
 def test_records_round_trip(seq: int, steps: list[int], columns: dict[str, protocol.Column]) -> None:
-    """Whatever a trainer can put into records comes out of the decoder equal."""
+    """All records that a client can send are equal after decoding."""
     packed = protocol.little_endian("q", steps)
     sent = protocol.Records(seq, len(steps), packed, packed, columns)
     assert protocol.decode_client(protocol.encode(sent)) == sent
@@ -124,20 +124,20 @@ def test_records_round_trip(seq: int, steps: list[int], columns: dict[str, proto
     | st.builds(protocol.Refused, st.text(), st.text(), st.text(), st.text())
 )
 def test_server_messages_round_trip(sent: protocol.Ack | protocol.Refused) -> None:
-    """What the server says arrives equal."""
+    """All messages of the server are equal after decoding."""
     assert protocol.decode_server(protocol.encode(sent)) == sent
 
 
 @given(st.binary(max_size=200))
 def test_noise_is_a_protocol_error_or_a_message(frame: bytes) -> None:
-    """No bytes at all raise anything but a ProtocolError."""
+    """No bytes raise anything but a ProtocolError."""
     with contextlib.suppress(protocol.ProtocolError):
         assert isinstance(protocol.decode_client(frame), tuple(TYPES.values()))
 
 
 @given(st.sampled_from(GOLDEN), st.data())
 def test_damaged_messages_never_raise_anything_else(name: str, data: st.DataObject) -> None:
-    """A golden message with one byte changed, or cut, decodes or raises a ProtocolError."""
+    """A golden message with one changed byte, or truncated, decodes or raises a ProtocolError."""
     frame = bytearray(golden(name))
     frame[data.draw(st.integers(0, len(frame) - 1))] = data.draw(st.integers(0, 255))
     cut = bytes(frame[: data.draw(st.integers(0, len(frame)))])
@@ -161,7 +161,7 @@ def test_damaged_messages_never_raise_anything_else(name: str, data: st.DataObje
     ],
 )
 def test_malformed_frame_says_what_was_expected_and_what_came(frame: bytes, got: str) -> None:
-    """A frame that is no message is refused with a sentence."""
+    """A frame that is not a message is rejected with a description."""
     with pytest.raises(protocol.ProtocolError) as caught:
         protocol.decode_client(frame)
     assert caught.value.code == "malformed-frame"
@@ -170,7 +170,7 @@ def test_malformed_frame_says_what_was_expected_and_what_came(frame: bytes, got:
 
 
 def test_sides_do_not_take_each_others_messages() -> None:
-    """A trainer cannot send an ack, a server cannot send records."""
+    """A client cannot send an ack, a server cannot send records."""
     with pytest.raises(protocol.ProtocolError):
         protocol.decode_client(golden("ack"))
     with pytest.raises(protocol.ProtocolError):
@@ -179,12 +179,12 @@ def test_sides_do_not_take_each_others_messages() -> None:
 
 @pytest.mark.parametrize(("version", "oldest"), [(1, 1), (2, 1), (9, 1)])
 def test_both_sides_agree_on_the_lower_version(version: int, oldest: int) -> None:
-    """A newer trainer that still speaks version 1 is talked to in version 1."""
+    """With a newer client that supports version 1, version 1 is used."""
     assert protocol.agree(version, oldest) == 1
 
 
 @pytest.mark.parametrize(("version", "oldest"), [(3, 2), (0, 0)])
 def test_no_common_version_is_refused_with_both_ranges(version: int, oldest: int) -> None:
-    """A trainer too new or too old hears what was expected and what came."""
+    """A client that is too new or too old gets an error with both ranges."""
     with pytest.raises(protocol.ProtocolError, match=f"expected 1 to 1, got {oldest} to {version}"):
         protocol.agree(version, oldest)

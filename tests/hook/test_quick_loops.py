@@ -1,4 +1,4 @@
-"""A loop that logs faster than records leave: the call waits, capture never does, nothing is dropped."""
+"""A loop that logs faster than records are sent: the call waits, capture never does, nothing is dropped."""
 
 from __future__ import annotations
 
@@ -47,38 +47,38 @@ print(stats.dropped, stats.unprotected_records, peak >> 10)
 
 
 class Desk:
-    """Stands in for the sender: counts waits, and makes room when it is asked to."""
+    """Stand-in for the sender: counts waits, and makes room when asked."""
 
     def __init__(self, relieve: Callable[[], object] = lambda: None) -> None:
         self.relieve = relieve
         self.waits = self.drops = 0
 
     def wait(self, ready: Callable[[], bool]) -> None:
-        """One wait; whether it helps is up to the test."""
+        """Count a wait; the test decides whether it makes room."""
         self.waits += 1
         self.relieve()
 
     def dropping(self) -> str:
-        """The reason for the run's page."""
+        """Return the reason for the run's page."""
         self.drops += 1
         return "the disk is full"
 
 
 def outbox_with(desk: Desk, limit: int) -> Outbox:
-    """An outbox that asks the desk for relief."""
+    """Return an outbox that asks ``desk`` for room."""
     outbox = Outbox(limit)
     outbox.backpressure = desk
     return outbox
 
 
 def fill(outbox: Outbox, count: int, *, may_wait: bool, first: int = 0) -> None:
-    """Puts so many records."""
+    """Put ``count`` records."""
     for step in range(first, first + count):
         outbox.put((step, step, LOSS, float(step)), may_wait)
 
 
 def test_a_call_of_the_script_waits_where_half_of_the_queue_waits() -> None:
-    """The sender makes room meanwhile: all records are there, none is dropped."""
+    """The sender makes room meanwhile: all records are kept, none is dropped."""
     desk = Desk(lambda: found.append(outbox.drain()))
     found: list[Any] = []
     outbox = outbox_with(desk, 100)
@@ -88,7 +88,7 @@ def test_a_call_of_the_script_waits_where_half_of_the_queue_waits() -> None:
 
 
 def test_capture_never_waits() -> None:
-    """It takes what there is, up to the limit, and counts what is above it."""
+    """It accepts records up to the limit, and counts those above it."""
     desk = Desk()
     outbox = outbox_with(desk, 100)
     fill(outbox, 120, may_wait=False)
@@ -96,14 +96,14 @@ def test_capture_never_waits() -> None:
 
 
 def test_a_wait_in_vain_takes_the_record_above_half() -> None:
-    """The sender stands still for a moment: the call returns after its wait, and the record is kept."""
+    """The sender hangs for a moment: the call returns after its wait, and the record is kept."""
     outbox = outbox_with(Desk(), 100)
     fill(outbox, 100, may_wait=True)
     assert (len(outbox), outbox.dropped) == (100, 0)
 
 
 def test_what_was_dropped_is_told_once_there_is_room() -> None:
-    """One event says how many, from which step to which, and why."""
+    """One event has the number, the first and last step, and the reason."""
     desk = Desk()
     outbox = outbox_with(desk, 100)
     fill(outbox, 120, may_wait=True)
@@ -118,7 +118,7 @@ def test_what_was_dropped_is_told_once_there_is_room() -> None:
 
 
 def test_wide_records_are_bounded_by_their_bytes() -> None:
-    """A thousand values a record: memory stays small, though far fewer than LIMIT records wait."""
+    """A thousand values in each record: memory stays small, although far fewer than LIMIT records wait."""
     outbox = Outbox()
     names = tuple(f"layer{index}" for index in range(1000))
     for step in range(4000):
@@ -130,7 +130,7 @@ def test_wide_records_are_bounded_by_their_bytes() -> None:
 
 
 def test_events_wait_too() -> None:
-    """``run.event`` in a quick loop: the call waits for the sender as ``log`` does."""
+    """``run.event`` waits for the sender as ``log`` does."""
     outbox = Outbox()
     outbox.backpressure = desk = Desk(lambda: [outbox.drain_event() for _ in range(100)])
     for number in range(5000):
@@ -140,7 +140,7 @@ def test_events_wait_too() -> None:
 
 
 def test_waiting_in_vain_ends_and_comes_back_slowly() -> None:
-    """A disk that hangs for hours slows training by a twentieth, not by 50 ms a call for ever."""
+    """A disk that hangs for hours slows training by 5 %, not by 50 ms for every call."""
     patience = WaitBudget(0.0)
     assert patience.left(0.0)
     patience.spend(PATIENCE_S)
@@ -153,7 +153,7 @@ def test_waiting_in_vain_ends_and_comes_back_slowly() -> None:
 def test_the_terminal_the_page_and_the_end_say_what_was_dropped(
     server: IngestServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """No spool and no server: what memory does not hold is dropped, and said in three places."""
+    """No spool and no server: what does not fit in memory is dropped, and reported in three places."""
     monkeypatch.setenv("TOCSIN_LOG_WAIT_MS", "0")
     server.stop()
     trainer = Trainer(server.url, None, limit=100)
@@ -179,7 +179,7 @@ def test_the_terminal_the_page_and_the_end_say_what_was_dropped(
 
 
 def kept_in(root: Path) -> int:
-    """Records that lie in the only spool."""
+    """Return the number of records in the only spool."""
     (path,) = find_spools(root)
     spool = Spool.recover(path)
     assert spool is not None
@@ -194,7 +194,7 @@ def kept_in(root: Path) -> int:
 def test_the_end_counts_what_a_full_disk_did_not_take(
     spool: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """No server, and a spool that takes some of the records: the end says how many are lost."""
+    """No server, and a spool that accepts only some records: the end reports how many are lost."""
     monkeypatch.setenv("TOCSIN_LOG_WAIT_MS", "0")
     trainer = Trainer(f"http://127.0.0.1:{closed_port()}", spool, exit_timeout=0.1)
     assert trainer.sender._spool is not None
@@ -211,7 +211,7 @@ def test_the_end_counts_what_a_full_disk_did_not_take(
 def test_a_name_service_that_hangs_keeps_no_record_from_the_disk(
     spool: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The sender goes on spooling while it waits for the server's address."""
+    """The sender continues to spool while it waits for the server's address."""
     asked, answer, real = threading.Event(), threading.Event(), socket.getaddrinfo
 
     def hang(host: Any, *given: Any, **options: Any) -> Any:
@@ -232,7 +232,7 @@ def test_a_name_service_that_hangs_keeps_no_record_from_the_disk(
 
 
 def test_a_driver_that_hangs_keeps_no_record_from_the_server(server: IngestServer, spool: Path) -> None:
-    """The readings of the machine have a thread of their own."""
+    """The readings of the machine use a separate thread."""
     back = threading.Event()
     trainer = Trainer(server.url, spool, sampler=lambda now: back.wait())
     trainer.train(2000)
@@ -243,7 +243,7 @@ def test_a_driver_that_hangs_keeps_no_record_from_the_server(server: IngestServe
 
 
 def test_sigkill_while_the_queue_is_full_loses_no_step(server: IngestServer, spool: Path) -> None:
-    """Records wait in the ring or on the spool, also at a speed that fills the queue."""
+    """Records wait in the ring buffer or in the spool, even at a speed that fills the queue."""
     body = (
         "run = watch()\nwhile True:\n    run.log(step=step, loss=float(step), lr=0.1)\n"
         "    if step == 150_000:\n        os.kill(os.getpid(), signal.SIGKILL)\n    step += 1\n"
@@ -256,7 +256,7 @@ def test_sigkill_while_the_queue_is_full_loses_no_step(server: IngestServer, spo
 
 @pytest.fixture(scope="module")
 def wide_tower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tower]:
-    """A real server that does not slow a single writer down."""
+    """A real server that does not slow down a single writer."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TOCSIN_LIMIT_RECORDS_PER_S", "1000000")
         with tower_in(tmp_path_factory.mktemp("tower")) as running:
@@ -264,7 +264,7 @@ def wide_tower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tower]:
 
 
 def steps_after(loop: str, count: int, tower: Tower, spool: Path) -> list[int]:
-    """Runs the loop as a process; the steps that the server has when it has ended."""
+    """Run the loop as a process; return the steps that the server has after its end."""
     environ = {"TOCSIN_TOKEN": tower.token}
     status, script = run_script(LOOPS[loop].format(n=count) + FIGURES, tower.base, spool, environ=environ)
     assert status == 0, script.complaints
@@ -283,7 +283,7 @@ def steps_after(loop: str, count: int, tower: Tower, spool: Path) -> list[int]:
 def test_all_records_of_a_quick_loop_are_on_the_server(
     wide_tower: Tower, spool: Path, loop: str, count: int
 ) -> None:
-    """0.5 s of ``run.log(step=i)``: nothing is dropped, and a SIGKILL would have taken nothing."""
+    """0.5 s of ``run.log(step=i)``: nothing is dropped, and a SIGKILL would have lost nothing."""
     assert steps_after(loop, count, wide_tower, spool) == list(range(count))
 
 
@@ -291,12 +291,12 @@ def test_all_records_of_a_quick_loop_are_on_the_server(
 @pytest.mark.skipif("TOCSIN_SLOW_TESTS" not in os.environ, reason="takes minutes; set TOCSIN_SLOW_TESTS")
 @pytest.mark.parametrize("loop", list(LOOPS))
 def test_all_of_a_million_quick_records_are_on_the_server(wide_tower: Tower, spool: Path, loop: str) -> None:
-    """The same with a million, on both paths."""
+    """The same with a million records, on both paths."""
     assert steps_after(loop, MILLION, wide_tower, spool) == list(range(MILLION))
 
 
 def test_the_end_waits_while_the_server_acknowledges(server: IngestServer, spool: Path) -> None:
-    """A run that finished is delivered whole, also where that takes longer than ``exit_timeout``."""
+    """A finished run is delivered completely, even if that takes longer than ``exit_timeout``."""
     trainer = Trainer(server.url, spool, exit_timeout=0.2, linger_s=60.0)
     trainer.train(60_000)
     trainer.sender.close()

@@ -1,7 +1,7 @@
-"""Training scripts as real processes, and what became of what they logged.
+"""Training scripts as real processes, and what arrived of what they logged.
 
-A script prints each step once ``log`` has returned for it, and flushes: whatever the process
-dies of, the parent knows which steps must be on the server in the end.
+A script prints each step once ``log`` has returned for it, and flushes. However the process ends, the parent
+therefore knows which steps must be on the server.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def train(run, steps):
 
 
 class Script:
-    """One process that trains."""
+    """One training process."""
 
     def __init__(
         self,
@@ -71,23 +71,23 @@ class Script:
         )
 
     def until(self, step: int) -> None:
-        """Returns once the script says that ``log`` returned for ``step``."""
+        """Return once the script has printed that ``log`` returned for ``step``."""
         while self.last < step:
             assert self._read(), f"the script ended before step {step}: {self.said}"
 
     def wait_for(self, word: bytes) -> None:
-        """Returns once the script has printed ``word``."""
+        """Return once the script has printed ``word``."""
         while word not in self._out:
             assert self._read(), f"the script ended before it said {word!r}: {self.said}"
 
     def for_seconds(self, seconds: float) -> None:
-        """Lets it train for so long."""
+        """Let it train for ``seconds``."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             assert self._read(), self.said
 
     def end(self, timeout_s: float = 60.0) -> int:
-        """Waits for the end of the process, and returns its exit status."""
+        """Wait for the end of the process; return its exit status."""
         while self._read():
             pass
         status = self.process.wait(timeout_s)
@@ -101,18 +101,18 @@ class Script:
 
     @property
     def said(self) -> str:
-        """What it wrote to its standard error so far."""
+        """Return its standard error so far."""
         self._said.seek(0)
         return self._said.read().decode()
 
     @property
     def out(self) -> str:
-        """What it printed."""
+        """Return its standard output."""
         return self._out.decode()
 
     @property
     def last(self) -> int:
-        """The last step for which ``log`` returned; -1 before the first."""
+        """Return the last step for which ``log`` returned; -1 before the first."""
         steps = [int(line) for line in self._out.split(b"\n")[:-1] if line.isdigit()]
         return max(steps, default=-1)
 
@@ -124,26 +124,28 @@ class Script:
 
 
 def run_script(body: str, url: str, spool: Path, **options: object) -> tuple[int, Script]:
-    """Runs a script to its end: exit status and script."""
+    """Run a script to its end; return exit status and script."""
     script = Script(body, url, spool, **options)  # type: ignore[arg-type]
     return script.end(), script
 
 
 def bring_in(spool: Path, url: str, token: str = "tk") -> None:
-    """``tocsin sync``: delivers everything that lies in ``spool``."""
+    """Run ``tocsin sync``: deliver everything in ``spool``."""
     outcomes = list(sync(spool, url=url, token=token, timeout_s=20.0))
     assert all(outcome.delivered for outcome in outcomes), outcomes
 
 
 def assert_whole(kept: Kept, steps: int, at_most: int | None = None) -> None:
-    """Steps 0 .. are there, each once, in order, with its value; ``at_most``: so many may be there."""
+    """Check that the steps from 0 are stored exactly once, in order, with their values; ``at_most``: upper
+    limit.
+    """
     assert kept.seqs == kept.steps == list(range(len(kept.steps)))
     assert kept.columns["loss"] == [float(step) for step in kept.steps]
     assert steps <= len(kept.steps) <= (steps if at_most is None else at_most)
 
 
 def buffers_of(spool: Path) -> list[Path]:
-    """Rings in shared memory that belong to spools in ``spool``."""
+    """Return the ring buffers in shared memory that belong to spools in ``spool``."""
     found = []
     for path in (buffer_file.SHM / f"tocsin-{os.getuid()}").glob("*.ring"):
         with path.open("rb") as file:
@@ -154,7 +156,7 @@ def buffers_of(spool: Path) -> list[Path]:
 
 @contextmanager
 def small_disk(place: Path, size: str = "1m") -> Iterator[bool]:
-    """A tmpfs of ``size`` at ``place``; False where none can be mounted."""
+    """Mount a tmpfs of ``size`` at ``place``; yield False if that is not possible."""
     place.mkdir(parents=True, exist_ok=True)
     command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place)]
     if subprocess.run(command, capture_output=True, check=False).returncode:
@@ -167,7 +169,7 @@ def small_disk(place: Path, size: str = "1m") -> Iterator[bool]:
 
 
 def leave_behind(spool: Path, url: str, rank: int, records: int = 100) -> protocol.WriterId:
-    """What a killed process with so many records leaves."""
+    """Leave what a killed process with that many records leaves; return its writer."""
     writer = protocol.WriterId("launch", rank, "boot", 1, 1)
     hello = protocol.Hello(1, TOKEN, "deblur", "night", "r_1", writer, 2, "h", 0)
     outbox = Outbox()

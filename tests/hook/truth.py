@@ -1,8 +1,8 @@
-"""What a training loop writes down of itself by hand, and what the loops in ``loops/`` are made of.
+"""Ground truth that a training loop records itself, and building blocks of the loops in ``loops/``.
 
-It shares no code with the hook: at each attempted step a loop notes what a person would have
-written down, values read from the tensors before and after. Overflows are real: activations and
-losses too large for float16, never a scale that is written to.
+It shares no code with the hook: at each attempted step, a loop notes the values that it reads from the
+tensors before and after. Overflows are real: activations and losses are too large for float16, and the scale
+is never written to.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EVERY = 16
 
 
 class Truth:
-    """Rows in the order in which steps were attempted, and scale changes."""
+    """Rows in the order of the attempted steps, and changes of the scale."""
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
@@ -44,7 +44,10 @@ class Truth:
         advance: bool = True,
         divided: bool = False,
     ) -> None:
-        """``divided``: the losses are parts of one: divided by the number of micro-steps, or its terms."""
+        """Note one attempted step.
+
+        ``divided``: the losses are parts of one loss, divided by the number of micro-steps, or its terms.
+        """
         if advance:
             self.count += 1
         step = max(self.count - 1, 0)
@@ -60,7 +63,7 @@ class Truth:
         self.rows.append({"step": step, **{_named(name, suffix): value for name, value in row.items()}})
 
     def sampled(self, params: Iterable[nn.Parameter]) -> float | None:
-        """The norm where a hook that sees no clip would sample it: every 16th attempt."""
+        """Return the norm if the hook would sample it without a clip: at every 16th attempt."""
         return norm_of(params) if self.count % EVERY == 0 else None
 
     def updated(self, scaler: torch.amp.GradScaler) -> None:
@@ -76,7 +79,7 @@ def _named(name: str, suffix: str) -> str:
 
 
 def norm_of(params: Iterable[nn.Parameter]) -> float:
-    """The total 2-norm, in float64, one element after the other."""
+    """Return the total 2-norm, summed in float64 element by element."""
     total = 0.0
     for param in params:
         if param.grad is not None:
@@ -93,7 +96,7 @@ def torch_is_before(major: int, minor: int) -> bool:
 
 
 def model(seed: int = 0, width: int = 8) -> nn.Sequential:
-    """The same weights on every device."""
+    """Return a model with the same weights on every device."""
     torch.manual_seed(seed)
     with torch.device("cpu"):
         net = nn.Sequential(nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 1))
@@ -101,19 +104,19 @@ def model(seed: int = 0, width: int = 8) -> nn.Sequential:
 
 
 def here() -> str:
-    """The kind of device that loops train on: torch's default one."""
+    """Return the kind of device that loops train on: torch's default."""
     return torch.empty(0).device.type
 
 
 def grad_scaler(**options: Any) -> torch.amp.GradScaler:
-    """A GradScaler whose scale lies where the loop trains."""
+    """Return a GradScaler whose scale is on the loop's device."""
     if not hasattr(torch.amp, "GradScaler"):
         pytest.skip("torch before 2.3 has no GradScaler for the CPU")
     return torch.amp.GradScaler(here(), **options)
 
 
 def batches(count: int, *, hot: Iterable[int] = (), width: int = 8) -> Iterator[Tensor]:
-    """Seeded batches; a hot one is large enough for gradients that float16 cannot hold."""
+    """Yield seeded batches. A hot one is large enough for gradients that overflow float16."""
     numbers = torch.Generator("cpu").manual_seed(1)
     hot = set(hot)
     for k in range(count):
@@ -122,7 +125,7 @@ def batches(count: int, *, hot: Iterable[int] = (), width: int = 8) -> Iterator[
 
 
 def half_loss(net: nn.Module, batch: Tensor) -> Tensor:
-    """A forward in float16 and a loss that grows with the batch."""
+    """Return the loss of a float16 forward pass; it grows with the batch."""
     with torch.autocast(here(), dtype=torch.float16):
         out = net(batch)
     loss: Tensor = (out.float() * (1 + batch.abs().mean())).pow(2).mean()

@@ -1,7 +1,7 @@
-"""Training on several ranks: DDP, ZeRO and both FSDPs tell the truth, and the hook issues no collective.
+"""Training on several ranks: DDP, ZeRO and both FSDPs report true values, and the hook issues no collectives.
 
-Two processes on the CPU, and one on each CUDA device where there are any, run every style of
-``two_ranks.py`` once; each claim looks at what they printed.
+Two processes on the CPU, and one on each CUDA device if there are any, run every style of ``two_ranks.py``
+once; each test checks what they printed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA de
 
 @pytest.fixture(scope="module", params=["cpu", pytest.param("cuda", marks=[pytest.mark.cuda, CUDA])])
 def ranks(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> list[dict[str, Any]]:
-    """What each rank printed: style -> report."""
+    """Return what each rank printed: style -> report."""
     place = tmp_path_factory.mktemp("ranks") / "store"
     path = os.pathsep.join([str(SCRIPT.parents[2]), os.environ.get("PYTHONPATH", "")])
     environ = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
@@ -59,17 +59,17 @@ def ranks(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
 
 @pytest.fixture(params=STYLES)
 def reports(ranks: Any, request: pytest.FixtureRequest) -> Reports:
-    """The ranks' reports of one style."""
+    """Return the ranks' reports of one style."""
     return [rank[request.param] for rank in ranks]
 
 
 def test_every_style_is_looked_at(ranks: Any) -> None:
-    """None of the styles that ran is left out here."""
+    """Every style that ran is tested here."""
     assert sorted(ranks[0]) == sorted(STYLES)
 
 
 def test_the_hook_issues_no_collective(reports: Reports) -> None:
-    """The process group counts as many with the watch as without."""
+    """The process group counts the same number with the watch as without."""
     for report in reports:
         plain, watched = report["collectives"]
         assert plain == watched
@@ -83,7 +83,7 @@ def test_weights_are_bit_identical(reports: Reports) -> None:
 
 
 def test_each_rank_tells_its_own_losses(reports: Reports) -> None:
-    """One record a step, its loss this rank's sum over micro-steps, their count beside it."""
+    """One record per step: the loss is this rank's sum over micro-steps, with their number."""
     for report in reports:
         assert [record["step"] for record in report["records"]] == list(range(STEPS))
         for record, losses in zip(report["records"], report["losses"], strict=True):
@@ -93,11 +93,13 @@ def test_each_rank_tells_its_own_losses(reports: Reports) -> None:
 
 
 def test_norms_are_those_of_a_twin_on_one_process(ranks: Any, request: Any) -> None:
-    """The clip's norm is the whole model's on every rank; local parts add up to it; the source says which."""
+    """The norm of the clip is the whole model's on every rank, local parts add up to it, and the source says
+    which.
+    """
     for style in STYLES:
         reports = [rank[style] for rank in ranks]
         source = "clip" if "clip" in style or "scaler" in style or "sync" in style else "own"
-        if len(ranks) > 1 or style not in LOCAL:  # the part of one rank alone is the whole
+        if len(ranks) > 1 or style not in LOCAL:  # with one rank, its part is the whole
             sources = [["local" if style in LOCAL else source]] * len(ranks)
             assert [one["sources"] for one in reports] == sources, style
         for step, true in enumerate(reports[0]["norms"]):
@@ -122,7 +124,7 @@ def _agree(style: str, source: str, step: int, told: list[float | None], true: f
 
 @pytest.mark.parametrize("style", [style for style in STYLES if "scaler" in style])
 def test_an_overflow_on_one_rank_is_a_skip_on_all(ranks: Any, style: str) -> None:
-    """The last rank overflows at step 2: all ranks skip it and back off, and say so."""
+    """The last rank overflows at step 2: all ranks skip it, back off, and report that."""
     for rank in ranks:
         records = rank[style]["records"]
         assert [record["skipped"] for record in records] == [0.0, 0.0, 1.0, 0.0], style
@@ -131,13 +133,13 @@ def test_an_overflow_on_one_rank_is_a_skip_on_all(ranks: Any, style: str) -> Non
 
 
 def test_without_fsdp_nothing_is_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the script never imported FSDP nothing is asked of the parameters."""
+    """If the script never imported FSDP, the parameters are not examined."""
     monkeypatch.setattr(fsdp, "fsdp1", lambda: None)
     assert not fsdp.is_part([object()])
 
 
 def test_pieces_and_whole_parameters_are_told_apart() -> None:
-    """A flat parameter of all it holds, and original ones in their own shapes, are no parts."""
+    """A flat parameter with everything, and original parameters in their own shapes, are not parts."""
     pytest.importorskip("torch.distributed.fsdp")
 
     def flattened(*shape: int, whole: int | None = None) -> Any:

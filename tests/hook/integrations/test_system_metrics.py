@@ -1,4 +1,4 @@
-"""The machine's readings: bounded, guarded, and handed to the training thread."""
+"""Metrics of the machine: bounded, guarded, and passed to the training thread."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GIB = 1 << 30
 
 
 class Driver:
-    """NVML as nvidia-ml-py shows it, with one GPU; what is in ``broken`` is not supported there."""
+    """NVML as in nvidia-ml-py, with one GPU. What is in ``broken`` is not supported."""
 
     NVML_TEMPERATURE_GPU, NVML_CLOCK_SM = 0, 1
 
@@ -49,7 +49,7 @@ class Driver:
 
 
 class Source:
-    """Readings that fail when told to."""
+    """Readings that fail on request."""
 
     def __init__(self, *, fails: bool) -> None:
         self.fails, self.asked = fails, 0
@@ -62,7 +62,7 @@ class Source:
 
 
 def test_a_gpu_tells_all_six_readings() -> None:
-    """Use in percent, memory in GiB, temperature in C, power in W, clock in MHz, throttling."""
+    """Utilization in percent, memory in GiB, temperature in °C, power in W, clock in MHz, throttling."""
     values, events = GpuMetrics(Driver(), [("0", object())]).read()
     assert values == {
         "sys/gpu0/util_percent": 87.0,
@@ -77,7 +77,7 @@ def test_a_gpu_tells_all_six_readings() -> None:
 
 
 def test_reasons_to_throttle_are_told_when_they_change() -> None:
-    """Once where they come, once where they go."""
+    """Once when they start, once when they end."""
     driver = Driver()
     gpu = GpuMetrics(driver, [("3", object())])
     told = []
@@ -89,7 +89,7 @@ def test_reasons_to_throttle_are_told_when_they_change() -> None:
 
 
 def test_what_a_gpu_does_not_support_is_left_out() -> None:
-    """A MIG slice tells no utilisation; the rest is there."""
+    """A MIG slice has no utilization; the other metrics are there."""
     values, _ = GpuMetrics(Driver("nvmlDeviceGetUtilizationRates"), [("0", object())]).read()
     assert "gpu_util" not in values
     assert values["sys/gpu0/power_w"] == 312.0
@@ -109,7 +109,7 @@ def test_what_a_gpu_does_not_support_is_left_out() -> None:
     ],
 )
 def test_a_process_reads_its_own_gpus(environ: dict[str, str], expected: list[str]) -> None:
-    """CUDA_VISIBLE_DEVICES as CUDA reads it, and one GPU a local rank."""
+    """CUDA_VISIBLE_DEVICES as CUDA reads it, and one GPU for each local rank."""
     assert chosen(environ, 4) == expected
 
 
@@ -126,7 +126,7 @@ def test_a_process_reads_its_own_gpus(environ: dict[str, str], expected: list[st
 def test_gpus_are_found_by_index_or_uuid(
     visible: str, handles: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A UUID may be abbreviated as CUDA takes it, as long as it names one GPU."""
+    """A UUID may be abbreviated as in CUDA, if it identifies one GPU."""
     monkeypatch.setitem(sys.modules, "pynvml", Driver())
     found = system_metrics.graphics({"CUDA_VISIBLE_DEVICES": visible})
     assert found is not None
@@ -134,7 +134,7 @@ def test_gpus_are_found_by_index_or_uuid(
 
 
 def test_a_gpu_that_the_driver_refuses_costs_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One without permission or fallen off the bus is left out."""
+    """A GPU without permission, or fallen off the bus, is left out."""
     monkeypatch.setitem(sys.modules, "pynvml", Driver("nvmlDeviceGetHandleByUUID"))
     found = system_metrics.graphics({"CUDA_VISIBLE_DEVICES": "GPU-ab,1"})
     assert found is not None
@@ -142,7 +142,7 @@ def test_a_gpu_that_the_driver_refuses_costs_no_other(monkeypatch: pytest.Monkey
 
 
 def test_the_real_library_has_every_name_we_ask_for() -> None:
-    """nvidia-ml-py imports as ``pynvml``; without a driver it says so and is left alone."""
+    """nvidia-ml-py is imported as ``pynvml``; without a driver it raises and is not used."""
     nvml = pytest.importorskip("pynvml")
     asked = set(re.findall(r"nvml\.(nvml\w+|NVML_\w+)", inspect.getsource(system_metrics)))
     assert len(asked) > 8
@@ -160,7 +160,7 @@ def test_the_process_tells_itself() -> None:
 
 
 def test_readings_are_5_s_apart() -> None:
-    """However often the sender comes by."""
+    """However often the sender calls."""
     told: list[dict[str, float]] = []
     machine = SystemMetrics({"CUDA_VISIBLE_DEVICES": ""}, lambda values, events: told.append(values))
     machine.step(0.0)
@@ -171,7 +171,7 @@ def test_readings_are_5_s_apart() -> None:
 
 
 def test_a_source_that_fails_is_asked_no_more() -> None:
-    """Others are not touched by it."""
+    """The other sources are not affected."""
     told: list[dict[str, float]] = []
     machine = SystemMetrics({"CUDA_VISIBLE_DEVICES": ""}, lambda values, events: told.append(values))
     machine.step(0.0)
@@ -193,7 +193,7 @@ def test_without_the_libraries_nothing_is_said(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_reading_joins_the_next_step_and_no_earlier_one() -> None:
-    """A run that makes no step shows no record: it must look stalled."""
+    """A run without steps gets no records, so that it counts as stalled."""
     with watched(patch=False) as (run, outbox):
         run.log(loss=1.0, step=4)
         run._reporter.add_reading({"sys/x": 1.0}, [])

@@ -1,9 +1,9 @@
 """Processes that train one model together, each style without and with a watch. Run by test_fsdp.py.
 
-``two_ranks.py PLACE RANK WORLD DEVICE``: gloo on the CPU, NCCL on CUDA devices, a rank each.
+``two_ranks.py PLACE RANK WORLD DEVICE``: gloo on the CPU, NCCL on CUDA devices, one rank each.
 
-Every rank prints one line of JSON: for each style the collectives that were issued, the weights it ended
-with, what the watch told, and what a twin on one process, given all ranks' batches, measured by hand.
+Every rank prints one line of JSON: for each style the number of collectives, the final weights, what the
+watch recorded, and what a reference training in one process with all ranks' batches measured.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PLACE, RANK, WORLD, DEVICE = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), to
 
 
 class Style:
-    """How a model is spread, how its gradients are clipped, and what else a step does."""
+    """How a model is distributed, how its gradients are clipped, and what else a step does."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ def loss_of(net: Any, style: Style, step: int, micro: int, rank: int) -> Tensor:
 
 
 def train(style: Style, rank: int, losses: list[list[float]]) -> Any:
-    """One training; each step's losses are noted."""
+    """Run one training, and note each step's losses."""
     net = style.spread(model().to(DEVICE))
     optimizer: Any = (
         ZeroRedundancyOptimizer(net.parameters(), torch.optim.SGD, lr=LR)
@@ -151,7 +151,7 @@ def _finish(style: Style, net: Any, optimizer: Any, scaler: Any) -> None:
 
 
 def twin_norms(style: Style) -> list[float]:
-    """The norm of each step, of one process that has all ranks' batches; inf where one overflowed."""
+    """Return the norm of each step of one process that has all ranks' batches; inf if one overflowed."""
     net = model().to(DEVICE)
     optimizer = torch.optim.SGD(net.parameters(), lr=LR)
     norms = []
@@ -172,14 +172,14 @@ def twin_norms(style: Style) -> list[float]:
 
 @contextlib.contextmanager
 def counted(into: list[int]) -> Iterator[None]:
-    """Collectives of the block, by the numbers that the process groups themselves give them."""
+    """Count the collectives of the block, by the sequence numbers of the process groups."""
     before = _numbers()
     yield
     into.append(_numbers() - before)
 
 
 def _numbers() -> int:
-    """Of all groups: a device mesh has one of its own in some versions of torch."""
+    """Return the sum over all groups: in some versions of torch, a device mesh has a separate one."""
     groups: Any = dist.distributed_c10d._world.pg_map
     return sum(group._get_sequence_number_for_group() for group in groups)
 

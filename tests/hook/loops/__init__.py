@@ -1,7 +1,7 @@
-"""Training loops as scripts and frameworks write them, each measuring itself by hand.
+"""Training loops as scripts and frameworks write them. Each records its ground truth.
 
-A module's public functions are its loops: each takes a ``Truth`` to note its steps in, and returns the
-model it has trained.
+A module's public functions are its loops: each takes a ``Truth`` to note its steps in, and returns the model
+that it has trained.
 """
 
 from __future__ import annotations

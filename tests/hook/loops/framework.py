@@ -1,4 +1,4 @@
-"""Loops as frameworks write them: the optimizer behind a wrapper, backwards that are no step."""
+"""Loops as frameworks write them: the optimizer in a wrapper, and backwards that are not steps."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from torch.nn.utils import clip_grad_norm_  # imported before any hook, as frameworks do
+from torch.nn.utils import clip_grad_norm_  # imported before any hook, as in frameworks
 
 from tests.hook.truth import Truth, batches, grad_scaler, half_loss, model, norm_of, torch_is_before
 
 
 class Delegating(torch.optim.Optimizer):
-    """As Accelerate's wrapper: an ``Optimizer`` by its class whose own ``__init__`` never ran."""
+    """Like Accelerate's wrapper: an ``Optimizer`` by class whose own ``__init__`` never ran."""
 
     def __init__(self, optimizer: torch.optim.Optimizer, scaler: Any = None) -> None:
         self.optimizer, self.scaler = optimizer, scaler
@@ -38,7 +38,7 @@ class Delegating(torch.optim.Optimizer):
 
 
 class Imitating:
-    """As Lightning's and Fabric's wrapper: it takes the class of what it wraps."""
+    """Like Lightning's and Fabric's wrapper: it takes the class of what it wraps."""
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         self._optimizer = optimizer
@@ -59,7 +59,9 @@ def _adamw(net: nn.Module, *, fused: bool) -> torch.optim.Optimizer:
 
 
 def delegating_fused_clip(truth: Truth) -> nn.Module:
-    """The default Hugging Face Trainer: a fused optimizer behind a wrapper, clip, step, the module's zero."""
+    """The default Hugging Face Trainer: a fused optimizer in a wrapper, clip, step, then the module's
+    zero_grad.
+    """
     net = model()
     optimizer = Delegating(_adamw(net, fused=True))
     for batch in batches(20):
@@ -74,7 +76,7 @@ def delegating_fused_clip(truth: Truth) -> nn.Module:
 
 
 def delegating_scaled_clip(truth: Truth) -> nn.Module:
-    """GradScaler and clip behind the wrapper, with overflows."""
+    """GradScaler and clip with a wrapped optimizer, with overflows."""
     net = model()
     scaler = grad_scaler(init_scale=2.0**14, growth_interval=5)
     optimizer = Delegating(_adamw(net, fused=False), scaler)
@@ -104,7 +106,7 @@ def delegating_scaled_clip(truth: Truth) -> nn.Module:
 
 
 def delegating_accumulation(truth: Truth) -> nn.Module:
-    """The script zeroes after each micro-step; the wrapper does so once a step."""
+    """The script calls zero_grad after each micro-step; the wrapper does so once per step."""
     net = model()
     optimizer = Delegating(_adamw(net, fused=True))
     losses: list[torch.Tensor] = []
@@ -124,7 +126,7 @@ def delegating_accumulation(truth: Truth) -> nn.Module:
 
 
 def imitating_fused_clip(truth: Truth) -> nn.Module:
-    """Lightning: forward, zero, backward and clip in the closure of a wrapper of the same class."""
+    """Lightning: forward, zero_grad, backward and clip in the closure of a wrapper of the same class."""
     net = model()
     optimizer: Any = Imitating(_adamw(net, fused=True))
     for batch in batches(20):
@@ -144,7 +146,7 @@ def imitating_fused_clip(truth: Truth) -> nn.Module:
 
 
 def saliency(truth: Truth) -> nn.Module:
-    """Every fifth step an evaluation takes gradients by its inputs, and drops those of the weights."""
+    """Every fifth step an evaluation computes gradients of its inputs, and drops those of the weights."""
     net = model()
     optimizer = _adamw(net, fused=False)
     for k, batch in enumerate(batches(20)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import clip_grad_norm_  # imported before any hook, as scripts do
+from torch.nn.utils import clip_grad_norm_  # imported before any hook, as in scripts
 
 from tests.hook.truth import (
     EVERY,
@@ -83,7 +83,7 @@ def scaled_accumulation(truth: Truth) -> nn.Module:
 
 
 def scaled_sum(truth: Truth) -> nn.Module:
-    """Arithmetic on scaled losses: the objective is what it was before the scaling."""
+    """Arithmetic on scaled losses: the objective is the same as without scaling."""
     net = model()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
     scaler = grad_scaler(init_scale=2.0**10)
@@ -117,7 +117,7 @@ def scaler_disabled(truth: Truth) -> nn.Module:
 
 
 def scaled_norm_skipped_by_hand(truth: Truth) -> nn.Module:
-    """The scaled gradients are clipped; at an infinite norm zero_grad and continue, without update."""
+    """The scaled gradients are clipped; if the norm is infinite, zero_grad and continue, without update."""
     net = model()
     optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
     scaler = grad_scaler(init_scale=2.0**14, growth_interval=5)
@@ -140,7 +140,7 @@ def scaled_norm_skipped_by_hand(truth: Truth) -> nn.Module:
 
 
 def unscaled_norm_skipped_by_hand(truth: Truth) -> nn.Module:
-    """unscale_, clip, at an infinite norm update, zero_grad at the next batch, continue."""
+    """unscale_ and clip; if the norm is infinite, update and continue, with zero_grad at the next batch."""
     net = model()
     optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
     scaler = grad_scaler(init_scale=2.0**14, growth_interval=5)

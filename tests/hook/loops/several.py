@@ -6,7 +6,7 @@ import math
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import clip_grad_norm_  # imported before any hook, as scripts do
+from torch.nn.utils import clip_grad_norm_  # imported before any hook, as in scripts
 
 from tests.hook.truth import EVERY, Params, Truth, batches, grad_scaler, here, model, norm_of
 
@@ -19,7 +19,8 @@ class Pair(nn.Module):
 
 
 def gan(truth: Truth) -> nn.Module:
-    """The critic first, then the generator through the critic; the critic's leftovers are zeroed."""
+    """The critic first, then the generator through the critic; the critic's remaining gradients are zeroed.
+    """
     pair = Pair()
     g_params: Params = [*pair.g.parameters(), *pair.up.parameters()]
     opt_d = torch.optim.Adam(pair.d.parameters(), lr=0.01)
@@ -77,7 +78,7 @@ def _scaled_step(
     params: Params,
     suffix: str = "",
 ) -> None:
-    """Clip and step, and the note of it, with the gradients already unscaled."""
+    """Clip, step and note it. The gradients are already unscaled."""
     norm = norm_of(params)
     clip_grad_norm_(params, 1.0)
     finite = math.isfinite(norm)
@@ -104,7 +105,7 @@ def gan_two_scalers(truth: Truth) -> nn.Module:
 
 
 def shared_losses(truth: Truth) -> nn.Module:
-    """Two losses through two models, then both optimizers: both gradients come from both losses."""
+    """Two losses through two models, then both optimizers: both losses contribute to both gradients."""
     one, two = model(0), model(1)
     both = nn.ModuleList([one, two])
     opt_a = torch.optim.SGD(one.parameters(), lr=0.01)

@@ -6,7 +6,7 @@ import math
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import clip_grad_norm_  # imported before any hook, as scripts do
+from torch.nn.utils import clip_grad_norm_  # imported before any hook, as in scripts
 
 from tests.hook.truth import EVERY, Truth, batches, here, lrs, model, norm_of
 
@@ -63,7 +63,7 @@ def clip(truth: Truth) -> nn.Module:
         clip_grad_norm_(net.parameters(), 0.01)  # a second clip is not the norm
         optimizer.step()
         truth.note(optimizer, [loss], norm=norm)
-        clip_grad_norm_(net.parameters(), math.inf)  # a norm logged too late
+        clip_grad_norm_(net.parameters(), math.inf)  # a norm that is logged too late
     return net
 
 
@@ -84,7 +84,7 @@ def accumulation(truth: Truth) -> nn.Module:
 
 
 def accumulation_undivided(truth: Truth) -> nn.Module:
-    """As YOLO: nothing is divided, and the number of micro-steps grows."""
+    """As in YOLO: nothing is divided, and the number of micro-steps grows."""
     net = model()
     optimizer = torch.optim.AdamW(net.parameters(), lr=0.01)
     losses: list[Tensor] = []
@@ -101,7 +101,7 @@ def accumulation_undivided(truth: Truth) -> nn.Module:
 
 
 def accumulation_cut_short(truth: Truth) -> nn.Module:
-    """Each epoch's last step has fewer micro-steps than the losses were divided by."""
+    """Each epoch's last step has fewer micro-steps than the number that its losses were divided by."""
     net = model()
     optimizer = torch.optim.AdamW(net.parameters(), lr=0.01)
     for _ in range(3):
@@ -171,7 +171,7 @@ def closure(truth: Truth) -> nn.Module:
 
 
 def lbfgs(truth: Truth) -> nn.Module:
-    """Several evaluations a step, each of which clears the gradients: the last one's is what is left."""
+    """Several evaluations per step, each of which clears the gradients; those of the last one remain."""
     net = model()
     optimizer = torch.optim.LBFGS(net.parameters(), lr=0.1, max_iter=4)
     for batch in batches(6):
@@ -204,7 +204,7 @@ def bfloat(truth: Truth) -> nn.Module:
 
 
 def infinite_norm_skipped_by_hand(truth: Truth) -> nn.Module:
-    """The loop of the post-mortem in float32: clip, see an infinite norm, zero_grad, continue."""
+    """The loop of the post-mortem in float32: clip; if the norm is infinite, zero_grad and continue."""
     net = model()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
     for k, batch in enumerate(batches(24)):
@@ -223,7 +223,9 @@ def infinite_norm_skipped_by_hand(truth: Truth) -> nn.Module:
 
 
 def dropped_after_backward(truth: Truth) -> nn.Module:
-    """Backward, then zero_grad at the next batch without a step, now and then: that is no step."""
+    """Occasionally a backward is followed by zero_grad at the next batch, without a step: it does not count
+    as one.
+    """
     net = model()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
     for k, batch in enumerate(batches(20)):

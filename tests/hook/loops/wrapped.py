@@ -1,4 +1,4 @@
-"""Loops in which the step is called by something else: a hook, a wrapper, a closure, a compiled function."""
+"""Loops in which something else calls the step: a hook, a wrapper, a closure, a compiled function."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _after_accumulation(param: nn.Parameter, hook: Callable[[Any], None]) -> Non
 
 
 def in_backward(truth: Truth) -> nn.Module:
-    """An optimizer a parameter, stepped by its hook as soon as its gradient is whole."""
+    """One optimizer per parameter, stepped by its hook as soon as its gradient is complete."""
     net = model()
     optimizers = {param: torch.optim.AdamW([param], lr=0.01) for param in net.parameters()}
     squares: list[float] = []
@@ -40,12 +40,12 @@ def in_backward(truth: Truth) -> nn.Module:
         loss.backward()
         norm = math.sqrt(sum(squares)) if truth.count % EVERY == 0 else None
         truth.note(next(iter(optimizers.values())), [loss], norm=norm)
-    optimizers.clear()  # torch holds the hook for good, and what it holds
+    optimizers.clear()  # torch keeps the hook and everything that it refers to
     return net
 
 
 def in_backward_with_rates_of_their_own(truth: Truth) -> nn.Module:
-    """The same, with a clip of each gradient and another learning rate for each parameter."""
+    """The same, with a clip of each gradient and a different learning rate for each parameter."""
     net = model()
     params = list(net.parameters())
     rates = {param: 0.01 / (k + 1) for k, param in enumerate(params)}
@@ -73,7 +73,7 @@ def in_backward_with_rates_of_their_own(truth: Truth) -> nn.Module:
 
 
 def sharpness_aware(truth: Truth) -> nn.Module:
-    """SAM: the first pass moves the weights up its gradient and drops it, the second one is applied."""
+    """SAM: the first pass moves the weights along its gradient and drops it, the second one is applied."""
 
     class Sam(torch.optim.Optimizer):
         def __init__(self, params: Any, rho: float, lr: float) -> None:
@@ -110,7 +110,7 @@ def sharpness_aware(truth: Truth) -> nn.Module:
 
 
 def lookahead(truth: Truth) -> nn.Module:
-    """A wrapper steps another optimizer inside: that is one step, with the wrapper's learning rate."""
+    """A wrapper that steps another optimizer: one step, with the wrapper's learning rate."""
 
     class Lookahead(torch.optim.Optimizer):
         def __init__(self, inner: torch.optim.Optimizer) -> None:
@@ -140,7 +140,7 @@ def lookahead(truth: Truth) -> nn.Module:
 
 
 def subclass_of_subclass(truth: Truth) -> nn.Module:
-    """An optimizer whose ``step`` calls ``super().step()`` twice removed."""
+    """An optimizer whose ``step`` calls ``super().step()`` through two levels."""
 
     class Decayed(torch.optim.SGD):
         def step(self, closure: Any = None) -> Any:
@@ -163,7 +163,7 @@ def subclass_of_subclass(truth: Truth) -> nn.Module:
 
 
 def closure_by_keyword(truth: Truth) -> nn.Module:
-    """As Lightning does it: forward, zero_grad and backward inside ``optimizer.step(closure=...)``."""
+    """As in Lightning: forward, zero_grad and backward inside ``optimizer.step(closure=...)``."""
     net = model()
     optimizer = torch.optim.AdamW(net.parameters(), lr=0.01)
     for batch in batches(20):
@@ -183,7 +183,7 @@ def closure_by_keyword(truth: Truth) -> nn.Module:
 
 
 def closure_with_clip_and_scaler(truth: Truth) -> nn.Module:
-    """As Lightning does it in float16: the closure first, then unscale, clip, ``scaler.step``, update."""
+    """As in Lightning with float16: the closure first, then unscale, clip, ``scaler.step``, update."""
     net = model()
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
     scaler = grad_scaler(init_scale=2.0**18, growth_interval=4)
