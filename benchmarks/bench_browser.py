@@ -1,7 +1,7 @@
-"""What the pages cost in a real Chromium: weight, first chart of a long run, updates, memory.
+"""Measure the pages in a real Chromium: size, first chart of a long run, updates, memory.
 
-Everything is real: the server, its socket, records sent as trainers send them. Times are of this
-machine with whatever else it does; the tasks' own time is the CPU time of the page's main thread.
+Everything is real: the server, its socket, and records sent as clients send them. Times depend on the other
+load of the machine; the tasks' own time is the CPU time of the page's main thread.
 ``bench_browser.py updates memory`` measures these only.
 """
 
@@ -51,7 +51,7 @@ FIRST_CHART = "() => document.querySelector('[data-series=loss] .plot .xy') && p
 
 
 class Reporter:
-    """A trainer made by hand: it says hello and sends whole batches."""
+    """A simple client: it sends a handshake and whole batches."""
 
     def __init__(self, tower: Tower, run: str) -> None:
         url = tower.base.replace("http", "ws", 1) + protocol.PATH
@@ -77,7 +77,7 @@ class Reporter:
                     self.acked = message.seq + 1
 
     def report(self, count: int, extra: Sequence[str] = ()) -> None:
-        """The next ``count`` steps, with four vital signs and ``extra`` series."""
+        """Send the next ``count`` steps, with four vital signs and ``extra`` series."""
         steps = np.arange(self.sent, self.sent + count)
         noise = np.random.default_rng(self.sent).normal(0, 0.02, count)
         columns = {"loss": 1 / (1 + steps / 1e4) + noise, "grad_norm": 1 + np.abs(noise)}
@@ -95,14 +95,14 @@ class Reporter:
         self.sent += count
 
     def settle(self, behind: int = 0) -> None:
-        """Waits until all but ``behind`` records are durable."""
+        """Wait until all but ``behind`` records are durable."""
         while self.acked < self.sent - behind:
             time.sleep(0.01)
 
 
 @contextmanager
 def steadily(reporters: list[Reporter], per_second: int) -> Iterator[None]:
-    """All of them report in the background."""
+    """Make all of them report in the background."""
     over = threading.Event()
 
     def go() -> None:
@@ -120,7 +120,7 @@ def steadily(reporters: list[Reporter], per_second: int) -> Iterator[None]:
 
 
 def metric(session: CDPSession, name: str) -> float:
-    """One of Chromium's own figures of the page."""
+    """Return one of Chromium's metrics of the page."""
     return next(
         float(each["value"])
         for each in session.send("Performance.getMetrics")["metrics"]
@@ -129,20 +129,20 @@ def metric(session: CDPSession, name: str) -> float:
 
 
 def heap_mb(session: CDPSession) -> float:
-    """What the page's JavaScript holds after a collection."""
+    """Return the JavaScript heap size in MB after a garbage collection."""
     session.send("HeapProfiler.collectGarbage")
     return metric(session, "JSHeapUsedSize") / 1e6
 
 
 def watched(page: Page) -> CDPSession:
-    """Chromium's own account of a page; durations are CPU time of its main thread."""
+    """Return a Chromium session that measures a page; durations are CPU time of its main thread."""
     session = page.context.new_cdp_session(page)
     session.send("Performance.enable", {"timeDomain": "threadTicks"})
     return session
 
 
 def weight(page: Page, tower: Tower, _run: str) -> None:
-    """Bytes of the first visit, plotly.js aside."""
+    """Measure the bytes of the first visit, without plotly.js."""
     for name, address, there in (
         ("fleet", "/", "[data-run]"),
         ("run", "/runs/long", '[data-series="loss"] .xy'),
@@ -155,7 +155,8 @@ def weight(page: Page, tower: Tower, _run: str) -> None:
 
 
 def first_chart(page: Page, tower: Tower, _run: str) -> None:
-    """From the address to the first chart of a run of a million steps, plotly.js in the cache and not."""
+    """Measure the time to the first chart of a run of a million steps, with and without plotly.js in the
+    cache."""
     found = []
     for _ in range(3):
         page.goto(f"{tower.base}/runs/long")
@@ -164,9 +165,9 @@ def first_chart(page: Page, tower: Tower, _run: str) -> None:
 
 
 def traced(page: Page, seconds: float) -> float:
-    """CPU time in ms of the page's longest task while it is watched for ``seconds``.
+    """Return the CPU time in ms of the page's longest task within ``seconds``.
 
-    Not the time on the clock: on a machine that does other things a task is also as long as it waits.
+    Wall time is not used, because it includes waiting for other processes of the machine.
     """
     browser = page.context.browser
     assert browser is not None
@@ -180,7 +181,8 @@ def traced(page: Page, seconds: float) -> float:
 
 
 def updates(page: Page, tower: Tower, _run: str) -> None:
-    """Eight panels of four runs, fed ten steps a second each, drawn at most four times a second."""
+    """Measure eight panels of four runs, fed ten steps per second each, drawn at most four times per
+    second."""
     reporters = [Reporter(tower, f"live{i}") for i in range(RUNS)]
     for reporter in reporters:
         reporter.report(2_000, SERIES)
@@ -208,7 +210,8 @@ def updates(page: Page, tower: Tower, _run: str) -> None:
 
 
 def memory(page: Page, tower: Tower, _run: str) -> None:
-    """What an hour of updates leaves on the run page, sent as fast as the server takes it."""
+    """Measure the memory that an hour of updates leaves on the run page, sent as fast as the server accepts
+    it."""
     reporter = Reporter(tower, "hour")
     reporter.report(100, SERIES)
     reporter.settle()
@@ -230,7 +233,7 @@ MEASURES: tuple[Callable[[Page, Tower, str], None], ...] = (weight, first_chart,
 
 
 def make_long_run(tower: Tower) -> None:
-    """A million steps of four vital signs."""
+    """Send a million steps of four vital signs."""
     reporter = Reporter(tower, "long")
     while reporter.sent < LONG_RUN:
         reporter.report(BATCH)
@@ -239,7 +242,7 @@ def make_long_run(tower: Tower) -> None:
 
 
 def measure(browser: Browser, tower: Tower) -> None:
-    """Each measure in a browser profile of its own, logged in and with nothing in the cache."""
+    """Run each measurement in a separate browser profile, logged in and with an empty cache."""
     for one in [one for one in MEASURES if one.__name__ in sys.argv[1:] or not sys.argv[1:]]:
         context = browser.new_context(viewport={"width": 1440, "height": 1200}, locale="en-GB")
         page = context.new_page()

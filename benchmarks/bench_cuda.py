@@ -1,11 +1,10 @@
-"""What the hook costs a training on a CUDA device, beside TensorBoard.
+"""Measure the overhead of the hook for a training on a CUDA device, compared with TensorBoard.
 
 ``python bench_cuda.py [--rounds 20]``. Needs a CUDA device. Short blocks of steps without and with the
-tracker take turns, each between two synchronisations; what a tracker adds to a step is the median over the
-rounds of the difference. Of a launch-bound training a block's figure is the median of its steps, of one
-that keeps the device busy its whole time. "nothing" is a training without a tracker measured like the
-others: what it adds is the noise. The loss of every step is compared with that of an unwatched training,
-bit by bit.
+tracker alternate, each between two synchronizations. The overhead per step is the median over the rounds of
+the difference. For a launch-bound training, a block's value is the median of its steps; for one that keeps
+the device busy, its total time. "nothing" is a training without a tracker, measured like the others: its
+overhead is the noise. The loss of every step is compared with that of an unwatched training, bit by bit.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ LOOPS: dict[str, tuple[Callable[[], Loop], int, bool]] = {
 
 
 class Tensors(Tocsin):
-    """``log`` of the tensors as they are: nothing is read on the training thread."""
+    """``log`` of the tensors themselves: nothing is read on the training thread."""
 
 
 TRACKERS: dict[str, Callable[[str], Tracker]] = {
@@ -57,7 +56,7 @@ TRACKERS: dict[str, Callable[[str], Tracker]] = {
 
 @dataclass
 class Contestant:
-    """Microseconds a step, one figure a block, without and with the tracker: wall clock and CPU time."""
+    """Microseconds per step, one value per block, without and with the tracker: wall clock and CPU time."""
 
     loop: Loop
     tracker: Tracker
@@ -68,7 +67,7 @@ class Contestant:
     count: int = 0
 
     def block(self, steps: int, tracked: bool) -> None:
-        """Steps between two synchronisations, by the wall clock and the training thread's CPU time."""
+        """Measure steps between two synchronizations: wall clock, and CPU time of the training thread."""
         _attach(self.tracker, tracked)
         walls, cpus = [], []
         torch.cuda.synchronize()
@@ -84,7 +83,7 @@ class Contestant:
         (self.tracked if tracked else self.plain).append((took * 1e6, median(cpus) * 1e6))
 
     def step(self, tracked: bool) -> None:
-        """One, logged as a script would."""
+        """Make one step and log it as a script would."""
         loss, norm, scale, rate = self.loop.step()
         self.losses.append(loss.detach())
         if tracked and not isinstance(self.tracker, (Automatic, Nothing)):
@@ -95,7 +94,7 @@ class Contestant:
             self.count += 1
 
     def added(self) -> tuple[float, float]:
-        """Medians of the rounds' differences: wall clock and CPU time."""
+        """Return the medians of the rounds' differences: wall clock and CPU time."""
         rounds = list(zip(self.tracked, self.plain, strict=True))
         return median(one[0] - other[0] for one, other in rounds), median(
             one[1] - other[1] for one, other in rounds
@@ -110,7 +109,7 @@ def _attach(tracker: Tracker, on: bool) -> None:
 def measured(
     make: Callable[[], Loop], steps: int, busy: bool, rounds: int, url: str
 ) -> dict[str, Contestant]:
-    """One tracker after the other: no thread of one is there while another is measured."""
+    """Measure one tracker after the other, so that no thread of one runs while another is measured."""
     found = {}
     for name, tracker in TRACKERS.items():
         one = found[name] = Contestant(make(), tracker(url), busy)
@@ -120,13 +119,13 @@ def measured(
         for part in range(rounds + 1):
             for tracked in (False, True) if part % 2 else (True, False):
                 one.block(steps, tracked)
-        del one.plain[0], one.tracked[0]  # memory, ring and kernels are there afterwards
+        del one.plain[0], one.tracked[0]  # includes allocation of memory, ring buffer and kernels
         one.tracker.finish()
     return found
 
 
 def show(name: str, found: dict[str, Contestant]) -> None:
-    """A Markdown table, and whether the losses are the same."""
+    """Print a Markdown table, and whether the losses are the same."""
     plain = median(wall for wall, _ in found["nothing"].plain)
     print(f"\n{name} ({plain:,.0f} us a step)\n")
     print("| | added to a step | of it | CPU of the training thread |")
@@ -141,7 +140,7 @@ def show(name: str, found: dict[str, Contestant]) -> None:
 
 
 def main() -> None:
-    """Prints a table a training."""
+    """Print one table for each training."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--loops", default="", help="only those whose names hold this")
@@ -154,7 +153,7 @@ def main() -> None:
         f"Python {sys.version.split()[0]}, torch {torch.__version__}"
     )
     os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
-    torch.use_deterministic_algorithms(True)  # warn_only=True leaves attention's backward as it is
+    torch.use_deterministic_algorithms(True)  # warn_only=True leaves attention's backward unchanged
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     with sink() as url, tempfile.TemporaryDirectory() as place:
         os.chdir(place)

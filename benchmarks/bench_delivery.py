@@ -1,9 +1,9 @@
-"""From a step's ``log`` to the notification: a NaN that the real hook logs, until a loopback webhook has it.
+"""Measure the time from ``log`` of a NaN in the real hook to the webhook's receipt of the notification.
 
-A real server process on SQLite with 200 trainers reporting ten steps a second each; the receiver is a real
-HTTP server in this process. The route tells at once (``group_wait_s`` 0): the default waits 5 s for company
-before a critical alert is told, which is no delay of the machine. ``TOCSIN_BENCH_TRAINERS`` and
-``TOCSIN_BENCH_ALARMS`` set how many trainers report and how many alarms are timed.
+A real server process on SQLite with 200 clients that report ten steps per second each; the receiver is a real
+HTTP server in this process. The route notifies immediately (``group_wait_s`` 0): the default of 5 s before a
+critical alert is sent is intended and not measured. ``TOCSIN_BENCH_TRAINERS`` and ``TOCSIN_BENCH_ALARMS`` set
+the number of clients and of measured alerts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ AT_ONCE = {"routes": [{"name": "all", "matchers": ['project="bell"', 'rule="nonf
 
 
 def open_channel(server: ServerProcess, url: str) -> None:
-    """A webhook without a limit that hears of the NaN alone."""
+    """Create a webhook channel without a rate limit that gets only the NaN alert."""
     for method, path, body in (
         (
             "POST",
@@ -49,7 +49,7 @@ def open_channel(server: ServerProcess, url: str) -> None:
 
 
 def arrivals(receiver: Receiver, wanted: int) -> dict[str, float]:
-    """When the first notification of each run came."""
+    """Return the time of the first notification of each run."""
     ends = time.monotonic() + LAST_S
     found: dict[str, float] = {}
     while len(found) < wanted and time.monotonic() < ends:
@@ -61,7 +61,8 @@ def arrivals(receiver: Receiver, wanted: int) -> dict[str, float]:
 
 
 def rung(server: ServerProcess, receiver: Receiver, place: Path) -> list[float]:
-    """Seconds from ``log`` to the receiver, of each alarm. Raises SystemExit where one never came."""
+    """Return the seconds from ``log`` to the receiver of each alert. Raise SystemExit if one never
+    arrived."""
     with contextlib.ExitStack() as stack:
         words = (server.base, server.client_token, str(ALARMS), str(place))
         said = ended(started(stack, "ringing_process.py", *words)).split("\n")
@@ -74,7 +75,7 @@ def rung(server: ServerProcess, receiver: Receiver, place: Path) -> list[float]:
 
 
 def main() -> None:
-    """The trainers report while the alarms ring."""
+    """Let the clients report while the alerts fire."""
     with tempfile.TemporaryDirectory() as place, contextlib.ExitStack() as stack:
         receiver = Receiver()
         stack.callback(receiver.close)

@@ -1,6 +1,6 @@
-"""Cost of judging: all rules over fp16 records of six series, one by one and in batches of 50.
+"""Measure the cost of evaluation: all rules over fp16 records of six series, singly and in batches of 50.
 
-Of a healthy run, and as multiples of it of runs whose alarm never ends.
+Measured for a healthy run; runs whose alert never ends are given as multiples of it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ Series = dict[str, np.ndarray]
 
 
 def healthy(count: int) -> Series:
-    """Six series f64[count] of a healthy run: a noisy falling loss, heavy-tailed norms, a saw-tooth scale."""
+    """Return six series f64[count] of a healthy run: a noisy falling loss, heavy-tailed norms, a sawtooth
+    scale."""
     draw = random.Random(7)
     steps = np.arange(count)
     noise = np.array([draw.gauss(0.0, 0.05) for _ in range(count)])
@@ -40,19 +41,19 @@ def healthy(count: int) -> Series:
 
 
 def diverging(count: int) -> Series:
-    """A loss that climbs for ever."""
+    """Return a loss that increases indefinitely."""
     return {**healthy(count), "loss": 1.0 + 0.5 * np.arange(count)}
 
 
 def broken(count: int) -> Series:
-    """A loss and a norm that are NaN for ever."""
+    """Return a loss and a norm that are always NaN."""
     nothing = np.where(np.arange(count) < count // 10, 1.0, np.nan)
     columns = healthy(count)
     return {**columns, "loss": columns["loss"] * nothing, "grad_norm": columns["grad_norm"] * nothing}
 
 
 def batches(size: int, kind: Callable[[int], Series] = healthy) -> list[RecordBatch]:
-    """The records of a run of ``kind`` cut into batches of ``size``."""
+    """Return the records of a run of ``kind`` in batches of ``size``."""
     columns, writer = kind(RECORDS), Writer("bench", 1, 1, 0)
     steps = np.arange(RECORDS, dtype=np.int64)
     return [
@@ -70,7 +71,7 @@ def batches(size: int, kind: Callable[[int], Series] = healthy) -> list[RecordBa
 
 
 def cost_us(size: int, kind: Callable[[int], Series] = healthy) -> float:
-    """Microseconds a record, the best of three passes."""
+    """Return the microseconds per record, the best of three passes."""
     work, best = batches(size, kind), float("inf")
     for _ in range(3):
         engine = Engine(RunContext(planned_steps=2 * RECORDS))
@@ -82,7 +83,7 @@ def cost_us(size: int, kind: Callable[[int], Series] = healthy) -> float:
 
 
 def main() -> None:
-    """Prints the cost beside its limit, and their ratio."""
+    """Print the cost with its limit, and their ratio."""
     for size, limit in LIMITS_US.items():
         cost = cost_us(size)
         print(f"judging, batches of {size:>2}: {cost:6.2f} us a record, limit {limit:g}: {cost / limit:.2f}")

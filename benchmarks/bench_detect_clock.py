@@ -1,8 +1,8 @@
-"""False alarms of the rules by the clock, over simulated pauses of healthy runs that declare nothing.
+"""Count false alerts of the clock-based rules, over simulated pauses of healthy runs that declare nothing.
 
-``python benchmarks/bench_detect_clock.py``. Each run is a sequence of arrivals of records, two days
-long; a pause is a garbage collection, a checkpoint, an evaluation, a slow loader, a host that was paused,
-or a network that was cut. The rules judge the end of each silence; an alert counts once.
+``python benchmarks/bench_detect_clock.py``. Each run is a sequence of record arrivals over two days. A pause
+is a garbage collection, a checkpoint, an evaluation, a slow loader, a host that was suspended, or a network
+that was interrupted. The rules are evaluated at the end of each silence; an alert counts once.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Silences = Iterator[tuple[float, bool]]
 
 
 def steps(draw: random.Random, median_s: float, sigma: float) -> float:
-    """Seconds between two arrivals: steps of that length, gathered to one second at least."""
+    """Return the seconds between two arrivals: steps of that length, combined to at least one second."""
     return max(1.0, median_s * draw.lognormvariate(0.0, sigma))
 
 
 def every(
     draw: random.Random, hours: float, median_s: float, short: float, long: float, *, cut: bool
 ) -> Silences:
-    """Quick steps, and every so many hours a pause of ``short`` to ``long`` seconds, evenly in logs."""
+    """Yield fast steps, and periodically a pause of ``short`` to ``long`` seconds, log-uniform."""
     spent, due = 0.0, hours * 3600
     while True:
         if spent >= due:
@@ -45,13 +45,13 @@ def every(
 
 
 def heavy(draw: random.Random) -> Silences:
-    """A loader with heavy tails: Pareto with exponent 1.5 from 1 s on, at most 120 s."""
+    """Yield the steps of a loader with heavy tails: Pareto with exponent 1.5 from 1 s, at most 120 s."""
     while True:
         yield min(120.0, draw.paretovariate(1.5)), False
 
 
 def slow(draw: random.Random) -> Silences:
-    """Steps of half a minute that vary by half."""
+    """Yield steps of half a minute that vary by half."""
     while True:
         yield steps(draw, 30.0, 0.5), False
 
@@ -72,7 +72,7 @@ KINDS: dict[str, Callable[[random.Random], Silences]] = {
 
 @dataclass
 class Tally:
-    """Alerts of one kind of run by rule and severity, over so many hours."""
+    """Alerts of one kind of run by rule and severity, over a number of hours."""
 
     hours: float = 0.0
     stalled_warning: int = 0
@@ -82,7 +82,7 @@ class Tally:
 
 
 def gravest(pulse: Heartbeat, silence_s: float, *, cut: bool) -> tuple[Severity | None, Severity | None]:
-    """What ``stalled`` and ``trainer-lost`` say in the last second of a silence, at its gravest."""
+    """Return the highest severities of ``stalled`` and ``trainer-lost`` in the last second of a silence."""
     last_ns = pulse.last_record_ns or 0
     now_ns = last_ns + int(silence_s * SECOND)
     liveness = Liveness(
@@ -97,7 +97,7 @@ def gravest(pulse: Heartbeat, silence_s: float, *, cut: bool) -> tuple[Severity 
 
 
 def count(kind: Callable[[random.Random], Silences], runs: int = RUNS, hours: float = HOURS) -> Tally:
-    """What the rules raise over ``runs`` healthy runs of ``hours`` each."""
+    """Return the alerts of ``runs`` healthy runs of ``hours`` each."""
     tally = Tally(hours=runs * hours)
     for seed in range(runs):
         pulse, now_s = Heartbeat(0), 0.0
@@ -113,7 +113,7 @@ def count(kind: Callable[[random.Random], Silences], runs: int = RUNS, hours: fl
 
 
 def note(tally: Tally, stall: Severity | None, loss: Severity | None) -> None:
-    """Counts one silence. A critical alert was a warning first."""
+    """Count one silence. A critical alert was a warning first."""
     tally.stalled_warning += stall is not None
     tally.stalled_critical += stall is Severity.CRITICAL
     tally.lost_warning += loss is not None
@@ -121,7 +121,7 @@ def note(tally: Tally, stall: Severity | None, loss: Severity | None) -> None:
 
 
 def main() -> None:
-    """Prints one line a kind of run."""
+    """Print one line for each kind of run."""
     print("| healthy runs | hours | stalled warning | critical | trainer-lost warning | critical |")
     print("|---|---|---|---|---|---|")
     for name, kind in KINDS.items():

@@ -1,13 +1,15 @@
-"""Detection over labelled logs: what all rules catch, and raise on healthy runs, beside published rules.
+"""Evaluate detection on labeled logs: detections and false alerts of all rules, compared with published
+rules.
 
-``LOGS=folder python benchmarks/bench_detection.py``. Each sub-folder holds a log of any format that is
-read and ``label.json``: ``label`` begins with UNSTABLE or the run is healthy; the first number in ``onset``
-is the step, unless it says "between". An unstable run is caught by an alarm at or after its onset; alarms
-of a published rule that are less than 50 records apart count as one, as an alert that goes on does.
+``LOGS=folder python benchmarks/bench_detection.py``. Each subfolder has a log in any supported format and
+``label.json``. If ``label`` starts with UNSTABLE, the run is unstable, else healthy; the first number in
+``onset`` is the step, unless it says "between". An unstable run is detected by an alarm at or after its
+onset. Alarms of a published rule that are less than 50 records apart count as one, like an alert that keeps
+firing.
 
-The lead is counted in steps from the first alarm at or after the onset to the ruin: the first loss that is
-not finite or above three times the best median of ten before. Each log is judged again
-with every tenth and every hundredth training record: the verdict stays, or the log is too short to say.
+The lead is the number of steps from the first alarm at or after the onset to the failure: the first loss that
+is not finite or above three times the best median of ten before. Each log is evaluated again with every tenth
+and every hundredth training record: the result stays, or the log is too short.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ ALL = "**tocsin, all rules**"
 
 @dataclass(frozen=True)
 class Alarm:
-    """Where a rule alarmed, counted in training records from 0."""
+    """Position of an alarm, counted in training records from 0."""
 
     rule: str
     at: int
@@ -55,7 +57,7 @@ class Alarm:
 
 @dataclass
 class LabelledLog:
-    """A labelled log: training records, onset (in records; None without a number), alarms of every rule."""
+    """A labeled log: training records, onset (in records; None without a number), alarms of every rule."""
 
     name: str
     unstable: bool
@@ -69,13 +71,13 @@ class LabelledLog:
 
 
 def log_of(folder: Path) -> Path:
-    """The original log, or its normalized copy where that is all there is."""
+    """Return the original log, or its normalized copy if that is the only one."""
     logs = [path for path in sorted(folder.iterdir()) if path.is_file() and path.name not in BESIDES]
     return logs[0] if logs else folder / "normalized.jsonl"
 
 
 def read(folder: Path) -> LabelledLog:
-    """The log of ``folder`` under every rule, ours and the published ones."""
+    """Return the log of ``folder`` with the alarms of our rules and the published ones."""
     label = json.loads((folder / "label.json").read_text("utf-8"))
     case = LabelledLog(folder.name, str(label["label"]).startswith("UNSTABLE"))
     log = open_log(log_of(folder))
@@ -83,12 +85,12 @@ def read(folder: Path) -> LabelledLog:
 
 
 def is_training(item: Item) -> bool:
-    """Whether an item is a record of training, not of an evaluation."""
+    """Return whether an item is a training record, not one of an evaluation."""
     return isinstance(item, LogRecord) and bool(item.values.keys() & {"loss", "grad_norm"})
 
 
 def thinned(items: Iterable[Item], every: int) -> list[Item]:
-    """Every so many training records; evaluations and all else stay."""
+    """Return every ``every``-th training record, and all evaluations and other items."""
     kept, seen = [], 0
     for item in items:
         seen += is_training(item)
@@ -98,7 +100,7 @@ def thinned(items: Iterable[Item], every: int) -> list[Item]:
 
 
 def judged(case: LabelledLog, label: dict[str, Any], items: list[Item], planned: int | None) -> LabelledLog:
-    """``case`` with the alarms of every rule over ``items``."""
+    """Return ``case`` with the alarms of every rule over ``items``."""
     records = [item for item in items if isinstance(item, LogRecord) and is_training(item)]
     case.steps = [record.step for record in records]
     case.ruin = ruin_of(
@@ -111,7 +113,8 @@ def judged(case: LabelledLog, label: dict[str, Any], items: list[Item], planned:
 
 
 def ruin_of(losses: Sequence[tuple[int, float]]) -> int | None:
-    """The step of the first loss that is not finite, or above ``DIVERGED`` times the best level above 0."""
+    """Return the step of the first loss that is not finite, or above ``DIVERGED`` times the best level above
+    0."""
     last: deque[float] = deque(maxlen=SMOOTH)
     best = math.inf
     for step, loss in losses:
@@ -124,7 +127,8 @@ def ruin_of(losses: Sequence[tuple[int, float]]) -> int | None:
 
 
 def lead_of(case: LabelledLog, rules: set[str], severities: tuple[Severity, ...]) -> int | None:
-    """Steps from the first alarm at or after the onset to the ruin; negative where it came after it."""
+    """Return the steps from the first alarm at or after the onset to the failure; negative if it came
+    later."""
     delay = delay_of(case, rules, severities)
     if delay is None or case.ruin is None:
         return None
@@ -132,7 +136,7 @@ def lead_of(case: LabelledLog, rules: set[str], severities: tuple[Severity, ...]
 
 
 def outcome_of(case: LabelledLog) -> str:
-    """What tocsin makes of a log: unstable, or nothing at warning or above, or too few records to say."""
+    """Return tocsin's result for a log: unstable, nothing at warning or above, or too few records."""
     own = {alarm.rule for alarm in case.alarms} - {rule.name for rule in PUBLISHED}
     onset = case.onset or 0
     loud = [alarm for alarm in picked(case, own, LOUD) if alarm.at >= onset or not case.unstable]
@@ -142,7 +146,8 @@ def outcome_of(case: LabelledLog) -> str:
 
 
 def onset_of(steps: Sequence[int], reported: str) -> int | None:
-    """The first record at or after the first number of ``told``; None without, or for a range."""
+    """Return the first record at or after the first number in ``reported``; None without one, or for a
+    range."""
     number = re.search(r"\d+", reported)
     if number is None or reported.startswith("between"):
         return None
@@ -150,14 +155,14 @@ def onset_of(steps: Sequence[int], reported: str) -> int | None:
 
 
 def place(steps: Sequence[int], step: int) -> int:
-    """The first record of ``step``, or the last before it (an evaluation between two records)."""
+    """Return the first record of ``step``, or the last before it (an evaluation between two records)."""
     exact = [at for at, each in enumerate(steps) if each == step]
     before = [at for at, each in enumerate(steps) if each < step]
     return exact[0] if exact else max(before, default=0)
 
 
 def ours(case: LabelledLog, items: Iterable[Item], planned: int | None) -> list[Alarm]:
-    """The first finding of each alert at warning, and at critical."""
+    """Return the first finding of each alert at warning, and at critical."""
     judge = Judge(RunContext(run_id=case.name, planned_steps=planned))
     firsts: dict[tuple[str, str, int | None, Severity], Alarm] = {}
     found: list[Finding] = []
@@ -172,7 +177,8 @@ def ours(case: LabelledLog, items: Iterable[Item], planned: int | None) -> list[
 
 
 def theirs(case: LabelledLog, records: Sequence[LogRecord]) -> list[Alarm]:
-    """Alarms of the published rules; all count as warnings. A log is skipped that lacks a rule's series."""
+    """Return the alarms of the published rules, all as warnings. A rule is skipped if the log lacks its
+    series."""
     found = []
     for rule in PUBLISHED:
         rows = [at for at, record in enumerate(records) if rule.series in record.values]
@@ -187,7 +193,7 @@ def theirs(case: LabelledLog, records: Sequence[LogRecord]) -> list[Alarm]:
 
 
 def apart(alarms: Sequence[int], case: LabelledLog, rows: Sequence[int]) -> list[int]:
-    """The first alarm of each stretch; the onset begins one, so that alarms before it hide nothing."""
+    """Return the first alarm of each episode. The onset starts one, so that earlier alarms hide nothing."""
     onset = case.onset if case.onset is not None else -1
     first: list[int] = []
     for index, at in enumerate(alarms):
@@ -215,7 +221,7 @@ class Row:
 
 
 def row(name: str, cases: Sequence[LabelledLog], rules: set[str], severities: tuple[Severity, ...]) -> Row:
-    """What ``rules`` did at ``severities``; several alerts in one run each count in the rate."""
+    """Return the results of ``rules`` at ``severities``; several alerts in one run each count in the rate."""
     unstable = [case for case in cases if case.unstable]
     healthy = [case for case in cases if not case.unstable]
     caught = [case for case in unstable if delay_of(case, rules, severities) is not None]
@@ -235,24 +241,24 @@ def row(name: str, cases: Sequence[LabelledLog], rules: set[str], severities: tu
 
 
 def spread(values: Sequence[int]) -> str:
-    """Median, least and most."""
+    """Return median, minimum and maximum."""
     return f"{median(values):g} ({min(values)} to {max(values)})" if values else "-"
 
 
 def picked(case: LabelledLog, rules: set[str], severities: tuple[Severity, ...]) -> list[Alarm]:
-    """The alarms of ``case`` by ``rules`` at ``severities``."""
+    """Return the alarms of ``case`` by ``rules`` at ``severities``."""
     return [alarm for alarm in case.alarms if alarm.rule in rules and alarm.severity in severities]
 
 
 def delay_of(case: LabelledLog, rules: set[str], severities: tuple[Severity, ...]) -> int | None:
-    """Records from the onset to the first alarm at or after it; None where there is none."""
+    """Return the records from the onset to the first alarm at or after it; None if there is none."""
     onset = case.onset or 0
     after = [alarm.at - onset for alarm in picked(case, rules, severities) if alarm.at >= onset]
     return min(after, default=None)
 
 
 def table(cases: Sequence[LabelledLog]) -> list[Row]:
-    """All rules together, each that alarmed anywhere, then the published ones."""
+    """Return the rows: all rules together, each rule that alarmed, then the published ones."""
     loud, known = LOUD, {rule.name for rule in PUBLISHED}
     own = {alarm.rule for case in cases for alarm in case.alarms} - known
     rows = [row(ALL, cases, own, loud), row(f"{ALL}, critical only", cases, own, (Severity.CRITICAL,))]
@@ -264,7 +270,7 @@ def table(cases: Sequence[LabelledLog]) -> list[Row]:
 
 
 def main() -> None:
-    """Prints the table, then each run that was missed or alarmed though healthy."""
+    """Print the table, then each unstable run that was missed and each healthy run with an alarm."""
     folder = os.environ.get("LOGS")
     if not folder:
         print("detection: set LOGS to a folder of labelled logs; nothing was judged")
@@ -291,7 +297,7 @@ def main() -> None:
 
 
 def outcomes(folder: Path) -> list[str]:
-    """The verdict of a log with all its records, and thinned."""
+    """Return the results of a log with all its records, and thinned."""
     label = json.loads((folder / "label.json").read_text("utf-8"))
     log = open_log(log_of(folder))
     items = list(log.items())

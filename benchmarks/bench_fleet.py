@@ -1,9 +1,9 @@
-"""What a laboratory's usual day costs: 200 trainers at 10 steps/s, without and with 100 browsers.
+"""Measure a laboratory's typical load: 200 clients at 10 steps/s, without and with 100 browsers.
 
-A real server process on SQLite; trainers and browsers live in a few processes of their own and speak the
-real protocols. Printed are the server's share of one core and the time from a step's send to a browser's
-delta. ``TOCSIN_BENCH_SECONDS`` sets how long each of the two is measured, ``TOCSIN_BENCH_TRAINERS`` how many
-trainers there are, with half as many browsers.
+A real server process on SQLite; clients and browsers run in a few separate processes and use the real
+protocols. The output is the server's share of one core and the time from a step's send to a browser's delta.
+``TOCSIN_BENCH_SECONDS`` sets the duration of each measurement, ``TOCSIN_BENCH_TRAINERS`` the number of
+clients; there are half as many browsers.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PLACE = Path(__file__).parent
 
 
 def started(stack: contextlib.ExitStack, program: str, *words: str) -> subprocess.Popen[str]:
-    """A load process that said that it is ready."""
+    """Start a load process; return it once it is ready."""
     made = subprocess.Popen(
         [sys.executable, str(PLACE / program), *words],
         stdin=subprocess.PIPE,
@@ -50,13 +50,13 @@ def started(stack: contextlib.ExitStack, program: str, *words: str) -> subproces
 
 
 def ended(load: subprocess.Popen[str]) -> str:
-    """Ends a load process; what it had to say at last."""
+    """End a load process; return its last output."""
     said, _ = load.communicate()
     return said
 
 
 def share(server: ServerProcess, seconds: float) -> float:
-    """CPU time of the server over the next ``seconds``, as a share of one core."""
+    """Return the CPU time of the server over the next ``seconds``, as a share of one core."""
     process = psutil.Process(server.process.pid)
     time.sleep(WARM_UP_S)
     before, begun = sum(process.cpu_times()[:2]), time.monotonic()
@@ -66,7 +66,7 @@ def share(server: ServerProcess, seconds: float) -> float:
 
 
 def watched(server: ServerProcess, seconds: float) -> tuple[float, str]:
-    """The share with browsers, and what these say of their delays."""
+    """Return the share with browsers, and the delays that they measured."""
     runs = [f"fleet{no}" for no in range(FOLLOWED)]
     with contextlib.ExitStack() as stack:
         browsers = started(stack, "fleet_browsers.py", server.base, server.token, str(BROWSERS), *runs)
@@ -78,7 +78,7 @@ def watched(server: ServerProcess, seconds: float) -> tuple[float, str]:
 
 
 def main() -> None:
-    """Trainers alone, then with browsers."""
+    """Measure clients alone, then with browsers."""
     seconds = float(os.environ.get("TOCSIN_BENCH_SECONDS", "20"))
     with tempfile.TemporaryDirectory() as place, contextlib.ExitStack() as stack:
         server = stack.enter_context(server_process(Path(place)))

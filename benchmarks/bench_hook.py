@@ -1,8 +1,8 @@
-"""What the hook costs a training, beside the trackers that pip can install, in one interleaved run.
+"""Measure the overhead of the hook, compared with trackers that pip can install, in one interleaved run.
 
-``python bench_hook.py`` prints everything; ``--parts`` and ``--trackers`` choose. Ratios and differences
-are to what stands in the same table, and "nothing" is a training without any tracker measured like the
-others: what it "adds" is the noise of the machine. The targets are those of the design.
+``python bench_hook.py`` prints everything; ``--parts`` and ``--trackers`` select. Ratios and differences
+refer to the same table, and "nothing" is a training without any tracker, measured like the others: its
+overhead is the noise of the machine. The targets are those of the design.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Times = dict[str, list[float]]
 
 @contextlib.contextmanager
 def sink() -> Iterator[str]:
-    """Address of a server that takes everything."""
+    """Run a server that accepts everything; yield its address."""
     command = [sys.executable, str(Path(__file__).with_name("sink.py"))]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -58,7 +58,7 @@ def sink() -> Iterator[str]:
 
 
 def timed(times: list[float], call: Callable[[int], None]) -> None:
-    """Appends the microseconds of each of LOGS calls but the first."""
+    """Append the microseconds of each of LOGS calls but the first."""
     clock = time.perf_counter_ns
     for index in range(LOGS):
         begun = clock()
@@ -69,7 +69,7 @@ def timed(times: list[float], call: Callable[[int], None]) -> None:
 
 
 def log_costs(url: str, place: Path) -> Times:
-    """Microseconds of reporting four values once, written as a script writes it."""
+    """Return the microseconds of reporting four values once, as a script does it."""
     loss, norm, scale, lr = 0.5, 1.25, 65536.0, 1e-4
     tensors = tuple(torch.tensor(value) for value in (loss, norm, scale, lr))
     board = SummaryWriter(str(place / "logs"))
@@ -101,7 +101,7 @@ def log_costs(url: str, place: Path) -> Times:
 
 
 def show_log(times: Times) -> None:
-    """Median and p99 of a call, the empty call's included, and the ratio to TensorBoard's."""
+    """Print median and p99 of a call, also of the empty call, and the ratio to TensorBoard's."""
     print("reporting four values (us)")
     reference = median(times["add_scalar x 4, floats"])
     for name, values in times.items():
@@ -111,7 +111,7 @@ def show_log(times: Times) -> None:
 
 
 def points_per_s(url: str, place: Path) -> float:
-    """Points a second from ``put`` to the ack, four a record, one process."""
+    """Return the points per second from ``put`` to the ack, four per record, in one process."""
     outbox = Outbox()
     writer = protocol.WriterId("bench", 0, "bench", 1, time.time_ns())
 
@@ -132,7 +132,7 @@ def points_per_s(url: str, place: Path) -> float:
 
 
 def show_steps(loop: str, found: list[Contestant]) -> None:
-    """A line for each contestant, as Markdown."""
+    """Print a Markdown row for each contestant."""
     if not found:
         return
     bare = next((one.figures.rss for one in found if one.tracker == "nothing"), 0)
@@ -153,7 +153,7 @@ def show_steps(loop: str, found: list[Contestant]) -> None:
 
 
 def show_samples(loop: str, found: list[Contestant]) -> None:
-    """Where the script computes no norm: the hook without norms of its own, and with them."""
+    """Print the hook without and with its own norms, for a script that computes none."""
     print(f"\na step of the {loop}, where the script computes no gradient norm")
     for one in found:
         plain, tracked = one.figures.plain["wall"], one.figures.tracked["wall"]
@@ -163,14 +163,14 @@ def show_samples(loop: str, found: list[Contestant]) -> None:
 
 
 def _mean(rounds: list[list[float]]) -> float:
-    """Mean of all steps but the slowest hundredth, which belong to the machine."""
+    """Return the mean of all steps but the slowest 1 %, which are caused by the machine."""
     values = sorted(value for one in rounds for value in one)
     kept = values[: max(1, len(values) * 99 // 100)]
     return sum(kept) / len(kept)
 
 
 def show_machine() -> None:
-    """Date, processors and load: figures without them say little."""
+    """Print date, processors and load, which are needed to interpret the results."""
     name = next(
         (line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), "?"
     )
@@ -196,7 +196,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Prints the tables, each with its targets."""
+    """Print the tables, each with its targets."""
     chosen = _arguments()
     parts = chosen.parts.split(",")
     others = [name for name in chosen.trackers.split(",") if name in PACKAGES]

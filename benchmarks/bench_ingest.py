@@ -1,10 +1,11 @@
-"""From ``log`` of the real hook to durable, over a real server process, with 1, 8 and 64 trainers.
+"""Measure the time from ``log`` in the real hook to durable storage in a real server, with 1, 8 and 64
+clients.
 
-On SQLite and Postgres, as ratios to a raw blob append by ``sqlite3`` and to the best other tool that
-installs, all in the same run. Trainers share this machine's cores with the server: the server's own
-CPU time is given beside the wall time. ``TOCSIN_BENCH_STEPS`` sets how many steps all trainers log
-together; ``TOCSIN_BENCH_PEERS=0`` leaves the other tools out. Wall time is divided by wall time of the
-raw append, CPU time by its CPU time.
+On SQLite and Postgres, as ratios to raw blob inserts with ``sqlite3`` and to the fastest other tool that
+installs, all in the same run. Clients share the cores of this machine with the server, so the server's CPU
+time is given too. ``TOCSIN_BENCH_STEPS`` sets the total number of steps of all clients;
+``TOCSIN_BENCH_PEERS=0`` leaves out the other tools. Wall time is divided by the wall time of the raw inserts,
+CPU time by their CPU time.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Figures:
 
 
 def trained(server: ServerProcess, folder: Path, clients: int, steps: int) -> Figures:
-    """``trainers`` runs of ``steps`` steps each, all durable."""
+    """Report ``clients`` runs of ``steps`` steps each, until all are durable."""
     count = min(clients, PROCESSES)
     process = psutil.Process(server.process.pid)
     with contextlib.ExitStack() as stack:
@@ -78,7 +79,7 @@ def _trainer(
 
 
 def _figures(line: str) -> tuple[float, int]:
-    """Seconds and acknowledged records of a process; nothing where it died."""
+    """Return seconds and acknowledged records of a process; zeros if it died."""
     words = line.split()
     assert len(words) == 2, f"expected seconds and acknowledged records, got {line!r}"
     return float(words[0]), int(words[1])
@@ -90,7 +91,7 @@ def _said(process: subprocess.Popen[str]) -> str:
 
 
 def measure(name: str, url: URL, folder: Path, raw: RawRate, best: Peer | None, steps: int) -> int:
-    """One database, all numbers of trainers, each with a server process of its own; how many failed."""
+    """Measure one database with each number of clients, each with a new server; return how many failed."""
     folder.mkdir()
     failed = 0
     for clients in TRAINERS:
@@ -104,7 +105,7 @@ def measure(name: str, url: URL, folder: Path, raw: RawRate, best: Peer | None, 
 
 
 def measured_with(url: URL, folder: Path, clients: int, steps: int) -> Figures:
-    """A server on its data, and that many trainers."""
+    """Measure a server on its data with that many clients."""
     folder.mkdir()
     options = ["--database-url", url.render_as_string(hide_password=False)]
     with server_process(folder, *options, TOCSIN_LIMIT_RECORDS_PER_S="100000000") as server:
@@ -112,7 +113,7 @@ def measured_with(url: URL, folder: Path, clients: int, steps: int) -> Figures:
 
 
 def row(reported: Figures, raw: RawRate, best: Peer | None) -> str:
-    """Rates and their ratios, wall time first."""
+    """Return rates and their ratios, wall time first."""
     rate, server = reported.points / reported.wall_s, reported.points / reported.server_s
     peer = f"{rate / best.points_per_s:8.1f}" if best else "       -"
     return (
@@ -122,7 +123,7 @@ def row(reported: Figures, raw: RawRate, best: Peer | None) -> str:
 
 
 def peers(place: Path) -> Peer | None:
-    """The fastest other tool; says the figures of all."""
+    """Print the results of the other tools; return the fastest."""
     if os.environ.get("TOCSIN_BENCH_PEERS") == "0":
         return None
     found: list[Peer] = []
@@ -141,7 +142,7 @@ def peers(place: Path) -> Peer | None:
 
 
 def main() -> int:
-    """The limit, the other tools, then both databases; how many of the measurements failed."""
+    """Measure the limit, the other tools, then both databases; return how many measurements failed."""
     steps = int(os.environ.get("TOCSIN_BENCH_STEPS", "1280000"))
     with tempfile.TemporaryDirectory() as place:
         best = peers(Path(place) / "peers")

@@ -1,9 +1,9 @@
-"""The long siege: a hundred kills -9 of a real server on each database, nothing lost, nothing twice.
+"""Kill a real server a hundred times with SIGKILL on each database; check that nothing is lost or duplicated.
 
-``python benchmarks/bench_kills.py [KILLS] [--database sqlite|postgres]``, or
-``TOCSIN_BENCH_KILLS`` and ``TOCSIN_BENCH_DATABASE``; 100 on both by default. A kill counts where every
-trainer had a batch that was not acknowledged. Exits 1 where anything differs; SIGINT and SIGTERM end
-it in order: no server, no Postgres and no folder stays behind.
+``python benchmarks/bench_kills.py [KILLS] [--database sqlite|postgres]``, or ``TOCSIN_BENCH_KILLS`` and
+``TOCSIN_BENCH_DATABASE``; by default 100 on both. A kill counts if every client had an unacknowledged batch.
+Exits with status 1 if anything differs. SIGINT and SIGTERM end it cleanly: no server, Postgres or folder is
+left behind.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ wishes: list[float] = []
 
 
 def besiege(name: str, url: URL, folder: Path, kills: int) -> None:
-    """One database: kills, then the comparison with runs that met none."""
+    """Run the kills on one database, then compare with runs without kills."""
     folder.mkdir(parents=True)
     begun = time.monotonic()
     seed = int(os.environ.get("TOCSIN_BENCH_SEED", "1"))
@@ -51,7 +51,7 @@ def besiege(name: str, url: URL, folder: Path, kills: int) -> None:
 
 
 def told(name: str, kills: int, begun: float) -> Callable[[int], None]:
-    """A line for every tenth kill."""
+    """Return a function that prints a line for every tenth kill."""
 
     def tell(count: int) -> None:
         if count % TOLD_EVERY == 0:
@@ -61,13 +61,13 @@ def told(name: str, kills: int, begun: float) -> Callable[[int], None]:
 
 
 def on_sqlite(place: Path, kills: int) -> None:
-    """The siege of a file."""
+    """Run the siege on a SQLite file."""
     file = place / "sqlite" / "tocsin.db"
     besiege("SQLite", make_url(f"sqlite:///{file}"), file.parent, kills)
 
 
 def on_postgres(place: Path, kills: int) -> None:
-    """The siege of a server on a Postgres that fsyncs, and the end of that Postgres, come what may."""
+    """Run the siege on a Postgres with fsync, and stop that Postgres in any case."""
     with OwnPostgres(fsync=True) as postgres:
         besiege("Postgres", postgres.new_database(), place / "postgres", kills)
 
@@ -76,18 +76,19 @@ DATABASES = {"sqlite": on_sqlite, "postgres": on_postgres}
 
 
 def note(_signal: int, _frame: FrameType | None) -> None:
-    """Someone wants the end. Raising here could strike between the start of a process and its notice."""
+    """Note that the user wants to stop. An exception here could occur between starting a process and
+    recording it."""
     wishes.append(time.monotonic())
 
 
 def look() -> None:
-    """Raises KeyboardInterrupt once someone wants the end."""
+    """Raise KeyboardInterrupt if the user wants to stop."""
     if wishes:
         raise KeyboardInterrupt
 
 
 def main() -> int:
-    """The databases asked for, one after the other, whatever becomes of one; how many failed."""
+    """Run the selected databases one after the other, even if one fails; return how many failed."""
     environ = os.environ
     parser = argparse.ArgumentParser(description="kills -9 of a real server, nothing lost")
     kills = int(environ.get("TOCSIN_BENCH_KILLS", "100"))

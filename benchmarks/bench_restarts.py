@@ -1,9 +1,10 @@
-"""The database fails under load, again and again: Postgres is stopped at once, and disks are full.
+"""Make the database fail under load repeatedly: Postgres is stopped abruptly, and disks are filled.
 
-``python benchmarks/bench_restarts.py [OUTAGES]``, or ``TOCSIN_BENCH_OUTAGES``; 20 of each kind by
-default: restarts of Postgres, a full disk under SQLite, one under Postgres. In each, health says so and
-every trainer waits for an ack; afterwards every bit is as sent, alerts and onsets as in runs that met
-nothing. Exits 1 where anything differs, and goes on with the next kind. SIGINT and SIGTERM end it in order.
+``python benchmarks/bench_restarts.py [OUTAGES]``, or ``TOCSIN_BENCH_OUTAGES``; by default 20 of each kind:
+restarts of Postgres, a full disk with SQLite, a full disk with Postgres. During each, health reports it and
+every client waits for an ack. Afterwards every bit is as sent, with the alerts and onsets of undisturbed
+runs. Exits with status 1 if anything differs, after trying the remaining kinds. SIGINT and SIGTERM end it
+cleanly.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ Outage = Callable[[], contextlib.AbstractContextManager[None]]
 
 
 def besiege(name: str, url: URL, folder: Path, count: int, outage: Outage) -> None:
-    """``count`` outages, then the comparison with runs that met none."""
+    """Run ``count`` outages, then compare with undisturbed runs."""
     folder.mkdir(parents=True)
     begun = time.monotonic()
     seed = int(os.environ.get("TOCSIN_BENCH_SEED", "1"))
@@ -48,7 +49,7 @@ def besiege(name: str, url: URL, folder: Path, count: int, outage: Outage) -> No
 
 
 def restarts(place: Path, count: int) -> None:
-    """Postgres as if it had crashed, and started again."""
+    """Stop Postgres as in a crash, and start it again."""
     with OwnPostgres(fsync=True) as postgres:
 
         @contextlib.contextmanager
@@ -63,7 +64,7 @@ def restarts(place: Path, count: int) -> None:
 
 
 def filled(disk: Path) -> Outage:
-    """No room for as long as the block lasts."""
+    """Fill the disk during the block."""
 
     @contextlib.contextmanager
     def full() -> Iterator[None]:
@@ -77,14 +78,14 @@ def filled(disk: Path) -> Outage:
 
 
 def full_under_sqlite(place: Path, count: int) -> None:
-    """The file, its log, everything lies on the full disk."""
+    """Everything, also the file and its log, is on the full disk."""
     with small_disk(DISK_MB) as disk:
         url = make_url(f"sqlite:///{disk / 'tocsin.db'}")
         besiege("full disk under SQLite", url, place, count, filled(disk))
 
 
 def full_under_postgres(place: Path, count: int) -> None:
-    """The tables lie on the full disk."""
+    """The tables are on the full disk."""
     with small_disk(DISK_MB) as disk, OwnPostgres(fsync=True) as postgres, postgres.database_on(disk) as url:
         besiege("full disk under Postgres", url, place, count, filled(disk))
 
@@ -93,7 +94,7 @@ KINDS = (restarts, full_under_sqlite, full_under_postgres)
 
 
 def main() -> int:
-    """Every kind, whatever becomes of one; how many failed."""
+    """Run every kind, even if one fails; return how many failed."""
     count = int(sys.argv[1] if sys.argv[1:] else os.environ.get("TOCSIN_BENCH_OUTAGES", "20"))
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, note)

@@ -1,10 +1,9 @@
-"""The store by itself: points a second, bytes a point, time to open a run that grows to 10 M steps, memory.
+"""Measure the store alone: points/s, bytes/point, time to open a run of up to 10 M steps, memory.
 
-``python benchmarks/bench_store.py [STEPS ...]``: how long the run is when it is opened, by default
-100,000, 1,000,000 and 10,000,000. Each database is measured in a process of its own. Writing is CPU time
-of the server's process (and wall time, which other work on the machine lengthens); opening is the
-median of many, four vital signs at 2000 buckets. Bytes a point of other tools come last, unless
-``TOCSIN_BENCH_PEERS=0``.
+``python benchmarks/bench_store.py [STEPS ...]``: lengths of the run when it is opened, by default 100,000,
+1,000,000 and 10,000,000. Each database is measured in a separate process. Writing is CPU time of the server's
+process (and wall time, which includes other load); opening is the median of many, four vital signs at 2000
+buckets. Bytes per point of other tools are printed last, unless ``TOCSIN_BENCH_PEERS=0``.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ WAITING = 8 << 20
 
 
 def vitals(first: int, n: int) -> dict[str, Column]:
-    """Records ``first`` and on of a mixed-precision training: float32 values, as a GPU reports them."""
+    """Return records from ``first`` of a mixed-precision training: float32 values, as a GPU reports them."""
     random = np.random.default_rng(first)
     step = np.arange(first, first + n)
     loss = (2.0 * np.exp(-step / 1e6) + random.normal(0, 0.02, n)).astype(np.float32)
@@ -63,7 +62,7 @@ def vitals(first: int, n: int) -> dict[str, Column]:
 
 
 def wide(first: int, n: int) -> dict[str, Column]:
-    """Records of a run with very many series."""
+    """Return records of a run with very many series."""
     values = np.random.default_rng(first).normal(size=(WIDE, n)).astype(np.float32).astype(np.float64)
     return {f"layer{no}/norm": Column(row) for no, row in enumerate(values)}
 
@@ -83,17 +82,18 @@ class Bench:
         self._keeper.start()
 
     def _keep(self) -> None:
-        """What the server's housekeeping does for a growing database."""
+        """Do what the server's housekeeping does for a growing database."""
         while not self._ended.wait(1.0):
             tidy_tail(self.database)
 
     def writer(self, run: str) -> Writer:
-        """The only writer of a new run."""
+        """Return the only writer of a new run."""
         hello = Hello(1, "t", "bench", run, run, WriterId("a", 0, "boot", 1, 1), 1, "node", 1)
         return self.store.call(lambda connection: register(connection, hello, 1)).result().writer
 
     def grow(self, who: Writer, batches: Iterator[RecordBatch]) -> tuple[float, float]:
-        """Stores and seals; CPU seconds of it, making the batches not counted, and wall seconds of all."""
+        """Store and seal batches; return the CPU seconds, without making the batches, and the total wall
+        seconds."""
         cpu, wall, making, last = time.process_time(), time.perf_counter(), 0.0, None
         while True:
             begun = time.thread_time()
@@ -119,7 +119,7 @@ class Bench:
             time.sleep(0.05)
 
     def batches(self, who: Writer, begin: int, end: int, columns: Any, size: int) -> Iterator[RecordBatch]:
-        """Records ``begin`` to ``end`` as a trainer hands them in."""
+        """Yield the records ``begin`` to ``end`` in batches as a client sends them."""
         made = 200 * size
         for block in range(begin, end, made):
             whole = columns(block, min(made, end - block))
@@ -134,7 +134,7 @@ class Bench:
                 yield RecordBatch(who, self._arrival, first, n, step, 10**18 + step * 10**7, part)
 
     def bytes(self) -> int:
-        """Bytes of the whole database."""
+        """Return the size of the whole database in bytes."""
         if self.database.dialect == "sqlite":
             with self.database.reader.begin() as connection:
                 pages, free, size = (
@@ -146,7 +146,7 @@ class Bench:
             return int(connection.execute(text("SELECT pg_database_size(current_database())")).scalar_one())
 
     def opening(self, run: str, names: list[str]) -> tuple[float, float, int]:
-        """Median CPU and wall milliseconds to open series of a run, and the level that answered."""
+        """Return median CPU and wall milliseconds to open series of a run, and the level that was used."""
         cpu, wall, level = [], [], 0
         for _ in range(OPENED):
             begun = time.thread_time(), time.perf_counter()
@@ -156,14 +156,14 @@ class Bench:
         return 1e3 * median(cpu), 1e3 * median(wall), level
 
     def close(self) -> None:
-        """Ends the writer and the housekeeping."""
+        """Stop the writer and the housekeeping."""
         self._ended.set()
         self._keeper.join()
         self.store.stop(60)
         self.database.close()
 
     def by_table(self) -> str:
-        """Where Postgres's bytes lie."""
+        """Return Postgres's bytes by table."""
         query = text("SELECT pg_total_relation_size(to_regclass(:name))")
         with self.database.reader.connect() as connection:
             sizes = {name: int(connection.execute(query, {"name": name}).scalar_one()) for name in OF_RUNS}
@@ -172,7 +172,7 @@ class Bench:
 
 
 def memory_mb() -> float:
-    """Most memory that this process ever had, MB."""
+    """Return the peak memory of this process in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
@@ -183,7 +183,7 @@ HEADING = (
 
 
 def measure(url: URL, steps: list[int], raw: RawRate) -> None:
-    """One database: the growing run, then the wide one."""
+    """Measure one database: the growing run, then the wide one."""
     bench = Bench(url)
     who, begin, empty, times = bench.writer("long"), 0, bench.bytes(), {}
     print(HEADING)
@@ -217,7 +217,7 @@ def measure(url: URL, steps: list[int], raw: RawRate) -> None:
 
 
 def measure_wide(bench: Bench) -> None:
-    """A run of 500 series."""
+    """Measure a run of 500 series."""
     who = bench.writer("wide")
     cpu, wall = bench.grow(who, bench.batches(who, 0, WIDE_STEPS, wide, 64))
     points = WIDE * WIDE_STEPS
@@ -229,7 +229,7 @@ def measure_wide(bench: Bench) -> None:
 
 
 def main() -> int:
-    """Both databases, each in a process of its own so that memory is its own; how many failed."""
+    """Measure each database in a separate process, to separate their memory; return how many failed."""
     if sys.argv[1:2] == ["--measure"]:
         address, wall, cpu, *steps = sys.argv[2:]
         measure(make_url(address), [int(word) for word in steps], RawRate(float(wall), float(cpu)))
@@ -255,7 +255,7 @@ def main() -> int:
 
 
 def tell_peers(place: Path) -> None:
-    """The same four series with other tools, for the room they take; one that does not install is said."""
+    """Print the size of the same four series in other tools; name those that do not install."""
     for name in PACKAGES:
         found = measured(place, name)
         reported = found if isinstance(found, str) else f"{name}: {found.bytes_a_point:.1f} B/point"

@@ -1,8 +1,8 @@
-"""Trainings with different trackers, each in a process of its own, that take turns: bench_hook.py.
+"""Trainings with different trackers, each in a separate process, that alternate: used by bench_hook.py.
 
-Only one of them works at a time. Each makes blocks of steps without and with its tracker, close beside
-each other; what a tracker adds is the difference of the two medians, and of a whole run the median of
-its rounds' differences. So a slow moment of the machine hits both sides of a difference.
+Only one of them runs at a time. Each makes blocks of steps without and with its tracker, directly after each
+other. The overhead is the difference of the two medians, and for a whole run the median of its rounds'
+differences, so that a slow moment of the machine affects both sides of a difference.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ OFFLINE = {
 
 
 class LeftOutError(Exception):
-    """A contestant that does not run here, and why."""
+    """A contestant does not run here; the message says why."""
 
 
 @dataclass
 class Figures:
-    """Microseconds of steps by wall clock and by the training thread's CPU time, one list a round."""
+    """Microseconds of steps by wall clock and by the training thread's CPU time, one list per round."""
 
     plain: dict[str, list[list[float]]] = field(default_factory=lambda: {"wall": [], "cpu": []})
     tracked: dict[str, list[list[float]]] = field(default_factory=lambda: {"wall": [], "cpu": []})
@@ -53,33 +53,33 @@ class Figures:
     """Bytes of the process and what it started, at the end of its loop."""
 
     def add(self, answer: dict[str, Any]) -> None:
-        """One turn."""
+        """Add one turn."""
         for kind, mine in (("plain", self.plain), ("tracked", self.tracked)):
             for clock in mine:
                 mine[clock].append(answer[kind][clock])
 
     def added(self, clock: str = "wall") -> float:
-        """What the tracker adds to a step: the median of the rounds' differences of medians."""
+        """Return the overhead per step: the median of the rounds' differences of medians."""
         rounds = zip(self.plain[clock], self.tracked[clock], strict=True)
         return median(median(with_it) - median(without) for without, with_it in rounds)
 
     def added_p99(self, clock: str = "wall") -> float:
-        """Difference of the 99th percentiles of all steps."""
+        """Return the difference of the 99th percentiles of all steps."""
         return percentile(self.tracked[clock], 0.99) - percentile(self.plain[clock], 0.99)
 
     def step(self) -> float:
-        """Median of a step without the tracker."""
+        """Return the median of a step without the tracker."""
         return percentile(self.plain["wall"], 0.5)
 
 
 def percentile(rounds: list[list[float]], share: float) -> float:
-    """The value below which ``share`` of all steps lie."""
+    """Return the quantile of all steps at ``share``."""
     values = sorted(value for one in rounds for value in one)
     return values[min(int(share * len(values)), len(values) - 1)]
 
 
 class Contestant:
-    """One training process, and what it answered."""
+    """One training process and its results."""
 
     def __init__(self, tracker: str, loop: str, url: str, folder: Path) -> None:
         self.tracker = tracker
@@ -106,12 +106,12 @@ class Contestant:
             raise
 
     def turn(self, steps: int, plain_first: bool) -> None:
-        """A block without and one with the tracker. Raises LeftOutError where it died or hangs."""
+        """Run a block without and one with the tracker. Raise LeftOutError if the process died or hangs."""
         self._say(f"turn {steps} {int(plain_first)}")
         self.figures.add(self._answer())
 
     def end(self) -> None:
-        """Measures its memory, and how long it takes from the end of its loop to that of its process."""
+        """Measure its memory, and the time from the end of its loop to the end of its process."""
         self.figures.rss = _rss(self.process.pid)
         begun = time.perf_counter()
         self._say("end")
@@ -121,7 +121,7 @@ class Contestant:
         self.close()
 
     def close(self) -> None:
-        """Nothing of it is left, whatever it started."""
+        """Kill the process and everything that it started."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
@@ -161,7 +161,7 @@ def _environment(tracker: str) -> Environment:
 
 
 def _rss(pid: int) -> int:
-    """Resident bytes of a process and of all that it started."""
+    """Return the resident bytes of a process and of all its children."""
     process = psutil.Process(pid)
     total = 0
     for one in [process, *process.children(recursive=True)]:
@@ -172,7 +172,7 @@ def _rss(pid: int) -> int:
 
 @contextlib.contextmanager
 def contest(trackers: list[str], loop: str, url: str, folder: Path) -> Iterator[list[Contestant]]:
-    """Their processes, started one after another; one that does not start is left out with a line."""
+    """Start the processes one after another; leave out those that do not start, with a message."""
     running: list[Contestant] = []
     try:
         for tracker in trackers:
@@ -189,7 +189,7 @@ def contest(trackers: list[str], loop: str, url: str, folder: Path) -> Iterator[
 def measured(
     trackers: list[str], loop: str, url: str, folder: Path, *, rounds: int, steps: int
 ) -> list[Contestant]:
-    """All of them after ``rounds`` turns each, ended; the order of the two blocks changes by the round."""
+    """Run ``rounds`` turns of each and end them; the order of the two blocks alternates between rounds."""
     with contest(trackers, loop, url, folder) as running:
         for part in range(rounds):
             for one in tuple(running):

@@ -1,7 +1,7 @@
-"""A process with some browsers' websockets: most follow the fleet, every fourth follows one run.
+"""A process with some browsers' WebSockets: most follow the fleet, every fourth follows one run.
 
-``python fleet_browsers.py URL TOKEN COUNT RUN...``: says ``ready`` once all have heard something, then
-listens until its standard input ends, and says ``MEGABYTES`` and the seconds from send to delta, sorted.
+``python fleet_browsers.py URL TOKEN COUNT RUN...``: prints ``ready`` once all have received something, then
+reads until its standard input ends, and prints ``MEGABYTES`` and the sorted seconds from send to delta.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ RUN_EVERY = 4
 
 
 class Heard:
-    """What all browsers of this process received."""
+    """Data that all browsers of this process received."""
 
     def __init__(self) -> None:
         self.bytes = 0
         self.delays_s: list[float] = []
 
     def take(self, text: str, now: float) -> None:
-        """One frame. Only deltas of runs are read: reading what the fleet says would cost the load more."""
+        """Process one frame. Only deltas of runs are parsed; parsing the fleet's would cost the load process
+        more."""
         self.bytes += len(text)
         if text.startswith('{"type":"run"'):
             for layer in json.loads(text)["series"].get("sent", ()):
@@ -38,7 +39,7 @@ class Heard:
 
 
 def numbers(reported: Any) -> list[float]:
-    """A column of the live socket: a list, or float64 in base64 as Plotly takes it."""
+    """Return a column of the live socket: a list, or float64 in base64 as in Plotly."""
     if isinstance(reported, dict):
         body = base64.b64decode(reported["bdata"])
         return list(struct.unpack(f"<{len(body) // 8}d", body))
@@ -63,7 +64,7 @@ async def _follow(socket: ClientConnection, received: Heard) -> None:
 
 
 async def main() -> None:
-    """All browsers of this process, until standard input ends."""
+    """Run all browsers of this process until standard input ends."""
     base, token, count, *runs = sys.argv[1:]
     url, received = base.replace("http", "ws", 1) + PATH, Heard()
     followed = [runs[no % len(runs)] if no % RUN_EVERY == 0 else None for no in range(int(count))]

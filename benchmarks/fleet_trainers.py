@@ -1,7 +1,7 @@
-"""A process with some trainers that speak the real protocol: ten steps a second each, as the hook sends them.
+"""A process with some clients that use the real protocol: ten steps per second each, as the hook sends them.
 
-``python fleet_trainers.py URL TOKEN FIRST COUNT``: says ``ready`` once all are let in, then reports until
-its standard input ends. ``sent`` is a series of its own: the wall clock when a frame left, in seconds.
+``python fleet_trainers.py URL TOKEN FIRST COUNT``: prints ``ready`` once all are accepted, then reports until
+its standard input ends. The series ``sent`` is the wall clock in seconds when a frame was sent.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HELD = round(STEPS_PER_S * FLUSH_S)
 
 
 def hello(token: str, no: int) -> Hello:
-    """The first message of trainer ``no``."""
+    """Return the handshake of client ``no``."""
     key = f"fleet{no}"
     who = WriterId(attempt=key, rank=0, boot="bench", pid=no, started_ns=time.time_ns())
     return Hello(
@@ -37,7 +37,7 @@ def hello(token: str, no: int) -> Hello:
 
 
 def frame(first: int, draw: random.Random) -> bytes:
-    """The steps from ``first`` on that a flush holds: four vital signs of a healthy training."""
+    """Return the steps from ``first`` that one flush contains: four vital signs of a healthy training."""
     now, steps = time.time(), range(first, first + HELD)
     losses = [2.0 / (1.0 + step / 4000.0) * (1.0 + draw.gauss(0.0, 0.05)) for step in steps]
     columns = {
@@ -64,7 +64,7 @@ async def _let_in(url: str, token: str, no: int) -> ClientConnection:
 
 
 async def _train(socket: ClientConnection, no: int, count: int) -> None:
-    """Frames at even distances, those of the trainers spread over the interval."""
+    """Send frames at constant intervals; the clients are spread over the interval."""
     draw, step = random.Random(no), 0
     due = time.monotonic() + FLUSH_S * (no % count) / count
     while True:
@@ -79,7 +79,7 @@ async def _listen(socket: ClientConnection) -> None:
 
 
 async def main() -> None:
-    """All trainers of this process, until standard input ends."""
+    """Run all clients of this process until standard input ends."""
     base, token, first, count = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     url = base.replace("http", "ws", 1) + protocol.PATH
     numbers = range(first, first + count)

@@ -1,7 +1,7 @@
-"""A process with some runs of the real hook that log as fast as they are taken off its hands.
+"""A process with some runs of the real hook that log as fast as their records are accepted.
 
-``python logging_process.py URL TOKEN RUNS STEPS FOLDER``: says ``ready``, waits for a line, logs four
-floats a step to every run, ends them, and says ``SECONDS ACKNOWLEDGED`` (records, of all runs).
+``python logging_process.py URL TOKEN RUNS STEPS FOLDER``: prints ``ready``, waits for a line, logs four
+floats per step to every run, ends them, and prints ``SECONDS ACKNOWLEDGED`` (records of all runs).
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ NOISE = [random.Random(1).gauss(0.0, 1.0) for _ in range(10_007)]
 
 
 def signs(step: int) -> tuple[float, float, float, float]:
-    """Loss, grad norm, loss scale and learning rate of a healthy training: what the rules see all day."""
+    """Return loss, grad norm, loss scale and learning rate of a healthy training, the usual input of the
+    rules."""
     noise = NOISE[step % len(NOISE)]
     loss = 0.5 + 2.0 / (1.0 + step * 1e-4) + 0.05 * noise
     return loss, 1.0 + 0.2 * abs(noise), 65536.0, 1e-4 * math.exp(-step * 1e-7)
 
 
 def log_all(runs: list[Run], steps: int) -> None:
-    """Every step of every run, a block of one after a block of the other."""
+    """Log every step of every run, in alternating blocks."""
     for first in range(0, steps, BLOCK):
         for run in runs:
             while run._reporter.sender.stats.queued > WAITING:  # type: ignore[attr-defined]
@@ -43,7 +44,7 @@ def log_all(runs: list[Run], steps: int) -> None:
 
 
 def main() -> None:
-    """The runs of one process."""
+    """Run the runs of one process."""
     url, token, count, steps, folder = sys.argv[1:]
     runs = [
         tocsin.watch("bench", name=f"{Path(folder).name}-{no}", url=url, token=token, patch=False,

@@ -1,4 +1,4 @@
-"""The training loops that hook and trackers are measured in: an MLP, and a small transformer with AMP."""
+"""The training loops for measuring hook and trackers: an MLP, and a small transformer with AMP."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Values = tuple[Tensor, Tensor, float, float]
 
 
 class Loop(Protocol):
-    """A training, one step a call."""
+    """A training that makes one step per call."""
 
     def step(self) -> Values: ...
 
@@ -59,7 +59,7 @@ class Transformer:
         self.scaler = torch.amp.GradScaler(device, init_scale=1024.0)
 
     def parts(self) -> tuple[nn.Module, tuple[Tensor, Tensor]]:
-        """The model, and the batch that it sees at every step."""
+        """Return the model, and the batch for every step."""
         layer = nn.TransformerEncoderLayer(64, 4, 128, dropout=0.0, batch_first=True)
         model = nn.Sequential(nn.TransformerEncoder(layer, 2), nn.Linear(64, 32))
         return model, (torch.randn(4, 16, 64), torch.randint(32, (4, 16)))
@@ -82,13 +82,13 @@ class Transformer:
 
 
 class Gpt(Transformer):
-    """124 M parameters in twelve layers of width 768 on 16 x 512 tokens: a CUDA device is always busy."""
+    """124 M parameters in twelve layers of width 768 on 16 x 512 tokens: keeps a CUDA device busy."""
 
     def __init__(self, fused: bool = False) -> None:
         super().__init__(device="cuda", fused=fused)
 
     def parts(self) -> tuple[nn.Module, tuple[Tensor, Tensor]]:
-        """As GPT-2's smallest, without its mask."""
+        """Like the smallest GPT-2, without its mask."""
         layer = nn.TransformerEncoderLayer(768, 12, 3072, dropout=0.0, batch_first=True, norm_first=True)
         body = nn.TransformerEncoder(layer, 12, enable_nested_tensor=False)
         model = nn.Sequential(nn.Embedding(50304, 768), body, nn.Linear(768, 50304, bias=False))

@@ -1,6 +1,6 @@
-"""The same numbers logged with other tools, each in an environment of its own, made for the moment.
+"""Log the same numbers with other tools, each in a temporary environment.
 
-A tool that does not install or does not run is left out with a line that says so.
+A tool that does not install or run is left out with a message.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ FEWER = {"mlflow": 20}
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Points a second from the first call to disk, and bytes a point there."""
+    """Points per second from the first call to disk, and bytes per point on disk."""
 
     name: str
     points_per_s: float
@@ -77,7 +77,7 @@ class Peer:
 
 
 def measured(place: Path, name: str) -> Peer | str:
-    """The figures of one tool, or why there are none."""
+    """Return the results of one tool, or why there are none."""
     home = place / name
     (home / "data").mkdir(parents=True)
     try:

@@ -1,7 +1,7 @@
-"""Published rules and usual fixed limits, as pure functions: a series in, the places that alarm out.
+"""Published rules and common fixed limits, as pure functions from a series to the positions of its alarms.
 
-They are what a table of detection compares with; each is as its source gives it, with its defaults. Values
-that are not finite are no spike to a rule that does not say so, and enter no mean.
+They are compared with tocsin in the table of detection. Each is implemented as its source gives it, with its
+defaults. Unless a rule says otherwise, values that are not finite are not spikes and enter no mean.
 """
 
 from __future__ import annotations
@@ -41,8 +41,7 @@ def three_sigma(values: Sequence[float]) -> list[int]:
 
 def lightning(values: Sequence[float], window: int = 10, rtol: float = 2.0) -> list[int]:
     """PyTorch Lightning, SpikeDetection: not finite, or worse than the value before and at least ``rtol``
-    times the mean away from the mean of the ``window`` values before that one.
-    """
+    times the mean away from the mean of the ``window`` values before that one."""
     last: deque[float] = deque(maxlen=window)
     found = []
     previous: float | None = None
@@ -91,7 +90,7 @@ def scale_below_16384(values: Sequence[float]) -> list[int]:
 
 @dataclass(frozen=True)
 class Published:
-    """A rule, and the series it judges."""
+    """A rule, and the series that it evaluates."""
 
     name: str
     series: str

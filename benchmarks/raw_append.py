@@ -1,4 +1,4 @@
-"""The limit that the store is measured against: blobs appended to SQLite by plain ``sqlite3``."""
+"""The upper limit for the store: blobs inserted into SQLite with plain ``sqlite3``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GROUP = 12_000
 
 @dataclass(frozen=True, slots=True)
 class RawRate:
-    """Points a second by wall time and by CPU time: each is compared with its like only."""
+    """Points per second by wall time and by CPU time."""
 
     wall: float
     cpu: float
@@ -23,7 +23,7 @@ class RawRate:
 
 
 def raw_rate(folder: Path, *, points: int = 2_000_000, batch: int = 50, series: int = 6) -> RawRate:
-    """Rate of (run, number, blob) rows, one transaction a group, WAL, synchronous FULL."""
+    """Measure inserts of (run, number, blob) rows, one transaction per group, WAL, synchronous FULL."""
     folder.mkdir(parents=True, exist_ok=True)
     connection = sqlite3.connect(folder / "raw.db", isolation_level=None)
     connection.execute("PRAGMA journal_mode=WAL")

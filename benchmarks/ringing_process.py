@@ -1,8 +1,8 @@
 """A process with runs of the real hook whose loss becomes NaN, one run after the other.
 
-``python ringing_process.py URL TOKEN RUNS FOLDER``: says ``ready``, waits for a line, and for each run says
-``NAME SECONDS``, the wall clock just before the call of ``log`` with the NaN. Between the alarms lies a
-pause of random length, so that they meet flush and commit at any moment.
+``python ringing_process.py URL TOKEN RUNS FOLDER``: prints ``ready``, waits for a line, and for each run
+prints ``NAME SECONDS``, the wall clock just before the call of ``log`` with the NaN. Random pauses between
+the alerts make them occur at any time relative to flush and commit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SETTLED_S = 5.0
 
 
 def connected(run: Run) -> None:
-    """Returns once the run's first step is acknowledged: what is measured then is no greeting."""
+    """Return once the run's first step is acknowledged, so that the handshake is not measured."""
     run.log(step=0, loss=1.0)
     ends = time.monotonic() + CONNECTED_S
     while run._reporter.sender.stats.acked_seq < 0:  # type: ignore[attr-defined]
@@ -34,7 +34,7 @@ def connected(run: Run) -> None:
 
 
 def main() -> None:
-    """Every run rings once."""
+    """Make the loss of every run NaN, one after the other."""
     url, token, count, folder = sys.argv[1:]
     draw = random.Random(7)
     print("ready", flush=True)

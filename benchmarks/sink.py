@@ -1,4 +1,4 @@
-"""A server of its own process that takes everything: prints its port, ends when its input does."""
+"""A server in a separate process that accepts everything: prints its port, ends when its input does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tocsin import protocol
 
 
 def main() -> None:
-    """Acknowledges at once and keeps no values, so that the trainer is measured and not the sink."""
+    """Acknowledge immediately and keep no values, so that the client is measured and not the sink."""
     Kept.take = _count  # type: ignore[method-assign]
     server = IngestServer()
     server.flush_ms = 200

@@ -1,8 +1,8 @@
-"""A training of its own process, in turns without and with a tracker: started by bench_hook.py.
+"""A training in a separate process, alternately without and with a tracker: started by bench_hook.py.
 
-``python tracked_loop.py TRACKER LOOP URL``, in a folder of its own. Answers each line on its input with
-a line of JSON: ``turn STEPS PLAIN_FIRST`` gives microseconds of each step, plain and tracked; ``end``
-closes the tracker. It runs in the tracker's environment, so it imports nothing but torch and that.
+``python tracked_loop.py TRACKER LOOP URL``, in a separate folder. It responds to each line on its input with
+a line of JSON: ``turn STEPS PLAIN_FIRST`` returns microseconds of each step, plain and tracked; ``end``
+closes the tracker. It runs in the tracker's environment, so it imports nothing but torch and the tracker.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Row = dict[str, float]
 
 
 class Tracker(Protocol):
-    """What a script would call."""
+    """The calls of a script."""
 
     def log(self, row: Row, step: int) -> None: ...
 
@@ -40,20 +40,20 @@ class Tracker(Protocol):
 
 
 class Nothing:
-    """No tracker: what the noise of the machine looks like, and the memory of a plain training."""
+    """No tracker: shows the noise of the machine, and the memory of a plain training."""
 
     def __init__(self, url: str) -> None:
         self.url = url
 
     def log(self, row: Row, step: int) -> None:
-        """Nothing is logged."""
+        """Log nothing."""
 
     def finish(self) -> None:
-        """There is nothing to close."""
+        """Do nothing."""
 
 
 class Tocsin:
-    """``tocsin.log`` of the four values, beside the records of an explicit run."""
+    """``tocsin.log`` of the four values, with the records of an explicit run."""
 
     def __init__(self, url: str) -> None:
         import tocsin
@@ -61,11 +61,11 @@ class Tocsin:
         self.run: Any = tocsin.watch("bench", url=url, spool_dir="spool", patch=False)
 
     def log(self, row: Row, step: int) -> None:
-        """One call."""
+        """Log the values in one call."""
         self.run.log(row, step=step)
 
     def finish(self) -> None:
-        """Delivers what waits."""
+        """Deliver what is queued."""
         self.run.finish()
 
 
@@ -78,14 +78,14 @@ class Automatic(Tocsin):
         self.run = tocsin.watch("bench", url=url, spool_dir="spool", grad_norm=grad_norm)
 
     def attach(self, on: bool) -> None:
-        """As at ``watch``, and as after ``finish``: torch is as it was."""
+        """Attach as ``watch`` does, or restore torch as ``finish`` does."""
         from tocsin import capture
 
         (capture.attach if on else capture.detach)(self.run._ledger)
 
 
 class Unsampled(Automatic):
-    """Without norms of its own."""
+    """Without the hook's own norms."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url, grad_norm=False)
@@ -100,12 +100,12 @@ class TensorBoard:
         self.writer = SummaryWriter("logs")
 
     def log(self, row: Row, step: int) -> None:
-        """Four calls."""
+        """Log the values in four calls."""
         for name, value in row.items():
             self.writer.add_scalar(name, value, step)
 
     def finish(self) -> None:
-        """Writes what waits."""
+        """Write what is queued."""
         self.writer.close()
 
 
@@ -121,16 +121,16 @@ class Module:
         self.module.init(project="bench", **options)
 
     def log(self, row: Row, step: int) -> None:
-        """One call."""
+        """Log the values in one call."""
         self.module.log(row, step=step)
 
     def finish(self) -> None:
-        """As a script ends it."""
+        """Finish as a script does."""
         self.module.finish()
 
 
 class Wandb(Module):
-    """Offline: no server is asked."""
+    """Offline, without a server."""
 
     wanted = ("wandb", {"mode": "offline"})
 
@@ -155,12 +155,12 @@ class Aim:
         self.run: Any = aim.Run(repo=".", system_tracking_interval=None, capture_terminal_logs=False)
 
     def log(self, row: Row, step: int) -> None:
-        """Four calls."""
+        """Log the values in four calls."""
         for name, value in row.items():
             self.run.track(value, name=name, step=step)
 
     def finish(self) -> None:
-        """As a script ends it."""
+        """Finish as a script does."""
         self.run.close()
 
 
@@ -173,11 +173,11 @@ class Mlflow:
         self.mlflow.start_run()
 
     def log(self, row: Row, step: int) -> None:
-        """One call."""
+        """Log the values in one call."""
         self.mlflow.log_metrics(row, step=step)
 
     def finish(self) -> None:
-        """As a script ends it."""
+        """Finish as a script does."""
         self.mlflow.end_run()
 
 
@@ -205,12 +205,13 @@ class Turns:
         self.attach(False)
 
     def attach(self, on: bool) -> None:
-        """The hook captures by itself; of the others nothing is in a plain block anyway."""
+        """Attach or detach the hook, which captures automatically; the others are not called in plain
+        blocks."""
         if isinstance(self.tracker, Automatic):
             self.tracker.attach(on)
 
     def turn(self, steps: int, plain_first: bool) -> dict[str, Any]:
-        """Microseconds of each step by both clocks, plain and tracked."""
+        """Return the microseconds of each step by both clocks, plain and tracked."""
         found = {}
         for kind in ("plain", "tracked") if plain_first else ("tracked", "plain"):
             found[kind] = self.block(steps, kind == "tracked")
@@ -218,7 +219,7 @@ class Turns:
         return found
 
     def block(self, steps: int, tracked: bool) -> dict[str, Any]:
-        """The first WARM steps are made and not counted."""
+        """Run a block. The first WARM steps are not counted."""
         calls = tracked and not isinstance(self.tracker, (Automatic, Nothing))
         self.attach(tracked)
         wall: list[float] = []
@@ -239,7 +240,7 @@ class Turns:
         return {"wall": wall, "cpu": cpu}
 
     def log(self, values: Any) -> None:
-        """As a script does it: numbers are read out of the tensors."""
+        """Log as a script does: numbers are read from the tensors."""
         loss, norm, scale, rate = values
         row = dict(zip(NAMES, (loss.item(), norm.item(), scale, rate), strict=True))
         self.tracker.log(row, self.count)
@@ -247,10 +248,10 @@ class Turns:
 
 
 def main() -> None:
-    """Answers until it is told to end."""
+    """Respond to commands until ``end``."""
     name, loop, url = sys.argv[1:]
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # trackers print
+    os.dup2(2, 1)  # trackers print to stdout
     torch.set_num_threads(1)
     training: Loop = LOOPS[loop.removesuffix("-unclipped")](clip=not loop.endswith("-unclipped"))
     begun = time.perf_counter()

@@ -1,8 +1,8 @@
-"""Other trackers, each in an environment of its own under ``build/peers``, made once and kept.
+"""Other trackers, each in a separate environment in ``build/peers``, which is created once and kept.
 
-An environment holds the tracker with all that it brings; torch comes from the environment of the
-benches through a path file behind it. What it brings is counted against a training environment that
-has torch and NumPy.
+An environment has the tracker and its dependencies; torch comes from the environment of the benchmarks,
+through a path file that is searched last. The size of a tracker is what it adds to a training environment
+that has torch and NumPy.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OWN = ("msgspec", "websockets")
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """A Python that can import the tracker, and what the tracker brought: distributions and their bytes."""
+    """A Python that can import the tracker, and what the tracker added: distributions and their bytes."""
 
     python: str
     version: str
@@ -44,7 +44,8 @@ class Environment:
 
 
 def own_environment() -> Environment:
-    """That of the bench itself, with what the hook brings: its sources and its two dependencies."""
+    """Return the environment of the benchmark, with what the hook adds: its sources and its two
+    dependencies."""
     sources = (ROOT / "client_hook" / "tocsin").rglob("*.py")
     size = sum(path.stat().st_size for path in sources)
     size += sum(_bytes_of(metadata.distribution(name)) for name in OWN)
@@ -52,9 +53,10 @@ def own_environment() -> Environment:
 
 
 def environment(name: str) -> Environment:
-    """The tracker's environment, installed at the first call.
+    """Return the tracker's environment, which the first call installs.
 
-    Raises CalledProcessError or TimeoutExpired where it does not install, and says why in ``stderr``.
+    Raises:
+        CalledProcessError, TimeoutExpired: it does not install; ``stderr`` says why.
     """
     folder = PLACE / f"{name}-{sys.version_info.major}.{sys.version_info.minor}"
     facts = folder / "facts.json"
@@ -78,13 +80,13 @@ def _install(folder: Path, package: str) -> Environment:
 
 
 def _bytes_of(distribution: metadata.Distribution) -> int:
-    """Size of its files, without what Python compiles from them."""
+    """Return the size of its files, without what Python compiles from them."""
     files = [Path(str(file.locate())) for file in distribution.files or () if file.suffix != ".pyc"]
     return sum(path.stat().st_size for path in files if path.is_file())
 
 
 def _base() -> set[str]:
-    """Names of BASE and of everything that it requires here."""
+    """Return the names of BASE and of everything that it requires here."""
     found: set[str] = set()
     waiting = list(BASE)
     while waiting:

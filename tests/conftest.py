@@ -182,8 +182,7 @@ class Tower:
     @contextlib.contextmanager
     def training(self, *command: str) -> Iterator[subprocess.Popen[bytes]]:
         """Run ``python COMMAND`` with the hook's variables set and its output discarded; stop it after the
-        block.
-        """
+        block."""
         own = {
             "TOCSIN_URL": self.base,
             "TOCSIN_TOKEN": self.token,

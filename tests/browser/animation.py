@@ -1,6 +1,6 @@
-"""Records docs/img/demo.webp, the animated picture of README.md, from the running demo: ``make animation``.
+"""Record docs/img/demo.webp, the animation in README.md, from the running demo: ``make animation``.
 
-It shows the pages of a real server while a real training collapses, faster than it happened.
+It shows the pages of a real server while a real training collapses, faster than in reality.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def frame(page: Page) -> Image.Image:
 
 
 def frames_of(page: Page, count: int) -> Iterator[Image.Image]:
-    """Yield so many screenshots."""
+    """Yield ``count`` screenshots."""
     for _ in range(count):
         yield frame(page)
         page.wait_for_timeout(EVERY_MS)
 
 
 def frames_until(page: Page, is_over: Callable[[], bool]) -> Iterator[Image.Image]:
-    """Yield screenshots until a condition holds."""
+    """Yield screenshots until a condition is true."""
     ends = time.monotonic() + LONGEST_S
     while not is_over():
         if time.monotonic() > ends:

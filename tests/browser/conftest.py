@@ -1,4 +1,4 @@
-"""A real Chromium on the pages of a real server."""
+"""A real Chromium that opens the pages of a real server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Color = tuple[int, ...]
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """One Chromium for the tests of a file: while it runs, no other test could run an event loop."""
+    """One Chromium for the tests of a file. While it runs, no other test could run an event loop."""
     path = shutil.which("chromium") or shutil.which("google-chrome")
     assert path, "expected chromium or google-chrome on the PATH: `make setup` brings it"
     with sync_playwright() as playwright:
@@ -33,7 +33,7 @@ def chromium() -> Iterator[Browser]:
 
 
 class Visit:
-    """One person's tab: logged in, patient, and reading what a person reads."""
+    """A browser tab that is logged in."""
 
     def __init__(self, page: Page, tower: Any) -> None:
         self.page = page
@@ -44,18 +44,18 @@ class Visit:
         page.goto(tower.login)
 
     def open_run(self, run: str, view: str = "") -> None:
-        """The page of a run, once its charts are drawn."""
+        """Open the page of a run, and wait until its charts are drawn."""
         self.page.goto(f"{self.tower.base}/runs/{run}{view}")
         self.page.locator('[data-series="loss"] .plot .xy').first.wait_for()
 
     def step(self) -> int:
-        """The newest step as the gauges say it; -1 before any."""
+        """Return the newest step that the page shows; -1 before any."""
         text = self.page.locator(".gauge", has_text="Step").first.locator(".v > span").inner_text()
         digits = "".join(letter for letter in text if letter.isdigit())
         return int(digits) if digits else -1
 
     def until_step(self, step: int) -> None:
-        """Returns once the page, by itself, shows ``step`` or later."""
+        """Wait until the page shows ``step`` or later, without interaction."""
         deadline = PATIENCE_MS // 100
         for _ in range(deadline):
             if self.step() >= step:
@@ -64,13 +64,13 @@ class Visit:
         raise AssertionError(f"the page shows step {self.step()}, expected {step}")
 
     def shown_range(self, series: str = "loss") -> list[float]:
-        """The steps on a chart's x axis, first and last."""
+        """Return the first and last step on a chart's x axis."""
         script = "(name) => document.querySelector(`[data-series=${name}] .plot`)._fullLayout.xaxis.range"
         found: list[float] = self.page.evaluate(script, series)
         return found
 
     def place(self, series: str, step: float, height: float) -> tuple[float, float]:
-        """Pixel of a step at a share of a chart's height, from the page's corner."""
+        """Return the pixel of a step at a fraction of a chart's height, relative to the page's corner."""
         script = """([name, step, height]) => {
             const plot = document.querySelector(`[data-series="${name}"] .plot`);
             const { x, y } = plot.getBoundingClientRect(), { xaxis, yaxis } = plot._fullLayout;
@@ -81,7 +81,7 @@ class Visit:
         return x, y
 
     def has_color(self, token: str, at: tuple[float, float], radius: int = 6) -> bool:
-        """Whether a pixel in that color of the design lies within ``radius`` of a place."""
+        """Return whether a pixel of that design color is within ``radius`` of a place."""
         wanted = self.color(token)
         clip = {"x": at[0] - radius, "y": at[1] - radius, "width": 2 * radius, "height": 2 * radius}
         picture = Image.open(io.BytesIO(self.page.screenshot(clip=clip))).convert("RGB")  # type: ignore[arg-type]
@@ -89,7 +89,7 @@ class Visit:
         return any(near(pixel, wanted) for pixel in pixels)
 
     def color(self, token: str) -> Color:
-        """A token of the design as red, green and blue."""
+        """Return a design token as red, green and blue."""
         script = """(token) => {
             const probe = document.body.appendChild(document.createElement("i"));
             probe.style.color = `var(${token})`;
@@ -101,13 +101,13 @@ class Visit:
 
 
 def near(pixel: Any, wanted: Color) -> bool:
-    """Whether two colors are one to the eye, edges smoothed by the browser aside."""
+    """Return whether two colors look the same, allowing for smoothed edges."""
     return all(abs(a - b) < 48 for a, b in zip(pixel, wanted, strict=True))
 
 
 @pytest.fixture
 def visit(chromium: Browser) -> Iterator[Callable[[Any], Visit]]:
-    """``visit(tower)``: a fresh, logged-in tab; no script on its pages may have failed."""
+    """``visit(tower)``: a new tab that is logged in. Script errors on its pages fail the test."""
     context = chromium.new_context(viewport={"width": 1440, "height": 1200}, locale="en-GB")
     visits: list[Visit] = []
 
@@ -122,7 +122,7 @@ def visit(chromium: Browser) -> Iterator[Callable[[Any], Visit]]:
 
 @pytest.fixture(scope="session")
 def run_of(eventually_true: Callable[..., Any]) -> Callable[[Any, str], str]:
-    """``run_of(tower, name)``: the identifier of the newest run of that name, once it has a step."""
+    """``run_of(tower, name)``: return the id of the newest run with that name, once it has a step."""
 
     def find(tower: Any, name: str) -> str:
         def begun() -> Any:
@@ -136,13 +136,14 @@ def run_of(eventually_true: Callable[..., Any]) -> Callable[[Any, str], str]:
 
 @pytest.fixture(scope="session")
 def script() -> Callable[[str], str]:
-    """``script("steady")``: the path of a training of this folder."""
+    """``script("steady")``: return the path of a training of this folder."""
     return lambda name: str(TRAININGS / f"{name}.py")
 
 
 @pytest.fixture(scope="session")
 def ringing(eventually_true: Callable[..., Any]) -> Callable[..., Any]:
-    """``with ringing(tower, "r_1", name="...", project="...")``: a training of NaN, once it rings."""
+    """``with ringing(tower, "r_1", name="...", project="...")``: run a training of NaN, once its alert
+    fires."""
 
     @contextlib.contextmanager
     def begin(tower: Any, run: str, name: str = "", project: str = "ringing") -> Iterator[str]:

@@ -1,4 +1,5 @@
-"""Many small runs, as trainers report them: ``crowd.py ADDRESS TOKEN FIRST END``. One in nine has a fault."""
+"""Many small runs, as clients report them: ``crowd.py ADDRESS TOKEN FIRST END``. One in nine has a
+problem."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ PROJECTS = ("deblur", "speech", "nmt", "imagenet")
 
 
 def hello(number: int, token: str) -> protocol.Hello:
-    """The first message of run ``number``."""
+    """Return the handshake of run ``number``."""
     writer = protocol.WriterId("first", 0, "boot", 1000 + number, 1)
     reported = {"name": f"run-{number:04}", "run": f"c_{number:04}", "project": PROJECTS[number % 4]}
     config = {"lr": 10.0 ** -(2 + number % 4), "batch_size": 2 ** (3 + number % 5), "seed": number}
@@ -46,7 +47,7 @@ def hello(number: int, token: str) -> protocol.Hello:
 
 
 def values(number: int) -> dict[str, list[float]]:
-    """Eighty steps of the four vital signs; a spike and a NaN in some."""
+    """Return eighty steps of the four vital signs; some runs have a spike and a NaN."""
     chance = random.Random(number)
     loss = [1 / (1 + step / 20) + chance.gauss(0, 0.02) for step in range(STEPS)]
     if number % 9 == 0:
@@ -56,7 +57,7 @@ def values(number: int) -> dict[str, list[float]]:
 
 
 def records(number: int, now_ns: int) -> protocol.Records:
-    """These values as one message."""
+    """Return these values as one message."""
     reported = values(number).items()
     packed: dict[str, protocol.Column] = {k: protocol.little_endian("d", v) for k, v in reported}
     steps, times = range(STEPS), [now_ns + step * 1_000_000 for step in range(STEPS)]
@@ -65,7 +66,7 @@ def records(number: int, now_ns: int) -> protocol.Records:
 
 
 async def report(address: str, token: str, number: int, gate: asyncio.Semaphore) -> None:
-    """One run until all of it is acknowledged; a server that has too much to do hears of it again."""
+    """Report one run until all of it is acknowledged; retry if the server is overloaded."""
     async with gate:
         for _ in range(ATTEMPTS):
             with contextlib.suppress(ConnectionClosed):
@@ -75,7 +76,7 @@ async def report(address: str, token: str, number: int, gate: asyncio.Semaphore)
 
 
 async def told(address: str, token: str, number: int) -> None:
-    """One run from its hello to its last acknowledgement; one in five goes on, for all the server knows."""
+    """Report one run from its handshake to its last acknowledgement; one in five does not finish."""
     url = address.replace("http", "ws", 1) + protocol.PATH
     async with connect(url, compression=None, open_timeout=60) as socket:
         await socket.send(protocol.encode(hello(number, token)))
@@ -90,16 +91,16 @@ async def told(address: str, token: str, number: int) -> None:
 
 
 async def crowd(address: str, token: str, numbers: range) -> None:
-    """All of them, a few at a time."""
+    """Report all runs, a few at a time."""
     gate = asyncio.Semaphore(AT_ONCE)
     await asyncio.gather(*(report(address, token, number, gate) for number in numbers))
 
 
 def crowd_of(tower: Any, runs: int, live: int) -> None:
-    """Runs this file against a server; returns once all is durable.
+    """Run this file against a server; return once everything is durable.
 
-    The oldest ``live`` runs report over the socket; the others have ended and are in the store when the
-    server comes back from a pause, as in a later week of a server's life.
+    The first ``live`` runs report over the socket. The others have ended and are written to the database
+    while the server is stopped, as in a server that has been used for weeks.
     """
     subprocess.run([sys.executable, __file__, tower.base, tower.token, "0", str(live)], check=True)
     tower.stop()
@@ -108,7 +109,7 @@ def crowd_of(tower: Any, runs: int, live: int) -> None:
 
 
 def store(database: Path, numbers: range) -> None:
-    """Ended runs, written by the server's own writer."""
+    """Write ended runs with the server's own writer."""
     now_ns, opened = time.time_ns(), open_database(make_url(f"sqlite:///{database}"))
     writer = StoreWriter(opened)
     writer.start()

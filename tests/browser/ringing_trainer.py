@@ -1,4 +1,5 @@
-"""A loss that turns NaN and stays so until it is killed: ``ringing_trainer.py PROJECT NAME RUN``."""
+"""A loss that becomes NaN and stays NaN until the process is killed: ``ringing_trainer.py PROJECT NAME
+RUN``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Takes the pictures of docs/img from the running demo: ``make screenshots``. Nothing in them is staged."""
+"""Take the screenshots in docs/img from the running demo: ``make screenshots``. Nothing in them is staged."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ IDS = "async () => (await (await fetch('/api/v1/runs')).json()).items.map(({ id 
 
 
 def close_toasts(page: Page) -> None:
-    """As its user does: what has been read is closed."""
+    """Close the toasts, as a user does after reading them."""
     while (close := page.locator(".toast button").first).count():
         close.click()
 
 
 def picture(browser: Browser, login: str, theme: str) -> None:
-    """The page of the collapsed run and the fleet page, in one theme."""
+    """Take the page of the collapsed run and the fleet page, in one theme."""
     context = browser.new_context(viewport=SIZE, color_scheme=theme, locale="en-GB")  # type: ignore[arg-type]
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)
@@ -70,7 +70,7 @@ def picture(browser: Browser, login: str, theme: str) -> None:
 
 
 def compare(page: Page, theme: str) -> None:
-    """All runs of the demo over one another."""
+    """Take the comparison of all runs of the demo."""
     base, ids = page.url.rstrip("/"), page.evaluate(IDS)
     page.goto(f"{base}/compare?smooth=0.8&" + "&".join(f"run={name}" for name in ids))
     page.locator('[data-series="loss"] .plot .xy').first.wait_for()
@@ -80,7 +80,7 @@ def compare(page: Page, theme: str) -> None:
 
 
 def alerting(page: Page, base: str, suffix: str) -> None:
-    """The inbox with an alert chosen, and the pages around it."""
+    """Take the inbox with an alert selected, and the other alerting pages."""
     for name, address in ALERTING.items():
         page.goto(base + address)
         page.locator("[role=option], article, .settings table").first.wait_for()
@@ -90,7 +90,7 @@ def alerting(page: Page, base: str, suffix: str) -> None:
 
 
 def phone(browser: Browser, login: str) -> None:
-    """The same pages on a phone."""
+    """Take the same pages on a phone."""
     context = browser.new_context(viewport=PHONE, color_scheme="light", locale="en-GB")  # type: ignore[arg-type]
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)
@@ -111,7 +111,7 @@ def phone(browser: Browser, login: str) -> None:
 
 
 def login_link(demo: subprocess.Popen[str]) -> str:
-    """The login link that the demo prints."""
+    """Return the login link that the demo prints."""
     assert demo.stdout is not None
     for line in demo.stdout:
         if found := re.search(r"http\S+/login\?token=\S+", line):
@@ -120,7 +120,7 @@ def login_link(demo: subprocess.Popen[str]) -> str:
 
 
 def tell_this_browser(browser: Browser, login: str) -> None:
-    """A channel and a silence, before anything rings."""
+    """Create a channel and a silence before any alert fires."""
     page = browser.new_page()
     page.goto(login)
     page.evaluate(CHANNEL)
@@ -139,7 +139,7 @@ def chromium() -> Iterator[Browser]:
 
 
 def take(login: str) -> None:
-    """Both themes, from the demo behind ``login``."""
+    """Take both themes from the demo behind ``login``."""
     with chromium() as browser:
         tell_this_browser(browser, login)
         for theme in ("light", "dark"):

@@ -1,4 +1,4 @@
-"""Every page, looked at by axe-core in both themes, and worked by keyboard alone."""
+"""Every page is checked by axe-core in both themes, and can be used by keyboard alone."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ def looked_at(
     ringing: Callable[..., Any],
     eventually_true: Callable[..., Any],
 ) -> Iterator[Any]:
-    """A server with a run that has faults, two attempts, notes and tags, and one that rings and is told."""
+    """A server with a run with problems, two attempts, notes and tags, and a run with an alert and a
+    notification."""
     tower = tower_of_the_module
     tower.post("/channels", {"name": "seen by <b>axe</b>", "kind": "browser"})
     tower.post("/channels", {"name": "off", "kind": "browser", "enabled": False})
@@ -67,7 +68,7 @@ def looked_at(
 
 
 def faults_of(tab: Any) -> list[str]:
-    """What axe-core finds on the page as it stands: by every rule in light, by those of color in dark."""
+    """Return axe-core's violations on the page: all rules in light, color rules only in dark."""
     tab.page.evaluate(AXE.read_text("utf-8"))
     found: list[str] = []
     for theme, rules in (("light", RULES), ("dark", COLORS)):
@@ -77,7 +78,7 @@ def faults_of(tab: Any) -> list[str]:
 
 
 def test_axe_finds_nothing(looked_at: Any, visit: Callable[..., Any]) -> None:
-    """No page breaks a rule of WCAG A and AA or a best practice, in either theme."""
+    """No page violates a rule of WCAG A and AA or a best practice, in either theme."""
     tab = visit(looked_at)
     found = {}
     for name, (address, there) in PAGES.items():
@@ -110,7 +111,7 @@ def test_axe_finds_nothing_in_what_opens(looked_at: Any, visit: Callable[..., An
 
 
 def test_axe_finds_nothing_in_forms(looked_at: Any, visit: Callable[..., Any]) -> None:
-    """Nor do the forms of alerting, also where an error stands at a field."""
+    """Nor do the forms of alerting, including those that show an error."""
     tab = visit(looked_at)
     found = {}
     for address, opener, submit in (
@@ -128,7 +129,7 @@ def test_axe_finds_nothing_in_forms(looked_at: Any, visit: Callable[..., Any]) -
 
 
 def test_a_run_is_found_and_opened_by_keyboard_alone(looked_at: Any, visit: Callable[..., Any]) -> None:
-    """Ctrl K, a few letters, Enter; then the charts' menu opens and chooses by keys, and focus comes back."""
+    """Ctrl K, a few letters, Enter; then the charts' menu opens and selects by keys, and focus returns."""
     tab = visit(looked_at)
     tab.page.locator("[data-run]").first.wait_for()
     tab.page.keyboard.press("Control+k")
@@ -146,7 +147,7 @@ def test_a_run_is_found_and_opened_by_keyboard_alone(looked_at: Any, visit: Call
 
 
 def test_what_has_the_focus_is_seen(looked_at: Any, visit: Callable[..., Any]) -> None:
-    """Twenty times Tab on the run page: each thing has an outline, and none hides beneath another."""
+    """After each of twenty Tabs on the run page, the focused element has an outline and is not covered."""
     tab = visit(looked_at)
     tab.open_run(RUN)
     for _ in range(20):

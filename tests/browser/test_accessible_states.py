@@ -1,4 +1,4 @@
-"""axe-core on what is seldom seen: the login, the empty fleet, toasts, a run that is deleted, an editor."""
+"""axe-core on rare states: the login, the empty fleet, toasts, a deleted run, an editor."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ RUN = "r_states"
 
 @pytest.fixture(scope="module")
 def quiet(tower_of_the_module: Any) -> Any:
-    """A server that nobody has reported to."""
+    """A server without runs."""
     return tower_of_the_module
 
 
 class Stranger:
-    """A tab of somebody who is not logged in."""
+    """A tab that is not logged in."""
 
     def __init__(self, page: Any) -> None:
         self.page = page
 
 
 def test_axe_finds_nothing_before_the_login(quiet: Any, chromium: Browser) -> None:
-    """The login page, and the one that says that the link is void."""
+    """The login page, and the one that says that the link is invalid."""
     context = chromium.new_context()
     tab = Stranger(context.new_page())
     found = {}
@@ -41,7 +41,7 @@ def test_axe_finds_nothing_before_the_login(quiet: Any, chromium: Browser) -> No
 
 
 def test_axe_finds_nothing_on_an_empty_fleet(quiet: Any, visit: Callable[..., Any]) -> None:
-    """The two lines to paste, before and after their token is made."""
+    """The two lines to paste, before and after their token is created."""
     tab = visit(quiet)
     tab.page.locator(".empty").wait_for()
     before = faults_of(tab)

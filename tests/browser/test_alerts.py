@@ -1,4 +1,4 @@
-"""The inbox: a person on call works through it by keyboard, and two of them see the same."""
+"""The inbox: it can be used by keyboard, and two users see the same."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHOSEN = "[role=option][aria-selected=true]"
 def ringing_tower(
     tower_of_the_module: Any, ringing: Callable[..., Any]
 ) -> Iterator[tuple[Any, dict[str, str]]]:
-    """A server with three runs that ring, and the ids of their alerts by run."""
+    """A server with three runs with a firing alert, and the ids of their alerts by run."""
     with ExitStack() as stack:
         names = {"r_a": "first", "r_b": HOSTILE, "r_c": "third"}
         alerts = {
@@ -30,7 +30,7 @@ def ringing_tower(
 
 @pytest.fixture
 def tab(ringing_tower: tuple[Any, dict[str, str]], visit: Callable[..., Any]) -> Any:
-    """The inbox of somebody, once its rows are there; nothing is acknowledged or silenced."""
+    """The inbox with its rows; nothing is acknowledged or silenced."""
     tower, alerts = ringing_tower
     opened = visit(tower)
     clear = """async (ids) => { for (const id of ids)
@@ -56,7 +56,8 @@ def chosen(tab: Any) -> str:
 
 
 def test_the_whole_inbox_by_keyboard(tab: Any, ringing_tower: tuple[Any, dict[str, str]]) -> None:
-    """From the fleet to the inbox, down, acknowledge with a note, silence, and to the moment: no pointer."""
+    """From the fleet to the inbox, down, acknowledge with a note, silence, and to the moment, without a
+    pointer."""
     page = tab.page
     page.goto(ringing_tower[0].base)
     page.locator("[data-run]").first.wait_for()
@@ -94,7 +95,8 @@ def test_the_whole_inbox_by_keyboard(tab: Any, ringing_tower: tuple[Any, dict[st
 def test_two_browsers_see_an_acknowledgement(
     tab: Any, ringing_tower: tuple[Any, dict[str, str]], visit: Callable[..., Any]
 ) -> None:
-    """Who, when and the note come to the other page by themselves, and go again when it is taken back."""
+    """The other page shows user, time and note automatically, and removes them when the acknowledgement is
+    undone."""
     tower, alerts = ringing_tower
     other = inbox(visit(tower), tower, f"?alert={alerts['r_a']}")
     row(tab, alerts["r_a"]).click()
@@ -109,7 +111,7 @@ def test_two_browsers_see_an_acknowledgement(
 
 
 def test_an_acknowledgement_is_undone(tab: Any, ringing_tower: tuple[Any, dict[str, str]]) -> None:
-    """Undo in the note that follows takes it back."""
+    """The card that follows has Undo."""
     alert = ringing_tower[1]["r_c"]
     row(tab, alert).click()
     tab.page.keyboard.press("a")
@@ -120,7 +122,7 @@ def test_an_acknowledgement_is_undone(tab: Any, ringing_tower: tuple[Any, dict[s
 
 
 def test_several_are_taken_on_at_once(tab: Any, ringing_tower: tuple[Any, dict[str, str]]) -> None:
-    """X selects, A acknowledges all that are selected with one note."""
+    """X selects, A acknowledges all selected alerts with one note."""
     alerts = set(ringing_tower[1].values())
     tab.page.locator("[role=listbox]").focus()
     for _ in alerts:
@@ -135,7 +137,7 @@ def test_several_are_taken_on_at_once(tab: Any, ringing_tower: tuple[Any, dict[s
 
 
 def test_the_address_holds_the_filter(tab: Any, ringing_tower: tuple[Any, dict[str, str]]) -> None:
-    """Project, severity, words and the chosen alert are there again after a reload."""
+    """Project, severity, search text and the selected alert are the same after a reload."""
     alert = ringing_tower[1]["r_a"]
     tab.page.get_by_label("Project", exact=True).select_option("p")
     tab.page.get_by_label("Severity", exact=True).select_option("critical")
@@ -154,7 +156,7 @@ def test_the_address_holds_the_filter(tab: Any, ringing_tower: tuple[Any, dict[s
 def test_what_is_chosen_stays_while_others_come(
     tab: Any, ringing_tower: tuple[Any, dict[str, str]], ringing: Callable[..., Any]
 ) -> None:
-    """A new alert takes its place in the list; the pane and the chosen row are those of before."""
+    """A new alert appears in the list; the pane and the selected row are unchanged."""
     tower, alerts = ringing_tower
     row(tab, alerts["r_a"]).click()
     tab.page.mouse.move(2, 2)
@@ -165,7 +167,7 @@ def test_what_is_chosen_stays_while_others_come(
 
 
 def test_hostile_names_are_text(tab: Any, ringing_tower: tuple[Any, dict[str, str]]) -> None:
-    """In the row, the pane, the dialogs and the preview the name stands letter by letter."""
+    """The row, the pane, the dialogs and the preview show the name literally."""
     row(tab, ringing_tower[1]["r_b"]).click()
     tab.page.locator("#pane").get_by_text(HOSTILE).first.wait_for()
     tab.page.keyboard.press("a")
@@ -177,7 +179,7 @@ def test_hostile_names_are_text(tab: Any, ringing_tower: tuple[Any, dict[str, st
 
 
 def test_history_names_each_step(tab: Any, ringing_tower: tuple[Any, dict[str, str]]) -> None:
-    """The life of the alert stands below its diagnosis."""
+    """The history of the alert is below its diagnosis."""
     row(tab, ringing_tower[1]["r_a"]).click()
     tab.page.locator(".life").get_by_text("firing").first.wait_for()
 
@@ -185,7 +187,7 @@ def test_history_names_each_step(tab: Any, ringing_tower: tuple[Any, dict[str, s
 def test_a_run_s_page_acknowledges_and_silences_too(
     tab: Any, ringing_tower: tuple[Any, dict[str, str]]
 ) -> None:
-    """Where the diagnosis is read: taken on with a note, given back, silenced; the page says who did."""
+    """Below the diagnosis: acknowledge with a note, undo, silence; the page says who did it."""
     page, tower = tab.page, ringing_tower[0]
     tab.open_run("r_a")
     page.locator('[data-act="ack"]').click()

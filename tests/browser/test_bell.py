@@ -1,4 +1,4 @@
-"""The main job: a real training goes into scaler collapse while the browser shows it and rings."""
+"""The main use case: a real training collapses while the browser shows it and raises the alert."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RUNS_BEYOND_MS = 600_000
 
 @pytest.fixture(scope="module")
 def collapsing(tower_of_the_module: Any, run_of: Callable[..., str]) -> Iterator[tuple[Any, str]]:
-    """The demo's deblurring, training as fast as it goes; the server and the run."""
+    """The demo's deblurring at full speed; the server and the run."""
     command = ["-m", "tocsin_server.demo.trainings.deblur", "--steps-per-s", "0"]
     with tower_of_the_module.training(*command):
         yield tower_of_the_module, run_of(tower_of_the_module, "restorer-fp16")
@@ -22,7 +22,7 @@ def collapsing(tower_of_the_module: Any, run_of: Callable[..., str]) -> Iterator
 
 @pytest.fixture
 def tab(collapsing: tuple[Any, str], visit: Callable[..., Any]) -> Any:
-    """The run's page, open since before the collapse."""
+    """The run's page, opened before the collapse."""
     opened = visit(collapsing[0])
     opened.open_run(collapsing[1])
     opened.page.locator("[data-alert]", has_text="Scaler collapse").first.wait_for(timeout=RUNS_BEYOND_MS)
@@ -30,7 +30,7 @@ def tab(collapsing: tuple[Any, str], visit: Callable[..., Any]) -> Any:
 
 
 def test_the_collapse_is_shown_where_it_began(tab: Any, collapsing: tuple[Any, str]) -> None:
-    """The alert comes to the open page by itself; its onset is within 20 steps of the first overflow."""
+    """The alert appears on the open page; its onset is within 20 steps of the first overflow."""
     tower, run = collapsing
     shown = tab.page.locator("[data-alert] button", has_text="Onset").first.inner_text()
     skipped = [r["step"] for r in tower.records(run) if r["values"].get("skipped") == 1.0]
@@ -39,12 +39,12 @@ def test_the_collapse_is_shown_where_it_began(tab: Any, collapsing: tuple[Any, s
 
 
 def test_the_loss_that_is_lost_is_drawn(tab: Any) -> None:
-    """The non-finite losses stand on the rail of the loss chart, counted beside its title."""
+    """The non-finite losses are marked at the top of the loss chart and counted next to its title."""
     tab.page.locator('[data-series="loss"] .faults', has_text=re.compile("NaN|Inf")).wait_for()
 
 
 def test_the_tab_says_how_many_alerts_fire(tab: Any, collapsing: tuple[Any, str]) -> None:
-    """The number before the title is the number of firing alerts that the API gives."""
+    """The number before the title is the number of firing alerts in the API."""
     firing = re.compile(r"^\((\d+)\) restorer-fp16")
     for _ in range(100):
         reported = firing.match(tab.page.title())

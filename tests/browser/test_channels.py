@@ -1,4 +1,4 @@
-"""Channels: made, refused at the field, tried, changed without their secrets, deleted and brought back."""
+"""Channels: create, reject with an error at the field, test, edit without secrets, delete and undo."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SECRET = "https://1.1.1.1/hidden-hidden"
 
 @pytest.fixture
 def tab(tower_of_the_module: Any, visit: Callable[..., Any]) -> Any:
-    """The page of channels."""
+    """The channels page."""
     opened = visit(tower_of_the_module)
     opened.page.goto(f"{tower_of_the_module.base}/channels")
     opened.page.get_by_label("Channels", exact=True).locator("article, .healthy").first.wait_for()
@@ -21,7 +21,7 @@ def tab(tower_of_the_module: Any, visit: Callable[..., Any]) -> Any:
 
 
 def make(page: Any, name: str, kind: str, url: str = "") -> Any:
-    """A new channel by its form; the article that shows it."""
+    """Create a channel with the form; return the article that shows it."""
     page.get_by_role("button", name="New channel").first.click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Name").fill(name)
@@ -33,7 +33,7 @@ def make(page: Any, name: str, kind: str, url: str = "") -> Any:
 
 
 def test_an_address_that_may_not_be_is_refused_at_its_field(tab: Any) -> None:
-    """One inside the server's own network, and a scheme that is not on the list."""
+    """One in the server's own network, and a scheme that is not allowed."""
     make(tab.page, "inside", "webhook", "http://127.0.0.1:9/x")
     tab.page.get_by_text("outside the server's own network").wait_for()
     tab.page.locator('[data-field="config.url"][aria-invalid="true"]:focus').wait_for()
@@ -44,7 +44,7 @@ def test_an_address_that_may_not_be_is_refused_at_its_field(tab: Any) -> None:
 
 
 def test_a_secret_is_never_shown_again(tab: Any, tower_of_the_module: Any) -> None:
-    """Not in the list, not in the form; a change that leaves it empty keeps it."""
+    """Neither in the list nor in the form. A change that leaves it empty keeps it."""
     channel = make(tab.page, "secret one", "webhook", SECRET)
     channel.get_by_text("url ***").wait_for()
     tab.page.reload()
@@ -60,7 +60,7 @@ def test_a_secret_is_never_shown_again(tab: Any, tower_of_the_module: Any) -> No
 
 
 def test_a_test_says_what_came_of_it(tab: Any) -> None:
-    """A browser channel takes it; an address that nobody has does not."""
+    """It succeeds with a browser channel, and fails with an address that does not exist."""
     kept = make(tab.page, "pages", "browser")
     kept.get_by_role("button", name="Test").click()
     kept.get_by_text("Test sent").wait_for()
@@ -70,7 +70,7 @@ def test_a_test_says_what_came_of_it(tab: Any) -> None:
 
 
 def test_a_deleted_channel_comes_back_with_its_secret(tab: Any, tower_of_the_module: Any) -> None:
-    """Undo within its time; without it the channel is gone from the server when the page is left."""
+    """Undo within its time. Without it, the channel is deleted when the page is left."""
     channel = make(tab.page, "short-lived", "webhook", SECRET)
     channel.get_by_role("button", name="Delete").click()
     channel.wait_for(state="detached")

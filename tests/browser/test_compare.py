@@ -1,4 +1,4 @@
-"""The compare page: runs over one another, their differences, and names that are only text."""
+"""The compare page: overlaid runs, their differences, and names shown as text."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def tab(pair: str, shared_tower: Any, visit: Callable[..., Any]) -> Any:
 
 
 def test_each_run_has_a_color_of_its_own_and_keeps_it(tab: Any) -> None:
-    """Hiding and taking away the first leaves the second in its color."""
+    """After the first run is hidden and removed, the second keeps its color."""
     first, second = tab.page.evaluate(INKS)
     assert first != second
     tab.page.get_by_role("button", name="Hide left").click()
@@ -50,7 +50,7 @@ def test_each_run_has_a_color_of_its_own_and_keeps_it(tab: Any) -> None:
 
 
 def test_the_difference_to_the_baseline(tab: Any) -> None:
-    """The second run lies 0.01 above the first, and its three faults stay marked."""
+    """The second run is 0.01 above the first, and its three non-finite values stay marked."""
     tab.page.get_by_role("button", name="Difference to baseline").click()
     script = f"() => ({INKS})().length === 1"
     tab.page.wait_for_function(script)
@@ -71,7 +71,7 @@ def test_only_settings_that_differ_are_listed(tab: Any) -> None:
 
 @pytest.mark.parametrize("align", ["relative", "tokens"])
 def test_runs_are_aligned(align: str, tab: Any) -> None:
-    """By time and by tokens both are drawn, and the address says so."""
+    """Aligned by time and by tokens, both are drawn, and the address has the alignment."""
     tab.page.locator(f'[data-x="{align}"]').click()
     tab.page.wait_for_url(f"**x={align}*")
     tab.page.wait_for_function(f"() => ({INKS})().length === 2")
@@ -79,7 +79,7 @@ def test_runs_are_aligned(align: str, tab: Any) -> None:
 
 @pytest.mark.parametrize("align", ["step", "relative", "tokens"])
 def test_a_zoom_asks_for_finer_buckets(align: str, tab: Any) -> None:
-    """However runs are aligned: the window in sight is asked for by its steps, of each run."""
+    """In each alignment, the visible window is requested by the steps of each run."""
     tab.page.locator(f'[data-x="{align}"]').click()
     tab.page.wait_for_function(f"() => ({INKS})().length === 2")
     box = tab.page.locator('[data-series="loss"] .nsewdrag').first.bounding_box()
@@ -146,7 +146,7 @@ def test_a_long_name_at_the_cross_line_makes_the_page_no_wider(
 
 
 def test_only_the_line_that_changed_is_written_anew(tab: Any) -> None:
-    """Hiding one run leaves the other's row, and the focus stays where it was."""
+    """Hiding one run leaves the other's row, and the focus stays."""
     tab.page.evaluate("() => document.querySelectorAll('tr[data-run]').forEach((row) => { row.old = true; })")
     tab.page.get_by_role("button", name="Hide left").focus()
     tab.page.keyboard.press("Enter")
@@ -157,7 +157,7 @@ def test_only_the_line_that_changed_is_written_anew(tab: Any) -> None:
 
 
 def test_a_run_is_taken_away_by_keyboard_and_the_next_has_the_focus(tab: Any) -> None:
-    """So several go one after another."""
+    """So that several can be removed one after another."""
     tab.page.get_by_role("button", name="Remove left").focus()
     tab.page.keyboard.press("Enter")
     tab.page.locator("tr[data-run=r_left]").wait_for(state="detached")
@@ -174,7 +174,7 @@ def test_where_every_run_is_hidden_the_charts_say_so(tab: Any) -> None:
 
 
 def test_an_address_of_a_thousand_runs_is_opened_whole(tab: Any, pair: str, shared_tower: Any) -> None:
-    """As it stands, too; written by the page it is behind a #, which the link to the content leaves alone."""
+    """Also unchanged; if the page writes it, it is behind a #, which the link to the content leaves alone."""
     others = "&".join(f"run=r_not_there_{number:016}" for number in range(998))
     tab.page.goto(f"{shared_tower.base}{pair}&{others}")
     tab.page.wait_for_function("() => document.querySelectorAll('tr[data-run]').length === 1000")

@@ -1,4 +1,4 @@
-"""Deliveries: trouble is told on every page, the log names each attempt, Retry sends again."""
+"""Deliveries: failures are shown on every page, the log has each attempt, Retry sends again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHANNEL = "chat <b>of the lab</b>"
 
 @pytest.fixture(scope="module")
 def receiver() -> Iterator[Receiver]:
-    """A receiver that refuses for good, until it is told otherwise."""
+    """A receiver that rejects permanently until it is reconfigured."""
     made = Receiver([404])
     yield made
     made.close()
@@ -26,7 +26,7 @@ def receiver() -> Iterator[Receiver]:
 def notifying(
     tmp_path_factory: pytest.TempPathFactory, receiver: Receiver, ringing: Callable[..., Any]
 ) -> Iterator[Any]:
-    """A server that notifies the receiver of one run that rings."""
+    """A server that notifies the receiver of one run with an alert."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TOCSIN_NOTIFY_PRIVATE_ADDRESSES", "true")
         with tower_in(tmp_path_factory.mktemp("tower")) as tower:
@@ -35,7 +35,7 @@ def notifying(
 
 @pytest.fixture
 def tab(notifying: Any, visit: Callable[..., Any], receiver: Receiver, ringing: Callable[..., Any]) -> Any:
-    """Somebody's fleet page, open since before anything was sent."""
+    """A fleet page that was opened before anything was sent."""
     opened = visit(notifying)
     config = {"url": f"{receiver.url}/x"}
     notifying.post("/channels", {"name": CHANNEL, "kind": "webhook", "config": config})
@@ -45,7 +45,7 @@ def tab(notifying: Any, visit: Callable[..., Any], receiver: Receiver, ringing: 
 
 
 def test_a_failure_is_told_on_every_page_and_retried(tab: Any, notifying: Any, receiver: Receiver) -> None:
-    """The lamp and the reason come by themselves; the log has the attempt; after Retry all is well again."""
+    """Badge and reason appear automatically; the log has the attempt; after Retry everything is healthy."""
     page = tab.page
     lamp = page.locator(".undelivered")
     lamp.wait_for()

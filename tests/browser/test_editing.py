@@ -1,4 +1,4 @@
-"""What people write of a run, and runs they delete: live for everyone, by keyboard, nothing lost unread."""
+"""Editing and deleting runs: live for everyone, by keyboard, and no edit is lost."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def tab(edited: Any, visit: Callable[..., Any]) -> Any:
 
 
 def write_notes(tab: Any, text: str) -> None:
-    """Opens the notes and types, without saving."""
+    """Open the notes and type, without saving."""
     tab.page.get_by_role("tab", name="Notes").click()
     tab.page.locator(".notesbar button").click()
     tab.page.get_by_label("Notes in Markdown").fill(text)
@@ -43,7 +43,7 @@ def stored(server: Any, run: str = RUN) -> Any:
 
 
 def change(server: Any, **fields: Any) -> None:
-    """Somebody else, by the API."""
+    """Change the run by the API, as another user."""
     headers = {"authorization": f"Bearer {secret(server)}"}
     httpx.patch(f"{server.base}/api/v1/runs/{RUN}", json=fields, headers=headers).raise_for_status()
 
@@ -55,7 +55,7 @@ def secret(server: Any) -> str:
 def test_notes_are_written_with_a_preview_and_seen_by_others(
     tab: Any, edited: Any, visit: Callable[..., Any]
 ) -> None:
-    """Ctrl Enter saves; HTML stays text; another browser on the page shows them by itself."""
+    """Ctrl Enter saves; HTML stays text; another open browser shows them automatically."""
     other = visit(edited)
     other.open_run(RUN)
     other.page.get_by_role("tab", name="Notes").click()
@@ -69,7 +69,7 @@ def test_notes_are_written_with_a_preview_and_seen_by_others(
 
 
 def test_what_somebody_else_wrote_is_never_overwritten_unread(tab: Any, edited: Any) -> None:
-    """Their words are shown beside mine, saving rests until I chose, and then both stand there."""
+    """The other user's text is shown next to mine. Saving is blocked until I choose; then both are there."""
     write_notes(tab, "mine")
     change(edited, notes="**theirs**")
     tab.page.locator(".theirs strong", has_text="theirs").wait_for()
@@ -83,7 +83,7 @@ def test_what_somebody_else_wrote_is_never_overwritten_unread(tab: Any, edited: 
 def test_name_and_tags_change_by_keyboard_in_every_browser(
     tab: Any, edited: Any, visit: Callable[..., Any]
 ) -> None:
-    """Renamed from the menu; the fleet in another browser says so at once, letter by letter."""
+    """Renamed in the menu; the fleet in another browser shows the literal name immediately."""
     fleet = visit(edited)
     fleet.page.locator(f'[data-run="{RUN}"]').wait_for()
     for item, label, text in (
@@ -105,7 +105,7 @@ def test_name_and_tags_change_by_keyboard_in_every_browser(
 
 
 def test_a_deleted_run_says_so_and_comes_back(tab: Any, edited: Any) -> None:
-    """Delete from its menu: a strip says until when, Undo brings it back as it was."""
+    """After a delete from its menu, a strip shows the deadline; Undo restores the run unchanged."""
     tab.page.locator(".pagehead .menubutton").click()
     tab.page.get_by_role("menuitem", name="Delete").click()
     tab.page.locator(".deleting", has_text="will be deleted").wait_for()
@@ -118,7 +118,7 @@ def test_a_deleted_run_says_so_and_comes_back(tab: Any, edited: Any) -> None:
 def test_picked_runs_are_deleted_and_brought_back_in_every_browser(
     edited: Any, visit: Callable[..., Any]
 ) -> None:
-    """They leave the other browser's fleet too, lie among the deleted, and Undo brings all of them back."""
+    """They disappear from the other browser's fleet and are listed as deleted; Undo restores them all."""
     tab, other = visit(edited), visit(edited)
     for one in (tab, other):
         one.page.get_by_label("Filter runs").fill("r_gone")

@@ -1,4 +1,4 @@
-"""The fleet page with two thousand runs: filtered, sorted, by keyboard, and nothing archived is lost."""
+"""The fleet page with two thousand runs: filters, sorting, keyboard, archiving."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ RUNS = 2000
 
 @pytest.fixture(scope="module")
 def crowded(tower_of_the_module: Any) -> Any:
-    """A server that two thousand runs have reported to, four hundred of them since it was started."""
+    """A server with two thousand runs, four hundred of them since it was started."""
     crowd_of(tower_of_the_module, RUNS, live=400)
     return tower_of_the_module
 
 
 @pytest.fixture
 def tab(crowded: Any, visit: Callable[..., Any]) -> Any:
-    """Its fleet page, once rows are there."""
+    """Its fleet page with rows."""
     tab = visit(crowded)
     tab.page.locator("[data-run]").first.wait_for()
     return tab
 
 
 def names(tab: Any) -> list[str]:
-    """Names of the rows that exist, from the top."""
+    """Return the names of the existing rows, from the top."""
     found: list[str] = tab.page.locator("[data-run] .name a").all_inner_texts()
     return found
 
 
 def test_only_rows_in_sight_exist(tab: Any) -> None:
-    """Of two thousand rows a screenful is there, at the end of the list too."""
+    """Of two thousand rows one screen exists, also at the end of the list."""
     tab.page.get_by_text("2\u202f000 runs").first.wait_for()
     assert tab.page.locator("[data-run]").count() < 60
     tab.page.evaluate("scrollTo(0, document.body.scrollHeight)")
@@ -47,7 +47,7 @@ def test_only_rows_in_sight_exist(tab: Any) -> None:
 
 
 def test_config_filters_and_columns_sort(tab: Any) -> None:
-    """A filter by a config value and a sort by name hold after a reload, for they are in the address."""
+    """A filter by a config value and a sort by name are in the address, so they survive a reload."""
     tab.page.get_by_label("Filter runs").fill("config.batch_size=128 -tag:bf16")
     tab.page.get_by_text("200 of").wait_for()
     tab.page.get_by_label("Group by").select_option("none")
@@ -60,7 +60,7 @@ def test_config_filters_and_columns_sort(tab: Any) -> None:
 
 
 def test_a_run_is_archived_and_the_archiving_undone(tab: Any) -> None:
-    """By keyboard: E puts the focused run away, Undo brings it back."""
+    """By keyboard: E archives the focused run, Undo restores it."""
     tab.page.get_by_label("Filter runs").fill("run-0042")
     row = tab.page.locator('[data-run="c_0042"]')
     row.locator(".name a").focus()
@@ -72,7 +72,7 @@ def test_a_run_is_archived_and_the_archiving_undone(tab: Any) -> None:
 
 
 def test_runs_are_picked_by_keyboard_to_compare(tab: Any) -> None:
-    """J goes down, X picks, and the link to the comparison names what was picked."""
+    """J moves down, X selects, and the link to the comparison has the selected runs."""
     tab.page.keyboard.press("j")
     tab.page.keyboard.press("x")
     tab.page.keyboard.press("j")
@@ -83,7 +83,8 @@ def test_runs_are_picked_by_keyboard_to_compare(tab: Any) -> None:
 
 
 def test_all_that_a_filter_lists_are_compared(tab: Any) -> None:
-    """Two hundred runs over one another: a row each, traces by look, faults marked, one can be pointed at."""
+    """Two hundred runs: a row each, traces grouped by style, non-finite values marked, each run can be
+    highlighted."""
     tab.page.get_by_label("Filter runs").fill("config.batch_size=128 -tag:bf16")
     tab.page.get_by_text("200 of").wait_for()
     tab.page.get_by_label("Select all listed").click()
@@ -98,7 +99,7 @@ def test_all_that_a_filter_lists_are_compared(tab: Any) -> None:
 def test_an_update_redraws_only_the_cells_that_changed(
     tab: Any, crowded: Any, script: Callable[[str], str]
 ) -> None:
-    """While a new run reports, no cell of another row in sight is touched."""
+    """While a new run reports, no cell of another visible row is changed."""
     tab.page.get_by_label("Group by").select_option("none")
     tab.page.evaluate(QUIET)
     tab.page.evaluate(WATCH)

@@ -1,4 +1,4 @@
-"""The server's disk is full in the middle of a training, with a page open."""
+"""The server's disk gets full during a training, with a page open."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_the_page_says_that_the_disk_is_full(
     run_of: Callable[..., str],
     script: Callable[[str], str],
 ) -> None:
-    """In the database's words, for as long as it lasts; the training goes on and all its steps arrive."""
+    """With the database's message, while it lasts. The training continues and all its steps arrive."""
     tower = tower_on_small_disk
     with tower.training(script("steady"), "roomless", str(STEPS), "20") as process:
         run = run_of(tower, "roomless")

@@ -1,4 +1,4 @@
-"""At phone width no page is wider than the phone, whatever a run is called, and names are only text."""
+"""At phone width no page is wider than the screen, whatever a run's name is, and names are shown as text."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def named(
     ringing: Callable[..., Any],
     eventually_true: Callable[..., Any],
 ) -> Iterator[Any]:
-    """A server with a run whose name is hostile and as long as it may be, in every list that there is."""
+    """A server with a run whose name is hostile and of maximum length, in every list."""
     tower = tower_of_the_module
     tower.post("/channels", {"name": NAME[:100], "kind": "browser"})
     ends_ms = time.time() * 1000 + 3e6
@@ -52,7 +52,7 @@ def named(
 
 @pytest.mark.parametrize("address", PAGES)
 def test_no_page_is_wider_than_a_phone(address: str, named: Any, visit: Callable[..., Any]) -> None:
-    """Nothing reaches beyond 390 pixels but tables that scroll by themselves."""
+    """Only tables that scroll exceed 390 pixels."""
     tab = visit(named)
     tab.page.set_viewport_size({"width": 390, "height": 844})
     tab.page.goto(named.base + address)
@@ -65,7 +65,7 @@ def test_no_page_is_wider_than_a_phone(address: str, named: Any, visit: Callable
 def test_a_toast_of_a_hostile_run_fits(
     named: Any, visit: Callable[..., Any], ringing: Callable[..., Any]
 ) -> None:
-    """It comes while the page is open, with the whole name, and is no wider than the phone."""
+    """It appears on the open page with the whole name, and is no wider than the phone."""
     tab = visit(named)
     tab.page.set_viewport_size({"width": 390, "height": 844})
     tab.page.locator("[data-run]").first.wait_for()
@@ -76,7 +76,7 @@ def test_a_toast_of_a_hostile_run_fits(
 
 @pytest.mark.parametrize("address", ["/", f"/runs/{RUN}", f"/compare?run={RUN}", "/alerts?state=all"])
 def test_a_hostile_name_is_text_everywhere(address: str, named: Any, visit: Callable[..., Any]) -> None:
-    """On each page, in titles and in the palette, the name stands letter by letter."""
+    """Each page, its title and the palette show the name literally."""
     tab = visit(named)
     tab.page.goto(named.base + address)
     tab.page.get_by_text(NAME).first.wait_for()
@@ -87,7 +87,7 @@ def test_a_hostile_name_is_text_everywhere(address: str, named: Any, visit: Call
 
 
 def test_runs_are_picked_on_a_phone(named: Any, visit: Callable[..., Any]) -> None:
-    """Two ticks and Compare: the report of both is at hand there too."""
+    """Two check marks and Compare; the report of both is available too."""
     tab = visit(named)
     tab.page.set_viewport_size({"width": 390, "height": 844})
     tab.page.goto(named.base)

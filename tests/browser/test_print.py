@@ -1,4 +1,4 @@
-"""What goes to paper is whole: no chart is cut off, no name is lost."""
+"""Printed pages are complete: no chart is cut off, no name is missing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def printed(shared_tower: Any, script: Callable[[str], str]) -> Any:
 
 @pytest.mark.parametrize("address", [f"/runs/{RUN}", f"/compare?run={RUN}"])
 def test_charts_fit_on_paper(address: str, printed: Any, visit: Callable[..., Any]) -> None:
-    """They are scaled to an upright page, and those below the screen's edge are drawn too."""
+    """They are scaled to a portrait page, and those below the fold are drawn too."""
     page = visit(printed).page
     page.set_viewport_size({"width": 1440, "height": 500})
     page.goto(printed.base + address)
@@ -44,7 +44,7 @@ def test_charts_fit_on_paper(address: str, printed: Any, visit: Callable[..., An
 
 
 def test_the_fleet_is_printed_with_names(printed: Any, visit: Callable[..., Any]) -> None:
-    """The columns stand under their heads though boxes and buttons are left out."""
+    """Columns are below their heads although check boxes and buttons are left out."""
     page = visit(printed).page
     page.locator(f'[data-run="{RUN}"]').wait_for()
     page.emulate_media(media="print")

@@ -1,4 +1,4 @@
-"""kill -9 of the server in the middle of a training, with a page open."""
+"""SIGKILL of the server during a training, with a page open."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STEPS = 600
 def test_a_killed_server_costs_no_step(
     tower: Any, visit: Callable[..., Any], run_of: Callable[..., str], script: Callable[[str], str]
 ) -> None:
-    """After kill -9 and restart no step is missing, none is double, and the page goes on by itself."""
+    """After SIGKILL and restart no step is missing or duplicated, and the page continues automatically."""
     with tower.training(script("steady"), "survivor", str(STEPS), "40") as process:
         run = run_of(tower, "survivor")
         tab = visit(tower)

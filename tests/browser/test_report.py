@@ -1,4 +1,4 @@
-"""A report opens from the disk, without a server and without a network, and hides no fault."""
+"""A report opens from disk, without server or network, and shows every non-finite value."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def reported(shared_tower: Any, script: Callable[[str], str]) -> Any:
 
 
 def marks_in(page: Page, series: str) -> dict[str, list[float]]:
-    """Steps on the rail of a chart, by kind."""
+    """Return the steps of the marks at the top of a chart, by kind."""
     drawn = page.evaluate(TRACES, series)
     return {each["name"]: each["x"] for each in drawn if not each["name"].startswith("trace")}
 
 
 class Paper:
-    """A report opened from the disk by a browser that can reach nothing."""
+    """A report opened from disk by a browser without network."""
 
     def __init__(self, page: Page, path: Path) -> None:
         self.page, self.said = page, list[str]()
@@ -49,7 +49,7 @@ class Paper:
 
 @pytest.fixture
 def paper(chromium: Browser) -> Iterator[Callable[[Path], Paper]]:
-    """``paper(path)``: nothing may be said on its console, no request may be tried and fail."""
+    """``paper(path)``: fails on any console output or network request."""
     context = chromium.new_context(viewport={"width": 1200, "height": 1000}, color_scheme="dark")
     opened: list[Paper] = []
 
@@ -65,7 +65,7 @@ def paper(chromium: Browser) -> Iterator[Callable[[Path], Paper]]:
 
 @pytest.fixture
 def of_run(reported: Any, visit: Callable[..., Any], paper: Callable[[Path], Paper], tmp_path: Path) -> Paper:
-    """The report of the hostile run, fetched by the button of its page."""
+    """The report of the hostile run, downloaded with the button of its page."""
     tab = visit(reported)
     tab.open_run(RUN)
     with tab.page.expect_download() as download:
@@ -75,13 +75,13 @@ def of_run(reported: Any, visit: Callable[..., Any], paper: Callable[[Path], Pap
 
 
 def test_every_fault_is_marked_at_its_step(of_run: Paper) -> None:
-    """NaN at 7, +Inf at 8, -Inf at 9 of the loss, and the zero that a log axis has no place for."""
+    """NaN at 7, +Inf at 8, -Inf at 9 of the loss, and the zero that a log axis cannot show."""
     assert marks_in(of_run.page, "loss") == {"nan": [7], "pinf": [8], "ninf": [9]}
     assert marks_in(of_run.page, "grad_norm") == {"zero": [11]}
 
 
 def test_values_are_drawn_exactly_and_gaps_stay_gaps(of_run: Paper) -> None:
-    """Both attempts are lines: what was replayed is there too, and no line crosses a fault."""
+    """Both attempts are lines, including the replayed steps, and no line crosses a non-finite value."""
     traces = of_run.page.evaluate(TRACES, "loss")
     lines = [each for each in traces if each["mode"] == "lines" and each["fill"] == "none"]
     drawn = {step: value for line in lines for step, value in zip(line["x"], line["y"], strict=True)}
@@ -92,7 +92,7 @@ def test_values_are_drawn_exactly_and_gaps_stay_gaps(of_run: Paper) -> None:
 
 
 def test_alerts_stand_in_full_with_their_moments(of_run: Paper, reported: Any) -> None:
-    """Each alert of the run has its verdict and what to do; its onset leads to the charts."""
+    """Each alert of the run has its likely cause and what to do; its onset links to the charts."""
     alerts = reported.get("/alerts", run=RUN)["items"]
     shown = of_run.page.locator("[data-alert]")
     assert {shown.nth(at).get_attribute("data-alert") for at in range(shown.count())} == {
@@ -106,7 +106,7 @@ def test_alerts_stand_in_full_with_their_moments(of_run: Paper, reported: Any) -
 
 
 def test_what_came_from_outside_is_text(of_run: Paper) -> None:
-    """Name, tags, notes, settings, events and series stand letter by letter."""
+    """Name, tags, notes, settings, events and series are shown literally."""
     page = of_run.page
     assert page.locator("h1").text_content() == HOSTILE
     assert page.locator("img, main script, main i:not(.swatch)").count() == 0
@@ -117,7 +117,7 @@ def test_what_came_from_outside_is_text(of_run: Paper) -> None:
 
 
 def test_a_report_follows_the_theme_and_paper(of_run: Paper) -> None:
-    """The same line is another color in the dark, in the light and in print, where every chart is drawn."""
+    """The line has different colors in dark, light and print, and in print every chart is drawn."""
     ink = "() => document.querySelector('.chart').data.find((each) => each.line && !each.fill).line.color"
     dark = of_run.page.evaluate(ink)
     of_run.page.emulate_media(color_scheme="light")
@@ -129,7 +129,7 @@ def test_a_report_follows_the_theme_and_paper(of_run: Paper) -> None:
 
 
 def test_zooming_one_chart_zooms_all(of_run: Paper) -> None:
-    """Dragging over the loss moves every chart on the page; double click shows all again."""
+    """Dragging over the loss zooms every chart on the page; double click resets all."""
     range_of = "(at) => document.querySelectorAll('.chart')[at].layout.xaxis.range"
     box = of_run.page.locator(".chart .xy .nsewdrag").first.bounding_box()
     assert box
@@ -144,7 +144,7 @@ def test_zooming_one_chart_zooms_all(of_run: Paper) -> None:
 def test_a_comparison_is_one_file_too(
     reported: Any, visit: Callable[..., Any], paper: Callable[[Path], Paper], tmp_path: Path
 ) -> None:
-    """Two runs in two colors, the setting in which they differ, the faults of both."""
+    """Two runs in two colors, the setting in which they differ, the non-finite values of both."""
     tab = visit(reported)
     tab.page.goto(f"{reported.base}/compare?run={RUN}&run={SECOND}&series=act%2Fattn")
     with tab.page.expect_download() as download:

@@ -1,4 +1,4 @@
-"""Routes: edited as a draft, tried on what is open, put in order by keyboard, refused at the field."""
+"""Routes: edited as a draft, tested on open alerts, reordered by keyboard, errors at the field."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
 @pytest.fixture(scope="module")
 def rings(tower_of_the_module: Any, ringing: Callable[..., Any]) -> Iterator[tuple[Any, str]]:
-    """A server with one run that rings, and the id of its alert."""
+    """A server with one run with an alert, and the id of the alert."""
     with ringing(tower_of_the_module, "r_routed") as alert:
         yield tower_of_the_module, alert
 
 
 @pytest.fixture
 def tab(rings: tuple[Any, str], visit: Callable[..., Any]) -> Any:
-    """The page of routes, with one browser channel and the usual document."""
+    """The routes page, with one browser channel and the default document."""
     tower, _ = rings
     opened = visit(tower)
     usual = """async () => {
@@ -39,7 +39,7 @@ def order(tab: Any) -> list[str]:
 
 
 def test_a_draft_is_tried_before_it_is_in_force(tab: Any, rings: tuple[Any, str]) -> None:
-    """The open alert's way changes with the draft; what is stored changes with Save only."""
+    """The open alert's route changes with the draft; the stored document changes only with Save."""
     tower, alert = rings
     tried = tab.page.locator(f'[data-tried="{alert}"]')
     tried.get_by_text("default → pages").wait_for()
@@ -54,7 +54,7 @@ def test_a_draft_is_tried_before_it_is_in_force(tab: Any, rings: tuple[Any, str]
 
 
 def test_a_bad_field_says_so_and_nothing_is_stored(tab: Any, rings: tuple[Any, str]) -> None:
-    """Look-around in a regular expression, then a time that is none; each at its own field."""
+    """Look-around in a regular expression, then an invalid time; each error is at its field."""
     before = rings[0].get("/routes")
     matchers = tab.page.locator('[data-field="routes[0].matchers"]')
     matchers.fill('rule=~"(?=a)a"')
@@ -72,7 +72,7 @@ def test_a_bad_field_says_so_and_nothing_is_stored(tab: Any, rings: tuple[Any, s
 
 
 def test_routes_are_put_in_order_by_keyboard(tab: Any, rings: tuple[Any, str]) -> None:
-    """Alt and an arrow moves the route that has the focus, which keeps it."""
+    """Alt and an arrow moves the focused route, which keeps the focus."""
     tab.page.get_by_role("button", name="Add route").click()
     assert order(tab) == ["default", "new route"]
     tab.page.keyboard.press("Alt+ArrowUp")
@@ -84,7 +84,7 @@ def test_routes_are_put_in_order_by_keyboard(tab: Any, rings: tuple[Any, str]) -
 
 
 def test_a_removed_route_comes_back(tab: Any) -> None:
-    """Undo, in the draft."""
+    """With Undo, in the draft."""
     tab.page.get_by_role("button", name="Remove default").click()
     tab.page.get_by_text("Without routes, no notifications").wait_for()
     tab.page.get_by_role("button", name="Undo").click()
@@ -92,7 +92,7 @@ def test_a_removed_route_comes_back(tab: Any) -> None:
 
 
 def test_a_mute_time_is_made_and_used(tab: Any, rings: tuple[Any, str]) -> None:
-    """With its zone and hours; the route that names it follows it to a new name and says when it is muted."""
+    """With zone and hours. The route that names it follows a rename, and says when it is muted."""
     page = tab.page
     page.get_by_role("button", name="Add mute time").click()
     page.locator('[data-field="mute_times[0].zone"]').fill("Europe/Berlin")
@@ -113,7 +113,7 @@ def test_a_mute_time_is_made_and_used(tab: Any, rings: tuple[Any, str]) -> None:
 
 
 def test_an_alert_made_up_finds_its_way(tab: Any) -> None:
-    """By severity and labels, where nothing is open that would do."""
+    """By severity and labels, if no open alert is suitable."""
     tab.page.get_by_label("What to test").select_option("made")
     tab.page.locator('[data-tried="made"]').get_by_text("default → pages").wait_for()
     tab.page.locator(".routetest").get_by_label("Severity").select_option("info")
@@ -123,7 +123,7 @@ def test_an_alert_made_up_finds_its_way(tab: Any) -> None:
 def test_what_somebody_else_saved_is_told(
     tab: Any, rings: tuple[Any, str], visit: Callable[..., Any]
 ) -> None:
-    """Without changes of one's own the page follows; with them it asks."""
+    """Without local changes the page updates; with them it asks."""
     other = visit(rings[0])
     put = """(body) => fetch("/api/v1/routes", { method: "PUT", body: JSON.stringify(body),
         headers: { "content-type": "application/json" } })"""

@@ -1,4 +1,4 @@
-"""The rules page in a real Chromium: a rule is written, tried on a stored run, kept, switched, deleted."""
+"""The rules page in a real Chromium: a rule is written, tested on a stored run, saved, disabled, deleted."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def until(true: Callable[[], Any], what: str) -> Any:
 
 
 def test_a_rule_is_written_by_keyboard_and_tried_on_a_stored_run(stored: Any, visit: Any) -> None:
-    """While one types, the strip of the run shows where it would have fired; then it is saved, and listed."""
+    """While typing, the strip of the run shows where it would have fired; then it is saved and listed."""
     page = visit(stored).page
     page.goto(f"{stored.base}/rules?new=1")
     page.get_by_label("Title").wait_for()
@@ -60,7 +60,7 @@ def test_a_rule_is_written_by_keyboard_and_tried_on_a_stored_run(stored: Any, vi
 
 
 def test_what_does_not_fit_stands_at_its_field(stored: Any, visit: Any) -> None:
-    """In the server's own words; the rule is not kept."""
+    """In the server's words; the rule is not saved."""
     page = visit(stored).page
     page.goto(f"{stored.base}/rules?new=1")
     page.get_by_label("Title").fill("Bad")
@@ -72,7 +72,7 @@ def test_what_does_not_fit_stands_at_its_field(stored: Any, visit: Any) -> None:
 
 
 def test_a_rule_that_was_not_saved_is_still_there_on_coming_back(stored: Any, visit: Any) -> None:
-    """Left by a click elsewhere it waits; discarded, it is gone."""
+    """After a click elsewhere it is kept; after Discard it is gone."""
     page = visit(stored).page
     page.goto(f"{stored.base}/rules?new=1")
     page.get_by_label("Title").fill("Half a rule")
@@ -87,7 +87,7 @@ def test_a_rule_that_was_not_saved_is_still_there_on_coming_back(stored: Any, vi
 
 
 def test_each_rule_that_was_not_saved_waits_by_itself(stored: Any, visit: Any) -> None:
-    """A look at another one in between loses nothing; what is set for a built-in rule waits as well."""
+    """Opening another rule in between loses nothing; also for the settings of a built-in rule."""
     page = visit(stored).page
     page.goto(f"{stored.base}/rules?new=1")
     page.get_by_label("Title").fill("Half a rule")
@@ -106,7 +106,7 @@ def test_each_rule_that_was_not_saved_waits_by_itself(stored: Any, visit: Any) -
 
 
 def test_a_rule_is_copied_switched_off_deleted_and_brought_back(stored: Any, visit: Any) -> None:
-    """Each at once, and undone by a button."""
+    """Each takes effect immediately, and a button undoes it."""
     stored.post("/rules", {"id": "mine", "title": "Mine", "series": "loss", "comparison": ">", "limit": 1e9})
     page = visit(stored).page
     page.goto(f"{stored.base}/rules?q=mine")
@@ -125,7 +125,7 @@ def test_a_rule_is_copied_switched_off_deleted_and_brought_back(stored: Any, vis
 
 
 def test_a_pack_and_a_built_in_rule_are_switched(stored: Any, visit: Any) -> None:
-    """The pack's rules come and go as one; a built-in rule is off in all projects, and on again."""
+    """The pack's rules are switched together; a built-in rule is off in all projects, and on again."""
     page = visit(stored).page
     page.goto(f"{stored.base}/rules")
     page.get_by_role("switch", name="Enable pack Adversarial training").click()
@@ -143,7 +143,7 @@ def built_in(tower: Any, rule: str) -> Any:
 
 
 def test_a_built_in_rule_is_set_for_a_project(stored: Any, visit: Any) -> None:
-    """Severity and a number; what is no number stands at its field."""
+    """Severity and a number; an invalid number is reported at its field."""
     page = visit(stored).page
     page.goto(f"{stored.base}/rules?rule=loss-spike&project=elsewhere")
     page.get_by_label("Severity", exact=True).select_option("info")
@@ -164,7 +164,7 @@ def test_a_built_in_rule_is_set_for_a_project(stored: Any, visit: Any) -> None:
 
 
 def test_the_address_holds_the_view_and_no_page_is_wider_than_a_phone(stored: Any, visit: Any) -> None:
-    """Search and filters are read from it and written to it."""
+    """Search and filters are read from the address and written to it."""
     page = visit(stored).page
     page.set_viewport_size({"width": 390, "height": 800})
     page.goto(f"{stored.base}/rules?q=scaler&severity=critical")

@@ -1,4 +1,4 @@
-"""The run page's controls: the address holds them, files are exact, what came from outside is only text."""
+"""The run page's controls: stored in the address, exact files, external data shown as text."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def tab(scripted: str, shared_tower: Any, visit: Callable[..., Any]) -> Any:
 
 
 def choose(tab: Any, series: str, item: str) -> None:
-    """Opens a chart's menu and takes one of its items."""
+    """Open a chart's menu and select an item."""
     tab.page.locator(f'[data-series="{series}"] .menubutton').click()
     tab.page.get_by_role("menu").get_by_text(item, exact=True).click()
 
@@ -45,12 +45,12 @@ VIOLATIONS = """
 
 
 def lines(tab: Any) -> int:
-    """How many lines are drawn in the chart of the loss, envelopes and marks aside."""
+    """Return the number of lines in the chart of the loss, without envelopes and marks."""
     return int(tab.page.evaluate(f"() => {LINES}.length"))
 
 
 def test_the_address_holds_what_was_chosen(tab: Any) -> None:
-    """X axis, smoothing and a log axis survive a reload, for they are in the address."""
+    """X axis, smoothing and a log axis are in the address, so they survive a reload."""
     tab.page.locator('[data-x="relative"]').click()
     tab.page.get_by_label("Smoothing").fill("0.7")
     choose(tab, "lr", "Log (powers of ten)")
@@ -64,7 +64,7 @@ def test_the_address_holds_what_was_chosen(tab: Any) -> None:
 
 
 def test_smoothing_keeps_the_raw_line_and_every_mark(tab: Any) -> None:
-    """With smoothing on, the raw line and the three faults are drawn as before."""
+    """With smoothing on, the raw line and the three marks are drawn as before."""
     before = lines(tab)
     tab.page.get_by_label("Smoothing").fill("0.8")
     tab.page.wait_for_function(f"(n) => {LINES}.length > n", arg=before)
@@ -73,14 +73,14 @@ def test_smoothing_keeps_the_raw_line_and_every_mark(tab: Any) -> None:
 
 
 def test_an_older_attempt_is_a_layer_on_demand(tab: Any) -> None:
-    """Asking for attempt 1 draws what the restart replayed in full and in a color of its own."""
+    """Selecting attempt 1 draws the replayed steps completely and in a different color."""
     tab.page.locator('[data-attempt="1"]').click()
     tab.page.wait_for_url("**attempt=1*")
     tab.page.wait_for_function(f"() => {LINES}.filter((each) => each.opacity === 1).length === 3")
 
 
 def test_the_csv_of_a_panel_is_exact(tab: Any, tmp_path: Path) -> None:
-    """The file of a chart has every record, NaN and both infinities by name."""
+    """The file of a chart has every record, with NaN and both infinities as text."""
     with tab.page.expect_download() as download:
         choose(tab, "loss", "CSV of all records in the window")
     download.value.save_as(tmp_path / "loss.csv")
@@ -96,7 +96,7 @@ def test_the_csv_of_a_panel_is_exact(tab: Any, tmp_path: Path) -> None:
 def test_a_panel_becomes_a_picture_under_the_policy(
     kind: str, begins: bytes, tab: Any, tmp_path: Path
 ) -> None:
-    """Charts are laid out, PNG and SVG are made, and the Content-Security-Policy has nothing to say."""
+    """Charts are drawn, PNG and SVG are created, and the Content-Security-Policy reports nothing."""
     tab.page.add_init_script(VIOLATIONS)
     tab.page.reload()
     tab.page.locator('[data-series="loss"] .plot .xy').first.wait_for()
@@ -108,7 +108,7 @@ def test_a_panel_becomes_a_picture_under_the_policy(
 
 
 def test_series_are_filtered_pinned_and_moved_by_keyboard(tab: Any) -> None:
-    """A part of a name filters, a pin puts a series on top, arrow keys change the order."""
+    """Part of a name filters, a pin moves a series to the top, arrow keys change the order."""
     tab.page.get_by_label("Filter metrics").fill("^act/")
     section = tab.page.locator('[data-section="act"] [data-series]')
     tab.page.wait_for_function("() => document.querySelectorAll('.sections [data-series]').length === 2")
@@ -134,7 +134,7 @@ def test_a_panel_fills_the_window_until_escape(tab: Any) -> None:
 
 
 def test_hostile_notes_tags_config_and_series_are_text(tab: Any) -> None:
-    """Markup in notes, tags, config, events and series is shown letter by letter; no link runs a script."""
+    """Markup in notes, tags, config, events and series is shown literally; no link runs a script."""
     tab.page.locator('[data-series="<img src=x onerror=alert(1)>"]').wait_for()
     for name in ("Notes", "Events", "Config"):
         tab.page.get_by_role("tab", name=name, exact=True).click()
@@ -145,7 +145,7 @@ def test_hostile_notes_tags_config_and_series_are_text(tab: Any) -> None:
 
 
 def test_the_values_of_a_chart_are_readable_as_a_table(tab: Any) -> None:
-    """The table holds every digit and the words of what is not finite."""
+    """The table has every digit, and words for non-finite values."""
     choose(tab, "loss", "Show values")
     table = tab.page.get_by_role("dialog").locator("tbody")
     table.get_by_text("NaN").wait_for()
@@ -157,7 +157,7 @@ def test_the_values_of_a_chart_are_readable_as_a_table(tab: Any) -> None:
 def test_the_layers_of_a_blow_up_are_a_heat_map(
     shared_tower: Any, visit: Callable[..., Any], script: Callable[[str], str]
 ) -> None:
-    """After a NaN gradient the map names the first layers that were not finite, and reads by arrow keys."""
+    """After a NaN gradient, the map names the first non-finite layers and can be read with the arrow keys."""
     with shared_tower.training(script("root_of_negative")) as process:
         assert process.wait(300) == 0
     run = shared_tower.run_named("root-of-negative")["id"]

@@ -1,4 +1,4 @@
-"""The page of a run, looked at while real trainings report: new steps, zoom, faults, names."""
+"""The page of a run while real trainings report: new steps, zoom, non-finite values, names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAN_ROW = 0.94
 def test_new_steps_come_by_themselves_and_zoom_is_kept(
     shared_tower: Any, visit: Callable[..., Any], run_of: Callable[..., str], script: Callable[[str], str]
 ) -> None:
-    """While a training goes on the page follows it, and a chosen window stays the window."""
+    """The page follows a training, and a selected window stays."""
     with shared_tower.training(script("steady"), "follow me", "3000", "50"):
         tab = visit(shared_tower)
         tab.open_run(run_of(shared_tower, "follow me"), "?from=5&to=25")
@@ -28,7 +28,7 @@ def test_new_steps_come_by_themselves_and_zoom_is_kept(
 def test_the_whole_run_grows_where_nobody_zoomed(
     shared_tower: Any, visit: Callable[..., Any], run_of: Callable[..., str], script: Callable[[str], str]
 ) -> None:
-    """Without a chosen window the newest step is always on the chart."""
+    """Without a selected window, the newest step is always on the chart."""
     with shared_tower.training(script("steady"), "grow", "3000", "50"):
         tab = visit(shared_tower)
         tab.open_run(run_of(shared_tower, "grow"))
@@ -41,7 +41,8 @@ def test_the_whole_run_grows_where_nobody_zoomed(
 def test_a_nan_loss_is_drawn(
     shared_tower: Any, visit: Callable[..., Any], run_of: Callable[..., str], script: Callable[[str], str]
 ) -> None:
-    """Where the loss became NaN a mark in the color of faults lies on the rail, and before it none."""
+    """From the step at which the loss became NaN, there are marks at the top of the chart, and none
+    before."""
     with shared_tower.training(script("root_of_negative")) as process:
         assert process.wait(300) == 0
     run = run_of(shared_tower, "root-of-negative")
@@ -63,7 +64,7 @@ def test_a_hostile_name_is_text(
     run_of: Callable[..., str],
     script: Callable[[str], str],
 ) -> None:
-    """A run's name is shown letter by letter, on the fleet page and on its own, and is never markup."""
+    """A run's name is shown literally on the fleet page and on its own, and is never markup."""
     with shared_tower.training(script("steady"), name, "5", "100") as process:
         assert process.wait(300) == 0
     run = run_of(shared_tower, name)

@@ -1,4 +1,4 @@
-"""What a training says of itself, from its script over the socket and the store to the API and its page."""
+"""What a training reports, from its script through socket and store to the API and its page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STEPS, BAD, LATE = 150, 60, 140
 def run(
     shared_tower: Any, script: Callable[[str], str], run_of: Callable[..., str], eventually_true: Any
 ) -> str:
-    """A run that said everything and has failed."""
+    """A run that has reported everything and has failed."""
     with shared_tower.training(script("talkative"), "talkative") as process:
         assert process.wait(300) == 1
     found = run_of(shared_tower, "talkative")
@@ -34,7 +34,7 @@ def tab(run: str, shared_tower: Any, visit: Callable[..., Any]) -> Any:
 
 @pytest.fixture(scope="module")
 def steps(run: str, shared_tower: Any) -> dict[str, list[int]]:
-    """Name of each series -> its steps, in the order of arrival."""
+    """Return the name of each series -> its steps, in the order of arrival."""
     found: dict[str, list[int]] = {}
     for record in shared_tower.records(run):
         for name in record["values"]:
@@ -54,7 +54,7 @@ def test_every_series_lies_on_its_steps(steps: dict[str, list[int]]) -> None:
 
 
 def test_every_word_reaches_the_api(run: str, shared_tower: Any) -> None:
-    """Events with their steps and data: expected, metric, phases, checkpoints, the bad batch by its name."""
+    """Events with their steps and data: expected, metric, phases, checkpoints, the bad batch by name."""
     events = shared_tower.get(f"/runs/{run}/events", limit=1000)["items"]
     reported = {
         kind: [(e["step"], e["data"]) for e in events if e["kind"] == kind]
@@ -71,7 +71,7 @@ def test_every_word_reaches_the_api(run: str, shared_tower: Any) -> None:
 
 
 def test_the_page_says_why_it_failed(run: str, tab: Any, shared_tower: Any) -> None:
-    """Out of memory: type and message at a glance, the last lines of the traceback below."""
+    """Out of memory: type and message on top, the last lines of the traceback below."""
     assert shared_tower.get(f"/runs/{run}")["error"]["type"] == "OutOfMemoryError"
     card = tab.page.get_by_label("How the run ended")
     card.get_by_text("Tried to allocate 2.00 GiB").first.wait_for()
@@ -86,14 +86,14 @@ def test_the_page_says_where_the_norm_comes_from(tab: Any) -> None:
 
 
 def test_the_overhead_gauge_has_a_figure(tab: Any) -> None:
-    """Microseconds a step and their share of it, as the hook measured them."""
+    """Microseconds per step and their share of it, as measured by the hook."""
     gauge = tab.page.locator(".gauge", has_text="Overhead")
     gauge.get_by_text("µs/step").wait_for()
     assert "% of the step" in gauge.inner_text()
 
 
 def test_the_audit_tab_names_findings_and_remedies(tab: Any) -> None:
-    """Scaler that cannot keep its place, rate far out, masked and clamped values; each with what to do."""
+    """A scaler in the wrong place, a rate far out of range, masked and clamped values; each with a remedy."""
     tab.page.get_by_role("tab", name="Config check").click()
     rows = tab.page.locator("table.configcheck tbody tr")
     rows.first.wait_for()

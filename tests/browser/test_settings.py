@@ -1,4 +1,4 @@
-"""Settings: tokens shown once, what this browser does, facts of the server; the header on a phone."""
+"""Settings: tokens shown once, notifications in this browser, server information; the header on a phone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
 @pytest.fixture
 def tab(tower_of_the_module: Any, visit: Callable[..., Any]) -> Any:
-    """The page of settings."""
+    """The settings page."""
     opened = visit(tower_of_the_module)
     opened.page.goto(f"{tower_of_the_module.base}/settings")
     opened.page.get_by_text("secret is shown once").wait_for()
@@ -21,7 +21,7 @@ def tab(tower_of_the_module: Any, visit: Callable[..., Any]) -> Any:
 
 
 def test_a_token_is_shown_once_works_and_is_revoked(tab: Any, tower_of_the_module: Any) -> None:
-    """Its secret is nowhere after a reload; revoked, it opens nothing any more."""
+    """Its secret is not on the page after a reload; after revocation it grants no access."""
     page = tab.page
     page.get_by_role("button", name="New token").click()
     dialog = page.get_by_role("dialog")
@@ -60,7 +60,8 @@ FAKE = """window.shown = [];
 def test_the_browser_is_asked_and_then_notified(
     tab: Any, tower_of_the_module: Any, ringing: Callable[..., Any]
 ) -> None:
-    """The real permission is asked for; what a browser channel is sent is shown by any open page, once."""
+    """The real permission is requested; a browser channel's notifications are shown once, by any open
+    page."""
     page = tab.page
     page.locator("[data-permission]").wait_for(state="attached")
     page.context.grant_permissions(["notifications"], origin=tower_of_the_module.base)
@@ -79,7 +80,7 @@ def test_the_browser_is_asked_and_then_notified(
 
 
 def test_the_theme_is_chosen_and_kept(tab: Any) -> None:
-    """Dark by the button, also after a reload, and the header's button knows it."""
+    """Dark with the button, also after a reload; the header's button shows it."""
     tab.page.get_by_role("button", name="Dark").click()
     tab.page.reload()
     assert tab.page.locator("html").get_attribute("data-theme") == "dark"
@@ -93,7 +94,7 @@ def test_facts_of_the_server_are_there(tab: Any) -> None:
 
 
 def test_every_page_is_reached_from_the_header_of_a_phone(tab: Any, tower_of_the_module: Any) -> None:
-    """By thumb: five pages below, and those of alerting above the inbox."""
+    """Five pages at the bottom, and those of alerting above the inbox."""
     page = tab.page
     page.set_viewport_size({"width": 390, "height": 844})
     for name, there in (("Fleet", "/"), ("Compare", "/compare"), ("Alerts", "/alerts")):

@@ -1,4 +1,4 @@
-"""Silences: made with a preview, refused at the field, ended and brought back."""
+"""Silences: create with a preview, reject with an error at the field, end and undo."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ REASON = "maintenance <img src=x onerror=alert(1)>"
 
 @pytest.fixture(scope="module")
 def rings(tower_of_the_module: Any, ringing: Callable[..., Any]) -> Iterator[Any]:
-    """A server with one run that rings."""
+    """A server with one run with an alert."""
     with ringing(tower_of_the_module, "r_quiet"):
         yield tower_of_the_module
 
 
 @pytest.fixture
 def tab(rings: Any, visit: Callable[..., Any]) -> Any:
-    """The page of silences."""
+    """The silences page."""
     opened = visit(rings)
     opened.page.goto(f"{rings.base}/silences")
     opened.page.get_by_role("heading", name="Silences").wait_for()
@@ -28,7 +28,7 @@ def tab(rings: Any, visit: Callable[..., Any]) -> Any:
 
 
 def make(page: Any, matcher: str, reason: str) -> Any:
-    """A new silence by keyboard; the article that shows it."""
+    """Create a silence by keyboard; return the article that shows it."""
     page.get_by_label("Silences", exact=True).locator("article, .pad").first.wait_for()
     page.keyboard.press("n")
     page.get_by_label("Matchers").fill(matcher)
@@ -40,7 +40,8 @@ def make(page: Any, matcher: str, reason: str) -> Any:
 
 
 def test_a_silence_is_made_changed_ended_and_brought_back(tab: Any) -> None:
-    """The preview names what matches; a foreign reason is text; Undo brings it back."""
+    """The preview lists the matching alerts; hostile text in the reason is shown literally; Undo
+    restores it."""
     page = tab.page
     page.get_by_role("button", name="New silence").click()
     page.get_by_label("Matchers").fill('run_id="r_quiet"')
@@ -65,7 +66,7 @@ def test_a_silence_is_made_changed_ended_and_brought_back(tab: Any) -> None:
 
 
 def test_what_does_not_fit_is_said_at_its_field(tab: Any) -> None:
-    """A matcher that is none, then no reason: each error stands at its field, which has the focus."""
+    """An invalid matcher, then no reason: each error is at its field, which gets the focus."""
     page = tab.page
     page.get_by_role("button", name="New silence").click()
     page.get_by_label("Matchers").fill("no matcher")

@@ -1,4 +1,4 @@
-"""tocsin under a path of its own, behind a real nginx that takes the path off or leaves it on."""
+"""tocsin at a subpath, behind a real nginx that removes the path or keeps it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
 
 class ProxiedTower(Tower):
-    """A server that everybody reaches by its proxy: browsers, training processes and the tests."""
+    """A server that browsers, training processes and tests reach only through its proxy."""
 
     public = ""
 
@@ -44,14 +44,14 @@ def proxied(
 
 @pytest.fixture(scope="module")
 def alert(proxied: ProxiedTower, ringing: Callable[..., Any]) -> Iterator[str]:
-    """An alert of a training that reports by the proxy."""
+    """An alert of a training that reports through the proxy."""
     with ringing(proxied, "r_1", "behind a proxy") as found:
         yield found
 
 
 @pytest.fixture
 def tab(proxied: ProxiedTower, alert: str, visit: Callable[..., Any]) -> Iterator[Any]:
-    """Somebody logged in by the login link; all that their pages ask for lies under the path."""
+    """A tab logged in with the login link. All requests of its pages are below the path."""
     opened, asked = visit(proxied), list[str]()
     opened.page.on("request", lambda request: asked.append(request.url))
     opened.page.on("websocket", lambda socket: asked.append(socket.url))
@@ -62,7 +62,7 @@ def tab(proxied: ProxiedTower, alert: str, visit: Callable[..., Any]) -> Iterato
 
 
 def test_the_fleet_leads_to_the_run_and_the_run_is_live(tab: Any, proxied: ProxiedTower) -> None:
-    """By the links of the pages; new steps come by the live socket."""
+    """Through the links of the pages; new steps arrive over the live socket."""
     assert urlsplit(tab.page.url).path == "/tocsin/"
     tab.page.get_by_role("link", name="behind a proxy").first.click()
     tab.page.wait_for_url(f"{proxied.base}/runs/r_1")
@@ -73,7 +73,7 @@ def test_the_fleet_leads_to_the_run_and_the_run_is_live(tab: Any, proxied: Proxi
 def test_an_alert_is_acknowledged_in_the_inbox(
     tab: Any, proxied: ProxiedTower, alert: str, eventually_true: Callable[..., Any]
 ) -> None:
-    """By the header's link and the keyboard; the API has it."""
+    """With the header's link and the keyboard; the API has the acknowledgement."""
     tab.page.get_by_role("navigation", name="Pages").get_by_role("link", name="Alerts").click()
     tab.page.locator(f'[role=option][data-alert="{alert}"]').click()
     tab.page.keyboard.press("a")
@@ -83,7 +83,7 @@ def test_an_alert_is_acknowledged_in_the_inbox(
 
 
 def test_every_page_opens_by_its_address(tab: Any, proxied: ProxiedTower) -> None:
-    """And is marked as the present one in the header."""
+    """It is marked as the current one in the header."""
     for page in ("compare", "rules", "silences", "routes", "channels", "deliveries", "settings"):
         tab.page.goto(f"{proxied.base}/{page}")
         tab.page.locator("main h1, main h2, main .card").first.wait_for()
@@ -92,7 +92,7 @@ def test_every_page_opens_by_its_address(tab: Any, proxied: ProxiedTower) -> Non
 
 
 def test_files_come_by_the_links_of_the_run(tab: Any, proxied: ProxiedTower) -> None:
-    """The report, saved by a click."""
+    """The report, saved with a click."""
     tab.open_run("r_1")
     with tab.page.expect_download() as saved:
         tab.page.evaluate("document.querySelector('a[download][href*=\"/report\"]').click()")
@@ -100,7 +100,7 @@ def test_files_come_by_the_links_of_the_run(tab: Any, proxied: ProxiedTower) -> 
 
 
 def test_logging_out_ends_at_the_login_page(tab: Any, proxied: ProxiedTower) -> None:
-    """Whose form logs in again and leads back to the page that was wanted."""
+    """Its form logs in again and returns to the requested page."""
     tab.page.evaluate("fetch('/tocsin/logout', { method: 'POST' })")
     tab.page.goto(f"{proxied.base}/rules")
     tab.page.get_by_label("Or paste a token").fill(proxied.token)

@@ -1,4 +1,5 @@
-"""Stored routes and silences that this version cannot read: the server starts, and their pages say so."""
+"""Stored routes and silences that this version cannot read: the server starts, and their pages show
+errors."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ PATTERN = 'rule=~"(?x)(a+) +b"'
 
 @pytest.fixture
 def left_by_an_older_one(tower: Any) -> Any:
-    """A server whose database holds a silence and a route with a pattern that Python's engine took."""
+    """A server whose database has a silence and a route with a pattern that only Python's engine accepts."""
     tower.stop()
     now_ns = time.time_ns()
     row = notification_config.SilenceRow(
@@ -37,7 +38,7 @@ def left_by_an_older_one(tower: Any) -> Any:
 
 
 def test_the_pages_say_what_is_not_in_force(left_by_an_older_one: Any, visit: Callable[..., Any]) -> None:
-    """With the reason; a corrected route is saved, and the notice goes."""
+    """With the reason. After a corrected route is saved, the notice disappears."""
     page = visit(left_by_an_older_one).page
     page.goto(f"{left_by_an_older_one.base}/silences")
     page.get_by_role("article", name="Silence: maintenance").get_by_text("Ignored").wait_for()

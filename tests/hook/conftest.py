@@ -44,8 +44,8 @@ def spool(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def strict_server(server: IngestServer, monkeypatch: pytest.MonkeyPatch, spool: Path) -> IngestServer:
-    """A server that accepts only TOKEN, and an environment without settings other than the spool directory.
-    """
+    """A server that accepts only TOKEN, and an environment without settings other than the spool
+    directory."""
     for name in ("TOCSIN_URL", "TOCSIN_TOKEN", "TOCSIN_DISABLE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TOCSIN_SPOOL_DIR", str(spool))

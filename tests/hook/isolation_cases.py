@@ -85,8 +85,7 @@ def scaled(run: Any) -> nn.Module:
 
 def long(run: Any) -> nn.Module:
     """Long enough for the overhead meter and the check of the weights; clips, then micro-steps, NaN at the
-    end.
-    """
+    end."""
     net = nn.Linear(2, 1)
     nn.init.constant_(net.weight, 0.5)
     nn.init.constant_(net.bias, 0.5)
@@ -105,8 +104,7 @@ def long(run: Any) -> nn.Module:
 
 def strange(run: Any) -> nn.Module:
     """Unassigned losses, abandoned attempts, manual clipping, weights changed between steps, steps in a
-    backward.
-    """
+    backward."""
     net = model(3)
     optimizer, alone = _sgd(net), nn.Parameter(torch.ones(2))
     for _ in range(40):
@@ -144,8 +142,7 @@ def _inside() -> nn.Module:
 
 def framework(run: Any) -> nn.Module:
     """An optimizer in a wrapper, two beside one of all parameters; losses divided by the number of micro-
-    steps.
-    """
+    steps."""
     net = model(6)
     halves = [_sgd(net[0]), _sgd(net[2])]
     wrapped, whole = Delegating(halves[0]), _sgd(net)
@@ -184,8 +181,8 @@ def loaded(run: Any) -> nn.Module:
 
 
 def measured(run: Any) -> nn.Module:
-    """Gradients scaled manually to one norm, which torch's clip only measures, so that no rule can check it.
-    """
+    """Gradients scaled manually to one norm, which torch's clip only measures, so that no rule can check
+    it."""
     net = nn.Linear(2, 1)
     nn.init.constant_(net.weight, 0.5)
     nn.init.constant_(net.bias, 0.5)

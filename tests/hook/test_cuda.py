@@ -251,8 +251,7 @@ def test_a_captured_step_is_told_by_the_script() -> None:
 @pytest.mark.filterwarnings("ignore:The AccumulateGrad node's stream does not match:UserWarning")
 def test_graphed_callables_train_and_report() -> None:
     """``make_graphed_callables``: forward and backward are graphs, the step is not, and everything is
-    recorded.
-    """
+    recorded."""
     net = _model()
     graphed: Any = torch.cuda.make_graphed_callables(net, (_batch(0),))
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)

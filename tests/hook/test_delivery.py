@@ -68,8 +68,7 @@ def test_events_before_a_sigkill_arrive_too(server: IngestServer, spool: Path) -
 
 def test_the_next_process_brings_in_what_was_packed(server: IngestServer, spool: Path) -> None:
     """Killed without a server; the next run on this machine delivers the data under the old writer's
-    identity.
-    """
+    identity."""
     script = Script(SLOWLY, f"http://127.0.0.1:{closed_port()}", spool)
     server.stop()
     script.process.kill()
@@ -170,8 +169,8 @@ def test_server_away_in_the_middle(server: IngestServer, spool: Path) -> None:
 
 
 def test_server_away_for_the_whole_run(server: IngestServer, spool: Path) -> None:
-    """The run ends in time and says where its end is stored; sync delivers everything, including the finish.
-    """
+    """The run ends in time and says where its end is stored; sync delivers everything, including the
+    finish."""
     url = f"http://127.0.0.1:{closed_port()}"
     status, script = run_script("run = watch(exit_timeout=0.3)\ntrain(run, 800)\n", url, spool)
     assert status == 0

@@ -137,8 +137,7 @@ def bring_in(spool: Path, url: str, token: str = "tk") -> None:
 
 def assert_whole(kept: Kept, steps: int, at_most: int | None = None) -> None:
     """Check that the steps from 0 are stored exactly once, in order, with their values; ``at_most``: upper
-    limit.
-    """
+    limit."""
     assert kept.seqs == kept.steps == list(range(len(kept.steps)))
     assert kept.columns["loss"] == [float(step) for step in kept.steps]
     assert steps <= len(kept.steps) <= (steps if at_most is None else at_most)

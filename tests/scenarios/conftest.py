@@ -1,4 +1,4 @@
-"""Each scenario is trained for every variant that is asked for."""
+"""Each scenario is trained for every requested variant."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tests.scenarios.judging import VARIANTS, using
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """With several variants each is in the test's name."""
+    """Add each variant, if there are several, to the test's name."""
     if len(VARIANTS) > 1:
         metafunc.parametrize("variant", VARIANTS, indirect=True, ids=str, scope="module")
 
 
 @pytest.fixture(autouse=True, scope="module")
 def variant(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The tests of a module run for one variant after the other."""
+    """Run the tests of a module for one variant after the other."""
     with using(getattr(request, "param", VARIANTS[0])):
         yield

@@ -1,8 +1,8 @@
-"""A training watched by the real hook, and judged by the real rules, in one process without a server.
+"""Run a training with the real hook, and evaluate the real rules, in one process without a server.
 
-Records go the way they go in production: the hook's outbox, the sender's columns, the intake's
-reading, the engine, the alert book. Only the socket, the store and the batching by time are left out:
-a batch is ``FLUSH`` records, or fewer before an event.
+Records take the same path as in production: the hook's outbox, the sender's columns, the server's validation,
+the engine, the alert book. Only the socket, the store and batching by time are left out: a batch is ``FLUSH``
+records, or fewer before an event.
 """
 
 from __future__ import annotations
@@ -40,8 +40,11 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True)
 class Variant:
-    """What may differ between two machines or two tries of a training and must change no claim of a test:
-    the random numbers, and the kernels by which a convolution or a product is rounded."""
+    """What may differ between two machines or two repetitions of a training and must not change a test's
+    result.
+
+    That is the random seed, and the kernels that round a convolution or a product.
+    """
 
     seed: int = 0
     mkldnn: bool = True
@@ -59,7 +62,7 @@ _current = VARIANTS[0]
 
 @contextmanager
 def using(variant: Variant) -> Iterator[None]:
-    """Trainings are of this variant until the end of the block."""
+    """Train with this variant during the block."""
     global _current
     _current = variant
     usual = torch.backends.mkldnn.enabled
@@ -89,7 +92,7 @@ def per_variant(make: Callable[Args, Made]) -> Callable[Args, Made]:
 
 
 class Wire(KeptOutbox):
-    """Records and events of one process in the order in which the hook said them."""
+    """Records and events of one process in the order in which the hook sent them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -108,7 +111,7 @@ class Wire(KeptOutbox):
         self.said.append((kind, step, data))
 
     def parts(self) -> Iterator[list[tuple[Any, ...]] | tuple[Any, ...]]:
-        """Rows that travel together, and events between them; the finish at the end."""
+        """Yield rows that are sent together, and events between them; the finish at the end."""
         waiting: list[tuple[Any, ...]] = []
         for item in self.said:
             if isinstance(item[0], int):
@@ -125,7 +128,7 @@ class Wire(KeptOutbox):
 
 
 def _evenly(item: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The record as if each step had taken ``STEP_NS``."""
+    """Return the record as if each step had taken ``STEP_NS``."""
     values = (
         STEP_NS / 1e9 if name == "step_time" else value for name, value in zip(item[2], item[3:], strict=True)
     )
@@ -133,7 +136,7 @@ def _evenly(item: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def trained(training: Training, **options: Any) -> Wire:
-    """Runs ``training`` under a watch, seeded; an exception of its own ends it as failed."""
+    """Run ``training`` under a watch, seeded. An exception ends it as failed."""
     wire, sender = Wire(), KeptSender()
     torch.set_num_threads(THREADS)
     torch.manual_seed(seeded(0))
@@ -147,22 +150,22 @@ def trained(training: Training, **options: Any) -> Wire:
 
 @dataclass
 class JudgedRun:
-    """What the rules said of a run: its alerts in the order in which they fired."""
+    """Alerts of a run in the order in which they fired."""
 
     alerts: list[Alert]
 
     @property
     def severe(self) -> list[Alert]:
-        """Those at warning or above."""
+        """Return those at warning or above."""
         return [alert for alert in self.alerts if alert.severity is not Severity.INFO]
 
     @property
     def rules(self) -> list[str]:
-        """Rules of the alerts at warning or above, each once, in the order in which they fired."""
+        """Return the rules of the alerts at warning or above, each once, in the order in which they fired."""
         return list(dict.fromkeys(alert.rule for alert in self.severe))
 
     def of(self, rule: str, subject: str | None = None) -> Alert:
-        """The first alert of a rule. Raises AssertionError where it did not fire."""
+        """Return the first alert of a rule. Raises AssertionError if it did not fire."""
         for alert in self.alerts:
             if alert.rule == rule and subject in (None, alert.subject):
                 return alert
@@ -170,7 +173,8 @@ class JudgedRun:
 
 
 def judged(*wires: Wire, siblings: Sequence[SimilarRun] = (), planned_steps: int | None = None) -> JudgedRun:
-    """The rules over what these processes of one run said, as if they had said it at the same time."""
+    """Evaluate the rules over the data of these processes of one run, as if they had sent it
+    simultaneously."""
     context = RunContext(run_id="r", project="tests", world_size=1, planned_steps=planned_steps)
     judge = Judge(context)
     streams = [_heard(wire, number) for number, wire in enumerate(wires, 1)]
@@ -186,7 +190,7 @@ def judged(*wires: Wire, siblings: Sequence[SimilarRun] = (), planned_steps: int
 
 
 def _heard(wire: Wire, number: int) -> Iterator[Heard]:
-    """What the server would hand to the rules."""
+    """Yield what the server would pass to the rules."""
     writer, seq, arrival = Writer("r", number, 1, 0), 0, 0
     newest = 0
     for part in wire.parts():

@@ -1,4 +1,4 @@
-"""One shard of the data holds a broken sample: the trouble comes back with it, and it is named."""
+"""One shard of the data has a broken sample: the problem recurs with it, and the shard is named."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHARDS, BROKEN, EPOCHS = 550, 333, 4
 
 
 def train(run: Run, checked: bool) -> None:
-    """An epoch goes over all shards; a scaler skips the update of the broken one."""
+    """Train on all shards in each epoch; a scaler skips the update of the broken one."""
     net = torch.nn.Linear(4, 1)
     optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**8)
@@ -38,7 +38,7 @@ def outcome(checked: bool) -> JudgedRun:
 
 
 def test_the_shard_that_recurs_is_named() -> None:
-    """After three epochs, with the steps at which it came; nothing else tells of the data."""
+    """After three epochs, with the steps at which it occurred; no other rule identifies the data."""
     alert = outcome(False).of("bad-shard")
     assert f"came with shard {BROKEN}" in alert.summary
     assert str(BROKEN + 2 * SHARDS) in alert.summary
@@ -46,7 +46,7 @@ def test_the_shard_that_recurs_is_named() -> None:
 
 
 def test_the_broken_input_is_named_by_kind() -> None:
-    """The first time already: which tensor, how many NaN of how many elements."""
+    """At the first occurrence: which tensor, and how many of its elements are NaN."""
     alert = outcome(True).of("nonfinite-input")
     assert alert.onset_step == BROKEN
     assert any("features: 1 NaN of 64" in str(one.value) for one in alert.diagnosis.evidence)

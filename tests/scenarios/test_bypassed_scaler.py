@@ -21,7 +21,7 @@ GROWTH_INTERVAL = 50
 
 
 def batches(steps: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Inputs [BATCH, WIDTH] of a class each."""
+    """Yield inputs [BATCH, WIDTH] of one class each."""
     draw = torch.Generator().manual_seed(seeded(1))
     centres = torch.randn(CLASSES, WIDTH, generator=draw)
     for _ in range(steps):
@@ -67,13 +67,14 @@ def outcome(how: str) -> JudgedRun:
 
 
 def test_a_wired_scaler_alarms_nobody() -> None:
-    """The same training, with its saw-tooth of growth and backoff, raises nothing."""
+    """The same training, with its sawtooth of growth and backoff, raises no alert."""
     assert 1.0 in dict(wire("wired").series("skipped")).values()
     assert outcome("wired").severe == []
 
 
 def test_steps_are_abandoned_at_a_constant_scale() -> None:
-    """Once gradients overflow they go on: most later steps are abandoned, and the scale never falls."""
+    """Once gradients overflow, they continue to: most later steps are abandoned, and the scale never
+    falls."""
     stepped = [value for _, value in wire("bypassed").series("stepped")[-60:]]
     scales = [value for _, value in wire("bypassed").series("scale")]
     assert sum(stepped) < 30
@@ -90,7 +91,7 @@ def test_the_scaler_that_is_not_wired_is_named_first() -> None:
 
 
 def test_the_clip_of_scaled_gradients_is_told() -> None:
-    """The fault of measurement that made it: a norm taken before ``unscale_``."""
+    """The measurement error that caused it: a norm taken before ``unscale_``."""
     assert "before scaler.unscale_()" in outcome("bypassed").of("scaled-grad-norm").diagnosis.cause
 
 
@@ -104,14 +105,14 @@ def test_with_unscale_the_run_fails() -> None:
 
 
 def test_four_processes_say_the_same() -> None:
-    """Every rank logs what rank 0 logs: told once, as duplicates; the healthy run stays healthy."""
+    """If every rank logs what rank 0 logs, one alert reports duplicates; the healthy run stays healthy."""
     found = judged(*[wire("wired")] * 4)
     assert found.rules == ["duplicate-steps"]
     assert "4" in found.severe[0].summary
 
 
 def test_a_run_four_times_slower_than_its_sibling() -> None:
-    """Told beside a sibling a quarter as slow, and not beside one that is as fast."""
+    """Reported next to a sibling that is four times faster, and not next to one that is equally fast."""
     usual = median(seconds for _, seconds in wire("wired").series("step_time"))
     assert judged(wire("wired"), siblings=[sibling(usual)]).severe == []
     found = judged(wire("wired"), siblings=[sibling(usual / 4)])

@@ -1,4 +1,4 @@
-"""The third post-mortem: a WGAN critic without normalisation behind a hard clamp."""
+"""The third post-mortem: a WGAN critic without normalization behind a hard clamp."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RATE, SIBLINGS_RATE, TOO_LOW = 2e-4, 1e-3, 1e-5
 
 
 class Critic(nn.Module):
-    """Scores of points [n, 2]; bounded by LayerNorm and tanh, or cut off at LIMIT."""
+    """Scores of points [n, 2]; bounded by LayerNorm and tanh, or clamped at LIMIT."""
 
     def __init__(self, sound: bool) -> None:
         super().__init__()
@@ -40,7 +40,8 @@ class Critic(nn.Module):
 
 
 def generator(sound: bool) -> nn.Module:
-    """Points [n, 2]; badly initialised, they lie far from the real ones, which a critic tells at once."""
+    """Return a generator of points [n, 2]. Badly initialized, they are far from the real ones and easy to
+    detect."""
     head = nn.Linear(64, 2)
     if not sound:
         nn.init.constant_(head.bias, -3.0)
@@ -48,7 +49,7 @@ def generator(sound: bool) -> nn.Module:
 
 
 def crescent(draw: torch.Generator) -> Tensor:
-    """Real points [BATCH, 2], on a quarter of a circle of radius 3."""
+    """Return real points [BATCH, 2], on a quarter of a circle of radius 3."""
     angle = 1.5708 * torch.rand(BATCH, generator=draw)
     noise = 0.1 * torch.randn(BATCH, 2, generator=draw)
     return 3 * torch.stack([angle.cos(), angle.sin()], dim=1) + noise
@@ -85,7 +86,7 @@ def training(sound: bool) -> Training:
 
 
 def nodes_called(name: str, loss: Tensor) -> int:
-    """How many nodes of the loss's graph are of that kind."""
+    """Return how many nodes of the loss's graph are of that kind."""
     seen, waiting = set(), [loss.grad_fn]
     while waiting:
         node = waiting.pop()
@@ -107,12 +108,12 @@ def outcome(sound: bool) -> JudgedRun:
 
 
 def test_the_healthy_twin_alarms_nobody() -> None:
-    """With normalisation, a soft bound, small weights and a sound rate nothing is raised."""
+    """With normalization, a soft bound, small weights and a suitable rate, no alert fires."""
     assert outcome(True).severe == []
 
 
 def test_both_losses_end_at_the_clamp() -> None:
-    """They stand at minus and plus the clamp, and nodes that hide NaN were counted on the way."""
+    """They stay at minus and plus the clamp, and nodes that hide NaN were counted before."""
     assert wire(False).series("loss")[-1][1] == pytest.approx(-LIMIT)
     assert wire(False).series("loss/generator")[-1][1] == pytest.approx(LIMIT)
     assert min(count for _, count in wire(False).series("nan_to_num")) >= 1
@@ -120,7 +121,7 @@ def test_both_losses_end_at_the_clamp() -> None:
 
 @pytest.mark.parametrize("subject", ["loss", "loss/generator"])
 def test_the_clamp_is_named_for_both_losses(subject: str) -> None:
-    """Critical for each; the round number, the clamp behind it and the mirror image are told."""
+    """Critical for each; the round number, the clamp behind it and the mirror image are named."""
     found = outcome(False).of("loss-saturated", subject)
     assert found.severity is Severity.CRITICAL
     assert "a clamp" in found.diagnosis.cause
@@ -128,31 +129,31 @@ def test_the_clamp_is_named_for_both_losses(subject: str) -> None:
 
 
 def test_the_mirror_image_is_seen() -> None:
-    """The loss that saturated last is told to stand at the other's number with the other sign."""
+    """The loss that saturated last is reported to equal the negative of the other."""
     causes = [alert.diagnosis.cause for alert in outcome(False).alerts if alert.rule == "loss-saturated"]
     assert any("the same number with the other sign" in cause for cause in causes)
 
 
 def test_a_gradient_of_zero_is_explained_by_the_clamp() -> None:
-    """Not by a detached graph: the loss stands at a round number."""
+    """Not by a detached graph: the loss is constant at a round number."""
     assert "clamp" in outcome(False).of("zero-grad-norm").diagnosis.cause
 
 
 def test_the_rate_is_seen_beside_its_siblings() -> None:
-    """A hundred times below those of similar runs; by itself that alarms nobody."""
+    """A hundred times below that of similar runs; this alone raises no alert."""
     found = outcome(False).of("lr-out-of-range", "lr")
     assert (found.severity, "100 times below" in found.summary) == (Severity.INFO, True)
 
 
 def test_a_rate_that_is_too_low_is_not_to_be_lowered() -> None:
-    """Once that is known, no remedy says the contrary."""
+    """Once that is known, no remedy suggests the opposite."""
     known = [alert for alert in outcome(False).alerts if "similar runs" in str(alert.diagnosis.timeline)]
     assert len(known) >= 3
     assert not any("Lower the learning rate" in str(alert.diagnosis.remedies) for alert in known)
 
 
 def test_the_clip_that_never_acts_is_told() -> None:
-    """1e7, above gradients that are 0 or anything: info, with a clip to paste; the twin's is sound."""
+    """1e7, above all gradients: info, with a clip to paste. The twin's clip is fine."""
     found = [alert for alert in outcome(False).alerts if alert.rule == "clip-ineffective"]
     assert {alert.severity for alert in found} == {Severity.INFO}
     assert found[0].summary.startswith("Clip of 1e7 never acts")

@@ -1,4 +1,4 @@
-"""The fifth post-mortem: a scale of 2^21 beside metrics that fall from a best at 2.5 % of the run."""
+"""The fifth post-mortem: a scale of 2^21 with metrics that fall from their best at 2.5 % of the run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GROWTH_INTERVAL = 300
 
 
 def pictures(count: int, draw: torch.Generator) -> Tensor:
-    """Smooth pictures [count, SIZE * SIZE] in 0..1."""
+    """Return smooth pictures [count, SIZE * SIZE] in 0..1."""
     axis = torch.linspace(0, 1, SIZE)
     phase, across, down = torch.rand(3, count, 1, 1, generator=draw)
     waves = torch.sin(6.28 * (across * axis[None, None, :] + down * axis[None, :, None] + phase))
@@ -35,7 +35,8 @@ def psnr(restored: Tensor, clean: Tensor) -> float:
 
 
 def ssim(restored: Tensor, clean: Tensor) -> float:
-    """Structural similarity over whole pictures, mean of the batch (Wang et al. 2004, one window)."""
+    """Return the structural similarity of whole pictures, mean of the batch (Wang et al. 2004, one
+    window)."""
     ours, theirs = restored - restored.mean(1, keepdim=True), clean - clean.mean(1, keepdim=True)
     brightness = 2 * restored.mean(1) * clean.mean(1) + 1e-4
     structure = 2 * (ours * theirs).mean(1) + 9e-4
@@ -44,9 +45,9 @@ def ssim(restored: Tensor, clean: Tensor) -> float:
 
 
 def training(sound: bool) -> Training:
-    """Restoring pictures in fp16; the failing run is given the noisy pictures as what it is to reach.
+    """Restore pictures in fp16. The failing run is given the noisy pictures as targets.
 
-    It learns the pictures first and their noise later, so it is at its best early.
+    It learns the pictures first and their noise later, so its best metrics are early.
     """
 
     def train(run: Run) -> None:
@@ -91,20 +92,20 @@ def outcome(sound: bool) -> JudgedRun:
 
 
 def test_training_on_clean_pictures_alarms_nobody() -> None:
-    """Its scale grows as high, its metrics stay near their best."""
+    """Its scale grows as high, and its metrics stay near their best."""
     assert max(scale for _, scale in wire(True).series("scale")) == 2**21
     assert outcome(True).severe == []
 
 
 def test_the_scale_alone_is_no_alarm() -> None:
-    """A scale of 2^21 with gradients above 0 says that nothing overflowed: no rule warns of it."""
+    """A scale of 2^21 with nonzero gradients means that nothing overflowed: no rule warns of it."""
     assert max(scale for _, scale in wire(False).series("scale")) == 2**21
     assert min(norm for _, norm in wire(False).series("grad_norm")) > 0
     assert outcome(False).rules == ["metric-degradation"]
 
 
 def test_the_decline_is_told_from_its_best() -> None:
-    """Critical, from the best evaluation on: within 5 % of the run, after which training did harm."""
+    """Critical, from the best evaluation on: within 5 % of the run, after which training made it worse."""
     found = outcome(False).of("metric-degradation")
     assert found.severity is Severity.CRITICAL
     assert (found.onset_step or STEPS) < 0.05 * STEPS
@@ -112,6 +113,6 @@ def test_the_decline_is_told_from_its_best() -> None:
 
 
 def test_the_training_loss_falls_all_the_while() -> None:
-    """A monitor of the loss alone would see a healthy run."""
+    """A monitor of the loss alone would show a healthy run."""
     losses = [loss for _, loss in wire(False).series("loss")]
     assert sum(losses[-100:]) < 0.3 * sum(losses[:100])

@@ -1,4 +1,4 @@
-"""The first post-mortem: a learning rate that is too high, and a frequency loss that fp16 cannot hold."""
+"""The first post-mortem: a learning rate that is too high, and a frequency loss that overflows fp16."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SOUND_RATE = deblur.PEAK_LR / 60
 
 
 def training(rate: float, steps: int) -> Training:
-    """The demo's restorer, data and losses, with a rate of our own."""
+    """Return the demo's restorer, data and losses, with the given rate."""
 
     def train(run: Run) -> None:
         torch.manual_seed(seeded(2))
@@ -62,19 +62,19 @@ def outcome(sound: bool) -> JudgedRun:
 
 
 def test_a_sixtieth_of_the_rate_alarms_nobody() -> None:
-    """The same model, data and losses: no warning at a rate that the frequency loss can bear."""
+    """The same model, data and losses: no warning at a rate that the frequency loss tolerates."""
     assert outcome(True).severe == []
 
 
 def test_the_collapse_is_the_root() -> None:
-    """Critical, and named first; in which order rules of the chain fire depends on rounding."""
+    """Critical, and named first. The order in which rules of the chain fire depends on rounding."""
     assert outcome(False).of("scaler-collapse").severity is Severity.CRITICAL
     assert "scaler-overflow-burst" in outcome(False).rules
     assert cause_groups(outcome(False).alerts)[0].head.rule == "scaler-collapse"
 
 
 def test_the_onset_is_the_first_burst() -> None:
-    """Told from the first skipped step after hundreds of healthy ones, while the loss was finite."""
+    """It is the first skipped step after hundreds of healthy ones, while the loss was finite."""
     onset = outcome(False).of("scaler-collapse").onset_step
     skipped = [step for step, value in wire(False).series("skipped") if value]
     bad = [step for step, loss in wire(False).series("loss") if not math.isfinite(loss)]
@@ -85,7 +85,7 @@ def test_the_onset_is_the_first_burst() -> None:
 
 
 def test_every_alert_of_the_chain_names_the_learning_rate() -> None:
-    """Loss and norm rose around the first overflow; the operation in fp16 is what else may explain it."""
+    """Loss and norm rose around the first overflow; the fp16 operation is the alternative cause."""
     for alert in outcome(False).severe:
         found = alert.diagnosis
         assert found.cause.startswith("Likely a learning rate that is too high"), alert.rule
@@ -94,7 +94,8 @@ def test_every_alert_of_the_chain_names_the_learning_rate() -> None:
 
 
 def test_the_story_begins_with_the_episode() -> None:
-    """A clip that never acts was told at the start; it is no part of the collapse hundreds of steps later."""
+    """A clip that never acts was reported at the start; it is not part of the collapse hundreds of steps
+    later."""
     collapse = outcome(False).of("scaler-collapse")
     assert (outcome(False).of("clip-ineffective").onset_step or 0) < HEALTHY_STEPS / 2
     assert collapse.diagnosis.timeline[0][0] > HEALTHY_STEPS / 2

@@ -1,4 +1,4 @@
-"""Healthy real trainings, shortened: each trains, and raises no alarm."""
+"""Healthy real trainings, shortened: each trains, and raises no alert."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TRAININGS, UNUSUAL = _trainings("trainings"), _trainings("unusual")
 
 
 def batch_of(records: list[dict[str, float]], seq: int) -> RecordBatch:
-    """Records as a batch; names that only some have are sparse."""
+    """Return records as a batch; names that only some have are sparse."""
     columns = {}
     for name in sorted({name for record in records for name in record} - {"step"}):
         rows = [row for row, record in enumerate(records) if name in record]
@@ -48,7 +48,7 @@ def batch_of(records: list[dict[str, float]], seq: int) -> RecordBatch:
 
 @pytest.mark.parametrize("name", TRAININGS.NAMES)
 def test_a_healthy_training_raises_no_alarm(name: str) -> None:
-    """Every rule looks at every record; nothing at warning or above."""
+    """Every rule sees every record; no alert at warning or above."""
     records = list(TRAININGS.healthy(name, seed=seeded(3), steps=STEPS))
     assert len(records) == STEPS
     assert alarms(records, TRAININGS.DECLARED.get(name, ())) == []
@@ -56,13 +56,13 @@ def test_a_healthy_training_raises_no_alarm(name: str) -> None:
 
 @pytest.mark.parametrize("name", UNUSUAL.NAMES)
 def test_a_healthy_training_of_an_unusual_kind_raises_no_alarm(name: str) -> None:
-    """Targets that are replaced, weights that are raised, batches of one sample, half precision."""
+    """Targets that are replaced, weights that are increased, batches of one sample, half precision."""
     least = Severity.CRITICAL if name in MAY_WARN else Severity.WARNING
     assert alarms(list(UNUSUAL.healthy(name, seed=seeded(3), steps=FEW)), (), least) == []
 
 
 def alarms(records: list[dict[str, float]], schedulers: Any, least: Severity = Severity.WARNING) -> list[str]:
-    """What fires at that severity or above."""
+    """Return what fires at that severity or above."""
     assert all(math.isfinite(record["loss"]) for record in records)
     engine = Engine(RunContext(planned_steps=len(records), schedulers=schedulers))
     found = [

@@ -1,4 +1,4 @@
-"""One layer of a transformer-like stack whose gradients leave the range of numbers: the story names it."""
+"""One layer of a transformer-like stack whose gradients overflow: the timeline names it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STEPS, GROWS, BREAKS = 300, 200, 260
 
 
 class Block(nn.Module):
-    """A residual block; ``louder`` multiplies the gradient that goes through its inside, not its values."""
+    """A residual block; ``louder`` multiplies the gradient through its branch, not the values."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ RULES = [(True, "scaler-overflow-burst"), (False, "nonfinite-grad-norm")]
 
 @pytest.mark.parametrize(("scaled", "rule"), RULES)
 def test_the_story_names_the_layer_and_the_step(scaled: bool, rule: str) -> None:
-    """Nearest to the loss of those that are not finite: the first linear layer of the second block."""
+    """The non-finite layer nearest to the loss: the first linear layer of the second block."""
     alert = outcome(scaled).of(rule)
     facts = {one.name: one for one in alert.diagnosis.evidence}
     assert (facts["layer"].value, facts["layer"].step) == ("blocks.1.up.bias", BREAKS)
@@ -82,7 +82,7 @@ def test_the_story_names_the_layer_and_the_step(scaled: bool, rule: str) -> None
 
 @pytest.mark.parametrize(("scaled", "rule"), RULES)
 def test_its_growth_before_is_told_too(scaled: bool, rule: str) -> None:
-    """How many times over its usual level, and since which step, as the gradient was made to."""
+    """With its factor over the usual level, and since which step, as the test made it grow."""
     alert = outcome(scaled).of(rule)
     growth = next(one for one in alert.diagnosis.evidence if one.name == "layer growth")
     assert isinstance(growth.value, float)
@@ -93,7 +93,7 @@ def test_its_growth_before_is_told_too(scaled: bool, rule: str) -> None:
 
 
 def test_nothing_grave_is_said_before() -> None:
-    """The same stack alarms nobody until the layer's gradients grow."""
+    """The same stack raises no alert until the layer's gradients grow."""
     assert all(
         (alert.onset_step or 0) >= GROWS
         for alert in outcome(True).alerts
@@ -112,7 +112,7 @@ with tocsin.watch("tests", name="one-layer", exit_timeout=60) as run:
 
 
 def test_the_story_is_the_same_over_socket_and_store(shared_tower: Any) -> None:
-    """The training in a process of its own, a server between: alert, layer and norms by the API."""
+    """The training in a separate process, with a server: alert, layer and norms in the API."""
     with shared_tower.training("-c", TRAINER) as process:
         assert process.wait(300) == 0
     run = shared_tower.run_named("one-layer")["id"]

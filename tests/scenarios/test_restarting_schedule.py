@@ -1,4 +1,4 @@
-"""The fourth post-mortem: a norm measured after ``zero_grad``, and warm restarts that nobody asked for."""
+"""The fourth post-mortem: a norm measured after ``zero_grad``, and unintended warm restarts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOUD = 3.5
 
 
 def restarting(step: int) -> float:
-    """Rate at a step: a cosine meant for epochs, stepped once a batch, that starts over."""
+    """Return the rate at a step: a cosine meant for epochs, stepped once per batch, that restarts."""
     if step < WARMUP:
         return RATE * (step + 1) / WARMUP
     half = (step - WARMUP) / (BOTTOM - WARMUP) if step < BOTTOM else 1 + (step - BOTTOM) / (PEAK - BOTTOM)
@@ -32,7 +32,7 @@ def restarting(step: int) -> float:
 
 
 def decaying(step: int) -> float:
-    """The schedule that was meant: warm-up, then one cosine down to a hundredth, at a rate that holds."""
+    """Return the intended schedule: warm-up, then one cosine down to a hundredth, at a stable rate."""
     warm = min(1.0, (step + 1) / WARMUP)
     return 0.05 * warm * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * step / STEPS)))
 
@@ -77,25 +77,26 @@ def outcome(schedule: str, measured: str = "after") -> JudgedRun:
 
 
 def test_the_schedule_that_was_meant_alarms_nobody() -> None:
-    """The same data with one cosine and a norm taken before zero_grad raises nothing."""
+    """The same data with one cosine and a norm taken before zero_grad raises no alert."""
     assert outcome("decaying", "before").severe == []
 
 
 def test_the_loss_explodes_in_the_rise() -> None:
-    """It is healthy past the first peak, and not finite before the rate is back at it."""
+    """It is healthy past the first peak, and not finite before the rate is at the peak again."""
     bad = [step for step, loss in wire("restarting").series("loss") if not math.isfinite(loss)]
     assert BOTTOM < bad[0] < PEAK
 
 
 def test_measurement_restart_and_explosion_are_told() -> None:
-    """The fault of measurement is there from the start; the loss may diverge before the restart is sure."""
+    """The measurement error exists from the start; the loss may diverge before the restart is certain."""
     rules = outcome("restarting").rules
     assert rules[0] == "norm-after-zero"
     assert {"lr-restart", "nonfinite-loss", "nonfinite-weights"} <= set(rules)
 
 
 def test_the_zero_norm_is_a_fault_of_measurement() -> None:
-    """A norm logged after zero_grad is named so while the loss moves, with the order of calls to paste."""
+    """A norm logged after zero_grad is identified while the loss changes, with the order of calls to
+    paste."""
     found = outcome("restarting").of("norm-after-zero")
     assert "fault of measurement" in found.diagnosis.cause
     assert "clip_grad_norm_" in found.diagnosis.remedies[0].code
@@ -103,7 +104,7 @@ def test_the_zero_norm_is_a_fault_of_measurement() -> None:
 
 @pytest.mark.parametrize("rule", ["nonfinite-loss", "nonfinite-weights"])
 def test_the_restart_is_the_first_cause(rule: str) -> None:
-    """The rise is told from its lowest rate on, and the schedule is the first thing to look at."""
+    """The rise is reported from its lowest rate on, and the schedule is the first cause to check."""
     found = outcome("restarting").of(rule).diagnosis
     assert "the learning rate: it rose" in found.cause
     assert "the schedule starts over" in found.cause
@@ -112,14 +113,14 @@ def test_the_restart_is_the_first_cause(rule: str) -> None:
 
 
 def test_the_story_is_in_order() -> None:
-    """Restart, then the loss: steps never go back."""
+    """Restart, then the loss: steps never decrease."""
     steps = [step for step, _, _ in outcome("restarting").of("nonfinite-loss").diagnosis.timeline]
     assert steps == sorted(steps)
     assert len(steps) > 2
 
 
 def test_two_runs_failed_at_the_same_step() -> None:
-    """A second run of the same configuration that failed there before makes it systematic."""
+    """If a second run of the same configuration failed there before, it is systematic."""
     failed = outcome("restarting").of("nonfinite-loss").onset_step
     assert failed is not None
     earlier = SimilarRun("r0", "before", "failed", failed_step=failed - 2, failure="nonfinite-loss")
@@ -129,13 +130,14 @@ def test_two_runs_failed_at_the_same_step() -> None:
 
 
 def test_a_rate_of_zero_after_the_scheduler_was_removed() -> None:
-    """Critical from the step on, with the schedule as its cause."""
+    """Critical from that step on, with the schedule as its cause."""
     found = outcome("removed").of("zero-lr")
     assert (found.severity, found.onset_step) == (Severity.CRITICAL, BOTTOM)
     assert "set the rate to 0 in the middle of training" in found.diagnosis.cause
 
 
 def test_same_records_same_words() -> None:
-    """Judged twice, the same alerts with the same diagnoses."""
+    """Evaluated twice, the alerts and diagnoses are the same."""
     again = judged(wire("restarting"), planned_steps=STEPS)
-    assert repr(again.alerts) == repr(outcome("restarting").alerts)  # NaN in evidence equals nothing
+    # repr, because NaN in the evidence is not equal to itself
+    assert repr(again.alerts) == repr(outcome("restarting").alerts)

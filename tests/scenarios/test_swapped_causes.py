@@ -1,4 +1,4 @@
-"""One training, one symptom, other causes: the first cause of the diagnosis changes with the cause."""
+"""One training, one symptom, different causes: the first cause of the diagnosis changes with the cause."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FIRST = {
 
 
 def inputs_of(target: Tensor, draw: torch.Generator, *, poisoned: bool) -> Tensor:
-    """Inputs [BATCH, WIDTH], standardised; a poisoned batch holds a sample that is constant."""
+    """Return inputs [BATCH, WIDTH], standardized; a poisoned batch has a sample that is constant."""
     centres = torch.randn(CLASSES, WIDTH, generator=torch.Generator().manual_seed(seeded(1)))
     inputs = centres[target] + torch.randn(BATCH, WIDTH, generator=draw)
     if poisoned:
@@ -32,7 +32,7 @@ def inputs_of(target: Tensor, draw: torch.Generator, *, poisoned: bool) -> Tenso
 
 
 def partition(outputs: Tensor) -> Tensor:
-    """Log of the sum of exponentials, in half precision and without taking the maximum out."""
+    """Return the log of the sum of exponentials, in half precision and without subtracting the maximum."""
     return (8 * outputs.half()).exp().sum(dim=1).log().mean()
 
 
@@ -69,7 +69,7 @@ def training(cause: str) -> Training:
 
 
 def misread(what: str) -> Training:
-    """The training is sound and says its steps itself: ``what`` (norm, loss) is wrong on the page only."""
+    """The training is fine and reports its steps itself: ``what`` (norm, loss) is only reported wrongly."""
 
     def train(run: Run) -> None:
         draw = torch.Generator().manual_seed(seeded(2))
@@ -83,7 +83,7 @@ def misread(what: str) -> Training:
             norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1e4)
             optimizer.step()
             optimizer.zero_grad()
-            if trouble and what == "norm":  # after zero_grad there is no gradient left: the mean of nothing
+            if trouble and what == "norm":  # after zero_grad there is no gradient: the mean of nothing
                 left = [p.grad.norm() for p in model.parameters() if p.grad is not None]
                 norm = torch.tensor(left).mean()
             counted = torch.zeros(BATCH) if trouble and what == "loss" else torch.ones(BATCH)
@@ -103,7 +103,7 @@ def outcome(cause: str) -> JudgedRun:
 
 
 def thinned(cause: str, every: int) -> Wire:
-    """What the same training says with records every so many steps; its events stay."""
+    """Return the data of the same training with every ``every``-th record; its events stay."""
     kept = Wire()
     kept.failure = wire(cause).failure
     kept.said = [item for item in wire(cause).said if not isinstance(item[0], int) or item[0] % every == 0]
@@ -111,19 +111,20 @@ def thinned(cause: str, every: int) -> Wire:
 
 
 def test_the_training_itself_alarms_nobody() -> None:
-    """Without trouble nothing is raised."""
+    """Without a problem no alert fires."""
     assert outcome("none").severe == []
 
 
 @pytest.mark.parametrize("cause", FIRST)
 def test_the_first_cause_changes_with_the_cause(cause: str) -> None:
-    """The gradient norm stops being finite each time; why is told of what was done, and of nothing else."""
+    """The gradient norm becomes non-finite each time; the diagnosis names what was changed, and nothing
+    else."""
     said = outcome(cause).of("nonfinite-grad-norm").diagnosis.cause
     assert [name for name, words in FIRST.items() if words in said] == [cause]
 
 
 def test_a_loss_that_is_misread_is_told_from_one_that_is_lost() -> None:
-    """NaN on the page while the gradients go on; a loss that is NaN in truth is explained otherwise."""
+    """A reported NaN with continuing gradients is distinguished from a loss that really is NaN."""
     said = judged(trained(misread("loss"))).of("nonfinite-loss").diagnosis
     assert said.cause.startswith("Likely a fault of logging")
     assert "backward()" in said.remedies[0].code
@@ -133,13 +134,13 @@ def test_a_loss_that_is_misread_is_told_from_one_that_is_lost() -> None:
 
 @pytest.mark.parametrize("cause", ["rate", "data", "operation"])
 def test_every_alert_of_an_episode_has_its_cause(cause: str) -> None:
-    """Collapse and non-finite loss are explained as the norm is."""
+    """Collapse and non-finite loss have the same cause as the norm."""
     for rule in ("scaler-collapse", "nonfinite-loss"):
         assert FIRST[cause] in outcome(cause).of(rule).diagnosis.cause
 
 
 @pytest.mark.parametrize("cause", ["rate", "data", "operation", "scaler"])
 def test_the_cause_is_known_from_every_tenth_record(cause: str) -> None:
-    """A rate that rose between two records too."""
+    """Also for a rate that rose between two records."""
     said = judged(thinned(cause, 10)).severe[0].diagnosis.cause
     assert [name for name, words in FIRST.items() if words in said] == [cause]

@@ -42,8 +42,7 @@ def steps_of(seq: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def values_of(seed: int, seq: np.ndarray[Any, Any]) -> dict[str, np.ndarray[Any, Any]]:
     """Return dense series of records ``seq`` [n]: a falling loss with non-finite values, an overflowing grad
-    norm.
-    """
+    norm."""
     noise = np.sin(seq * 12.9898 + seed) * 0.05
     loss = 2.0 * np.exp(-seq / 20_000) + noise
     odd = seq % 700 == 650

@@ -368,8 +368,8 @@ class WriterSocket:
 
 @pytest.fixture
 def dial() -> Iterator[Callable[..., WriterSocket]]:
-    """``dial(address, run=..., token=...)`` connects and sends a handshake; ``dial(address)`` only connects.
-    """
+    """``dial(address, run=..., token=...)`` connects and sends a handshake; ``dial(address)`` only
+    connects."""
     with contextlib.ExitStack() as stack:
 
         def connect(address: str, run: str | None = None, token: str = "", **hello: Any) -> WriterSocket:

@@ -26,8 +26,8 @@ class ReceivedRequest:
 
 @dataclass
 class Receiver:
-    """``answers`` are returned in order, the last one repeatedly: a status, (status, headers), or ``hang``.
-    """
+    """``answers`` are returned in order, the last one repeatedly: a status, (status, headers), or
+    ``hang``."""
 
     answers: list[Any] = field(default_factory=lambda: [200])
     received: list[ReceivedRequest] = field(default_factory=list)

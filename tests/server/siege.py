@@ -83,8 +83,7 @@ class Siege:
         on_look: Callable[[], None] = lambda: None,
     ) -> None:
         """Set up. ``on_kill`` is called with the number of kills; an error in ``on_look`` ends the siege
-        gracefully.
-        """
+        gracefully."""
         self.url, self.folder = url, folder
         self.kills = 0
         self._on_kill, self._on_look = on_kill, on_look

@@ -1,4 +1,4 @@
-"""A spread is made small, and nothing keeps its variance positive: one step too far, and the root is NaN."""
+"""Minimize a variance that nothing keeps positive: after one step too many, its square root is NaN."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers of a script without torch, faults at known steps: ``scripted.py NAME RUN FIRST STEPS [SEED]``."""
+"""Log numbers without torch, non-finite at known steps: ``scripted.py NAME RUN FIRST STEPS [SEED]``."""
 
 from __future__ import annotations
 

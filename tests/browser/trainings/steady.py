@@ -1,4 +1,4 @@
-"""A regression that goes well: ``steady.py NAME STEPS STEPS_PER_S``."""
+"""A healthy regression: ``steady.py NAME STEPS STEPS_PER_S``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A training that says all that a script can, then runs out of memory: ``talkative.py NAME``."""
+"""A training that uses every call of the hook, then runs out of memory: ``talkative.py NAME``."""
 
 from __future__ import annotations
 

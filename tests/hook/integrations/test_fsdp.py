@@ -94,8 +94,7 @@ def test_each_rank_tells_its_own_losses(reports: Reports) -> None:
 
 def test_norms_are_those_of_a_twin_on_one_process(ranks: Any, request: Any) -> None:
     """The norm of the clip is the whole model's on every rank, local parts add up to it, and the source says
-    which.
-    """
+    which."""
     for style in STYLES:
         reports = [rank[style] for rank in ranks]
         source = "clip" if "clip" in style or "scaler" in style or "sync" in style else "own"

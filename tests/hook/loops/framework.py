@@ -60,8 +60,7 @@ def _adamw(net: nn.Module, *, fused: bool) -> torch.optim.Optimizer:
 
 def delegating_fused_clip(truth: Truth) -> nn.Module:
     """The default Hugging Face Trainer: a fused optimizer in a wrapper, clip, step, then the module's
-    zero_grad.
-    """
+    zero_grad."""
     net = model()
     optimizer = Delegating(_adamw(net, fused=True))
     for batch in batches(20):

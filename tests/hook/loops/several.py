@@ -19,8 +19,8 @@ class Pair(nn.Module):
 
 
 def gan(truth: Truth) -> nn.Module:
-    """The critic first, then the generator through the critic; the critic's remaining gradients are zeroed.
-    """
+    """The critic first, then the generator through the critic; the critic's remaining gradients are
+    zeroed."""
     pair = Pair()
     g_params: Params = [*pair.g.parameters(), *pair.up.parameters()]
     opt_d = torch.optim.Adam(pair.d.parameters(), lr=0.01)

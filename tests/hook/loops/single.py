@@ -224,8 +224,7 @@ def infinite_norm_skipped_by_hand(truth: Truth) -> nn.Module:
 
 def dropped_after_backward(truth: Truth) -> nn.Module:
     """Occasionally a backward is followed by zero_grad at the next batch, without a step: it does not count
-    as one.
-    """
+    as one."""
     net = model()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
     for k, batch in enumerate(batches(20)):

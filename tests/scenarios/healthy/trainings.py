@@ -1,8 +1,8 @@
 """Healthy real trainings: ``python trainings.py NAME SEED STEPS > run.jsonl``; ``NAMES`` lists them.
 
-Real torch on CPU, seeded, one thread; they record what the hook would: loss, norm before the clip,
-rate, evaluations. Nothing in them is to raise an alarm. What a script would declare of a run (a cyclic
-schedule) is in ``DECLARED``.
+Real torch on CPU, seeded, one thread. They record what the hook would: loss, norm before the clip, learning
+rate, evaluations. None should raise an alert. What a script would declare about a run (a cyclic schedule) is
+in ``DECLARED``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SCHEDULES = ("constant", "cosine", "warmup-cosine", "multistep", "linear", "onec
 
 
 def rate_of(schedule: str, step: int, steps: int) -> float:
-    """Factor of the peak learning rate at ``step`` of ``steps``."""
+    """Return the factor of the peak learning rate at ``step`` of ``steps``."""
     part, warm = step / steps, min(1.0, (step + 1) / (0.05 * steps))
     cosine = 0.5 * (1 + math.cos(math.pi * part))
     return {
@@ -48,7 +48,7 @@ def rate_of(schedule: str, step: int, steps: int) -> float:
 
 @dataclass(frozen=True)
 class Plan:
-    """How long, how fast, how clipped."""
+    """Length, learning rate and clipping of a training."""
 
     steps: int
     rate: float
@@ -59,7 +59,7 @@ class Plan:
 
 
 def optimizer_of(plan: Plan, model: nn.Module) -> torch.optim.Optimizer:
-    """The optimizer that the plan names, over the parameters that learn."""
+    """Return the optimizer that the plan names, for the trainable parameters."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if plan.optimizer == "sgd":
         return torch.optim.SGD(parameters, plan.rate, momentum=0.9)
@@ -69,7 +69,7 @@ def optimizer_of(plan: Plan, model: nn.Module) -> torch.optim.Optimizer:
 def train(
     plan: Plan, model: nn.Module, loss_of: LossOf, evaluate: Callable[[], Record] | None = None
 ) -> Iterator[Record]:
-    """One record a step; ``val/...`` beside it where there was an evaluation."""
+    """Yield one record per step, with ``val/...`` if there was an evaluation."""
     optimizer = optimizer_of(plan, model)
     for step in range(plan.steps):
         rate = plan.rate * rate_of(plan.schedule, step, plan.steps)
@@ -89,7 +89,7 @@ def train(
 
 def mlp(steps: int, *, schedule: str, batch: int = 64, classes: int = 10, rate: float = 1e-3,
         optimizer: str = "adamw", mixup: bool = False) -> Iterator[Record]:  # fmt: skip
-    """Noisy classification of 32 features by a perceptron; labels wrong for one sample in ten."""
+    """Noisy classification of 32 features by a perceptron; one label in ten is wrong."""
     teacher, held = nn.Linear(32, classes), torch.randn(1024, 32)
     truth = teacher(held).argmax(1)
     model = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Dropout(0.2), nn.Linear(64, classes))
@@ -116,7 +116,7 @@ def mlp(steps: int, *, schedule: str, batch: int = 64, classes: int = 10, rate: 
 
 
 def regression(steps: int, *, schedule: str, batch: int = 1, heavy: bool = False) -> Iterator[Record]:
-    """A squared error of single or few samples: skewed, heavy-tailed losses."""
+    """A squared error of one or few samples: skewed, heavy-tailed losses."""
     model = nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 1))
 
     def loss_of(_step: int) -> Tensor:
@@ -130,7 +130,7 @@ def regression(steps: int, *, schedule: str, batch: int = 1, heavy: bool = False
 
 
 def conv(steps: int, *, schedule: str, norm: bool = True) -> Iterator[Record]:
-    """Stripes of two directions in noise, told apart by a small convolutional net with batch norm, SGD."""
+    """Classify stripes of two directions in noise with a small convolutional net, batch norm and SGD."""
     stripes = torch.sin(torch.arange(8.0) * 1.5)
 
     def data(count: int) -> tuple[Tensor, Tensor]:
@@ -166,7 +166,7 @@ class Reader(nn.Module):
 
 
 def chains(count: int, table: Tensor, length: int = 17) -> Tensor:
-    """``count`` sequences of a Markov chain with transitions ``table`` [words, words]."""
+    """Return ``count`` sequences of a Markov chain with transitions ``table`` [words, words]."""
     words = [torch.randint(len(table), (count,))]
     for _ in range(length - 1):
         words.append(torch.multinomial(table[words[-1]], 1).squeeze(1))
@@ -188,7 +188,7 @@ def transformer(steps: int, *, schedule: str, batch: int = 16, rate: float = 1e-
 
 
 class LowRank(nn.Module):
-    """A frozen linear map with a learned correction of rank 4 (LoRA); the correction begins at 0."""
+    """A frozen linear map with a learned correction of rank 4 (LoRA), which starts at 0."""
 
     def __init__(self, base: nn.Linear) -> None:
         super().__init__()
@@ -202,7 +202,7 @@ class LowRank(nn.Module):
 
 
 def lora(steps: int, *, schedule: str) -> Iterator[Record]:
-    """Fine-tuning of a model that is nearly right already: the loss falls little and is noisy."""
+    """Fine-tuning of a model that is already nearly right: the loss falls little and is noisy."""
     teacher, shift = nn.Linear(32, 10), torch.randn(10, 32) * 0.1
     base = nn.Linear(32, 10)
     base.load_state_dict(teacher.state_dict())
@@ -218,7 +218,7 @@ def lora(steps: int, *, schedule: str) -> Iterator[Record]:
 
 
 def tasks(steps: int, *, schedule: str) -> Iterator[Record]:
-    """Two data sets in turn, with losses of different height: bimodal on purpose."""
+    """Two alternating data sets with losses of different levels: bimodal on purpose."""
     trunk, heads = nn.Linear(16, 32), (nn.Linear(32, 4), nn.Linear(32, 1))
     model = nn.ModuleList([trunk, *heads])
     teacher = nn.Linear(16, 4)
@@ -234,7 +234,7 @@ def tasks(steps: int, *, schedule: str) -> Iterator[Record]:
 
 
 def likelihood(steps: int, *, schedule: str) -> Iterator[Record]:
-    """A Gaussian's negative log-likelihood: it begins above 0, crosses it and stays below."""
+    """A Gaussian's negative log-likelihood: it starts above 0, crosses 0 and stays below."""
     model = nn.Sequential(nn.Linear(4, 32), nn.Tanh(), nn.Linear(32, 2))
 
     def loss_of(_step: int) -> Tensor:
@@ -247,7 +247,8 @@ def likelihood(steps: int, *, schedule: str) -> Iterator[Record]:
 
 
 def gan(steps: int, *, critic: bool) -> Iterator[Record]:
-    """A ring of points, learned against a discriminator or (``critic``) a WGAN critic with spectral norm."""
+    """Points on a circle, learned against a discriminator or (``critic``) a WGAN critic with spectral
+    norm."""
     wrap = nn.utils.parametrizations.spectral_norm if critic else (lambda layer: layer)
     maker = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 2))
     judge = nn.Sequential(wrap(nn.Linear(2, 32)), nn.LeakyReLU(0.2), wrap(nn.Linear(32, 1)))
@@ -297,14 +298,14 @@ DECLARED: dict[str, list[dict[str, str]]] = {
 
 
 def healthy(name: str, *, seed: int = 0, steps: int = 20_000) -> Iterator[Record]:
-    """The records of one training. Raises KeyError for a name that is not in ``NAMES``."""
+    """Return the records of one training. Raises KeyError for a name that is not in ``NAMES``."""
     torch.manual_seed(seed)
     torch.set_num_threads(1)
     return TRAININGS[name](steps)
 
 
 def main() -> None:
-    """Writes the records of one training as JSON lines."""
+    """Write the records of one training as JSON lines."""
     name, seed, steps = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     for record in healthy(name, seed=seed, steps=steps):
         sys.stdout.write(json.dumps(record) + "\n")

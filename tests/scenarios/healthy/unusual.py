@@ -1,8 +1,8 @@
 """Healthy real trainings of less usual kinds: ``python unusual.py NAME SEED STEPS > run.jsonl``.
 
-Real torch on CPU, seeded, one thread, as ``trainings.py``. They were written after the rules: losses that
-jump because the target is replaced, that climb because a weight is raised, that are a hundred times
-their median because a batch holds one sample. Nothing in them is to raise an alarm, and nothing is declared.
+Real torch on CPU, seeded, one thread, like ``trainings.py``. They were written after the rules: losses that
+jump because the target is replaced, that rise because a weight is increased, that are a hundred times their
+median because a batch has one sample. None should raise an alert, and nothing is declared.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RateOf = Callable[[int], float]
 
 
 def perceptron(*widths: int) -> nn.Sequential:
-    """Linear layers of these widths with ReLU between."""
+    """Return linear layers of these widths with ReLU between them."""
     layers: list[nn.Module] = []
     for i, j in itertools.pairwise(widths):
         layers += [nn.Linear(i, j), nn.ReLU()]
@@ -34,12 +34,12 @@ def perceptron(*widths: int) -> nn.Sequential:
 
 
 def constant(rate: float) -> RateOf:
-    """The same rate at every step."""
+    """Return a schedule with the same rate at every step."""
     return lambda _step: rate
 
 
 def cosine(rate: float, steps: int) -> RateOf:
-    """Half a cosine down to 0."""
+    """Return a schedule of half a cosine down to 0."""
     return lambda step: rate * 0.5 * (1 + math.cos(math.pi * step / steps))
 
 
@@ -47,7 +47,7 @@ def train(
     steps: int, model: nn.Module, loss_of: LossOf, rate_of: RateOf, *, clip: float = 1.0, micro: int = 1,
     optimizer: str = "adam",
 ) -> Iterator[Record]:  # fmt: skip
-    """One record an update; ``micro`` batches are accumulated for each."""
+    """Yield one record per update; ``micro`` batches are accumulated for each."""
     weights = list(model.parameters())
     kinds: dict[str, Callable[..., torch.optim.Optimizer]] = {
         "adam": torch.optim.Adam,
@@ -71,7 +71,7 @@ def train(
 
 
 def classes(batch: int, *, width: int = 16, count: int = 4, wrong: float = 0.0) -> LossOf:
-    """Cross-entropy of a small classifier on points labelled by a fixed linear map."""
+    """Return the cross-entropy of a small classifier on points labeled by a fixed linear map."""
     model, teacher = perceptron(width, 32, count), nn.Linear(width, count)
 
     def loss_of(_step: int) -> Tensor:
@@ -85,19 +85,19 @@ def classes(batch: int, *, width: int = 16, count: int = 4, wrong: float = 0.0) 
 
 
 def model_of(loss_of: LossOf) -> nn.Module:
-    """The network that a loss is about."""
+    """Return the network that a loss uses."""
     model: nn.Module = loss_of.model  # type: ignore[attr-defined]
     return model
 
 
 class Line:
-    """A walk on ten places; the right end pays 1 and ends the game, a step pays nothing."""
+    """A walk on ten places; the right end has reward 1 and ends the game, a step has none."""
 
     def __init__(self, count: int = 32) -> None:
         self.at = torch.randint(0, 9, (count,))
 
     def move(self, right: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Place before, reward, place after, and whether the game ended."""
+        """Return the place before, the reward, the place after, and whether the game ended."""
         before = self.at
         slip = torch.rand(len(before)) < 0.1
         after = (before + torch.where(right ^ slip, 1, -1)).clamp(0, 9)
@@ -107,7 +107,7 @@ class Line:
 
 
 def q_learning(steps: int, *, every: int, soft: float = 0.0, discount: float = 0.95) -> Iterator[Record]:
-    """Temporal differences against a target network that is replaced all at once, or (``soft``) slowly."""
+    """Temporal differences with a target network that is replaced at once, or (``soft``) slowly."""
     online, target = perceptron(10, 32, 2), perceptron(10, 32, 2)
     target.load_state_dict(online.state_dict())
     game, eye = Line(), torch.eye(10)
@@ -137,7 +137,7 @@ def q_learning(steps: int, *, every: int, soft: float = 0.0, discount: float = 0
 
 
 def policy_gradient(steps: int, *, critic: bool) -> Iterator[Record]:
-    """REINFORCE with advantages made to lie around 0, or actor and critic in one loss."""
+    """REINFORCE with centered advantages, or actor and critic in one loss."""
     model, game, eye = perceptron(10, 32, 3), Line(64), torch.eye(10)
 
     def loss_of(_step: int) -> Tensor:
@@ -162,7 +162,7 @@ def policy_gradient(steps: int, *, critic: bool) -> Iterator[Record]:
 
 
 def contrastive(steps: int, *, batch: int = 32) -> Iterator[Record]:
-    """InfoNCE of two noisy views: it begins at ln(batch)."""
+    """InfoNCE of two noisy views: it starts at ln(batch)."""
     model = perceptron(16, 32, 16)
 
     def loss_of(_step: int) -> Tensor:
@@ -174,7 +174,7 @@ def contrastive(steps: int, *, batch: int = 32) -> Iterator[Record]:
 
 
 def diffusion(steps: int, *, weighted: bool = False) -> Iterator[Record]:
-    """Predicts the noise in points on a ring; ``weighted``: by the signal to noise ratio, heavy-tailed."""
+    """Predict the noise in points on a circle; ``weighted`` by the signal-to-noise ratio, heavy-tailed."""
     model = perceptron(3, 64, 64, 2)
 
     def loss_of(_step: int) -> Tensor:
@@ -191,7 +191,7 @@ def diffusion(steps: int, *, weighted: bool = False) -> Iterator[Record]:
 
 
 def autoencoder(steps: int, *, warm: float, cycles: int = 1, weight: float = 1.0) -> Iterator[Record]:
-    """A VAE whose KL term is raised over ``warm`` of the run, ``cycles`` times."""
+    """A VAE whose KL term is increased over ``warm`` of the run, ``cycles`` times."""
     encode, decode = perceptron(16, 32, 8), perceptron(4, 32, 16)
     mix, model = torch.randn(4, 16), nn.ModuleList([encode, decode])
 
@@ -209,7 +209,7 @@ def autoencoder(steps: int, *, warm: float, cycles: int = 1, weight: float = 1.0
 
 
 def curriculum(steps: int, *, stages: int) -> Iterator[Record]:
-    """Copying from longer and longer memories: each stage is harder than the one before."""
+    """Copying from longer and longer memories: each stage is harder than the previous one."""
     model, head = nn.GRU(8, 24, batch_first=True), nn.Linear(24, 8)
     both = nn.ModuleList([model, head])
 
@@ -223,26 +223,26 @@ def curriculum(steps: int, *, stages: int) -> Iterator[Record]:
 
 
 def triangular(rate: float, period: int) -> RateOf:
-    """A rate that rises and falls all the time (CyclicLR)."""
+    """Return a rate that alternately rises and falls (CyclicLR)."""
     return lambda step: rate * (0.1 + 0.9 * abs(1 - 2 * ((step / period) % 1.0)))
 
 
 def of_classes(steps: int, *, batch: int, rate: RateOf | None = None, micro: int = 1, wrong: float = 0.1,
                optimizer: str = "adam") -> Iterator[Record]:  # fmt: skip
-    """A classifier under other schedules, batches and labels."""
+    """A classifier with other schedules, batches and labels."""
     loss_of = classes(batch, wrong=wrong)
     chosen = rate or cosine(1e-3, steps)
     return train(steps, model_of(loss_of), loss_of, chosen, micro=micro, optimizer=optimizer)
 
 
 def separable(steps: int, *, batch: int) -> Iterator[Record]:
-    """Clean labels and few samples a batch: most losses come near 0, some are a hundred times the median."""
+    """Clean labels and small batches: most losses approach 0, some are a hundred times the median."""
     loss_of = classes(batch, wrong=0.0)
     return train(steps, model_of(loss_of), loss_of, constant(1e-3))
 
 
 def rare_samples(steps: int) -> Iterator[Record]:
-    """Two classes of which one is rare: a batch holds none, one or two of it."""
+    """Two classes, one of them rare: a batch has none, one or two samples of it."""
     model, direction = perceptron(8, 16, 1), torch.randn(8)
 
     def loss_of(_step: int) -> Tensor:
@@ -254,7 +254,7 @@ def rare_samples(steps: int) -> Iterator[Record]:
 
 
 def distillation(steps: int) -> Iterator[Record]:
-    """A student follows a moving average of itself (BYOL-like): the loss may rise while it learns."""
+    """A student follows a moving average of itself (as in BYOL): the loss may rise while it learns."""
     online, head = perceptron(16, 32, 16), perceptron(16, 32, 16)
     slow = perceptron(16, 32, 16)
     slow.load_state_dict(online.state_dict())
@@ -273,7 +273,7 @@ def distillation(steps: int) -> Iterator[Record]:
 
 
 def epochs(steps: int, *, samples: int = 640, batch: int = 8) -> Iterator[Record]:
-    """The same few samples again and again: the loss falls in steps towards 0 (memorisation)."""
+    """The same few samples repeatedly: the loss falls in steps towards 0 (memorization)."""
     model = perceptron(16, 64, 4)
     x, y = torch.randn(samples, 16), torch.randint(4, (samples,))
 
@@ -289,7 +289,7 @@ def epochs(steps: int, *, samples: int = 640, batch: int = 8) -> Iterator[Record
 
 
 def sequences(steps: int) -> Iterator[Record]:
-    """Batches of one length each, the loss summed over it: the height goes with the length."""
+    """Batches of one length each, the loss summed over it: the level depends on the length."""
     words, model, head = nn.Embedding(16, 16), nn.GRU(16, 24, batch_first=True), nn.Linear(24, 16)
     whole, table = nn.ModuleList([words, model, head]), torch.softmax(2 * torch.randn(16, 16), 1)
 
@@ -306,7 +306,7 @@ def sequences(steps: int) -> Iterator[Record]:
 
 
 def fp16(steps: int, *, interval: int, init: float = 65536.0) -> Iterator[Record]:
-    """Half precision under a real ``GradScaler``; the loss is scaled so that overflows are met."""
+    """Half precision with a real ``GradScaler``; the loss is scaled so that overflows occur."""
     model, teacher = perceptron(16, 32, 4), nn.Linear(16, 4)
     chosen = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
     scaler = torch.amp.GradScaler("cpu", init_scale=init, growth_interval=interval)
@@ -360,14 +360,14 @@ NAMES = tuple(UNUSUAL)
 
 
 def healthy(name: str, *, seed: int = 0, steps: int = 20_000) -> Iterator[Record]:
-    """The records of one training. Raises KeyError for a name that is not in ``NAMES``."""
+    """Return the records of one training. Raises KeyError for a name that is not in ``NAMES``."""
     torch.manual_seed(seed)
     torch.set_num_threads(1)
     return UNUSUAL[name](steps)
 
 
 def main() -> None:
-    """Writes the records of one training as JSON lines."""
+    """Write the records of one training as JSON lines."""
     name, seed, steps = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     for record in healthy(name, seed=seed, steps=steps):
         sys.stdout.write(json.dumps(record) + "\n")

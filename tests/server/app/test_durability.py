@@ -115,8 +115,8 @@ def on_small_disk(request: pytest.FixtureRequest, small_disk: Path) -> Iterator[
 def test_a_full_disk_is_said_and_waited_out(
     start_server: Start, dial: Any, watch: Any, small_disk: Path, on_small_disk: URL, eventually: Any
 ) -> None:
-    """On a full disk nothing is acknowledged, and health and pages report it; with free space all is stored.
-    """
+    """On a full disk nothing is acknowledged, and health and pages report it; with free space all is
+    stored."""
     address = on_small_disk.render_as_string(hide_password=False)
     server = start_server("--database-url", address, TOCSIN_LIMIT_RECORDS_PER_S="1000000")
     client = dial(server.base, "r1", server.client_token)
@@ -148,8 +148,7 @@ def test_a_full_disk_is_said_and_waited_out(
 
 def test_a_slow_writer_holds_trainers_back(url: URL, run_server: Start, dial: Any, eventually: Any) -> None:
     """With slow commits memory is bounded: acks wait, flushes get larger, health reports it, all data
-    arrives.
-    """
+    arrives."""
     limit, size, batches, clients = 400_000, 1000, 40, 3
     address = url.render_as_string(hide_password=False)
     server = run_server(database_url=address, backlog_bytes=limit, limit_records_per_s=10**9)

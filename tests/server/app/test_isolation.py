@@ -1,6 +1,5 @@
 """If the data of one run cannot be processed, every job continues with the other runs and health names the
-run.
-"""
+run."""
 
 from __future__ import annotations
 
@@ -80,8 +79,8 @@ def test_one_page_costs_the_others_nothing(server: Any, watch: Callable[..., Any
 
 
 def test_siblings_of_the_others_are_told(server: Any) -> None:
-    """A run that cannot be read is not used as a reference; the bad run still gets the good one as a sibling.
-    """
+    """A run that cannot be read is not used as a reference; the bad run still gets the good one as a
+    sibling."""
     with server.services.database.engine.begin() as connection:
         connection.execute(update(tail).where(tail.c.run_id == "bad").values(body=b"damaged"))
     siblings = SimilarRunFinder(server.pipeline, server.services.reader)

@@ -115,8 +115,7 @@ def endless(begin: bytes, piece: bytes) -> Iterator[bytes]:
 
 def test_full_queues_hold_a_bounded_amount_of_memory(start_server: Any, tmp_path: Path) -> None:
     """Nothing can be stored while all clients, also unknown ones, send what needs most memory; then all is
-    stored.
-    """
+    stored."""
     server = start_server()
     process = psutil.Process(server.process.pid)
     idle = process.memory_info().rss

@@ -153,8 +153,7 @@ def test_info_is_told_nobody_by_default(scene: RoutingScene) -> None:
 
 def test_an_inhibited_alert_is_held_back_until_its_source_is_over(scene: RoutingScene) -> None:
     """The loss spike of a run whose loss is NaN is held back, and sent if it still fires after the NaN has
-    resolved.
-    """
+    resolved."""
     scene.happen("nonfinite-loss")
     scene.happen("loss-spike")
     assert [rules(item) for item in scene.later(100)] == [[("nonfinite-loss", False)]]

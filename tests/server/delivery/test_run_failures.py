@@ -181,8 +181,8 @@ def test_silences_and_alertmanagers_know_failures(
     eventually: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A failure has the label rule="failed": a silence holds it back, and Alertmanager gets it as an alert.
-    """
+    """A failure has the label rule="failed": a silence holds it back, and Alertmanager gets it as an
+    alert."""
     monkeypatch.setattr("tocsin_server.notify.channels.alertmanager.PUSH_S", 0.5)
     server, receiver, manager = run_server(**QUICK), receive(), receive()
     api = admin_api(server)

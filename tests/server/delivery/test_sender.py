@@ -74,8 +74,8 @@ def test_a_channel_that_hangs_delays_no_other_and_no_step(
 def test_a_receiver_that_is_too_busy_is_asked_again_when_it_said(
     run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:
-    """After 429 with Retry-After, the next attempt is due at that time; health names the channel until then.
-    """
+    """After 429 with Retry-After, the next attempt is due at that time; health names the channel until
+    then."""
     server, receiver = run_server(**QUICK), receive((429, {"Retry-After": "120"}), 200)
     api = admin_api(server)
     api.hook(receiver.url)
@@ -117,8 +117,7 @@ def test_killed_at_any_stage_each_notification_arrives(
 ) -> None:
     """SIGKILL before the commit, before routing, in the outbox, between claim and sending, during the
     request, and before the result is stored. The notification arrives each time, and the alert is
-    unchanged.
-    """
+    unchanged."""
     receiver = receive(*ANSWERS.get(stage, [200]))
     slow = {"TOCSIN_COMMIT_MS": "60000"} if stage == "not committed" else {}
     server = start_server(**QUICK_ENV, **slow)
@@ -212,8 +211,8 @@ def test_one_claim_at_a_time(database: Any) -> None:
 
 
 def test_within_a_group_the_older_goes_first(database: Any) -> None:
-    """The newer notification waits while the older one waits for its next attempt; other groups do not wait.
-    """
+    """The newer notification waits while the older one waits for its next attempt; other groups do not
+    wait."""
     with database.engine.begin() as connection:
         for name, group in (("n1", "g"), ("n2", "g"), ("n3", "h")):
             put(connection, name, group)

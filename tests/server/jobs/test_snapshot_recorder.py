@@ -165,8 +165,8 @@ def test_a_record_is_completed_when_the_run_has_passed(
 def test_an_attempt_that_went_further_completes_no_record_of_a_later_one(
     database: Database, store: StoreWriter, broken_run: BrokenRun
 ) -> None:
-    """A run that reached 2000 and resumes from 900: the window is complete once the new attempt is past it.
-    """
+    """A run that reached 2000 and resumes from 900: the window is complete once the new attempt is past
+    it."""
     broken_run.train(2000)
     broken_run.again(900)
     broken_run.train(1005)
@@ -223,8 +223,7 @@ def test_a_missing_record_is_made_again(
     database: Database, store: StoreWriter, broken_run: BrokenRun
 ) -> None:
     """After a kill between the alert's commit and the snapshot, the next start creates it with the same
-    content.
-    """
+    content."""
     broken_run.train(2000)
     alert_id = broken_run.ring()
     looked(database, store)

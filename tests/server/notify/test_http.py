@@ -42,8 +42,7 @@ def test_bad_answers_say_whether_trying_again_helps(
     receive: Receive, answer: Any, permanent: bool, after: Any
 ) -> None:
     """5xx and 429 are retried, at the receiver's time if given; 404 and redirects are not, and none is
-    followed.
-    """
+    followed."""
     receiver = receive(answer)
     with pytest.raises(DeliveryError) as caught:
         send(receiver.url)
@@ -54,8 +53,7 @@ def test_bad_answers_say_whether_trying_again_helps(
 @pytest.mark.parametrize("value", ["Bearer hidden\r\nX-Role: admin", "Bearer hidden é\u0142"])
 def test_a_header_that_cannot_be_sent_is_a_sentence(receive: Receive, value: str) -> None:
     """A channel of an earlier version may have one: nothing is sent, and the error does not repeat the
-    secret.
-    """
+    secret."""
     receiver = receive()
     with pytest.raises(DeliveryError) as caught:
         http.send(receiver.url, b"{}", {"Authorization": value}, timeout_s=30.0, private=True)

@@ -102,8 +102,7 @@ def test_a_name_that_is_no_text_is_compared_all_the_same() -> None:
 
 def test_a_matcher_is_compiled_once() -> None:
     """More patterns than the cache holds would otherwise be compiled again for each alert, which was most of
-    the work.
-    """
+    the work."""
     matchers = [parse_matcher(f'rule!~"{chr(0x4E00 + at)}"', "m") for at in range(600)]
     before = _compiled.cache_info().misses
     assert all_hold(matchers, LABELS)

@@ -55,8 +55,8 @@ def test_the_first_route_that_matches_ends_the_list_unless_it_continues() -> Non
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), max_size=8))
 def test_routes_are_taken_in_order_up_to_the_first_that_ends(kinds: list[tuple[bool, bool, bool]]) -> None:
-    """Every selected route matches and is enabled, only the last may end the list, and no match is skipped.
-    """
+    """Every selected route matches and is enabled, only the last may end the list, and no match is
+    skipped."""
     routing = read_routing({"routes": [
         {"name": str(at), "matchers": [f'rule="{"x" if hits else "y"}"'], "continue": on, "enabled": alive}
         for at, (hits, on, alive) in enumerate(kinds)

@@ -34,8 +34,8 @@ def test_a_silence_that_cannot_be_read_mutes_nothing() -> None:
 
 
 def test_there_is_room_for_so_many_silences() -> None:
-    """Every alert is compared with all of them, so their number and the size of their patterns are bounded.
-    """
+    """Every alert is compared with all of them, so their number and the size of their patterns are
+    bounded."""
     large = read_matchers(['rule=~".{0,150}x"'])
     plain = [Silence(f"s{at}", read_matchers(['rule="x"']), 0, 1, "ann", "known") for at in range(MOST)]
     patterns = [Silence(f"s{at}", large, 0, 1, "ann", "known") for at in range(100)]

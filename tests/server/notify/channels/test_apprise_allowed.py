@@ -1,5 +1,5 @@
-"""Only reviewed schemes and parameters of apprise are accepted: none that names a file, a program or a host.
-"""
+"""Only reviewed schemes and parameters of apprise are accepted: none that names a file, a program or a
+host."""
 
 from __future__ import annotations
 
@@ -64,8 +64,7 @@ def test_no_parameter_names_a_file() -> None:
 
 def test_every_parameter_of_every_plugin_was_decided_on() -> None:
     """Allowed, or rejected because it names a file. A prefix is allowed only if the plugin takes free names
-    after it.
-    """
+    after it."""
     for scheme, plugin in plugins().items():
         allowed = PARAMETERS[scheme] | COMMON
         assert set(plugin.template_args) - allowed <= NAMES_FILES, scheme
