@@ -1,4 +1,4 @@
-"""Which connections may stay: the ones that wait for their peer go first, and nothing acts silently."""
+"""Which connections are closed at the limits: those that wait for their peer first, and always logged."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Clock:
 
 
 class Scene:
-    """Connections that note how they ended."""
+    """Connections that record how they ended."""
 
     def __init__(self, total: int = 4, of_address: int = 3) -> None:
         self.clock = Clock()
@@ -58,7 +58,7 @@ class Scene:
 
 
 def test_the_one_that_has_waited_longest_makes_room() -> None:
-    """Of the address that has most of them: a newcomer of another address is never the price."""
+    """Of the address with most of them: a new connection never displaces one of another address."""
     scene = Scene()
     for name, group in (("a", OTHER), ("b", FAR), ("c", FAR), ("d", NEAR)):
         assert scene.open(name, group)
@@ -68,7 +68,7 @@ def test_the_one_that_has_waited_longest_makes_room() -> None:
 
 
 def test_who_works_or_is_logged_in_stays() -> None:
-    """Beyond the limit there is room for short requests only, and for a few of these."""
+    """Above the limit, only a few short requests are accepted."""
     scene = Scene(total=4)
     for number in range(4):
         scene.open(str(number), NEAR, working=True)
@@ -81,7 +81,7 @@ def test_who_works_or_is_logged_in_stays() -> None:
 
 
 def test_one_address_has_its_own_limit() -> None:
-    """Its own oldest goes, or the new one where all are logged in; peers on this machine have none."""
+    """Its oldest is closed, or the new one if all are logged in; local peers have no limit."""
     scene = Scene(total=100, of_address=2)
     scene.open("a"), scene.open("b"), scene.open("c")
     assert scene.ended == [("a", "aborted")]
@@ -105,13 +105,13 @@ def test_one_address_has_its_own_limit() -> None:
     ],
 )
 def test_an_address_is_what_one_peer_can_have_many_of(host: str | None, group: str, local: bool) -> None:
-    """A machine has a whole network of IPv6 addresses; a peer on this machine is not counted."""
+    """A machine has a whole network of IPv6 addresses; a local peer is not counted."""
     assert group_of(host) == group
     assert is_local(group) is local
 
 
 def test_pages_leave_room_for_trainers() -> None:
-    """Half of the connections may be live pages, and no more."""
+    """At most half of the connections may be live pages."""
     scene = Scene(total=4)
     pages = [scene.open(str(number), NEAR, working=True) for number in range(3)]
     reported = [scene.connections.may_stay_open(page, "page") for page in pages if page]
@@ -120,7 +120,7 @@ def test_pages_leave_room_for_trainers() -> None:
 
 
 def test_who_is_late_hears_why() -> None:
-    """A deadline closes once; who has answered in time has none."""
+    """A deadline closes once; a peer that responded in time has none."""
     scene = Scene()
     late, in_time = scene.open("late"), scene.open("in time")
     assert late is not None
@@ -138,7 +138,7 @@ def test_who_is_late_hears_why() -> None:
 
 
 def test_who_takes_nothing_is_cut_off() -> None:
-    """Neither an answer that nobody reads nor a close that nobody confirms holds a connection."""
+    """Neither an unread response nor an unconfirmed close keeps a connection open."""
     scene = Scene()
     stuck, closing = scene.open("stuck"), scene.open("closing")
     assert stuck is not None
@@ -154,7 +154,7 @@ def test_who_takes_nothing_is_cut_off() -> None:
 
 
 def test_the_log_tells_of_a_limit_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
-    """A thousand refusals make one line, and a later one counts them; health has the exact number."""
+    """A thousand rejections are one line, and a later one has their number; health has the exact number."""
     scene = Scene()
     with caplog.at_level(logging.WARNING):
         for _ in range(1000):
@@ -170,7 +170,7 @@ def test_the_log_tells_of_a_limit_now_and_then(caplog: pytest.LogCaptureFixture)
 
 @pytest.mark.parametrize(("files", "total"), [(None, 4096), (1024, 768), (100_000, 4096), (128, 64)])
 def test_files_are_kept_for_the_rest(monkeypatch: pytest.MonkeyPatch, files: int | None, total: int) -> None:
-    """Where the process may open few files, there are fewer connections: the database needs some too."""
+    """If the process may open few files, there are fewer connections, because the database needs some."""
     monkeypatch.setattr(application, "open_files", lambda: files)
     bounds = application.bounds_of(Settings())
     assert bounds.total == total
@@ -178,7 +178,7 @@ def test_files_are_kept_for_the_rest(monkeypatch: pytest.MonkeyPatch, files: int
 
 
 class Sender(Receiver):
-    """Sends messages of ``size`` bytes in chunks, unless it is held."""
+    """Send messages of ``size`` bytes in chunks, unless it is held."""
 
     def __init__(self, size: int) -> None:
         self.size, self.held, self.done = size, 0, 0
@@ -197,7 +197,7 @@ CHUNK = 4 * ALLOWANCE
 @settings(max_examples=50)
 @given(st.lists(st.integers(1, 15), min_size=1, max_size=8), st.data())
 def test_large_messages_are_bounded_and_all_come_to_an_end(sizes: list[int], data: Any) -> None:
-    """Whoever the network favours: what has come in stays near the limit, and nobody waits for ever."""
+    """In any order of arrival, the received bytes stay near the limit, and nobody waits indefinitely."""
     limit = 5 * CHUNK
     inbound, senders = Inbound(limit), [Sender(size * CHUNK) for size in sizes]
     while not all(sender.done for sender in senders):
@@ -214,7 +214,7 @@ def test_large_messages_are_bounded_and_all_come_to_an_end(sizes: list[int], dat
 
 
 def test_a_small_message_is_never_held() -> None:
-    """An ordinary trainer goes on while others send megabytes; one that is gone holds nobody up."""
+    """An ordinary client continues while others send megabytes; a closed one delays nobody."""
     inbound, large, small, other = Inbound(ALLOWANCE), Sender(0), Sender(0), Sender(0)
     inbound.count(large, 5 * ALLOWANCE)
     inbound.count(other, 5 * ALLOWANCE)

@@ -1,4 +1,4 @@
-"""The trainers' socket: real websockets against the real application on both databases."""
+"""The clients' socket: real WebSockets and the real application on both databases."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("url")
 
 
 def stored(server: Any, run: str) -> list[tuple[int, float]]:
-    """(step, loss) of every durable record of a run, in the order in which it was made."""
+    """Return (step, loss) of every durable record of a run, in the order in which it was made."""
     page = server.services.reader.records(run, names=["loss"], limit=100_000)
     return list(zip(page.step.tolist(), page.columns["loss"].v.tolist(), strict=True))
 
@@ -41,7 +41,7 @@ def test_an_acked_record_is_durable_to_the_bit(run_server: Start, dial: Dial) ->
 
 
 def test_a_trainer_resumes_where_it_was_durable(run_server: Start, dial: Dial) -> None:
-    """A welcome tells the last durable numbers; what is sent again is applied once."""
+    """The welcome has the last durable numbers; a resend is applied once."""
     server = run_server()
     first = dial(server.base, "r1", server.token)
     first.train([0, 1], loss=[1.0, 2.0])
@@ -55,7 +55,7 @@ def test_a_trainer_resumes_where_it_was_durable(run_server: Start, dial: Dial) -
 
 
 def test_a_resend_before_the_commit_is_applied_once(run_server: Start, dial: Dial, make_records: Any) -> None:
-    """Records that were accepted but are not durable yet are not judged or stored twice."""
+    """Records that were accepted but are not durable yet are not evaluated or stored twice."""
     server = run_server(commit_ms=300)
     client = dial(server.base, "r1", server.token)
     for _ in range(5):
@@ -68,7 +68,7 @@ def test_a_resend_before_the_commit_is_applied_once(run_server: Start, dial: Dia
 def test_a_writer_on_two_connections_is_one_writer(
     run_server: Start, dial: Dial, make_records: Any, eventually: Any
 ) -> None:
-    """The old connection hangs on beside the new one, both send the same: stored once, sealed or not."""
+    """The old connection stays open beside the new one, both send the same: stored once, sealed or not."""
     server = run_server(limit_records_per_s=10**9)
     steps = list(range(5000))
     values = np.array(steps, dtype=float)
@@ -99,7 +99,7 @@ def chunks_of(server: Any, run: str) -> int:
 
 
 def test_five_hundred_series_and_not_one_more(run_server: Start, dial: Dial) -> None:
-    """All of 500 are kept, the 501st costs only itself and its trainer is told."""
+    """All 500 are stored; the 501st is rejected, and its client gets a notice."""
     server = run_server(limit_series=500)
     client = dial(server.base, "r1", server.token)
     client.acked(client.train([0, 1], **{f"s{no}": [float(no), -0.0] for no in range(500)}))
@@ -117,7 +117,7 @@ def trainer_last(client: Any) -> int:
 
 
 def test_a_gap_is_legal(run_server: Start, dial: Dial) -> None:
-    """A trainer that dropped records by its own policy goes on, and the gap is counted."""
+    """A client that dropped records continues, and the gap is counted."""
     server = run_server()
     client = dial(server.base, "r1", server.token)
     client.next_seq = 10
@@ -126,7 +126,7 @@ def test_a_gap_is_legal(run_server: Start, dial: Dial) -> None:
 
 
 def test_many_trainers_at_once(run_server: Start, dial: Dial) -> None:
-    """Twenty trainers report at once, and each finds all of its own records."""
+    """Twenty clients report at once, and all records of each are stored."""
     server = run_server()
     clients = [dial(server.base, f"r{i}", server.token) for i in range(20)]
     for step in range(10):
@@ -139,7 +139,7 @@ def test_many_trainers_at_once(run_server: Start, dial: Dial) -> None:
 
 
 def test_ranks_share_a_run(run_server: Start, dial: Dial) -> None:
-    """Two processes of one attempt number their records apart and lie in one run."""
+    """Two processes of one attempt number their records separately in one run."""
     server = run_server()
     ranks = [dial(server.base, "r1", server.token, rank=rank, world_size=2) for rank in (0, 1)]
     for client in ranks:
@@ -149,7 +149,7 @@ def test_ranks_share_a_run(run_server: Start, dial: Dial) -> None:
 
 
 def test_bad_parts_cost_only_themselves(run_server: Start, dial: Dial, make_records: Any) -> None:
-    """Each bad part of a batch is answered with a sentence; the good records are stored and acked."""
+    """Each bad part of a batch gets an error; the good records are stored and acked."""
     server = run_server(limit_series=3)
     client = dial(server.base, "r1", server.token)
     message = make_records(0, [0, -7, 2], loss=[1.0, 2.0, 3.0], a=[0.0] * 3, b=[0.0] * 3, c=[0.0] * 3)
@@ -163,7 +163,7 @@ def test_bad_parts_cost_only_themselves(run_server: Start, dial: Dial, make_reco
 
 
 def test_a_refused_batch_is_acked_and_stays_so(run_server: Start, dial: Dial, make_records: Any) -> None:
-    """A batch refused whole counts as dealt with, also after a reconnect, so that it blocks nothing."""
+    """A batch that is rejected completely is acked, also after a reconnect, so that it blocks nothing."""
     server = run_server()
     client = dial(server.base, "r1", server.token)
     message = make_records(0, [0, 1], loss=[1.0, 2.0])
@@ -175,7 +175,7 @@ def test_a_refused_batch_is_acked_and_stays_so(run_server: Start, dial: Dial, ma
 
 
 def test_repeated_and_backward_steps_are_kept_and_told(run_server: Start, dial: Dial) -> None:
-    """Steps that come again or go back are stored as sent, and one notice says so."""
+    """Steps that repeat or go back are stored as sent, and one notice reports it."""
     server = run_server()
     client = dial(server.base, "r1", server.token)
     client.train([5, 6], loss=[1.0, 2.0])
@@ -189,7 +189,7 @@ def test_repeated_and_backward_steps_are_kept_and_told(run_server: Start, dial: 
 
 
 def test_malformed_frames_are_answered_and_then_end_the_connection(run_server: Start, dial: Dial) -> None:
-    """One malformed frame gets a sentence and costs nothing; three in a row close with 4400."""
+    """One malformed frame gets an error; three in a row close with 4400."""
     server = run_server()
     client = dial(server.base, "r1", server.token)
     client.send(b"\xc1 garbage")
@@ -204,7 +204,7 @@ def test_malformed_frames_are_answered_and_then_end_the_connection(run_server: S
 
 
 def test_a_frame_above_the_limit_gets_a_sentence(run_server: Start, dial: Dial) -> None:
-    """A frame that is too large is refused and acked; the connection and what follows stay."""
+    """A frame that is too large is rejected and acked; the connection stays."""
     server = run_server(limit_frame_bytes=10_000)
     client = dial(server.base, "r1", server.token)
     client.train(range(1000), loss=[1.0] * 1000)
@@ -228,7 +228,7 @@ def test_a_frame_above_the_limit_gets_a_sentence(run_server: Start, dial: Dial) 
 def test_a_bad_hello_is_refused(
     run_server: Start, dial: Dial, make_hello: Any, changes: dict[str, Any], code: str, close: int
 ) -> None:
-    """A hello that cannot be accepted gets a sentence and a close code; the server goes on."""
+    """An unacceptable hello gets an error and a close code; the server continues."""
     server = run_server()
     client = dial(server.base)
     client.send(make_hello("r1", **({"token": server.token} | changes)))
@@ -238,7 +238,7 @@ def test_a_bad_hello_is_refused(
 
 
 def test_the_first_message_must_be_hello(run_server: Start, dial: Dial, make_records: Any) -> None:
-    """Records before hello, garbage, or nothing within the time allowed, are refused."""
+    """Records before hello, invalid data, or no data within the time limit are rejected."""
     server = run_server(handshake_timeout_s=0.2)
     for message in (make_records(0, [0], loss=[1.0]), b"garbage", None):
         client = dial(server.base)
@@ -249,7 +249,7 @@ def test_the_first_message_must_be_hello(run_server: Start, dial: Dial, make_rec
 
 
 def test_a_token_of_another_project_may_not_write(run_server: Start, dial: Dial, make_hello: Any) -> None:
-    """An ingest token is good for its own project only, whatever the hello says."""
+    """An ingest token is valid only for its project, whatever the hello says."""
     server = run_server()
     token = Token("t1", "other", Scope.INGEST, "other", digest_of("secret"), 0)
     server.services.writer.call(lambda connection: add_token(connection, token)).result(10)
@@ -261,7 +261,7 @@ def test_a_token_of_another_project_may_not_write(run_server: Start, dial: Dial,
 
 
 def test_a_name_with_markup_is_taken(run_server: Start, dial: Dial, make_hello: Any) -> None:
-    """HTML in a run's name is kept as sent, and a notice says so."""
+    """HTML in a run's name is stored as sent, and a notice reports it."""
     server = run_server()
     client = dial(server.base, "r1", server.token, name="<script>alert(1)</script>")
     assert client.receive(Refused).code == "markup-in-name"
@@ -269,7 +269,7 @@ def test_a_name_with_markup_is_taken(run_server: Start, dial: Dial, make_hello: 
 
 
 def test_alerts_reach_the_trainer(run_server: Start, dial: Dial) -> None:
-    """A trainer that wants alerts hears of its own run's, and of no other's."""
+    """A client that subscribes to alerts gets those of its own run only."""
     server = run_server()
     client = dial(server.base, "r1", server.token, wants=["alerts"])
     other = dial(server.base, "r2", server.token, wants=["alerts"])
@@ -281,7 +281,7 @@ def test_alerts_reach_the_trainer(run_server: Start, dial: Dial) -> None:
 
 
 def test_a_finish_waits_for_its_records(run_server: Start, dial: Dial) -> None:
-    """A finish counts, and is acked, once every record it names is there."""
+    """A finish takes effect, and is acked, once every record that it names is stored."""
     server = run_server()
     client = dial(server.base, "r1", server.token)
     client.send(Finish(0, time.time_ns(), records=2))
@@ -293,7 +293,7 @@ def test_a_finish_waits_for_its_records(run_server: Start, dial: Dial) -> None:
 
 
 def test_a_failed_run_keeps_its_error(run_server: Start, dial: Dial) -> None:
-    """A finish that says failed ends the run at once, with the error."""
+    """A failed finish ends the run immediately, with the error."""
     server = run_server()
     client = dial(server.base, "r1", server.token)
     client.send(Finish(0, time.time_ns(), state="failed", error={"type": "OutOfMemoryError", "message": "m"}))
@@ -303,7 +303,8 @@ def test_a_failed_run_keeps_its_error(run_server: Start, dial: Dial) -> None:
 
 
 def test_an_ended_run_stays_ended_when_its_trainer_looks_again(run_server: Start, dial: Dial) -> None:
-    """A writer that comes back only to hear that all is durable does not revive its run; a new one does."""
+    """A writer that reconnects only to check that all is durable does not reopen its run; a new writer
+    does."""
     server = run_server()
     client = dial(server.base, "r1", server.token)
     client.train([0], loss=[1.0])
@@ -316,7 +317,7 @@ def test_an_ended_run_stays_ended_when_its_trainer_looks_again(run_server: Start
 
 
 def test_a_bad_event_counts_as_dealt_with(run_server: Start, dial: Dial) -> None:
-    """An event above the limit is refused, acked, and kept as an event that says so."""
+    """An event above the limit is rejected, acked, and stored as an event that says so."""
     server = run_server(limit_event_bytes=100)
     client = dial(server.base, "r1", server.token)
     client.send(Event(0, "note", time.time_ns(), data={"text": "x" * 200}))
@@ -328,7 +329,7 @@ def test_a_bad_event_counts_as_dealt_with(run_server: Start, dial: Dial) -> None
 
 
 def test_events_beyond_their_rate_are_refused_counted_and_acked(run_server: Start, dial: Dial) -> None:
-    """A loop that makes events keeps the first ones; one stored event counts the others."""
+    """Of a loop that sends events, the first are stored; one stored event counts the others."""
     server = run_server(limit_events_per_s=1)
     client, made_ns = dial(server.base, "r1", server.token), time.time_ns()
     for no in range(150):
@@ -350,7 +351,7 @@ def test_events_beyond_their_rate_are_refused_counted_and_acked(run_server: Star
 
 
 def test_events_of_hours_are_kept_when_they_come_at_once(run_server: Start, dial: Dial) -> None:
-    """After an outage a trainer delivers what it made meanwhile: its rate then counts, not that of now."""
+    """After an outage, a client delivers buffered events: the rate at which they were made counts."""
     server = run_server(limit_events_per_s=1)
     client, made_ns = dial(server.base, "r1", server.token), time.time_ns()
     for no in range(300):
@@ -360,7 +361,7 @@ def test_events_of_hours_are_kept_when_they_come_at_once(run_server: Start, dial
 
 
 def test_a_finish_behind_refused_events_ends_the_run(run_server: Start, dial: Dial) -> None:
-    """The refused ones before it are dealt with, and its own number is."""
+    """The rejected events before it count as processed, and so does its own number."""
     server = run_server(limit_events_per_s=1)
     client, made_ns = dial(server.base, "r1", server.token), time.time_ns()
     for no in range(120):
@@ -371,7 +372,7 @@ def test_a_finish_behind_refused_events_ends_the_run(run_server: Start, dial: Di
 
 
 def test_an_event_that_would_swell_costs_only_itself(run_server: Start, dial: Dial) -> None:
-    """Two megabytes of empty lists are refused undecoded and acked; what follows is taken."""
+    """Two megabytes of empty lists are rejected without decoding and acked; what follows is accepted."""
     server = run_server()
     client = dial(server.base, "r1", server.token)
     client.send(Event(0, "note", time.time_ns(), data={"lists": [[]] * 2_000_000}))
@@ -382,7 +383,7 @@ def test_an_event_that_would_swell_costs_only_itself(run_server: Start, dial: Di
 
 
 def test_a_writer_above_its_rate_is_delayed_and_loses_nothing(run_server: Start, dial: Dial) -> None:
-    """Records above the rate come in later, all of them."""
+    """Records above the rate are accepted later, all of them."""
     server = run_server(limit_records_per_s=100)
     client = dial(server.base, "r1", server.token)
     for start in range(0, 250, 50):
@@ -392,7 +393,7 @@ def test_a_writer_above_its_rate_is_delayed_and_loses_nothing(run_server: Start,
 
 
 def test_a_page_of_another_site_may_not_report(run_server: Start) -> None:
-    """A browser that another site sent here is refused before the handshake ends, cookie or not."""
+    """A browser from another site is rejected before the handshake completes, with or without a cookie."""
     server = run_server()
     url = server.base.replace("http", "ws") + protocol.PATH
     with pytest.raises(InvalidStatus, match="403"), connect(url, origin=Origin("http://evil.example")):
@@ -400,7 +401,7 @@ def test_a_page_of_another_site_may_not_report(run_server: Start) -> None:
 
 
 def test_the_token_may_come_in_the_header(run_server: Start, dial: Dial, make_hello: Any) -> None:
-    """A bearer token in the handshake is as good as one in hello."""
+    """A bearer token in the WebSocket request is equivalent to one in hello."""
     server = run_server()
     url = server.base.replace("http", "ws") + protocol.PATH
     with connect(url, additional_headers={"authorization": f"Bearer {server.token}"}) as socket:

@@ -1,4 +1,4 @@
-"""``/metrics`` as Prometheus reads it, by the parser of its own client."""
+"""``/metrics`` as read by the parser of Prometheus's own client."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def fetch(server: Any, token: str = "") -> httpx.Response:
 
 
 def scraped(server: Any) -> dict[tuple[str, ...], float]:
-    """Value by name and the values of its labels."""
+    """Return value by name and label values."""
     families = text_string_to_metric_families(fetch(server, server.token).text)
     return {
         (sample.name, *(sample.labels[name] for name in sorted(sample.labels))): sample.value
@@ -37,8 +37,7 @@ def scraped(server: Any) -> dict[tuple[str, ...], float]:
 def test_prometheus_reads_what_the_server_counts(
     run_server: Start, dial: Any, receive: Any, eventually: Any
 ) -> None:
-    """Records, events, commits, runs, alerts, channels and attempts, after a run with a NaN and a broken
-    receiver."""
+    """Records, events, commits, runs, alerts, channels and attempts, with a NaN and a broken receiver."""
     server, receiver = run_server(**QUICK), receive(404)
     headers = {"authorization": f"Bearer {server.token}"}
     channel = {"name": "phone", "kind": "webhook", "config": {"url": receiver.url}}
@@ -70,7 +69,7 @@ def test_prometheus_reads_what_the_server_counts(
 def test_waiting_notifications_tell_their_age(
     run_server: Start, dial: Any, receive: Any, eventually: Any
 ) -> None:
-    """One that is tried again counts as waiting and grows old."""
+    """A retried notification counts as waiting, and its age increases."""
     server, receiver = run_server(**QUICK), receive(503)
     headers = {"authorization": f"Bearer {server.token}"}
     channel = {"name": "phone", "kind": "webhook", "config": {"url": receiver.url}}
@@ -85,7 +84,7 @@ def test_waiting_notifications_tell_their_age(
 
 
 def test_metrics_need_a_token_that_may_read(run_server: Start) -> None:
-    """On loopback too: without one 401, with one that may only report 403."""
+    """On loopback too: 401 without a token, 403 with one that may only report."""
     server = run_server()
     made = httpx.post(
         f"{server.base}/api/v1/tokens",
@@ -101,7 +100,7 @@ def test_metrics_need_a_token_that_may_read(run_server: Start) -> None:
 
 
 def test_the_documented_names_and_rules_are_those_of_the_server(run_server: Start) -> None:
-    """Every name in the table and in the alert rules of docs/reference/metrics.md is served, and no other."""
+    """The names in the table and the alert rules of docs/reference/metrics.md are exactly those served."""
     text = DOC.read_text("utf-8")
     server = run_server()
     families = text_string_to_metric_families(fetch(server, server.token).text)

@@ -1,4 +1,4 @@
-"""What a browser loads, and under which security headers."""
+"""Files that a browser loads, and their security headers."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser, auth: Auth, address: str) -> Iterator[Page]:
-    """A page whose browser is logged in."""
+    """A page of a browser that is logged in."""
     context = browser.new_context()
     context.add_cookies([{"name": COOKIE, "value": auth.issue_cookie(TOKEN), "url": address}])
     yield context.new_page()
@@ -95,13 +95,13 @@ def page(browser: Browser, auth: Auth, address: str) -> Iterator[Page]:
 
 @pytest.mark.parametrize("path", [link.replace("{rest:path}", "r_1/<b>..%2F") for link in DEEP_LINKS])
 def test_every_deep_link_opens_the_page(client: httpx.Client, path: str) -> None:
-    """The page reads its own address, whatever a run is called."""
+    """The page reads its own address, whatever a run's name is."""
     answer = client.get(path)
     assert (answer.status_code, answer.text) == (200, INDEX)
 
 
 def test_nobody_sees_the_login_page_instead(client: httpx.Client) -> None:
-    """It says how to get in and remembers where one wanted to go, escaped."""
+    """It explains how to log in and keeps the requested page, escaped."""
     answer = client.get('/runs/"><script>', headers={"authorization": ""}, params={"x": "1"})
     assert answer.status_code == 401
     assert "tocsin-server serve" in answer.text
@@ -110,7 +110,7 @@ def test_nobody_sees_the_login_page_instead(client: httpx.Client) -> None:
 
 
 def test_every_answer_carries_the_security_headers(client: httpx.Client) -> None:
-    """Pages, files, assets and errors alike."""
+    """Pages, files, assets and errors."""
     for path in ("/", "/lib/draw.js", f"{ASSETS}.css", "/absent", "/login"):
         headers = client.get(path).headers
         assert "script-src 'self';" in headers["content-security-policy"]
@@ -120,7 +120,7 @@ def test_every_answer_carries_the_security_headers(client: httpx.Client) -> None
 
 
 def test_modules_are_revalidated_and_typed(client: httpx.Client) -> None:
-    """An upgrade never mixes old and new modules, on whatever machine."""
+    """An upgrade never mixes old and new modules."""
     answer = client.get("/lib/draw.js")
     assert answer.headers["content-type"] == "text/javascript; charset=utf-8"
     assert answer.headers["cache-control"] == "no-cache"
@@ -151,7 +151,7 @@ def test_nothing_outside_is_served(client: httpx.Client, path: str) -> None:
 
 @pytest.mark.parametrize("path", ["/nonsense", "/runs", "/fleet/x.html"])
 def test_a_mistyped_address_is_a_page(client: httpx.Client, path: str) -> None:
-    """Who typed it in a browser is told where to go on; the status is a 404 all the same."""
+    """A browser gets a page with links; the status is 404."""
     answer = client.get(path, headers={"accept": "text/html,*/*;q=0.8"})
     assert answer.status_code == 404
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
@@ -160,7 +160,7 @@ def test_a_mistyped_address_is_a_page(client: httpx.Client, path: str) -> None:
 
 
 def test_plotly_never_changes_under_its_address(client: httpx.Client) -> None:
-    """Immutable, compressed once, open without login, and no other version at hand."""
+    """Immutable, compressed once, public, and without other versions."""
     with client.stream("GET", f"{ASSETS}.min.js", headers={"authorization": ""}) as answer:
         body = b"".join(answer.iter_raw())
     assert (answer.status_code, answer.headers["content-encoding"]) == (200, "gzip")
@@ -178,7 +178,7 @@ def test_the_pages_are_where_they_should_be() -> None:
 
 @pytest.mark.browser
 def test_plotly_draws_and_exports_under_our_policy(page: Page, address: str) -> None:
-    """Layout and PNG export work; only the inline style sheet of maps is blocked, and we draw none."""
+    """Layout and PNG export work; only the inline style sheet of maps is blocked, and we draw no maps."""
     said: list[str] = []
     page.on("console", lambda message: said.append(message.text))
     page.goto(f"{address}/runs/r_1")
@@ -216,6 +216,6 @@ def test_the_style_sheet_is_what_plotly_would_insert(page: Page, address: str) -
 def test_https_is_known_from_the_request_or_the_public_address(
     public_url: str, scheme: str, host: str, asked: bool
 ) -> None:
-    """Plain HTTP on this machine is none, also where the public address is https."""
+    """Plain HTTP on this machine is not, even if the public address is https."""
     scope = {"type": "http", "scheme": scheme, "headers": [(b"host", host.encode())]}
     assert by_https(scope, public_url) is asked

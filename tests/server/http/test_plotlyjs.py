@@ -1,4 +1,4 @@
-"""plotly.js and its style sheet out of the installed distribution."""
+"""plotly.js and its style sheet from the installed distribution."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tocsin_server.http.plotlyjs import installed, style_sheet
 
 
 def test_it_is_found_without_importing_plotly() -> None:
-    """The server never pays plotly's import."""
+    """The server does not import plotly."""
     plotly = installed()
     assert plotly.version == version("plotly")
     assert b"plotly.js v" in plotly.script[:200]
@@ -26,7 +26,7 @@ def test_it_is_found_without_importing_plotly() -> None:
 
 
 def test_the_gzipped_one_is_the_same() -> None:
-    """What travels compressed is the installed file, byte for byte."""
+    """The compressed file is the installed file, byte for byte."""
     plotly = installed()
     assert gzip.decompress(plotly.script_gzipped) == plotly.script
 
@@ -42,6 +42,6 @@ def test_later_rules_come_first_as_plotly_inserts_them() -> None:
 
 
 def test_another_plotly_is_refused_with_a_sentence() -> None:
-    """Where the rules cannot be found the start fails, not the page."""
+    """If the rules are not found, the start fails, not the page."""
     with pytest.raises(StartError, match="style rules"):
         style_sheet("no rules here")

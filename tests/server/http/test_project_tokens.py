@@ -1,4 +1,4 @@
-"""A token that is bound to a project writes to no other project's runs, whichever way they are named."""
+"""A token of one project cannot write to another project's runs, however they are named."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 def bind(server: Any, project: str) -> str:
-    """Make an ingest token for one project; its secret."""
+    """Create an ingest token for one project; return its secret."""
     token = Token(f"t_{project}", project, Scope.INGEST, project, digest_of(f"secret-{project}"), 0)
     server.services.writer.call(lambda connection: add_token(connection, token)).result(10)
     return f"secret-{project}"
 
 
 def everything(server: Any) -> list[Any]:
-    """Every row of the tables that a handshake writes."""
+    """Return every row of the tables that a handshake writes."""
     with server.services.database.reader.connect() as connection:
         of = (tables.project, tables.run, tables.attempt, tables.writer)
         return [row for table in of for row in connection.execute(select(table)).all()]
 
 
 def refusal(dial: Dial, server: Any, hello: Any) -> Refused:
-    """The sentence with which a handshake is rejected (close code 4403)."""
+    """Return the error with which a handshake is rejected (close code 4403)."""
     client = dial(server.base)
     client.send(hello)
     assert client.ended() == 4403
@@ -63,7 +63,7 @@ def refusal(dial: Dial, server: Any, hello: Any) -> Refused:
 def test_a_run_of_another_project_cannot_be_resumed(
     run_server: Start, dial: Dial, make_hello: Any, ended: bool
 ) -> None:
-    """By whatever of the handshake: nothing is changed, and the refusal says nothing about the run."""
+    """By any field of the handshake: nothing is changed, and the error reveals nothing about the run."""
     server = run_server()
     theirs, mine = bind(server, "theirs"), bind(server, "mine")
     owner = dial(server.base, "r1", theirs, **THEIRS)
@@ -104,7 +104,7 @@ def test_who_may_resume_a_run(run_server: Start, dial: Dial, secret: str) -> Non
 
 
 def test_a_foreign_answer_to_a_request_is_not_heard(run_server: Start, dial: Dial) -> None:
-    """The number of a request of another project's run is guessed: that run is not told."""
+    """With a guessed number of another project's request: that run is not notified."""
     server = run_server()
     owner = dial(server.base, "r1", bind(server, "theirs"), project="theirs")
     other = dial(server.base, "r2", bind(server, "mine"), project="mine")
@@ -115,7 +115,7 @@ def test_a_foreign_answer_to_a_request_is_not_heard(run_server: Start, dial: Dia
 
 
 def test_a_bound_token_opens_nothing_else(run_server: Start) -> None:
-    """No page, no query, no number of the server, no live socket."""
+    """No page, no query, no metrics, no live socket."""
     server = run_server()
     headers = {"authorization": f"Bearer {bind(server, 'mine')}"}
     with httpx.Client(base_url=server.base, headers=headers) as client:
@@ -130,7 +130,7 @@ def test_a_bound_token_opens_nothing_else(run_server: Start) -> None:
 def test_a_revoked_token_ends_its_connections(
     run_server: Start, dial: Dial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A training process does not write on with it."""
+    """A client cannot continue to write with it."""
     monkeypatch.setattr(ingest, "LOOK_S", 0.05)
     server = run_server()
     client = dial(server.base, "r1", bind(server, "mine"), project="mine")
@@ -149,7 +149,8 @@ Command = Callable[..., str]
 
 
 def cli(server: Any, project: str, folder: Path) -> Command:
-    """The hook's commands with an ingest token of ``project``; what they print."""
+    """Return a function that runs the hook's commands with an ingest token of ``project``; it returns the
+    output."""
     body = {"name": project, "scope": "ingest", "project": project}
     made = httpx.post(f"{server.base}/api/v1/tokens", json=body, headers=server.headers)
     own = {"TOCSIN_SPOOL_DIR": str(folder), "TOCSIN_TOKEN": made.json()["token"], "TOCSIN_URL": server.base}
@@ -164,7 +165,7 @@ def cli(server: Any, project: str, folder: Path) -> Command:
 
 @pytest.mark.parametrize("way", ["sync", "tail", "import"])
 def test_no_command_adds_to_a_foreign_run(server: Any, dial: Dial, tmp_path: Path, way: str) -> None:
-    """The real commands against a real server: they say why they fail, and what was spooled stays on disk."""
+    """The real commands and a real server: the error has the reason, and the spool stays on disk."""
     project, spool, log = f"theirs-{way}", tmp_path / "spool", tmp_path / "log.csv"
     log.write_text("step,loss\n0,1.0\n1,2.0\n")
     theirs, mine = cli(server, project, spool), cli(server, "mine", spool)

@@ -1,4 +1,4 @@
-"""A server under a path of its own, behind a proxy that takes the path off or leaves it on."""
+"""A server at a subpath, behind a proxy that removes the path or keeps it."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def server(run_server: Callable[..., Any]) -> Any:
 
 @pytest.fixture(params=["", "/tocsin"], ids=["stripped", "left on"])
 def visitor(server: Any, request: pytest.FixtureRequest) -> Iterator[httpx.Client]:
-    """Somebody's browser, as the server sees it behind either proxy."""
+    """A browser, as the server sees it behind either proxy."""
     headers = {"origin": "https://lab.test"}
     with httpx.Client(base_url=server.base + request.param, headers=headers) as client:
         yield client
 
 
 def test_the_login_link_leads_to_the_pages_under_the_path(visitor: httpx.Client, server: Any) -> None:
-    """The redirect, and a cookie that other paths of the host are not sent."""
+    """The redirect, and a cookie that is not sent to other paths of the host."""
     answer = visitor.get("/login", params={"token": server.token, "next": "/runs/r?x=1"})
     assert (answer.status_code, answer.headers["location"]) == (303, "/tocsin/runs/r?x=1")
     assert "Path=/tocsin;" in answer.headers["set-cookie"]
@@ -50,7 +50,7 @@ def test_the_login_link_leads_to_the_pages_under_the_path(visitor: httpx.Client,
 def test_every_address_in_a_page_is_under_the_path(
     visitor: httpx.Client, server: Any, path: str, logged_in: bool
 ) -> None:
-    """Scripts, style sheets, icons and forms; each script and style sheet is there."""
+    """Scripts, style sheets, icons and forms; each script and style sheet exists."""
     headers = {"authorization": f"Bearer {server.token}"} if logged_in else {}
     found = OUR_ADDRESSES.findall(visitor.get(path, headers=headers).text)
     assert found
@@ -60,7 +60,7 @@ def test_every_address_in_a_page_is_under_the_path(
 
 
 def test_api_and_health_are_under_the_path(visitor: httpx.Client, server: Any) -> None:
-    """What OpenAPI describes is called relative to it, and a trainer is told the public address."""
+    """Paths in OpenAPI are relative to it, and clients get the public address."""
     visitor.headers["authorization"] = f"Bearer {server.token}"
     assert visitor.get("/api/v1/health").json()["status"] == "ok"
     assert visitor.get("/api/v1/openapi.json").json()["servers"] == [{"url": "/tocsin"}]
@@ -69,7 +69,7 @@ def test_api_and_health_are_under_the_path(visitor: httpx.Client, server: Any) -
 
 @pytest.mark.parametrize("path", ["", "/tocsin"])
 def test_both_sockets_are_under_the_path(server: Any, dial: Any, watch: Any, path: str) -> None:
-    """A trainer's and a browser's."""
+    """A client's and a browser's."""
     client = dial(server.base + path, "r1", server.token)
     client.acked(client.train([0], loss=[1.0]))
     page = watch(server.base + path, server.token, origin="https://lab.test")
@@ -78,7 +78,7 @@ def test_both_sockets_are_under_the_path(server: Any, dial: Any, watch: Any, pat
 
 
 def test_the_links_of_a_message_are_public(server: Any, dial: Any) -> None:
-    """The acknowledgement's form sends to the path too."""
+    """The acknowledgement's form posts to the path too."""
     client = dial(server.base, "r1", server.token)
     client.acked(client.train([0, 1], loss=[1.0, math.nan]))
     alert = server.services.reader.alerts("r1")[0].alert.id
@@ -88,7 +88,7 @@ def test_the_links_of_a_message_are_public(server: Any, dial: Any) -> None:
 
 
 def test_the_cookie_of_a_server_at_the_root_does_no_harm(server: Any) -> None:
-    """On one host a browser sends both, the longer path first."""
+    """A browser sends both cookies of one host, the longer path first."""
     cookie = httpx.get(f"{server.base}/login", params={"token": server.token}).cookies["tocsin_session"]
     both = {"cookie": f"tocsin_session={cookie}; tocsin_session=of-another"}
     assert httpx.get(f"{server.base}/api/v1/session", headers=both).status_code == 200
@@ -103,7 +103,7 @@ def test_the_path_is_in_what_serve_prints(tmp_path: Path) -> None:
 
 
 def test_the_hook_reports_under_the_path() -> None:
-    """TOCSIN_URL with a path, with or without a slash at its end."""
+    """TOCSIN_URL with a path, with or without a trailing slash."""
     for url in (PUBLIC, f"{PUBLIC}/"):
         target = parse_target(url)
         assert (target.websocket.path, target.base) == (
@@ -128,7 +128,7 @@ def test_the_hook_reports_under_the_path() -> None:
     ],
 )
 def test_an_unfit_address_is_refused(given: dict[str, str]) -> None:
-    """When the server starts, by the setting's name."""
+    """When the server starts, with the setting's name."""
     with pytest.raises(SettingError, match=next(reversed(given))):
         load(given, environ={})
 
@@ -138,12 +138,12 @@ def test_an_unfit_address_is_refused(given: dict[str, str]) -> None:
     [("/t", "/"), ("/t/", "/"), ("/t/runs/t", "/runs/t"), ("/tt", "/tt"), ("/runs/t", "/runs/t")],
 )
 def test_the_root_is_taken_off_once(path: str, expected: str) -> None:
-    """Only as whole parts of the path."""
+    """Only as whole path segments."""
     assert bare(path, "/t") == expected
 
 
 def test_no_root_hides_a_path_of_the_server(tmp_path: Path) -> None:
-    """The first parts of all routes and of all folders of pages are refused as roots."""
+    """The first segments of all routes and page folders are rejected as roots."""
     app = create_app(Settings(data_dir=tmp_path))
     routes = {path.split("/")[1] for route in app.routes if (path := getattr(route, "path", ""))}
     folders = {path.name for path in (Path(__file__).parents[3] / "web").iterdir() if path.is_dir()}

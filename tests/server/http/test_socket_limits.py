@@ -1,4 +1,4 @@
-"""What a peer may do to the server's sockets before and after it has logged in: real sockets, real server."""
+"""Limits of the server's sockets before and after login, with real sockets and a real server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HEAD = b"GET /api/v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerThread]:
-    """One server for all tests that need no settings of their own; use run names of your own."""
+    """One server for all tests with default settings. Each test needs unique run names."""
     place = tmp_path_factory.mktemp("server")
     limits: dict[str, Any] = {"limit_connections": 64, "limit_body_bytes": 1000, "limit_records_per_s": 10**9}
     with server_thread(place, head_timeout_s=DEADLINE_S, body_timeout_s=DEADLINE_S, **limits) as running:
@@ -42,7 +42,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerThread]:
 
 @pytest.fixture
 def plug() -> Iterator[Callable[[Any], socket.socket]]:
-    """``plug(server)``: a bare connection, closed after the test."""
+    """``plug(server)``: a plain connection, closed after the test."""
     with contextlib.ExitStack() as stack:
 
         def connect(server: Any) -> socket.socket:
@@ -57,7 +57,7 @@ Plug = Callable[[Any], socket.socket]
 
 
 def heard(peer: socket.socket) -> bytes:
-    """All that comes until the server closes."""
+    """Return everything until the server closes."""
     found = b""
     with contextlib.suppress(ConnectionResetError):
         while piece := peer.recv(65536):
@@ -66,7 +66,7 @@ def heard(peer: socket.socket) -> bytes:
 
 
 def shouted(peer: socket.socket, piece: bytes, most: int) -> int:
-    """Sends ``piece`` again and again until the server closes, at most ``most`` bytes; how many went out."""
+    """Send ``piece`` repeatedly until the server closes, at most ``most`` bytes; return the number sent."""
     sent = 0
     with contextlib.suppress(OSError):
         while sent < most:
@@ -89,13 +89,13 @@ def healthy(server: Any) -> bool:
     ids=["url", "value", "headers", "many-at-once"],
 )
 def test_an_endless_head_is_refused(server: ServerThread, plug: Plug, begin: bytes, piece: bytes) -> None:
-    """The connection ends after a bounded number of bytes, whatever of the head has no end."""
+    """The connection ends after a bounded number of bytes, whichever part of the head is endless."""
     before = server.services.connections.closed["head"]
     peer = plug(server)
     peer.sendall(begin)
     sent = shouted(peer, piece, 200 << 20)
-    assert sent < 100 << 20  # what the kernel takes of it is not ours
-    assert heard(peer)[:12] in (b"HTTP/1.1 431", b"")  # "": the kernel threw it away with what was not read
+    assert sent < 100 << 20  # part of it is in the kernel's buffers
+    assert heard(peer)[:12] in (b"HTTP/1.1 431", b"")  # "": the kernel discarded it with the unread data
     assert server.services.connections.closed["head"] == before + 1
     assert healthy(server)
 
@@ -117,7 +117,8 @@ UNFINISHED = {
 
 
 def test_who_does_not_finish_in_time_is_closed(run_server: Start, plug: Plug) -> None:
-    """Neither silence nor a half-sent head or body holds a connection; the answer says what is missing."""
+    """Neither silence nor an incomplete head or body keeps a connection; the response says what is
+    missing."""
     server = run_server(head_timeout_s=0.5, body_timeout_s=0.5)
     peers = {name: plug(server) for name in UNFINISHED}
     for name, peer in peers.items():
@@ -129,7 +130,7 @@ def test_who_does_not_finish_in_time_is_closed(run_server: Start, plug: Plug) ->
 
 
 def test_a_refused_body_that_never_comes_is_closed(run_server: Start, plug: Plug) -> None:
-    """The answer is out already; the connection ends as well."""
+    """The response has been sent; the connection is closed as well."""
     server = run_server(body_timeout_s=0.5)
     peer = plug(server)
     peer.sendall(HEAD.replace(b"GET", b"POST") + b"Content-Length: 50\r\n\r\n")
@@ -137,7 +138,7 @@ def test_a_refused_body_that_never_comes_is_closed(run_server: Start, plug: Plug
 
 
 def test_a_pipeline_is_bounded(server: ServerThread, plug: Plug) -> None:
-    """A thousand requests in one write are not taken in; the server goes on."""
+    """A thousand requests in one write are not all buffered; the server continues."""
     peer = plug(server)
     peer.sendall((HEAD + b"\r\n") * 1000)
     assert heard(peer).count(b"HTTP/1.1 200") <= 10
@@ -145,7 +146,7 @@ def test_a_pipeline_is_bounded(server: ServerThread, plug: Plug) -> None:
 
 
 def test_requests_behind_each_other_are_answered(server: ServerThread, plug: Plug) -> None:
-    """A connection that is kept alive serves one request after the other, bodies included."""
+    """A keep-alive connection serves one request after another, with bodies."""
     peer = plug(server)
     for _ in range(3):
         peer.sendall(b"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 7\r\n\r\ntoken=x")
@@ -156,18 +157,19 @@ def test_requests_behind_each_other_are_answered(server: ServerThread, plug: Plu
 
 
 def test_trailers_behind_a_body_are_not_kept(server: ServerThread, plug: Plug) -> None:
-    """An endless body of tiny chunks and trailers ends, too."""
+    """An endless body of small chunks and trailers is ended too."""
     peer = plug(server)
     peer.sendall(b"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n")
     assert shouted(peer, b"x: 1\r\n" * 1000, 200 << 20) < 100 << 20
     assert healthy(server)
 
 
-# How many
+# Number of connections
 
 
 def test_silent_connections_keep_nobody_out(server: ServerThread, dial: Dial, plug: Plug) -> None:
-    """Twice as many as there may be: a trainer and a health check come in, the oldest silent ones went."""
+    """With twice the limit, a client and a health check are accepted, and the oldest silent ones are
+    closed."""
     silent = [plug(server) for _ in range(128)]
     assert healthy(server)
     client = dial(server.base, "r2", server.token)
@@ -178,7 +180,7 @@ def test_silent_connections_keep_nobody_out(server: ServerThread, dial: Dial, pl
 
 
 def test_websockets_without_a_hello_keep_nobody_out(server: ServerThread, dial: Dial, plug: Plug) -> None:
-    """They wait for their peer as silent connections do."""
+    """They count as silent connections."""
     for _ in range(80):
         websocket(plug(server))
     client = dial(server.base, "r0", server.token)
@@ -186,7 +188,7 @@ def test_websockets_without_a_hello_keep_nobody_out(server: ServerThread, dial: 
 
 
 def test_a_full_server_keeps_its_trainers_and_tells_its_health(run_server: Start, dial: Dial) -> None:
-    """Where all are logged in, a further one is asked to come later, and the others notice nothing."""
+    """If all are logged in, a new one is asked to come later, and the others are not affected."""
     server = run_server(limit_connections=8)
     clients = [dial(server.base, f"r{number}", server.token) for number in range(8)]
     with pytest.raises(InvalidStatus, match="503"):
@@ -202,7 +204,7 @@ def test_a_full_server_keeps_its_trainers_and_tells_its_health(run_server: Start
 
 
 def test_many_messages_in_one_write_are_all_taken(server: ServerThread, plug: Plug) -> None:
-    """They are parsed as they are taken, in order and none lost, with a close behind them."""
+    """They are parsed on demand, in order and without loss, followed by a close."""
     peer = websocket(plug(server))
     count = 3000
     frames = [frame(protocol.encode(records_of(no, [no], loss=[1.0]))) for no in range(count)]
@@ -214,7 +216,8 @@ def test_many_messages_in_one_write_are_all_taken(server: ServerThread, plug: Pl
 
 
 def test_large_messages_of_many_come_in_by_turns(run_server: Start, dial: Dial) -> None:
-    """Together they are ten times what may come in at a time: each is acked, and nothing is left counted."""
+    """Together they are ten times the limit of bytes in flight: each is acked, and the count returns to
+    zero."""
     server, values = run_server(receive_bytes=200_000), [0.5] * 8000
     clients = [dial(server.base, f"r{number}", server.token) for number in range(4)]
     for client in clients:
@@ -224,7 +227,7 @@ def test_large_messages_of_many_come_in_by_turns(run_server: Start, dial: Dial) 
 
 
 def test_half_a_hello_holds_little(run_server: Start, dial: Dial, plug: Plug) -> None:
-    """Before a login little may lie half way; a small hello comes in all the same."""
+    """Before login, few incomplete bytes are allowed; a small hello is accepted all the same."""
     server = run_server(receive_bytes=400_000)
     half = [websocket(plug(server)) for _ in range(3)]
     for peer in half:
@@ -235,7 +238,7 @@ def test_half_a_hello_holds_little(run_server: Start, dial: Dial, plug: Plug) ->
 
 
 def test_who_pings_and_takes_no_answers_is_not_read(server: ServerThread, plug: Plug) -> None:
-    """Its pongs would pile up without end: the kernel's buffers fill instead."""
+    """Its pongs would use unbounded memory: the kernel's buffers fill instead."""
     peer = websocket(plug(server))
     peer.settimeout(1.0)
     assert shouted(peer, frame(bytes(100), opcode=9) * 600, 400 << 20) < 200 << 20
@@ -243,7 +246,7 @@ def test_who_pings_and_takes_no_answers_is_not_read(server: ServerThread, plug: 
 
 
 def test_a_hello_behind_many_pings_is_heard(server: ServerThread, plug: Plug) -> None:
-    """Pings before, between and after messages cost nobody a message."""
+    """Pings before, between and after messages lose no message."""
     peer = websocket(plug(server))
     peer.sendall(
         frame(b"", 9) * 100 + frame(protocol.encode(hello_of("r1", server.token))) + frame(b"", 9) * 3
@@ -256,7 +259,7 @@ def test_a_hello_behind_many_pings_is_heard(server: ServerThread, plug: Plug) ->
 def test_a_trainer_that_is_held_back_for_long_is_not_silent(
     run_server: Start, dial: Dial, monkeypatch: pytest.MonkeyPatch, eventually: Any
 ) -> None:
-    """While the server does not read it, its silence says nothing; it comes in once there is room."""
+    """While the server does not read it, its silence does not count; it continues once there is room."""
     monkeypatch.setattr(ingest, "SILENCE_S", 0.2)
     monkeypatch.setattr(ingest, "LOOK_S", 0.02)
     server, gate = run_server(backlog_bytes=10_000), threading.Event()
@@ -264,13 +267,13 @@ def test_a_trainer_that_is_held_back_for_long_is_not_silent(
     server.services.writer.call(lambda _: gate.wait(DEADLINE_S))
     last = [client.train(range(no, no + 1000), loss=[0.5] * 1000) for no in range(0, 3000, 1000)][-1]
     eventually(lambda: server.health()["pressed"], "back-pressure")
-    time.sleep(0.5)  # longer than the silence that is none
+    time.sleep(0.5)  # longer than the limit of silence
     gate.set()
     client.acked(last)
 
 
 def test_a_pong_is_not_missed_while_nothing_is_read() -> None:
-    """A connection that the server does not read is pinged again; one that it reads is given up."""
+    """A connection that the server does not read is pinged again; one that it reads is closed."""
 
     class Transport:
         closed = False
@@ -302,12 +305,12 @@ def test_a_pong_is_not_missed_while_nothing_is_read() -> None:
     asyncio.run(scene())
 
 
-# What goes out
+# Outgoing data
 
 
 @pytest.mark.parametrize("size", [0, 1, PIECE, PIECE + 1, 3 * PIECE])
 def test_a_body_goes_out_in_pieces(size: int) -> None:
-    """Nothing is lost or added, the last piece says that it is the last, and none is large."""
+    """Nothing is lost or added, the last piece is marked as the last, and none is large."""
     body, sent = bytes(range(256)) * (size // 256 + 1), []
 
     async def app(_scope: Any, _receive: Any, send: Any) -> None:
@@ -328,7 +331,7 @@ def test_a_body_goes_out_in_pieces(size: int) -> None:
 
 
 def test_an_asset_that_nobody_reads_is_not_copied(server: ServerThread, plug: Plug, eventually: Any) -> None:
-    """Of five megabytes a peer that reads nothing gets what the kernel takes, and is cut off in the end."""
+    """Of five megabytes, a peer that reads nothing gets what the kernel buffers, and is then disconnected."""
     version = server.app.state.plotly_version
     peer = plug(server)
     path = f"/assets/plotly-{version}.min.js".encode()

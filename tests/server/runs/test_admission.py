@@ -1,4 +1,4 @@
-"""A hello ends in a run that is there for good, or in a request to come again, whatever happens meanwhile."""
+"""A hello ends in a durable run or in a request to reconnect, whatever happens meanwhile."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ on_both = pytest.mark.usefixtures("url")
 
 
 class Held:
-    """Does what ``work`` does, then waits for ``go`` before it says so."""
+    """Do what ``work`` does, then wait for ``go`` before returning."""
 
     def __init__(self, work: Callable[..., Any]) -> None:
         self._work = work
@@ -44,7 +44,7 @@ class Held:
 def test_a_run_deleted_while_a_hello_reads_it_stays_deleted(
     run_server: Start, dial: Dial, monkeypatch: pytest.MonkeyPatch, eventually: Any
 ) -> None:
-    """The read brings back a run that is gone: its trainer is asked to come later, no row of it is shown."""
+    """The read restores a deleted run: its client is asked to come later, and no row is shown."""
     server = run_server()
     first = dial(server.base, "r1", server.token)
     first.acked(first.train([0], loss=[1.0]))
@@ -65,7 +65,7 @@ def test_a_run_deleted_while_a_hello_reads_it_stays_deleted(
 
 
 class Answering:
-    """A store whose calls the test answers."""
+    """A store whose calls the test completes."""
 
     failing: str | None = None
 
@@ -77,7 +77,7 @@ class Answering:
 
 
 def test_a_hello_registered_before_a_delete_does_not_join_the_run_after_it() -> None:
-    """Between registering and joining the run was deleted: the numbers it was told are of no run."""
+    """The run was deleted between registering and joining, so its numbers are invalid."""
 
     async def scene() -> None:
         store, runs = Answering(), RunRegistry(Settings(), reader=None)  # type: ignore[arg-type]
@@ -98,7 +98,7 @@ def test_a_hello_registered_before_a_delete_does_not_join_the_run_after_it() -> 
 def test_a_hello_not_begun_in_time_leaves_nothing(
     run_server: Start, dial: Dial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The database was busy too long: the trainer comes again, and no run of nobody is left behind."""
+    """The database was busy too long: the client retries, and no run without a client is left."""
     server = run_server()
     monkeypatch.setattr(admission, "REGISTER_S", 0.1)
     busy = Held(lambda connection: None)
@@ -115,7 +115,7 @@ def test_a_hello_not_begun_in_time_leaves_nothing(
 def test_a_hello_registered_too_late_is_watched(
     run_server: Start, dial: Dial, monkeypatch: pytest.MonkeyPatch, eventually: Any
 ) -> None:
-    """Its trainer was sent away and may never come again: then the run is lost, not running for ever."""
+    """Its client was rejected and may never return: then the run is lost, instead of running indefinitely."""
     server = run_server()
     monkeypatch.setattr(admission, "REGISTER_S", 0.1)
     registering = Held(register)

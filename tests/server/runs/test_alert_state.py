@@ -1,4 +1,4 @@
-"""Tests of the alert book: one alert an episode, nothing told twice, nothing lost at a restart."""
+"""Alert state: one alert per episode, nothing notified twice, nothing lost at a restart."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def tell(book: AlertBook, *findings: Finding) -> list[Transition]:
 
 
 def test_a_life() -> None:
-    """Pending, firing, recovering, resolved: four transitions of one alert, with their dates."""
+    """Pending, firing, recovering, resolved: four transitions of one alert, with their times."""
     book = AlertBook("r_1")
     reported = tell(book, *(finding(state, step=step) for step, state in enumerate(
         ["pending", "firing", "recovering", "resolved"], 102)))  # fmt: skip
@@ -52,7 +52,7 @@ def test_a_life() -> None:
 
 
 def test_what_says_nothing_new_changes_nothing() -> None:
-    """The same finding again is no transition."""
+    """A repeated finding is not a transition."""
     book = AlertBook("r_1")
     assert len(tell(book, finding("firing"), finding("firing"), finding("firing"))) == 1
 
@@ -68,7 +68,7 @@ def test_severity_only_rises_within_an_episode() -> None:
 
 
 def test_firing_again_after_recovering_is_not_told_twice() -> None:
-    """A recovering alert that fires again updates its row; nobody is called again."""
+    """A recovering alert that fires again updates its row without another notification."""
     book = AlertBook("r_1")
     reported = tell(book, finding("firing"), finding("recovering"), finding("firing"), finding("recovering"))
     assert [transition.first for transition in reported] == [True, True, False, False]
@@ -76,14 +76,14 @@ def test_firing_again_after_recovering_is_not_told_twice() -> None:
 
 
 def test_new_evidence_updates_the_row() -> None:
-    """Another summary at the same state: stored, not told."""
+    """A new summary in the same state is stored without a notification."""
     book = AlertBook("r_1")
     (transition,) = tell(book, finding("firing"), finding("firing", summary="Loss spiked further"))[1:]
     assert (transition.first, transition.alert.summary) == (False, "Loss spiked further")
 
 
 def test_after_resolved_comes_the_next_episode() -> None:
-    """A rule that fires once more later is a new alert of the same fingerprint."""
+    """If the rule fires again later, it is a new alert with the same fingerprint."""
     book = AlertBook("r_1")
     reported = tell(book, finding("firing"), finding("resolved"), finding("firing"))
     assert [transition.alert.episode for transition in reported] == [1, 1, 2]
@@ -92,12 +92,12 @@ def test_after_resolved_comes_the_next_episode() -> None:
 
 
 def test_an_end_without_a_beginning_is_nothing() -> None:
-    """Resolved or recovering for an alert that never was."""
+    """Resolved or recovering without an alert is ignored."""
     assert tell(AlertBook("r_1"), finding("resolved"), finding("recovering")) == []
 
 
 def test_firing_never_goes_back_to_pending() -> None:
-    """A later pending adds to the firing alert."""
+    """A later pending finding adds to the firing alert."""
     book = AlertBook("r_1")
     tell(book, finding("firing"), finding("pending", onset_step=90))
     (alert,) = book.open()
@@ -105,7 +105,7 @@ def test_firing_never_goes_back_to_pending() -> None:
 
 
 def test_a_restart_of_the_server_goes_on_with_the_same_alert() -> None:
-    """Restored from stored alerts, the book neither repeats the firing nor restarts the numbering."""
+    """After it is restored from stored alerts, neither the firing is repeated nor the numbering restarted."""
     before = AlertBook("r_1")
     stored = [
         transition.alert
@@ -118,7 +118,7 @@ def test_a_restart_of_the_server_goes_on_with_the_same_alert() -> None:
 
 
 def test_records_from_a_spool_are_late() -> None:
-    """Older than ten minutes at arrival: late; younger: not."""
+    """More than ten minutes old at arrival is late."""
     late = tell(AlertBook("r_1"), finding("firing", time_ns=NOW - LATE_NS - 1))[0]
     live = tell(AlertBook("r_1"), finding("firing", time_ns=NOW - LATE_NS))[0]
     assert (late.alert.late, live.alert.late) == (True, False)
@@ -146,7 +146,7 @@ findings = st.lists(
 
 @given(findings)
 def test_told_once_an_episode(items: Any) -> None:
-    """(fingerprint, episode, state, severity) is told at most once, in order of a life."""
+    """(fingerprint, episode, state, severity) is notified at most once, in the order of states."""
     book, reported, begun = AlertBook("r_1"), set(), set()
     for transition in tell(book, *items):
         alert = transition.alert
@@ -160,7 +160,7 @@ def test_told_once_an_episode(items: Any) -> None:
 
 @given(findings, st.integers(0, 40))
 def test_a_restart_anywhere_ends_in_the_same_alerts(items: Any, at: Any) -> None:
-    """A book restored from its stored alerts after any finding arrives at the same alerts."""
+    """If state is restored from stored alerts after any finding, the final alerts are the same."""
     stored: dict[str, Alert] = {}
     straight, book = AlertBook("r_1"), AlertBook("r_1")
     for index, item in enumerate(items):
@@ -173,7 +173,7 @@ def test_a_restart_anywhere_ends_in_the_same_alerts(items: Any, at: Any) -> None
 
 
 def test_the_end_of_a_run_resolves_what_is_open() -> None:
-    """Pending, firing and recovering alerts are over with it and say why; resolved ones stay as they are."""
+    """Pending, firing and recovering alerts resolve with a reason; resolved ones are unchanged."""
     book = AlertBook("r_1")
     lives = {"a": ["pending"], "b": ["firing"], "c": ["firing", "recovering"], "d": ["firing", "resolved"]}
     tell(book, *(finding(state, subject=name) for name, life in lives.items() for state in life))
@@ -187,7 +187,8 @@ def test_the_end_of_a_run_resolves_what_is_open() -> None:
 
 
 def test_a_failed_run_rests_before_its_alerts_end() -> None:
-    """What fires recovers and waits; rules of the gone process end at once; a finding goes on as before."""
+    """Firing alerts recover and wait; rules about the process end immediately; new findings are handled as
+    usual."""
     book = AlertBook("r_1")
     tell(book, finding("firing", subject="a"), finding("pending", subject="b"))
     tell(book, replace(finding("firing", subject=""), rule="trainer-lost"))
@@ -202,7 +203,7 @@ def test_a_failed_run_rests_before_its_alerts_end() -> None:
 
 
 def test_who_stopped_a_run_decides_how_grave_that_is() -> None:
-    """An exception is critical, SIGTERM a warning, Ctrl-C good to know; what came late is marked so."""
+    """An exception is critical, SIGTERM a warning, Ctrl-C info; late data is marked."""
 
     def failed(kind: str, age_s: int = 0) -> Failure:
         error = {"type": kind, "message": "m"}
@@ -216,7 +217,7 @@ def test_who_stopped_a_run_decides_how_grave_that_is() -> None:
 
 
 def test_a_later_attempt_begins_the_next_episode() -> None:
-    """After the run's end a rule that fires is a new alert of the same fingerprint, without that label."""
+    """After the run's end, a rule that fires is a new alert with the same fingerprint, without that label."""
     book = AlertBook("r_1")
     tell(book, finding("firing"))
     book.end("Run ended: failed", 120, NOW)

@@ -1,4 +1,4 @@
-"""A critical alert asks those who opted in, and of several ranks all or none."""
+"""A critical alert sends requests to clients that opted in: to all ranks or none."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tocsin_server.runs.client_requests import MOST, Participant, RequestCoordin
 
 
 class RecordedRequests:
-    """Keeps the audit events."""
+    """Collect the audit events."""
 
     def __init__(self) -> None:
         self.events: list[dict[str, Any]] = []
@@ -49,7 +49,7 @@ def _alert(no: int = 1, **changes: Any) -> Transition:
 
 
 class Coordination:
-    """A coordinator with ``world`` ranks of one run at it."""
+    """A coordinator for one run with ``world`` ranks."""
 
     def __init__(self, world: int, present: int, wants: tuple[str, ...] = ("checkpoint",)) -> None:
         self.recorded = RecordedRequests()
@@ -65,7 +65,7 @@ class Coordination:
         return self.requests.joined(Writer("r", rank, 1, rank), hello, lambda: None)
 
     def said(self) -> list[Request]:
-        """What each rank hears now; all hear the same."""
+        """Return what each rank receives now; all receive the same."""
         received = [participant.drain() for participant in self.participants]
         assert all(one == received[0] for one in received)
         found: list[Request] = received[0]
@@ -88,7 +88,7 @@ def _on_a_loop(play: Callable[[], None]) -> None:
 
 
 def test_one_process_is_told_once_an_episode_and_so_often_a_run() -> None:
-    """However many connections tell of the alert, and however many rules of the same trouble."""
+    """However many connections report the alert, and however many rules detect the same problem."""
     coordination = Coordination(1, 1)
     for no in [1, 2, 3, 4, 5]:
         for other in (no, no, no + 10):
@@ -102,14 +102,14 @@ def test_one_process_is_told_once_an_episode_and_so_often_a_run() -> None:
     "changes", [{"severity": Severity.WARNING}, {"state": AlertState.RESOLVED}, {"late": True}]
 )
 def test_only_a_critical_alert_of_now_asks(changes: dict[str, Any]) -> None:
-    """No warning, nothing that is over, nothing out of an old spool."""
+    """No warnings, resolved alerts, or alerts from an old spool."""
     coordination = Coordination(1, 1)
     coordination.requests.alert(_alert(**changes))
     assert (coordination.said(), coordination.recorded.events) == ([], [])
 
 
 def test_all_ranks_are_brought_to_one_step() -> None:
-    """Ahead of the furthest by at least LEAD_S at the pace of the run; confirmed when all have answered."""
+    """At least LEAD_S ahead of the furthest rank at the run's speed; confirmed when all have responded."""
 
     def play() -> None:
         coordination = Coordination(2, 2)
@@ -127,7 +127,7 @@ def test_all_ranks_are_brought_to_one_step() -> None:
 
 
 def test_one_rank_missing_drops_it() -> None:
-    """Not connected, or not opted in: nobody is asked."""
+    """If one is not connected or has not opted in, no rank gets the request."""
     coordination = Coordination(2, 1)
     coordination.requests.alert(_alert())
     assert coordination.said() == []
@@ -136,7 +136,7 @@ def test_one_rank_missing_drops_it() -> None:
 
 @pytest.mark.parametrize("how", ["silent", "late", "gone", "refuses"])
 def test_one_rank_that_does_not_answer_in_time_drops_it(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No confirmation goes out, so no rank acts."""
+    """No confirmation is sent, so no rank acts."""
     monkeypatch.setattr(client_requests, "LEAD_S", 0.02)
 
     async def play() -> None:
@@ -152,7 +152,7 @@ def test_one_rank_that_does_not_answer_in_time_drops_it(how: str, monkeypatch: p
             coordination.stack.close()
         elif how == "refuses":
             coordination.say(coordination.participants[1], order, 2, "dropped")
-        await coordination.recorded.dropped.wait()  # silence ends by the desk's own timer
+        await coordination.recorded.dropped.wait()  # the timer of the coordinator ends the wait
         assert not any(
             request.confirmed for participant in coordination.participants for request in participant.drain()
         )
@@ -260,7 +260,7 @@ def _environ(server: Any, tmp_path: Path, **more: str) -> dict[str, str]:
 
 
 def test_a_training_saves_and_stops_when_its_loss_is_nan(server: Any, tmp_path: Path) -> None:
-    """Real loop, real server, real alert: asked, done, and the script left its loop."""
+    """A real loop, server and alert: the request is carried out, and the script leaves its loop."""
     code = SINGLE.replace("NAME", repr("single"))
     subprocess.run([sys.executable, "-c", code], env=_environ(server, tmp_path), check=True, timeout=120)
     events = _events(server, "single")
@@ -272,7 +272,7 @@ def test_a_training_saves_and_stops_when_its_loss_is_nan(server: Any, tmp_path: 
 
 
 def test_an_alert_comes_back_to_the_training_that_rang(server: Any, tmp_path: Path) -> None:
-    """Those that were asked for, within the optimizer's step on the main thread, however much is logged."""
+    """Those it subscribed to, within the optimizer's step on the main thread, however much is logged."""
     code = HEARING.replace("NAME", repr("hearing"))
     subprocess.run([sys.executable, "-c", code], env=_environ(server, tmp_path), check=True, timeout=120)
     (received,) = [event["data"] for event in _events(server, "hearing") if event["kind"] == "heard"]
@@ -281,7 +281,7 @@ def test_an_alert_comes_back_to_the_training_that_rang(server: Any, tmp_path: Pa
 
 
 def test_two_ranks_save_and_stop_at_one_step(server: Any, tmp_path: Path) -> None:
-    """Two processes of gloo with a barrier in what they do: neither waits for the other in vain."""
+    """Two gloo processes with a barrier in their handlers: neither waits indefinitely."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = str(probe.getsockname()[1])
     shared = {

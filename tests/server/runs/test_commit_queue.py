@@ -1,4 +1,4 @@
-"""Back-pressure follows the backlog, and commits reach the loop once a group."""
+"""Back-pressure depends on the backlog, and the event loop is notified once per commit group."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tocsin_server.runs.commit_queue import Commit, Commits, Pressure
 
 
 class Full:
-    """A store with so much waiting."""
+    """A store with a given backlog."""
 
     def __init__(self, backlog_bytes: int, failing: str | None = None) -> None:
         self.backlog_bytes = backlog_bytes
@@ -36,7 +36,7 @@ class Full:
     ],
 )
 def test_the_flush_interval_widens_with_the_backlog(backlog: int, failing: str | None, flush_ms: int) -> None:
-    """Trainers keep their pace up to a quarter of the limit, and are slowed down from there on."""
+    """Clients run at full speed up to a quarter of the limit, and are slowed down above it."""
     assert Pressure(Full(backlog, failing), Settings(backlog_bytes=1000)).flush_ms == flush_ms
 
 
@@ -44,13 +44,13 @@ def test_the_flush_interval_widens_with_the_backlog(backlog: int, failing: str |
     ("backlog", "failing", "tick_ms"), [(0, None, 250), (250, None, 250), (1000, None, 2000), (0, "x", 2000)]
 )
 def test_browsers_get_fewer_deltas_under_pressure(backlog: int, failing: str | None, tick_ms: int) -> None:
-    """At their usual pace up to a quarter of the limit; every 2 s when it is full."""
+    """At the usual rate up to a quarter of the limit; every 2 s when it is full."""
     pressure = Pressure(Full(backlog, failing), Settings(backlog_bytes=1000, tick_ms=250))
     assert pressure.tick_ms == tick_ms
 
 
 def test_who_waits_goes_on_when_there_is_room() -> None:
-    """A full backlog holds readers up, and a commit lets them go on."""
+    """A full backlog blocks readers, and a commit unblocks them."""
 
     async def scene() -> None:
         store = Full(1000)
@@ -73,7 +73,7 @@ def ring_all(commits: Commits, made: list[Commit]) -> None:
 
 
 def test_a_group_wakes_the_loop_once() -> None:
-    """Whatever the writer thread made durable in one go arrives in one go and in order."""
+    """Everything that the writer thread commits at once arrives at once and in order."""
 
     async def scene() -> None:
         groups: list[list[Any]] = []

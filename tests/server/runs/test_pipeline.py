@@ -1,4 +1,4 @@
-"""The record path keeps every record, whatever crashes, fails or is killed on the way."""
+"""The record path keeps every record despite crashes, failures and kills."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def alerts(server: Any, run: str) -> list[tuple[str, str]]:
 
 
 def test_a_crashing_rule_costs_no_record(run_server: Start, dial: Dial) -> None:
-    """The exception of a rule is caught and told in health; the batch is stored and acked."""
+    """The exception of a rule is caught and shown in health; the batch is stored and acked."""
     server = run_server()
     client = dial(server.base, "r1", server.token)
     run = server.pipeline.registry.active["r1"]
@@ -50,12 +50,12 @@ def test_a_crashing_rule_costs_no_record(run_server: Start, dial: Dial) -> None:
 
 @pytest.fixture
 def full_disk(url: URL) -> Callable[[Any, bool], None]:
-    """``full_disk(server, True)``: the database finds no room any more; False: it does again."""
+    """``full_disk(server, True)``: the database has no more room; False: it has."""
     if url.get_backend_name() != "sqlite":
         pytest.skip("the limit on pages is SQLite's; test_durability.py takes Postgres away")
 
     def turn(server: Any, full: bool) -> None:
-        pages = 1 if full else 1 << 30  # a limit below the present size means: not one page more
+        pages = 1 if full else 1 << 30  # a limit below the present size allows no new page
         server.services.writer.call(
             lambda connection: connection.exec_driver_sql(f"PRAGMA max_page_count={pages}").close()
         ).result(30)
@@ -66,7 +66,7 @@ def full_disk(url: URL) -> Callable[[Any, bool], None]:
 def test_a_failing_database_withholds_acks_and_loses_nothing(
     run_server: Start, dial: Dial, watch: Any, full_disk: Any, eventually: Any
 ) -> None:
-    """While the disk is full nothing is acked and health and beat say why; with room again all is stored."""
+    """On a full disk nothing is acked, and health and heartbeat have the reason; with room all is stored."""
     server = run_server(heartbeat_s=0.05)
     client = dial(server.base, "r1", server.token)
     client.acked(client.train([0], loss=[0.0]))
@@ -86,7 +86,7 @@ def test_a_failing_database_withholds_acks_and_loses_nothing(
 def test_a_trainer_that_comes_while_the_database_fails_is_asked_to_come_again(
     run_server: Start, dial: Dial, make_hello: Any, full_disk: Any, eventually: Any
 ) -> None:
-    """A hello during a failure is refused with 4503 and retry, and admitted afterwards."""
+    """During a failure a hello is rejected with 4503 and retry, and accepted afterwards."""
     server = run_server()
     client = dial(server.base, "r1", server.token)
     full_disk(server, True)
@@ -105,9 +105,9 @@ def test_a_trainer_that_comes_while_the_database_fails_is_asked_to_come_again(
 def test_back_pressure_stops_reading_and_widens_the_flush(
     run_server: Start, dial: Dial, full_disk: Any, eventually: Any
 ) -> None:
-    """Above the backlog limit sockets are not read: memory is bounded, and every record comes in later.
+    """Above the backlog limit, sockets are not read: memory is bounded, and every record arrives later.
 
-    Five trainers wait for room at the same time: not each of them adds a message once there is some.
+    Five clients wait for room at the same time; not all of them add a message once there is some.
     """
     server = run_server(backlog_bytes=500_000, limit_records_per_s=10**9)
     client, *others = (dial(server.base, f"r{no}", server.token) for no in range(1, 6))
@@ -127,7 +127,7 @@ def test_back_pressure_stops_reading_and_widens_the_flush(
 
 
 def test_alerts_commit_with_their_records_once(run_server: Start, dial: Dial) -> None:
-    """An alert is in the database when its records are acked; sending them again adds none."""
+    """When its records are acked, an alert is in the database; a resend adds none."""
     server = run_server()
     for _ in range(3):
         client = dial(server.base, "r1", server.token)
@@ -138,7 +138,7 @@ def test_alerts_commit_with_their_records_once(run_server: Start, dial: Dial) ->
 
 
 def test_a_restart_goes_on_as_if_nothing_had_happened(run_server: Start, dial: Dial, tmp_path: Any) -> None:
-    """After a restart the row, the rules and the open alerts are those of before."""
+    """After a restart, the row, the rules and the open alerts are unchanged."""
     server = run_server(rule_state_records=10, rule_state_pause_s=1e-9)
     client = dial(server.base, "r1", server.token)
     for step in range(25):
@@ -165,7 +165,7 @@ def test_a_restart_goes_on_as_if_nothing_had_happened(run_server: Start, dial: D
 def test_the_end_of_a_run_leaves_nothing_firing(
     run_server: Start, dial: Dial, tmp_path: Any, state: str
 ) -> None:
-    """Its alerts are resolved in the commit of its end, and the row says what it died of, restarted too."""
+    """Its alerts resolve in the same commit, and the row has the cause of death, also after a restart."""
     server = run_server(restart_grace_s=0.0)
     client = dial(server.base, "r1", server.token)
     client.acked(client.train([0, 1], loss=[1.0, math.nan]))
@@ -183,8 +183,8 @@ def test_the_end_of_a_run_leaves_nothing_firing(
 
 
 def test_a_resumed_attempt_is_judged_anew(run_server: Start, dial: Dial) -> None:
-    """Without a grace time, what its rules find again is the next episode of the same fingerprint; healthy
-    records say nothing."""
+    """Without a grace time, new findings are the next episode of the same fingerprint; healthy records give
+    none."""
     server = run_server(restart_grace_s=0.0)
     for attempt, loss in (("a1", math.nan), ("a2", 1.0), ("a3", math.nan)):
         client = dial(server.base, "r1", server.token, attempt=attempt)
@@ -201,7 +201,7 @@ def test_a_resumed_attempt_is_judged_anew(run_server: Start, dial: Dial) -> None
 
 
 def fail(server: Any, dial: Dial, attempt: str = "a1", state: str = "failed") -> Any:
-    """A run whose loss became NaN and that ended so; its alert."""
+    """Return the alert of a run whose loss became NaN and that ended like this."""
     client = dial(server.base, "r1", server.token, attempt=attempt)
     client.train([0, 1], loss=[1.0, math.nan])
     error = {"type": "RuntimeError", "message": "loss is NaN"}
@@ -212,15 +212,17 @@ def fail(server: Any, dial: Dial, attempt: str = "a1", state: str = "failed") ->
 
 
 def after_grace(server: Any) -> Any:
-    """The alert as it is eleven minutes after the run failed."""
+    """Return the alert eleven minutes after the run failed."""
     server.call(lambda: look(server.pipeline, time.time_ns() + 660 * 10**9))
     server.services.writer.call(lambda _: None).result(30)
     return server.services.reader.alerts("r1")[0].alert
 
 
 def test_a_further_attempt_goes_on_with_the_same_alert(run_server: Start, dial: Dial) -> None:
-    """A run that failed keeps its alerts for ten minutes: what comes back is the same episode, and its
-    history says neither resolved nor firing a second time."""
+    """A failed run keeps its alerts for ten minutes: a new finding continues the same episode.
+
+    Its history has neither a resolve nor a second firing.
+    """
     server = run_server()
     first = fail(server, dial)
     assert (first.state, first.resolved_ns) == ("recovering", None)
@@ -235,8 +237,10 @@ def test_a_further_attempt_goes_on_with_the_same_alert(run_server: Start, dial: 
 
 
 def test_alerts_of_a_failed_run_end_when_no_attempt_comes(run_server: Start, dial: Dial) -> None:
-    """After the grace time, with the line that says how the run ended; its row keeps the reason. An attempt
-    that comes later is judged anew."""
+    """After the grace time, with a line that says how the run ended; its row keeps the reason.
+
+    A later attempt is evaluated from scratch.
+    """
     server = run_server()
     fail(server, dial)
     over = after_grace(server)
@@ -252,7 +256,7 @@ def test_alerts_of_a_failed_run_end_when_no_attempt_comes(run_server: Start, dia
 
 
 def test_the_grace_time_outlives_a_restart(run_server: Start, dial: Dial, tmp_path: Any) -> None:
-    """The server goes down while a failed run may come back: its alerts wait, then end, or go on."""
+    """If the server restarts within the grace time, alerts wait, and then end or continue."""
     server = run_server()
     first = fail(server, dial)
     server.stop()
@@ -271,12 +275,12 @@ def test_the_grace_time_outlives_a_restart(run_server: Start, dial: Dial, tmp_pa
 
 
 def test_a_run_that_finished_has_no_grace(run_server: Start, dial: Dial) -> None:
-    """It is not expected to come back: its alerts end with it."""
+    """It is not expected to resume: its alerts end with it."""
     assert fail(run_server(), dial, state="finished").state == "resolved"
 
 
 def test_a_lost_run_goes_on_with_its_alerts(run_server: Start, dial: Dial, eventually: Any) -> None:
-    """Killed without a word and started again: the same alert, and only trainer-lost comes and goes."""
+    """Killed and started again: the same alert; only trainer-lost fires and resolves."""
     server = run_server()
     client = dial(server.base, "r1", server.token, attempt="a1")
     client.acked(client.train([0, 1], loss=[1.0, math.nan]))
@@ -291,7 +295,7 @@ def test_a_lost_run_goes_on_with_its_alerts(run_server: Start, dial: Dial, event
 
 
 def test_an_alert_of_the_attempt_before_ends_when_the_run_is_well(run_server: Start, dial: Dial) -> None:
-    """The further attempt is healthy: the rule itself resolves what the failed one left."""
+    """If the new attempt is healthy, the rule resolves the alert of the failed one."""
     server = run_server()
     fail(server, dial)
     again = dial(server.base, "r1", server.token, attempt="a2")
@@ -301,7 +305,7 @@ def test_an_alert_of_the_attempt_before_ends_when_the_run_is_well(run_server: St
 
 
 def test_the_other_ranks_of_a_failed_run_ring_no_more(run_server: Start, dial: Dial) -> None:
-    """Ranks that go on for a while after one failed leave nothing open."""
+    """Ranks that continue briefly after one has failed leave nothing open."""
     server = run_server(restart_grace_s=0.0)
     first, second = (dial(server.base, "r1", server.token, rank=rank, world_size=2) for rank in (0, 1))
     first.acked(first.train([0], loss=[1.0]))
@@ -312,7 +316,7 @@ def test_the_other_ranks_of_a_failed_run_ring_no_more(run_server: Start, dial: D
 
 
 def test_ended_runs_leave_memory_and_keep_their_row(run_server: Start, dial: Dial, eventually: Any) -> None:
-    """A run that ended a while ago is let go; its row stays, and its trainer may come back."""
+    """A run that ended some time ago is unloaded; its row stays, and its client may reconnect."""
     server = run_server()
     client = dial(server.base, "r1", server.token)
     client.train([0], loss=[1.0])
@@ -328,7 +332,7 @@ def test_ended_runs_leave_memory_and_keep_their_row(run_server: Start, dial: Dia
 
 
 def test_a_deleted_run_begins_anew(run_server: Start, dial: Dial) -> None:
-    """The trainer of a run that was forgotten is asked to connect again."""
+    """The client of a deleted run is asked to reconnect."""
     server = run_server()
     client = dial(server.base, "r1", server.token)
     client.acked(client.train([0], loss=[1.0]))
@@ -338,7 +342,7 @@ def test_a_deleted_run_begins_anew(run_server: Start, dial: Dial) -> None:
 
 
 def test_a_process_of_a_deleted_run_never_writes_as_another(run_server: Start, dial: Dial) -> None:
-    """A run that begins anew numbers its processes anew: who said hello to the old one is turned away."""
+    """A run that is created again numbers its processes from scratch: clients of the old run are rejected."""
     server = run_server()
     first = dial(server.base, "r1", server.token, rank=0)
     first.acked(first.train(range(100), loss=[1.0] * 100))
@@ -356,7 +360,7 @@ def bearer(server: Any) -> dict[str, str]:
 
 
 def again(dial: Dial, server: Any, **hello: Any) -> Any:
-    """A trainer that asks until the rows of the deleted run have gone."""
+    """Connect a client repeatedly until the rows of the deleted run are gone."""
     ends = time.monotonic() + 30.0
     while time.monotonic() < ends:
         client = dial(server.base)
@@ -367,7 +371,7 @@ def again(dial: Dial, server: Any, **hello: Any) -> Any:
 
 
 def test_a_chart_over_http_has_every_bit(run_server: Start, dial: Dial) -> None:
-    """What a page gets is what the trainer sent: NaN payloads, infinities, -0.0, the smallest number."""
+    """A page gets exactly what was sent: NaN payloads, infinities, -0.0, the smallest number."""
     words = [0x7FF8000000000000, 0x7FF8DEADBEEF0001, 0xFFF8000000000001, 0x7FF0000000000000,
              0xFFF0000000000000, 0x8000000000000000, 0x1]  # fmt: skip
     sent = np.array(words, dtype="<u8")
@@ -384,7 +388,7 @@ def test_a_chart_over_http_has_every_bit(run_server: Start, dial: Dial) -> None:
 
 
 def told_of(server: Any, run: str) -> set[tuple[Any, ...]]:
-    """Every alert of a run, without what depends on the clock."""
+    """Return every alert of a run, without what depends on the clock."""
     items = server.get("/alerts", run=run)["items"]
     names = ("rule", "subject", "severity", "state", "onset_step", "fired_step", "resolved_step")
     found = [(item["id"].removeprefix(run), *(item[name] for name in names)) for item in items]
@@ -394,14 +398,14 @@ def told_of(server: Any, run: str) -> set[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("pause_s", [0.0, 0.15])
 def test_kill_minus_nine_changes_nothing(start_server: Start, dial: Dial, pause_s: float) -> None:
-    """Killed at any moment, the server has every record once, and the alerts of a run that met no kill."""
+    """Killed at any moment, the server has every record once, and the alerts of an undisturbed run."""
     server = start_server()
     sent = [math.nan if step % 60 == 7 else 1.0 + step % 3 for step in range(300)]
     client = dial(server.base, "killed", server.token)
     for step in range(200):
         client.train([step], loss=[sent[step]])
     acked = client.receive(Ack).seq
-    time.sleep(pause_s)  # not a wait for anything: the moment of the kill
+    time.sleep(pause_s)  # not a wait: the moment of the kill
     server.process.kill()
     server.process.wait(30)
     again = start_server()

@@ -1,4 +1,4 @@
-"""The hub tells every listener what it asked for, and no listener grows without bound."""
+"""The hub delivers what each listener subscribed to, with bounded memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def transition(run_id: str, episode: int = 1) -> Transition:
 
 
 def test_a_listener_hears_what_it_asked_for() -> None:
-    """One of all runs hears everything; one of a run hears only that run."""
+    """A listener of all runs gets everything; one of a run gets only that run."""
     hub = Hub()
     with hub.listen() as every, hub.listen("a") as one:
         hub.committed("a", 3)
@@ -45,7 +45,7 @@ def test_a_listener_hears_what_it_asked_for() -> None:
 
 
 def test_a_sleeping_listener_keeps_one_number_a_run() -> None:
-    """However many commits pass, a listener remembers the newest arrival of each run."""
+    """However many commits occur, a listener stores the newest arrival of each run."""
     hub = Hub()
     with hub.listen() as listener:
         for arrival in range(10_000):
@@ -54,7 +54,7 @@ def test_a_sleeping_listener_keeps_one_number_a_run() -> None:
 
 
 def test_alerts_beyond_the_bound_are_counted() -> None:
-    """The newest alerts are kept, and what fell out is told as a number."""
+    """The newest alerts are kept, and the number of dropped ones is reported."""
     hub = Hub()
     with hub.listen() as listener:
         for episode in range(KEPT_ALERTS + 5):
@@ -64,7 +64,7 @@ def test_alerts_beyond_the_bound_are_counted() -> None:
 
 
 def test_messages_are_bounded_by_their_bytes() -> None:
-    """A sleeping listener keeps the newest megabytes, however few messages these are."""
+    """An idle listener keeps the newest megabytes, however few messages these are."""
     hub = Hub()
     with hub.listen() as page:
         for letter in "abcdefgh":
@@ -75,7 +75,7 @@ def test_messages_are_bounded_by_their_bytes() -> None:
 
 
 def test_waking_needs_no_polling() -> None:
-    """A waiting listener wakes when something is told, also what was told before it waited."""
+    """A waiting listener wakes for a message, also one that arrived before it waited."""
 
     async def scene() -> None:
         hub = Hub()
@@ -90,7 +90,7 @@ def test_waking_needs_no_polling() -> None:
 
 
 def test_who_leaves_is_forgotten() -> None:
-    """A listener that left costs nothing any more."""
+    """A listener that unsubscribed uses no memory."""
     hub = Hub()
     with hub.listen() as listener:
         pass
@@ -99,7 +99,7 @@ def test_who_leaves_is_forgotten() -> None:
 
 
 def test_words_for_every_page_reach_listeners_of_all_runs() -> None:
-    """A listener of one run does not hear them; how deliveries do is told once a change."""
+    """A listener of one run does not get them; the delivery state is sent once per change."""
     hub = Hub()
     with hub.listen() as page, hub.listen("a") as client:
         hub.broadcast("note")

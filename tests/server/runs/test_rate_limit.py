@@ -1,4 +1,4 @@
-"""A writer above its rate is delayed by as much as it is too fast."""
+"""A writer above its rate is delayed accordingly."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_a_burst_passes() -> None:
 
 @given(st.lists(st.integers(1, 500), min_size=1, max_size=50))
 def test_the_rate_holds_in_the_long_run(batches: list[int]) -> None:
-    """Whoever waits as told never gets ahead of the rate by more than the burst."""
+    """A writer that obeys the delays never exceeds the rate by more than the burst."""
     rate_limit, now, sent = RateLimit(100, 0.0), 0.0, 0
     for records in batches:
         sent += records
@@ -27,13 +27,13 @@ SECOND_NS = 10**9
 
 
 def test_events_made_within_the_rate_are_all_taken() -> None:
-    """However late they arrive, and however many: what counts is when they were made."""
+    """However late they arrive: the time when they were made counts."""
     allowance = Allowance(5)
     assert all(allowance.take(no * SECOND_NS // 5, 0.0) for no in range(5000))
 
 
 def test_a_loop_that_makes_events_is_refused_and_recovers() -> None:
-    """A burst passes, the rest is refused, and after a second there is room for a second's worth."""
+    """A burst passes, the rest is rejected, and after a second there is room for a second's worth."""
     allowance = Allowance(5)
     taken = [allowance.take(7, 0.0) for _ in range(1000)]
     assert taken == [True] * round(5 * EVENT_BURST_S) + [False] * 500
@@ -41,14 +41,14 @@ def test_a_loop_that_makes_events_is_refused_and_recovers() -> None:
 
 
 def test_a_clock_that_goes_back_gains_nothing() -> None:
-    """Going to and fro makes no room for events."""
+    """Moving the clock back and forth makes no room for events."""
     allowance = Allowance(1)
     taken = [allowance.take(no % 2 * 50 * SECOND_NS, 0.0) for no in range(1000)]
     assert sum(taken) <= EVENT_BURST_S + 50
 
 
 def test_a_clock_that_stays_behind_still_gets_its_rate() -> None:
-    """A clock that was set back by a day: the time that passes on the server makes room for events."""
+    """If a clock was set back by a day, the time on the server makes room for events."""
     allowance = Allowance(1)
     while allowance.take(86_400 * SECOND_NS, 0.0):
         pass

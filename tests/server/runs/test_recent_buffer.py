@@ -1,4 +1,4 @@
-"""The newest records of a run are at hand; a cursor that is too old is told so."""
+"""The newest records of a run are in memory; a cursor that is too old is rejected."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def item(arrival: int, n: int) -> Item:
     st.integers(-1, 40),
 )
 def test_an_answer_is_complete_or_none(sizes: list[int], limit: int, after: int, upto: int) -> None:
-    """Between two arrivals there is every item or None; memory stays below the bound."""
+    """Between two arrivals, the result has every item or is None; memory stays below the limit."""
     recent = Recent(limit, -1)
     for arrival, n in enumerate(sizes):
         recent.put(item(arrival, n))
@@ -39,7 +39,7 @@ def test_an_answer_is_complete_or_none(sizes: list[int], limit: int, after: int,
 
 
 def test_what_came_before_the_start_is_not_at_hand() -> None:
-    """After a restart a cursor of before it must ask the query."""
+    """After a restart, an older cursor needs a query."""
     recent = Recent(1000, last_arrival=7)
     assert recent.between(6, 7) is None
     assert recent.between(7, 7) == []

@@ -27,7 +27,7 @@ def finished(server: Any, dial: Dial, run: str) -> None:
 
 
 def test_the_fleet_of_ended_runs_survives_a_restart(run_server: Start, dial: Dial, tmp_path: Any) -> None:
-    """Rows of ended runs are read at the start, without bringing the runs themselves into memory."""
+    """Rows of ended runs are read at the start, without loading the runs."""
     server = run_server()
     finished(server, dial, "r1")
     before = server.rows()
@@ -41,7 +41,7 @@ def test_the_fleet_of_ended_runs_survives_a_restart(run_server: Start, dial: Dia
 
 
 def test_the_fleet_is_bounded_and_the_query_is_not(run_server: Start, dial: Dial) -> None:
-    """Above the bound the oldest ended runs leave the live fleet; their row can still be asked for."""
+    """Above the limit, the oldest ended runs leave the live fleet; queries still return their rows."""
     server = run_server(fleet_runs=2)
     for number in range(3):
         finished(server, dial, f"r{number}")
@@ -52,7 +52,7 @@ def test_the_fleet_is_bounded_and_the_query_is_not(run_server: Start, dial: Dial
 
 
 def test_rules_of_another_version_begin_anew(run_server: Start, dial: Dial) -> None:
-    """Where the saved state of the rules cannot be read, everything stored is judged again."""
+    """If the saved state of the rules cannot be read, everything stored is evaluated again."""
     server = run_server(rule_state_records=2, rule_state_pause_s=1e-9)
     client = dial(server.base, "r1", server.token)
     client.acked(client.train([0, 1, 2], loss=[1.0, 1.0, 1.0]))

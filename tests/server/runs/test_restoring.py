@@ -1,4 +1,4 @@
-"""After a restart runs come back beside the service: no trainer waits for the run of another one."""
+"""After a restart, runs are restored in the background: no client waits for another run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
 
 def leave(run_server: Start, dial: Dial) -> None:
-    """A server that ends while two runs go on; an alert of "slow" fires."""
+    """Run a server that ends while two runs are active; an alert of "slow" fires."""
     server = run_server()
     slow, quick = (dial(server.base, name, server.token) for name in ("slow", "quick"))
     quick.acked(quick.train([0, 1], loss=[1.0, 2.0]))
@@ -67,7 +67,7 @@ def test_a_trainer_does_not_wait_for_the_runs_of_others(
 def test_the_silence_of_a_run_that_is_restored_late_is_judged(
     run_server: Start, dial: Dial, tmp_path: Path, held: threading.Event, eventually: Any
 ) -> None:
-    """Nobody says anything of it before; once it is back, it is lost if its trainer is."""
+    """Not before it is restored; then it is lost if its client is."""
     leave(run_server, dial)
     held.clear()
     server = run_server(tmp_path, restored=False)
@@ -81,7 +81,7 @@ def test_the_silence_of_a_run_that_is_restored_late_is_judged(
 def test_a_trainer_brings_its_own_run_back(
     run_server: Start, dial: Dial, tmp_path: Path, held: threading.Event, eventually: Any
 ) -> None:
-    """Its handshake and the restoration meet: the run comes into memory once, and goes on."""
+    """If its handshake and the restoration coincide, the run is loaded once and continues."""
     leave(run_server, dial)
     held.clear()
     server = run_server(tmp_path, restored=False)
@@ -96,7 +96,7 @@ def test_a_trainer_brings_its_own_run_back(
 def test_a_database_that_was_away_leaves_no_run_behind(
     run_server: Start, dial: Dial, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, eventually: Any
 ) -> None:
-    """A run whose first reading fails is read again, also if its trainer never comes back."""
+    """A run whose first read fails is read again, even if its client never returns."""
     leave(run_server, dial)
     recall, failures = registry.load_engine, iter([True, True])
 
@@ -114,7 +114,7 @@ def test_a_database_that_was_away_leaves_no_run_behind(
 def test_a_run_with_a_damaged_batch_goes_on(
     run_server: Start, dial: Dial, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What cannot be read is named in the log and left out; new records of its trainer are stored."""
+    """Unreadable parts are logged and left out; new records are stored."""
     leave(run_server, dial)
     with closing(sqlite3.connect(tmp_path / "tocsin.db")) as database:
         database.execute("UPDATE tail SET body = x'00ff' WHERE run_id = 'slow'")

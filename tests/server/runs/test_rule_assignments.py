@@ -1,4 +1,4 @@
-"""A change of rules reaches the runs that it concerns, on a real server, from a defined record on."""
+"""A change of rules applies to the affected runs on a real server, from a defined record on."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def alerts(server: Any, run: str, rule: str = "mine") -> list[Any]:
 def test_a_rule_made_by_the_api_fires_on_a_live_run_and_its_alert_resolves(
     run_server: Start, dial: Start
 ) -> None:
-    """From the next record on, over the real socket; what came before is not judged by it."""
+    """From the next record on, over the real socket; earlier records are not evaluated."""
     server = run_server()
     client = dial(server.base, "live", server.token)
     client.acked(client.train(range(5), loss=[1.0] * 5, x=[9.0] * 5))
@@ -48,7 +48,7 @@ def test_a_rule_made_by_the_api_fires_on_a_live_run_and_its_alert_resolves(
 def test_a_rule_concerns_the_runs_that_it_names_and_new_ones_from_their_first_record(
     run_server: Start, dial: Start
 ) -> None:
-    """By project and tag; a run without rules of its own has no event of them."""
+    """By project and tag; a run without custom rules has no event about them."""
     server = run_server()
     ask(server, "POST", "/rules", LIMIT | {"projects": ["deblur*"], "tags": ["prod"]})
     for run, reported in (
@@ -76,7 +76,7 @@ def test_a_rule_concerns_the_runs_that_it_names_and_new_ones_from_their_first_re
 def test_an_open_alert_of_a_rule_that_is_gone_says_why_it_ended(
     run_server: Start, dial: Start, act: Any, word: str
 ) -> None:
-    """In its history, with who did it."""
+    """In its history, with the user."""
     server = run_server()
     ask(server, "POST", "/rules", LIMIT)
     client = dial(server.base, "open", server.token)
@@ -90,7 +90,7 @@ def test_an_open_alert_of_a_rule_that_is_gone_says_why_it_ended(
 
 
 def test_after_a_restart_the_same_rules_judge(run_server: Start, dial: Start) -> None:
-    """They are in the run's own order: the state goes on, and what changed meanwhile is told first."""
+    """They are in the run's own order: the state continues, and changes meanwhile are reported first."""
     first = run_server()
     ask(first, "POST", "/rules", LIMIT | {"for": "4 steps"})
     client = dial(first.base, "again", first.token)
@@ -106,7 +106,7 @@ def test_after_a_restart_the_same_rules_judge(run_server: Start, dial: Start) ->
 def test_a_change_by_another_process_is_seen(
     run_server: Start, dial: Start, tocsin: Any, tmp_path: Any, eventually: Any
 ) -> None:
-    """The command line writes into the database; the running server tells its runs within seconds."""
+    """The command line writes to the database; the running server applies it within seconds."""
     server = run_server()
     client = dial(server.base, "live", server.token)
     client.acked(client.train(range(2), loss=[1.0] * 2, x=[9.0] * 2))
@@ -119,7 +119,7 @@ def test_a_change_by_another_process_is_seen(
 
 
 def test_what_only_time_can_tell_is_set_too(run_server: Start, dial: Start, eventually: Any) -> None:
-    """A trainer that is lost within a second, as information; switched off, its alert is over."""
+    """A client that is lost within a second, as info; when disabled, its alert ends."""
     server = run_server()
     settings = {"project": "*", "severity": "info", "settings": {"silence_s": 0.5}}
     ask(server, "PUT", "/rules/trainer-lost/settings", settings)
@@ -136,7 +136,7 @@ def test_what_only_time_can_tell_is_set_too(run_server: Start, dial: Start, even
 
 
 def test_what_is_said_for_a_project_goes_before_all_projects() -> None:
-    """And a rule that this version cannot read is left out."""
+    """A rule that this version cannot read is left out."""
     rows = [
         CustomRuleRow("a", {"series": "x", "comparison": ">", "limit": 1}),
         CustomRuleRow("b", {"series": "x", "reducer": "median"}),
@@ -154,6 +154,6 @@ def test_what_is_said_for_a_project_goes_before_all_projects() -> None:
 
 
 def test_nobody_decided_anything() -> None:
-    """Then the plan is empty, and no run is told."""
+    """The plan is empty, and no run is notified."""
     rule = read_rule(LIMIT | {"enabled": False})
     assert RuleConfig(None, (rule,)).tuning_of("plateau", "p") == Tuning()

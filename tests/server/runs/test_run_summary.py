@@ -1,4 +1,4 @@
-"""The row of a run says what its records, alerts and trainer say."""
+"""The row of a run summarizes its records, alerts and client."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_row_counts_what_went_wrong() -> None:
 
 
 def test_a_row_shows_the_newest_values_as_they_are() -> None:
-    """The last value of each vital sign is shown, also where it is infinite; unknown ones are null."""
+    """The last value of each vital sign, also if it is infinite; unknown ones are null."""
     run = board()
     run.take(batch([0, 1], loss=[1.0, 0.5], grad_norm=[1.0, math.inf]), 0)
     last = json.loads(exact_json.dumps(run.row(0)))["last"]
@@ -80,7 +80,7 @@ def test_a_row_shows_the_newest_values_as_they_are() -> None:
 
 
 def test_an_older_attempt_does_not_set_the_row_back() -> None:
-    """Records of an older attempt that come late are in the spark, not in the newest values."""
+    """Late records of an older attempt are in the sparkline, not in the newest values."""
     run = board()
     run.take(batch([50], attempt=2, loss=[2.0]), 0)
     run.take(batch([900], attempt=1, loss=[9.0]), S)
@@ -90,7 +90,7 @@ def test_an_older_attempt_does_not_set_the_row_back() -> None:
 
 
 def test_speed_is_that_of_the_last_half_minute() -> None:
-    """Steps a second follow the arrivals of the last 30 s and are unknown after a silence."""
+    """Steps/s of the last 30 s by arrival; unknown after a silence."""
     run = board()
     for second in range(100):
         run.take(batch([second * 10], loss=[1.0]), second * S)
@@ -119,7 +119,7 @@ def test_health_is_the_gravest_of_state_and_alerts(
 
 
 def test_the_reason_is_the_gravest_alert() -> None:
-    """A row names its gravest open alert, the oldest of these, and counts them all."""
+    """A row has its most severe open alert, the oldest of these, and the number of all."""
     run = board()
     warning, late = alert("plateau", Severity.WARNING), alert("late", Severity.CRITICAL, 9)
     run.open_alerts = (warning, late, alert("early", Severity.CRITICAL, 1))
@@ -129,7 +129,7 @@ def test_the_reason_is_the_gravest_alert() -> None:
 
 
 def test_a_row_says_how_the_trainer_does() -> None:
-    """What the processes of a run say of their queues is added up, until they go."""
+    """The queue states of a run's processes are added up until they disconnect."""
     run = board()
     run.alive(0, Alive(0, queued=2, dropped=1, phase="eval"))
     run.alive(1, Alive(0, queued=3))
@@ -139,7 +139,7 @@ def test_a_row_says_how_the_trainer_does() -> None:
 
 
 def test_the_text_is_the_row() -> None:
-    """The text for the live page is the row as the API gives it."""
+    """The text for the live page equals the row of the API."""
     run = board()
     run.take(batch([0, 1], loss=[1.0, math.nan]), 0)
     assert json.loads(run.json(0)) == json.loads(exact_json.dumps(run.row(0)))
@@ -147,7 +147,7 @@ def test_the_text_is_the_row() -> None:
 
 
 def test_a_restart_does_not_change_the_row() -> None:
-    """A row saved through JSON and restored goes on as if nothing had happened."""
+    """A row that is saved as JSON and restored continues unchanged."""
     run = board()
     run.take(batch([0, 1], loss=[1.0, math.nan], skipped=[1.0, 0.0], scale=[8.0, math.inf]), 0)
     again = RunSummary.restore(run.metadata, exact_json.loads(exact_json.dumps(run.saved())))
@@ -169,7 +169,7 @@ def test_an_alert_reads_as_the_api_says() -> None:
 
 @pytest.mark.parametrize("onsets", [(3, 7), (7, 3)])
 def test_of_simultaneous_alerts_the_reason_is_the_cause(onsets: tuple[int, int]) -> None:
-    """Whichever of them began a few steps earlier."""
+    """Whichever of them started a few steps earlier."""
     run = board()
     loss, scale = (
         alert(rule, Severity.CRITICAL, at)
@@ -180,7 +180,7 @@ def test_of_simultaneous_alerts_the_reason_is_the_cause(onsets: tuple[int, int])
 
 
 def test_an_ended_run_keeps_its_gravest_reason() -> None:
-    """What was open at its end is over, but the row still says what it died of, after a restart too."""
+    """Alerts open at its end are resolved, but the row still has the cause, also after a restart."""
     run = board(state=RunState.FAILED, error={"type": "RuntimeError", "message": "x" * 999})
     run.part_with([alert("spike", Severity.WARNING), alert("trainer-lost", Severity.CRITICAL)])
     run.part_with([alert("collapse", Severity.CRITICAL)])
@@ -193,7 +193,7 @@ def test_an_ended_run_keeps_its_gravest_reason() -> None:
 
 
 def test_a_run_that_goes_on_has_no_old_reason() -> None:
-    """A resumed attempt is judged by what is open now."""
+    """A resumed attempt is rated by its open alerts."""
     run = board(state=RunState.RUNNING)
     run.part_with([alert("collapse", Severity.CRITICAL)])
     assert run.row(0)["reason"] is None
@@ -201,7 +201,7 @@ def test_a_run_that_goes_on_has_no_old_reason() -> None:
 
 @pytest.mark.parametrize("used", [[40.0, 97.5], [math.nan]])
 def test_a_row_says_how_much_the_gpus_do(used: list[float]) -> None:
-    """The newest word of `gpu_util`, over a restart too; nothing where nobody said it."""
+    """The newest value of `gpu_util`, also after a restart; nothing without one."""
     run = board()
     assert run.row(0)["gpu_util"] is None
     run.take(batch([*range(len(used))], gpu_util=used), S)
@@ -210,7 +210,7 @@ def test_a_row_says_how_much_the_gpus_do(used: list[float]) -> None:
 
 
 def test_a_row_says_what_people_did_with_the_run() -> None:
-    """When they last wrote of it, and when it goes for good; nothing of a run that they left alone."""
+    """The time of the last edit and of the scheduled deletion; nothing without them."""
     plain, touched = board().row(0), board(edited={"notes": 5, "tags": 7}, deletion_ns=9 * 10**6).row(0)
     assert (plain["edited_ms"], plain["deletion_ms"]) == (None, None)
     assert (touched["edited_ms"], touched["deletion_ms"]) == (7, 9)

@@ -1,4 +1,4 @@
-"""Similar runs as facts for the rules: which are similar, what is told, that it is stored and replayed."""
+"""Similar runs as input of the rules: which are similar, what is stored and replayed."""
 
 from __future__ import annotations
 
@@ -47,23 +47,23 @@ CONFIG = {"model": {"width": 64, "depth": 4}, "lr": 1e-3, "data": "a", "batch": 
     ],
 )
 def test_which_runs_are_similar(other: StoredRun, alike: bool) -> None:
-    """The same project and most settings; where a configuration is missing, the name without its number."""
+    """The same project and most settings; without a configuration, the name without its number."""
     assert similar(facts("a", name="net-3", config=CONFIG), other) is alike
 
 
 def test_settings_are_compared_by_path() -> None:
-    """Nested ones too; NaN equals NaN."""
+    """Also nested ones; NaN equals NaN."""
     assert dict(leaves({"a": {"b": math.nan}, "c": [1]})) == {"a.b": "nan", "c": "[1]"}
     assert stem("resnet_12") == "resnet"
 
 
 def test_no_layer_has_no_curve() -> None:
-    """A run without losses tells none."""
+    """A run without losses has none."""
     assert curve(None) == ((), ())
 
 
 def test_a_run_is_told_of_its_sibling(run_server: Start, dial: Dial, eventually: Any) -> None:
-    """Two trainers of one configuration: the second knows the first one's curve, rate and failure."""
+    """Two clients of one configuration: the second gets the first one's curve, rate and failure."""
     server = run_server()
     first = dial(server.base, "first", server.token, config=CONFIG)
     first.acked(first.train(range(200), loss=[2.0 - 0.005 * step for step in range(200)], lr=[1e-3] * 200))

@@ -1,4 +1,4 @@
-"""A spark loses no spike and no non-finite value, whatever comes in whatever order."""
+"""A sparkline loses no spike and no non-finite value, in any order of arrival."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def spark_of(batches: list[list[tuple[int, float]]]) -> Spark:
 
 @given(st.lists(POINTS, min_size=1, max_size=8))
 def test_extremes_and_nonfinite_counts_survive_every_merge(batches: list[list[tuple[int, float]]]) -> None:
-    """At most 72 buckets hold the exact minimum, maximum and counts of all values ever taken."""
+    """At most 72 buckets have the exact minimum, maximum and counts of all values."""
     values = [value for batch in batches for _, value in batch]
     finite = [value for value in values if math.isfinite(value)]
     buckets = list(spark_of(batches).buckets.values())
@@ -41,7 +41,7 @@ def test_extremes_and_nonfinite_counts_survive_every_merge(batches: list[list[tu
 
 @given(st.lists(POINTS, min_size=1, max_size=4))
 def test_every_value_lies_in_the_bucket_of_its_step(batches: list[list[tuple[int, float]]]) -> None:
-    """A bucket covers the values of exactly its stretch of steps."""
+    """A bucket covers exactly the values of its range of steps."""
     spark = spark_of(batches)
     row = spark.row()
     assert row["x0"] == min(step for batch in batches for step, _ in batch)
@@ -53,7 +53,7 @@ def test_every_value_lies_in_the_bucket_of_its_step(batches: list[list[tuple[int
 
 @given(st.lists(POINTS, min_size=1, max_size=4))
 def test_a_spark_survives_being_saved(batches: list[list[tuple[int, float]]]) -> None:
-    """Saved through JSON and restored, a spark says the same and goes on the same."""
+    """Saved as JSON and restored, a sparkline behaves the same."""
     spark = spark_of(batches)
     again = Spark.restore(exact_json.loads(exact_json.dumps(spark.saved())))
     for one in (spark, again):
@@ -63,7 +63,7 @@ def test_a_spark_survives_being_saved(batches: list[list[tuple[int, float]]]) ->
 
 @given(st.lists(POINTS, min_size=1, max_size=4))
 def test_the_text_is_the_row(batches: list[list[tuple[int, float]]]) -> None:
-    """The text kept per bucket is the JSON of the row, also after more values came."""
+    """The cached text of a bucket is the JSON of the row, also after more values."""
     spark = spark_of(batches[:1])
     spark.json()
     for batch in batches[1:]:
@@ -73,13 +73,13 @@ def test_the_text_is_the_row(batches: list[list[tuple[int, float]]]) -> None:
 
 
 def test_a_stretch_without_steps_is_null() -> None:
-    """Where no step fell there is no bucket; where only NaN fell there is no mean."""
+    """A range without steps has no bucket; one with only NaN has no mean."""
     spark = spark_of([[(0, 1.0), (2, math.nan)]])
     assert spark.row()["buckets"] == [[1.0, 1.0, 1.0, 0, 0, 0], None, [None, None, None, 1, 0, 0]]
     assert Spark().row() == {"x0": None, "x1": None, "buckets": []}
 
 
 def test_a_mean_of_huge_values_stays_finite() -> None:
-    """The sum of values near the largest float overflows, the mean does not."""
+    """The sum of values near the largest float overflows; the mean does not."""
     mean = bucket_of(np.array([1.7e308, 1.7e308])).cells()[2]
     assert mean == 1.7e308

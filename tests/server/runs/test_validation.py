@@ -1,4 +1,4 @@
-"""What a trainer may hand in: each fault gets a sentence, and its neighbours stay."""
+"""Validation of what a client sends: each error gets a description, and valid parts are kept."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def codes(valid: ValidatedRecords) -> list[str]:
 
 
 def test_values_pass_to_the_bit(make_records: Make, make_sparse: Callable[..., Sparse]) -> None:
-    """NaN, infinities, -0.0 and missing values come out as they were sent."""
+    """NaN, infinities, -0.0 and missing values are unchanged."""
     odd = [math.nan, math.inf, -math.inf, -0.0]
     valid = taken(make_records(0, [0, 1, 2, 3], loss=odd, lr=make_sparse([1, 3], [0.5, math.nan])))
     assert valid.rejected == ()
@@ -51,14 +51,14 @@ def test_values_pass_to_the_bit(make_records: Make, make_sparse: Callable[..., S
 
 
 def test_times_move_to_the_servers_clock(make_records: Make) -> None:
-    """The offset of the trainer's clock is added to every record's time."""
+    """The offset of the client's clock is added to every record's time."""
     message = make_records(0, [0, 1], loss=[1.0, 2.0])
     moved = taken(message, offset_ns=-5)
     assert (moved.time_ns == np.frombuffer(message.t, "<i8") - 5).all()
 
 
 def test_a_step_beyond_2_to_53_costs_only_itself(make_records: Make) -> None:
-    """It is refused with a sentence and acked; 2^53 itself is a step."""
+    """It is rejected with an error and acked; 2^53 itself is a step."""
     message = make_records(0, [0, 2**63 - 1, 2**53, 2**53 + 1], loss=[0.0, 1.0, 2.0, 3.0])
     valid = taken(message)
     assert codes(valid) == ["step-too-large"]
@@ -68,7 +68,7 @@ def test_a_step_beyond_2_to_53_costs_only_itself(make_records: Make) -> None:
 
 
 def test_a_resend_is_applied_once(make_records: Make) -> None:
-    """A batch that is known already brings nothing; one that overlaps brings only what is new."""
+    """A known batch adds nothing; an overlapping one adds only what is new."""
     message = make_records(10, [10, 11, 12], loss=[1.0, 2.0, 3.0])
     assert taken(message, after=12).n == 0
     overlapping = taken(message, after=11)
@@ -77,7 +77,7 @@ def test_a_resend_is_applied_once(make_records: Make) -> None:
 
 
 def test_a_negative_step_costs_only_itself(make_records: Make, make_sparse: Callable[..., Sparse]) -> None:
-    """Records with negative steps are left out with a sentence; columns of the others stay aligned."""
+    """Records with negative steps are left out with an error; columns of the others stay aligned."""
     message = make_records(0, [0, -1, 2], loss=[0.0, 1.0, 2.0], scale=make_sparse([1, 2], [8.0, 9.0]))
     valid = taken(message)
     assert codes(valid) == ["negative-step"]
@@ -100,7 +100,7 @@ def test_a_negative_step_costs_only_itself(make_records: Make, make_sparse: Call
     ids=["dense-length", "at-length", "v-length", "unsorted", "beyond-n", "nan-bytes-as-index"],
 )
 def test_a_bad_column_costs_only_itself(make_records: Make, column: protocol.Column) -> None:
-    """A column of wrong lengths or indices is left out with a sentence; the rest of the batch stays."""
+    """A column with wrong lengths or indices is left out with an error; the rest of the batch stays."""
     message = make_records(0, [0, 1], loss=[1.0, 2.0])
     message.cols["odd"] = column
     valid = taken(message)
@@ -118,14 +118,14 @@ def test_a_name_that_cannot_be_is_left_out(make_records: Make, name: str) -> Non
 
 
 def test_a_name_of_ten_kilobytes_makes_a_short_sentence(make_records: Make) -> None:
-    """The sentence about a huge name tells its size and does not repeat it."""
+    """The error gives the size of a huge name and does not repeat it."""
     valid = taken(make_records(0, [0], **{"n" * 10_000: [1.0]}))
     assert len(valid.rejected[0].got) < 200
     assert "10000 bytes" in valid.rejected[0].got
 
 
 def test_series_beyond_the_limit_are_left_out(make_records: Make) -> None:
-    """New names above the limit are refused in one sentence; known series go on."""
+    """New names above the limit are rejected in one error; known series continue."""
     message = make_records(0, [0], known=[1.0], **{f"new{i}": [1.0] for i in range(5)})
     valid = taken(message, known={"known", "other"})
     assert codes(valid) == ["too-many-series"]
@@ -135,7 +135,7 @@ def test_series_beyond_the_limit_are_left_out(make_records: Make) -> None:
 
 
 def test_many_faults_make_few_sentences(make_records: Make) -> None:
-    """A message of a thousand bad columns is answered with a bounded number of sentences."""
+    """A message with a thousand bad columns gets a bounded number of errors."""
     message = make_records(0, [0])
     message.cols.update({f"bad{i}": b"x" for i in range(1000)})
     valid = taken(message)
@@ -159,7 +159,7 @@ def test_many_faults_make_few_sentences(make_records: Make) -> None:
 def test_a_batch_that_does_not_fit_is_refused_whole(
     make_records: Make, changes: dict[str, Any], last_seq: int | None
 ) -> None:
-    """Numbers, steps and times must fit each other; a countable message counts as dealt with."""
+    """Numbers, steps and times must be consistent; a message with a valid count is acked."""
     message = make_records(0, [0, 1], loss=[1.0, 2.0])
     for name, value in changes.items():
         setattr(message, name, value)
@@ -174,7 +174,7 @@ def test_a_batch_that_does_not_fit_is_refused_whole(
     seq=st.integers(0, 5),
 )
 def test_what_is_kept_is_what_was_sent(steps: list[int], sparse: set[int], after: int, seq: int) -> None:
-    """Whatever is trimmed or refused, each kept record has exactly its own values."""
+    """Whatever is trimmed or rejected, each kept record has exactly its own values."""
     n, at = len(steps), sorted(row for row in sparse if row < len(steps))
     message = Records(
         seq=seq,
@@ -197,7 +197,7 @@ def test_what_is_kept_is_what_was_sent(steps: list[int], sparse: set[int], after
 
 @given(st.binary(max_size=40), st.binary(max_size=40), st.binary(max_size=40), st.integers(-2, 6))
 def test_no_bytes_break_the_reader(step: bytes, at: bytes, v: bytes, n: int) -> None:
-    """Any bytes at all are read or refused; nothing is raised."""
+    """Any bytes are read or rejected; nothing is raised."""
     message = Records(seq=0, n=n, step=step, t=step, cols={"a": v, "b": Sparse(at, v)})
     valid = taken(message)
     assert valid.n in (0, n) or {"negative-step", "step-too-large"} & set(codes(valid))
@@ -216,7 +216,7 @@ def test_steps_that_go_back_are_told_and_kept(make_records: Make) -> None:
 
 
 def test_micro_steps_of_one_step_are_ordinary(make_records: Make) -> None:
-    """What a script says at each micro-step comes again at its step; a vital sign has one a step."""
+    """Values of each micro-step repeat at their step; a vital sign has one per step."""
     order = StepOrder()
     assert order.notice(taken(make_records(0, [5, 5, 6, 6], fft=[1.0, 2.0, 3.0, 4.0]))) is None
     assert order.notice(taken(make_records(4, [6], fft=[5.0]), after=3)) is None
@@ -226,7 +226,7 @@ def test_micro_steps_of_one_step_are_ordinary(make_records: Make) -> None:
 
 
 def test_the_largest_step_is_before_no_other(make_records: Make) -> None:
-    """Its distance to others leaves int64: the sentence still names the step that went back."""
+    """Its distance to others exceeds int64; the error still names the step that went back."""
     notice = StepOrder().notice(taken(make_records(0, [2**53, 0], loss=[1.0, 2.0])))
     assert notice is not None
     assert "step 0 of 'loss' after step 9007199254740992" in notice.got
@@ -261,7 +261,7 @@ def refused_hello(hello: Hello) -> Refused:
 def test_a_hello_that_cannot_be_is_refused(
     make_hello: Callable[..., Hello], changes: dict[str, Any], word: str
 ) -> None:
-    """A hello with an impossible name or number is refused; the sentence names the part."""
+    """The error names the part."""
     run = changes.pop("run", "r1")
     assert word in refused_hello(make_hello(run, **changes)).expected
 
@@ -274,7 +274,7 @@ def nested(levels: int) -> dict[str, Any]:
 
 
 def test_a_config_nested_too_deeply_costs_only_itself(make_hello: Callable[..., Hello]) -> None:
-    """It is refused with a sentence; one within the limit is kept."""
+    """It is rejected with an error; one within the limit is stored."""
     roomy = Limits()
     hello, reported = read(make_hello("r1", config=nested(474)), roomy)
     assert hello.config is None
@@ -283,7 +283,7 @@ def test_a_config_nested_too_deeply_costs_only_itself(make_hello: Callable[..., 
 
 
 def test_a_config_too_large_costs_only_itself(make_hello: Callable[..., Hello]) -> None:
-    """A config above the limit, or of what no JSON can hold, is left out; the run goes on."""
+    """A config that is too large or not JSON is left out; the run continues."""
     for config in ({"text": "x" * 400}, {"raw": b"bytes"}):
         hello, reported = read(make_hello("r1", config=config))
         assert hello.config is None
@@ -291,14 +291,14 @@ def test_a_config_too_large_costs_only_itself(make_hello: Callable[..., Hello]) 
 
 
 def test_markup_in_a_name_is_kept_and_told(make_hello: Callable[..., Hello]) -> None:
-    """A name with HTML in it is taken as it is, and a notice says so."""
+    """A name with HTML is accepted unchanged, with a notice."""
     hello, reported = read(make_hello("r1", name="<b>x</b>"))
     assert hello.name == "<b>x</b>"
     assert [(refusal.scope, refusal.code) for refusal in reported] == [("notice", "markup-in-name")]
 
 
 def peak_of(work: Callable[[], Any]) -> tuple[Any, int]:
-    """What ``work`` returns, and the most bytes of memory that it held at a time."""
+    """Return the result of ``work``, and its peak memory in bytes."""
     tracemalloc.start()
     result = work()
     peak = tracemalloc.get_traced_memory()[1]
@@ -307,7 +307,7 @@ def peak_of(work: Callable[[], Any]) -> tuple[Any, int]:
 
 
 def test_every_part_of_a_hello_comes_through(make_hello: Callable[..., Hello]) -> None:
-    """Parts that are decoded late are those that were sent, and an absent one is its default."""
+    """Parts that are decoded late equal those that were sent; an absent one has its default."""
     reported = {"config": {"lr": [1.0, math.inf]}, "versions": {"torch": "2"}, "notes": "n", "tags": ["t"]}
     sent = make_hello("r1", **reported, optimizers=[{"name": "Adam"}])
     assert read(sent, Limits()) == (sent, [])
@@ -317,7 +317,7 @@ def test_every_part_of_a_hello_comes_through(make_hello: Callable[..., Hello]) -
 def test_a_part_of_a_hello_that_would_swell_is_not_decoded(
     make_hello: Callable[..., Hello], part: str
 ) -> None:
-    """A megabyte of empty maps would be 70 MB: it is refused by what it is on the wire."""
+    """A megabyte of empty maps would be 70 MB in memory, so its size on the wire counts."""
     frame = protocol.encode(make_hello("r1", **{part: [{}] * 1_000_000}, notes="kept"))
     (hello, reported), peak = peak_of(lambda: read_handshake(read_sealed(frame), Limits()))
     assert (reported[0].code, hello.notes, getattr(hello, part) or None) == ("config-size", "kept", None)
@@ -325,7 +325,7 @@ def test_a_part_of_a_hello_that_would_swell_is_not_decoded(
 
 
 def test_a_hello_may_not_hide_much_beside_its_parts(make_hello: Callable[..., Hello]) -> None:
-    """Tags and names are short; a hello with a megabyte of them is refused before it is decoded."""
+    """Tags and names are short; a hello with a megabyte of them is rejected before it is decoded."""
     frame = protocol.encode(make_hello("r1", tags=["tag"] * 250_000))
     with pytest.raises(protocol.ProtocolError, match="65536 bytes without"):
         read_sealed(frame)
@@ -353,7 +353,7 @@ SWELLING: list[Any] = [[] for _ in range(1_000_000)]
     ids=["event", "records", "columns", "alive"],
 )
 def test_a_message_that_would_swell_is_refused_undecoded(frame: bytes, scope: str, code: str) -> None:
-    """Its size on the wire, or the number of its columns, says enough."""
+    """Its size on the wire, or its number of columns, is sufficient."""
     found, peak = peak_of(lambda: read_message(frame, Limits()))
     assert isinstance(found, TooLarge)
     assert (found.refusal.scope, found.refusal.code) == (scope, code)
@@ -361,7 +361,7 @@ def test_a_message_that_would_swell_is_refused_undecoded(frame: bytes, scope: st
 
 
 def test_a_name_given_twice_hides_nothing() -> None:
-    """The last of two ``data`` counts for msgpack; the first, of a megabyte, is not decoded either."""
+    """The last of two ``data`` counts in msgpack; the first, of a megabyte, is not decoded either."""
     small, large = packed(data={})[1:], packed(data={"lists": SWELLING})[1:]
     frame = b"\x86" + packed(type="event", no=7, kind="k", t=1)[1:] + large + small
     found, peak = peak_of(lambda: read_message(frame, Limits()))
@@ -371,7 +371,7 @@ def test_a_name_given_twice_hides_nothing() -> None:
 
 @pytest.mark.parametrize("kind", ["hello", "other", ""])
 def test_a_large_message_of_another_type_is_malformed(kind: str) -> None:
-    """A second hello, or what this version does not know, is never decoded as a whole."""
+    """A second hello, or an unknown type, is never decoded completely."""
     with pytest.raises(protocol.ProtocolError, match="expected records, event, alive or finish"):
         read_message(packed(type=kind, config=SWELLING), Limits())
 
@@ -386,7 +386,7 @@ def test_the_end_of_a_run_counts_whatever_the_size_of_its_error() -> None:
 
 
 def test_an_event_of_numbers_may_be_longer_on_the_wire_than_its_limit() -> None:
-    """The limit is on the data as JSON: 1.0 is nine bytes of msgpack and four there."""
+    """The limit applies to the data as JSON: 1.0 takes nine bytes in msgpack and four in JSON."""
     event = Event(0, "note", 1, data={"ones": [1.0] * 15_000})
     assert len(protocol.encode(event)) > 2 * Limits().event_bytes
     found = read_message(protocol.encode(event), Limits())
@@ -426,7 +426,7 @@ def test_a_finish_needs_a_known_state() -> None:
 
 
 def test_an_error_too_large_is_shortened() -> None:
-    """A failed run keeps the type and the beginning of a message of any size."""
+    """A failed run keeps the type and the start of a message of any size."""
     finish = Finish(0, 0, state="failed", error={"type": "E", "message": "m" * 9000, "lines": ["x"] * 99})
     error = validation.error_of(finish, LIMITS)
     assert (error["type"], len(error["message"]), error["lines"]) == ("E", 2000, [])

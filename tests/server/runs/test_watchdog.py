@@ -1,4 +1,4 @@
-"""What only time can tell, by the server's arrival times, on runs of real trainers."""
+"""Clock-based rules, by the server's arrival times, on runs of real clients."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ S = 1_000_000_000
 
 @pytest.fixture
 def by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody looks at the runs but the test: the server's own second would take its time travel back."""
+    """Disable the server's own checks each second, which would undo the test's time travel."""
 
     async def idle(*_: Any) -> None:
         await asyncio.Event().wait()
@@ -30,7 +30,7 @@ def by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def after(server: Any, seconds: float) -> list[tuple[str, tuple[str, ...]]]:
-    """State and open alerts of every run, as the watchdog finds them so long from now."""
+    """Return state and open alerts of every run, as the watchdog finds them after ``seconds``."""
 
     def looked() -> list[tuple[str, tuple[str, ...]]]:
         pipeline = server.pipeline
@@ -46,7 +46,7 @@ def after(server: Any, seconds: float) -> list[tuple[str, tuple[str, ...]]]:
 def test_a_trainer_that_is_gone_is_lost_and_comes_back(
     run_server: Start, dial: Dial, eventually: Any
 ) -> None:
-    """Thirty seconds without connection make a run lost; its return resolves that by itself."""
+    """After thirty seconds without a connection a run is lost; its return resolves that."""
     server = run_server()
     client = dial(server.base, "r1", server.token)
     client.acked(client.train([0], loss=[1.0]))
@@ -61,7 +61,7 @@ def test_a_trainer_that_is_gone_is_lost_and_comes_back(
 
 @pytest.mark.usefixtures("by_hand")
 def test_a_run_whose_steps_stop_is_stalled(run_server: Start, dial: Dial) -> None:
-    """A trainer that is alive without steps is stalled, not lost, until steps come again."""
+    """A client that is alive without steps is stalled, not lost, until steps arrive."""
     server = run_server()
     client = dial(server.base, "r1", server.token)
     client.acked(client.train([0], loss=[1.0]))
@@ -72,7 +72,7 @@ def test_a_run_whose_steps_stop_is_stalled(run_server: Start, dial: Dial) -> Non
 
 @pytest.mark.usefixtures("by_hand")
 def test_a_repeated_judgement_writes_nothing(run_server: Start, dial: Dial) -> None:
-    """While a run stays stalled the watchdog looks every second and says it once."""
+    """While a run stays stalled, the watchdog checks every second and reports it once."""
     server = run_server()
     client = dial(server.base, "r1", server.token)
     client.acked(client.train([0], loss=[1.0]))
@@ -84,7 +84,7 @@ def test_a_repeated_judgement_writes_nothing(run_server: Start, dial: Dial) -> N
 
 @pytest.mark.usefixtures("by_hand")
 def test_a_declared_phase_is_no_stall(run_server: Start, dial: Dial) -> None:
-    """Within an evaluation that the script declared, or that alive names, no steps are expected."""
+    """During an evaluation that the script declared, or that alive names, no steps are expected."""
     server = run_server()
     for message in (
         Event(0, "phase", time.time_ns(), data={"name": "eval", "state": "begin"}),
@@ -102,7 +102,7 @@ def test_a_declared_phase_is_no_stall(run_server: Start, dial: Dial) -> None:
 
 @pytest.mark.usefixtures("by_hand")
 def test_an_ended_run_is_never_alarmed(run_server: Start, dial: Dial) -> None:
-    """Neither silence nor absence means anything after finish, and an open alarm is over with it."""
+    """Neither silence nor absence counts after finish, which also resolves an open alert."""
     server = run_server()
     client = dial(server.base, "r1", server.token)
     client.acked(client.train([0], loss=[1.0]))
@@ -115,7 +115,7 @@ def test_an_ended_run_is_never_alarmed(run_server: Start, dial: Dial) -> None:
 
 @pytest.mark.usefixtures("by_hand")
 def test_a_restart_of_the_server_raises_no_storm(run_server: Start, dial: Dial, tmp_path: Any) -> None:
-    """Runs that were going on when the server stopped have their thirty seconds from its start."""
+    """Runs that were active when the server stopped have thirty seconds from its start."""
     server = run_server()
     for number in range(5):
         client = dial(server.base, f"r{number}", server.token)
@@ -128,7 +128,7 @@ def test_a_restart_of_the_server_raises_no_storm(run_server: Start, dial: Dial, 
 
 @pytest.mark.usefixtures("by_hand")
 def test_a_stall_outlives_a_restart(run_server: Start, dial: Dial, tmp_path: Any) -> None:
-    """A run that was stalled is so after a restart, with the same alert, until a record comes."""
+    """A stalled run is stalled after a restart, with the same alert, until a record arrives."""
     server = run_server(rule_state_records=1, rule_state_pause_s=1e-9)
     client = dial(server.base, "r1", server.token)
     client.acked(client.train([0], loss=[1.0]))
@@ -143,7 +143,7 @@ def test_a_stall_outlives_a_restart(run_server: Start, dial: Dial, tmp_path: Any
 
 @pytest.mark.usefixtures("by_hand")
 def test_a_slow_run_is_no_stall_after_a_restart(run_server: Start, dial: Dial, tmp_path: Any) -> None:
-    """The usual pace of a run is remembered over a restart."""
+    """The usual speed of a run is stored across a restart."""
     server = run_server(rule_state_records=1, rule_state_pause_s=1e-9)
     client = dial(server.base, "r1", server.token)
     client.acked(client.train([0], loss=[1.0]))
@@ -173,7 +173,7 @@ def test_lost_is_durable(run_server: Start, dial: Dial, eventually: Any, tmp_pat
 
 
 def test_a_crash_of_one_judgement_spares_the_others(run_server: Start, dial: Dial) -> None:
-    """A run that cannot be judged is logged, and the next one is judged all the same."""
+    """A run that cannot be evaluated is logged, and the next one is evaluated all the same."""
     server = run_server()
     broken, sound = (dial(server.base, run, server.token) for run in ("r1", "r2"))
     for client in (broken, sound):
@@ -185,7 +185,7 @@ def test_a_crash_of_one_judgement_spares_the_others(run_server: Start, dial: Dia
 def test_twenty_trainers_come_back_after_a_restart_without_a_word(
     run_server: Start, dial: Dial, tmp_path: Any
 ) -> None:
-    """Connected when the server went, back within their thirty seconds: none is lost, nobody is told."""
+    """If they reconnect within thirty seconds, none is lost, and nobody is notified."""
     server = run_server()
     runs = [f"r{number}" for number in range(20)]
     for run in runs:
@@ -201,7 +201,7 @@ def test_twenty_trainers_come_back_after_a_restart_without_a_word(
 
 
 def test_a_short_cut_of_the_network_is_nothing(run_server: Start, dial: Dial, eventually: Any) -> None:
-    """Away for less than thirty seconds, then steps go on: neither lost nor stalled."""
+    """Away for less than thirty seconds, then steps continue: neither lost nor stalled."""
     server = run_server()
     client = dial(server.base, "r1", server.token)
     client.acked(client.train([0], loss=[1.0]))
@@ -215,7 +215,7 @@ def test_a_short_cut_of_the_network_is_nothing(run_server: Start, dial: Dial, ev
 
 
 def test_five_ends_of_a_training_are_five_things(run_server: Start, dial: Dial, eventually: Any) -> None:
-    """Stalled, lost, finished, failed and running tell each other apart in one fleet."""
+    """Stalled, lost, finished, failed and running are distinguished in one fleet."""
     server = run_server()
     clients = {}
     for run in ("finished", "failed", "lost", "stalled", "running"):

@@ -1,4 +1,4 @@
-"""A server on either database for the tests of the API, and a trainer that speaks the real protocol."""
+"""A server on either database for the API's tests, and a client that uses the real protocol."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ON_BOTH = (
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """The server of each test: on both databases where the module is one of ON_BOTH."""
+    """Choose the server of each test: on both databases if the module is one of ON_BOTH."""
     routes = metafunc.module.__name__.rpartition(".test_")[2]
     if routes in ON_BOTH and "server" in metafunc.fixturenames:
         databases = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)]
@@ -61,7 +61,7 @@ Cells = Sequence[float | None]
 
 
 def _column(values: Cells) -> protocol.Column:
-    """Values as the wire has them; None is a record without such a value."""
+    """Return values as a column of the protocol; None is a record without a value."""
     present = [(row, value) for row, value in enumerate(values) if value is not None]
     packed = little_endian("d", [value for _, value in present])
     if len(present) == len(values):
@@ -70,7 +70,7 @@ def _column(values: Cells) -> protocol.Column:
 
 
 class Trainer:
-    """One training process; each call returns once the server says that it is durable."""
+    """One client; each call returns once the server has stored the data durably."""
 
     def __init__(self, socket: ClientConnection, hello: Hello) -> None:
         self._socket = socket
@@ -92,7 +92,7 @@ class Trainer:
             ack = self._received_at(Ack)
 
     def records(self, columns: Mapping[str, Cells], *, first_step: int = 0) -> None:
-        """One record a row of ``columns``."""
+        """Send one record for each row of ``columns``."""
         n = len(next(iter(columns.values())))
         step = little_endian("q", range(first_step, first_step + n))
         t = little_endian("q", [time.time_ns()] * n)
@@ -100,19 +100,19 @@ class Trainer:
         self._durable(Records(seq, n, step, t, {name: _column(cells) for name, cells in columns.items()}))
 
     def event(self, kind: str, *, step: int | None = None, **data: Any) -> None:
-        """One event."""
+        """Send one event."""
         self._no += 1
         self._durable(Event(self._no - 1, kind, time.time_ns(), step, data))
 
     def finish(self) -> None:
-        """The end of this training."""
+        """End this training."""
         self._no += 1
         self._durable(Finish(self._no - 1, time.time_ns(), records=self._seq))
 
 
 @pytest.fixture
 def trainer(server: Any) -> Iterator[Callable[..., Trainer]]:
-    """``trainer(project=..., name=..., run=...)``: a connected training; disconnected after the test."""
+    """``trainer(project=..., name=..., run=...)``: a connected client; disconnected after the test."""
     with ExitStack() as stack:
 
         def begin(**hello: Any) -> Trainer:

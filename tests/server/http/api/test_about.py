@@ -1,4 +1,4 @@
-"""What the settings page is told of the server."""
+"""Server information for the settings page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import httpx
 
 
 def test_about_tells_facts_and_no_secret(start_server: Callable[..., Any]) -> None:
-    """Storage, retention and the host that is pinged; the address that is called may be a secret."""
+    """Storage, retention and the host of the ping; the ping's URL may be secret."""
     options = {
         "TOCSIN_PING_URL": "https://hc.example.invalid/hidden-hidden",
         "TOCSIN_RETENTION_DAYS": "30",

@@ -1,4 +1,4 @@
-"""Acknowledging over the API, and the whole life of an alert."""
+"""Acknowledging over the API, and the history of an alert."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tests.server.http.api.test_channels import ask
 
 
 def ringing(server: Any, client: Callable[..., Any]) -> str:
-    """The id of an alert that fires."""
+    """Return the id of an alert that fires."""
     run = client()
     run.records({"loss": [1.0, math.nan]})
     return str(server.get("/alerts", run=run.run)["items"][0]["id"])
 
 
 def test_an_alert_is_taken_on_and_given_back(server: Any, trainer: Callable[..., Any]) -> None:
-    """Who, when and why; each act is a line of its history and of the audit log."""
+    """User, time and note; each action is in the alert's history and in the audit log."""
     alert = ringing(server, trainer)
     marks = ask(server, "POST", f"/alerts/{alert}/ack", {"note": "mine"}).json()
     assert (marks["ack"]["by"], marks["ack"]["note"]) == ("admin login link", "mine")
@@ -30,7 +30,7 @@ def test_an_alert_is_taken_on_and_given_back(server: Any, trainer: Callable[...,
 
 
 def test_a_silence_is_a_mark_of_what_it_matches(server: Any, trainer: Callable[..., Any]) -> None:
-    """Derived: it goes with the silence."""
+    """It is derived, so it disappears with the silence."""
     alert = ringing(server, trainer)
     run = alert.rsplit(".", 2)[0]
     body = {"matchers": [f'run_id="{run}"'], "ends_ms": (time.time() + 60) * 1000, "reason": "r"}
@@ -41,7 +41,7 @@ def test_a_silence_is_a_mark_of_what_it_matches(server: Any, trainer: Callable[.
 
 
 def test_readers_acknowledge_nothing(server: Any, trainer: Callable[..., Any]) -> None:
-    """Scope write does; an unknown alert is a 404."""
+    """Scope write is required; an unknown alert is a 404."""
     alert = ringing(server, trainer)
     for scope, status in (("read", 403), ("write", 200)):
         token = ask(server, "POST", "/tokens", {"name": scope, "scope": scope}).json()["token"]

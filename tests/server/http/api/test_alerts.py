@@ -1,4 +1,4 @@
-"""What rules said."""
+"""Alerts over the API."""
 
 from __future__ import annotations
 

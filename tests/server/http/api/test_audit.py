@@ -1,4 +1,4 @@
-"""Who changed what can be read by an admin, and by nobody else."""
+"""Only an admin can read the audit log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("url")
 
 
 class Admin:
-    """Asks a server under /api/v1 by one token."""
+    """Client for /api/v1 with one token."""
 
     def __init__(self, base: str, token: str) -> None:
         self._base, self._headers = base, {"authorization": f"Bearer {token}"}
@@ -29,8 +29,10 @@ class Admin:
 
 
 def test_every_change_has_its_line(run_server: Start, dial: Any) -> None:
-    """Acknowledging, silences, channels, routes and tokens: who, what, on what; no secret in it; and what
-    did not happen has none."""
+    """Acknowledgements, silences, channels, routes and tokens: user, action and object, without secrets.
+
+    Actions that failed have no line.
+    """
     server = run_server(notify_private_addresses=True)
     ask = Admin(server.base, server.token)
     client = dial(server.base, "r1", server.token)
@@ -70,7 +72,7 @@ def test_every_change_has_its_line(run_server: Start, dial: Any) -> None:
 
 
 def test_the_log_is_paged_and_filtered(run_server: Start) -> None:
-    """Newest first, each act once over all pages; by action or by what was changed."""
+    """Newest first, each action once over all pages; by action or by object."""
     server = run_server()
     ask = Admin(server.base, server.token)
     made = [ask("POST", "/tokens", 201, name=f"t{at}", scope="read", project=None)["id"] for at in range(5)]
@@ -88,7 +90,7 @@ def test_the_log_is_paged_and_filtered(run_server: Start) -> None:
 
 
 def test_only_an_admin_reads_the_log(run_server: Start) -> None:
-    """A token that may write may not."""
+    """Scope write is not enough."""
     server = run_server()
     ask = Admin(server.base, server.token)
     writer = ask("POST", "/tokens", 201, name="w", scope="write", project=None)["token"]

@@ -1,4 +1,4 @@
-"""``POST /backtest`` over a real server: what a rule would have said of stored runs."""
+"""``POST /backtest`` on a real server: what a rule would have found in stored runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ def posted(server: Any, **body: Any) -> httpx.Response:
 
 
 def test_a_stored_run_is_judged_with_other_settings(server: Any, trainer: Callable[..., Any]) -> None:
-    """A spike of 30 %: one at the default, none where twice the level is asked for; nothing is stored."""
+    """A spike of 30 %: one alert with the defaults, none at a threshold of twice the level; nothing is
+    stored."""
     run = trainer(project="backtested")
     losses = [2.0 + 0.02 * ((step * 7) % 11 - 5) / 5 for step in range(500)]
     losses[300:303] = [2.6] * 3
@@ -50,7 +51,7 @@ def test_what_cannot_be_tested_is_a_problem(
 
 
 def test_a_backtest_needs_the_right_to_read(server: Any) -> None:
-    """A trainer's token reports and does not look."""
+    """A client's token can report, but not read."""
     headers = {"authorization": f"Bearer {server.client_token}"}
     answer = httpx.post(
         f"{server.base}/api/v1/backtest", json={"rule": "loss-spike", "project": "p"}, headers=headers

@@ -1,4 +1,4 @@
-"""What people change of a run over the API, on a real server."""
+"""Changes of a run by users over the API, on a real server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def patch(server: Any, run: str, change: dict[str, Any]) -> httpx.Response:
 
 
 def test_a_run_is_put_away_and_brought_back(server: Any, trainer: Callable[..., Any]) -> None:
-    """The list says so at once, and the run's records stay."""
+    """The list shows it immediately, and the run's records stay."""
     run = trainer()
     run.records({"loss": [1.0, 2.0]})
     for archived in (True, False):
@@ -44,7 +44,7 @@ def test_an_unknown_run_and_a_wrong_change_are_refused(server: Any, trainer: Cal
 
 
 def test_a_person_writes_name_notes_and_tags(server: Any, trainer: Callable[..., Any]) -> None:
-    """Each stands in the run, its row and its alerts; a hostile one letter by letter."""
+    """The run, its row and its alerts have them; hostile text is literal."""
     run = trainer(tags=["fp16"], notes="first")
     run.records({"loss": [1.0, math.nan]})
     name = "<img src=x onerror=alert(1)>"
@@ -56,7 +56,7 @@ def test_a_person_writes_name_notes_and_tags(server: Any, trainer: Callable[...,
 
 
 def test_nobody_overwrites_what_they_have_not_seen(server: Any, trainer: Callable[..., Any]) -> None:
-    """409 where the notes changed meanwhile, and nothing of it is made; the same words are no conflict."""
+    """409 if the notes have changed meanwhile, and nothing is stored; equal text is not a conflict."""
     run = trainer(notes="first")
     assert patch(server, run.run, {"notes": "mine", "seen": {"notes": "first"}}).status_code == 200
     late = patch(server, run.run, {"notes": "theirs", "tags": ["t"], "seen": {"notes": "first"}})
@@ -70,7 +70,7 @@ def test_nobody_overwrites_what_they_have_not_seen(server: Any, trainer: Callabl
 def test_the_word_of_a_person_outlives_that_of_the_script(
     start_server: Callable[..., Any], dial: Callable[..., Any]
 ) -> None:
-    """The trainer says hello again as before, without a run id: it is the same run, with what was written."""
+    """After another handshake without a run id, it is the same run with the edited fields."""
     server = start_server()
     reported = {"run": "", "token": server.client_token, "name": "told", "tags": ["told"]}
     reported |= {"notes": "told", "rendezvous": "node:29500", "world_size": 2}

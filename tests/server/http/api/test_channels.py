@@ -1,4 +1,4 @@
-"""Channels: made, changed, tested and deleted; a secret never comes back."""
+"""Channels: created, changed, tested and deleted; secrets are never returned."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def made(server: Any, **about: Any) -> Any:
 
 
 def test_a_secret_is_in_no_answer(server: Any) -> None:
-    """Not when it is made, listed, changed, tested, refused or deleted."""
+    """Not after it is created, listed, changed, tested, rejected or deleted."""
     channel = made(server)
     place = f"/channels/{channel['id']}"
     answers = [
@@ -55,7 +55,7 @@ def test_a_secret_is_in_no_answer(server: Any) -> None:
 
 
 def test_a_change_keeps_what_it_does_not_name(server: Any) -> None:
-    """Name, limit, switch and secrets stay."""
+    """Name, limit, switch and secrets are unchanged."""
     channel = made(server, limit_per_hour=5)
     changed = ask(server, "PATCH", f"/channels/{channel['id']}", {"enabled": False, "config": {}}).json()
     assert {**changed, "updated_ms": 0} == {**channel, "updated_ms": 0}
@@ -84,7 +84,7 @@ def test_what_does_not_fit_is_refused_by_field(server: Any, change: dict[str, An
 
 
 def test_a_name_is_taken_once(server: Any) -> None:
-    """Routes lead to channels by their names."""
+    """Routes refer to channels by name."""
     channel = made(server)
     answer = ask(server, "POST", "/channels", {"name": channel["name"], "kind": "browser"})
     assert (answer.status_code, answer.json()["subject"]) == (422, "name")
@@ -92,7 +92,7 @@ def test_a_name_is_taken_once(server: Any) -> None:
 
 
 def test_a_test_says_what_came_of_it(run_server: Any, receive: Any) -> None:
-    """The receiver's words where it went well, the reason where it did not."""
+    """The receiver's response on success, the reason on failure."""
     server = run_server(notify_private_addresses=True)
     for answers, ok, words in (((200,), True, "200 OK"), ((403,), False, "403 Forbidden")):
         receiver = receive(*answers)
@@ -115,7 +115,7 @@ def test_only_admins_change_channels(server: Any, scope: str, status: int) -> No
 
 
 def test_no_channel_reads_the_servers_files(server: Any, tmp_path: Path) -> None:
-    """Nor tells whether one exists: the answer is the same either way."""
+    """Nor reveals whether one exists: the response is the same either way."""
     (tmp_path / "there.json").write_text('{"the": "content"}')
     reported = []
     for file in (tmp_path / "there.json", tmp_path / "absent.json"):
@@ -129,7 +129,7 @@ def test_no_channel_reads_the_servers_files(server: Any, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("value", ["Bearer a\r\nX-Role: admin", "Bearer a\n", "Bearer \u00e9"])
 def test_a_header_that_cannot_be_sent_is_not_saved(server: Any, value: str) -> None:
-    """The error names the field; an existing channel stays as it was."""
+    """The error names the field; an existing channel is unchanged."""
     channel = made(server)
     body = {"config": {"authorization": value}}
     answer = ask(server, "PATCH", f"/channels/{channel['id']}", body)

@@ -12,7 +12,7 @@ import pytest
 def test_configs_are_listed_as_they_were_given(
     config: dict[str, Any], server: Any, trainer: Callable[..., Any]
 ) -> None:
-    """Nested, with their own words, and only of the project asked for."""
+    """Nested, with the original names, and only of the requested project."""
     run = trainer(config=config, project="configured")
     found = {row["id"]: row["config"] for row in server.get("/configs", project="configured")["items"]}
     assert found[run.run] == config

@@ -1,7 +1,7 @@
-"""The API keeps to its own OpenAPI description, and no request makes it fail.
+"""The API conforms to its OpenAPI description, and no request makes it fail.
 
-The routes, their parameters and their bodies come from the description. ``TOCSIN_TEST_ALL=1`` lets
-Schemathesis try every operation with every role at length; ``TOCSIN_TEST_SEED`` gives it another seed.
+Routes, parameters and bodies come from the description. With ``TOCSIN_TEST_ALL=1``, Schemathesis tries every
+operation with every role extensively; ``TOCSIN_TEST_SEED`` sets its seed.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def operations(
 
 
 def fault(api: httpx.Client, verb: str, address: str, body: bytes | None = None) -> str:
-    """Send an odd request and return what is wrong with its answer; empty: nothing."""
+    """Send an unusual request; return what is wrong with the response, or an empty text."""
     try:
         answer = api.request(verb, address, content=body, headers={"content-type": "application/json"})
     except httpx.RemoteProtocolError as error:
@@ -134,7 +134,7 @@ def test_odd_queries(own_server: ServerProcess, known: dict[str, str], api: http
 
 
 def test_odd_paths(own_server: ServerProcess, known: dict[str, str], api: httpx.Client) -> None:
-    """Each of WORDS where an id belongs."""
+    """Each of WORDS in the place of an id."""
     found = []
     for verb, path, _address, _operation in operations(own_server, known):
         if "{" in path and path not in OUTWARD:
@@ -147,7 +147,7 @@ def test_odd_paths(own_server: ServerProcess, known: dict[str, str], api: httpx.
 
 
 def bodies(names: Iterable[str], whole: dict[str, Any]) -> Iterator[bytes]:
-    """Yield bodies with each field of each of VALUES, the others as a good body has them."""
+    """Yield bodies with each field set to each of VALUES, and valid values in the others."""
     for value in VALUES:
         yield json.dumps(value).encode()
         for name in [*names, "unknown"]:
@@ -169,7 +169,7 @@ GOOD: dict[str, dict[str, Any]] = {
 
 
 def test_odd_bodies(own_server: ServerProcess, known: dict[str, str], api: httpx.Client) -> None:
-    """Each field of each body with each of VALUES, and what is hardly JSON."""
+    """Each field of each body with each of VALUES, and text that is barely JSON."""
     description = own_server.get("/openapi.json")
     found = []
     for verb, path, address, operation in operations(own_server, known):
@@ -186,7 +186,7 @@ def test_odd_bodies(own_server: ServerProcess, known: dict[str, str], api: httpx
 
 
 def contract(server: ServerProcess, known: dict[str, str], role: str) -> Any:
-    """Return the description with what Schemathesis shall do with it as ``role``."""
+    """Return the description, configured for Schemathesis with ``role``."""
     token = server.token
     if role != "admin":
         made = httpx.post(
@@ -216,12 +216,12 @@ def contract(server: ServerProcess, known: dict[str, str], role: str) -> Any:
     )
     if not ALL:
         schema = schema.include(**ROLES[role])
-    # A channel made at random could lead out of this machine: an alert or a test would be sent there.
+    # A random channel could point outside this machine, and an alert or a test would be sent there.
     return schema.exclude(path_regex="^/api/v1/channels", method=["POST", "PATCH"])
 
 
 def broken(schema: Any) -> Iterator[str]:
-    """Run Schemathesis; yield what it found, with the request that shows it."""
+    """Run Schemathesis; yield its findings with the request that shows each."""
     for event in from_schema(schema).execute():
         if isinstance(event, events.NonFatalError | events.FatalError):
             yield str(getattr(event, "info", event))
@@ -245,7 +245,7 @@ def test_the_description_is_true(own_server: ServerProcess, known: dict[str, str
 def test_a_foreign_host_is_described(
     own_server: ServerProcess, known: dict[str, str], api: httpx.Client
 ) -> None:
-    """Any operation answers 421 to it."""
+    """Every operation responds with 421."""
     for verb, path, address, operation in operations(own_server, known):
         assert "421" in operation["responses"], (verb, path)
         assert api.request(verb, address, headers={"host": "evil.example"}).status_code == 421
@@ -263,13 +263,13 @@ def test_a_foreign_host_is_described(
     ],
 )
 def test_what_is_wrong_with_a_body_is_told(api: httpx.Client, body: bytes, status: int, subject: str) -> None:
-    """400 for what is not JSON that can be kept, 422 for what does not fit; the field is named."""
+    """400 for invalid JSON, 422 for invalid values; the error names the field."""
     answer = api.post("/api/v1/tokens", content=body, headers={"content-type": "application/json"})
     assert answer.status_code == status
     assert answer.json()["subject"].startswith(subject)
 
 
 def test_a_rule_takes_no_id_that_is_part_of_a_path(api: httpx.Client) -> None:
-    """`/rules/export` is a resource of its own, so that a rule of that id could not be changed."""
+    """`/rules/export` is a separate resource, so a rule with that id could not be changed."""
     answer = api.post("/api/v1/rules", json=GOOD["RuleBody"] | {"id": "export", "reducer": "mean"})
     assert (answer.status_code, answer.json()["subject"]) == (422, "id")

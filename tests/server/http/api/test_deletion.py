@@ -1,4 +1,4 @@
-"""Deleting over the API, on a real server with trainers connected."""
+"""Deletion over the API, on a real server with connected clients."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def rows(data_dir: Path, statement: str) -> list[tuple[Any, ...]]:
 
 
 def test_a_deleted_run_is_gone_everywhere(server: Any, trainer: Callable[..., Any]) -> None:
-    """At once: its page, the list, its records and alerts."""
+    """Immediately: its page, the list, its records and alerts."""
     run = trainer()
     run.records({"loss": [1.0, float("nan")]})
     assert server.get("/alerts", run=run.run)["items"]
@@ -38,7 +38,7 @@ def test_a_deleted_run_is_gone_everywhere(server: Any, trainer: Callable[..., An
 
 
 def test_a_project_goes_with_all_its_runs(server: Any, trainer: Callable[..., Any]) -> None:
-    """And no other."""
+    """Runs of other projects stay."""
     doomed = [trainer(project="doomed/ü") for _ in range(2)]
     stays = trainer(project="stays")
     assert delete(server, "/projects/doomed%2F%C3%BC").status_code == 204
@@ -54,7 +54,8 @@ def restore(server: Any, run: str) -> httpx.Response:
 
 
 def test_a_deletion_to_come_is_taken_back(server: Any, trainer: Callable[..., Any]) -> None:
-    """Until then the run is whole, says when it goes, and its trainer goes on; restored it says nothing."""
+    """Until then the run is complete, shows its deadline, and its client continues; canceling removes the
+    deadline."""
     run = trainer()
     run.records({"loss": [1.0]})
     assert delete(server, f"/runs/{run.run}?after_s=600").status_code == 204
@@ -70,7 +71,8 @@ def test_a_deletion_to_come_is_taken_back(server: Any, trainer: Callable[..., An
 def test_a_deletion_to_come_survives_the_server_and_comes(
     start_server: Callable[..., Any], dial: Callable[..., Any], eventually: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """After a restart the run still says when it goes, trainers are let in, and then all rows go."""
+    """After a restart the run still shows its deadline, clients are accepted, and then all rows are
+    deleted."""
     server = start_server()
     client = dial(server.base, run="r", token=server.client_token)
     client.acked(client.train([0, 1], loss=[1.0, 2.0]))
@@ -90,7 +92,7 @@ def test_a_deletion_to_come_survives_the_server_and_comes(
 
 @pytest.mark.parametrize("path", ["/runs/x", "/projects/x"])
 def test_only_who_may_write_may_delete(server: Any, path: str) -> None:
-    """A reader is refused, and so is nobody."""
+    """A reader is rejected, and so is a request without a token."""
     made = httpx.post(
         f"{server.base}/api/v1/tokens", json={"name": "r", "scope": "read"}, headers=server.headers
     )
@@ -102,7 +104,7 @@ def test_only_who_may_write_may_delete(server: Any, path: str) -> None:
 def test_a_trainer_in_a_deleted_run_begins_a_new_one(
     start_server: Callable[..., Any], dial: Callable[..., Any], eventually: Callable[..., Any]
 ) -> None:
-    """It hears why, connects anew, and what it sends from then on is a run of the same id."""
+    """It gets the reason and reconnects; what it sends from then on is a new run with the same id."""
     server = start_server()
     client = dial(server.base, run="r", token=server.client_token)
     client.acked(client.train([0, 1], loss=[1.0, 2.0]))
@@ -115,13 +117,13 @@ def test_a_trainer_in_a_deleted_run_begins_a_new_one(
 
 
 def dial_again(dial: Callable[..., Any], server: Any) -> bool:
-    """Whether a trainer was let in again; it trains one step."""
+    """Return whether a client was accepted again; it sends one step."""
     client = dial(server.base)
     client.send(trainer_hello(server.client_token))
     message = client.receive(object)
     if isinstance(message, Refused):
         assert message.retry
-        assert "deleted" in message.got or message.got == "no answer"  # within 10 s, on a machine under load
+        assert "deleted" in message.got or message.got == "no answer"  # within 10 s, on a busy machine
         return False
     client.acked(client.train([7], loss=[1.0]))
     return True
@@ -136,7 +138,7 @@ def trainer_hello(token: str) -> Any:
 def test_rows_and_room_go_behind_the_answer(
     start_server: Callable[..., Any], dial: Callable[..., Any], eventually: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """Every row goes, the file is cut, and the audit log says who did it."""
+    """All rows are deleted, the file shrinks, and the audit log has the user."""
     server = start_server()
     client = dial(server.base, run="r", token=server.client_token)
     for step in range(0, 30_000, 3000):

@@ -1,4 +1,4 @@
-"""The delivery log's parameters; what it says is tested with the couriers."""
+"""Parameters of the delivery log. Its content is tested with the senders."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tests.server.http.api.test_channels import ask
 
 @pytest.mark.parametrize("query", ["state=nonsense", "limit=0", "limit=1001"])
 def test_a_bad_parameter_is_refused_by_name(server: Any, query: str) -> None:
-    """With what was expected."""
+    """With the expected values."""
     answer = ask(server, "GET", f"/deliveries?{query}")
     assert (answer.status_code, answer.json()["subject"]) == (422, query.split("=")[0])
 
 
 def test_an_empty_log_is_one(server: Any) -> None:
-    """An unknown channel has no deliveries; nothing that is not there can be retried."""
+    """An unknown channel has no deliveries, and an unknown delivery cannot be retried."""
     assert ask(server, "GET", "/deliveries?channel=nobody").json() == {"items": [], "next": None}
     assert ask(server, "POST", "/deliveries/nothing/retry").status_code == 404

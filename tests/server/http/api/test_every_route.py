@@ -1,4 +1,4 @@
-"""Claims about every route at once, taken from the server's own description of itself."""
+"""Tests of all routes, taken from the server's own description."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HOSTILE = [
 
 
 def get_paths(server: Any) -> list[str]:
-    """Every GET path of the API that answers JSON, below /api/v1."""
+    """Return every GET path of the API that returns JSON, below /api/v1."""
     paths = server.get("/openapi.json")["paths"]
     found = {path: verbs["get"] for path, verbs in paths.items() if "get" in verbs}
     return [
@@ -36,7 +36,7 @@ def get_paths(server: Any) -> list[str]:
 
 
 def strict(text: str) -> Any:
-    """JSON as a browser reads it: a bare NaN is a fault."""
+    """Parse JSON as a browser does: a bare NaN is an error."""
 
     def refuse(constant: str) -> float:
         raise AssertionError(f"bare {constant}")
@@ -49,7 +49,7 @@ def filled(path: str, run: str, alert: str) -> str:
 
 
 def test_non_finite_values_pass_every_route(server: Any, trainer: Callable[..., Any]) -> None:
-    """A run made of NaN, infinities and -0.0 answers strict JSON everywhere, and the values are there."""
+    """For a run of NaN, infinities and -0.0, every response is strict JSON with the values."""
     run = trainer(config={"values": NASTY})
     run.records({"loss": NASTY, "grad_norm": NASTY, "scale": NASTY, "lr": NASTY})
     run.event("note", values=NASTY)
@@ -64,7 +64,7 @@ def test_non_finite_values_pass_every_route(server: Any, trainer: Callable[..., 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_names_break_no_route(server: Any, trainer: Callable[..., Any], name: str) -> None:
-    """As name of project, run, series, tag, event and host: kept as sent, and every route answers."""
+    """As name of project, run, series, tag, event and host: stored unchanged, and every route responds."""
     run = trainer(project=name, name=name, tags=[name], host=name, notes=name, config={name: name})
     run.records({name: [1.0, math.nan], "loss": [1.0, math.nan]})
     run.event(name, **{name: name})
@@ -80,7 +80,7 @@ def test_hostile_names_break_no_route(server: Any, trainer: Callable[..., Any], 
 
 @pytest.mark.parametrize("name", [*HOSTILE, "x" * 10_000, "..", "%00", "%ff%fe", "r%0d%0aSet-Cookie:x", "/"])
 def test_hostile_ids_are_404_problems(server: Any, name: str) -> None:
-    """Whatever stands where an id should be: a 404 problem (or 400, 422), short, and never a crash."""
+    """Any text in the place of an id gives a short 404 problem (or 400, 422) and never a crash."""
     for path in get_paths(server):
         if "{" not in path:
             continue
@@ -92,7 +92,7 @@ def test_hostile_ids_are_404_problems(server: Any, name: str) -> None:
 
 
 def test_the_description_names_every_shape(server: Any) -> None:
-    """OpenAPI: each answer has a schema, each error is a problem, and no reference leads nowhere."""
+    """OpenAPI: each response has a schema, each error is a problem, and every reference resolves."""
     description = server.get("/openapi.json")
     text = json.dumps(description)
     for name in {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}:
@@ -111,7 +111,7 @@ def test_the_description_names_every_shape(server: Any) -> None:
 
 
 def test_wrong_methods_and_paths_are_problems(server: Any) -> None:
-    """405 names the right methods, all of them; 404 the path."""
+    """405 lists all allowed methods; 404 names the path."""
     wrong = httpx.put(f"{server.base}/api/v1/rules", headers=server.headers)
     assert (wrong.status_code, wrong.json()["expected"], wrong.json()["got"]) == (405, "GET, POST", "PUT")
     assert wrong.headers["allow"] == "GET, POST"
@@ -121,7 +121,7 @@ def test_wrong_methods_and_paths_are_problems(server: Any) -> None:
 
 @pytest.mark.parametrize("part", ["events", "layers", "records", "report", "series", "restore"])
 def test_a_part_of_a_run_is_no_run(server: Any, trainer: Callable[..., Any], part: str) -> None:
-    """PATCH and DELETE there are 405, not changes of a run whose id ends so."""
+    """PATCH and DELETE of them return 405, and do not change a run whose id ends like that."""
     run = trainer().run
     allowed = "POST" if part == "restore" else "GET"
     for method in ("PATCH", "DELETE", "PUT"):
@@ -130,7 +130,7 @@ def test_a_part_of_a_run_is_no_run(server: Any, trainer: Callable[..., Any], par
 
 
 def test_answers_are_neither_stored_nor_large(server: Any, trainer: Callable[..., Any]) -> None:
-    """no-store on every route; gzip where a client takes it."""
+    """no-store on every route; gzip if the client accepts it."""
     run = trainer()
     run.records({"loss": [float(n) for n in range(2000)]})
     for path in get_paths(server):

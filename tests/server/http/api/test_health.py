@@ -1,4 +1,4 @@
-"""Whether the server is well."""
+"""Health of the server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import httpx
 
 
 def test_health_tells_strangers_little(server: Any) -> None:
-    """Status and version for all; the inside for those who are logged in."""
+    """Status and version for everyone; details only after login."""
     stranger = httpx.get(f"{server.base}/api/v1/health")
     assert stranger.json() == {"status": "ok", "version": version("tocsin-server")}
     inside = server.get("/health")

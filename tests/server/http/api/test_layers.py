@@ -26,7 +26,7 @@ def _matrix(answer: dict[str, Any]) -> list[list[float]]:
 
 @pytest.fixture
 def told(trainer: Callable[..., Any]) -> Any:
-    """A run that told of the norms of its layers at three steps, the last with other parameters."""
+    """A run that reported the norms of its layers at three steps, the last with different parameters."""
     run = trainer()
     run.event("layer-names", step=0, series="", table=0, names=["a", "b"], parameters=[1, 2])
     run.event("layers", step=0, series="", table=0, why="sample", source="own", norms=_packed([1, 2]))
@@ -38,7 +38,7 @@ def told(trainer: Callable[..., Any]) -> Any:
 
 
 def test_layers_are_rows_and_steps_are_columns(server: Any, told: Any) -> None:
-    """Names of all tables together; -1 where a layer had no gradient; NaN and infinities as they are."""
+    """Names of all tables; -1 if a layer had no gradient; NaN and infinities unchanged."""
     answer = server.get(f"/runs/{told.run}/layers")
     assert (answer["layers"], answer["parameters"]) == (["a", "b", "c"], [1, 2, 1])
     assert (answer["steps"], answer["why"]) == ([0, 9, 12], ["sample", "nonfinite", "sample"])
@@ -48,7 +48,7 @@ def test_layers_are_rows_and_steps_are_columns(server: Any, told: Any) -> None:
 
 
 def test_a_window_and_a_limit_choose_columns(server: Any, told: Any) -> None:
-    """Both ends included; of too many the newest, and it says so."""
+    """Both ends are included; above the limit the newest are returned, and the response says so."""
     path = f"/runs/{told.run}/layers"
     assert server.get(path, **{"from": 9, "to": 12})["steps"] == [9, 12]
     newest = server.get(path, limit=1)
@@ -57,7 +57,7 @@ def test_a_window_and_a_limit_choose_columns(server: Any, told: Any) -> None:
 
 
 def test_nonsense_of_a_script_breaks_nothing(server: Any, trainer: Callable[..., Any]) -> None:
-    """Events of these kinds that a script made up are left out."""
+    """Custom events of these kinds are left out."""
     run = trainer()
     run.event("layer-names", step=0, names="abc", table=[], parameters={})
     run.event("layers", norms={"dtype": "f4", "bdata": "!"}, series=3)

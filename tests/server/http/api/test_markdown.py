@@ -9,7 +9,7 @@ from tocsin_server.core.markdown import LONGEST
 
 
 def test_a_text_is_answered_as_nodes(server: Any) -> None:
-    """What means nothing for a kind of node is left out."""
+    """Fields that do not apply to a kind of node are left out."""
     answer = ask(server, "POST", "/markdown", {"text": "# a\n<b>"})
     assert answer.json()["nodes"] == [
         {"kind": "heading", "level": 1, "children": [{"kind": "text", "text": "a"}]},
@@ -18,6 +18,6 @@ def test_a_text_is_answered_as_nodes(server: Any) -> None:
 
 
 def test_a_text_that_is_too_long_is_refused(server: Any) -> None:
-    """Notes are not longer either."""
+    """The limit is that of notes."""
     answer = ask(server, "POST", "/markdown", {"text": "a" * (LONGEST + 1)})
     assert (answer.status_code, answer.json()["subject"]) == (422, "text")

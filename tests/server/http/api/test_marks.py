@@ -1,4 +1,4 @@
-"""The marks of all open alerts at once."""
+"""The marks of all open alerts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def marks(server: Any, alert: str) -> Any:
 
 
 def test_only_marked_alerts_are_named(server: Any, trainer: Callable[..., Any]) -> None:
-    """An acknowledgement comes and goes, and says the same as the alert's own history."""
+    """An acknowledgement appears and disappears, consistent with the alert's history."""
     alert = ringing(server, trainer)
     assert marks(server, alert) is None
     ask(server, "POST", f"/alerts/{alert}/ack", {"note": "mine"})
@@ -27,7 +27,7 @@ def test_only_marked_alerts_are_named(server: Any, trainer: Callable[..., Any]) 
 
 
 def test_a_silence_comes_with_its_author_and_reason(server: Any, trainer: Callable[..., Any]) -> None:
-    """So that a page can say who silenced what until when."""
+    """So that a page can show who silenced the alert until when."""
     alert = ringing(server, trainer)
     run = alert.rsplit(".", 2)[0]
     body = {"matchers": [f'run_id="{run}"'], "ends_ms": (time.time() + 60) * 1000, "reason": "night"}
@@ -39,7 +39,7 @@ def test_a_silence_comes_with_its_author_and_reason(server: Any, trainer: Callab
 
 
 def test_what_inhibits_is_named(server: Any, trainer: Callable[..., Any]) -> None:
-    """A rule that is named as source mutes another of the same run, as in the alert's history."""
+    """A rule that is a source mutes another alert of the same run, as in the alert's history."""
     before = ask(server, "GET", "/routes").json()
     run = trainer()
     run.records({"loss": [1.0, math.nan], "grad_norm": [1.0, math.nan]})

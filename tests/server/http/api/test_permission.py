@@ -1,4 +1,4 @@
-"""Who may call what."""
+"""Required scopes of the routes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
              "/alerts/x", "/rules", "/projects", "/tokens", "/session", "/openapi.json", "/nothing"],
 )  # fmt: skip
 def test_no_route_is_open(server: Any, path: str) -> None:
-    """Without a token, with a wrong one, and with a trainer's."""
+    """Without a token, with a wrong one, and with a client's token."""
     url = f"{server.base}/api/v1{path}"
     assert httpx.get(url).status_code == 401
     assert httpx.get(url, headers={"authorization": "Bearer tcn_wrong"}).status_code == 401

@@ -1,4 +1,4 @@
-"""The projects there are."""
+"""The list of projects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every record of a run, in every format, bit for bit."""
+"""Every record of a run in every format, with exact values."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def text(server: Any, run: str, **params: Any) -> httpx.Response:
 
 
 def test_json_keeps_every_bit(server: Any, trainer: Callable[..., Any]) -> None:
-    """Non-finite values come by name, -0.0 and the smallest float as they are; missing is not NaN."""
+    """Non-finite values by name, -0.0 and the smallest float exactly; missing is not NaN."""
     run = trainer()
     run.records({"loss": NASTY, "extra": [None, math.nan, *[None] * 4]})
     items = server.get(f"/runs/{run.run}/records")["items"]
@@ -44,7 +44,7 @@ def test_json_keeps_every_bit(server: Any, trainer: Callable[..., Any]) -> None:
 
 
 def test_json_lines_keep_every_bit(server: Any, trainer: Callable[..., Any]) -> None:
-    """One record a line, never a bare NaN."""
+    """One record per line, never a bare NaN."""
     run = trainer()
     run.records({"loss": NASTY})
     lines = text(server, run.run, format="jsonl").text.splitlines()
@@ -53,7 +53,7 @@ def test_json_lines_keep_every_bit(server: Any, trainer: Callable[..., Any]) -> 
 
 
 def test_csv_writes_nan_inf_and_nothing(server: Any, trainer: Callable[..., Any]) -> None:
-    """nan, inf, -inf, -0.0; empty where a record has no such value; hostile names quoted."""
+    """nan, inf, -inf, -0.0; empty if a record has no value; hostile names are quoted."""
     run = trainer()
     name = 'a,"b"\u00e9<b>'
     run.records({name: [*NASTY[:4], None, 0.1], "step_time": NASTY, "rank": NASTY})
@@ -66,7 +66,7 @@ def test_csv_writes_nan_inf_and_nothing(server: Any, trainer: Callable[..., Any]
 
 
 def test_a_lone_series_is_in_the_name_of_the_file(server: Any, trainer: Callable[..., Any]) -> None:
-    """Charts of a run saved one by one do not overwrite each other."""
+    """Files of several charts of a run do not overwrite each other."""
     run = trainer()
     run.records({"loss": [1.0], "act/<b>": [1.0]})
 
@@ -80,7 +80,7 @@ def test_a_lone_series_is_in_the_name_of_the_file(server: Any, trainer: Callable
 
 
 def test_exports_are_never_cut(server: Any, trainer: Callable[..., Any]) -> None:
-    """More records than a page of any kind arrive in one answer, each once and in order."""
+    """More records than fit on a page arrive in one response, each once and in order."""
     run = trainer()
     for start in range(0, 12_000, 4_000):
         run.records({"loss": [float(step) for step in range(start, start + 4_000)]}, first_step=start)
@@ -103,7 +103,7 @@ def test_pages_follow_one_another(server: Any, trainer: Callable[..., Any]) -> N
 
 
 def test_a_window_and_names_are_chosen(server: Any, trainer: Callable[..., Any]) -> None:
-    """Both ends of the window belong to it; a name with a comma is asked for by repeating names."""
+    """Both ends of the window are included; repeated parameters allow names with a comma."""
     run = trainer()
     run.records({"loss": [1.0, 2.0, 3.0, 4.0], "a,b": [5.0, 6.0, 7.0, 8.0], "lr": [0.1] * 4})
     page = server.get(f"/runs/{run.run}/records", **{"from": 1, "to": 2}, names=["a,b", "loss"])
@@ -136,7 +136,7 @@ def test_a_bad_parameter_is_named(
 
 @pytest.mark.parametrize("form", ["json", "jsonl", "csv"])
 def test_an_unknown_run_is_404_in_every_format(server: Any, form: str) -> None:
-    """Also where the answer would have been a stream."""
+    """Also if the response would be a stream."""
     answer = httpx.get(f"{server.base}/api/v1/runs/none/records?format={form}", headers=server.headers)
     assert (answer.status_code, answer.json()["subject"]) == (404, "run")
 
@@ -152,18 +152,18 @@ def test_an_unknown_run_is_404_in_every_format(server: Any, form: str) -> None:
     ],
 )
 def test_a_file_name_holds_no_tricks(run_id: str, name: str) -> None:
-    """Neither header nor path can be broken out of."""
+    """It cannot break out of the header or the folder."""
     assert re.fullmatch(name, file_name(run_id))
 
 
 def test_every_run_has_a_file_name_of_its_own() -> None:
-    """Runs of a project go into one folder: ids that are written alike do not meet there."""
+    """Runs of a project are saved in one folder: similar ids have different names there."""
     ids = ["a:b", "a_b", "a_b.", "..", "run", "x" * 100, "x" * 101, "x" * 102]
     assert len({file_name(run_id) for run_id in ids}) == len(ids)
 
 
 def test_parquet_holds_every_record(server: Any, trainer: Callable[..., Any], tmp_path: Path) -> None:
-    """As a file that is one series wide where one is asked for; missing stays missing."""
+    """With one series, if requested; missing values stay missing."""
     run = trainer()
     run.records({"loss": [1.0, math.nan, None], "lr": [0.1, 0.2, 0.3]})
     url = f"{server.base}/api/v1/runs/{run.run}/records?format=parquet&names=loss"
@@ -187,7 +187,7 @@ def small_pages(run_server: Callable[..., Any], dial: Any, monkeypatch: pytest.M
 
 
 def damage(monkeypatch: pytest.MonkeyPatch, *, later: bool) -> None:
-    """Let reading records fail, all of them or only those after the first page."""
+    """Make reading records fail: every read, or only those after the first page."""
     read = StoreReader.records
 
     def failing(reader: StoreReader, *run: Any, **asked: Any) -> Any:
@@ -208,21 +208,21 @@ def export(server: Any, form: str, coding: str = "identity") -> httpx.Response:
 def test_an_export_that_fails_midway_breaks_off(
     small_pages: Any, monkeypatch: pytest.MonkeyPatch, form: str, coding: str
 ) -> None:
-    """The client sees a connection that broke, never a short file that looks whole."""
+    """The client sees a broken connection, never a truncated file that looks complete."""
     damage(monkeypatch, later=True)
     with pytest.raises(httpx.RemoteProtocolError):
         export(small_pages, form, coding)
 
 
 def test_an_export_that_fails_at_once_is_a_problem(small_pages: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing was sent yet: a status says so."""
+    """The status is sent, because nothing has been sent before."""
     damage(monkeypatch, later=False)
     answer = export(small_pages, "csv")
     assert (answer.status_code, answer.headers["content-type"]) == (500, "application/problem+json")
 
 
 def test_an_export_of_a_run_that_is_deleted_meanwhile_breaks_off(small_pages: Any) -> None:
-    """Its records go piece by piece: what is left over must not pass for the whole run."""
+    """Its records are deleted in pieces, and the rest must not look like the whole run."""
     pages = every_page(small_pages.services.reader, "r")
     next(pages)
     headers = {"authorization": f"Bearer {small_pages.token}"}
@@ -232,7 +232,7 @@ def test_an_export_of_a_run_that_is_deleted_meanwhile_breaks_off(small_pages: An
 
 
 def test_an_export_by_http_1_0_is_refused(server: Any, trainer: Callable[..., Any]) -> None:
-    """There the end of the connection is the end of the file: a client could not tell."""
+    """In HTTP/1.0 the end of the connection is the end of the file, so a client could not notice."""
     run = trainer().run
     address = httpx.URL(server.base)
     with socket.create_connection((address.host, address.port)) as plain:

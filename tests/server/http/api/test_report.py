@@ -18,7 +18,7 @@ def report_of(server: Any, path: str, **query: Any) -> httpx.Response:
 
 
 def test_a_report_is_a_file_to_keep(server: Any, trainer: Callable[..., Any]) -> None:
-    """An attachment with a plain name, whatever the run is called, and the name is text in it."""
+    """An attachment with a safe name, whatever the run is called; the run's name is text in it."""
     run = trainer(name=HOSTILE, notes=HOSTILE, tags=[HOSTILE], config={HOSTILE: HOSTILE})
     run.records({"loss": [1.0, math.nan], HOSTILE: [1.0, -math.inf]})
     answer = report_of(server, f"/runs/{run.run}/report")
@@ -31,13 +31,13 @@ def test_a_report_is_a_file_to_keep(server: Any, trainer: Callable[..., Any]) ->
 
 @pytest.mark.parametrize("runs", [[], ["one"], [f"r{n}" for n in range(201)]])
 def test_a_comparison_has_two_runs_at_least(server: Any, runs: list[str]) -> None:
-    """And two hundred at most."""
+    """And at most two hundred."""
     answer = report_of(server, "/compare/report", runs=runs)
     assert (answer.status_code, answer.headers["content-type"]) == (422, "application/problem+json")
 
 
 def test_an_unknown_run_has_no_report(server: Any, trainer: Callable[..., Any]) -> None:
-    """Neither alone nor beside a known one."""
+    """Neither alone nor with a known run."""
     known = trainer().run
     assert report_of(server, "/runs/no-such-run/report").status_code == 404
     assert report_of(server, "/compare/report", runs=[known, "no-such-run"]).status_code == 404
@@ -46,7 +46,7 @@ def test_an_unknown_run_has_no_report(server: Any, trainer: Callable[..., Any]) 
 def test_the_command_writes_the_same_beside_a_server(
     start_server: Callable[..., Any], dial: Callable[..., Any], tocsin: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """By id; an unknown one is one message and exit status 2."""
+    """By id; for an unknown run, one message and exit status 2."""
     server = start_server()
     client = dial(server.base, run="r", token=server.client_token)
     client.acked(client.train([0, 1], loss=[1.0, math.nan]))

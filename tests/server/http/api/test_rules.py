@@ -1,4 +1,4 @@
-"""Rules over the API: built-in ones with the settings in force, those that people make, packs and files."""
+"""Rules over the API: built-in rules with their settings, custom rules, packs and files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def asked(server: Any, method: str, path: str, body: Any = None, token: str | No
 
 @pytest.fixture(autouse=True)
 def no_rules_are_left(server: Any) -> Iterator[None]:
-    """The server is shared: what a test made goes."""
+    """Delete the rules of a test, because the server is shared."""
     yield
     for rule in server.get("/rules")["custom"]:
         asked(server, "DELETE", f"/rules/{rule['id']}")
@@ -48,7 +48,7 @@ def test_every_rule_is_described(server: Any) -> None:
 
 
 def test_a_rule_is_made_changed_copied_and_deleted_with_who_and_when(server: Any) -> None:
-    """What was left out has its default; each act is kept."""
+    """Omitted fields have their defaults; each action is recorded."""
     made = asked(server, "POST", "/rules", MINE)
     assert (made.status_code, made.json()["for"], made.json()["created_by"]) == (
         201,
@@ -95,7 +95,7 @@ def test_a_rule_is_made_changed_copied_and_deleted_with_who_and_when(server: Any
 def test_what_does_not_fit_is_refused_by_field(
     server: Any, method: str, path: str, body: Any, status: int, subject: str
 ) -> None:
-    """As a problem, with the reason; nothing is made."""
+    """As a problem with the reason; nothing is stored."""
     answer = asked(server, method, path, body)
     assert (answer.status_code, answer.json()["subject"]) == (status, subject), answer.text
     assert answer.headers["content-type"] == "application/problem+json"
@@ -103,7 +103,7 @@ def test_what_does_not_fit_is_refused_by_field(
 
 
 def test_an_id_is_taken_once(server: Any) -> None:
-    """By a rule of people as by a built-in one; the first stays as it is."""
+    """Also by a built-in rule; the existing rule is unchanged."""
     asked(server, "POST", "/rules", MINE)
     again = asked(server, "POST", "/rules", MINE | {"limit": 1})
     assert (again.status_code, again.json()["subject"]) == (422, "id")
@@ -111,7 +111,7 @@ def test_an_id_is_taken_once(server: Any) -> None:
 
 
 def test_settings_are_in_force_for_their_project(server: Any) -> None:
-    """What is said for it goes before what is said for all; taken away, the default is back."""
+    """Settings of a project override those of all projects; after their deletion the default applies."""
     for project, body in (("*", {"enabled": False, "settings": {"relative": 0.5}}), ("p", {"enabled": True})):
         asked(server, "PUT", "/rules/loss-spike/settings", {"project": project, **body})
 
@@ -127,7 +127,7 @@ def test_settings_are_in_force_for_their_project(server: Any) -> None:
 
 
 def test_a_pack_is_switched_and_a_file_applied(server: Any) -> None:
-    """Twice changes nothing; a dry run changes nothing; an export is the file again."""
+    """Repeating it, and a dry run, change nothing; an export equals the file."""
     assert asked(server, "PUT", "/rules/packs/gan", {"enabled": True}).json()["enabled"] is True
     assert {rule["source"] for rule in own(server).values()} == {"pack:gan"}
     asked(server, "PUT", "/rules/packs/gan", {"enabled": False})
@@ -142,7 +142,7 @@ def test_a_pack_is_switched_and_a_file_applied(server: Any) -> None:
 
 
 def test_a_draft_is_tried_on_stored_runs(server: Any, trainer: Callable[..., Any]) -> None:
-    """Where it would have fired, which series it watched, on how many healthy steps; nothing is kept."""
+    """Where it would have fired, which series it used, and the number of healthy steps; nothing is stored."""
     run = trainer(project="tried")
     run.records({"loss": [1.0] * 60, "x": [1.0] * 30 + [9.0] * 10 + [1.0] * 20})
     draft = {"series": "x", "comparison": ">", "limit": 5, "for": "2 steps", "severity": "critical"}
@@ -164,7 +164,7 @@ def test_a_draft_is_tried_on_stored_runs(server: Any, trainer: Callable[..., Any
 
 
 def test_who_may_only_look_changes_no_rule(server: Any) -> None:
-    """Reading and trying, but not writing."""
+    """Reading and testing are allowed, writing is not."""
     token = asked(server, "POST", "/tokens", {"name": "looks", "scope": "read", "project": None}).json()[
         "token"
     ]

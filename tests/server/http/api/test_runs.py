@@ -1,4 +1,4 @@
-"""The fleet and one run's facts."""
+"""The fleet, and details of one run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_row_says_how_a_run_does(server: Any, trainer: Callable[..., Any]) -> 
 
 
 def test_runs_come_newest_first_and_in_pages(server: Any, trainer: Callable[..., Any]) -> None:
-    """`next` leads through all of them, none twice."""
+    """`next` leads through all of them, without duplicates."""
     made = [trainer(project="paged").run for _ in range(5)]
     first = server.get("/runs", project="paged", limit=3)
     second = server.get("/runs", project="paged", limit=3, after=first["next"])

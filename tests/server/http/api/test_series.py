@@ -1,4 +1,4 @@
-"""What a chart draws."""
+"""Data of a chart."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def unpacked(array: dict[str, str]) -> Any:
 
 
 def test_a_small_window_is_exact_to_the_bit(server: Any, trainer: Callable[..., Any]) -> None:
-    """One item a record, `first` being its value; no min, max, mean or last."""
+    """One item per record with its value as `first`; no min, max, mean or last."""
     run = trainer()
     run.records({"loss": NASTY})
     answer = server.get(f"/runs/{run.run}/series", names="loss")
@@ -35,7 +35,7 @@ def test_a_small_window_is_exact_to_the_bit(server: Any, trainer: Callable[..., 
 
 
 def test_a_large_window_loses_no_fault(server: Any, trainer: Callable[..., Any]) -> None:
-    """In buckets, too, a spike and every non-finite value can be found."""
+    """Every spike and every non-finite value is in the buckets."""
     run = trainer()
     loss = [1.0] * 4000
     loss[100], loss[1000], loss[2000], loss[3000] = 1e6, math.nan, math.inf, -math.inf
@@ -49,7 +49,7 @@ def test_a_large_window_loses_no_fault(server: Any, trainer: Callable[..., Any])
 
 
 def test_without_names_the_vital_signs_come(server: Any, trainer: Callable[..., Any]) -> None:
-    """A series that the run does not have is there, without layers."""
+    """A series that the run does not have is returned without layers."""
     run = trainer()
     run.records({"loss": [1.0], "extra": [2.0]})
     series = server.get(f"/runs/{run.run}/series")["series"]
@@ -69,7 +69,7 @@ def test_a_window_by_time(server: Any, trainer: Callable[..., Any]) -> None:
 
 
 def test_the_cursor_moves_with_each_arrival(server: Any, trainer: Callable[..., Any]) -> None:
-    """The live socket can go on from it."""
+    """The live socket can continue from it."""
     run = trainer()
     run.records({"loss": [1.0]})
     before = server.get(f"/runs/{run.run}/series")["cursor"]
@@ -87,17 +87,17 @@ def test_the_cursor_moves_with_each_arrival(server: Any, trainer: Callable[..., 
     ],
 )
 def test_a_bad_parameter_is_named(server: Any, params: dict[str, Any], subject: str) -> None:
-    """422 with the parameter's name."""
+    """422 with the name of the parameter."""
     answer = httpx.get(f"{server.base}/api/v1/runs/r/series", params=params, headers=server.headers)
     assert (answer.status_code, answer.json()["subject"]) == (422, subject)
 
 
 def test_an_unknown_run_is_404(server: Any) -> None:
-    """Not an empty chart."""
+    """It is not an empty chart."""
     assert httpx.get(f"{server.base}/api/v1/runs/no/series", headers=server.headers).status_code == 404
 
 
 def test_a_run_without_records_is_an_empty_chart(server: Any, trainer: Callable[..., Any]) -> None:
-    """It exists; it has only said hello."""
+    """It exists after its handshake."""
     answer = server.get(f"/runs/{trainer().run}/series")
     assert (answer["first_step"], answer["last_step"]) == (None, None)

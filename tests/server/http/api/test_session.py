@@ -1,4 +1,4 @@
-"""What the page needs to know."""
+"""Information for the page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import httpx
 
 
 def test_the_session_tells_the_page_what_it_needs(server: Any) -> None:
-    """Who is logged in, where trainers report to, which plotly.js there is."""
+    """The user, the URL for clients, the version of plotly.js."""
     found = server.get("/session")
     assert (found["scope"], found["ingest_url"]) == ("admin", server.base)
     assert found["plotly"] == version("plotly")

@@ -18,7 +18,7 @@ def wanted(**change: Any) -> dict[str, Any]:
 
 
 def test_a_silence_is_made_changed_and_ended(server: Any) -> None:
-    """Its author is who asked, and it stays in the list as expired."""
+    """Its author is the user of the request, and it stays in the list as expired."""
     made = ask(server, "POST", "/silences", wanted()).json()
     assert (made["state"], made["author"], made["reason"]) == ("active", "admin login link", "maintenance")
     place = f"/silences/{made['id']}"
@@ -45,7 +45,7 @@ def test_a_silence_is_made_changed_and_ended(server: Any) -> None:
     ],
 )
 def test_what_does_not_fit_is_refused_by_field(server: Any, change: dict[str, Any], subject: str) -> None:
-    """A silence needs matchers, a time ahead and a reason; its author cannot be chosen."""
+    """A silence needs matchers, an end in the future and a reason; its author cannot be set."""
     answer = ask(server, "POST", "/silences", wanted(**change))
     assert (answer.status_code, answer.json()["subject"]) == (422, subject)
 
@@ -58,7 +58,7 @@ def test_a_stored_silence_that_cannot_be_read_says_so() -> None:
 
 
 def test_the_routing_document_is_kept_and_checked(run_server: Any) -> None:
-    """What was written is read; a bad field, or a channel that is not there, changes nothing."""
+    """A stored document is returned; an invalid field or an unknown channel changes nothing."""
     server = run_server()
     usual = ask(server, "GET", "/routes").json()
     assert ([route["name"] for route in usual["routes"]], usual["problems"]) == (["default"], [])

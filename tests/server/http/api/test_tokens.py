@@ -1,4 +1,4 @@
-"""Tokens by API: made, used, listed, revoked."""
+"""Tokens over the API: create, use, list, revoke."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def bearer(token: dict[str, Any]) -> dict[str, str]:
 
 
 def test_a_token_works_until_it_is_revoked(api: httpx.Client) -> None:
-    """At once, both ways; revoking again is no fault."""
+    """Immediately in both directions; revoking again is not an error."""
     token = made(api)
     assert api.get("/runs", headers=bearer(token)).status_code == 200
     assert api.delete(f"/tokens/{token['id']}").status_code == 204
@@ -35,7 +35,7 @@ def test_a_token_works_until_it_is_revoked(api: httpx.Client) -> None:
 
 
 def test_a_secret_is_shown_once(api: httpx.Client) -> None:
-    """The list has everything else, revoked tokens too."""
+    """The list has everything else, including revoked tokens."""
     token = made(api, name="<b>ci</b>")
     api.delete(f"/tokens/{token['id']}")
     listed = api.get("/tokens")
@@ -46,13 +46,13 @@ def test_a_secret_is_shown_once(api: httpx.Client) -> None:
 
 
 def test_the_empty_pages_click_makes_a_trainers_token(api: httpx.Client, trainer: Callable[..., Any]) -> None:
-    """A trainer reports with it, to any project."""
+    """A client can report to any project with it."""
     token = made(api, name="first trainer", scope="ingest", project=None)
     assert trainer(token=token["token"], project="anything").run
 
 
 def test_a_project_token_reports_to_its_project_only(api: httpx.Client, trainer: Callable[..., Any]) -> None:
-    """The hello of another project is turned away."""
+    """The handshake for another project is rejected."""
     token = made(api, scope="ingest", project="mine")["token"]
     assert trainer(token=token, project="mine").run
     with pytest.raises(Exception, match=r"4403|received"):
@@ -61,7 +61,7 @@ def test_a_project_token_reports_to_its_project_only(api: httpx.Client, trainer:
 
 @pytest.mark.parametrize("scope", ["read", "write"])
 def test_only_an_admin_makes_tokens(api: httpx.Client, scope: str) -> None:
-    """Nobody raises their own scope."""
+    """A user cannot raise their own scope."""
     token = made(api, scope=scope)
     answer = api.post("/tokens", json={"name": "x", "scope": "admin"}, headers=bearer(token))
     assert (answer.status_code, answer.json()["subject"]) == (403, "scope")
@@ -80,20 +80,20 @@ def test_only_an_admin_makes_tokens(api: httpx.Client, scope: str) -> None:
     ],
 )
 def test_a_wrong_wish_is_named(api: httpx.Client, body: Any, subject: str) -> None:
-    """422 with the field, and never ten kilobytes of it back."""
+    """422 with the field, without returning ten kilobytes of it."""
     answer = api.post("/tokens", json=body)
     assert (answer.status_code, answer.json()["subject"]) == (422, subject)
     assert len(answer.content) < 2000
 
 
 def test_broken_json_is_a_problem(api: httpx.Client) -> None:
-    """Not a crash."""
+    """It does not crash."""
     answer = api.post("/tokens", content=b'{"name": "\xff', headers={"content-type": "application/json"})
     assert answer.status_code in (400, 422)
     assert answer.headers["content-type"] == "application/problem+json"
 
 
 def test_unknown_and_kept_tokens_cannot_be_revoked_here(api: httpx.Client) -> None:
-    """404 for none; those of the data directory are renewed on the server's machine."""
+    """404 for an unknown token; those of the data directory are renewed on the server's machine."""
     assert api.delete("/tokens/t_none").status_code == 404
     assert "token revoke admin" in api.delete("/tokens/admin").json()["detail"]

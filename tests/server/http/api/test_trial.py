@@ -1,4 +1,4 @@
-"""What would become of open alerts: routes and silences tried before they are in force."""
+"""Test of routes and silences against open alerts before they are saved."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.server.http.api.test_channels import ask, made
 
 @pytest.fixture
 def ringing(server: Any, trainer: Callable[..., Any]) -> tuple[str, str]:
-    """The project and the id of a critical alert that fires."""
+    """Return the project and the id of a critical alert that fires."""
     run = trainer(project="tried")
     run.records({"loss": [1.0, math.nan]})
     return run.run, str(server.get("/alerts", run=run.run)["items"][0]["id"])
@@ -26,7 +26,7 @@ def way(server: Any, alert: str, routing: Any) -> Any:
 
 
 def test_an_open_alert_tells_its_way(server: Any, ringing: tuple[str, str]) -> None:
-    """The first route that matches, further ones behind `continue`, and nothing is stored."""
+    """The first matching route, and more after `continue`; nothing is stored."""
     channel = made(server, enabled=True)["name"]
     own = {"matchers": [f'run_id="{ringing[0]}"'], "channels": [channel]}
     routes = [
@@ -46,7 +46,7 @@ def test_an_open_alert_tells_its_way(server: Any, ringing: tuple[str, str]) -> N
 
 
 def test_made_up_labels_tell_their_way(server: Any) -> None:
-    """Without any alert: a critical one waits 5 s, an info one takes no route of the usual document."""
+    """Without an alert: a critical one waits 5 s, an info one matches no default route."""
     for severity, waits in (("critical", [5.0]), ("warning", [30.0]), ("info", [])):
         labels = {"severity": severity, "rule": "loss-spike"}
         body = {"routing": {"mute_times": []}, "labels": labels}
@@ -55,7 +55,7 @@ def test_made_up_labels_tell_their_way(server: Any) -> None:
 
 
 def test_a_muted_route_says_so(server: Any) -> None:
-    """A mute time that covers every hour covers this one."""
+    """A mute time that covers every hour."""
     always = {"name": "always", "times": [{"from": "00:00", "to": "24:00"}]}
     routing = {"routes": [{"name": "a", "mute_times": ["always"]}], "mute_times": [always]}
     answer = ask(server, "POST", "/routes/test", {"routing": routing, "labels": {"severity": "info"}})
@@ -71,13 +71,13 @@ def test_a_muted_route_says_so(server: Any) -> None:
     ],
 )
 def test_a_bad_document_is_refused_by_field(server: Any, routing: Any, subject: str) -> None:
-    """As when it is put in force."""
+    """As when it is saved."""
     answer = ask(server, "POST", "/routes/test", {"routing": routing})
     assert (answer.status_code, answer.json()["subject"]) == (422, subject)
 
 
 def test_a_silence_says_what_it_would_silence(server: Any, ringing: tuple[str, str]) -> None:
-    """The ids of open alerts that match; nothing is silenced by asking."""
+    """The ids of matching open alerts; the test silences nothing."""
     body = {"matchers": [f'run_id="{ringing[0]}"', 'severity=~"crit.*"']}
     answer = ask(server, "POST", "/silences/test", body).json()
     assert answer["items"] == [ringing[1]]

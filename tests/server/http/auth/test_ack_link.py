@@ -1,4 +1,4 @@
-"""The signed link of a message: looking changes nothing, the button acknowledges."""
+"""The signed link in a message: opening it changes nothing, its button acknowledges."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def acked(server: Any, alert_id: str) -> Any:
 
 
 def test_opening_the_link_changes_nothing_and_its_button_acknowledges(alert: tuple[Any, str]) -> None:
-    """GET by whoever prefetches, POST by a person; the note is kept."""
+    """GET may be a prefetch, POST is a user; the note is stored."""
     server, alert_id = alert
     address = link(server, alert_id)
     for _ in range(3):
@@ -67,13 +67,13 @@ def test_a_forged_link_is_refused(alert: tuple[Any, str], change: dict[str, str]
 
 
 def test_an_old_link_is_refused(alert: tuple[Any, str]) -> None:
-    """After its week."""
+    """After a week."""
     server, alert_id = alert
     assert httpx.get(link(server, alert_id, time.time() - VALID_S - 1)).status_code == 403
 
 
 def test_another_site_cannot_press_the_button(alert: tuple[Any, str]) -> None:
-    """A form of another origin is refused before the page sees it."""
+    """A form of another origin is rejected before the page handles it."""
     server, alert_id = alert
     query = {name: values[0] for name, values in parse_qs(urlsplit(link(server, alert_id)).query).items()}
     assert (

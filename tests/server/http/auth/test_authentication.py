@@ -32,7 +32,7 @@ def request(**headers: str) -> HTTPConnection:
 
 
 def test_a_token_names_its_bearer(tmp_path: Path) -> None:
-    """A known secret gives its identity, an unknown one none."""
+    """A known secret gives its identity, an unknown one gives none."""
     auth = auth_with(tmp_path, token())
     found = auth.check_token("s3cret")
     assert found is not None
@@ -42,7 +42,7 @@ def test_a_token_names_its_bearer(tmp_path: Path) -> None:
 
 
 def test_a_revoked_token_opens_nothing(tmp_path: Path) -> None:
-    """Revoking ends the token, its sessions, and tells open sockets."""
+    """Revoking ends the token and its sessions, and closes open sockets."""
     stored = [token()]
     auth = Auth(Settings(data_dir=tmp_path), lambda: stored)
     identity, cookie = auth.check_token("s3cret"), auth.issue_cookie(stored[0])
@@ -55,7 +55,7 @@ def test_a_revoked_token_opens_nothing(tmp_path: Path) -> None:
 
 
 def test_unknown_tokens_cost_few_queries(tmp_path: Path) -> None:
-    """A flood of them reads the tokens 20 times and then twice a second; a new token counts meanwhile."""
+    """A flood of them reads the tokens 20 times and then twice a second; a new token works meanwhile."""
     now, reads, stored = [0.0], [0], [token()]
 
     def load() -> list[Token]:
@@ -73,7 +73,7 @@ def test_unknown_tokens_cost_few_queries(tmp_path: Path) -> None:
 
 
 def test_a_renewed_token_ends_what_the_old_one_opened(tmp_path: Path) -> None:
-    """The new secret of the login link lets no open socket of the old one go on."""
+    """Open sockets of the old secret are closed after the login link is renewed."""
     settings = Settings(data_dir=tmp_path)
     auth = Auth(settings, list)
     identity = auth.check_token(ADMIN.secret(tmp_path))
@@ -84,7 +84,7 @@ def test_a_renewed_token_ends_what_the_old_one_opened(tmp_path: Path) -> None:
 
 
 def test_a_token_made_by_another_process_counts_at_once(tmp_path: Path) -> None:
-    """An unknown token makes the gate look again before it refuses."""
+    """For an unknown token, the database is read again before it is rejected."""
     stored: list[Token] = []
     auth = Auth(Settings(data_dir=tmp_path), lambda: stored)
     stored.append(token("fresh"))
@@ -92,7 +92,7 @@ def test_a_token_made_by_another_process_counts_at_once(tmp_path: Path) -> None:
 
 
 def test_known_tokens_stay_in_force_while_the_database_is_away(tmp_path: Path) -> None:
-    """A database that fails locks nobody out who was in."""
+    """If the database fails, known users stay logged in."""
     auth = auth_with(tmp_path, token())
 
     def away() -> list[Token]:
@@ -104,7 +104,7 @@ def test_known_tokens_stay_in_force_while_the_database_is_away(tmp_path: Path) -
 
 
 def test_a_bearer_token_goes_before_the_cookie(tmp_path: Path) -> None:
-    """A wrong bearer token is not made good by a session."""
+    """A session does not replace a wrong bearer token."""
     auth = auth_with(tmp_path, token())
     cookie = f"{COOKIE}={auth.issue_cookie(token())}"
     assert auth.session_of(request(cookie=cookie)) is not None
@@ -113,13 +113,13 @@ def test_a_bearer_token_goes_before_the_cookie(tmp_path: Path) -> None:
 
 
 def test_only_bearer_headers_carry_tokens() -> None:
-    """Another scheme's credentials are not looked at."""
+    """Credentials of another scheme are ignored."""
     assert bearer("Bearer  abc") == "abc"
     assert bearer("Basic abc") == ""
 
 
 def test_the_admin_secret_is_kept_and_private(tmp_path: Path) -> None:
-    """The login link stays the same over restarts, and only its owner can read it."""
+    """The login link stays the same after a restart, and only the owner can read it."""
     made = ADMIN.secret(tmp_path / "data")
     assert ADMIN.secret(tmp_path / "data") == made
     assert stat.S_IMODE((tmp_path / "data" / "admin-token").stat().st_mode) == 0o600
@@ -128,7 +128,7 @@ def test_the_admin_secret_is_kept_and_private(tmp_path: Path) -> None:
 
 
 def test_renewing_the_admin_secret_ends_the_old_link(tmp_path: Path) -> None:
-    """After a renewal the old login link opens nothing."""
+    """The old login link grants no access."""
     old, auth = ADMIN.secret(tmp_path), auth_with(tmp_path)
     assert auth.check_token(old) is not None
     new = ADMIN.renew(tmp_path)
@@ -138,7 +138,7 @@ def test_renewing_the_admin_secret_ends_the_old_link(tmp_path: Path) -> None:
 
 
 def test_an_empty_secret_file_is_filled(tmp_path: Path) -> None:
-    """A file that a full disk left empty never becomes an empty secret."""
+    """A file that is empty because of a full disk never gives an empty secret."""
     (tmp_path / "key").touch()
     assert secret_file(tmp_path / "key", lambda: "made") == "made"
     assert secret_file(tmp_path / "key", lambda: "other") == "made"
@@ -146,14 +146,14 @@ def test_an_empty_secret_file_is_filled(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("host", "counts"), [("127.0.0.1", True), ("localhost", True), ("0.0.0.0", False)])
 def test_file_tokens_count_on_loopback_only(tmp_path: Path, host: str, counts: bool) -> None:
-    """Beyond loopback only tokens that somebody made let anyone in."""
+    """On other addresses, only tokens that a user created are accepted."""
     auth = auth_with(tmp_path, host=host)
     assert (auth.check_token(ADMIN.secret(tmp_path)) is not None) is counts
     assert (auth.check_token(TRAINER.secret(tmp_path)) is not None) is counts
 
 
 def test_the_admin_link_can_be_allowed_beyond_loopback(tmp_path: Path) -> None:
-    """allow_admin_link lets the printed link in from everywhere."""
+    """With allow_admin_link, the printed link is accepted from everywhere."""
     auth = Auth(Settings(data_dir=tmp_path, host="0.0.0.0", allow_admin_link=True), list)
     found = auth.check_token(ADMIN.secret(tmp_path))
     assert found is not None

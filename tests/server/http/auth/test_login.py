@@ -21,7 +21,7 @@ def visitor(server: Any) -> Iterator[httpx.Client]:
 
 
 def test_the_link_opens_a_session(server: Any, visitor: httpx.Client) -> None:
-    """303 to the fleet, an HttpOnly SameSite cookie, no referrer; then the cookie is enough."""
+    """303 to the fleet, an HttpOnly SameSite cookie, no referrer; then the cookie is sufficient."""
     answer = visitor.get("/login", params={"token": server.token})
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
     assert answer.headers["referrer-policy"] == "no-referrer"
@@ -41,26 +41,26 @@ def test_logging_out_ends_it(server: Any, visitor: httpx.Client) -> None:
 
 
 def test_the_form_logs_in_and_goes_on(server: Any, visitor: httpx.Client) -> None:
-    """A pasted token, and then the page one wanted."""
+    """A pasted token, and then the requested page."""
     wanted = {"token": f" {server.token}\n", "next": "/runs/r_1?names=loss"}
     answer = visitor.post("/login", data=wanted, headers={"origin": server.base})
     assert (answer.status_code, answer.headers["location"]) == (303, "/runs/r_1?names=loss")
 
 
 def test_a_browser_says_where_the_form_came_from(visitor: httpx.Client) -> None:
-    """Under ``no-referrer`` it would say ``Origin: null``, and nobody could log in by the form."""
+    """With ``no-referrer`` it would be ``Origin: null``, and the form could not log in."""
     assert visitor.get("/login").headers["referrer-policy"] == "same-origin"
 
 
 def test_another_sites_form_does_not(server: Any, visitor: httpx.Client) -> None:
-    """Nobody is logged in by a page elsewhere."""
+    """It logs nobody in."""
     answer = visitor.post("/login", data={"token": server.token}, headers={"origin": "http://evil.example"})
     assert answer.status_code == 403
     assert "set-cookie" not in answer.headers
 
 
 def test_wrong_and_unfit_tokens_are_told_apart(server: Any, visitor: httpx.Client) -> None:
-    """An unknown one is 401, a trainer's opens no page, and neither leaves a cookie."""
+    """An unknown token is 401, a client's token opens no page, and neither sets a cookie."""
     wrong = visitor.get("/login", params={"token": "tcn_<b>"})
     assert (wrong.status_code, "unknown or was revoked" in wrong.text, "<b>" in wrong.text) == (
         401,
@@ -81,7 +81,7 @@ def test_without_a_token_the_page_explains(visitor: httpx.Client) -> None:
 
 
 def test_guessing_is_limited(start_server: Callable[..., Any]) -> None:
-    """Above the limit the page says when to come back; whoever has a token is not locked out."""
+    """Above the limit the page says when to retry; users with a valid token are not locked out."""
     server = start_server(TOCSIN_LOGIN_ATTEMPTS="3")
     for _ in range(3):
         assert httpx.get(f"{server.base}/login?token=x").status_code == 401
@@ -97,7 +97,7 @@ def test_guessing_is_limited(start_server: Callable[..., Any]) -> None:
 
 
 def test_the_limit_forgets_after_a_minute() -> None:
-    """Only failures within the window count, each address for itself."""
+    """Only failures within the window count, for each address separately."""
     attempts = Attempts(2)
     attempts.failed("a", 0.0)
     attempts.failed("a", 30.0)
@@ -107,7 +107,7 @@ def test_the_limit_forgets_after_a_minute() -> None:
 
 
 def test_the_limit_remembers_a_bounded_number_of_addresses() -> None:
-    """A flood from many addresses does not fill the memory."""
+    """A flood from many addresses does not exhaust the memory."""
     attempts = Attempts(1)
     for number in range(ADDRESSES + 10):
         attempts.failed(str(number), 0.0)
@@ -127,7 +127,7 @@ def test_a_link_leads_nowhere_else(wanted: str) -> None:
 
 @given(st.text(max_size=60))
 def test_whatever_next_is_the_answer_is_a_safe_header(wanted: str) -> None:
-    """One slash first, ASCII, no control characters."""
+    """It starts with exactly one slash, is ASCII, and has no control characters."""
     found = safe_next(wanted)
     assert found.startswith("/")
     assert found[1:2] not in ("/", "\\")
@@ -136,12 +136,12 @@ def test_whatever_next_is_the_answer_is_a_safe_header(wanted: str) -> None:
 
 
 def test_the_login_page_escapes() -> None:
-    """Message and next are text."""
+    """Message and next are escaped."""
     page = bytes(login_page("<b>", then='/"><script>').body).decode()
     assert "<b>" not in page
     assert "<script>" not in page
 
 
 def test_the_link_quotes_its_token() -> None:
-    """Whatever a token holds, it arrives."""
+    """Any token arrives unchanged."""
     assert login_address("http://h:1", "a+b&c") == "http://h:1/login?token=a%2Bb%26c"

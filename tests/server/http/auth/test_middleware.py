@@ -1,4 +1,4 @@
-"""What a request meets first: host, origin, identity, size; and the request log."""
+"""Checks of every request: host, origin, identity, size; and the request log."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def with_session(auth: Auth) -> dict[str, str]:
 
 
 def test_the_api_needs_a_login(client: httpx.Client) -> None:
-    """Without token and session every path of the API is a 401 problem, also one that does not exist."""
+    """Without token and session, every path of the API is a 401 problem, also unknown paths."""
     for path in ("/api/v1/thing", "/api/v1/absent", "/api/v1/"):
         answer = client.get(path)
         assert answer.status_code == 401
@@ -91,14 +91,14 @@ def test_a_token_or_a_session_opens_it(client: httpx.Client, auth: Auth) -> None
 def test_another_sites_page_changes_nothing_by_our_cookie(
     client: httpx.Client, auth: Auth, origin: dict[str, str]
 ) -> None:
-    """A change by cookie needs an Origin of ours (CSRF)."""
+    """A change with the cookie needs our Origin (CSRF)."""
     answer = client.post("/api/v1/thing", headers=with_session(auth) | origin)
     assert answer.status_code == 403
     assert answer.json()["subject"] == "Origin"
 
 
 def test_our_own_page_and_programs_may_change(client: httpx.Client, auth: Auth) -> None:
-    """A page of ours by cookie, a program by token without Origin."""
+    """A page of ours with the cookie, a program with a token and without Origin."""
     assert (
         client.post(
             "/api/v1/thing", headers=with_session(auth) | {"origin": str(client.base_url).rstrip("/")}
@@ -109,7 +109,7 @@ def test_our_own_page_and_programs_may_change(client: httpx.Client, auth: Auth) 
 
 
 def test_a_rebound_name_is_refused(client: httpx.Client) -> None:
-    """On loopback a Host that somebody's DNS may point here is misdirected, token or not."""
+    """On loopback, a Host that DNS could point here is rejected, even with a token."""
     answer = client.get("/api/v1/thing", headers=BEARER | {"host": "evil.example:8321"})
     assert answer.status_code == 421
     assert answer.json()["detail"] == (
@@ -127,14 +127,14 @@ def test_a_large_body_is_refused(client: httpx.Client) -> None:
 
 
 def test_a_crash_tells_nothing(client: httpx.Client) -> None:
-    """Our own fault is a 500 problem without details."""
+    """An internal error is a 500 problem without details."""
     answer = client.get("/api/v1/crash", headers=BEARER)
     assert (answer.status_code, answer.json()["subject"]) == (500, "server")
     assert "secret detail" not in answer.text
 
 
 def test_a_websocket_of_another_site_is_refused(client: httpx.Client) -> None:
-    """Before it is accepted; a program, which sends no Origin, passes on to the route."""
+    """Before it is accepted; a program, which sends no Origin, reaches the route."""
     address = f"ws://127.0.0.1:{client.base_url.port}/socket"
     with pytest.raises(InvalidStatus, match="403"), connect(address, origin=Origin("http://evil.example")):
         pass
@@ -145,7 +145,7 @@ def test_a_websocket_of_another_site_is_refused(client: httpx.Client) -> None:
 def test_the_request_log_holds_no_query(
     client: httpx.Client, caplog: pytest.LogCaptureFixture, eventually: Callable[..., object]
 ) -> None:
-    """A login link's token never reaches the log, nor does a name break its line."""
+    """Neither a login link's token nor a line break in a name gets into the log."""
     with caplog.at_level(logging.INFO, logger="tocsin.requests"):
         client.get("/login?token=s3cret")
         client.get("/runs/a%0Ab")
@@ -165,11 +165,11 @@ def test_the_request_log_holds_no_query(
     ],
 )
 def test_the_log_shows_what_matters(path: str, status: int, level: int) -> None:
-    """Probes and delivered files are silent; the API, logins and every failure are not."""
+    """Probes and static files are not logged; the API, logins and every failure are."""
     assert log_level(path, status) == level
 
 
 def test_a_request_without_client_is_logged() -> None:
-    """A server on a unix socket knows no address."""
+    """On a Unix socket there is no address."""
     line = request_line({"method": "GET", "path": "/<b>", "query_string": b""}, 200, 0.0015)
     assert line == "- GET /%3Cb%3E 200 1.5 ms"

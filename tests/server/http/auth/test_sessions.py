@@ -1,4 +1,4 @@
-"""Browser sessions: signed, bounded in time, and over once somebody logs out."""
+"""Browser sessions: signed, limited in time, and ended by a logout."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def opens(sessions: Sessions, cookie: str, now_s: float = 1.0, secret: str = "s3
 
 
 def test_a_session_ends_after_its_lifetime() -> None:
-    """A cookie is good until its expiry and not a second longer."""
+    """A cookie is valid until its expiry and not a second longer."""
     cookie = made().issue(token(), 1000.0)
     assert opens(made(), cookie, 1000.0 + HOUR_S - 1)
     assert not opens(made(), cookie, 1000.0 + HOUR_S)
 
 
 def test_a_session_ends_with_the_tokens_secret_and_with_the_key() -> None:
-    """A renewed token, or another server's key, makes it a forgery."""
+    """A renewed token, or another server's key, makes it invalid."""
     cookie = made().issue(token(), 0.0)
     assert not opens(made(), cookie, secret="new")
     assert not opens(made(b"theirs"), cookie)
@@ -52,7 +52,7 @@ def test_a_session_ends_with_the_tokens_secret_and_with_the_key() -> None:
 
 @given(st.text(max_size=200), st.integers(0, 150), st.characters())
 def test_no_altered_cookie_is_a_session(noise: str, place: int, character: str) -> None:
-    """Whatever a client sends or changes in a cookie, only the very cookie that was issued counts."""
+    """Only the exact cookie that was issued is accepted."""
     sessions = made()
     real = sessions.issue(token(), 0.0)
     altered = real[: place % len(real)] + character + real[place % len(real) + 1 :]
@@ -61,7 +61,7 @@ def test_no_altered_cookie_is_a_session(noise: str, place: int, character: str) 
 
 
 def test_an_ended_session_stays_ended(tmp_path: Path) -> None:
-    """Over a restart too; another session of the same token goes on."""
+    """Also after a restart; another session of the same token continues."""
     ended = Ended(tmp_path / "ended")
     sessions = Sessions(b"key", HOUR_S, ended)
     one, other = (sessions.issue(token(), 0.0) for _ in range(2))
@@ -75,7 +75,8 @@ def test_an_ended_session_stays_ended(tmp_path: Path) -> None:
 
 
 def test_what_is_remembered_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond the bound nothing comes back to life: all sessions of that token that began by then end."""
+    """Above the limit, all sessions of that token that started before then are ended, rather than
+    restored."""
     monkeypatch.setattr(module, "MOST_ENDED", 3)
     ended = Ended(tmp_path / "ended")
     many = [Session("t_1", f"s{no}", 10 + no, 5000) for no in range(6)]
@@ -89,7 +90,7 @@ def test_what_is_remembered_is_bounded(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_expired_ones_are_forgotten(tmp_path: Path) -> None:
-    """Their cookies open nothing anyway."""
+    """Their cookies are invalid in any case."""
     ended = Ended(tmp_path / "ended")
     ended.add(Session("t_1", "old", 0, 10), 5.0)
     ended.add(Session("t_1", "new", 0, 100), 50.0)
@@ -97,7 +98,7 @@ def test_expired_ones_are_forgotten(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_read_ends_every_session(tmp_path: Path) -> None:
-    """Rather than bringing back those that were ended; a later login works."""
+    """Instead of restoring those that were ended; a later login works."""
     (tmp_path / "ended").write_text('{"ended": [')
     sessions = made(folder=tmp_path)
     assert not opens(sessions, sessions.issue(token(), time.time()), time.time())
@@ -105,7 +106,7 @@ def test_a_file_that_cannot_be_read_ends_every_session(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_ends_the_session_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
-    """Until the next start, and the log says so."""
+    """Until the next start, and the log reports it."""
     ended = Ended(Path("/nowhere/ended"))
     session = Session("t_1", "s", 0, 100)
     ended.add(session, 1.0)
@@ -122,12 +123,12 @@ def logged_in(server: Any) -> Iterator[httpx.Client]:
 
 
 def cookie_of(browser: httpx.Client) -> dict[str, str]:
-    """The header that somebody who copied its cookie would send."""
+    """Return the header that a copy of its cookie would send."""
     return {"cookie": f"{COOKIE}={browser.cookies[COOKIE]}"}
 
 
 def read_to_the_end(page: ClientConnection) -> int | None:
-    """Hear a live socket until the server closes it; the close code."""
+    """Read a live socket until the server closes it; return the close code."""
     with suppress(ConnectionClosed):
         while True:
             page.recv(timeout=60)
@@ -135,7 +136,7 @@ def read_to_the_end(page: ClientConnection) -> int | None:
 
 
 def test_logging_out_ends_copies_of_the_cookie(server: Any) -> None:
-    """The real server: a copied cookie is dead, the live socket of the session closes, others go on."""
+    """On the real server, a copied cookie is invalid and the session's live socket closes; others stay."""
     with logged_in(server) as browser, logged_in(server) as other:
         copy = cookie_of(browser)
         with connect(server.base.replace("http", "ws", 1) + "/api/v1/live", additional_headers=copy) as page:
@@ -147,7 +148,7 @@ def test_logging_out_ends_copies_of_the_cookie(server: Any) -> None:
 
 
 def test_logging_out_holds_over_a_restart(run_server: Callable[..., Any]) -> None:
-    """The key that signs cookies stays, and so does what was ended."""
+    """The signing key stays, and so do the ended sessions."""
     server = run_server()
     with logged_in(server) as browser:
         copy = cookie_of(browser)

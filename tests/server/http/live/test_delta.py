@@ -29,7 +29,7 @@ def told(delta: Delta, names: list[str] | None = None) -> dict[str, Any]:
 
 
 def test_batches_of_a_layer_are_joined() -> None:
-    """Values of one attempt and rank come as one stretch, in order of arrival, to the bit."""
+    """Values of one attempt and rank are one stretch, in order of arrival, exact."""
     first, second = Column(np.array([1.0, math.nan])), Column(np.array([-0.0]), np.array([1], np.uint32))
     layer = told(Delta([batch(0, [0, 1], loss=first), batch(1, [2, 3], loss=second)]))["loss"]
     assert len(layer) == 1
@@ -47,7 +47,7 @@ def test_ranks_stay_apart() -> None:
 
 
 def test_only_the_asked_series_are_written() -> None:
-    """A page gets the series it shows, or all of them where it names none."""
+    """A page gets the series that it shows, or all of them if it names none."""
     one = Column(np.array([1.0]))
     delta = Delta([batch(0, [0], loss=one, lr=one)])
     assert list(told(delta, ["lr", "absent"])) == ["lr"]
@@ -55,7 +55,7 @@ def test_only_the_asked_series_are_written() -> None:
 
 
 def test_a_name_with_quotes_stays_json() -> None:
-    """Names from outside cannot break the message."""
+    """External names cannot break the message."""
     named = {'a"},{"b': Column(np.array([1.0]))}
     assert list(told(Delta([replace(batch(0, [0]), columns=named)]))) == list(named)
 

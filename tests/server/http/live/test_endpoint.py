@@ -1,4 +1,4 @@
-"""The browsers' socket: real websockets against the real application."""
+"""The browsers' socket: real WebSockets and the real application."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def floats(packed: dict[str, str]) -> list[float]:
 
 
 def test_the_fleet_is_told_and_kept_up(run_server: Start, dial: Dial, watch: BatchEvaluator) -> None:
-    """A page gets every row with its sparks at first, and then the rows that change."""
+    """A page gets every row with its sparkline first, and then the rows that change."""
     server = run_server()
     client = dial(server.base, "r1", server.token)
     client.acked(client.train([0, 1], loss=[1.0, math.nan]))
@@ -44,7 +44,7 @@ def test_the_fleet_is_told_and_kept_up(run_server: Start, dial: Dial, watch: Bat
 def test_a_run_view_gets_every_record_since_its_cursor(
     run_server: Start, dial: Dial, watch: BatchEvaluator
 ) -> None:
-    """From the query's cursor on, deltas hold each record and event once, exact to the bit."""
+    """From the query's cursor on, deltas have each record and event once, exactly."""
     server = run_server()
     client = dial(server.base, "r1", server.token)
     client.acked(client.train([0], loss=[1.0]))
@@ -66,7 +66,7 @@ def test_a_run_view_gets_every_record_since_its_cursor(
 
 
 def test_deltas_go_on_from_the_last_one(run_server: Start, dial: Dial, watch: BatchEvaluator) -> None:
-    """Each delta's cursor covers it, and the query from there on holds nothing more."""
+    """Each delta's cursor covers it, and a query from there returns nothing more."""
     server = run_server()
     client = dial(server.base, "r1", server.token)
     page = watch(server.base, server.token)
@@ -79,7 +79,7 @@ def test_deltas_go_on_from_the_last_one(run_server: Start, dial: Dial, watch: Ba
 def test_a_cursor_that_is_too_old_is_told_to_ask_again(
     run_server: Start, dial: Dial, watch: BatchEvaluator
 ) -> None:
-    """Where the records since a cursor are not in memory any more, the page gets resync."""
+    """If the records since a cursor are not in memory, the page gets resync."""
     server = run_server(live_kept_bytes=1)
     client = dial(server.base, "r1", server.token)
     for step in range(3):
@@ -90,7 +90,7 @@ def test_a_cursor_that_is_too_old_is_told_to_ask_again(
 
 
 def test_alerts_come_at_once_and_whole(run_server: Start, dial: Dial, watch: BatchEvaluator) -> None:
-    """Every page hears of every alert, subscribed or not, with its diagnosis."""
+    """Every page gets every alert with its diagnosis, subscribed or not."""
     server = run_server(tick_ms=60_000)
     client = dial(server.base, "r1", server.token, name="<b>")
     page = watch(server.base, server.token)
@@ -102,7 +102,7 @@ def test_alerts_come_at_once_and_whole(run_server: Start, dial: Dial, watch: Bat
 
 
 def test_decisions_are_told_to_every_page(run_server: Start, watch: BatchEvaluator) -> None:
-    """Whoever silences, acknowledges or changes a channel: other pages hear that they must ask again."""
+    """After a silence, an acknowledgement or a change of a channel, other pages are told to query again."""
     server = run_server()
     page = watch(server.base, server.token)
     page.receive("heartbeat")
@@ -118,7 +118,7 @@ def test_decisions_are_told_to_every_page(run_server: Start, watch: BatchEvaluat
 
 
 def test_the_server_beats(run_server: Start, watch: BatchEvaluator) -> None:
-    """A page hears a beat with the backlog at the promised pace, so that it can tell silence."""
+    """A page gets a heartbeat with the backlog at the documented interval, so that it can detect silence."""
     server = run_server(heartbeat_s=0.05)
     page = watch(server.base, server.token)
     first, second = page.receive("heartbeat"), page.receive("heartbeat")
@@ -129,7 +129,7 @@ def test_the_server_beats(run_server: Start, watch: BatchEvaluator) -> None:
 def test_a_browser_that_does_not_read_costs_the_others_nothing(
     run_server: Start, dial: Dial, watch: BatchEvaluator, eventually: Any
 ) -> None:
-    """A page that never reads is dropped behind its bound; another one goes on hearing everything."""
+    """A page that never reads is dropped at its limit; another one receives everything."""
     server = run_server(subscriber_bytes=20_000, tick_ms=10, shutdown_s=1.0)
     client = dial(server.base, "r1", server.token)
     slow = watch(server.base, server.token, max_queue=1, close_timeout=0.1)
@@ -155,7 +155,7 @@ def test_nobody_listens_without_login(run_server: Start, watch: BatchEvaluator) 
 
 
 def test_a_page_of_another_site_is_turned_away(run_server: Start, watch: BatchEvaluator) -> None:
-    """A browser whose Origin is not this server is refused before the handshake ends."""
+    """A browser with another Origin is rejected before the handshake completes."""
     server = run_server()
     with pytest.raises(InvalidStatus, match="403"):
         watch(server.base, server.token, origin="http://evil.example")
@@ -163,7 +163,7 @@ def test_a_page_of_another_site_is_turned_away(run_server: Start, watch: BatchEv
 
 
 def test_a_revoked_login_is_ended(run_server: Start, watch: BatchEvaluator) -> None:
-    """When the token behind a page is revoked, its socket closes."""
+    """When the token of a page is revoked, its socket closes."""
     server = run_server(heartbeat_s=0.05)
     page = watch(server.base, server.token)
     page.receive("heartbeat")
@@ -172,7 +172,7 @@ def test_a_revoked_login_is_ended(run_server: Start, watch: BatchEvaluator) -> N
 
 
 def test_nonsense_is_answered_and_nothing_else(run_server: Start, watch: BatchEvaluator) -> None:
-    """A message that is no subscription gets a sentence; the socket and the server stay."""
+    """Any other message gets an error; socket and server stay."""
     server = run_server()
     page = watch(server.base, server.token)
     for text in ("{", "[1]", json.dumps({"type": "subscribe", "id": 1, "view": "run"})):
@@ -183,7 +183,7 @@ def test_nonsense_is_answered_and_nothing_else(run_server: Start, watch: BatchEv
 
 
 def test_a_run_nobody_knows_is_no_fault(run_server: Start, watch: BatchEvaluator) -> None:
-    """Watching a run that does not exist is silent, and other views go on."""
+    """Watching an unknown run is silent, and other views continue."""
     server = run_server()
     page = watch(server.base, server.token)
     page.send({"type": "subscribe", "id": 1, "view": "run", "run": "none", "cursor": 5})
@@ -194,7 +194,7 @@ def test_a_run_nobody_knows_is_no_fault(run_server: Start, watch: BatchEvaluator
 def test_many_viewers_share_one_delta(
     run_server: Start, dial: Dial, watch: BatchEvaluator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What came of a run is written once a tick, however many pages watch it."""
+    """The delta of a run is encoded once per tick, however many pages watch it."""
     made: list[Any] = []
 
     class Counted(Delta):
@@ -216,7 +216,7 @@ def test_many_viewers_share_one_delta(
 
 
 def test_stopping_does_not_wait_for_browsers(run_server: Start, dial: Dial, watch: BatchEvaluator) -> None:
-    """With open pages and trainers the server stops in order, and they hear that it goes."""
+    """With open pages and clients, the server stops cleanly and notifies them."""
     server = run_server()
     page = watch(server.base, server.token)
     client = dial(server.base, "r1", server.token)

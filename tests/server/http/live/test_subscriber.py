@@ -1,4 +1,4 @@
-"""A browser's queue is bounded, and its messages are checked."""
+"""A browser's queue is bounded, and its messages are validated."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def drained(subscriber: Subscriber) -> list[str]:
 
 
 def test_a_slow_browser_is_told_to_ask_again() -> None:
-    """Above its bound a queue is emptied, and each view gets resync once."""
+    """Above its limit, a queue is emptied, and each view gets resync once."""
     subscriber = Subscriber(limit_bytes=1000)
     subscriber.handle(subscribe(1, view="fleet"))
     subscriber.handle(subscribe(2, view="run", run="r"))
@@ -35,7 +35,7 @@ def test_a_slow_browser_is_told_to_ask_again() -> None:
 
 
 def test_messages_come_out_in_order() -> None:
-    """What was put first is sent first, and a sender may wait for it."""
+    """First in, first out; a sender may wait for a message."""
 
     async def scene() -> list[str]:
         subscriber = Subscriber(1000)
@@ -66,7 +66,7 @@ def test_messages_come_out_in_order() -> None:
     ],
 )
 def test_a_message_that_is_none_is_refused(text: str) -> None:
-    """Anything but a documented subscription is rejected with a sentence and changes nothing."""
+    """Anything but a documented subscription is rejected with a description and changes nothing."""
     subscriber = Subscriber(1000)
     with pytest.raises(SubscriptionError, match="expected"):
         subscriber.handle(text)
@@ -74,7 +74,7 @@ def test_a_message_that_is_none_is_refused(text: str) -> None:
 
 
 def test_views_are_bounded() -> None:
-    """One browser may watch so many things and no more; one that ended makes room."""
+    """The views of a browser are limited; one that ends makes room."""
     subscriber = Subscriber(1000)
     for number in range(MOST_VIEWS):
         subscriber.handle(subscribe(number, view="fleet"))
