@@ -172,6 +172,21 @@ def test_routes_in_the_docs_exist(tmp_path: Path) -> None:
     assert wrong == []
 
 
+def test_examples_have_the_fields_of_the_api(tmp_path: Path) -> None:
+    """The JSON of a run and of an alert on the page about the API has only fields of their schemas."""
+    schemas = create_app(Settings(data_dir=tmp_path)).openapi()["components"]["schemas"]
+    known = {field for schema in schemas.values() for field in schema.get("properties", {})}
+    keys = {"loss", "grad_norm", "scale", "lr", "critical", "warning", "info"}
+    wrong = [
+        f"{place}: {field}"
+        for place, _, block in blocks("json")
+        if place == "reference/http-api.md"
+        for field in re.findall(r'"(\w+)":', block)
+        if field not in known | keys
+    ]
+    assert wrong == []
+
+
 def test_files_in_the_docs_exist() -> None:
     """A path or module between backticks, such as ``store/writer.py``, ends the path of a file."""
     folders = ("server", "client_hook", "web", "tests", "benchmarks", "migrations", "docs", "examples")
