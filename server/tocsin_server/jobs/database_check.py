@@ -68,7 +68,7 @@ READERS: Mapping[str, Reader] = {
 
 DERIVED: Mapping[str, Reader] = {
     "rule_state": lambda body: Engine.restore(RunContext(), body),
-    "flight": unpacked,
+    "incident_snapshot": unpacked,
 }
 """Readers of the bodies of tables that the server derives from records."""
 

@@ -1,8 +1,8 @@
-"""Incident snapshots of alerts: read from stored records, stored by the writer thread.
+"""Incident snapshots of alerts: gathered from stored records, frozen by the writer thread.
 
-This does not run on the ingest path. A snapshot is stored soon after its alert fires, and again when
-its run has passed the window or ended. A kill in between loses nothing: missing snapshots are found
-in the tables, and a download before that builds the snapshot on demand.
+Nothing here lies on the record path. An alert's record is frozen as soon as it fired, and once more when
+its run has passed the window or ended. A kill in between costs nothing: what is missing is found again in
+the tables, and a download that comes earlier is gathered on the spot.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ from tocsin_server.store.writer import StoreWriter
 from tocsin_server.transfer.run_import import batches
 
 MOST_VALUES = 500_000
-"""Maximum values in a snapshot: about 10 MB of text. Lowest ranks first; the rest is cut off."""
+"""Numbers of one incident snapshot: about 10 MB of text. The lowest ranks come first; then it is cut."""
 MOST_EVENTS = 1000
 MOST_ALERTS = 100
 MOST_OF_RUN = 200
-"""Maximum alerts of a run with a stored snapshot, oldest first; others are built on demand."""
+"""So many alerts of a run are frozen, the first ones; those of later ones are gathered when asked for."""
 AT_ONCE = 8
-"""Snapshots built per pass, so that a run with a hundred alerts does not keep a core busy."""
+"""Records that one look makes: a run with a hundred alerts must not keep a core busy."""
 CANDIDATES = 10_000
 LOOKED_BACK_NS = 60_000_000_000
-"""Each pass checks the alerts that changed within this time, because a commit may be delayed that long."""
+"""Every look goes over the alerts that changed within this time: a commit may come that late."""
 FULL_LOOK_NS = 600_000_000_000
-"""After this time, and at startup, every alert is checked."""
+"""After so long, and at the start, every alert is looked at."""
 PAGE = 4096
 CONTEXT = {
     "accumulation",
@@ -68,12 +68,12 @@ CONTEXT = {
     SIMILAR_RUNS,
     RULES,
 }
-"""Kinds of events that rules need, no matter how long before the onset they arrived."""
+"""Kinds of events that rules need however long before the onset they came."""
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltSnapshot:
-    """A snapshot built from the current records; ``whole`` means that it is complete."""
+    """An incident snapshot as things stand: its body, and whether nothing more will come."""
 
     window: Window
     whole: bool
@@ -81,10 +81,7 @@ class BuiltSnapshot:
 
 
 def download(database: Database, alert_id: str) -> bytes | None:
-    """Return the snapshot of an alert as a file, or None if there is no such alert.
-
-    It is built on demand if no complete one is stored.
-    """
+    """The incident snapshot of an alert as a file, gathered now where none is frozen; None: no such alert."""
     reader = StoreReader(database)
     stored = reader.alert(alert_id)
     stored_run = None if stored is None else reader.run(stored.alert.run_id)
@@ -100,15 +97,13 @@ def download(database: Database, alert_id: str) -> bytes | None:
     if row is not None and row.whole:
         try:
             return document(stored_run, alerts, row.body)
-        except (
-            IncidentSnapshotError
-        ) as error:  # build it from the records; they exist unless retention deleted them
-            warn("flight", alert_id, "body", str(error))
+        except IncidentSnapshotError as error:  # gather it again: only retention deletes records
+            warn("incident_snapshot", alert_id, "body", str(error))
     return document(stored_run, alerts, gather(reader, stored_run, window).body)
 
 
 def window_for(stored: StoredRun, alert: Alert) -> Window:
-    """Return the window around an alert's onset, or around the run's last step if the alert has no step."""
+    """The window around an alert's onset; around the run's end where the alert names no step."""
     ends = [(who.first_step, who.last_step) for who in stored.writers]
     first = min((first for first, _ in ends if first is not None), default=0)
     last = max((last for _, last in ends if last is not None), default=0)
@@ -118,7 +113,7 @@ def window_for(stored: StoredRun, alert: Alert) -> Window:
 
 
 def gather(reader: StoreReader, stored: StoredRun, window: Window) -> BuiltSnapshot:
-    """Read all series of all writers in the window, and the related events."""
+    """Reads all series of all writers in the window, and the events that belong to it."""
     found = list(_batches(reader, stored, window))
     first = min((batch.arrival for batch in found), default=0)
     stop = max((batch.arrival for batch in found), default=-1) + 1
@@ -128,13 +123,13 @@ def gather(reader: StoreReader, stored: StoredRun, window: Window) -> BuiltSnaps
 
 
 def _newest(stored: StoredRun) -> int:
-    """Return the last step of the newest attempt; earlier attempts may have reached a higher one."""
+    """Up to where the newest attempt has come: an earlier one may have gone further."""
     ends = [(who.writer.attempt_no, who.last_step) for who in stored.writers if who.last_step is not None]
     return max(ends, default=(0, -1))[1]
 
 
 def _batches(reader: StoreReader, stored: StoredRun, window: Window) -> Iterator[RecordBatch]:
-    """Return batches in order of arrival; if they are too many, those of the lowest ranks."""
+    """In order of arrival, the lowest ranks first where there are too many."""
     writers = {who.writer.writer_no: who.writer for who in stored.writers}
     found = [batch for page in _pages(reader, stored.id, window) for batch in batches(page, writers)]
     room, taken = MOST_VALUES, []
@@ -160,7 +155,7 @@ def _pages(reader: StoreReader, run_id: str, window: Window) -> Iterator[RecordP
 
 
 def _events(reader: StoreReader, run_id: str, window: Window, arrivals: range) -> list[RunEvent]:
-    """Return the newest events that rules need, events in the window, and the end of the run."""
+    """The newest of those that rules need, and of those said in the window; the run's end too."""
     kept: list[RunEvent] = []
     for event in _every_event(reader, run_id):
         if event.step is not None:
@@ -184,7 +179,7 @@ def _every_event(reader: StoreReader, run_id: str) -> Iterator[RunEvent]:
 
 
 class SnapshotRecorder:
-    """Stores incident snapshots outside the ingest path: reads in a thread, writes on the writer thread."""
+    """Freezes incident snapshots beside the record path: reads in a thread, writes by the writer thread."""
 
     def __init__(
         self,
@@ -201,15 +196,12 @@ class SnapshotRecorder:
         self._clock = clock
         self._looked_ns: int | None = None
         self._until: dict[str, int] = {}
-        """The last step of the window by alert, for alerts with an incomplete snapshot."""
+        """By alert that waits: the step behind which its window is whole."""
         self._full: set[str] = set()
-        """Runs that have reached the maximum number of snapshots."""
+        """Runs that have as many as they may."""
 
     async def look(self) -> int:
-        """Store the snapshots that are due, a few at a time; return how many.
-
-        Failing alerts are retried later.
-        """
+        """Freeze what is due, a few at a time; return how many. An alert that fails rests."""
         due = await asyncio.to_thread(self._due)
         for item in due:
             with self.work.isolated(subject_of(item)):
@@ -248,7 +240,7 @@ class SnapshotRecorder:
         return run_id in self._full
 
     def _made(self, item: Lacking) -> IncidentSnapshotRow | None:
-        """Return the snapshot to store for an alert, or None if its run is gone."""
+        """What is to be frozen of one alert; None where its run is gone."""
         key = alert_key(item.alert_id)
         stored, stored_run = self._reader.alert(item.alert_id), self._reader.run(item.run_id)
         if key is None or stored is None or stored_run is None:
@@ -260,10 +252,10 @@ class SnapshotRecorder:
 
 
 def subject_of(item: Lacking) -> str:
-    """Return the subject under which failures for this snapshot are reported."""
+    """What a failure to make this incident snapshot is filed under."""
     return f"run {item.run_id}, alert {item.alert_id.rsplit('.', 2)[1]}"
 
 
 async def record_incident_snapshots(recorder: SnapshotRecorder, *, interval_s: float = 1.0) -> None:
-    """Run the recorder every ``interval_s`` until canceled."""
+    """Looks every ``interval_s`` until it is cancelled."""
     await recorder.work.keep(recorder.look, interval_s)

@@ -51,7 +51,7 @@ def server(run_server: Start, hands: Hands, monkeypatch: pytest.MonkeyPatch) -> 
     async def idle(*_: Any) -> None:
         return None
 
-    monkeypatch.setattr("tocsin_server.app.application.watch", idle)
+    monkeypatch.setattr("tocsin_server.app.application.run_watchdog", idle)
     monkeypatch.setattr("tocsin_server.runs.pipeline.Clock", hands.clock)
     return run_server()
 

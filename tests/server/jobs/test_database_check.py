@@ -187,10 +187,10 @@ def test_the_row_of_a_run_is_made_again_from_its_records(database: Database, che
     """Counts and newest values are those of an undamaged run."""
     tell_all_to(database, "bad")
     with database.engine.begin() as connection:
-        connection.execute(text("UPDATE run SET board = '{'"))
+        connection.execute(text("UPDATE run SET summary = '{'"))
     assert check("--repair").returncode == 0
     with database.reader.begin() as connection:
-        board = json.loads(connection.execute(text("SELECT board FROM run")).scalar_one())
+        board = json.loads(connection.execute(text("SELECT summary FROM run")).scalar_one())
     assert (board["last_step"], board["arrival"]) == (2**41 + 1, 5003)
 
 
@@ -233,7 +233,7 @@ def test_check_repairs_numbers_that_are_none(database: Database, check: Run) -> 
     with database.engine.begin() as connection:
         add_token(connection, Token("t_1", "ci", Scope.ADMIN, "", digest_of("secret"), 1))
         connection.execute(text("UPDATE token SET revoked_ns = 'text'"))
-        connection.execute(text("UPDATE run SET board = NULL"))
+        connection.execute(text("UPDATE run SET summary = NULL"))
     named = [line.split("\t") for line in check().stdout.splitlines()]
     assert ["run", "bad0", "-", "ended_ns", "expected a whole number, got text: 'text'"] in named
     assert (check("--repair").returncode, check().stdout) == (0, "")
@@ -247,7 +247,7 @@ def test_a_number_of_the_record_path_is_named_and_left_alone(database: Database,
         pytest.skip("Postgres stores only numbers in such columns")
     tell_all_to(database, "bad")
     with database.engine.begin() as connection:
-        connection.execute(text("UPDATE run SET board = NULL"))
+        connection.execute(text("UPDATE run SET summary = NULL"))
         connection.execute(text("UPDATE writer SET chunks = 'text'"))
     assert check("--repair").returncode == 1
     left = {tuple(line.split("\t")[i] for i in (0, 1, 3)) for line in check().stdout.splitlines()}
@@ -303,7 +303,9 @@ def test_wrong_values_inside_tags_and_facts_stop_no_run(database: Database, run_
     tell_all_to(database, "bad")
     odd = {"tags": "[5]", "environment": '{"versions": 5}', "state": "running"}
     with database.engine.begin() as connection:
-        connection.execute(text("UPDATE run SET tags = :tags, facts = :facts, state = :state"), odd)
+        connection.execute(
+            text("UPDATE run SET tags = :tags, environment = :environment, state = :state"), odd
+        )
     server = run_server()
     assert list(server.pipeline.registry.active) == ["bad"]
     with database.reader.begin() as connection:
@@ -315,7 +317,7 @@ def test_what_can_be_derived_again_is_named_and_deleted(database: Database, chec
     """The saved state of the rules and an incident snapshot are named once, and deleted by the repair."""
     tell_all_to(database, "bad")
     with database.engine.begin() as connection:
-        connection.execute(text("UPDATE run SET board = NULL"))
+        connection.execute(text("UPDATE run SET summary = NULL"))
         for table in (rule_state, incident_snapshot):
             connection.execute(table.update().values(body=b"damaged"))
     lines = [line.split("\t")[:4] for line in check().stdout.splitlines()]
@@ -328,7 +330,7 @@ def test_damaged_records_are_named_and_left_alone(database: Database, check: Run
     """For a changed byte in a sealed chunk, it names run, series and chunk. --repair does not change it."""
     tell_all_to(database, "bad")
     with database.engine.begin() as connection:
-        connection.execute(text("UPDATE run SET board = NULL"))
+        connection.execute(text("UPDATE run SET summary = NULL"))
         connection.execute(chunk.update().where(chunk.c.col_id == 0).values(body=b"damaged"))
     for options in ((), ("--repair",)):
         done = check(*options)

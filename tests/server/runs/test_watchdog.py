@@ -26,7 +26,7 @@ def by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     async def idle(*_: Any) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("tocsin_server.app.application.watch", idle)
+    monkeypatch.setattr("tocsin_server.app.application.run_watchdog", idle)
 
 
 def after(server: Any, seconds: float) -> list[tuple[str, tuple[str, ...]]]:

@@ -71,9 +71,9 @@ def test_what_a_person_asks_in_sql(database: Database, admit: Any, put: Any, sto
     put(batch(admit().writer, 0, [7, 8], loss=[NAN, 0.25], lr=[0.1, 0.1]))
     store.stop(30.0)
     query = """
-        SELECT metric.name, fault.step, fault.kind FROM fault
-        JOIN metric ON metric.run_id = fault.run_id AND metric.col_id = fault.col_id
-        WHERE fault.run_id = 'r1' ORDER BY fault.step
+        SELECT metric.name, nonfinite_onset.step, nonfinite_onset.kind FROM nonfinite_onset
+        JOIN metric ON metric.run_id = nonfinite_onset.run_id AND metric.col_id = nonfinite_onset.col_id
+        WHERE nonfinite_onset.run_id = 'r1' ORDER BY nonfinite_onset.step
     """
     with database.reader.connect() as connection:
         assert connection.execute(text(query)).all() == [("loss", 7, "nan")]

@@ -36,7 +36,7 @@ COMPARED = (
     "alert",
     "alert_transition",
     "rule_state",
-    "fault",
+    "nonfinite_onset",
     "series",
     "acknowledgement",
 )

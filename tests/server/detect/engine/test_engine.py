@@ -199,7 +199,7 @@ def test_every_rule_describes_itself() -> None:
     for rule in rules:
         assert rule.title
         assert rule.clock in ("steps", "time")
-        assert rule.doc.endswith(rule.id)
+        assert rule.doc == f"reference/rules/{rule.id}/"
         assert all(setting.help and setting.unit is not None for setting in rule.settings)
 
 

@@ -43,7 +43,7 @@ def test_every_rule_is_described(server: Any) -> None:
     rules = {rule["id"]: rule for rule in server.get("/rules")["items"]}
     collapse = rules["scaler-collapse"]
     assert (collapse["kind"], collapse["severity"], collapse["enabled"]) == ("builtin", "critical", True)
-    assert collapse["doc"].endswith("#scaler-collapse")
+    assert collapse["doc"].endswith("/scaler-collapse/")
     assert all(set(setting) == {"name", "value", "unit", "help"} for setting in collapse["settings"])
 
 
