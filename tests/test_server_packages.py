@@ -48,7 +48,7 @@ def members(found: Graph, package: str) -> Graph:
 
 def test_every_package_has_a_place() -> None:
     """Every package is listed in the order, and there are no modules next to the packages."""
-    found = {path.name for path in SERVER.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    found = {path.name for path in SERVER.iterdir() if (path / "__init__.py").exists()}
     assert found == set(PACKAGES.split(" < "))
     assert {path.stem for path in SERVER.glob("*.py")} == {"__init__", "__main__"}
 

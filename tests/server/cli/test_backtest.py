@@ -42,7 +42,7 @@ def test_text_and_json_tell_the_same(
     [
         (["loss-spike"], "expected FILE"),
         (["loss-spike", "none.log"], "none.log"),
-        (["spike", "none.log"], "rule: expected one of"),
+        (["spike", "none.log"], "rule: expected the id of"),
         (["loss-spike", "none.log", "--set", "window"], "NAME=VALUE"),
         (["loss-spike", "none.log", "--set", "window=x"], "loss-spike: window: expected a whole number"),
         (["loss-spike", "--run", "nobody"], "run: expected"),

@@ -47,7 +47,7 @@ def through(*batches: RecordBatch, events: tuple[RunEvent, ...] = ()) -> Any:
 def test_every_bit_comes_back(values: list[float], sparse: bool) -> None:
     """Payloads of NaN, the sign of zero, denormals; dense and at some rows."""
     reported = batch_of(values, [2 * row for row in range(len(values))] if sparse else None)
-    (back,) = through(reported).received
+    (back,) = through(reported).items
     assert (back.writer, back.arrival, back.seq, back.n) == (reported.writer, 9, 7, reported.n)
     assert back.time_ns.tolist() == reported.time_ns.tolist()
     column, before = back.columns['a "name"'], reported.columns['a "name"']
@@ -58,7 +58,7 @@ def test_every_bit_comes_back(values: list[float], sparse: bool) -> None:
 def test_a_nan_of_other_bits_survives() -> None:
     """The NaN that x86 makes of 0/0 has its sign set."""
     value = struct.unpack("<d", (0xFFF8_0000_0000_0001).to_bytes(8, "little"))[0]
-    (back,) = through(batch_of([value])).received
+    (back,) = through(batch_of([value])).items
     assert back.columns['a "name"'].v.view(np.uint64).tolist() == [0xFFF8_0000_0000_0001]
 
 
@@ -66,8 +66,8 @@ def test_what_happened_comes_back_in_order_of_arrival() -> None:
     """Events between batches; the run's facts with them."""
     event = RunEvent(Writer("r", 2, 3, 1), 4, 0, "attached", 1, None, {"clip": 1.0})
     flight = through(batch_of([1.0]), events=(event,))
-    assert [type(item).__name__ for item in flight.received] == ["RunEvent", "RecordBatch"]
-    assert flight.received[0] == event
+    assert [type(item).__name__ for item in flight.items] == ["RunEvent", "RecordBatch"]
+    assert flight.items[0] == event
     assert (flight.window, flight.whole) == (WINDOW, True)
     assert flight.run["environment"] == {"scalers": [{"init_scale": 4.0}]}
 

@@ -178,7 +178,7 @@ def test_a_server_that_was_replaced_ends(
     held_up = threading.Event()
     connect = PostgresLock._connect
     monkeypatch.setattr(first, "_connect", lambda: held_up.wait(60) and connect(first))
-    first.watch(gate, displaced=reported.append)
+    first.monitor(gate, displaced=reported.append)
     end_sessions(postgres)
     eventually(lambda: gate.closed, "the loss to be noticed")
     second = PostgresLock(postgres, "the database")

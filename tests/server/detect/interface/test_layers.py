@@ -126,6 +126,6 @@ def test_layers_survive_a_restart_of_the_server(watch: Callable[..., Any]) -> No
     run = watch()
     run.records(loss=[1.0] * 60)
     _tell(run)
-    run.engine = Engine.restore(run.engine.context, run.engine.snapshot())
+    run.engine = Engine.restore(run.engine.context, run.engine.save())
     run.records(start=60, loss=[NAN], grad_norm=[NAN])
     assert "block.weight" in str(run.findings[-1].diagnosis.timeline)

@@ -50,4 +50,4 @@ def test_the_growth_interval_is_learned() -> None:
     """From a backoff at 100 to the growth at 600."""
     track: Any = ScalerTrack()
     track.follow(view([99, 100, 600, 601], scale=[8.0, 4.0, 8.0, 8.0]), None)
-    assert track.facts(None).growth_interval == 500
+    assert track.evidence(None).growth_interval == 500
