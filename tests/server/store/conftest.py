@@ -1,4 +1,4 @@
-"""A store on each of the two databases, and what is put into it."""
+"""A store on each of the two databases, and test data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tocsin_server.store.writer import StoreWriter
 
 
 def hello(run: str = "r1", *, rank: int = 0, attempt: str = "a1", **more: object) -> Hello:
-    """A hello of one process; its writer is (attempt, rank)."""
+    """Return the hello of one process; its writer is (attempt, rank)."""
     fields: dict[str, object] = {
         "version": 1,
         "token": "t",
@@ -38,7 +38,7 @@ Admit = Callable[..., Registered]
 
 @pytest.fixture
 def admit(store: StoreWriter) -> Admit:
-    """Registers a hello through the running writer."""
+    """Register a hello with the running writer."""
 
     def admitted(run: str = "r1", *, now_ns: int = 2_000, **more: object) -> Registered:
         greeting = hello(run, **more)  # type: ignore[arg-type]
@@ -50,7 +50,7 @@ def admit(store: StoreWriter) -> Admit:
 def batch(
     writer: Writer, seq: int, steps: list[int], arrival: int | None = None, **columns: object
 ) -> RecordBatch:
-    """A batch of records at ``steps``; a column is a list [n] or a pair (rows, values)."""
+    """Return a batch of records at ``steps``; a column is a list [n] or a pair (rows, values)."""
     made = {}
     for name, values in columns.items():
         at, v = values if isinstance(values, tuple) else (None, values)
@@ -64,7 +64,7 @@ def batch(
 
 @pytest.fixture
 def put(store: StoreWriter) -> Callable[..., None]:
-    """Submits batches and returns once they are durable."""
+    """Submit batches and return once they are durable."""
 
     def stored(*batches: RecordBatch) -> None:
         for one in batches:
@@ -75,7 +75,7 @@ def put(store: StoreWriter) -> Callable[..., None]:
 
 
 def sealed(database: Database, chunks: int, run_id: str = "r1") -> None:
-    """Waits until the run has so many chunks."""
+    """Wait until the run has that many chunks."""
     deadline = time.monotonic() + 60
     query = select(func.count()).select_from(chunk_dir).where(chunk_dir.c.run_id == run_id)
     while True:

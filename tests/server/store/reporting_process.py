@@ -1,4 +1,4 @@
-"""A process that stores records until it is killed, and says on stdout what was acknowledged.
+"""Store records until the process is killed, and print what was acknowledged.
 
 Run by ``test_kill.py``: ``python reporting_process.py DATABASE_URL``.
 """
@@ -22,19 +22,19 @@ IN_FLIGHT = 50
 
 
 def hello(rank: int) -> Hello:
-    """The same process every time: it resumes where it was."""
+    """Return the hello of the same process every time, so that it resumes."""
     who = WriterId("a1", rank, "boot", 1 + rank, 1)
     return Hello(1, "t", "p", "n", "r1", who, 2, "node", 1)
 
 
 def records(who: Writer, seq: int, n: int) -> RecordBatch:
-    """Records whose values follow from their numbers."""
+    """Return records whose values follow from their numbers."""
     step = np.arange(seq, seq + n, dtype=np.int64)
     return RecordBatch(who, 2 * seq + who.rank, seq, n, step, step * 10, {"loss": Column(np.sqrt(step))})
 
 
 def report(store: StoreWriter, rank: int) -> None:
-    """Stores one rank's records and events for ever; a bounded number of batches waits."""
+    """Store one rank's records and events indefinitely; a bounded number of batches waits."""
     found: Registered = store.call(lambda connection: register(connection, hello(rank), 1)).result()
     who, seq, no = found.writer, found.last_seq + 1, found.last_event + 1
     room = threading.Semaphore(IN_FLIGHT)
@@ -49,7 +49,7 @@ def report(store: StoreWriter, rank: int) -> None:
 
 
 def said(line: str, room: threading.Semaphore) -> Callable[[], None]:
-    """A done callback that tells the parent at once."""
+    """Return a done callback that notifies the parent immediately."""
 
     def done() -> None:
         os.write(1, f"{line}\n".encode())
@@ -59,7 +59,7 @@ def said(line: str, room: threading.Semaphore) -> Callable[[], None]:
 
 
 def main() -> None:
-    """Two ranks report until the process is killed."""
+    """Let two ranks report until the process is killed."""
     store = StoreWriter(open_database(sys.argv[1]), interval_s=0.01)
     store.start()
     ranks = [threading.Thread(target=report, args=(store, rank), daemon=True) for rank in (0, 1)]

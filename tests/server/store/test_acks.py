@@ -1,4 +1,4 @@
-"""Acknowledgements as rows: the newest act counts."""
+"""Acknowledgements as rows: the newest action counts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ def ring(connection: Any) -> None:
 
 
 def test_the_newest_act_counts(database: Database) -> None:
-    """Taken on, given back, taken on by another: each act stays, also two in one moment."""
+    """Acknowledged, undone, acknowledged by another user: each action is stored, also two at the same
+    time."""
     with database.engine.begin() as connection:
         ring(connection)
         for ack, in_force in (

@@ -1,4 +1,4 @@
-"""What was done is written down in the transaction that did it."""
+"""Actions are logged in the transaction that makes them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tocsin_server.store.tables import audit
 
 
 def test_an_act_is_noted(database: Database) -> None:
-    """Who, what, on what, when, and more."""
+    """User, action, object, time, and details."""
     with database.engine.begin() as connection:
         note(connection, 5, "t1 me", "run.delete", "r1", {"n": 1})
     with database.reader.begin() as connection:
@@ -20,7 +20,7 @@ def test_an_act_is_noted(database: Database) -> None:
 
 
 def test_an_act_that_failed_is_not(database: Database) -> None:
-    """It goes with its transaction."""
+    """It is rolled back with its transaction."""
     with database.engine.connect() as connection:
         note(connection, 5, "t1 me", "run.delete", "r1")
         connection.rollback()

@@ -1,4 +1,4 @@
-"""Backups: one moment while others write, checked; and their way back."""
+"""Backups: consistent and checked while others write; restoring them."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from tocsin_server.store.writer import StoreWriter
 
 @pytest.fixture
 def url(tmp_path: Path) -> Any:
-    """Only SQLite has backups of ours."""
+    """Backups exist only for SQLite."""
     return make_url(f"sqlite:///{tmp_path / 'tocsin.db'}")
 
 
 def test_a_backup_holds_everything(
     database: Database, store: StoreWriter, admit: Any, put: Any, tmp_path: Path
 ) -> None:
-    """Row by row, bit by bit, from a database that others have open."""
+    """All rows and exact values, of a database that is in use."""
     tell_all(database, store, admit, put)
     made = backup(database, tmp_path / "copy.db")
     copy = open_database(f"sqlite:///{made.file}")
@@ -42,7 +42,7 @@ def test_a_backup_holds_everything(
 def test_a_backup_under_load_is_one_moment(
     database: Database, store: StoreWriter, admit: Any, put: Any, tmp_path: Path
 ) -> None:
-    """While records come without a break, each copy holds the first n of them whole and no other."""
+    """While records arrive continuously, each copy has exactly the first n of them."""
     who, stop = admit().writer, threading.Event()
 
     def train() -> None:
@@ -64,7 +64,7 @@ def test_a_backup_under_load_is_one_moment(
 
 
 def records_in(file: Path) -> int:
-    """How many records a copy holds; they must be the first ones, both values of each."""
+    """Return the number of records in a copy; check that they are the first ones with both values."""
     copy = open_database(f"sqlite:///{file}")
     page = StoreReader(copy).records("r1", limit=10_000_000) if StoreReader(copy).run("r1") else None
     copy.close()
@@ -76,7 +76,7 @@ def records_in(file: Path) -> int:
 
 
 def test_a_backup_overwrites_nothing(database: Database, tmp_path: Path) -> None:
-    """Neither a file that is there, nor is anything left of an attempt that failed."""
+    """Neither an existing file; a failed attempt leaves nothing behind."""
     migrate(database.url)
     (tmp_path / "there.db").write_text("mine")
     with pytest.raises(BackupError, match="does not exist yet"):
@@ -88,7 +88,7 @@ def test_a_backup_overwrites_nothing(database: Database, tmp_path: Path) -> None
 def test_a_restored_database_is_the_backup_and_the_old_one_stays(
     database: Database, store: StoreWriter, admit: Any, put: Any, tmp_path: Path
 ) -> None:
-    """With what was written after the backup in the file that is kept aside."""
+    """The kept file has what was written after the backup."""
     who = admit().writer
     put(batch(who, 0, [0], loss=[1.0]))
     made = backup(database, tmp_path / "copy.db")
@@ -108,7 +108,7 @@ def records_of(file: Path) -> list[float]:
 
 
 def test_a_log_left_by_a_crash_is_kept_with_the_old_file(database: Database, tmp_path: Path) -> None:
-    """It is never taken for one of the restored database."""
+    """It is never used as the log of the restored database."""
     migrate(database.url)
     made = backup(database, tmp_path / "copy.db")
     with database.engine.begin() as connection:
@@ -141,7 +141,7 @@ def projects(file: Path) -> list[str]:
 def test_what_is_no_backup_is_refused_and_nothing_changes(
     database: Database, tmp_path: Path, spoil: Any, words: str
 ) -> None:
-    """Checked before the old file is touched."""
+    """It is checked before the old file is touched."""
     migrate(database.url)
     made = backup(database, tmp_path / "copy.db")
     database.close()
@@ -160,7 +160,7 @@ def change(file: Path, statement: str) -> None:
 
 
 def damage(file: Path) -> None:
-    """Overwrites the middle of every page but the first."""
+    """Overwrite the middle of every page but the first."""
     body = bytearray(file.read_bytes())
     for start in range(4096, len(body), 4096):
         body[start : start + 64] = b"\xaa" * 64
@@ -169,7 +169,7 @@ def damage(file: Path) -> None:
 
 @pytest.mark.parametrize(("purpose", "tool"), [("backup", "pg_dump"), ("restore", "pg_restore")])
 def test_postgres_has_its_own_tools(purpose: str, tool: str) -> None:
-    """The command is told, without the password."""
+    """The error names the command, without the password."""
     url = make_url("postgresql+psycopg://me:secret@db/tocsin")
     with pytest.raises(BackupError, match=tool) as reported:
         file_of(url, purpose)
@@ -177,6 +177,6 @@ def test_postgres_has_its_own_tools(purpose: str, tool: str) -> None:
 
 
 def test_the_revision_of_a_file_is_known(database: Database, tmp_path: Path) -> None:
-    """The newest after a migration."""
+    """It is the newest after a migration."""
     migrate(database.url)
     assert revision_of(tmp_path / "tocsin.db") == revisions()[0]

@@ -1,4 +1,4 @@
-"""The column codec gives every bit back."""
+"""The column codec is lossless."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def floats(bits: list[int]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
 
 @given(st.lists(words, min_size=1, max_size=100))
 def test_any_64_bits_come_back(bits: list[int]) -> None:
-    """Every float64 there is, signalling NaNs among them, survives the codec."""
+    """Every float64, including signaling NaNs, survives the codec."""
     codec, body = encode_floats(Column(floats(bits)), len(bits))
     assert decode_floats(codec, body, len(bits)).v.view(np.uint64).tolist() == bits
 
 
 @given(st.lists(st.floats(width=32), min_size=1, max_size=100))
 def test_float32_values_take_half_the_room(values: list[float]) -> None:
-    """Values that float32 holds are stored as float32 and come back as the same float64."""
+    """Values that float32 can represent are stored as float32 and read as the same float64."""
     sent = np.array(values)
     codec, body = encode_floats(Column(sent), len(values))
     back = decode_floats(codec, body, len(values)).v
@@ -44,7 +44,7 @@ def test_float32_values_take_half_the_room(values: list[float]) -> None:
 
 @given(st.dictionaries(st.integers(0, 4095), words, min_size=1, max_size=50))
 def test_missing_is_not_nan(values: dict[int, int]) -> None:
-    """A column that some records lack gives back its rows and nothing at the others."""
+    """A column that some records lack returns its rows, and nothing for the others."""
     at = sorted(values)
     codec, body = encode_floats(Column(floats([values[i] for i in at]), np.array(at, dtype=np.uint32)), 4096)
     back = decode_floats(codec, body, 4096)
@@ -56,7 +56,7 @@ def test_missing_is_not_nan(values: dict[int, int]) -> None:
 
 @given(st.lists(INT64, min_size=1, max_size=100))
 def test_whole_numbers_come_back(values: list[int]) -> None:
-    """Steps and times survive as differences, even where these leave 64 bits."""
+    """Steps and times survive as differences, even if these exceed 64 bits."""
     with np.errstate(over="ignore"):
         _codec, body = encode_ints(np.array(values, dtype=np.int64))
         assert decode_ints(body).tolist() == values
@@ -64,6 +64,6 @@ def test_whole_numbers_come_back(values: list[int]) -> None:
 
 @pytest.mark.parametrize("constant", [0.0, 65536.0, float("nan")])
 def test_a_constant_costs_next_to_nothing(constant: float) -> None:
-    """A loss scale that does not move takes less than 40 bytes a chunk."""
+    """A constant loss scale takes less than 40 bytes per chunk."""
     _codec, body = encode_floats(Column(np.full(4096, constant)), 4096)
     assert len(body) < 40

@@ -1,4 +1,4 @@
-"""Sealing leaves time to commits, keeps up with a flood, and starves no writer."""
+"""Compaction leaves time for commits, keeps up with a flood, and serves every writer."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tocsin_server.store.writer_cache import WriterCache, WriterKey
     ("chunks", "expected"), [(1, SLICE_S), (4, SLICE_S), (8, 2 * SLICE_S), (10_000, LONGEST_SLICE_S)]
 )
 def test_the_slice_grows_with_the_longest_tail(chunks: int, expected: float) -> None:
-    """Usual up to four chunks, then in proportion, up to a bound on how long acks may wait."""
+    """Constant up to four chunks, then proportional, up to a limit on the delay of acks."""
     assert slice_s(chunks * RECORDS) == pytest.approx(expected)
 
 
 class Engine:
-    """Transactions of nothing."""
+    """An engine with empty transactions."""
 
     def begin(self) -> Engine:
         return self
@@ -32,7 +32,7 @@ class Engine:
 
 
 def sealing(monkeypatch: pytest.MonkeyPatch, unsealed: dict[WriterKey, int], work_s: float) -> list[str]:
-    """The runs that one slice seals a chunk of, in order; each chunk takes ``work_s``."""
+    """Return the runs of which one slice seals a chunk, in order; each chunk takes ``work_s``."""
     sealed: list[str] = []
     clock = iter(range(1_000_000))
 
@@ -48,13 +48,13 @@ def sealing(monkeypatch: pytest.MonkeyPatch, unsealed: dict[WriterKey, int], wor
 
 
 def test_the_longest_tail_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A writer that is known longest and always has more to seal does not keep the others waiting."""
+    """The oldest writer with permanent work does not block the others."""
     unsealed = {("flood", 0): 2 * RECORDS, ("other", 0): 3 * RECORDS, ("short", 0): RECORDS - 1}
     assert sealing(monkeypatch, dict(unsealed), 1.0)[0] == "other"
     assert sealing(monkeypatch, dict(unsealed), 1e-9) == ["other", "other", "other", "flood", "flood"]
 
 
 def test_a_slice_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where every writer has but one chunk."""
+    """Also if every writer has only one chunk."""
     many = {(f"r{no}", 0): RECORDS for no in range(1000)}
     assert 1 <= len(sealing(monkeypatch, many, SLICE_S / 5)) < 10

@@ -1,4 +1,4 @@
-"""What is sealed is the same as what was sent, and the tail is gone."""
+"""Sealed data equals what was sent, and is removed from the tail."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ODD = np.array(
 
 
 def long_run(who: Writer, n: int, size: int) -> list[RecordBatch]:
-    """``n`` records in batches of ``size``, steps out of order and repeated, all kinds of values."""
+    """Return ``n`` records in batches of ``size``, steps out of order and repeated, all kinds of values."""
     random = np.random.default_rng(7)
     out = []
     for seq in range(0, n, size):
@@ -39,13 +39,13 @@ def long_run(who: Writer, n: int, size: int) -> list[RecordBatch]:
 
 
 def bits(values: Any) -> list[int]:
-    """The values as whole numbers, so that NaNs compare."""
+    """Return the values as integers, so that NaNs can be compared."""
     return [int(word) for word in np.asarray(values, dtype=np.float64).view(np.uint64)]
 
 
 @pytest.mark.parametrize("size", [7, 500, 5000])
 def test_what_was_sent_is_read_back_bit_for_bit(database: Database, admit: Any, put: Any, size: int) -> None:
-    """Sealed and unsealed, sparse and dense, odd NaNs and repeated steps: records equal the batches."""
+    """Sealed and unsealed, sparse and dense, unusual NaNs and repeated steps: records equal the batches."""
     who = admit().writer
     sent = long_run(who, 2 * RECORDS + 1000, size)
     put(*sent)
@@ -61,7 +61,7 @@ def test_what_was_sent_is_read_back_bit_for_bit(database: Database, admit: Any, 
 
 
 def test_recovery_gives_back_every_batch_as_it_came(database: Database, admit: Any, put: Any) -> None:
-    """Batches are cut by arrival wherever they lie; those across a seal are whole."""
+    """Batches are returned by arrival wherever they are stored; those across a chunk boundary are whole."""
     who = admit().writer
     sent = long_run(who, 2 * RECORDS + 1000, 500)
     put(*sent)
@@ -74,7 +74,7 @@ def test_recovery_gives_back_every_batch_as_it_came(database: Database, admit: A
 
 
 def test_the_tail_is_let_go_once_it_is_sealed(database: Database, admit: Any, put: Any) -> None:
-    """After sealing only what is not covered by a chunk lies in the tail."""
+    """After sealing, the tail has only what no chunk covers."""
     who = admit().writer
     put(*long_run(who, RECORDS + 100, 500))
     sealed(database, 1)
@@ -84,7 +84,7 @@ def test_the_tail_is_let_go_once_it_is_sealed(database: Database, admit: Any, pu
 
 
 def test_a_resend_after_sealing_is_applied_once(database: Database, admit: Any, put: Any) -> None:
-    """The tail's key knows nothing of sealed records; the writer's mark does."""
+    """The tail's key does not know sealed records; the writer's high-water mark does."""
     who = admit().writer
     sent = long_run(who, RECORDS + 100, 500)
     put(*sent)
@@ -95,7 +95,7 @@ def test_a_resend_after_sealing_is_applied_once(database: Database, admit: Any, 
 
 
 def test_gaps_in_record_numbers_survive_sealing(database: Database, admit: Any, put: Any) -> None:
-    """Where the trainer dropped records, the numbers say so, before and after sealing."""
+    """If the client dropped records, the gap is there before and after sealing."""
     who = admit().writer
     put(batch(who, 0, list(range(100)), loss=np.zeros(100)))
     put(batch(who, 500, list(range(500, 500 + RECORDS)), arrival=1, loss=np.zeros(RECORDS)))

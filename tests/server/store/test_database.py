@@ -1,4 +1,4 @@
-"""Opening and migrating: the applied migrations equal the schema on both databases."""
+"""Opening and migrating: the migrations produce the schema on both databases."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tocsin_server.store.writer import StoreWriter
 
 
 def test_migrations_equal_the_schema(database: Database) -> None:
-    """A freshly migrated database has exactly the tables that the code declares."""
+    """A new migrated database has exactly the tables that the code declares."""
     with database.engine.connect() as connection:
         options = {"compare_type": True, "compare_server_default": True}
         context = MigrationContext.configure(connection, opts=options)
@@ -45,7 +45,7 @@ def test_migrations_equal_the_schema(database: Database) -> None:
 
 
 def test_servers_that_start_together_migrate_once(url: URL) -> None:
-    """Migrations at the same time in three processes all succeed."""
+    """Simultaneous migrations in three processes all succeed."""
     program = "import sys; from tocsin_server.store.database import migrate; migrate(sys.argv[1])"
     address = url.render_as_string(hide_password=False)
     servers = [subprocess.Popen([sys.executable, "-c", program, address]) for _ in range(3)]
@@ -53,13 +53,13 @@ def test_servers_that_start_together_migrate_once(url: URL) -> None:
 
 
 def test_readers_cannot_write(database: Database) -> None:
-    """The reading engine is refused by the database itself."""
+    """The database itself rejects writes of the reading engine."""
     with pytest.raises(DBAPIError, match=r"read-?only"), database.reader.begin() as connection:
         connection.execute(insert(run).values(id="x", project="p", name="n", created_ns=0, last_seen_ns=0))
 
 
 def test_a_postgres_that_vanishes_is_noticed(database: Database) -> None:
-    """Every connection probes the other end after 5 s of silence; by default that is two hours."""
+    """Every connection is probed after 5 s of silence; the default is two hours."""
     if database.dialect != "postgresql":
         pytest.skip("SQLite has no other end")
     for engine in (database.engine, database.reader):
@@ -89,14 +89,14 @@ def test_bodies_are_not_compressed_twice(database: Database) -> None:
 
 
 def test_every_key_of_the_data_path_begins_with_the_run() -> None:
-    """Rows of one run live together and can be distributed by run."""
+    """Rows of one run are stored together and can be distributed by run."""
     for table in RUN_TABLES:
         assert next(iter(table.primary_key)).name == "run_id", table.name
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 5e-324, 1.7e308, 0.0, -0.0])
 def test_scalars_keep_every_value(database: Database, value: float) -> None:
-    """A float column gives back what it was given, NaN and the sign of zero included."""
+    """A float column returns what was stored, including NaN and the sign of zero."""
     row = {"run_id": "r", "writer_no": 0, "col_id": 16, "n": 1, "first_step": 0, "last_step": 0}
     with database.engine.begin() as connection:
         connection.execute(insert(series), row | {"last_value": value})
@@ -119,7 +119,7 @@ def test_a_database_from_before_the_first_release_is_rejected(url: URL, revision
 
 @pytest.mark.parametrize("bad", ["mysql://localhost/x", "sqlite://", "sqlite:///:memory:"])
 def test_other_databases_are_refused_with_a_sentence(bad: str) -> None:
-    """What we cannot keep a month of steps in is refused before anything is written."""
+    """An unsuitable database is rejected before anything is written."""
     with pytest.raises(ValueError, match="database URL: expected"):
         database_url(bad)
 
@@ -142,7 +142,7 @@ def test_heroku_style_urls_work() -> None:
 
 
 def test_a_missing_driver_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Postgres without its extra: what to install, for every command."""
+    """For Postgres without its extra, every command says what to install."""
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(StartError, match=r"pip install 'tocsin-server\[postgres\]'"):
         database_url("postgresql://u@h/d")
@@ -151,7 +151,7 @@ def test_a_missing_driver_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_slow_statement_is_cancelled(
     database: Database, monkeypatch: pytest.MonkeyPatch, eventually: Callable[..., Any]
 ) -> None:
-    """It counts as an outage, and Postgres does not continue it. VACUUM may take any time."""
+    """It counts as an outage, and Postgres cancels it. VACUUM has no time limit."""
     if database.dialect != "postgresql":
         pytest.skip("SQLite has no server")
     monkeypatch.setattr("tocsin_server.store.database.READ_SILENCE_S", 0.3)
@@ -175,7 +175,7 @@ def test_a_slow_statement_is_cancelled(
 
 
 def test_an_installed_wheel_brings_its_migrations(tmp_path: Path) -> None:
-    """Migrating works where only the wheel is installed: its own scripts are used, not the checkout's."""
+    """If only the wheel is installed, its own scripts are used, not the checkout's."""
     root, site, file = Path(__file__).parents[3], tmp_path / "site", tmp_path / "new.db"
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(build, cwd=root, check=True, capture_output=True)
@@ -202,14 +202,14 @@ def test_an_installed_wheel_brings_its_migrations(tmp_path: Path) -> None:
 
 
 def test_no_statement_of_the_record_path_crosses_runs(database: Database) -> None:
-    """Storing, sealing, charting and recovering name the run in every statement on the data path."""
+    """Storing, sealing, charting and recovering filter by the run in every statement."""
     said: list[str] = []
     for engine in (database.engine, database.reader):
         event.listen(engine, "before_cursor_execute", lambda _c, _u, statement, *_: said.append(statement))
     store, reader = StoreWriter(database), StoreReader(database)
     store.start()
     who = store.call(lambda connection: register(connection, hello(), 5)).result(30).writer
-    said.clear()  # a hello may look for ranks of its own launch in other runs
+    said.clear()  # a hello may search other runs for ranks of the same launch
     store.submit(WriteBatch("r1", batch=batch(who, 0, list(range(5000)), loss=[1.0] * 5000)))
     sealed(database, 1)
     reader.series("r1", ["loss"])
@@ -221,11 +221,11 @@ def test_no_statement_of_the_record_path_crosses_runs(database: Database) -> Non
     on_path = [one for one in said if re.search(rf"(FROM|INTO|UPDATE) ({names})\b", one)]
     assert len(on_path) > 15
     crossing = [one for one in on_path if "run_id" not in re.split("WHERE|INTO", one, maxsplit=1)[-1]]
-    assert [one for one in crossing if "HAVING" not in one] == []  # but for the survey at the start
+    assert [one for one in crossing if "HAVING" not in one] == []  # except the survey at the start
 
 
 def test_a_newer_schema_is_a_sentence(url: URL) -> None:
-    """It names the revision and what to do, and the password of the database is not in it."""
+    """The error names the revision and what to do, without the password of the database."""
     migrate(url)
     database = open_database(url)
     with database.engine.begin() as connection:
@@ -244,7 +244,8 @@ BESIDE = {
 
 @pytest.mark.parametrize("name", BESIDE)
 def test_an_emptied_file_is_refused(tmp_path: Path, name: str) -> None:
-    """A database of 0 bytes beside its log, its backup or a server's secrets; nothing is touched."""
+    """A database of 0 bytes next to its log, its backup or a server's secrets is rejected; nothing is
+    touched."""
     file = tmp_path / "tocsin.db"
     file.touch()
     (tmp_path / name).write_bytes(b"x" * 5000)
@@ -261,7 +262,7 @@ def test_a_log_without_its_database_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_new_empty_file_is_a_new_database(tmp_path: Path) -> None:
-    """As ``mktemp`` makes one: nothing is beside it."""
+    """As created by ``mktemp``, with no other files."""
     (tmp_path / "tocsin.db").touch()
     migrate(f"sqlite:///{tmp_path / 'tocsin.db'}")
     assert (tmp_path / "tocsin.db").stat().st_size

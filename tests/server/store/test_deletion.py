@@ -1,4 +1,4 @@
-"""Deleting: every table, a bounded piece a transaction, whatever interrupts it."""
+"""Deletion: all tables, a bounded number of rows per transaction, despite interruptions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEPT = {"deletion"}
 def test_a_deleted_run_leaves_no_row_in_any_table(
     database: Database, store: StoreWriter, admit: Any, put: Any
 ) -> None:
-    """The tables are those of the schema that name a run, and each had something; another run stays."""
+    """All tables that name a run had rows and are empty; another run is unchanged."""
     for run_id in ("r1", "r2"):
         tell_all(database, store, admit, put, run_id)
     before = rows_of(database, "r2")
@@ -35,13 +35,13 @@ def test_a_deleted_run_leaves_no_row_in_any_table(
 
 
 def test_every_table_that_names_a_run_is_emptied() -> None:
-    """A table added later cannot be forgotten."""
+    """So that a new table cannot be forgotten."""
     naming = {table.name for table in metadata.sorted_tables if "run_id" in table.c}
     assert naming - KEPT == {table.name for table in RUN_TABLES}
 
 
 def test_a_piece_is_bounded(database: Database, store: StoreWriter, admit: Any, put: Any) -> None:
-    """One transaction deletes as many rows as it may and no more, so nobody waits long."""
+    """One transaction deletes at most its limit of rows, so that others do not wait long."""
     tell_all(database, store, admit, put)
     store.call(partial(deletion.mark, run_id="r1", now_ns=1)).result(30)
     before = sum(rows_of(database, "r1").values())
@@ -52,7 +52,7 @@ def test_a_piece_is_bounded(database: Database, store: StoreWriter, admit: Any, 
 def test_a_marked_run_is_gone_at_once_and_its_rows_are_not_forgotten(
     database: Database, store: StoreWriter, admit: Any, put: Any
 ) -> None:
-    """No list shows it; a process that starts after a kill finds what is left to do."""
+    """No list shows it, and a process that starts after a kill finds the remaining work."""
     tell_all(database, store, admit, put)
     store.call(partial(deletion.mark, run_id="r1", now_ns=5)).result(30)
     with database.reader.begin() as connection:
@@ -65,7 +65,7 @@ def test_a_marked_run_is_gone_at_once_and_its_rows_are_not_forgotten(
 def test_what_comes_of_a_marked_run_is_let_go(
     database: Database, store: StoreWriter, admit: Any, put: Any
 ) -> None:
-    """Records on their way are acked and not stored."""
+    """Records in flight are acked and not stored."""
     who = admit().writer
     put(batch(who, 0, [0], loss=[1.0]))
     assert mark_on(store, partial(mark_runs, run_ids=["r1"], now_ns=1, actor="test")).result(30) == ["r1"]
@@ -74,7 +74,7 @@ def test_what_comes_of_a_marked_run_is_let_go(
 
 
 def test_a_run_that_is_not_there_is_not_marked(database: Database, store: StoreWriter) -> None:
-    """And a project without a row is no project."""
+    """A project without a row does not exist either."""
     assert not store.call(partial(deletion.mark, run_id="none", now_ns=1)).result(30)
     assert not store.call(partial(deletion.delete_project_row, name="none")).result(30)
 
@@ -82,7 +82,7 @@ def test_a_run_that_is_not_there_is_not_marked(database: Database, store: StoreW
 def test_a_deletion_to_come_is_not_begun_before_its_time(
     database: Database, store: StoreWriter, admit: Any
 ) -> None:
-    """Not even by who clears up after a kill; then it is taken once, and cannot be brought back."""
+    """Not even by the cleanup after a kill; then it is claimed once, and cannot be canceled."""
     admit("r1")
     assert store.call(partial(deletion.postpone, run_id="r1", due_ns=10)).result(30)
     with database.reader.begin() as connection:

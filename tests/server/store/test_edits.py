@@ -1,4 +1,4 @@
-"""What people change of a run: kept against the script's own word, found again under the first name."""
+"""Edits of a run by users: they override the script, and the run is still found under its first name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def change(store: StoreWriter, run_id: str, seen: dict[str, Any] | None = None, 
 def test_ranks_find_a_run_under_the_name_of_the_script(
     database: Database, store: StoreWriter, admit: Any
 ) -> None:
-    """Renamed twice between the hellos of two ranks: the second joins, and the first comes back to it."""
+    """Renamed twice between the hellos of two ranks: the second joins, and the first returns to the same
+    run."""
     first: Writer = admit("", **TOGETHER).writer
     change(store, first.run_id, name="shown")
     change(store, first.run_id, name="shown again")
@@ -37,7 +38,7 @@ def test_ranks_find_a_run_under_the_name_of_the_script(
 def test_what_a_person_wrote_stays_when_the_script_says_hello_again(
     database: Database, store: StoreWriter, admit: Any
 ) -> None:
-    """Notes and tags; what nobody edited follows the script."""
+    """Notes and tags; fields that were not edited follow the script."""
     admit("r1", notes="first", tags=["a"])
     change(store, "r1", notes="mine")
     admit("r1", notes="second", tags=["b"])
@@ -47,7 +48,7 @@ def test_what_a_person_wrote_stays_when_the_script_says_hello_again(
 
 
 def test_a_conflict_changes_nothing(database: Database, store: StoreWriter, admit: Any) -> None:
-    """Where one field is not what was seen, no other field is written either."""
+    """If one field has changed meanwhile, no other field is written either."""
     admit("r1", notes="first")
     with pytest.raises(ConflictError, match="expected what was seen"):
         change(store, "r1", {"notes": "zeroth"}, notes="mine", tags=["t"])

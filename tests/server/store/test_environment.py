@@ -1,4 +1,4 @@
-"""What the script makes after hello is among the facts of its run."""
+"""What the script creates after hello is in the environment of its run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _names(facts: dict[str, Any]) -> list[str]:
 
 
 def test_facts_follow_the_events_of_a_run(run_server: Any, dial: Any) -> None:
-    """A second optimizer, a scaler and a schedule told by events stand beside what hello said."""
+    """A second optimizer, a scaler and a schedule from events are listed with those of hello."""
     server = run_server()
     client = dial(server.base, "r1", server.token, optimizers=[{"name": "opt1", "class": "SGD"}])
     reported = {
@@ -33,7 +33,7 @@ def test_facts_follow_the_events_of_a_run(run_server: Any, dial: Any) -> None:
 
 
 def test_the_newest_word_counts_and_silence_takes_nothing_away() -> None:
-    """A thing told again is there once, as it was told last; empty lists change nothing."""
+    """A repeated description replaces the old one; empty lists change nothing."""
     facts: dict[str, Any] = {"optimizers": [{"name": "a", "lr": 1}, {"name": "b"}], "hosts": ["h"]}
     again = learned(facts, "attached", {"optimizers": [{"name": "a", "lr": 2}], "scalers": []})
     assert again == {"optimizers": [{"name": "a", "lr": 2}, {"name": "b"}], "scalers": [], "hosts": ["h"]}
@@ -41,11 +41,11 @@ def test_the_newest_word_counts_and_silence_takes_nothing_away() -> None:
 
 @pytest.mark.parametrize("data", [{}, {"optimizers": 3}, {"optimizers": ["SGD", None]}])
 def test_what_is_no_description_adds_nothing(data: dict[str, Any]) -> None:
-    """An older or a foreign client's event does no harm."""
+    """Events of an older or another client are ignored."""
     assert learned({}, "attached", data)["optimizers"] == []
 
 
 def test_a_script_that_always_makes_new_ones_keeps_the_newest() -> None:
-    """The facts of a run are bounded."""
+    """The environment of a run is bounded."""
     reported = {"optimizers": [{"name": f"opt{k}"} for k in range(KEPT + 10)]}
     assert _names(learned({}, "attached", reported)) == [f"opt{k}" for k in range(10, KEPT + 10)]

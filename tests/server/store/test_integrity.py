@@ -1,4 +1,4 @@
-"""A byte that changed inside a stored value is found, and named by run, series and chunk."""
+"""A changed byte in a stored value is detected and reported with run, series and chunk."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def found(database: Database) -> list[str]:
 
 @pytest.fixture
 def whole(database: Database, store: StoreWriter, admit: Any, put: Any) -> Database:
-    """A database with a run that has something of everything."""
+    """A database with a run that has data of every kind."""
     tell_all(database, store, admit, put)
     return database
 
 
 def spoil(database: Database, table: Any, col_id: int) -> None:
-    """Changes one bit in the middle of a body, as a medium would."""
+    """Change one bit in the middle of a body, as a storage medium would."""
     with database.engine.begin() as connection:
         here = table.c.run_id == "r1"
         here &= table.c.col_id == col_id
@@ -47,7 +47,7 @@ def spoil(database: Database, table: Any, col_id: int) -> None:
 @pytest.mark.parametrize("table", [chunk, roll])
 @pytest.mark.parametrize(("col_id", "name"), [(0, "step"), (FIRST_SERIES, "loss")])
 def test_one_changed_bit_is_found(whole: Database, table: Any, col_id: int, name: str) -> None:
-    """In chunk or pyramid, in a series or in the steps that all share; nothing else is blamed."""
+    """In chunk or pyramid, in a series or in the common steps; nothing else is reported."""
     assert found(whole) == []
     spoil(whole, table, col_id)
     (reported,) = found(whole)
@@ -55,14 +55,14 @@ def test_one_changed_bit_is_found(whole: Database, table: Any, col_id: int, name
 
 
 def test_a_directory_that_says_otherwise_is_found(whole: Database) -> None:
-    """Steps that do not span what their chunk is listed with would be missing from charts."""
+    """If the index has other steps than the chunk, charts would miss them."""
     with whole.engine.begin() as connection:
         connection.execute(update(chunk_dir).values(step1=chunk_dir.c.step1 + 1))
     assert [reported.split(":")[0] for reported in found(whole)] == ["run r1, writer 0, step, chunk 0"]
 
 
 def test_a_tail_row_that_is_cut_is_found(whole: Database) -> None:
-    """Its bytes are not those of its records."""
+    """Its size does not match its records."""
     with whole.engine.begin() as connection:
         connection.execute(update(tail).where(tail.c.n == 1).values(n=2))
     (reported,) = found(whole)
@@ -72,7 +72,7 @@ def test_a_tail_row_that_is_cut_is_found(whole: Database) -> None:
 def test_chunks_of_versions_without_a_checksum_are_read(
     database: Database, store: StoreWriter, admit: Any, put: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are sound as far as can be told, and give every value back."""
+    """They count as intact, and all values are returned."""
     plain = zstandard.ZstdCompressor(level=chunks.LEVEL)
     monkeypatch.setattr("tocsin_server.store.chunks.compress", plain.compress)
     monkeypatch.setattr("tocsin_server.store.pyramid.compress", plain.compress)
@@ -88,7 +88,7 @@ def test_chunks_of_versions_without_a_checksum_are_read(
 
 
 def test_a_backup_with_a_changed_byte_is_not_restored_unasked(whole: Database, tmp_path: Path) -> None:
-    """The database's own check says ok; ours names run, series and chunk, and nothing is changed."""
+    """SQLite's own check passes; ours reports run, series and chunk, and nothing is changed."""
     if whole.dialect != "sqlite":
         pytest.skip("Postgres has its own backups")
     made = backup(whole, tmp_path / "copy.db")
@@ -109,7 +109,7 @@ def test_a_backup_with_a_changed_byte_is_not_restored_unasked(whole: Database, t
 
 
 def test_backup_and_rehearsal_tell_of_damage(whole: Database, tmp_path: Path) -> None:
-    """A damaged database is still copied, and both say what cannot be read."""
+    """A damaged database is still copied, and both report what cannot be read."""
     if whole.dialect != "sqlite":
         pytest.skip("Postgres has its own backups")
     spoil(whole, chunk, FIRST_SERIES)

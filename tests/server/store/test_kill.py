@@ -1,4 +1,4 @@
-"""Killed at any moment, restarted, out of room, cut off: what was acknowledged is there, once."""
+"""After kills, restarts, full disks and lost connections, everything acknowledged is stored exactly once."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ KILLS = 5
 
 
 def killed_once(url: URL, chance: random.Random, acknowledged: dict[str, int]) -> None:
-    """Runs the reporting process, kills it a random while after its first ack, notes what it was told."""
+    """Run the reporting process, kill it at a random time after its first ack, and record its acks."""
     address = url.render_as_string(hide_password=False)
     child = subprocess.Popen([sys.executable, str(PROGRAM), address], stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
     reported = [child.stdout.readline()]
-    time.sleep(chance.uniform(0.0, 0.7))  # the moment of the kill is the subject, not a wait for anything
+    time.sleep(chance.uniform(0.0, 0.7))  # not a wait: the random moment of the kill
     child.kill()
     reported += child.stdout.read().splitlines()
     child.stdout.close()
@@ -42,7 +42,7 @@ def killed_once(url: URL, chance: random.Random, acknowledged: dict[str, int]) -
 
 
 def test_what_was_acknowledged_survives_kill_9(url: URL) -> None:
-    """After several kills every acknowledged record and event is there once, none is missing between."""
+    """After several kills every acknowledged record and event is there once, without gaps."""
     migrate(url)
     acknowledged: dict[str, int] = {}
     chance = random.Random(11)
@@ -68,7 +68,7 @@ def test_what_was_acknowledged_survives_kill_9(url: URL) -> None:
 
 
 def until(condition: Any) -> None:
-    """Waits for a condition."""
+    """Wait for a condition."""
     deadline = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < deadline
@@ -76,7 +76,7 @@ def until(condition: Any) -> None:
 
 
 def test_a_full_disk_is_waited_out(database: Database, admit: Any, store: StoreWriter) -> None:
-    """Without room nothing is acked and `failing` says why; with room again all of it is stored."""
+    """Without room nothing is acked and `failing` has the reason; with room all of it is stored."""
     if database.dialect != "sqlite":
         pytest.skip("the limit on pages is SQLite's")
     who = admit().writer
@@ -85,7 +85,7 @@ def test_a_full_disk_is_waited_out(database: Database, admit: Any, store: StoreW
     def limit(pages: int) -> None:
         store.call(lambda c: c.execute(text(f"PRAGMA max_page_count={pages}"))).result(30)
 
-    limit(1)  # SQLite takes the present size where the limit is below it
+    limit(1)  # SQLite uses the present size if the limit is below it
     for seq in range(200):
         numbers = list(range(seq * 100, seq * 100 + 100))
         one = batch(who, seq * 100, numbers, loss=np.random.default_rng(seq).normal(size=100))
@@ -102,7 +102,7 @@ def test_a_full_disk_is_waited_out(database: Database, admit: Any, store: StoreW
 
 
 def test_cut_connections_are_made_again(database: Database, admit: Any, store: StoreWriter) -> None:
-    """Postgres ending every connection, again and again under load, loses and doubles nothing."""
+    """If Postgres repeatedly closes every connection under load, nothing is lost or duplicated."""
     if database.dialect != "postgresql":
         pytest.skip("SQLite has no connections to cut")
     who = admit().writer

@@ -1,4 +1,4 @@
-"""Newest values are written once a second, and none is forgotten by a failed transaction."""
+"""Newest values are written once per second, and a failed transaction loses none."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NUMBERS = {"loss": 16, "val": 17}
 
 
 def test_the_last_value_of_each_series_waits() -> None:
-    """A later batch replaces what waits; a series that some records lack keeps its own step."""
+    """A later batch replaces pending values; a series that some records lack keeps its own step."""
     waiting = Latest()
     waiting.take(batch(WHO, 0, [0, 1, 2], loss=[1, 2, 3], val=([1], [9.0])), NUMBERS, 10.0)
     waiting.take(batch(WHO, 3, [3], loss=[4]), NUMBERS, 10.5)
@@ -31,7 +31,7 @@ def test_the_last_value_of_each_series_waits() -> None:
 
 
 def test_a_deleted_run_is_forgotten() -> None:
-    """Its values are not written into a run of the same id that begins anew; those of others wait on."""
+    """Its values are not written into a new run with the same id; those of others stay pending."""
     waiting = Latest()
     waiting.take(batch(WHO, 0, [0], loss=[1]), NUMBERS, 0.0)
     waiting.take(batch(Writer("r2", 0, 1, 0), 0, [0], loss=[2]), NUMBERS, 0.0)
@@ -45,7 +45,7 @@ def test_a_deleted_run_is_forgotten() -> None:
 def test_a_run_that_begins_anew_has_no_values_of_the_deleted_one(
     database: Database, store: StoreWriter, admit: Any, put: Any
 ) -> None:
-    """Deleted and begun anew within the second in which newest values wait."""
+    """A run is deleted and created again within the second in which its newest values are pending."""
     put(batch(admit().writer, 0, [0], loss=[7.0], lr=[0.1]))
     assert mark_on(store, partial(mark_runs, run_ids=["r1"], now_ns=1, actor="test")).result(30)
     finish(on_writer(store), ["r1"])
@@ -56,7 +56,7 @@ def test_a_run_that_begins_anew_has_no_values_of_the_deleted_one(
 
 
 def test_a_rollback_brings_them_back() -> None:
-    """What was not committed is written again, newer values of the meantime before older ones."""
+    """Uncommitted values are written again, unless there are newer ones."""
     waiting = Latest()
     waiting.take(batch(WHO, 0, [0], loss=[1], val=[5]), NUMBERS, 0.0)
     waiting.begin()

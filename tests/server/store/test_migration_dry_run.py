@@ -1,4 +1,4 @@
-"""An upgrade is tried on a copy, and the database stays as it was."""
+"""An upgrade is tested on a copy, and the database is unchanged."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tocsin_server.store.writer import StoreWriter
 
 @pytest.fixture
 def url(tmp_path: Path) -> URL:
-    """Only SQLite is copied by us."""
+    """Only SQLite databases are copied."""
     return make_url(f"sqlite:///{tmp_path / 'tocsin.db'}")
 
 
 @pytest.mark.parametrize("revision", revisions())
 def test_each_earlier_revision_is_rehearsed(url: URL, tmp_path: Path, revision: str) -> None:
-    """The report names both revisions; the file keeps its own, and nothing is left beside it."""
+    """The report has both revisions; the file keeps its own, and no other file is left."""
     migrate(url, revision)
     database = open_database(url)
     with database.engine.begin() as connection:
@@ -41,7 +41,7 @@ def test_each_earlier_revision_is_rehearsed(url: URL, tmp_path: Path, revision: 
 def test_a_full_database_is_rehearsed_beside_its_server(
     database: Database, store: StoreWriter, admit: Any, put: Any
 ) -> None:
-    """While the writer has it open; every table keeps its rows."""
+    """While the writer uses it; every table keeps its rows."""
     tell_all(database, store, admit, put)
     went = rehearse(database)
     assert not went.lost
@@ -49,7 +49,7 @@ def test_a_full_database_is_rehearsed_beside_its_server(
 
 
 def test_nothing_to_upgrade_is_said(tmp_path: Path) -> None:
-    """A missing file is not made."""
+    """A missing file is not created."""
     database = open_database(f"sqlite:///{tmp_path / 'none.db'}")
     with pytest.raises(BackupError, match="no such file"):
         rehearse(database)

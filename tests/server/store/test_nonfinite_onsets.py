@@ -1,4 +1,4 @@
-"""Onsets of NaN and infinities are rows that SQL can ask for, once, whatever comes in between."""
+"""Onsets of NaN and infinities are rows for SQL queries, exactly once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def told(database: Database) -> list[Any]:
 
 
 def test_onsets_are_rows_with_their_end(database: Database, admit: Any, put: Any) -> None:
-    """Each stretch without finite values is one row, over batches too; what goes on has no end yet."""
+    """Each range without finite values is one row, also across batches; an open range has no end."""
     who = admit().writer
     put(batch(who, 0, [0, 1, 2], loss=[1, NAN, INF]))
     put(batch(who, 3, [3, 4, 5], loss=[NAN, 2, -INF], val=([1, 2], [NAN, 3.0])))
@@ -41,7 +41,7 @@ def test_onsets_are_rows_with_their_end(database: Database, admit: Any, put: Any
 
 
 def test_a_restarted_writer_goes_on_with_the_open_onset(database: Database, admit: Any, put: Any) -> None:
-    """A new process reads which onsets are open: none is told twice, and its end is found."""
+    """A new process reads the open onsets: none is stored twice, and its end is found."""
     who = admit().writer
     put(batch(who, 0, [0, 1], loss=[NAN, NAN]))
     again = StoreWriter(database)
@@ -59,7 +59,7 @@ def faults_intake(one: RecordBatch) -> Any:
 
 
 def test_a_resend_tells_no_onset_twice(database: Database, admit: Any, put: Any) -> None:
-    """Records that are durable already begin nothing."""
+    """Records that are already durable start no onset."""
     who = admit().writer
     for _ in range(2):
         put(batch(who, 0, [0, 1, 2], loss=[1, INF, 1]))
@@ -83,7 +83,7 @@ def test_what_a_person_asks_in_sql(database: Database, admit: Any, put: Any, sto
 
 @given(st.lists(st.lists(st.sampled_from([1.0, NAN, INF, -INF]), min_size=1, max_size=200), max_size=6))
 def test_onsets_are_where_finite_ends(parts: list[list[float]]) -> None:
-    """However values are cut into batches, onsets and ends are those of the whole series."""
+    """However values are split into batches, onsets and ends are those of the whole series."""
     book, found, seq = NonfiniteTracker(), [], 0
     for part in parts:
         steps = np.arange(seq, seq + len(part))
@@ -97,7 +97,7 @@ def test_onsets_are_where_finite_ends(parts: list[list[float]]) -> None:
 
 
 def test_onsets_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first ones of a series are kept; later ones are only counted with the series."""
+    """The first ones of a series are stored; later ones are only counted."""
     monkeypatch.setattr(nonfinite_onsets, "MOST_OF_SERIES", 3)
     book, values = NonfiniteTracker(), np.tile([NAN, 1.0], 10)
     steps = np.arange(len(values))

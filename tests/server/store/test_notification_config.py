@@ -1,4 +1,4 @@
-"""What people chose, as rows: channels, silences, one document."""
+"""Settings of users as rows: channels, silences, one routing document."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHANNEL = ChannelRow("c1", "mail", "webhook", config={"a": 1}, secret={"url": "h
 
 
 def test_a_channel_is_kept_as_it_was_given(database: Database) -> None:
-    """Secrets too; its words for people do not hold them."""
+    """Including secrets, which its public form does not contain."""
     with database.engine.begin() as connection:
         notification_config.put_channel(connection, CHANNEL)
         notification_config.put_channel(connection, replace(CHANNEL, enabled=False))
@@ -25,7 +25,7 @@ def test_a_channel_is_kept_as_it_was_given(database: Database) -> None:
 
 
 def test_two_channels_may_not_share_a_name(database: Database) -> None:
-    """The database itself refuses."""
+    """The database enforces it."""
     with database.engine.begin() as connection:
         notification_config.put_channel(connection, CHANNEL)
     with database.engine.connect() as connection, pytest.raises(IntegrityError):
@@ -33,7 +33,7 @@ def test_two_channels_may_not_share_a_name(database: Database) -> None:
 
 
 def test_what_waits_for_a_deleted_channel_is_given_up(database: Database) -> None:
-    """And says why."""
+    """The delivery has the reason."""
     with database.engine.begin() as connection:
         notification_config.put_channel(connection, CHANNEL)
         outbox.enqueue(connection, Notification("n1", "c1", "g", "alerts", "t"))
@@ -45,7 +45,7 @@ def test_what_waits_for_a_deleted_channel_is_given_up(database: Database) -> Non
 
 
 def test_a_silence_that_ended_long_ago_is_forgotten(database: Database) -> None:
-    """After 90 days, when the next one is made."""
+    """After 90 days, when the next one is created."""
     old = SilenceRow("s1", ['a="b"'], 0, 10, "ann", "r", 0)
     with database.engine.begin() as connection:
         notification_config.put_silence(connection, old)
@@ -60,7 +60,7 @@ def test_a_silence_that_ended_long_ago_is_forgotten(database: Database) -> None:
 
 
 def test_a_choice_may_be_made_once_or_anew(database: Database) -> None:
-    """``keep`` leaves what is there: two servers that start together agree on one key."""
+    """``keep`` does not replace an existing value: two servers that start together use the same key."""
     with database.engine.begin() as connection:
         assert notification_config.read_choice(connection, "x") is None
         notification_config.write_choice(connection, "x", "one", 1, keep=True)

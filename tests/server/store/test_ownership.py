@@ -1,4 +1,4 @@
-"""One server at a time on a database, by whatever name, on both kinds."""
+"""One server at a time for a database, under any of its names, on both databases."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ Run = Callable[..., Any]
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits for a lock that is not given back."""
+    """Do not wait for a lock that is not released."""
     monkeypatch.setattr(ownership, "WAIT_S", 0.2)
     monkeypatch.setattr(ownership, "RETRY_S", 0.05)
 
 
 def names_of(file: Path) -> dict[str, Path]:
-    """Other ways to say the same file."""
+    """Return other names of the same file."""
     folder = file.parent
     (folder / "link.db").symlink_to(file)
     (folder / "chain.db").symlink_to("link.db")
@@ -62,14 +62,14 @@ def test_a_file_has_one_lock_by_all_its_names(tmp_path: Path, there: bool) -> No
 
 
 def test_files_that_differ_in_their_ending_are_two(tmp_path: Path) -> None:
-    """Each has a lock of its own."""
+    """Each has a separate lock."""
     with sole_on_file(tmp_path / "a.db"), sole_on_file(tmp_path / "a.sqlite"):
         assert {each.name for each in tmp_path.glob("*.lock")} == {"a.db.lock", "a.sqlite.lock"}
 
 
 @pytest.mark.parametrize("use", [sole_on_file, lambda file: open_database(f"sqlite:///{file}")])
 def test_a_file_with_several_hard_links_is_refused(tmp_path: Path, use: Callable[..., Any]) -> None:
-    """Under either name: SQLite would keep two logs. The sentence says how to find the other one."""
+    """Under either name, because SQLite would use two logs. The error says how to find the other name."""
     file, other = tmp_path / "tocsin.db", tmp_path / "other.db"
     file.touch()
     os.link(file, other)
@@ -82,13 +82,13 @@ def test_a_file_with_several_hard_links_is_refused(tmp_path: Path, use: Callable
 
 @pytest.fixture
 def postgres(own_postgres: Any) -> Iterator[URL]:
-    """An empty database; its sessions are ended by its tests."""
+    """An empty database; tests may end its sessions."""
     return own_postgres.new_database()  # type: ignore[no-any-return]
 
 
 @pytest.fixture
 def locked() -> Iterator[Callable[..., PostgresLock]]:
-    """``locked(url)``: a lock that is held, given back at the end."""
+    """``locked(url)``: acquire a lock, released at the end."""
     held: list[PostgresLock] = []
 
     def take(url: URL) -> PostgresLock:
@@ -103,7 +103,7 @@ def locked() -> Iterator[Callable[..., PostgresLock]]:
 
 
 def end_sessions(url: URL) -> None:
-    """What an administrator, a failover or a firewall does to the connection that holds the lock."""
+    """End the lock's connection, as an administrator, a failover or a firewall does."""
     engine = create_engine(url)
     with engine.connect() as connection:
         query = (
@@ -116,7 +116,7 @@ def end_sessions(url: URL) -> None:
 
 @pytest.mark.postgres
 def test_a_schema_has_one_lock(postgres: URL, locked: Any) -> None:
-    """The refusal names who has it; another schema of the same database is another server's."""
+    """The error names the owner; another schema of the same database belongs to another server."""
     locked(postgres)
     with pytest.raises(StartError, match=r"in use by another tocsin-server \(tocsin-server, process \d+ on "):
         locked(postgres)
@@ -128,7 +128,7 @@ def test_a_schema_has_one_lock(postgres: URL, locked: Any) -> None:
 
 
 class Noting(WriteGate):
-    """Notes what it was told, once each time that something changes."""
+    """Record each change that it is notified of."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -158,7 +158,7 @@ def test_a_lock_that_is_lost_is_taken_again(postgres: URL, locked: Any, eventual
 
 @pytest.mark.postgres
 def test_a_crash_of_postgres_displaces_nobody(own_postgres: Any, locked: Any, eventually: Any) -> None:
-    """Its lock is gone with it, and is taken again; no other server was there."""
+    """Its lock is lost with it and is acquired again, because no other server was there."""
     url = own_postgres.new_database()
     lock, gate = locked(url), Noting()
     lock.monitor(gate, displaced=gate.events.append)
@@ -172,7 +172,7 @@ def test_a_crash_of_postgres_displaces_nobody(own_postgres: Any, locked: Any, ev
 def test_a_server_that_was_replaced_ends(
     postgres: URL, locked: Any, eventually: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another one came while the lock was lost, and may have gone again: what is in memory is out of date."""
+    """Another server had the lock meanwhile, so what is in memory is outdated."""
     first, gate = locked(postgres), WriteGate()
     reported: list[str] = []
     held_up = threading.Event()
@@ -192,7 +192,7 @@ def test_a_server_that_was_replaced_ends(
 
 @pytest.mark.postgres
 def test_an_own_session_that_lingers_is_ended(postgres: URL, locked: Any) -> None:
-    """After a broken network Postgres may hold the lock for a connection that is long gone."""
+    """After a network failure, Postgres may hold the lock for a dead connection."""
     lock = locked(postgres)
     lingering, lock._connection = lock._connection, None
     assert not lock._connect()
@@ -207,7 +207,7 @@ def test_an_own_session_that_lingers_is_ended(postgres: URL, locked: Any) -> Non
 def test_nothing_is_written_while_the_gate_is_closed(
     run_server: Start, dial: Any, make_hello: Any, eventually: Any
 ) -> None:
-    """Not acknowledged, said in health and readiness, and stored once it is open again."""
+    """Records are not acknowledged, health and readiness report it, and they are stored later."""
     server = run_server()
     client = dial(server.base, "r1", server.token)
     server.services.database.gate.close("the lock is lost")
@@ -227,7 +227,7 @@ def test_nothing_is_written_while_the_gate_is_closed(
 def test_a_second_server_is_told(
     start_server: Start, url: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beside the real command, on both databases; the lock is free after kill -9."""
+    """With the real command, on both databases; SIGKILL releases the lock."""
     first = start_server(data_dir=tmp_path)
     settings = Settings(data_dir=tmp_path, database_url=url.render_as_string(hide_password=False))
     with pytest.raises(StartError, match="in use by another tocsin-server"), sole_server(settings):
@@ -240,7 +240,7 @@ def test_a_second_server_is_told(
 
 
 def test_a_restore_over_a_live_database_is_refused(tocsin: Run, tmp_path: Path) -> None:
-    """By its own name, by a symbolic link and by a hard link; other commands work beside the server."""
+    """By its own name, by a symbolic link and by a hard link; other commands work while the server runs."""
     assert tocsin("migrate").returncode == 0
     assert tocsin("backup", "copy.db").returncode == 0
     file = tmp_path / "tocsin.db"
@@ -259,7 +259,7 @@ def test_a_restore_over_a_live_database_is_refused(tocsin: Run, tmp_path: Path) 
 
 
 def test_a_restore_by_a_link_keeps_the_link(tocsin: Run, tmp_path: Path) -> None:
-    """The file that it leads to is replaced."""
+    """The target of the link is replaced."""
     (tmp_path / "disk").mkdir()
     Path("tocsin.db").symlink_to(tmp_path / "disk" / "real.db")
     assert tocsin("migrate").returncode == 0

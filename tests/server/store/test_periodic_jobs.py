@@ -1,4 +1,4 @@
-"""Periodic jobs: what fails for one subject is reported, rests, and costs no other one its turn."""
+"""Periodic jobs: a failure of one subject is reported and delayed, and does not affect the others."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def fail(job: PeriodicJob, subject: str, error: Exception | None = None) -> None
 
 
 def test_a_failure_stays_with_its_subject(job: PeriodicJob) -> None:
-    """It is reported with the reason; the others are not concerned."""
+    """It is reported with the reason; the others are not affected."""
     fail(job, "run r1")
     with job.isolated("run r2"):
         pass
@@ -50,7 +50,7 @@ def test_a_failure_stays_with_its_subject(job: PeriodicJob) -> None:
 
 
 def test_pauses_grow_to_ten_minutes(job: PeriodicJob, clock: Clock) -> None:
-    """A subject that fails is tried ever more seldom, and never given up."""
+    """A failing subject is retried at increasing intervals, indefinitely."""
     pauses = []
     for _ in range(12):
         fail(job, "run r1")
@@ -61,7 +61,7 @@ def test_pauses_grow_to_ten_minutes(job: PeriodicJob, clock: Clock) -> None:
 
 
 def test_what_works_again_is_forgotten(job: PeriodicJob) -> None:
-    """Its next failure begins with the shortest pause."""
+    """Its next failure starts with the shortest pause."""
     fail(job, "run r1")
     with job.isolated("run r1"):
         pass
@@ -69,14 +69,14 @@ def test_what_works_again_is_forgotten(job: PeriodicJob) -> None:
 
 
 def test_a_deleted_run_is_not_reported_forever(job: PeriodicJob, clock: Clock) -> None:
-    """A failure that did not come again is dropped."""
+    """A failure that did not recur is dropped."""
     fail(job, "run r1")
     clock.now_s += KEPT_S + 1
     assert job.failing() == []
 
 
 def test_a_database_that_is_away_is_no_runs_fault(job: PeriodicJob) -> None:
-    """It ends the round, whose failure it is, in the database's words."""
+    """It ends the pass and is reported as its failure, with the database's message."""
 
     async def work() -> None:
         fail(job, "run r1", away())
@@ -87,7 +87,7 @@ def test_a_database_that_is_away_is_no_runs_fault(job: PeriodicJob) -> None:
 
 
 def test_a_job_survives_every_failure(job: PeriodicJob) -> None:
-    """The next round comes, and with it the end of the failure."""
+    """The next pass runs, and clears the failure."""
     turns = iter((ValueError("first"), None))
 
     async def work() -> None:
@@ -102,7 +102,7 @@ def test_a_job_survives_every_failure(job: PeriodicJob) -> None:
 
 
 def test_the_same_failure_is_logged_once(job: PeriodicJob, caplog: pytest.LogCaptureFixture) -> None:
-    """With its traceback; another reason is another line."""
+    """With its traceback; another reason is logged again."""
     with caplog.at_level(logging.INFO, "tocsin.rounds"):
         for reason in ("a", "a", "b"):
             fail(job, "run r1", ValueError(reason))
@@ -110,7 +110,7 @@ def test_the_same_failure_is_logged_once(job: PeriodicJob, caplog: pytest.LogCap
 
 
 def test_failures_are_bounded(job: PeriodicJob) -> None:
-    """Ten thousand failing runs do not fill the memory."""
+    """Ten thousand failing runs use bounded memory."""
     logging.getLogger("tocsin.rounds").disabled = True
     for number in range(MOST + 10):
         fail(job, f"run {number}")
@@ -120,7 +120,7 @@ def test_failures_are_bounded(job: PeriodicJob) -> None:
 
 
 def test_a_round_that_does_not_end_is_reported(job: PeriodicJob, clock: Clock) -> None:
-    """Health says how long it has been running."""
+    """Health has its duration."""
     found = []
 
     async def work() -> None:
@@ -132,7 +132,7 @@ def test_a_round_that_does_not_end_is_reported(job: PeriodicJob, clock: Clock) -
 
 
 def test_all_rounds_are_reported_together() -> None:
-    """By name; a name is one round."""
+    """By name; each name is one job."""
     jobs = PeriodicJobs()
     for name in ("b", "a"):
         fail(jobs.round(name), "run r1")

@@ -1,4 +1,4 @@
-"""Merging buckets loses no extreme and no count."""
+"""Merging buckets loses no extremes and no counts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ numbers = st.lists(st.floats(), min_size=1, max_size=300)
 
 
 def plain(v: np.ndarray[tuple[int], np.dtype[np.float64]]) -> tuple[float, float, int, int, int]:
-    """Minimum, maximum and counts, told by Python alone."""
+    """Return minimum, maximum and counts, computed in plain Python."""
     finite = [x for x in v.tolist() if np.isfinite(x)]
     low, high = (min(finite), max(finite)) if finite else (np.nan, np.nan)
     return low, high, int(np.isnan(v).sum()), int((v == np.inf).sum()), int((v == -np.inf).sum())
@@ -31,7 +31,7 @@ def plain(v: np.ndarray[tuple[int], np.dtype[np.float64]]) -> tuple[float, float
 
 @given(numbers, st.integers(1, 70), st.integers(1, 20))
 def test_two_merges_say_what_one_look_says(values: list[float], size: int, fan: int) -> None:
-    """Buckets of buckets hold the same extremes and counts as the values themselves."""
+    """Merged buckets have the same extremes and counts as the values themselves."""
     v = np.array(values)
     fine = values_of(Column(v), len(v), size)
     groups = np.arange(len(fine.n)) // fan
@@ -46,7 +46,7 @@ def test_two_merges_say_what_one_look_says(values: list[float], size: int, fan: 
 
 @given(numbers, st.integers(1, 16))
 def test_buckets_come_back_from_their_row(values: list[float], size: int) -> None:
-    """Packed and unpacked, a row of buckets is the same to the bit."""
+    """Packed and unpacked, a row of buckets is exactly the same."""
     v = np.array(values)
     sent = values_of(Column(v), len(v), size)
     codec, body = pack_values(sent)
@@ -57,7 +57,7 @@ def test_buckets_come_back_from_their_row(values: list[float], size: int) -> Non
 
 @given(st.lists(st.integers(-(2**60), 2**60), min_size=1, max_size=200), st.integers(1, 70))
 def test_ranges_come_back_from_their_row(steps: list[int], size: int) -> None:
-    """Ranges survive their row, also where steps run backwards."""
+    """Ranges survive packing, also if steps decrease."""
     step = np.array(steps, dtype=np.int64)
     sent = ranges_of(step, step * 2, size)
     back = unpack_ranges(pack_ranges(sent))
@@ -67,7 +67,7 @@ def test_ranges_come_back_from_their_row(steps: list[int], size: int) -> None:
 
 @given(numbers, st.integers(1, 50))
 def test_reducing_keeps_every_fault(values: list[float], buckets: int) -> None:
-    """However few buckets are asked, extremes and non-finite counts are all there."""
+    """For any number of buckets, extremes and non-finite counts are complete."""
     v = np.array(values)
     step = np.arange(len(v))
     ranges, out = reduce_to(ranges_of(step, step, 1), values_of(Column(v), len(v), 1), buckets)
@@ -80,7 +80,7 @@ def test_reducing_keeps_every_fault(values: list[float], buckets: int) -> None:
 
 @given(numbers)
 def test_a_mean_lies_between_the_extremes(values: list[float]) -> None:
-    """Even where the sum overflows, the mean is finite and within the bucket."""
+    """Even if the sum overflows, the mean is finite and within the bucket."""
     v = np.array(values)
     out = values_of(Column(v), len(v), len(v))
     mean = mean_of(out)
@@ -91,7 +91,7 @@ def test_a_mean_lies_between_the_extremes(values: list[float]) -> None:
 
 
 def test_a_missing_value_is_no_value() -> None:
-    """Buckets without any value of a sparse series are empty, not NaN counts."""
+    """Buckets without values of a sparse series are empty, and do not count as NaN."""
     column = Column(np.array([np.nan]), np.array([130], dtype=np.uint32))
     out = values_of(column, 256, 64)
     assert (out.n.tolist(), out.nan.tolist()) == ([0, 0, 1, 0], [0, 0, 1, 0])

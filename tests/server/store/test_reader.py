@@ -1,4 +1,4 @@
-"""Runs, events, alerts and recovery are read back as they were told."""
+"""Runs, events, alerts and recovery data are read as they were stored."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ ALERT = Alert(
 
 
 def tell(store: StoreWriter, *transitions: Transition) -> None:
-    """Stores transitions and waits until they are durable."""
+    """Store transitions and wait until they are durable."""
     store.submit(WriteBatch("r1", transitions=transitions))
     store.call(lambda connection: None).result(30)
 
 
 def test_an_alert_is_read_back_whole(database: Database, store: StoreWriter, admit: Any) -> None:
-    """Every field of an alert survives, infinite evidence included, and it knows its run."""
+    """Every field of an alert, also infinite evidence, and its run."""
     admit()
     tell(store, Transition(ALERT, None, 410))
     reader = StoreReader(database)
@@ -66,7 +66,7 @@ def test_an_alert_is_read_back_whole(database: Database, store: StoreWriter, adm
 def test_an_alert_is_one_row_and_its_history_another(
     database: Database, store: StoreWriter, admit: Any
 ) -> None:
-    """The row has the latest state; each first transition is told once, updates not at all."""
+    """The row has the latest state; the history has each first transition once, and no updates."""
     admit()
     over = replace(ALERT, state=AlertState.RESOLVED, resolved_step=90, resolved_ns=900, updated_ns=900)
     again = replace(ALERT, summary="Loss scale fell further", updated_ns=500)
@@ -82,7 +82,7 @@ def test_an_alert_is_one_row_and_its_history_another(
 def test_transitions_of_one_commit_are_told_as_the_alert_lived(
     database: Database, store: StoreWriter, admit: Any
 ) -> None:
-    """A batch that held the whole episode: all of one time, and still pending first."""
+    """If one batch has the whole episode, all times are equal, and pending is still first."""
     admit()
     waiting = replace(ALERT, state=AlertState.PENDING)
     over = replace(ALERT, state=AlertState.RESOLVED, resolved_step=90, resolved_ns=410)
@@ -95,7 +95,7 @@ def test_transitions_of_one_commit_are_told_as_the_alert_lived(
 def test_recovery_is_snapshot_and_what_came_after(
     database: Database, store: StoreWriter, admit: Any, put: Any
 ) -> None:
-    """Batches and events after the newest snapshot come in order of arrival; the rest is covered by it."""
+    """Batches and events after the newest snapshot are returned in order of arrival; it covers the rest."""
     who = admit().writer
     put(batch(who, 0, [0, 1], arrival=0, loss=[1, 2]))
     store.submit(WriteBatch("r1", rule_state=SavedRuleState("r1", 0, b"state")))
@@ -117,7 +117,7 @@ def test_recovery_is_snapshot_and_what_came_after(
 
 
 def test_events_are_paged_in_order_of_arrival(database: Database, store: StoreWriter, admit: Any) -> None:
-    """Pages follow each other without a gap; the last one says so."""
+    """Pages follow each other without gaps; the last one is marked."""
     who = admit().writer
     for no in range(5):
         store.submit(WriteBatch("r1", event=RunEvent(who, no, no, "phase", no, None, {"name": "eval"})))
@@ -132,7 +132,7 @@ def test_events_are_paged_in_order_of_arrival(database: Database, store: StoreWr
 
 @pytest.mark.parametrize("limit", [1, 700, 5000])
 def test_pages_of_records_hold_each_record_once(database: Database, admit: Any, put: Any, limit: int) -> None:
-    """Over chunks, tail and two ranks, pages of any size join to the whole."""
+    """Across chunks, tail and two ranks, pages of any size add up to the whole."""
     size = 10 if limit == 1 else RECORDS + 900
     for rank in (0, 1):
         who = admit(rank=rank, world_size=2).writer
@@ -152,7 +152,7 @@ def test_pages_of_records_hold_each_record_once(database: Database, admit: Any, 
 
 
 def test_a_cursor_that_never_was_is_refused(database: Database, admit: Any) -> None:
-    """A made-up cursor gets a sentence."""
+    """An invalid cursor gets an error."""
     admit()
     with pytest.raises(ValueError, match="after: expected the `next` of a page, got 'x'"):
         StoreReader(database).records("r1", after="x")
@@ -160,14 +160,14 @@ def test_a_cursor_that_never_was_is_refused(database: Database, admit: Any) -> N
 
 @pytest.mark.parametrize("after", ["1", "1.", "-1.0", "1.1.1", "1_0.1", " 1.1", "\u0663.1"])
 def test_a_cursor_is_digits(database: Database, admit: Any, after: str) -> None:
-    """What only Python reads as a number is no cursor."""
+    """Numbers that only Python accepts are rejected."""
     admit()
     with pytest.raises(ValueError, match="after: expected"):
         StoreReader(database).records("r1", after=after)
 
 
 def test_windows_and_cursors_beyond_the_databases_numbers(database: Database, admit: Any, put: Any) -> None:
-    """A snapshot near step 2^63 reaches past what a column holds; a cursor may come from anywhere."""
+    """A window near 2**63 exceeds the range of a column; a cursor can have any value."""
     put(batch(admit().writer, 0, list(range(RECORDS)), arrival=0, loss=np.arange(RECORDS)))
     sealed(database, 1)
     reader, beyond = StoreReader(database), 1 << 64
@@ -180,7 +180,7 @@ def test_windows_and_cursors_beyond_the_databases_numbers(database: Database, ad
 
 
 def test_a_run_tells_its_series_attempts_and_writers(database: Database, admit: Any, put: Any) -> None:
-    """Counts and ends take in chunks and tail alike; the last value is the newest attempt's."""
+    """Counts and ends include chunks and tail; the last value is the newest attempt's."""
     n = RECORDS + 100
     put(batch(admit(attempt="a1").writer, 0, list(range(n)), arrival=0, loss=np.arange(n)))
     put(batch(admit(attempt="a2").writer, 0, [50, 51], arrival=1, loss=[7.0, math.nan], lr=([1], [0.1])))
@@ -201,7 +201,7 @@ def test_a_run_tells_its_series_attempts_and_writers(database: Database, admit: 
 def test_deleting_a_run_deletes_everything_of_it(
     database: Database, store: StoreWriter, admit: Any, put: Any
 ) -> None:
-    """No table keeps a row of it; what arrives later is let go; another run is untouched."""
+    """No table has a row of it; later data is dropped; another run is unchanged."""
     who, other = admit().writer, admit("r2").writer
     put(batch(who, 0, list(range(RECORDS)), loss=np.ones(RECORDS)), batch(other, 0, [0], loss=[1.0]))
     sealed(database, 1)

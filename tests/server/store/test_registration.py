@@ -1,4 +1,4 @@
-"""Hello finds or makes run, attempt and writer."""
+"""A hello finds or creates run, attempt and writer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SECOND = 1_000_000_000
 
 
 def test_a_restart_is_a_new_attempt_of_the_same_run(admit: Any) -> None:
-    """A new attempt key opens attempt 2; the first process is still attempt 1."""
+    """A new attempt key creates attempt 2; the first process is still attempt 1."""
     first, second = admit(attempt="a1"), admit(attempt="a2")
     assert (first.run_is_new, second.run_is_new) == (True, False)
     assert (first.writer.attempt_no, second.writer.attempt_no) == (1, 2)
@@ -28,7 +28,7 @@ def test_ranks_of_one_launch_share_an_attempt(admit: Any) -> None:
 
 
 def test_ranks_without_a_launch_join_by_rendezvous(admit: Any) -> None:
-    """Equal address and world, distinct ranks, within 120 s: one run, one attempt."""
+    """Equal address and world size, distinct ranks, within 120 s: one run, one attempt."""
     met = {"run": "", "rendezvous": "10.0.0.1:29500", "world_size": 2}
     zero = admit(rank=0, attempt="x", now_ns=0, **met)
     one = admit(rank=1, attempt="y", now_ns=119 * SECOND, **met)
@@ -36,7 +36,7 @@ def test_ranks_without_a_launch_join_by_rendezvous(admit: Any) -> None:
 
 
 def test_a_rank_that_comes_late_or_twice_opens_its_own_run(admit: Any) -> None:
-    """After 120 s, or where the rank is taken, nobody is joined by mistake."""
+    """After 120 s, or if the rank is taken, it gets a new run."""
     met = {"run": "", "rendezvous": "10.0.0.1:29500", "world_size": 2}
     zero = admit(rank=0, attempt="x", now_ns=0, **met)
     late = admit(rank=1, attempt="y", now_ns=121 * SECOND, **met)
@@ -45,7 +45,7 @@ def test_a_rank_that_comes_late_or_twice_opens_its_own_run(admit: Any) -> None:
 
 
 def test_a_joined_rank_finds_itself_again(admit: Any) -> None:
-    """A rank that joined without a run id reconnects to the same writer, however late."""
+    """A rank that joined without a run id reconnects as the same writer, at any time."""
     met = {"run": "", "rendezvous": "10.0.0.1:29500", "world_size": 2}
     admit(rank=0, attempt="x", now_ns=0, **met)
     one = admit(rank=1, attempt="y", now_ns=SECOND, **met)
@@ -53,7 +53,7 @@ def test_a_joined_rank_finds_itself_again(admit: Any) -> None:
 
 
 def test_a_restart_without_a_launch_continues_its_run(admit: Any) -> None:
-    """A later restart of the same rendezvous is attempt 2 of the run, whatever its world size."""
+    """A later restart of the same rendezvous is attempt 2 of the run, for any world size."""
     met = {"run": "", "rendezvous": "10.0.0.1:29500"}
     first = admit(rank=0, attempt="x", now_ns=0, world_size=4, **met)
     again = admit(rank=0, attempt="y", now_ns=9000 * SECOND, world_size=2, restarts=1, **met)
@@ -61,7 +61,7 @@ def test_a_restart_without_a_launch_continues_its_run(admit: Any) -> None:
 
 
 def test_hello_describes_the_run(database: Database, admit: Any) -> None:
-    """Configuration, tags and versions are stored; NaN and NUL in them do no harm."""
+    """Configuration, tags and versions are stored, also with NaN and NUL in them."""
     admit(config={"lr": float("nan"), "raw": b"x"}, tags=["fp16"], notes="a\x00b", versions={"torch": "2"})
     with database.reader.connect() as connection:
         row = connection.execute(select(run)).one()
@@ -70,7 +70,7 @@ def test_hello_describes_the_run(database: Database, admit: Any) -> None:
 
 
 def test_a_resumed_run_lives_again(database: Database, admit: Any, store: Any) -> None:
-    """A hello on an ended run sets it running, without its old error."""
+    """A hello sets an ended run to running and clears its error."""
     from tocsin_server.core.models import WriteBatch
 
     admit()

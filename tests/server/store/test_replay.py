@@ -1,4 +1,4 @@
-"""A long run is judged again page by page, whole batches in order of arrival."""
+"""A long run is evaluated again page by page, in whole batches in order of arrival."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tocsin_server.store.writer import StoreWriter
 def test_two_ranks_come_merged_and_whole(
     database: Database, admit: Any, put: Any, store: StoreWriter, monkeypatch: Any, size: int
 ) -> None:
-    """Batches of both ranks and events between them, over chunk and page ends, as they were accepted."""
+    """Batches of both ranks and events between them, across chunks and pages, in order of acceptance."""
     monkeypatch.setattr(replay, "TAIL_ROWS", 2)
     monkeypatch.setattr(replay, "EVENTS", 2)
     writers = [admit(rank=rank, world_size=2).writer for rank in (0, 1)]
@@ -46,7 +46,7 @@ def said(item: Any) -> tuple[Any, ...]:
 
 
 def test_sealing_meanwhile_changes_nothing(database: Database, admit: Any, put: Any) -> None:
-    """What lay in the tail when the replay began may lie in a chunk when it gets there."""
+    """What was in the tail when the replay started may be in a chunk when it is read."""
     who = admit().writer
     put(*(batch(who, seq, list(range(seq, seq + 100)), loss=np.ones(100)) for seq in range(0, 4000, 100)))
     way = iter(replay.replayed(database.reader, "r1", -1, 10**9))

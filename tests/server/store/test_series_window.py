@@ -1,4 +1,4 @@
-"""The test of truth: no fault is lost at any zoom, and the cost follows the pixels."""
+"""No spike or non-finite value is lost at any zoom, and the cost depends on the number of pixels."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SPIKE = 1e6
 
 
 def loss_with_faults(places: list[int], steps: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A quiet loss with three one-step spikes, two NaN and one +Inf at the given steps."""
+    """Return a smooth loss with three one-step spikes, two NaN and one +Inf at the given steps."""
     loss = np.random.default_rng(3).normal(1.0, 0.05, len(steps))
     for place, fault in zip(places, [SPIKE, SPIKE, SPIKE, np.nan, np.nan, np.inf], strict=True):
         loss[steps == place] = fault
@@ -34,7 +34,7 @@ def loss_with_faults(places: list[int], steps: np.ndarray[Any, Any]) -> np.ndarr
 
 
 def covers(layer: SeriesLayer, place: int, fault: float) -> bool:
-    """Whether the layer shows the fault in an item that holds its step."""
+    """Return whether the layer shows the value in an item that contains its step."""
     here = (layer.x <= place) & (layer.x1 >= place)
     if np.isnan(fault):
         return bool((layer.nan[here] > 0).any())
@@ -45,7 +45,7 @@ def covers(layer: SeriesLayer, place: int, fault: float) -> bool:
 
 
 def cut(who: Writer, steps: np.ndarray[Any, Any], loss: np.ndarray[Any, Any], size: int) -> list[RecordBatch]:
-    """The run as the batches of a trainer."""
+    """Return the run as the batches of a client."""
     return [
         batch(who, i, steps[i : i + size].tolist(), loss=loss[i : i + size])
         for i in range(0, len(steps), size)
@@ -72,7 +72,7 @@ _runs = iter(range(10**6))
 
 
 class Growing:
-    """A run whose records come in while it is looked at."""
+    """A run whose records arrive while it is read."""
 
     def __init__(self, room: Any, steps: np.ndarray[Any, Any], places: list[int]) -> None:
         self.database, self._store = room
@@ -83,7 +83,7 @@ class Growing:
         self.there = 0
 
     def grow(self, upto: int, *, wait: bool) -> None:
-        """Hands in records up to ``upto``; with ``wait`` they are stored and sealed afterwards."""
+        """Submit records up to ``upto``; with ``wait``, wait until they are stored and sealed."""
         for _ in range(self.there, upto, 500):
             self._store.submit(WriteBatch(self.run, batch=next(self._batches)))
         if wait:
@@ -92,12 +92,13 @@ class Growing:
         self.there = upto
 
     def stored(self) -> int:
-        """How many records are durable by now."""
+        """Return the number of durable records."""
         stored_run = self._reader.run(self.run)
         return sum(w.records for w in stored_run.writers) if stored_run else 0
 
     def shows_all(self, there: int, window: tuple[int, int] | None, buckets: int) -> int:
-        """Every fault among the first ``there`` records shows in the answer for ``window``; how many did."""
+        """Check that every fault among the first ``there`` records is in the response for ``window``; return
+        how many."""
         low, high = window or (None, None)
         answer = self._reader.series(self.run, ["loss"], start=low, stop=high, buckets=buckets)
         known, shown = set(self.steps[:there].tolist()), 0
@@ -109,7 +110,7 @@ class Growing:
 
 
 def steps_in(order: str) -> np.ndarray[Any, Any]:
-    """40,000 steps: as they come, in blocks that changed places, or every two neighbours swapped."""
+    """Return 40,000 steps: in order, in swapped blocks, or with every two neighbors swapped."""
     steps = np.arange(N)
     if order == "shuffled":
         return steps.reshape(-1, 250)[np.random.default_rng(1).permutation(N // 250)].ravel()
@@ -119,7 +120,7 @@ def steps_in(order: str) -> np.ndarray[Any, Any]:
 
 
 def zooms(places: list[int]) -> list[tuple[int, int] | None]:
-    """The default view, halves of halves at both ends, and windows of every size around each fault."""
+    """Return the default view, repeated halves at both ends, and windows of every size around each fault."""
     halves = [(k * N >> depth, (k + 1) * N >> depth) for depth in range(1, 9) for k in (0, (1 << depth) - 1)]
     return [None, *halves, *((max(p - w, 0), p + w) for p in places for w in (0, 30, 1500, 9000))]
 
@@ -131,9 +132,9 @@ def zooms(places: list[int]) -> list[tuple[int, int] | None]:
     order=st.sampled_from(["ascending", "shuffled", "swapped"]),
 )
 def test_six_of_six_faults_at_every_zoom(room: Any, places: list[int], buckets: int, order: str) -> None:
-    """Wherever they lie, all six faults show in the default view and at every zoom.
+    """Wherever they are, all six faults are in the default view and at every zoom.
 
-    Asked half-way, while records come in and are sealed, and at the end, with steps in order and not.
+    Read while records arrive and are sealed, and at the end, with steps in order and not.
     """
     run, windows = Growing(room, steps_in(order), places), zooms(places)
     run.grow(N // 2, wait=True)
@@ -144,7 +145,7 @@ def test_six_of_six_faults_at_every_zoom(room: Any, places: list[int], buckets: 
     run.grow(N, wait=True)
     shown = [run.shows_all(N, window, buckets) for window in windows]
     assert shown[0] == len(FAULTS)
-    assert min(shown[-4 * len(FAULTS) :]) >= 1  # the windows around each fault hold it at least
+    assert min(shown[-4 * len(FAULTS) :]) >= 1  # at least the windows around each fault contain it
 
 
 ODD_BITS = [0x7FF8000000000000, 0x7FF8DEADBEEF0001, 0xFFF8000000000001, 0x7FF0000000000000,
@@ -153,7 +154,7 @@ ODD_BITS = [0x7FF8000000000000, 0x7FF8DEADBEEF0001, 0xFFF8000000000001, 0x7FF000
 
 @pytest.mark.parametrize("n", [100, RECORDS + 100])
 def test_series_are_exact_to_the_bit(database: Database, admit: Any, put: Any, n: int) -> None:
-    """A chart of few records has every bit: NaN payloads, infinities, -0.0, sealed or not, by both axes."""
+    """A chart of few records is exact: NaN payloads, infinities, -0.0, sealed or not, on both axes."""
     who = admit().writer
     loss = np.resize(np.array(ODD_BITS, dtype=np.uint64), n).view(np.float64)
     put(*cut(who, np.arange(n), loss, 64))
@@ -165,7 +166,7 @@ def test_series_are_exact_to_the_bit(database: Database, admit: Any, put: Any, n
 
 
 def test_a_small_window_is_exact(database: Database, admit: Any, put: Any) -> None:
-    """A window that holds no more records than buckets gives each of them, in order of step."""
+    """A window with no more records than buckets returns each of them, in order of step."""
     who = admit().writer
     steps = np.arange(12_000)
     put(*cut(who, steps, steps / 7, 500))
@@ -191,7 +192,7 @@ def test_attempts_and_ranks_are_layers(database: Database, admit: Any, put: Any)
 
 
 def test_a_scarce_series_is_exact_in_a_long_run(database: Database, admit: Any, put: Any) -> None:
-    """A metric measured every thousandth step is given value by value, whatever the run's length."""
+    """A metric at every thousandth step is returned value by value, whatever the run's length."""
     who = admit().writer
     for i in range(0, 40_000, 500):
         rows = [0] if i % 1000 == 0 else []
@@ -213,7 +214,7 @@ def test_time_is_an_axis_too(database: Database, admit: Any, put: Any) -> None:
 
 
 def test_deltas_go_on_from_the_cursor(database: Database, admit: Any, put: Any) -> None:
-    """What came after an answer is given once, exactly, sealed meanwhile or not."""
+    """What was stored after a response is returned once, exactly, whether or not it has been sealed."""
     reader = StoreReader(database)
     who = admit().writer
     steps = np.arange(2 * RECORDS)
@@ -232,7 +233,7 @@ def test_deltas_go_on_from_the_cursor(database: Database, admit: Any, put: Any) 
 
 @pytest.fixture
 def bytes_read(room: Any) -> Callable[[Callable[[], Any]], tuple[Any, int]]:
-    """What some work answers, and how many bytes the database handed out or read for it."""
+    """Return the result of a function, and how many bytes the database read for it."""
     sqlite = room[0].dialect == "sqlite"
     if sqlite and not Path("/proc/self/io").exists():
         pytest.skip("counts bytes as Linux tells them")
@@ -240,7 +241,7 @@ def bytes_read(room: Any) -> Callable[[Callable[[], Any]], tuple[Any, int]]:
 
 
 def of_files(work: Callable[[], Any]) -> tuple[Any, int]:
-    """Bytes that this process asks files for meanwhile: SQLite reads in this process."""
+    """Measure bytes that this process reads from files: SQLite reads in this process."""
 
     def so_far() -> int:
         return int(Path("/proc/self/io").read_text().splitlines()[0].removeprefix("rchar: "))
@@ -251,7 +252,7 @@ def of_files(work: Callable[[], Any]) -> tuple[Any, int]:
 
 
 def of_bodies(work: Callable[[], Any]) -> tuple[Any, int]:
-    """Bytes of every compressed body that is expanded meanwhile: Postgres reads in processes of its own."""
+    """Measure the bytes of every decompressed body: Postgres reads in separate processes."""
     total = 0
     expand = chunks.expand
 
@@ -268,7 +269,7 @@ def of_bodies(work: Callable[[], Any]) -> tuple[Any, int]:
 
 
 def test_the_default_view_opens_no_chunk(room: Any, bytes_read: Any) -> None:
-    """A whole run at 300 buckets reads the pyramid: a small part of the bytes that its records take."""
+    """A whole run at 300 buckets reads the pyramid: a small fraction of the bytes of its records."""
     database, store = room
     who = store.call(lambda c: register(c, hello("long"), 1)).result(30).writer
     steps = np.arange(40 * RECORDS)
@@ -286,6 +287,6 @@ def test_the_default_view_opens_no_chunk(room: Any, bytes_read: Any) -> None:
 
 
 def test_an_unknown_name_has_no_layers(database: Database, admit: Any) -> None:
-    """Asking for what is not there is no error."""
+    """A request for an unknown name is not an error."""
     admit()
     assert StoreReader(database).series("r1", ["nope"]).series == {"nope": []}

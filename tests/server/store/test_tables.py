@@ -1,4 +1,4 @@
-"""The schema can be spread over machines by run: Postgres itself spreads it over partitions here."""
+"""The schema can be distributed over machines by run; here Postgres distributes it over partitions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PARTS = 4
 
 
 def spread(database: Database) -> None:
-    """Every table whose rows belong to runs becomes one that Postgres distributes by a hash of the run."""
+    """Partition every table whose rows belong to runs by a hash of the run."""
     with database.engine.begin() as connection:
         for table in RUN_TABLES:
             name = table.name
@@ -37,7 +37,7 @@ def spread(database: Database) -> None:
 
 @pytest.mark.postgres
 def test_runs_live_in_partitions_of_their_own(own_postgres: Any) -> None:
-    """Stored, sealed, charted, exported page by page and deleted there; no run lies in two partitions."""
+    """Stored, sealed, charted, exported by page and deleted; no run is in two partitions."""
     url: URL = own_postgres.new_database()
     migrate(url)
     database = open_database(url)
@@ -64,6 +64,6 @@ def test_runs_live_in_partitions_of_their_own(own_postgres: Any) -> None:
 
 
 def test_the_commands_for_another_engine_name_every_table_of_runs() -> None:
-    """docs/internals/scale.md distributes all of them, and none that is not there."""
+    """docs/internals/scale.md distributes exactly these tables."""
     (listed,) = re.findall(r"ARRAY\[([^\]]+)\]\) AS name;\nSELECT create_reference", SCALE.read_text("utf-8"))
     assert set(re.findall(r"'(\w+)'", listed)) == {table.name for table in RUN_TABLES}

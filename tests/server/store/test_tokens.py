@@ -1,4 +1,4 @@
-"""Tokens are stored by digest and revoked for good."""
+"""Tokens are stored by digest and revoked permanently."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tocsin_server.store.tokens import add_token, revoke_token, tokens
 
 
 def test_a_token_is_kept_until_it_is_revoked(database: Database) -> None:
-    """What was added is listed; the first revocation stands, and an unknown token is said to be."""
+    """A new token is listed, the first revocation counts, and an unknown token is reported."""
     made = Token("t1", "lab", Scope.INGEST, "deblur", "d" * 64, 5)
     with database.engine.begin() as connection:
         add_token(connection, made)

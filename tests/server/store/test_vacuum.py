@@ -1,4 +1,4 @@
-"""The room of deleted rows goes back to the file system."""
+"""The space of deleted rows is returned to the file system."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tocsin_server.store.writer import StoreWriter
 
 
 def fold_in(connection: Connection) -> None:
-    """The log into the file, so that its size says something."""
+    """Write the log into the file, so that its size is meaningful."""
     driver: Any = connection.connection.driver_connection
     driver.executescript("PRAGMA wal_checkpoint(PASSIVE)")
 
 
 def test_the_file_shrinks(database: Database, store: StoreWriter, admit: Any, put: Any) -> None:
-    """After a run of some megabytes is deleted, the file has about the size of the other one."""
+    """After a run of a few megabytes is deleted, the file is about as large as the other run."""
     if database.dialect != "sqlite":
         pytest.skip("Postgres keeps the room for new rows")
     file = Path(str(database.url.database))
@@ -44,7 +44,7 @@ def test_the_file_shrinks(database: Database, store: StoreWriter, admit: Any, pu
 
 
 def size_of(database: Database, *names: str) -> int:
-    """Bytes of tables with all that belongs to them."""
+    """Return the bytes of tables with their indexes."""
     with database.reader.begin() as connection:
         query = text("SELECT pg_total_relation_size(to_regclass(:name))")
         return sum(int(connection.execute(query, {"name": name}).scalar_one()) for name in names)
@@ -53,7 +53,7 @@ def size_of(database: Database, *names: str) -> int:
 def test_postgres_gives_the_room_of_a_deleted_run_back(
     database: Database, store: StoreWriter, admit: Any, put: Any
 ) -> None:
-    """Tables end where their last row is; vacuumed once the rows are gone."""
+    """Tables are truncated after their last row, by a vacuum after the deletion."""
     if database.dialect != "postgresql":
         pytest.skip("the file of SQLite is looked at above")
     who, names = admit("large").writer, [table.name for table in RUN_TABLES]
@@ -77,7 +77,7 @@ def test_the_tail_of_postgres_stays_small(
     monkeypatch: pytest.MonkeyPatch,
     eventually: Any,
 ) -> None:
-    """Sealed batches leave dead rows; where there are enough of them their room is used again."""
+    """Sealed batches leave dead rows; once there are enough, their space is reused."""
     if database.dialect != "postgresql":
         assert not tidy_tail(database)
         return
@@ -94,7 +94,7 @@ def test_the_tail_of_postgres_stays_small(
 
 
 def test_giving_back_nothing_ends(database: Database, store: StoreWriter) -> None:
-    """On both databases: where no page is free, there is no more to give, and no table is vacuumed."""
+    """On both databases: without free pages there is nothing to return, and no table is vacuumed."""
     give_room_back(on_writer(store))
     assert not store.call(give_back).result(60)
     assert not tidy_tail(database)

@@ -1,4 +1,4 @@
-"""The writer commits in groups, applies each record once and says so only after the commit."""
+"""The writer commits in groups, applies each record once, and reports it only after the commit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tocsin_server.store.writer import StoreWriter
 
 
 def stored(database: Database, *columns: Any) -> list[Any]:
-    """Rows of the given columns, in key order."""
+    """Return rows of the given columns, in key order."""
     with database.reader.connect() as connection:
         return list(connection.execute(select(*columns).order_by(columns[0])))
 
@@ -39,7 +39,7 @@ def test_done_is_called_after_the_commit(database: Database, store: StoreWriter,
 
 
 def test_a_resend_is_applied_once(database: Database, admit: Any, put: Any) -> None:
-    """A batch sent again, whole or overlapping, adds only the records that are new."""
+    """A resent batch, whole or overlapping, adds only the new records."""
     who = admit().writer
     put(batch(who, 0, [0, 1], loss=[1, 2]))
     put(batch(who, 0, [0, 1], loss=[1, 2]), batch(who, 1, [1, 2, 3], loss=[2, 3, 4]))
@@ -47,7 +47,7 @@ def test_a_resend_is_applied_once(database: Database, admit: Any, put: Any) -> N
 
 
 def test_a_reconnect_hears_what_is_durable(admit: Any, put: Any) -> None:
-    """The same process saying hello again is the same writer, with its last numbers and series."""
+    """Another hello of the same process gives the same writer, with its last numbers and series."""
     who = admit().writer
     put(batch(who, 0, [0, 1, 2], loss=[1, 2, 3], lr=([1], [0.1])))
     again = admit()
@@ -56,7 +56,7 @@ def test_a_reconnect_hears_what_is_durable(admit: Any, put: Any) -> None:
 
 
 def test_refused_records_count_as_dealt_with(database: Database, store: StoreWriter, admit: Any) -> None:
-    """Numbers refused by ingest are durable, so that the trainer does not send them again."""
+    """Numbers that were rejected are durable, so that the client does not send them again."""
     who = admit().writer
     store.submit(WriteBatch("r1", rejected_to_seq=(who, 9)))
     assert admit().last_seq == 9
@@ -64,7 +64,7 @@ def test_refused_records_count_as_dealt_with(database: Database, store: StoreWri
 
 
 def test_events_are_numbered_by_writer(database: Database, store: StoreWriter, admit: Any) -> None:
-    """An event sent twice is there once; NaN in its data survives."""
+    """An event that is sent twice is stored once; NaN in its data survives."""
     who = admit().writer
     reported = RunEvent(who, 1, 0, "scaler", 5, 3, {"from": float("inf"), "to": float("nan")})
     store.submit(WriteBatch("r1", event=reported))
@@ -82,7 +82,7 @@ def test_run_changes_reach_the_run_row(database: Database, store: StoreWriter, a
 
 
 def test_a_run_is_never_seen_earlier_than_before(database: Database, store: StoreWriter, admit: Any) -> None:
-    """A late change keeps the later time; a newer one moves it."""
+    """A late change keeps the later time; a newer one advances it."""
     admit(now_ns=50)
     for reported in (40, 60, 55):
         store.submit(WriteBatch("r1", changes={"last_seen_ns": reported}))
@@ -93,7 +93,8 @@ def test_a_run_is_never_seen_earlier_than_before(database: Database, store: Stor
 def test_an_impossible_intake_does_not_hold_up_the_others(
     database: Database, store: StoreWriter, admit: Any, put: Any
 ) -> None:
-    """What can never be stored is left out, counted and answered, or its trainer would wait for ever."""
+    """A batch that can never be stored is dropped, counted and answered, or its client would wait
+    indefinitely."""
     who = admit().writer
     said: list[str] = []
     store.submit(WriteBatch("r1", changes={"colour": "red"}, done=lambda: said.append("red")))
@@ -106,7 +107,7 @@ def test_an_impossible_intake_does_not_hold_up_the_others(
 def test_a_flood_is_committed_in_pieces(
     database: Database, store: StoreWriter, admit: Any, eventually: Any
 ) -> None:
-    """What waits is not one huge transaction; a call still comes after all that was submitted before."""
+    """Waiting data is not one huge transaction; a call still runs after everything submitted before it."""
     who, gate, done = admit().writer, threading.Event(), []
     inserted: list[int] = []
 
@@ -129,7 +130,7 @@ def test_a_flood_is_committed_in_pieces(
 
 
 def test_many_calls_do_not_hold_up_a_batch(store: StoreWriter, admit: Any) -> None:
-    """Two hundred trainers register at once: the first one is acked before the last one is in."""
+    """Two hundred clients register at once: the first one is acked before the last one is registered."""
     who, begun, durable = admit().writer, threading.Event(), threading.Event()
 
     def registering(_connection: Any) -> bool:
@@ -141,12 +142,12 @@ def test_many_calls_do_not_hold_up_a_batch(store: StoreWriter, admit: Any) -> No
     assert begun.wait(30)
     store.submit(WriteBatch("r1", batch=batch(who, 0, [0], loss=[1.0]), done=durable.set))
     answers = [call.result(60) for call in calls]
-    assert answers == sorted(answers)  # in the order in which they were asked
+    assert answers == sorted(answers)  # in the order of the requests
     assert answers[-1]
 
 
 def test_a_failing_call_reports_to_its_caller(store: StoreWriter) -> None:
-    """An exception of the work is the future's, and the thread goes on."""
+    """An exception is set on the future, and the thread continues."""
     with pytest.raises(ZeroDivisionError):
         store.call(lambda connection: 1 // 0).result(30)
     assert (
@@ -156,7 +157,7 @@ def test_a_failing_call_reports_to_its_caller(store: StoreWriter) -> None:
 
 
 def test_stop_commits_what_waits(database: Database, admit: Any, store: StoreWriter) -> None:
-    """Everything submitted before stop is durable after it, and a later call is turned away."""
+    """Everything submitted before stop is durable after it, and a later call is rejected."""
     who = admit().writer
     for seq in range(50):
         store.submit(WriteBatch("r1", batch=batch(who, seq, [seq], loss=[0.5])))

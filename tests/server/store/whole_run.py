@@ -1,4 +1,4 @@
-"""A run that has something of everything: chunks, tail, gaps, two attempts, events, alerts, saved rules."""
+"""A run with data of every kind: chunks, tail, gaps, two attempts, events, alerts, saved rules."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ LATE = 41
 def tell_all(
     database: Database, store: StoreWriter, admit: Admit, put: Callable[..., None], run_id: str = "r1"
 ) -> None:
-    """Stores the run, sealed and unsealed."""
+    """Store the run, sealed and unsealed."""
     first = admit(run_id, config={"lr": math.inf}, tags=["a", "b"]).writer
     second = admit(run_id, attempt="a2", rank=1).writer
     random = np.random.default_rng(3)
@@ -75,7 +75,7 @@ def tell_all(
 
 
 def tell_all_to(database: Database, run_id: str = "r1") -> None:
-    """The same with a writer of its own, for what is made once for many tests."""
+    """Store the run with a separate writer, for data that is created once for many tests."""
     store = StoreWriter(database, interval_s=0.005)
     store.start()
 
@@ -93,7 +93,7 @@ def tell_all_to(database: Database, run_id: str = "r1") -> None:
 
 
 def _wait_for_latest(database: Database, run_id: str) -> None:
-    """Newest values follow within a second."""
+    """Wait for the newest values, which are written within a second."""
     ends = time.monotonic() + 60
     while rows_of(database, run_id)["latest"] < SERIES:
         assert time.monotonic() < ends, "waited 60 s for the newest values"
@@ -132,7 +132,7 @@ def _ring(store: StoreWriter, run_id: str, who: Writer) -> None:
 
 
 def _notify(connection: Connection, run_id: str) -> None:
-    """Somebody was told of an alert and took it on."""
+    """Store a notification and an acknowledgement of an alert."""
     key = {"run_id": run_id, "fingerprint": "f1", "episode": 1}
     taken = {"at_ns": 430, "actor": "ann", "note": "mine", "undone": False}
     connection.execute(acknowledgement.insert(), key | taken)
@@ -141,7 +141,7 @@ def _notify(connection: Connection, run_id: str) -> None:
 
 
 def rows_of(database: Database, run_id: str) -> dict[str, int]:
-    """How many rows every table has of a run: all that name it, found by the schema itself."""
+    """Return each table's number of rows of a run, for all tables of the schema that name it."""
     counts = {}
     with database.reader.begin() as connection:
         for table in metadata.sorted_tables:
@@ -153,8 +153,8 @@ def rows_of(database: Database, run_id: str) -> dict[str, int]:
 
 
 def everything(database: Database, run_id: str) -> dict[str, list[Any]]:
-    """Every row of a run as the reader of this test sees them, for comparing before and after: all but
-    whom this installation told."""
+    """Return every row of a run, for comparing before and after, without this installation's
+    notifications."""
     found: dict[str, list[Any]] = {}
     with database.reader.begin() as connection:
         for table in metadata.sorted_tables:
