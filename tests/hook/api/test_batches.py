@@ -1,4 +1,4 @@
-"""Which batch it was, where a step went wrong."""
+"""Names of the batches of bad steps."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _calm(batches: Batches, steps: int = 2 * LEARNT) -> None:
     ],
 )
 def test_the_batch_of_a_bad_step_is_told_once(values: dict[str, float]) -> None:
-    """Not finite, skipped, abandoned, bad inputs, or far above what the run is used to."""
+    """Not finite, skipped, abandoned, bad inputs, or far above the run's usual level."""
     batches = Batches()
     _calm(batches)
     batches.named = "shard 7"

@@ -1,4 +1,4 @@
-"""What a run writes to the terminal, and where its page is."""
+"""Terminal output of a run, and the URL of its page."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_run_says_where_it_is_and_how_it_ended(server: IngestServer, spool: Pa
 
 
 def test_the_last_line_counts_problems_and_what_was_not_sent(server: IngestServer, spool: Path) -> None:
-    """Alerts that the server fired, each once; without a server, what waits on the disk."""
+    """Alerts that fired, each once; without a server, what is buffered on disk."""
     fired = protocol.Alert("a1", "loss-spike", "warning", "firing", "x")
     server.say = [fired, fired, protocol.Alert("a2", "x", "warning", "resolved", "x")]
     body = THREE.replace(
@@ -65,7 +65,7 @@ def test_a_parent_of_training_processes_ends_with_a_line(server: IngestServer, s
 
 
 def test_the_last_line_counts_steps_and_not_their_numbers(server: IngestServer, spool: Path) -> None:
-    """A script that logs every tenth step twice, and one step again, has sent that many."""
+    """If a script logs steps twice or again, the number of steps is what it has sent."""
     body = "run = watch()\nfor step in (10, 10, 20, 30, 20): run.log(loss=1.0, step=step)\nrun.finish()\n"
     _, script = run_script(body, server.url, spool)
     assert "finished: 4 steps sent" in script.complaints
@@ -89,7 +89,7 @@ def test_the_lines_can_be_left_out(
 
 
 def test_a_run_without_a_name_gets_one_of_its_own(server: IngestServer, spool: Path) -> None:
-    """The script's and a number: another one each time, the same on all ranks of a launch."""
+    """The script's name and a number: different each time, the same on all ranks of a launch."""
     ranks = {"WORLD_SIZE": "2", "MASTER_ADDR": "a", "MASTER_PORT": "1"}
     body = "train(tocsin.watch('p', url=url, token='tk', spool_dir=spool, patch=False), 1)\n"
     for environ in ({}, {}, {**ranks, "RANK": "0"}, {**ranks, "RANK": "1"}):
@@ -98,7 +98,7 @@ def test_a_run_without_a_name_gets_one_of_its_own(server: IngestServer, spool: P
     stems = {re.sub(r"-\d{6}$", "", name) for name in names}
     assert len(set(names[:2])) == 2
     assert all(re.fullmatch(r".+-\d{6}", name) for name in names)
-    assert len(stems) == 4  # each script of this test is a file of its own
+    assert len(stems) == 4  # each script of this test is a separate file
     assert names[2][-6:] == names[3][-6:]
 
 
@@ -109,7 +109,7 @@ def test_a_unique_name_fits() -> None:
 
 
 def test_a_run_knows_its_page(server: IngestServer, spool: Path) -> None:
-    """Also one that the server names."""
+    """Also if the server assigns the run's id."""
     with tocsin.watch("p", url=server.url, token="tk", spool_dir=spool, patch=False, quiet=True) as run:
         assert run.url == f"{server.url}/runs/{run.id}"
         run.log(a=1.0)
@@ -129,7 +129,7 @@ except RuntimeError as error:
 
 
 def test_a_traceback_shows_no_frame_of_the_hook(tmp_path: Path) -> None:
-    """In the terminal, also of the error that led to it; torch's own frames and the script's stay."""
+    """In the terminal, also for the error that caused it; the frames of torch and the script stay."""
     done = subprocess.run(
         [sys.executable, "-c", TRACED, str(tmp_path)], capture_output=True, text=True, check=False
     )

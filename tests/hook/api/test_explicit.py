@@ -1,4 +1,4 @@
-"""Loops that say their steps themselves, as graphs, XLA, JAX and NumPy do; devices that are left alone."""
+"""Loops that report their steps themselves, as with graphs, XLA, JAX and NumPy; devices that are not used."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tocsin.capture import ledger, staging
 
 
 class Lazy:
-    """A value of another library: it computes when it is asked."""
+    """A value of another library that is computed on access."""
 
     def __init__(self, value: float) -> None:
         self.value = value
@@ -28,7 +28,7 @@ class Lazy:
 
 
 class Boxed(Lazy):
-    """As JAX's and CuPy's scalars: ``item`` is how it is asked."""
+    """Like the scalars of JAX and CuPy, read with ``item``."""
 
     def item(self) -> float:
         return self.value
@@ -45,7 +45,7 @@ class Untouched(TorchDispatchMode):
 
 @pytest.fixture
 def captures(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """A CUDA build in which a graph is being captured where the list says so."""
+    """A CUDA build in which a graph is being captured when the list says so."""
     state = [False]
     for module in (staging, ledger):
         monkeypatch.setattr(module, "CUDA", True)
@@ -54,7 +54,7 @@ def captures(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
 
 def test_a_numpy_loop_reports_its_steps() -> None:
-    """Arrays of one element and NumPy's scalars, with a model that torch never saw."""
+    """Arrays of one element and NumPy's scalars, with a model that torch does not know."""
     weights, truth = np.zeros(3), []
     with watched() as (run, outbox):
         for k in range(20):
@@ -71,7 +71,7 @@ def test_a_numpy_loop_reports_its_steps() -> None:
 @pytest.mark.parametrize("kind", [Lazy, Boxed])
 @pytest.mark.parametrize("value", [0.5, math.inf, -math.inf, math.nan])
 def test_values_of_other_libraries_are_asked_once_and_kept_to_the_bit(kind: Any, value: float) -> None:
-    """``__float__`` and ``item()`` serve JAX, CuPy and the like; what is not finite stays so."""
+    """``__float__`` and ``item()`` work for JAX, CuPy and the like, also for non-finite values."""
     with watched() as (run, outbox):
         run.step(loss=kind(value))
     ((step, told),) = outbox.series("loss")
@@ -79,7 +79,7 @@ def test_values_of_other_libraries_are_asked_once_and_kept_to_the_bit(kind: Any,
 
 
 def test_a_replayed_graph_is_told_by_the_script(captures: list[bool]) -> None:
-    """Warm-up steps are seen, the captured one is no step, each replay is one ``run.step``."""
+    """Warm-up steps are captured, the captured graph is not a step, each replay is one ``run.step``."""
     net = model()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 
@@ -104,7 +104,7 @@ def test_a_replayed_graph_is_told_by_the_script(captures: list[bool]) -> None:
 
 
 def test_nothing_is_computed_while_a_graph_is_captured(captures: list[bool]) -> None:
-    """No norm of ours, no check of a batch: both would be replayed with the graph for ever."""
+    """No norm and no check of a batch: they would be replayed with the graph."""
     captures[0] = True
     net = nn.Linear(2, 1)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
@@ -118,7 +118,7 @@ def test_nothing_is_computed_while_a_graph_is_captured(captures: list[bool]) -> 
 
 
 def test_a_foreign_device_gets_no_work_and_is_said_to_be_unread(caplog: pytest.LogCaptureFixture) -> None:
-    """Values on XLA and the like would cost a wait or another graph: one line says what to do instead."""
+    """Values on XLA and the like would cost a wait or another graph: one warning says what to do instead."""
     staging._unread.clear()
     weight = nn.Parameter(torch.ones(2, device="meta"), requires_grad=False)
     weight.grad = torch.ones(2, device="meta")
@@ -139,7 +139,7 @@ def test_a_foreign_device_gets_no_work_and_is_said_to_be_unread(caplog: pytest.L
 
 
 def own_norm(book: Any, tracker: Any, optimizer: Any) -> None:
-    """What a step's callback does where a norm is due."""
+    """Do what a step's callback does if a norm is due."""
     from tocsin.capture import gradients
 
     gradients.own_norm(book, tracker, optimizer, None)

@@ -1,4 +1,4 @@
-"""``TOCSIN_DISABLE=1``: every call is there, does nothing, and brings nothing into the process."""
+"""``TOCSIN_DISABLE=1``: every call exists and does nothing, and nothing is imported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tocsin.api.run import Run
 
 
 def test_disabled_nothing_is_imported_and_nothing_is_patched() -> None:
-    """``TOCSIN_DISABLE=1``: only these modules of ours, no thread, torch as it was."""
+    """Only these modules of ours, no thread, torch unchanged."""
     script = (
         "import sys, threading, torch\n"
         "before = torch.autograd.backward, torch.amp.GradScaler.step, torch.optim.Optimizer.zero_grad\n"
@@ -34,7 +34,7 @@ def test_disabled_nothing_is_imported_and_nothing_is_patched() -> None:
 
 
 def test_a_run_that_is_switched_off_has_the_same_words() -> None:
-    """A script needs no case of its own."""
+    """A script needs no special case."""
     for name in ("on_request", "on_alert", "requested"):
         assert hasattr(Run, name)
         assert hasattr(NoRun, name)
@@ -43,7 +43,7 @@ def test_a_run_that_is_switched_off_has_the_same_words() -> None:
 
 
 def test_it_has_every_word_of_a_run() -> None:
-    """What a script may say to a run it may say to this one, with any arguments, and gets nothing back."""
+    """All calls of a run accept any arguments and return nothing."""
     words = [
         name
         for name in vars(Run)
@@ -58,7 +58,7 @@ def test_it_has_every_word_of_a_run() -> None:
 
 
 def test_the_body_of_a_phase_and_of_the_run_itself_go_on() -> None:
-    """As context managers they only run what is in them, and its errors are the script's."""
+    """As context managers they only run their body, and its errors are passed on."""
     done = []
     with NoRun() as run, run.phase("eval"):
         done.append(run.state_dict())

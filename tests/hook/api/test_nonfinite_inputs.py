@@ -1,4 +1,4 @@
-"""Inputs that are not finite are told by name and kind."""
+"""Non-finite inputs are reported by name and kind."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ BAD = torch.tensor([1.0, math.nan, math.inf, -math.inf])
     ],
 )
 def test_kinds_are_counted_by_name(batch: Any, name: str) -> None:
-    """Tensors and arrays, however nested; sound ones are not listed."""
+    """Tensors and arrays at any depth; finite ones are not listed."""
     assert describe(batch) == [{"name": name, "nan": 1, "pinf": 1, "ninf": 1, "of": 4}]
 
 
 def test_descriptions_are_bounded() -> None:
-    """A batch of a thousand bad inputs tells of a few."""
+    """A batch of a thousand bad inputs lists a few."""
     assert len(describe([BAD] * 1000)) == LISTED
 
 
 def test_a_bad_batch_is_an_event_with_its_step() -> None:
-    """``run.check`` tells which input it was; a sound batch tells nothing."""
+    """``run.check`` reports which input it was; nothing for a finite batch."""
     with watched(patch=False) as (run, outbox):
         run.check(batch={"x": torch.ones(3)}, step=4)
         run.check(batch={"x": torch.ones(3), "y": BAD}, step=5)

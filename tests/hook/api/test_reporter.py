@@ -1,4 +1,4 @@
-"""The way of a record out of the training thread."""
+"""How a record leaves the training thread."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tocsin.api.reporter import RunReporter
 
 
 class Late:
-    """A staging whose values arrive when the test says so."""
+    """A staging whose values arrive when the test decides."""
 
     def __init__(self) -> None:
         self.waiting: list[tuple[Any, Any]] = []
@@ -51,7 +51,7 @@ def test_records_stay_behind_those_that_wait_for_a_device(late: tuple[RunReporte
 
 
 def test_a_scale_on_a_device_is_compared_when_it_arrives(late: tuple[RunReporter, KeptOutbox, Late]) -> None:
-    """Growth and backoff are told at the record after which the scale changed."""
+    """Growth and backoff are reported at the record after which the scale changed."""
     watch, outbox, _ = late
     for step, scale in enumerate((4.0, 4.0, 2.0, 8.0)):
         watch._arrived((step, 0, ("loss", "scale"), 0.0, scale), "amp")
@@ -62,7 +62,7 @@ def test_a_scale_on_a_device_is_compared_when_it_arrives(late: tuple[RunReporter
 def test_a_scale_that_changed_after_the_last_record_is_told_at_the_end(
     late: tuple[RunReporter, KeptOutbox, Late],
 ) -> None:
-    """It is no record: the scale on the device is compared, and the change belongs to the last step."""
+    """There is no record: the scale on the device is compared, and the change belongs to the last step."""
     watch, outbox, queue = late
     watch._arrived((5, 0, ("loss", "scale"), 0.0, 4.0), "amp")
     watch.last_scale("amp", torch.tensor(8.0))
@@ -74,7 +74,7 @@ def test_a_scale_that_changed_after_the_last_record_is_told_at_the_end(
 
 
 def test_record_times_are_wall_clock_and_never_go_back() -> None:
-    """A record's time is Unix ns by the monotonic clock."""
+    """A record's time is Unix ns, derived from the monotonic clock."""
     with watched() as (run, outbox):
         for _ in range(3):
             run.log(a=1.0)
@@ -102,7 +102,7 @@ def server() -> Iterator[IngestServer]:
 
 
 def test_a_training_reaches_a_server(server: IngestServer, tmp_path: Path) -> None:
-    """Through outbox, sender and websocket a server gets each step that the loop measured."""
+    """Through outbox, sender and WebSocket, the server gets each step that the loop measured."""
     truth = Truth()
     run = tocsin.watch("p", name="n", url=server.url, token="t", spool_dir=tmp_path, config={"lr": 0.1})
     scaled_clip(truth)

@@ -1,4 +1,4 @@
-"""What a script says through its Run arrives under the right names and steps."""
+"""What a script reports with its Run arrives under the right names and steps."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def optimizer(net: torch.nn.Module) -> torch.optim.Optimizer:
 def test_log_belongs_to_the_coming_step_or_to_the_newest(
     net: torch.nn.Module, optimizer: torch.optim.Optimizer
 ) -> None:
-    """Between backward and step a value is of the coming step, after the step of that one."""
+    """Between backward and step a value belongs to the next step, otherwise to the newest."""
     with watched() as (_, outbox):
         for k in range(2):
             _one_step(net, optimizer, middle=lambda k=k: tocsin.log(before=float(k)))
@@ -56,7 +56,7 @@ def test_log_belongs_to_the_coming_step_or_to_the_newest(
 def test_what_is_logged_in_the_forward_pass_belongs_to_the_step_it_leads_to(
     net: torch.nn.Module, optimizer: torch.optim.Optimizer
 ) -> None:
-    """What is logged once a step ahead of the backward is not put on the step before its own."""
+    """Values logged once per step before the backward are not assigned to the previous step."""
     with watched() as (run, outbox):
         run.evaluate(psnr=1.0)
         for k in range(3):
@@ -74,7 +74,7 @@ def test_what_is_logged_in_the_forward_pass_belongs_to_the_step_it_leads_to(
 def test_what_micro_steps_say_belongs_to_the_step_they_are_gathered_for(
     net: torch.nn.Module, optimizer: torch.optim.Optimizer
 ) -> None:
-    """With gradient accumulation, each forward pass of a step, and the event of its bad batch."""
+    """With gradient accumulation, this applies to each forward pass, and to the event of a bad batch."""
     bad = torch.tensor([math.nan, 1.0])
     with watched() as (run, outbox):
         for k in range(4):
@@ -88,14 +88,14 @@ def test_what_micro_steps_say_belongs_to_the_step_they_are_gathered_for(
 
 
 def test_log_lays_mappings_out_flat() -> None:
-    """Mappings in mappings are names with slashes; what is empty or no number leaves nothing."""
+    """Nested mappings become names with slashes; empty ones and values that are not numbers are dropped."""
     with watched() as (run, outbox):
         run.log({"a": {"b": 1, "c": {"d": math.inf}}, "e": 2.0, "none": {}})
     assert outbox.records == [{"step": 0, "a/b": 1.0, "a/c/d": math.inf, "e": 2.0}]
 
 
 def test_log_takes_numbers_of_every_kind() -> None:
-    """Floats, ints, flags, NumPy and tensors are read at once; non-finite values are values."""
+    """Floats, ints, bools, NumPy and tensors are read immediately; non-finite values are kept."""
     with watched() as (run, outbox):
         tensor = torch.tensor(2.5)
         run.log(a=1, b=True, c=np.float32(0.5), d=np.array([4.0]), e=tensor, f=math.nan, g=-math.inf)
@@ -106,7 +106,7 @@ def test_log_takes_numbers_of_every_kind() -> None:
 
 
 def test_log_leaves_out_what_is_no_number(caplog: pytest.LogCaptureFixture) -> None:
-    """Each name is told once with its type; what stands beside it is kept."""
+    """Each name is reported once with its type; other values of the call are kept."""
     with watched(patch=False) as (run, outbox):
         for _ in range(3):
             run.log(good=1.0, text="0.5", vector=torch.ones(3), nothing=None)
@@ -134,14 +134,14 @@ def test_log_leaves_out_what_is_no_number(caplog: pytest.LogCaptureFixture) -> N
     ],
 )
 def test_values_may_be_given_as_other_trackers_take_them(call: Callable[[Any], None]) -> None:
-    """A mapping, or a name and its value; the step behind them or by its name."""
+    """A mapping, or a name and its value; the step follows or is a keyword."""
     with watched() as (run, outbox):
         call(run)
     assert outbox.records == [{"step": 7, "a": 1.0}]
 
 
 def test_arguments_in_no_known_order_raise_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    """They are left out with a sentence; what was given by name is kept."""
+    """They are dropped with a warning; keyword arguments are kept."""
     with watched() as (run, outbox):
         run.log(0.5)
         run.log([1, 2], 3, 4, a=1.0)
@@ -154,7 +154,7 @@ def test_arguments_in_no_known_order_raise_nothing(caplog: pytest.LogCaptureFixt
 
 
 def test_log_counts_by_itself_where_nothing_else_does() -> None:
-    """A loop without an optimizer: a name that comes again begins the next step, others join it."""
+    """In a loop without an optimizer, a repeated name starts the next step, and others join it."""
     with watched(patch=False) as (run, outbox):
         for k in range(50):
             run.log(loss=float(k))
@@ -169,7 +169,7 @@ def test_log_counts_by_itself_where_nothing_else_does() -> None:
 
 
 def test_log_counts_on_from_the_highest_explicit_step() -> None:
-    """As ``wandb.log`` does: further names join that step, a name that comes again starts the next one."""
+    """As in ``wandb.log``: other names join that step, a repeated name starts the next one."""
     with watched(patch=False) as (run, outbox):
         run.log(loss=0.0)
         run.log(loss=1.0, step=10)
@@ -184,7 +184,7 @@ def test_log_counts_on_from_the_highest_explicit_step() -> None:
 
 
 def test_log_counts_no_more_once_something_else_does() -> None:
-    """From the first ``run.step`` on values belong to its steps, as they do to an optimizer's."""
+    """From the first ``run.step`` on, values belong to its steps, as they do with an optimizer."""
     with watched(start_step=3, patch=False) as (run, outbox):
         run.log(a=1.0)
         run.log(a=2.0)
@@ -195,7 +195,7 @@ def test_log_counts_no_more_once_something_else_does() -> None:
 
 
 def test_log_before_watch_is_said_once() -> None:
-    """In a process of its own: nothing raises, one line says what to do."""
+    """In a separate process: nothing raises, and one line says what to do."""
     script = "import tocsin\nfor _ in range(3): tocsin.log(loss=1.0)\n"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stderr.count("tocsin.log was called before tocsin.watch") == 1
@@ -217,7 +217,7 @@ def test_a_name_that_capture_reports_is_moved_aside() -> None:
 
 
 def test_explicit_steps_replace_the_automatic_ones() -> None:
-    """``run.step`` counts for itself, and from its first call on nothing comes twice."""
+    """``run.step`` counts itself, and from its first call on no step is recorded twice."""
     with watched() as (run, outbox):
         run.step(loss=1.0)
         plain(Truth())
@@ -229,7 +229,7 @@ def test_explicit_steps_replace_the_automatic_ones() -> None:
 
 
 def test_an_explicit_step_after_a_captured_one_is_the_same_step() -> None:
-    """``optimizer.step(); run.step(loss=...)`` counts from 0, and capture's step 0 is not said twice."""
+    """``optimizer.step(); run.step(loss=...)`` counts from 0, and step 0 is not recorded twice."""
     model = torch.nn.Linear(2, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     losses = []
@@ -245,7 +245,7 @@ def test_an_explicit_step_after_a_captured_one_is_the_same_step() -> None:
 
 
 def test_explicit_steps_go_on_after_a_captured_warm_up() -> None:
-    """Several captured steps before the first explicit one were steps of their own."""
+    """Several captured steps before the first explicit one are separate steps."""
     with watched() as (run, outbox):
         plain(Truth())
         run.step(loss=2.5)
@@ -253,7 +253,7 @@ def test_explicit_steps_go_on_after_a_captured_warm_up() -> None:
 
 
 def test_explicit_steps_need_no_torch() -> None:
-    """With ``patch=False`` nothing is captured, and the script's own steps are."""
+    """With ``patch=False`` nothing is captured, but explicit steps are recorded."""
     with watched(patch=False, start_step=5) as (run, outbox):
         plain(Truth())
         run.step(loss=np.float64(1.5))
@@ -262,7 +262,7 @@ def test_explicit_steps_need_no_torch() -> None:
 
 
 def test_evaluation_metrics_have_a_direction_and_a_unit() -> None:
-    """``val/<name>`` is a series; its direction and unit are told once."""
+    """``val/<name>`` is a series; its direction and unit are sent once."""
     with watched() as (run, outbox):
         for value in (30.0, 31.0):
             run.evaluate(psnr=value, goal="max", unit="dB", step=10)
@@ -298,7 +298,7 @@ def test_time_in_a_phase_is_in_no_step_time(
 
 
 def test_events_carry_plain_data_and_their_step() -> None:
-    """expect, checkpoint and any other event arrive with data that msgpack can carry."""
+    """expect, checkpoint and any other event have data that msgpack can encode."""
     with watched() as (run, outbox):
         plain(Truth())
         run.expect("lr-restart", steps=range(3))
@@ -308,7 +308,7 @@ def test_events_carry_plain_data_and_their_step() -> None:
 
 
 def test_check_tells_terms_once_and_reads_weights(net: torch.nn.Linear) -> None:
-    """The server hears which loss/<name> are terms; a module with a NaN parameter is told."""
+    """The server gets the names of loss terms; a module with a NaN parameter is reported."""
     with watched() as (run, outbox):
         run.check(losses={"l1": 1.0, "fft": 2.0}, weights=net)
         run.check(losses={"l1": 1.0})
@@ -320,7 +320,7 @@ def test_check_tells_terms_once_and_reads_weights(net: torch.nn.Linear) -> None:
 
 
 def test_check_names_what_is_not_finite() -> None:
-    """A NaN in a nested batch is 1 under ``nonfinite/batch``, a component's value is its own series."""
+    """A NaN in a nested batch is 1 in ``nonfinite/batch``; a loss term is a separate series."""
     good, bad = torch.ones(3), torch.tensor([1.0, math.nan])
     with watched(patch=False) as (run, outbox):
         run.check(batch={"x": [good, bad], "y": torch.ones(2, dtype=torch.int64)})
@@ -332,7 +332,7 @@ def test_check_names_what_is_not_finite() -> None:
 
 
 def test_the_batch_of_a_bad_step_is_named() -> None:
-    """The batch's name is told where its step went wrong, and nowhere else."""
+    """The batch's name is sent for its bad step only."""
     with watched() as (run, outbox):
         for k, loss in enumerate((1.0, math.nan, 2.0)):
             run.batch(f"shard-{k}")
@@ -341,7 +341,7 @@ def test_the_batch_of_a_bad_step_is_named() -> None:
 
 
 def test_alerts_come_to_their_handlers_at_a_step(caplog: pytest.LogCaptureFixture) -> None:
-    """Handlers run at the next record, by rule and severity; a failing one harms nobody."""
+    """Handlers run at the next record, by rule and severity; a failing one does not affect others."""
     heard: list[str] = []
     with watched() as (run, outbox):
         run.on_alert(lambda alert: heard.append(f"any {alert.rule}"))
@@ -361,7 +361,7 @@ def test_alerts_come_to_their_handlers_at_a_step(caplog: pytest.LogCaptureFixtur
 def test_handlers_run_after_a_step_and_not_where_the_script_logs(
     net: torch.nn.Module, optimizer: torch.optim.Optimizer
 ) -> None:
-    """A value logged between backward and step, or in the forward pass, calls nobody."""
+    """A value logged between backward and step, or in the forward pass, calls no handler."""
     heard: list[str] = []
     with watched() as (run, outbox):
         run.on_alert(lambda alert: heard.append(f"{alert.rule} after {len(outbox.series('lr'))} steps"))
@@ -377,7 +377,7 @@ def test_handlers_run_after_a_step_and_not_where_the_script_logs(
 def test_handlers_run_where_an_attempt_is_given_up_but_not_within_the_next_backward(
     net: torch.nn.Module, optimizer: torch.optim.Optimizer
 ) -> None:
-    """A loop that skips every bad step by ``zero_grad`` hears of the alert all the same."""
+    """A loop that skips every bad step by ``zero_grad`` still gets the alert."""
     heard: list[str] = []
     with watched() as (run, outbox):
         run.on_alert(lambda alert: heard.append(f"after {len(outbox.series('stepped'))}"))
@@ -397,7 +397,7 @@ def test_handlers_run_where_an_attempt_is_given_up_but_not_within_the_next_backw
 
 
 def test_delivery_starts_with_the_first_record() -> None:
-    """A watch alone starts no thread; the first record does, once."""
+    """``watch`` alone starts no thread; the first record does, once."""
     sender = KeptSender()
     run = watch(KeptOutbox(), sender)
     assert sender.started == 0
@@ -446,7 +446,7 @@ def test_a_run_continues_its_count(net: torch.nn.Module, optimizer: torch.optim.
 
 
 def test_the_newest_run_gets_what_is_logged() -> None:
-    """``tocsin.log`` goes to the run begun last that has not ended."""
+    """``tocsin.log`` goes to the newest run that has not ended."""
     first, second = KeptOutbox(), KeptOutbox()
     one = watch(first)
     two = watch(second)
@@ -459,7 +459,7 @@ def test_the_newest_run_gets_what_is_logged() -> None:
 
 @pytest.mark.parametrize("step", [7, 7.0, np.int64(7), torch.tensor(7), "7"])
 def test_a_step_may_be_any_whole_number(step: Any) -> None:
-    """Of NumPy, a tensor or a float: it is an ``int`` from here on, as the sender wants it."""
+    """NumPy, tensor or float: it is converted to an ``int`` for the sender."""
     with watched() as (run, outbox):
         run.log(a=1.0, step=step)
         run.log(b=1, step=step)
@@ -495,14 +495,14 @@ def test_what_is_no_step_is_left_out(step: Any, caplog: pytest.LogCaptureFixture
     ],
 )
 def test_expected_steps_are_any_numbers(steps: Any, told: list[int]) -> None:
-    """A schedule's milestones as NumPy or torch has them; nothing raises into training."""
+    """A schedule's milestones in NumPy or torch; nothing raises into training."""
     with watched() as (run, outbox):
         run.expect("lr-restart", steps=steps)
     assert outbox.events("expect") == [{"step": 0, "what": "lr-restart", "steps": told}]
 
 
 def test_text_that_cannot_be_encoded_reaches_the_server(server: IngestServer, spool: Path) -> None:
-    """File names that are no UTF-8 hold halves of surrogate pairs: names of any kind are sent without."""
+    """File names that are not UTF-8 contain unpaired surrogates, which are removed from names of any kind."""
     run = tocsin.watch("p\udcff", name="n\udcff", url=server.url, spool_dir=spool, patch=False)
     with run.phase("eval\udcff"):
         run.log({"a\udcff": 1.0, "deep": {"b\udcff": 2}})

@@ -1,4 +1,4 @@
-"""Numbers are read from what a script hands in."""
+"""Reading numbers from what a script passes."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from tocsin.core.values import whole
     ],
 )
 def test_one_number_is_read(value: Any, expected: float | None) -> None:
-    """Python, NumPy and torch numbers of one element become floats; what no float holds is None."""
+    """Python, NumPy and torch numbers of one element become floats; others are None."""
     assert number(value) == expected
 
 
 @pytest.mark.parametrize("value", [None, "1.5", b"1", [1.0], np.ones(2), torch.ones(2), {}])
 def test_the_rest_is_none(value: Any) -> None:
-    """Text, lists and vectors are no single number."""
+    """Text, lists and vectors are not single numbers."""
     assert number(value) is None
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_one_bad_value_is_found_anywhere(dtype: torch.dtype, bad: float) -> None:
-    """A single non-finite element is found; the largest finite values are none."""
+    """A single non-finite element is found; the largest finite values are not reported."""
     batch = torch.full((3, 5), torch.finfo(dtype).max, dtype=dtype)
     batch[0, 0] = torch.finfo(dtype).min
     assert nonfinite({"a": [batch]}) == 0.0
@@ -54,7 +54,7 @@ def test_what_holds_no_float_is_fine() -> None:
 
 
 def test_an_array_of_another_library_is_not_called_finite() -> None:
-    """A JAX array lies on its device: nothing is said of it, rather than that all is well."""
+    """A JAX array is on its device: the result is unknown, rather than finite."""
     other = SimpleNamespace(shape=(2,), dtype="float32")
     assert nonfinite({"x": other, "y": 1.0}) is None
     assert nonfinite({"x": other, "y": math.nan}) == 1.0

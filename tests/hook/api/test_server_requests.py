@@ -1,4 +1,4 @@
-"""What the server asks for is done at most so often, where it may be done, and told."""
+"""Requests of the server are carried out with limits, only with opt-in, and reported."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _outcomes(outbox: KeptOutbox) -> list[tuple[str, str]]:
 
 
 class Loop:
-    """A real training of one weight, a step at a time."""
+    """A real training of one weight, step by step."""
 
     def __init__(self) -> None:
         self.weight = torch.nn.Parameter(torch.ones(1))
@@ -42,7 +42,7 @@ def ranks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_one_process_acts_at_its_next_step() -> None:
-    """On the training thread, with what is asked; ``run.requested`` says so until the next step."""
+    """On the training thread, with the request; ``run.requested`` is set until the next step."""
     loop, heard, said = Loop(), list[str](), list[str]()
     with watched(actions="checkpoint") as (run, outbox):
         run.on_request("checkpoint")(lambda request: heard.append(f"{request.reason} {run.current_step}"))
@@ -57,7 +57,7 @@ def test_one_process_acts_at_its_next_step() -> None:
 
 
 def test_nothing_is_done_that_nobody_opted_in_to() -> None:
-    """The default: no action, and it says so."""
+    """The default: no action, which is reported."""
     loop, heard = Loop(), list[Request]()
     with watched() as (run, outbox):
         run.on_request("stop")(heard.append)
@@ -70,7 +70,7 @@ def test_nothing_is_done_that_nobody_opted_in_to() -> None:
 
 
 def test_once_an_episode_and_so_often_a_run() -> None:
-    """The same alert asks once; of many alerts only the first ones are heard."""
+    """The same alert causes one request; of many alerts, only the first ones do."""
     loop, heard = Loop(), list[Request]()
     with watched(actions=["checkpoint"]) as (run, outbox):
         run.on_request("checkpoint")(heard.append)
@@ -86,7 +86,7 @@ def test_once_an_episode_and_so_often_a_run() -> None:
 
 
 def test_a_failure_of_the_script_is_told_and_harmless() -> None:
-    """Training goes on; the reason is in the event."""
+    """Training continues; the reason is in the event."""
     loop = Loop()
     with watched(actions={"checkpoint", "stop"}) as (run, outbox):
         run.on_request("checkpoint")(lambda request: 1 / 0)
@@ -101,7 +101,8 @@ def test_a_failure_of_the_script_is_told_and_harmless() -> None:
 
 @pytest.mark.usefixtures("ranks")
 def test_several_ranks_act_at_the_step_that_was_confirmed() -> None:
-    """They say where they are, then that they heard in time, and act after exactly that step."""
+    """They report their step, then that they received the request in time, and act after exactly that
+    step."""
     loop, heard = Loop(), list[int]()
     with watched(actions="checkpoint") as (run, outbox):
         run.on_request("checkpoint")(lambda request: heard.append(run._ledger.step))
@@ -117,7 +118,7 @@ def test_several_ranks_act_at_the_step_that_was_confirmed() -> None:
 @pytest.mark.usefixtures("ranks")
 @pytest.mark.parametrize("confirmed", [True, False])
 def test_a_rank_that_hears_too_late_drops_it(confirmed: bool) -> None:
-    """The step has passed: acting now would be acting alone."""
+    """The step has passed, so acting now would be acting alone."""
     loop, heard = Loop(), list[Request]()
     with watched(actions="checkpoint") as (run, outbox):
         run.on_request("checkpoint")(heard.append)
@@ -141,7 +142,7 @@ def test_a_loop_that_reports_its_steps_acts_at_that_step_too() -> None:
 
 
 def test_a_loop_that_reports_its_steps_sees_what_is_requested() -> None:
-    """``run.requested`` after the ``run.step`` at which it is due, and no longer."""
+    """``run.requested`` is set after the ``run.step`` at which it is due, and no longer."""
     said: list[str] = []
     with watched(actions="checkpoint", patch=False) as (run, _):
         run.step(loss=1.0)
@@ -154,7 +155,7 @@ def test_a_loop_that_reports_its_steps_sees_what_is_requested() -> None:
 
 
 def test_an_unknown_action_is_said(caplog: pytest.LogCaptureFixture) -> None:
-    """With a warning, for nothing raises into a training."""
+    """With a warning, because nothing raises into a training."""
     with watched(actions="reboot") as (run, _):
         run.on_request("explode")(print)
         assert run._actions.wanted == ()
@@ -162,7 +163,7 @@ def test_an_unknown_action_is_said(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_alerts_are_chosen_by_rule_and_severity() -> None:
-    """All conditions given must hold; a failing function is told to the server."""
+    """All given conditions must match; a failing function is reported to the server."""
     heard: list[str] = []
     with watched(patch=False) as (run, outbox):
 

@@ -1,4 +1,4 @@
-"""A watch begins or says why it does not; it never raises."""
+"""A watch starts or reports why it does not; it never raises."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tocsin_server.runs.validation import Limits, read_handshake, read_sealed
 def test_a_watch_that_cannot_begin_says_why(
     options: dict[str, Any], reason: str, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    """Bad arguments cost the watch, never the training."""
+    """With invalid arguments there is no run, but the training continues."""
     run = tocsin.watch("p", name="n", spool_dir=tmp_path, **options)
     assert isinstance(run, NoRun)
     assert reason in caplog.text
@@ -44,7 +44,7 @@ def test_a_watch_that_cannot_begin_says_why(
 
 
 def test_a_watch_that_fails_half_way_leaves_torch_as_it_was(tmp_path: Path) -> None:
-    """A model that cannot be described is noticed after the patches: they are taken back."""
+    """A model that cannot be described fails after the patches, which are undone."""
     before = torch.autograd.backward
     assert isinstance(tocsin.watch("p", spool_dir=tmp_path, model=3), NoRun)
     assert torch.autograd.backward is before
@@ -71,7 +71,7 @@ def test_the_watch_tells_what_it_attached_to() -> None:
 
 
 def process(body: str, url: str, spool: Path) -> str:
-    """What a script prints that gets the run's arguments as ``options``."""
+    """Return what a script prints that gets the run's arguments as ``options``."""
     head = f"import sys, tocsin\noptions = dict(url={url!r}, spool_dir={str(spool)!r}, token='tk')\n"
     command = [sys.executable, "-c", head + textwrap.dedent(body)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
@@ -80,7 +80,7 @@ def process(body: str, url: str, spool: Path) -> str:
 
 
 def test_a_process_without_torch_stays_without(server: IngestServer, spool: Path) -> None:
-    """JAX and NumPy: whatever is said to the run, torch is not imported, though it is installed."""
+    """JAX and NumPy: no call imports torch, although it is installed."""
     body = """
         run = tocsin.watch("p", config={"lr": 0.1}, **options)
         run.log(a=1.0); run.step(loss=0.5); run.check(batch=[1.0]); run.batch(3)
@@ -94,7 +94,8 @@ def test_a_process_without_torch_stays_without(server: IngestServer, spool: Path
 
 @pytest.mark.parametrize("before", ["", "run.log(a=1.0)"], ids=["silent", "logging"])
 def test_a_torch_that_is_imported_later_is_captured(server: IngestServer, spool: Path, before: str) -> None:
-    """``watch`` at the top of a script, torch below it; a search for torch alone is no import."""
+    """``watch`` at the top of a script, the import of torch below it; a mere search for torch does not
+    count."""
     body = f"""
         import importlib.util
         run = tocsin.watch("p", grad_norm=False, **options)
@@ -118,7 +119,7 @@ def test_a_torch_that_is_imported_later_is_captured(server: IngestServer, spool:
 def test_log_counts_by_itself_in_a_torch_process_without_optimizers(
     server: IngestServer, spool: Path
 ) -> None:
-    """In a process of its own: others of this one may have optimizers that are alive."""
+    """In a separate process, because others in this one may have living optimizers."""
     body = """
         import torch
         run = tocsin.watch("p", **options)
@@ -130,7 +131,7 @@ def test_log_counts_by_itself_in_a_torch_process_without_optimizers(
 
 
 def test_a_run_that_ends_before_torch_comes_leaves_the_import_as_it_was(tmp_path: Path) -> None:
-    """Nothing waits for torch any more."""
+    """Nothing waits for torch any longer."""
     body = """
         before = list(sys.meta_path)
         tocsin.watch("p", exit_timeout=0.1, **options).finish()
@@ -140,7 +141,7 @@ def test_a_run_that_ends_before_torch_comes_leaves_the_import_as_it_was(tmp_path
 
 
 def test_a_run_without_torch_works() -> None:
-    """Where torch cannot be imported, explicit steps are reported all the same."""
+    """If torch cannot be imported, explicit steps are reported all the same."""
     body = """
         import sys
         class NoTorch:
@@ -168,7 +169,7 @@ def test_a_run_without_torch_works() -> None:
 
 
 def test_a_spawned_worker_that_imports_the_script_is_silent(tmp_path: Path) -> None:
-    """``watch`` at the top of an unguarded script is the parent's business, not each spawned worker's."""
+    """``watch`` at the top of an unguarded script runs in the parent only, not in spawned workers."""
     script = tmp_path / "train.py"
     script.write_text(
         textwrap.dedent("""
@@ -194,7 +195,7 @@ def test_a_spawned_worker_that_imports_the_script_is_silent(tmp_path: Path) -> N
 
 
 def test_a_run_is_named_after_its_script(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a name the script's is taken, else the project's."""
+    """Without a name, the script's name is used, else the project's."""
     monkeypatch.setattr(sys, "argv", ["/a/train_gan.py", "--x"])
     assert default_name("p") == "train_gan"
     monkeypatch.setattr(sys, "argv", ["-c"])
@@ -213,7 +214,7 @@ ODD: list[dict[str, Any]] = [
 def test_odd_arguments_cost_no_record(
     options: dict[str, Any], strict_server: IngestServer, tmp_path: Path
 ) -> None:
-    """What ``argparse`` and NumPy hand in: the hello is one that a server takes."""
+    """Values from ``argparse`` and NumPy: the server accepts the hello."""
     run = tocsin.watch("", url=strict_server.url, patch=False, **{"token": TOKEN, **options})
     strict_server.token = str(options.get("token", TOKEN))
     assert isinstance(run, Run)
@@ -226,13 +227,13 @@ def test_odd_arguments_cost_no_record(
 
 
 def test_ranks_that_are_none_are_said(caplog: pytest.LogCaptureFixture) -> None:
-    """Nothing that is handed in for ``ranks`` raises."""
+    """No value of ``ranks`` raises."""
     assert isinstance(tocsin.watch("p", ranks=object()), NoRun)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("given", ["model", "optimizer"])
 def test_a_lazy_model_is_watched(given: str) -> None:
-    """Its parameters have no size before its first batch: that costs their number, not the run."""
+    """Its parameters have no size before its first batch, so only their number is missing."""
     net = torch.nn.Sequential(torch.nn.LazyLinear(1))
     kept = torch.optim.SGD(net.parameters(), lr=0.1) if given == "optimizer" else None
     run = watch(outbox := KeptOutbox(), model=net if given == "model" else None)

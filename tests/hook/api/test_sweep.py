@@ -1,4 +1,4 @@
-"""Several trainings in one process: each run holds its own steps, unless they are meant to be parallel."""
+"""Several trainings in one process: each run has its own steps, unless they are parallel on purpose."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _optimizer() -> torch.optim.Optimizer:
 
 
 def test_a_sweep_of_three_trainings_is_three_runs_of_their_own_steps() -> None:
-    """The optimizers of earlier trainings stay alive, as variables of a notebook do."""
+    """The optimizers of earlier trainings stay alive, like variables of a notebook."""
     outboxes, kept = [KeptOutbox() for _ in range(3)], []
     for outbox in outboxes:
         run = watch(outbox, parallel=False)
@@ -48,7 +48,7 @@ def test_a_sweep_of_three_trainings_is_three_runs_of_their_own_steps() -> None:
 
 
 def test_a_watch_finishes_the_run_before_it() -> None:
-    """A notebook cell that is run again ends the run of the time before."""
+    """A notebook cell that is executed again ends the previous run."""
     first, second = KeptSender(), KeptSender()
     watch(KeptOutbox(), first)
     watch(KeptOutbox(), second, parallel=False)
@@ -58,7 +58,7 @@ def test_a_watch_finishes_the_run_before_it() -> None:
 
 
 def test_scalers_are_numbered_in_each_run() -> None:
-    """The scaler of an earlier training stays alive and has no number in the next run."""
+    """The scaler of an earlier training stays alive but has no number in the next run."""
     outboxes, kept = [KeptOutbox() for _ in range(2)], []
     for outbox in outboxes:
         run = watch(outbox, parallel=False)
@@ -75,7 +75,7 @@ def test_scalers_are_numbered_in_each_run() -> None:
 
 
 def test_parallel_runs_both_record() -> None:
-    """``parallel=True`` is for runs that are meant to live side by side."""
+    """``parallel=True`` keeps both runs active."""
     one, two = KeptOutbox(), KeptOutbox()
     watch(one, parallel=False)
     watch(two, parallel=True)
@@ -84,7 +84,7 @@ def test_parallel_runs_both_record() -> None:
 
 
 def test_an_optimizer_belongs_to_the_run_in_which_it_steps() -> None:
-    """One that steps again under the second run counts there, as its first optimizer to step."""
+    """One that steps again in the second run counts there, as its first optimizer."""
     one, two, optimizer = KeptOutbox(), KeptOutbox(), _optimizer()
     watch(one, parallel=False)
     _steps(optimizer, 2)

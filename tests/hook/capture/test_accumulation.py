@@ -1,4 +1,4 @@
-"""What several losses of one step are: parts of one, or whole ones."""
+"""What several losses of one step are: parts of one loss, or whole losses."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _means(counts: list[int]) -> list[float]:
     ],
 )
 def test_every_way_to_accumulate_reports_the_mean(micro: Callable[[Tensor, int], Tensor], why: str) -> None:
-    """However a script divides, ``loss`` is the mean of its whole losses, as its framework prints it."""
+    """However a script divides, ``loss`` is the mean of its whole losses, as frameworks print it."""
     outbox = _train(micro, [3, 3])
     assert [value for _, value in outbox.series("loss")] == pytest.approx(_means([3, 3]))
     assert [one["why"] for one in outbox.events("accumulation")] == [why]
@@ -113,7 +113,7 @@ def test_several_losses_of_one_batch_are_terms_of_one() -> None:
 
 
 def test_a_shorter_last_step_does_not_change_what_losses_are() -> None:
-    """What was decided stays: fewer micro-steps than the divisor, and one alone, are scaled alike."""
+    """The first decision is kept: fewer micro-steps than the divisor, and a single one, are scaled alike."""
     counts = [4, 4, 2, 4, 1]
     outbox = _train(lambda batch, k: NET(batch).pow(2).mean() / 4, counts)
     assert [value for _, value in outbox.series("loss")] == pytest.approx(_means(counts))

@@ -1,4 +1,4 @@
-"""Optimizers that step inside a backward are one step of all of them."""
+"""Optimizers that step inside a backward make one step together."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(torch_is_before(2, 1), reason="torch before 2.1 
 
 
 def _each(net: nn.Module, rates: list[float]) -> dict[Any, Any]:
-    """An optimizer a parameter, stepped from the parameter's hook; torch holds the hook for good."""
+    """One optimizer per parameter, stepped from the parameter's hook, which torch keeps."""
     pairs = zip(net.parameters(), rates, strict=True)
     each: dict[Any, Any] = {param: torch.optim.SGD([param], lr=lr) for param, lr in pairs}
 
@@ -51,7 +51,7 @@ def test_a_backward_is_one_record(rates: list[float], names: dict[str, float]) -
 
 
 def test_a_total_norm_needs_all_its_parts() -> None:
-    """The root of the sum of squares; with a part missing there is none, and a NaN stays one."""
+    """The root of the sum of squares; without a part there is none, and NaN stays NaN."""
     assert joined([3.0, 4.0]) == 5.0
     assert joined([3.0, None]) is None
     assert math.isnan(joined([3.0, math.nan]))

@@ -140,7 +140,7 @@ def test_losses_are_those_that_the_step_returned(style: str) -> None:
 
 
 def test_a_norm_that_is_compiled_away_is_missing_and_never_wrong(caplog: pytest.LogCaptureFixture) -> None:
-    """Behind a compiled clip the gradients are clipped: no norm is better than that, and it is said."""
+    """After a compiled clip the gradients are clipped: no norm is reported, and the event says why."""
     trained = _train(_whole_step("eager"), watching=True)
     assert trained.outbox is not None
     assert trained.outbox.series("grad_norm") == []
@@ -159,7 +159,7 @@ def test_without_a_clip_the_own_norm_is_sampled() -> None:
 
 
 def test_a_run_that_begins_and_ends_recompiles_nothing() -> None:
-    """Of a step that was compiled before, under and after a watch, each part is compiled once."""
+    """Of a step that was compiled before, during and after a watch, each part is compiled once."""
     torch._dynamo.reset()
     net = model()
     step = _whole_step("eager", clips=False)(net)
@@ -205,7 +205,7 @@ def test_inductor_too() -> None:
 
 
 def test_a_torch_without_the_switch_has_one_that_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The private switch of the compiler may be missing: then the hook goes on without it."""
+    """The compiler's private switch may be missing: then the hook works without it."""
     monkeypatch.setattr("importlib.import_module", lambda name: None)
     assert compiler._set_eval_frame()(None) is None
     compiler.keep_out(norm_of)

@@ -48,7 +48,7 @@ def test_a_dataloader_tells_how_long_it_took() -> None:
 
 
 def test_loading_in_a_phase_is_not_training() -> None:
-    """An evaluation's loader is left out, as its time is left out of the step's."""
+    """An evaluation's loader is excluded, as its time is excluded from the step's."""
     net, optimizer = _net()
     with watched() as (run, outbox):
         _step(net, optimizer, torch.ones(2))
@@ -59,7 +59,7 @@ def test_loading_in_a_phase_is_not_training() -> None:
 
 
 def test_naming_the_batch_marks_when_the_data_were_there() -> None:
-    """Where no DataLoader tells: the time from the record before."""
+    """Without a DataLoader: the time since the previous record."""
 
     def batches() -> Iterator[int]:
         for k in range(3):

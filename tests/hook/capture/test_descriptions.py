@@ -1,4 +1,4 @@
-"""Optimizers, scalers and schedulers are told, whenever the script makes them."""
+"""Optimizers, scalers and schedulers are described whenever the script creates them."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ def _step(net: torch.nn.Module, optimizer: Any) -> None:
 
 
 def _on_reading(outbox: KeptOutbox) -> list[list[str]]:
-    """Classes of the optimizers in each ``attached`` event."""
+    """Return the classes of the optimizers in each ``attached`` event."""
     return [[one["class"] for one in event["optimizers"]] for event in outbox.events("attached")]
 
 
 def _rates(event: dict[str, Any]) -> list[float]:
-    """Learning rates of the optimizers that an event tells; those of other tests may still be alive."""
+    """Return the learning rates of the optimizers in an event; those of other tests may still be alive."""
     return [one["defaults"]["lr"] for one in event["optimizers"]]
 
 
 def test_a_word_ahead_of_the_training_hides_nothing_of_it() -> None:
-    """Optimizers, scalers and models made after the first event are told, and audited, at the first step."""
+    """Optimizers, scalers and models made after the first event are described and checked at the first
+    step."""
     with watched() as (run, outbox):
         run.expect("warm-up", steps=[10])
         net = torch.nn.ModuleList([torch.nn.Linear(2, 1), torch.nn.Linear(2, 1)])
@@ -50,7 +51,7 @@ def test_a_word_ahead_of_the_training_hides_nothing_of_it() -> None:
 
 
 def test_both_optimizers_of_a_gan_are_told() -> None:
-    """The second one steps after the first record, which says hello: an event adds it."""
+    """The second one steps after the first record, which sends the hello: an event adds it."""
     nets = [_net(), _net()]
     with watched() as (run, outbox):
         each = [torch.optim.SGD(nets[0].parameters(), lr=0.1), torch.optim.Adam(nets[1].parameters())]
@@ -62,7 +63,7 @@ def test_both_optimizers_of_a_gan_are_told() -> None:
 
 
 def test_what_is_made_in_mid_training_is_told_at_the_next_step() -> None:
-    """A second phase with an optimizer, a scaler and a schedule of its own is one more event."""
+    """A second phase with another optimizer, scaler and schedule is one more event."""
     first, second = _net(), _net()
     optimizer = torch.optim.SGD(first.parameters(), lr=0.1)
     with watched() as (_, outbox):
@@ -83,7 +84,7 @@ def test_what_is_made_in_mid_training_is_told_at_the_next_step() -> None:
 
 
 def test_a_training_that_always_makes_new_ones_is_described_so_often_and_no_more() -> None:
-    """Each description looks through all objects, so there is a bound to them."""
+    """Each description searches all objects, so their number is limited."""
     net = _net()
     steady = torch.optim.SGD(net.parameters(), lr=0.1)
     with watched() as (_, outbox):

@@ -1,4 +1,4 @@
-"""What exists is found and described without running anybody's code."""
+"""Objects are found and described without running their code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tocsin.capture.live_objects import find_objects
 
 
 class Proxy:
-    """Raises when it is asked what it is, as lazy objects may."""
+    """Raises when its class is requested, as lazy objects may."""
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
@@ -22,7 +22,7 @@ class Proxy:
 
 
 def test_only_types_are_asked() -> None:
-    """An object that raises at isinstance does no harm."""
+    """An object that raises at isinstance is skipped."""
     proxy = Proxy()
     optimizer = torch.optim.SGD(torch.nn.Linear(2, 1).parameters(), lr=0.1)
     assert any(one is optimizer for one in find_objects((torch.optim.Optimizer,)))
@@ -40,7 +40,7 @@ class HalfMade(torch.optim.SGD):
 
 
 def test_an_optimizer_that_was_never_finished_does_no_harm() -> None:
-    """One whose constructor raised but that lives on is passed over; the others are watched."""
+    """One whose constructor raised but that is still alive is skipped; the others are watched."""
     with pytest.raises(ValueError, match="no learning rate"):
         HalfMade()
     net = torch.nn.Linear(2, 1)
@@ -78,7 +78,7 @@ def test_a_schedule_is_told_with_its_arguments() -> None:
 
 
 def test_a_disabled_scaler_has_no_settings() -> None:
-    """Of a scaler with ``enabled=False`` only that is told."""
+    """A scaler with ``enabled=False`` is reported only as disabled."""
     scaler = torch.amp.GradScaler("cpu", enabled=False)
     with watched() as (run, _):
         facts = [one for one in discover_optimizers(run._ledger)["scalers"] if not one["enabled"]]
@@ -89,7 +89,8 @@ def test_a_disabled_scaler_has_no_settings() -> None:
 def test_too_many_objects_are_not_looked_through(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A data set of millions of Python objects costs the description, which is said; every step is there."""
+    """With a data set of millions of Python objects there is no description, which is reported; all steps are
+    there."""
     monkeypatch.setattr(live_objects, "MAX_BLOCKS", 0)
     net = torch.nn.Linear(2, 1)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)

@@ -1,4 +1,4 @@
-"""An evaluation loop of a framework or a script is a phase without a word of the script."""
+"""An evaluation loop of a framework or a script is detected as a phase."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _phases(outbox: KeptOutbox) -> list[tuple[int | None, str]]:
 
 
 def test_an_evaluation_is_a_phase_until_the_next_backward() -> None:
-    """Of the model and of a wrapper around it; its time is in no step time, and ``alive`` names it."""
+    """Of the model and of a wrapper; its time is in no step time, and ``alive`` names it."""
     net = _net()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
     with watched() as (run, outbox):
@@ -72,14 +72,14 @@ def test_a_call_of_eval_at_each_step_is_no_phase(at_each_step: Callable[[nn.Sequ
 
 
 class Overriding(nn.Linear):
-    """As transformers' models: its ``eval`` does not call torch's."""
+    """As in transformers' models: its ``eval`` does not call torch's."""
 
     def eval(self) -> Overriding:
         return self.train(False)
 
 
 def test_a_model_with_an_eval_of_its_own_is_seen_until_the_run_ends() -> None:
-    """Its class is looked for at the first step, and is as it was afterwards."""
+    """Its class is determined at the first step, and restored afterwards."""
     before = vars(Overriding)["eval"]
     net = Overriding(3, 1)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
@@ -92,7 +92,7 @@ def test_a_model_with_an_eval_of_its_own_is_seen_until_the_run_ends() -> None:
 
 
 def test_a_step_by_hand_before_an_evaluation_is_recorded_before_it() -> None:
-    """It is recognized when the next backward begins, at the latest; an evaluation comes sooner."""
+    """It is detected when the next backward begins, at the latest."""
     net = nn.Linear(3, 1)
     with watched() as (_, outbox):
         for k in range(12):
@@ -107,7 +107,7 @@ def test_a_step_by_hand_before_an_evaluation_is_recorded_before_it() -> None:
 
 
 def test_a_phase_of_the_script_is_enough() -> None:
-    """``run.phase`` around the evaluation: no second one."""
+    """``run.phase`` around the evaluation: there is no second phase."""
     net = _net()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
     with watched() as (run, outbox):
@@ -119,7 +119,7 @@ def test_a_phase_of_the_script_is_enough() -> None:
 
 
 def test_an_ordinary_step_pays_for_nothing() -> None:
-    """Between evaluations nothing looks at a backward."""
+    """Between evaluations no backward is checked."""
     net = _net()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
     with watched() as (run, _):

@@ -1,4 +1,4 @@
-"""Where a gradient norm comes from, and that it is said."""
+"""The source of a gradient norm, and its report."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _step(net: Any, optimizer: Any, clip: Any = None) -> None:
     [("auto", [0, 16, 32]), (10, [0, 10, 20, 30]), (True, list(range(34))), (False, []), (0, [])],
 )
 def test_our_own_norm_is_sampled_by_step(net: Any, optimizer: Any, every: Any, steps: list[int]) -> None:
-    """Where the script never clips, a norm is computed every so many steps and absent otherwise."""
+    """If the script never clips, a norm is computed at every so many steps and absent otherwise."""
     with watched(grad_norm=every) as (_, outbox):
         for _ in range(34):
             _step(net, optimizer)
@@ -53,7 +53,7 @@ def test_our_own_norm_is_sampled_by_step(net: Any, optimizer: Any, every: Any, s
 
 
 def test_the_scripts_clip_ends_our_own(net: Any, optimizer: Any) -> None:
-    """From the first clip on its value is used at every clip, and each change of source is an event."""
+    """From the first clip on its value is used, and each change of source is an event."""
 
     def clip(threshold: float) -> Any:
         return lambda net: clip_grad_norm_(net.parameters(), threshold)
@@ -67,7 +67,7 @@ def test_the_scripts_clip_ends_our_own(net: Any, optimizer: Any) -> None:
 
 
 def test_an_adaptive_clip_is_no_flood_of_events(net: Any, optimizer: Any) -> None:
-    """A threshold that changes at every step is told a few times only."""
+    """A threshold that changes at every step is reported a few times only."""
     with watched() as (_, outbox):
         for k in range(50):
             _step(net, optimizer, lambda net, k=k: clip_grad_norm_(net.parameters(), 1.0 + k))
@@ -138,7 +138,7 @@ def test_sparse_gradients_have_a_norm() -> None:
 
 
 def test_the_source_names_the_series(net: Any, optimizer: Any) -> None:
-    """The event says what the norm's series ends with: nothing for the primary, whatever its name."""
+    """The event has the suffix of the norm's series: none for the primary, whatever its name."""
     with watched(optimizers={"critic": optimizer}) as (_, outbox):
         _step(net, optimizer)
     told = outbox.events("grad-norm-source")
@@ -205,14 +205,14 @@ def test_the_norm_of_an_optimizer_that_clips_inside_is_the_one_it_keeps(
 
 
 def _scale_by_hand(net: Any) -> None:
-    """A clip that the script writes itself: torch's functions are not called."""
+    """A clip in the script's own code, without torch's functions."""
     norm = norm_of(net.parameters())
     for param in net.parameters():
         param.grad.mul_(min(1.0, 1e-3 / norm))
 
 
 def _replace_by_hand(net: Any) -> None:
-    """Scaled gradients in new tensors, whose version counters begin again."""
+    """Scaled gradients in new tensors, whose version counters restart."""
     for param in net.parameters():
         param.grad = param.grad * 1e-3
 
@@ -293,7 +293,7 @@ def test_hooks_of_torch_and_of_loggers_do_not_clip(net: Any, optimizer: Any) -> 
 
 
 def test_an_overflow_is_no_change_of_the_gradients(net: Any, optimizer: Any) -> None:
-    """NaN differs from itself as a number, and not as bytes."""
+    """NaN is not equal to itself as a number, but as bytes."""
     with watched(grad_norm=1) as (_, outbox):
         optimizer.zero_grad()
         (net(torch.ones(3)).sum() * math.nan).backward()
@@ -318,7 +318,7 @@ def test_an_unscaling_is_no_change_of_the_gradients(net: Any, optimizer: Any) ->
 def test_a_norm_that_is_always_the_threshold_is_said_to_be_taken_after_clipping(
     net: Any, optimizer: Any
 ) -> None:
-    """From the finding on; the config check says that rules on gradients are blind."""
+    """From the finding on. The config check reports that rules on gradients cannot work."""
     with watched(grad_norm=1) as (_, outbox):
         for _ in range(20):
             _step(net, optimizer, _scale_by_hand)

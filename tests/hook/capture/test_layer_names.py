@@ -1,4 +1,4 @@
-"""Names of places: bounded, readable, and sums that lose no fault."""
+"""Names of layers: bounded, readable, and summaries that lose no non-finite value."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ PARTS = ("attn.qkv.weight", "attn.qkv.bias", "attn.proj.weight", "mlp.up.weight"
 
 
 def test_few_parameters_have_a_place_each() -> None:
-    """Names as they are, one place a parameter."""
+    """Unchanged names, one entry per parameter."""
     assert grouped(["a.weight", "a.bias"]) == (["a.weight", "a.bias"], [0, 1])
 
 
 def test_many_parameters_are_put_together_by_their_modules() -> None:
-    """80 blocks of 5: as deep as 256 places go, that is two halves a block."""
+    """80 blocks of 5: as deep as 256 entries allow, which is two halves per block."""
     names = [f"blocks.{block}.{part}" for block in range(80) for part in PARTS]
     places, at = grouped(names)
     assert places[:3] == ["blocks.0.attn", "blocks.0.mlp", "blocks.1.attn"]
@@ -28,7 +28,7 @@ def test_many_parameters_are_put_together_by_their_modules() -> None:
 
 @given(st.lists(st.text("ab.", max_size=9), min_size=1, max_size=700))
 def test_there_are_never_more_places_than_allowed(names: list[str]) -> None:
-    """Whatever the names, every parameter has a place within the bound."""
+    """For any names, every parameter has an entry within the limit."""
     places, at = grouped(names)
     assert len(places) <= MOST
     assert len(at) == len(names)
@@ -36,7 +36,7 @@ def test_there_are_never_more_places_than_allowed(names: list[str]) -> None:
 
 
 def test_wrappers_do_not_show() -> None:
-    """torch.compile, FSDP and DDP put words into names that no author wrote."""
+    """torch.compile, FSDP and DDP add words to the script's names."""
     names = ["module._orig_mod.head.weight", "module._fsdp_wrapped_module.head.bias"]
     assert plain_names(names) == ["head.weight", "head.bias"]
     assert plain_names(["module.a", "b"]) == ["module.a", "b"]

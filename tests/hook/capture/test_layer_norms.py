@@ -1,4 +1,4 @@
-"""Gradient norms of single parameters: true, told where they matter, and bounded."""
+"""Gradient norms of single parameters: correct, sent when relevant, and bounded."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def norms_told(event: dict[str, Any]) -> list[float]:
 
 
 class Net(nn.Module):
-    """Two layers; what ``spoil`` does happens to the gradient between them."""
+    """Two layers; ``spoil`` changes the gradient between them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ NAMES = ["first.weight", "first.bias", "last.weight", "last.bias"]
 def _train(
     steps: int, spoil: dict[int, Spoil], *, clip: bool = True, scaler: Any = None, **options: Any
 ) -> tuple[KeptOutbox, dict[int, list[float]]]:
-    """What was told, and the true norms before each clip."""
+    """Return what was sent, and the true norms before each clip."""
     net, truth = Net(), {}
     optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
     with watched(model=net, **options) as (_, outbox):
@@ -71,7 +71,7 @@ def _train(
 
 @pytest.mark.parametrize("clip", [True, False])
 def test_samples_carry_the_norm_of_every_parameter(clip: bool) -> None:
-    """One in 16 steps, whether the script clips or not; the names are told once, before."""
+    """At one in 16 steps, whether or not the script clips; the names are sent once, before."""
     outbox, truth = _train(2 * EVERY + 1, {}, clip=clip)
     told = outbox.events("layers")
     assert [one["step"] for one in told] == [0, EVERY, 2 * EVERY]
@@ -83,7 +83,7 @@ def test_samples_carry_the_norm_of_every_parameter(clip: bool) -> None:
 
 
 def test_an_infinite_step_tells_its_layers_and_those_before_it() -> None:
-    """Infinities where they were and nowhere else, and the steps just before, ahead of the record."""
+    """Infinities in the right places, and the preceding steps, sent before the record."""
     outbox, truth = _train(30, {25: lambda grad: grad * math.inf})
     told = {one["step"]: one for one in outbox.events("layers")}
     assert [told[step]["why"] for step in range(17, 26)] == ["before"] * BEFORE + ["nonfinite"]
@@ -94,7 +94,7 @@ def test_an_infinite_step_tells_its_layers_and_those_before_it() -> None:
 
 @pytest.mark.parametrize("clip", [True, False])
 def test_a_skipped_step_tells_its_layers_unscaled(clip: bool) -> None:
-    """Also where no norm was computed at all: it is, then and only then."""
+    """Also if no norm was computed: it is computed in this case only."""
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10)
     outbox, truth = _train(8, {5: lambda grad: grad / 0}, clip=clip, scaler=scaler)
     (told,) = [one for one in outbox.events("layers") if one["step"] == 5]
@@ -104,7 +104,7 @@ def test_a_skipped_step_tells_its_layers_unscaled(clip: bool) -> None:
 
 
 def test_a_step_that_stands_out_is_told() -> None:
-    """Above five times the level that the run had."""
+    """Above five times the previous level of the run."""
     outbox, truth = _train(40, {33: lambda grad: grad * 1e3})
     (told,) = [one for one in outbox.events("layers") if one["why"] == "outlier"]
     assert told["step"] == 33
@@ -133,7 +133,7 @@ def test_trouble_without_end_is_told_a_bounded_number_of_times() -> None:
 
 
 def test_a_parameter_without_gradient_has_a_table_of_its_own() -> None:
-    """Names stay true where the set of parameters with a gradient changes."""
+    """Names stay correct if the set of parameters with a gradient changes."""
     nets = nn.ModuleDict({"a": nn.Linear(2, 1, bias=False), "b": nn.Linear(2, 1, bias=False)})
     optimizer = torch.optim.SGD(nets.parameters(), lr=0.1)
     with watched(model=nets, grad_norm=True) as (_, outbox):
@@ -163,7 +163,7 @@ def test_mixed_dtypes_keep_their_names() -> None:
 
 
 def test_other_ranks_tell_trouble_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their ordinary samples would say what those of rank 0 say."""
+    """Their ordinary samples would repeat those of rank 0."""
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
     outbox, _ = _train(40, {35: lambda grad: grad * math.inf})
@@ -171,7 +171,7 @@ def test_other_ranks_tell_trouble_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_torch_is_left_as_it_was() -> None:
-    """What is listened to during a clip is itself again after it, also after an exception."""
+    """What is patched during a clip is restored after it, also after an exception."""
     plain = torch.linalg.vector_norm
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)

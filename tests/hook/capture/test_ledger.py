@@ -1,4 +1,4 @@
-"""What capture says of a loop equals what the loop wrote down itself."""
+"""Captured values equal those that the loop measured itself."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _same(told: dict[str, float], true: dict[str, float]) -> None:
 
 @functools.cache
 def _watched(style: str) -> tuple[Truth, KeptOutbox, torch.nn.Module]:
-    """The loop under a watch, once for all claims about it: its truth, what was told, its weights."""
+    """Run the loop under a watch, once for all tests; return its truth, what was recorded, its weights."""
     truth = Truth()
     with watched() as (_, outbox):
         net = LOOPS[style](truth)
@@ -31,7 +31,7 @@ def _watched(style: str) -> tuple[Truth, KeptOutbox, torch.nn.Module]:
 
 @pytest.mark.parametrize("style", LOOPS)
 def test_records_equal_what_the_loop_measured(style: str) -> None:
-    """Every attempted step is a record with the values that the loop measured by hand."""
+    """Every attempted step is a record with the values that the loop measured."""
     truth, outbox, _ = _watched(style)
     assert len(outbox.records) == len(truth.rows)
     for told, true in zip(outbox.records, truth.rows, strict=True):

@@ -1,4 +1,4 @@
-"""What counts as a loss, and whose it is."""
+"""What counts as a loss, and to which optimizer it belongs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_vector_is_no_loss(net: Any, optimizer: Any) -> None:
 
 
 def test_a_reentrant_checkpoint_counts_one_loss(net: Any, optimizer: Any) -> None:
-    """The backward inside a backward is not a loss of its own."""
+    """The backward inside a backward is not a separate loss."""
     with watched() as (_, outbox):
         batch = torch.ones(2, requires_grad=True)
         loss = checkpoint(net, batch, use_reentrant=True).sum()
@@ -75,7 +75,7 @@ def test_gradients_cleared_by_hand_are_noticed(net: Any, optimizer: Any) -> None
 
 
 def test_a_loss_that_is_not_finite_is_kept_where_it_is_dropped(net: Any, optimizer: Any) -> None:
-    """``if loss.isnan(): zero_grad(); continue`` is an abandoned step: what went wrong is to be seen."""
+    """``if loss.isnan(): zero_grad(); continue`` is an abandoned step, so that the problem is visible."""
     with watched() as (_, outbox):
         for factor in (1.0, math.nan, 1.0):
             (net(torch.ones(2)).sum() * factor).backward()
@@ -87,7 +87,7 @@ def test_a_loss_that_is_not_finite_is_kept_where_it_is_dropped(net: Any, optimiz
 
 
 def test_a_dropped_backward_leaves_the_step_of_what_is_logged(net: Any, optimizer: Any) -> None:
-    """After an evaluation that took gradients, values still belong to the newest step."""
+    """After an evaluation with gradients, values still belong to the newest step."""
     with watched() as (run, outbox):
         for _ in range(2):
             optimizer.zero_grad()
@@ -142,7 +142,7 @@ def test_hidden_gradients_still_have_their_loss(net: Any) -> None:
 
 
 def test_a_long_accumulation_is_bounded(net: Any, optimizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More losses than are kept are folded: count and sum stay right."""
+    """Losses above the limit are folded: number and sum stay correct."""
     monkeypatch.setattr("tocsin.capture.ledger.LOSSES", 8)
     with watched() as (run, outbox):
         for _ in range(30):

@@ -16,7 +16,7 @@ from tests.hook.truth import norm_of
 
 
 class OwnOptimizer:
-    """As fastai has it: no ``torch.optim.Optimizer``, weights changed through ``data``."""
+    """As in fastai: no ``torch.optim.Optimizer``, weights changed through ``data``."""
 
     def __init__(self, params: Iterator[nn.Parameter], lr: float) -> None:
         self.params, self.lr = list(params), lr
@@ -79,7 +79,7 @@ def test_weights_updated_by_hand_are_steps(step: Callable[[nn.Module], float]) -
 
 
 def test_an_optimizer_class_that_is_not_torchs_is_seen() -> None:
-    """Its micro-steps are gathered: two backwards make one step."""
+    """Micro-steps are combined: two backwards make one step."""
     net = _net()
     optimizer, losses = OwnOptimizer(net.parameters(), 0.01), []
     with watched() as (_, outbox):
@@ -97,7 +97,7 @@ def test_an_optimizer_class_that_is_not_torchs_is_seen() -> None:
 
 
 def test_the_norm_is_that_of_the_clip_else_the_hooks_own() -> None:
-    """Own norms are taken at the end of the backward: before the update, which hides it."""
+    """Our norms are computed at the end of the backward, before the update hides it."""
     net, norms = _net(), []
     with watched(grad_norm=True) as (_, outbox):
         for k in range(12):
@@ -114,7 +114,7 @@ def test_the_norm_is_that_of_the_clip_else_the_hooks_own() -> None:
 
 
 def test_the_first_backward_may_be_of_something_else() -> None:
-    """Its weights stay as they are: others are searched for."""
+    """Its weights are unchanged: others are searched for."""
     net, other = _net(), nn.Parameter(torch.ones(2))
     with watched() as (_, outbox):
         other.sum().backward()
@@ -147,7 +147,7 @@ def test_weights_that_never_change_are_still_told_of(caplog: pytest.LogCaptureFi
 
 
 def test_a_torch_optimizer_that_begins_later_makes_the_steps() -> None:
-    """A warm-up by hand of two steps, then torch: only what is known to be a step is recorded."""
+    """A manual warm-up of two steps, then torch: only confirmed steps are recorded."""
     net = _net()
     with watched() as (_, outbox):
         for _ in range(2):
@@ -179,7 +179,7 @@ def test_a_torch_optimizer_takes_over_from_steps_by_hand() -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode:UserWarning")
 def test_on_a_device_the_weights_are_compared_without_waiting() -> None:
-    """``param.data`` moves no version counter: the values are compared there; torch reports every wait."""
+    """``param.data`` moves no version counter, so values are compared; torch reports every wait."""
     net, weights = _net().cuda(), []
     batch = torch.ones(2, 3, device="cuda")
     with watched() as (_, outbox):
@@ -199,7 +199,7 @@ def test_on_a_device_the_weights_are_compared_without_waiting() -> None:
 
 
 def test_an_ordinary_training_is_compared_with_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A known optimizer's weights end the search; its first step ends the looking."""
+    """A known optimizer's weights end the search; its first step ends the comparison."""
     marks: list[int] = []
     monkeypatch.setattr("tocsin.capture.manual_updates._mark", lambda probe: marks.append(1))
     net = _net()
@@ -215,7 +215,7 @@ def test_an_ordinary_training_is_compared_with_nothing(monkeypatch: pytest.Monke
 
 
 def test_the_run_keeps_no_model_alive() -> None:
-    """What stands for the optimizer refers to the weights weakly."""
+    """The stand-in for the optimizer has weak references to the weights."""
     from tocsin.capture.manual_updates import ManualUpdate
 
     update = ManualUpdate([nn.Parameter(torch.ones(2))])

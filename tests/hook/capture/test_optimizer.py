@@ -1,4 +1,4 @@
-"""Optimizers of every make: subclasses, wrappers, replaced ones, rates that are no floats."""
+"""All kinds of optimizers: subclasses, wrappers, replaced ones, rates that are not floats."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_wrapper_optimizer_stays_the_primary() -> None:
 
 
 def test_an_optimizer_made_anew_takes_over() -> None:
-    """A fresh optimizer over the same parameters goes on counting under the same names."""
+    """A new optimizer for the same parameters continues the count under the same names."""
     net = torch.nn.Linear(2, 1)
     first: torch.optim.Optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     with watched() as (_, outbox):
@@ -88,7 +88,7 @@ def test_rates_of_every_kind_are_read() -> None:
 
 
 def test_an_optimizer_without_rates_reports_the_rest() -> None:
-    """``lr`` None, as Adafactor's, is absent."""
+    """``lr`` None, as in Adafactor, is absent."""
 
     class Rateless(torch.optim.Optimizer):
         def step(self, closure: Any = None) -> Any:
@@ -118,7 +118,7 @@ def test_a_watched_optimizer_can_die() -> None:
 
 
 def test_frozen_parameters_do_not_hide_the_loss() -> None:
-    """A frozen backbone in the optimizer's groups does not keep the loss from being its own."""
+    """With a frozen backbone in the optimizer's groups, the loss is still assigned to it."""
     frozen, head = torch.nn.Linear(2, 2).requires_grad_(False), torch.nn.Linear(2, 1)
     each = torch.optim.SGD([*frozen.parameters(), *head.parameters()], lr=0.1)
     other = torch.optim.SGD(torch.nn.Linear(2, 1).parameters(), lr=0.2)

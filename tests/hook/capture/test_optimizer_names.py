@@ -1,4 +1,4 @@
-"""What optimizers are called: after the part of the model that they train."""
+"""Names of optimizers, from the part of the model that they train."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Critic(nn.Linear):
 
 
 def _of(modules: Sequence[nn.Module], *trained: Sequence[nn.Module]) -> list[str]:
-    """The names of optimizers of ``trained`` modules, in a process in which ``modules`` live."""
+    """Return the names of optimizers of ``trained`` modules, in a process with the given ``modules``."""
     optimizers = [torch.optim.SGD([p for one in some for p in one.parameters()], lr=0.1) for some in trained]
     every = [one for module in modules for one in module.modules()]
     found = labels(optimizers, every)
@@ -31,14 +31,14 @@ def _of(modules: Sequence[nn.Module], *trained: Sequence[nn.Module]) -> list[str
 
 
 def test_parts_of_one_model_give_their_attributes() -> None:
-    """Whatever wraps them; a number or ``model`` says nothing."""
+    """In any wrapper; a number or ``model`` is not used."""
     actor, critic = nn.Sequential(nn.Linear(2, 2)), nn.Linear(2, 1)
     agent = nn.ModuleDict({"actor": nn.ModuleDict({"model": actor}), "critic": critic})
     assert _of([nn.ModuleList([agent])], [actor], [critic]) == ["actor", "critic"]
 
 
 def test_models_of_their_own_give_their_classes() -> None:
-    """A model that nothing holds; several of one kind give what their names begin with."""
+    """For a model without a holder; several of a kind get the common prefix of their names."""
     one, other = Generator(), Critic(2, 1)
     assert _of([one, other], [one], [other]) == ["generator", "critic"]
     twins = [Critic(2, 1), Critic(2, 1)]
@@ -87,7 +87,7 @@ def test_an_attribute_of_a_trainer_gives_the_name() -> None:
 def test_a_primary_that_is_no_optimizer_warns_and_the_first_is_counted(
     primary: object, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its steps would otherwise all be step 0."""
+    """Otherwise all its steps would be step 0."""
     net = nn.Linear(2, 1)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     with watched(primary=primary) as (_, outbox):

@@ -1,4 +1,4 @@
-"""What is known of one optimizer between two steps, and how its records are named."""
+"""State of one optimizer between two steps, and the names of its records."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _stepper(optimizer: Any) -> OptimizerTracker:
 
 @given(st.lists(st.integers(-1000, 1000), min_size=2, max_size=40))
 def test_a_folded_accumulation_keeps_its_sum_and_its_count(values: list[int]) -> None:
-    """However often it is folded: two losses remain, the newest as it was."""
+    """However often they are folded, two losses remain, the newest unchanged."""
     waiting: list[Loss] = []
     for value in values:
         waiting.append(Loss(float(value)))
@@ -51,7 +51,7 @@ def test_a_nan_among_micro_steps_is_the_sum() -> None:
 
 
 def test_names_of_a_record_follow_its_values_and_its_optimizer() -> None:
-    """The primary's are bare, another's end with its name, a further group's with its number."""
+    """The primary's have no suffix, another's its name, those of further groups their number."""
     tracker = _stepper(torch.optim.SGD([torch.ones(1)], lr=0.1))
     tracker.lr_groups = (0, 1)
     flags = HAS_LOSS | HAS_NORM | HAS_SCALE

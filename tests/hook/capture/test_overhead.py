@@ -1,4 +1,4 @@
-"""The hook's own cost, measured by itself, and its own samples made rarer."""
+"""The hook measures its own overhead, and reduces its sampling."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _callbacks() -> list[object]:
 
 
 def test_a_step_stays_one_record() -> None:
-    """Readings ride with the records of steps; none makes a record of its own."""
+    """Readings are added to the records of steps; none makes a separate record."""
     with watched() as (run, outbox):
         run._reporter.add_reading({"sys/rss_gib": 1.5}, [])
         _train(EVERY + 8)
@@ -47,7 +47,7 @@ def test_cost_and_queue_are_told_every_64_steps() -> None:
 
 
 def test_between_two_measurements_nothing_is_timed() -> None:
-    """The callbacks are the plain ones, also where a run ends while it is being measured."""
+    """The callbacks are restored, also if a run ends during a measurement."""
     plain = _callbacks()
     with watched():
         _train(EVERY)
@@ -60,7 +60,7 @@ def test_between_two_measurements_nothing_is_timed() -> None:
 
 
 def test_names_of_callbacks_exist() -> None:
-    """What is timed is what the capture files call."""
+    """What is measured is what the capture modules call."""
     assert {owner for owner, _ in overhead.CALLBACKS} == {loss, optimizer, scaler, Ledger}
     assert all(callable(one) for one in _callbacks())
 
@@ -76,7 +76,7 @@ def test_a_dear_norm_becomes_rarer_and_vital_signs_do_not(monkeypatch: pytest.Mo
 
 
 def test_a_number_that_the_script_gave_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """``grad_norm=8`` is a wish, not a default."""
+    """``grad_norm=8`` was requested, so it is not changed."""
     monkeypatch.setattr(overhead, "SHARE", 0.0)
     with watched(grad_norm=8) as (run, _):
         _train(2 * EVERY)
@@ -85,7 +85,7 @@ def test_a_number_that_the_script_gave_is_kept(monkeypatch: pytest.MonkeyPatch) 
 
 @given(st.integers(1, 256), st.integers(0, 10**9), st.integers(0, 10**9))
 def test_norms_stay_within_their_share(every: int, own_ns: int, step_ns: int) -> None:
-    """Or are as rare as they get; never more often, and at steps at which they were before too."""
+    """Or they reach the maximum; never more often, and only at steps at which they were before too."""
     chosen = rarer(every, own_ns, step_ns)
     assert chosen >= every
     assert chosen % every == 0
@@ -94,16 +94,17 @@ def test_norms_stay_within_their_share(every: int, own_ns: int, step_ns: int) ->
 
 @given(st.integers(0, 10**9), st.sampled_from([0, 1, 7, 16, 64, 4096]))
 def test_the_next_look_is_near(step: int, every: int) -> None:
-    """Ahead, and at most one interval away."""
+    """In the future, and at most one interval away."""
     assert step < next_look(step, every) <= step + EVERY
 
 
 def test_a_fork_leaves_its_parents_measurement() -> None:
-    """Forked within a measured step: the child's callbacks are plain, and its own run can measure."""
+    """After a fork within a measured step, the child's callbacks are restored, and its own run can
+    measure."""
     plain = _callbacks()
     with watched():
         _train(EVERY)
         assert _callbacks() != plain
-        overhead._forget()  # what runs in the child
+        overhead._forget()  # this runs in the child
         assert _callbacks() == plain
         assert overhead._busy == []

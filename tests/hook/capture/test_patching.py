@@ -1,4 +1,4 @@
-"""Patches are on classes, serve several runs, never raise, and are taken back."""
+"""Patches are on classes, serve several runs, never raise, and are undone."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_finish_leaves_torch_as_it_was() -> None:
 
 
 def test_a_run_may_end_within_a_step() -> None:
-    """By its own errors or by the script's handler: torch is going through its hooks just then."""
+    """By its own errors or by the script's handler: torch is iterating over its hooks then."""
     run, net = watch(), torch.nn.Linear(2, 1)
     later = register_optimizer_step_post_hook(lambda *args: None)
     each = torch.optim.SGD(net.parameters(), lr=0.1)
@@ -90,7 +90,7 @@ def _decorated(inner: Any) -> Any:
 
 @pytest.mark.parametrize("function", [_double, _decorated(lambda x: 2 * x)], ids=["plain", "decorated"])
 def test_a_function_is_watched_through_every_name(function: Any) -> None:
-    """Whoever holds the function itself calls the watched one, until the watch is over."""
+    """A reference to the function calls the watched one, until the watch ends."""
     code = function.__code__
 
     def add_one(original: Any) -> Any:
@@ -153,7 +153,7 @@ def test_optimizers_made_before_and_after_are_seen() -> None:
 
 
 def test_only_named_optimizers_where_names_are_given() -> None:
-    """``optimizers=`` names them, and the primary is the first to step unless it is wished otherwise."""
+    """``optimizers=`` names them, and the primary is the first to step unless requested otherwise."""
     nets = [torch.nn.Linear(2, 1), torch.nn.Linear(2, 1)]
     one, two = (torch.optim.SGD(net.parameters(), lr=0.1) for net in nets)
     with watched(optimizers={"G": one, "D": two}, primary="G") as (_, outbox):
@@ -209,7 +209,7 @@ def _raising(*args: Any, **kwargs: Any) -> Any:
 
 
 def _train() -> list[torch.Tensor]:
-    """Weights after both loops that together reach every callback."""
+    """Return the weights after both loops that together reach every callback."""
     nets = [LOOPS["zero_after"](Truth()), LOOPS["gan_one_scaler"](Truth())]
     return [param.detach() for net in nets for param in net.parameters()]
 
@@ -233,7 +233,7 @@ def test_an_error_inside_never_reaches_training(
 
 
 def test_too_many_errors_switch_the_hook_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After 20 internal errors nothing is captured any more, and an event says why."""
+    """After 20 internal errors capture stops, and an event has the reason."""
     before, outbox = _places(), KeptOutbox()
     run = watch(outbox)
     monkeypatch.setattr(Ledger, "record", _raising)
@@ -257,7 +257,7 @@ def test_too_many_errors_switch_the_hook_off(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_missing_private_name_costs_one_signal(
     owner: Any, name: str, signal: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where torch lost a name, one warning says which signal is missing; the others go on."""
+    """If torch lacks a name, one warning names the missing signal; the others work."""
     net = torch.nn.Linear(2, 1)
     each = torch.optim.SGD(net.parameters(), lr=0.1)
     with monkeypatch.context() as without:
@@ -272,7 +272,7 @@ def test_a_missing_private_name_costs_one_signal(
 
 
 def test_where_the_inner_clip_is_missing_the_public_one_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in torch before 2.6: no signal is lost, so nobody is warned."""
+    """As in torch before 2.6: no signal is lost, so there is no warning."""
     monkeypatch.delattr(clip_grad, "_clip_grads_with_norm_")
     watched: Any = clip_grad.clip_grad_norm_
     before = watched.__wrapped__.__code__
@@ -293,7 +293,7 @@ def test_a_torch_without_the_scalers_states_still_says_skipped(monkeypatch: pyte
 
 
 def test_nothing_is_told_after_detach() -> None:
-    """A detached ledger hears nothing, detaching twice is once."""
+    """A detached ledger gets nothing, and detaching twice is allowed."""
     run = watch(outbox := KeptOutbox())
     capture.detach(run._ledger)
     capture.detach(run._ledger)
@@ -340,7 +340,7 @@ def test_a_raising_step_does_not_silence_the_optimizer() -> None:
 
 
 def test_warnings_of_torch_are_not_added() -> None:
-    """Capture raises no warning of its own in any loop style."""
+    """Capture itself causes no warning in any loop style."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         with watched():
@@ -349,7 +349,7 @@ def test_warnings_of_torch_are_not_added() -> None:
 
 
 def test_a_forked_child_that_watches_has_each_patch_once() -> None:
-    """The parent's are still in place there: they give way, so that nothing is counted twice."""
+    """The parent's patches are still there: they are disabled, so that nothing is counted twice."""
     before = _places()
     parent = watch()
     patching._silence_in_child()

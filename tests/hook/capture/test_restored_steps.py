@@ -1,4 +1,4 @@
-"""A resumed run goes on counting where its checkpoint stopped."""
+"""A resumed run continues the count of its checkpoint."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def _steps(outbox: KeptOutbox) -> list[int]:
 
 @pytest.fixture
 def on_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As for a fused optimizer on CUDA: a step may not ask its count."""
+    """As for a fused optimizer on CUDA: a step may not read its count."""
     monkeypatch.setattr(restored_steps, "steps_of", lambda optimizer: 0)
     monkeypatch.setattr("tocsin.capture.ledger.steps_of", lambda optimizer: 0)
 
 
 @pytest.mark.usefixtures("on_a_device")
 def test_a_state_loaded_after_the_watch_continues_its_count(net: torch.nn.Module) -> None:
-    """The count is that of the loaded state, known before the first step, which says so."""
+    """The count of the loaded state is known before the first step."""
     saved = _checkpoint(net, 5)
     with watched() as (_, outbox):
         adam = torch.optim.Adam(net.parameters())
@@ -54,7 +54,7 @@ def test_a_state_loaded_after_the_watch_continues_its_count(net: torch.nn.Module
 
 @pytest.mark.usefixtures("on_a_device")
 def test_a_state_loaded_before_the_watch_continues_its_count(net: torch.nn.Module) -> None:
-    """The watch asks the optimizers that exist, once."""
+    """``watch`` reads the existing optimizers once."""
     adam = torch.optim.Adam(net.parameters())
     adam.load_state_dict(_checkpoint(net, 7))
     with watched() as (_, outbox):
@@ -63,7 +63,7 @@ def test_a_state_loaded_before_the_watch_continues_its_count(net: torch.nn.Modul
 
 
 def test_what_no_count_can_be_read_from_begins_at_0(net: torch.nn.Module) -> None:
-    """A state of a form of its own is loaded as ever and breaks nothing."""
+    """A state in a custom form is loaded as usual."""
 
     class Own(torch.optim.SGD):
         def load_state_dict(self, state_dict: Any) -> None:

@@ -1,4 +1,4 @@
-"""Scalers of every make: overridden methods, user-set scales, updates without a step."""
+"""All kinds of scalers: overridden methods, scales set by the script, updates without a step."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _scales(outbox: KeptOutbox) -> list[float]:
 
 
 def test_a_subclass_that_overrides_everything_reports_once() -> None:
-    """``super()`` calls inside overridden methods double no record and no event."""
+    """``super()`` calls inside overridden methods do not duplicate records or events."""
     with watched() as (_, outbox):
         _train(Careful("cpu", init_scale=4.0, growth_interval=2), 4)
     assert _scales(outbox) == [4.0, 4.0, 8.0, 8.0]
@@ -55,14 +55,14 @@ def test_a_subclass_that_overrides_everything_reports_once() -> None:
 
 @pytest.mark.parametrize("make", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
 def test_copies_made_under_the_watch_report(make: Any) -> None:
-    """A scaler that was copied or pickled while patched is an ordinary scaler, and is seen."""
+    """A scaler that was copied or pickled while patched is an ordinary scaler, and is captured."""
     with watched() as (_, outbox):
         _train(make(torch.amp.GradScaler("cpu", init_scale=2.0)), 2)
     assert _scales(outbox) == [2.0, 2.0]
 
 
 def test_the_sharded_scaler_is_patched_too() -> None:
-    """ShardedGradScaler overrides scale, unscale_ and update: each is wrapped while somebody watches."""
+    """ShardedGradScaler overrides scale, unscale_ and update: each is wrapped during a watch."""
     names = ("scale", "unscale_", "update")
     before = [vars(ShardedGradScaler).get(name) for name in names]
     with watched():
@@ -73,7 +73,7 @@ def test_the_sharded_scaler_is_patched_too() -> None:
 
 
 def test_a_scale_set_by_the_script_is_an_event() -> None:
-    """``update(new_scale)`` is told by its direction."""
+    """``update(new_scale)`` is reported as growth or backoff."""
     scaler = torch.amp.GradScaler("cpu", init_scale=16.0)
     with watched(scalers={"amp": scaler}) as (_, outbox):
         _train(scaler, 1)

@@ -1,4 +1,4 @@
-"""Values reach the host without a device ever being waited for, and without holding a graph."""
+"""Values reach the host without waiting for a device, and without keeping a graph alive."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class NoSync(TorchDispatchMode):
 
 
 class DeviceScaler:
-    """A scaler whose state lies on the device, without the engine behind it."""
+    """A scaler whose state is on the device, without the engine."""
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         self._enabled, self._scale = True, _scalar()
@@ -50,7 +50,7 @@ class DeviceScaler:
 
 
 class Event:
-    """A device event that happens when it is told to."""
+    """A device event that the test triggers."""
 
     happened = False
 
@@ -71,7 +71,7 @@ def events() -> list[Event]:
 
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch, events: list[Event]) -> Iterator[None]:
-    """A CUDA device that is not there: its tensors have no values, and waiting for it raises."""
+    """A fake CUDA device: its tensors have no values, and waiting for it raises."""
 
     def record() -> Event:
         events.append(Event())
@@ -94,7 +94,7 @@ def _on_device() -> tuple[torch.optim.Optimizer, list[torch.nn.Parameter]]:
 
 
 def _backward(tensor: Tensor, params: list[torch.nn.Parameter]) -> None:
-    """What the wrapped backward does around the engine, which cannot run without a device."""
+    """Do what the wrapped backward does around the engine, which cannot run without a device."""
     found, seen = loss._before((tensor,), {})
     for param in params:
         param.grad = torch.empty_like(param)
@@ -104,7 +104,7 @@ def _backward(tensor: Tensor, params: list[torch.nn.Parameter]) -> None:
 @pytest.mark.usefixtures("device")
 @pytest.mark.parametrize("fused", [False, True])
 def test_no_callback_waits_for_the_device(fused: bool, events: list[Event]) -> None:
-    """Loss, norm, clip, scale, skip, step, log and check of device tensors run without a synchronisation."""
+    """Loss, norm, clip, scale, skip, step, log and check of device tensors run without a synchronization."""
     each, params = _on_device()
     one = DeviceScaler(each)
     each._step_supports_amp_scaling = fused  # type: ignore[attr-defined]
@@ -129,12 +129,12 @@ def test_no_callback_waits_for_the_device(fused: bool, events: list[Event]) -> N
         assert len(run._reporter._staging) > 8
         assert events
         assert not outbox.items
-        run._reporter._staging = None  # nothing will ever arrive from a device that is not there
+        run._reporter._staging = None  # nothing ever arrives from a fake device
 
 
 @pytest.mark.usefixtures("device")
 def test_waiting_for_data_does_not_wait_for_the_device() -> None:
-    """Batches that lie on a device pass the DataLoader's watch unread, the named ones too."""
+    """Batches on a device pass the DataLoader's patch unread, also named ones."""
     each, params = _on_device()
     with watched() as (run, _):
         next_batch = data_loading._watch_next(lambda self: torch.empty(3, device="cuda"))
@@ -151,7 +151,7 @@ def test_waiting_for_data_does_not_wait_for_the_device() -> None:
 @pytest.mark.usefixtures("device")
 @pytest.mark.parametrize("where", ["record", "after_backward", "after_one", "clipped", "tracker"])
 def test_an_error_on_the_way_does_not_wait_either(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An exception that holds tensors of a device is counted and told without reading any of them."""
+    """An exception with device tensors is counted and reported without reading any of them."""
 
     def fail(*args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("injected", _scalar())
@@ -160,7 +160,7 @@ def test_an_error_on_the_way_does_not_wait_either(where: str, monkeypatch: pytes
     run = watch()
     monkeypatch.setattr(Ledger, where, fail)
     for _ in range(2):
-        with contextlib.suppress(RuntimeError):  # the guards stand around these, in the wrappers
+        with contextlib.suppress(RuntimeError):  # the guards are around these, in the wrappers
             _backward(_scalar(), params)
         with contextlib.suppress(RuntimeError):
             gradients._clipped(params, 1.0, _scalar())
@@ -184,13 +184,13 @@ def test_an_error_on_the_way_does_not_wait_either(where: str, monkeypatch: pytes
     ],
 )
 def test_the_watchman_sees_a_wait(wait: Any) -> None:
-    """The dispatch mode of these tests does catch what makes the host wait."""
+    """The dispatch mode of these tests detects what makes the host wait."""
     with pytest.raises(Exception, match=r"wait|data-dependent|item"):
         wait(_scalar())
 
 
 class Road:
-    """A queue whose device is host memory: events happen and time passes when the test says so."""
+    """A queue whose device is host memory: the test triggers events and advances time."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -220,7 +220,7 @@ def road(monkeypatch: pytest.MonkeyPatch) -> Road:
 
 
 def test_records_arrive_in_order_with_their_values(road: Road) -> None:
-    """A slot is looked at oldest first; what is not there yet holds back what came later."""
+    """Slots are checked oldest first; one that is not ready blocks later ones."""
     for step in range(3):
         road.put(step)
         road.now += 2 * GATHERED_S
@@ -262,7 +262,8 @@ def test_an_event_that_happened_is_used_again(road: Road) -> None:
 
 
 def test_values_of_another_stream_go_apart(road: Road, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A copy has to run behind what makes its values: each stream's go by a copy on that stream."""
+    """A copy has to run after the computation of its values, so each stream's values are copied on that
+    stream."""
     current, used = [0], list[int]()
 
     def on_stream(device: torch.device, stream: int) -> Any:
@@ -349,7 +350,7 @@ def test_non_finite_values_survive_reading(value: float) -> None:
 
 
 def test_no_graph_stays_alive() -> None:
-    """A live loss given to log, scale or backward is free as soon as the script forgets it."""
+    """A live loss passed to log, scale or backward is freed as soon as the script drops it."""
     net = torch.nn.Linear(2, 1)
     each = torch.optim.SGD(net.parameters(), lr=0.1)
     grad_scaler = torch.amp.GradScaler("cpu")
@@ -369,7 +370,7 @@ def test_no_graph_stays_alive() -> None:
 
 @pytest.mark.usefixtures("device")
 def test_norms_of_layers_do_not_wait(events: list[Event]) -> None:
-    """Vectors of a clip stay on the device, and are copied when a record turns out to be in trouble."""
+    """Norms of a clip stay on the device, and are copied when a record turns out to have a problem."""
     each, params = _on_device()
     with watched() as (run, _):
         for param in params:
@@ -387,7 +388,7 @@ def test_norms_of_layers_do_not_wait(events: list[Event]) -> None:
 
 @pytest.mark.usefixtures("device")
 def test_the_look_at_weights_and_data_do_not_wait() -> None:
-    """The audit of the first step, the check of all weights, named batches, layers: all wait for nothing."""
+    """The checks of the first step and of all weights, named batches, layers: none waits for a device."""
     each, params = _on_device()
     # Optimizers of other tests that are still alive have real tensors.
     with watched(grad_norm=1, optimizers={"fake": each}) as (run, _):

@@ -1,4 +1,5 @@
-"""Steps are seen where torch has taken its optimizers' hooks off, as 2.0 and 2.1 do at the first compile."""
+"""Steps are captured even if torch has removed its optimizers' hooks, as 2.0 and 2.1 do at the first
+compile."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def _train(optimizer_class: Any) -> list[tuple[int, float]]:
 
 
 def test_hooks_that_were_taken_off_are_put_back(bare: Any) -> None:
-    """Without it nothing is seen of that optimizer; with it each step once."""
+    """Without the patch no step of that optimizer is seen; with it each step once."""
     if not torch_is_before(2, 2):
         assert _train(bare) == []
     put_back()

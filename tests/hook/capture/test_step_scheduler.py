@@ -1,4 +1,4 @@
-"""Calls after so many attempted steps: each once, none too early, and a compare at all other steps."""
+"""Calls after a number of attempted steps: each once, none too early, one comparison at all other steps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tocsin.capture.step_scheduler import NEVER, NORM_EVERY, StepScheduler, norm
 
 @given(st.lists(st.integers(0, 30), max_size=20))
 def test_every_call_is_made_once_at_its_step(wanted: list[int]) -> None:
-    """Asked only where ``next`` says so, each is handed out at its attempt."""
+    """Each call is returned at its attempt, if it is requested when ``next`` says so."""
     made: list[tuple[int, int]] = []
     book, now = StepScheduler(), [0]
     for number in wanted:
@@ -28,7 +28,7 @@ def test_every_call_is_made_once_at_its_step(wanted: list[int]) -> None:
 
 
 def test_an_appointment_made_in_one_is_kept_at_the_next_step() -> None:
-    """What a call makes is not due in the same round, so that no step is spent for ever in them."""
+    """A call that is added by another one is not due in the same pass, so that a step cannot loop."""
     book = StepScheduler()
     book.schedule(1, lambda: book.schedule(0, lambda: None))
     (first,) = book.take_due(1)
@@ -41,12 +41,12 @@ def test_an_appointment_made_in_one_is_kept_at_the_next_step() -> None:
     ("given", "every"), [("auto", NORM_EVERY), (True, 1), (False, 0), (0, 0), (1, 1), (50, 50)]
 )
 def test_how_often_a_norm_is_taken(given: Any, every: int) -> None:
-    """The words of ``grad_norm=`` and their numbers."""
+    """The keywords of ``grad_norm=`` and their numbers."""
     assert norm_every(given) == every
 
 
 @pytest.mark.parametrize("given", ["often", -1, 1.5, None])
 def test_other_words_are_refused(given: Any) -> None:
-    """With what was expected and what came."""
+    """With the expected and the actual value."""
     with pytest.raises(ValueError, match='expected "auto", True, False or a number of steps, got'):
         norm_every(given)

@@ -1,4 +1,4 @@
-"""On which steps the records of several optimizers lie."""
+"""Step numbers of the records of several optimizers."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def _steps(order: str, primary: str = "a", **options: Any) -> dict[str, list[int
     ],
 )
 def test_one_that_trains_alone_has_steps_of_its_own(order: str, steps: dict[str, list[int]]) -> None:
-    """In turn with the primary it shares the primary's steps; behind it the count goes on."""
+    """In alternation with the primary it shares the primary's steps; after it, the count continues."""
     assert _steps(order) == steps
 
 
 def test_a_critic_trained_more_often_stays_in_turn() -> None:
-    """Five critic steps a generator step lie on the generator's step, from the second round on."""
+    """Five critic steps per generator step have the generator's step, from the second round on."""
     steps = _steps("gcccccgcccccgccccc", primary="g")
     assert steps["c"][5:] == [steps["g"][1]] * 5 + [steps["g"][2]] * 5
 

@@ -1,4 +1,4 @@
-"""A training of which nothing can be recorded says so."""
+"""A training without recordable steps reports that."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _functional(net: nn.Module) -> None:
 def test_many_backwards_without_a_step_are_told_of(
     loop: Callable[[nn.Module], None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Within 50 passes: on stderr, as an audit finding, once."""
+    """Within 50 passes: once on stderr, and as a finding of the config check."""
     net = nn.Linear(2, 1)
     with caplog.at_level(logging.WARNING, logger="tocsin"), watched(optimizers={"none": None}) as (_, outbox):
         for _ in range(50):
@@ -59,7 +59,7 @@ def test_micro_steps_of_a_large_step_are_not_told_of() -> None:
 def test_a_run_that_ends_without_any_record_says_why(
     end: str, told: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Training that calls neither backward nor step; a run that failed has another reason."""
+    """Training that calls neither backward nor step; a failed run has another reason."""
     with caplog.at_level(logging.WARNING, logger="tocsin"):
         run = watch(outbox := KeptOutbox(), optimizers={"none": None})
         run.finish(state=end)

@@ -1,4 +1,4 @@
-"""Weights that are not finite are found, now and then, without a word from the script."""
+"""Periodic checks find non-finite weights without a call of the script."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _train(
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e38])
 def test_every_256_steps_the_weights_are_looked_at(value: float) -> None:
-    """One element is enough; a large number is none of them. What was found goes with the next step."""
+    """One element is enough; a large number does not count. The result is sent with the next step."""
 
     def spoil(net: nn.Linear) -> None:
         with torch.no_grad():
@@ -48,7 +48,7 @@ def test_every_256_steps_the_weights_are_looked_at(value: float) -> None:
 
 
 def test_the_scripts_own_look_ends_ours() -> None:
-    """``run.check(weights=...)`` has the name to itself."""
+    """The script's ``run.check(weights=...)`` replaces the hook's check."""
     outbox = _train(EVERY + 2, lambda net: None, lambda run: run.check(weights=nn.Linear(1, 1)))
     assert outbox.series(NAME) == [(0, 0.0)]
 
@@ -62,7 +62,7 @@ def test_a_look_that_costs_more_than_its_share_is_made_rarer() -> None:
 
 
 def test_a_device_is_not_waited_for() -> None:
-    """The answer is a scalar on the device."""
+    """The result is a scalar on the device."""
     with watched() as (run, _), torch.no_grad(), FakeTensorMode(), NoSync():  # type: ignore[no-untyped-call]
         params = [
             nn.Parameter(torch.empty(3, device="cuda", dtype=kind)) for kind in (torch.float32, torch.float16)

@@ -1,4 +1,4 @@
-"""Wrappers of frameworks are never an optimizer of their own."""
+"""Wrappers of frameworks are never separate optimizers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _sgd() -> tuple[torch.nn.Linear, torch.optim.Optimizer]:
 
 
 def test_wrappers_of_every_make_lead_to_the_optimizer() -> None:
-    """By their attribute, through each other; one that wraps several, or nothing, leads nowhere."""
+    """By their attribute, also nested; a wrapper of several optimizers, or of none, resolves to nothing."""
     _, one = _sgd()
     _, other = _sgd()
     both = Delegating(one)
@@ -42,7 +42,7 @@ def test_a_late_watch_lists_a_wrapped_optimizer_once() -> None:
 
 
 def test_a_wrapper_can_die() -> None:
-    """Nothing of a wrapper is kept when it is gone."""
+    """Nothing refers to a wrapper after its deletion."""
     _, optimizer = _sgd()
     wrapper = Delegating(optimizer)
     with watched() as (run, _):
@@ -56,7 +56,7 @@ def test_a_wrapper_can_die() -> None:
 
 
 def test_a_wrapper_may_be_named_and_be_the_primary() -> None:
-    """``optimizers=`` and ``primary=`` take what the script has in its hands."""
+    """``optimizers=`` and ``primary=`` accept the objects that the script has."""
     net, one = _sgd()
     more, other = _sgd()
     wrapped = Delegating(other)
@@ -68,7 +68,7 @@ def test_a_wrapper_may_be_named_and_be_the_primary() -> None:
 
 
 def test_optimizers_that_step_for_another_leave_nothing_waiting() -> None:
-    """One over all parameters, whose halves two others step (Muon and AdamW) in a method of its own."""
+    """One for all parameters, whose halves two others step (Muon and AdamW) in a separate method."""
 
     class Both(torch.optim.Optimizer):
         def __init__(self, one: torch.optim.Optimizer, other: torch.optim.Optimizer) -> None:

@@ -1,4 +1,4 @@
-"""What the next process reads out of a ring is what was packed, whatever tore it."""
+"""The next process reads from a ring buffer exactly what was packed, wherever it was torn."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ENTRY = 64
 
 
 def outbox_on(memory: Any, limit: int = 1 << 20) -> Outbox:
-    """An outbox with a fresh ring in ``memory``."""
+    """Return an outbox with a new ring buffer in ``memory``."""
     buffer.prepare(memory, "boot")
     outbox = Outbox(limit)
     outbox.offer_buffer(RingBuffer(memory))
@@ -34,17 +34,17 @@ def outbox_on(memory: Any, limit: int = 1 << 20) -> Outbox:
 
 
 def small(entries: int = 20) -> bytearray:
-    """Memory whose ring holds so many records of four values."""
+    """Return memory whose ring buffer holds that many records of four values."""
     return bytearray(NAMES_END + entries * ENTRY)
 
 
 def put(outbox: Outbox, step: int) -> None:
-    """One record of four values made of its step."""
+    """Put one record of four values that depend on its step."""
     outbox.put((step, step * 10, FOUR, float(step), step + 0.25, step + 0.5, step + 0.75))
 
 
 def records(memory: Any) -> Iterator[tuple[int, int, dict[str, float]]]:
-    """(number, step, values) of every record the next process would find."""
+    """Yield (number, step, values) of every record that the next process would find."""
     for frame in BufferReader(memory).frames():
         message = protocol.decode_client(frame.body)
         if isinstance(message, protocol.Records):
@@ -66,14 +66,14 @@ def _values(message: protocol.Records, index: int) -> dict[str, float]:
 
 
 def numbers(memory: Any) -> list[int]:
-    """Numbers of the records found; each has the step of its number."""
+    """Return the numbers of the records found; check that each has the right step."""
     found = list(records(memory))
     assert all(number == step for number, step, _ in found)
     return [number for number, _, _ in found]
 
 
 def drain(outbox: Outbox) -> None:
-    """What the sender does: takes all, and gives the ring its room back."""
+    """Do what the sender does: drain everything, and release the space in the ring buffer."""
     mark = outbox.mark()
     while outbox.drain_event() or outbox.drain():
         pass
@@ -94,7 +94,7 @@ def test_every_record_is_found_with_its_number_time_and_bits() -> None:
 
 
 def test_what_is_on_the_spool_is_not_found_again() -> None:
-    """Released records give their room back; only what came afterwards is left."""
+    """Released records free their space; only later ones are left."""
     memory = small()
     outbox = outbox_on(memory)
     for step in range(10):
@@ -106,7 +106,7 @@ def test_what_is_on_the_spool_is_not_found_again() -> None:
 
 
 def test_the_ring_goes_round_and_stale_laps_are_no_records() -> None:
-    """Five laps of a small ring: after each drain exactly what was put since is found."""
+    """Five laps of a small ring buffer: after each drain, exactly the later records are found."""
     memory = small(20)
     outbox = outbox_on(memory)
     for step in range(100):
@@ -119,7 +119,7 @@ def test_the_ring_goes_round_and_stale_laps_are_no_records() -> None:
 
 
 def test_a_full_ring_keeps_the_oldest_and_counts_the_rest() -> None:
-    """Records beyond its room go by the queue alone, counted; when room is back it goes on."""
+    """Records beyond its capacity are only queued, and counted; once there is space, packing resumes."""
     memory = small(20)
     outbox = outbox_on(memory)
     for step in range(30):
@@ -133,7 +133,7 @@ def test_a_full_ring_keeps_the_oldest_and_counts_the_rest() -> None:
 
 @given(cut=st.integers(0, 12 * ENTRY - 1))
 def test_a_record_half_packed_is_not_found_and_the_ones_before_it_are(cut: int) -> None:
-    """Zeros from any byte on: what is found is a beginning of what was put."""
+    """With zeros from any byte on, a prefix of what was put is found."""
     memory = small()
     outbox = outbox_on(memory)
     for step in range(12):
@@ -143,7 +143,7 @@ def test_a_record_half_packed_is_not_found_and_the_ones_before_it_are(cut: int) 
 
 
 def test_records_behind_one_that_a_thread_never_packed_are_found() -> None:
-    """Another thread died while it packed: what was logged behind it is there."""
+    """Another thread died while packing: records packed after it are found."""
     memory = small()
     outbox = outbox_on(memory)
     for step in range(12):
@@ -154,7 +154,7 @@ def test_records_behind_one_that_a_thread_never_packed_are_found() -> None:
 
 @given(releases=st.integers(1, 3), cut=st.integers(0, 39), junk=st.sampled_from([b"\0", b"\xee"]))
 def test_a_release_torn_in_the_middle_leaves_the_one_before_it(releases: int, cut: int, junk: bytes) -> None:
-    """The process died while the sender wrote what is on the spool: nothing newer is lost."""
+    """The process died while the sender recorded what is on the spool: nothing newer is lost."""
     memory = small()
     outbox = outbox_on(memory)
     for step in range(releases):
@@ -169,7 +169,7 @@ def test_a_release_torn_in_the_middle_leaves_the_one_before_it(releases: int, cu
 
 
 def test_events_are_found_between_their_records() -> None:
-    """Events have numbers of their own, and their data as they were."""
+    """Events have separate numbers and unchanged data."""
     memory = bytearray(SIZE)
     outbox = outbox_on(memory)
     put(outbox, 0)
@@ -185,7 +185,7 @@ def test_events_are_found_between_their_records() -> None:
 
 @pytest.mark.parametrize("value", [None, "1.5", 2**70, object()])
 def test_values_that_do_not_pack_are_kept_as_the_queue_sends_them(value: Any) -> None:
-    """A record of odd values is found with the same columns that would have been sent."""
+    """A record of unusual values has the columns that would have been sent."""
     memory = bytearray(SIZE)
     outbox = outbox_on(memory)
     put(outbox, 0)
@@ -198,7 +198,7 @@ def test_values_that_do_not_pack_are_kept_as_the_queue_sends_them(value: Any) ->
 
 
 def test_more_names_than_the_table_holds_are_still_found() -> None:
-    """Thousands of different sets of names: those beyond the table are kept as messages."""
+    """Of thousands of different sets of names, those beyond the table are stored as messages."""
     memory = bytearray(SIZE)
     outbox = outbox_on(memory)
     for step in range(4000):
@@ -208,7 +208,7 @@ def test_more_names_than_the_table_holds_are_still_found() -> None:
 
 
 def test_what_waited_before_the_ring_was_there_is_in_it() -> None:
-    """The ring comes late (a slow disk): the queue's records and events go into it first."""
+    """If the ring buffer is created late (slow disk), the queue's records and events are copied first."""
     memory = bytearray(SIZE)
     buffer.prepare(memory, "boot")
     outbox = Outbox(4)
@@ -223,7 +223,7 @@ def test_what_waited_before_the_ring_was_there_is_in_it() -> None:
 
 
 def test_dropped_records_leave_the_same_gap_here_and_there() -> None:
-    """Numbers in the ring are the numbers that the sender gives."""
+    """Numbers in the ring buffer are the numbers that the sender assigns."""
     memory = bytearray(SIZE)
     outbox = outbox_on(memory, limit=3)
     for step in range(5):
@@ -247,7 +247,7 @@ def test_dropped_records_leave_the_same_gap_here_and_there() -> None:
     )
 )
 def test_however_it_is_used_what_waits_is_found(actions: list[tuple[str, int]]) -> None:
-    """Records of any width and events of any size: found = put since the drain, or counted as exposed."""
+    """Records and events of any size: found is what was put since the drain, or counted as unprotected."""
     memory = bytearray(NAMES_END + 4096)
     outbox = outbox_on(memory)
     waiting: list[int] = []
@@ -269,7 +269,7 @@ def test_however_it_is_used_what_waits_is_found(actions: list[tuple[str, int]]) 
 
 
 def test_threads_that_log_at_once_agree_with_the_queue() -> None:
-    """Four threads, switched as often as can be: each number stands for the same record here and there."""
+    """With four threads that switch as often as possible, each number is the same record in both."""
     memory = bytearray(SIZE)
     outbox = outbox_on(memory)
     interval = sys.getswitchinterval()
@@ -294,7 +294,7 @@ def _log(outbox: Outbox, which: int) -> None:
 
 
 def test_after_the_end_nothing_is_packed() -> None:
-    """A run that is over, or a fork, touches the memory no more."""
+    """After the end of a run, or in a fork, the memory is not touched."""
     memory = bytearray(SIZE)
     outbox = outbox_on(memory)
     put(outbox, 0)

@@ -1,4 +1,5 @@
-"""What is not acknowledged: kept in order, sent once a connection, dropped only by the written policy."""
+"""Unacknowledged frames are kept in order, sent once per connection, and dropped only by the documented
+policy."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ def record(seq: int, size: int = 10) -> Frame:
 
 
 def sent(backlog: Backlog) -> list[int]:
-    """The numbers of all that can be sent now."""
+    """Return the numbers of all frames that can be sent now."""
     found = []
     while (frame := backlog.next()) is not None:
         found.append(frame.first)
@@ -30,7 +31,7 @@ def sent(backlog: Backlog) -> list[int]:
 
 
 class Disk:
-    """A real spool whose disk can be full for a while."""
+    """A real spool whose disk can be full temporarily."""
 
     def __init__(self, root: Path) -> None:
         self.now = 0.0
@@ -38,14 +39,14 @@ class Disk:
         self.room = self.spool._limit
 
     def set_full(self, full: bool) -> None:
-        """No room from now on, or room again; the next try is not waited for."""
+        """Make the disk full, or free again; the next attempt is immediate."""
         self.spool._limit = 0 if full else self.room
         self.now += 100.0
 
 
 @contextmanager
 def disk() -> Iterator[Disk]:
-    """A disk that is gone afterwards."""
+    """Make the disk unavailable."""
     with TemporaryDirectory() as root:
         made = Disk(Path(root))
         yield made
@@ -66,7 +67,7 @@ def test_what_does_not_fit_into_memory_is_read_back_from_the_spool() -> None:
 
 
 def test_memory_stays_within_its_limit() -> None:
-    """However long the outage, about the limit is held in memory."""
+    """However long the outage is, memory use stays near the limit."""
     with disk() as made:
         backlog = Backlog(made.spool, limit_bytes=100)
         for seq in range(1000):
@@ -75,7 +76,7 @@ def test_memory_stays_within_its_limit() -> None:
 
 
 def test_without_a_spool_memory_is_full_at_its_limit_and_drops_nothing() -> None:
-    """The queue is left alone from then on; what comes all the same, such as the finish, is kept."""
+    """The queue is not drained from then on; other frames, such as the finish, are kept."""
     backlog = Backlog(NoSpool(), limit_bytes=50)
     room = []
     for seq in range(6):
@@ -86,7 +87,7 @@ def test_without_a_spool_memory_is_full_at_its_limit_and_drops_nothing() -> None
 
 
 def test_a_disk_that_was_full_for_a_while_gets_what_it_missed() -> None:
-    """Frames that waited in memory are on the disk, in order, when there is room again."""
+    """Frames that waited in memory are written to the disk, in order, when there is space again."""
     with disk() as made:
         backlog = Backlog(made.spool, limit_bytes=1000)
         backlog.add(record(0))
@@ -115,7 +116,7 @@ def test_frames_on_the_disk_are_sent_while_a_full_disk_fills_memory() -> None:
 
 
 def test_an_ack_of_what_was_never_sent_reaches_no_further_than_what_was() -> None:
-    """A confused server cannot make a trainer forget."""
+    """An impossible acknowledgement removes nothing."""
     backlog = Backlog(NoSpool())
     for seq in range(3):
         backlog.add(record(seq))
@@ -137,7 +138,7 @@ def test_records_and_events_are_acknowledged_apart() -> None:
 
 
 def test_a_server_that_lost_what_it_had_gets_it_again_from_the_spool() -> None:
-    """What the newest segment still holds is sent a second time."""
+    """What the newest segment still has is sent a second time."""
     with disk() as made:
         backlog = Backlog(made.spool)
         for seq in range(3):
@@ -155,7 +156,7 @@ STEPS = st.sampled_from(["add", "add", "add", "send", "ack", "cut", "full", "roo
 @settings(max_examples=150, deadline=None)
 @given(st.lists(STEPS, max_size=120))
 def test_nothing_is_lost_doubled_or_reordered(happenings: list[str]) -> None:
-    """Any mix of adds, acks, cuts and full disks: the server has every record."""
+    """For any sequence of adds, acks, disconnects and full disks, the server has every record."""
     with disk() as made:
         backlog, added, durable = Backlog(made.spool, limit_bytes=60), 0, [-1]
         pending: list[int] = []

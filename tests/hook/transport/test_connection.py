@@ -1,4 +1,4 @@
-"""One websocket on one non-blocking socket: which address, TLS, and how it says that it failed."""
+"""One WebSocket on one non-blocking socket: addresses, TLS, errors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def server() -> Iterator[IngestServer]:
 
 
 def opened(target: Target, addresses: list[Address]) -> Connection:
-    """Pumps until the websocket is open."""
+    """Pump until the WebSocket is open."""
     made = Connection(target, addresses, time.monotonic())
     try:
         while not made.open:
@@ -43,7 +43,7 @@ def opened(target: Target, addresses: list[Address]) -> Connection:
 
 
 def test_the_next_address_is_tried_when_one_refuses(server: IngestServer) -> None:
-    """`localhost` is often ::1 first, where nobody listens."""
+    """`localhost` is often ::1 first, where no server listens."""
     dead = (socket.AF_INET, ("127.0.0.1", closed_port()))
     alive = (socket.AF_INET, ("127.0.0.1", server.port))
     made = opened(parse_target(server.url), [dead, dead, alive])
@@ -53,7 +53,7 @@ def test_the_next_address_is_tried_when_one_refuses(server: IngestServer) -> Non
 
 
 def test_an_address_that_does_not_answer_is_given_up_for_the_next(server: IngestServer) -> None:
-    """A black hole costs five seconds of the given clock, not the run."""
+    """An address that never responds costs five seconds of the given clock."""
     with socket.socket() as hole:
         hole.bind(("127.0.0.1", 0))
         hole.listen(0)
@@ -80,14 +80,14 @@ def test_a_server_without_that_path_is_named_with_its_status(server: IngestServe
 
 
 def test_an_unknown_name_is_said(server: IngestServer) -> None:
-    """The name service's own words."""
+    """In the name service's words."""
     with pytest.raises(ConnectionLostError, match=r"the name no-such-host\.invalid cannot be resolved"):
         resolve(parse_target("http://no-such-host.invalid"))
 
 
 @pytest.fixture
 def secure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[IngestServer]:
-    """A server that speaks TLS with a certificate of its own for localhost."""
+    """A server with TLS and a self-signed certificate for localhost."""
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not installed")
     key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"

@@ -1,4 +1,4 @@
-"""What scripts hand in always fits the wire."""
+"""What scripts pass always fits into a message."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Colour(enum.Enum):
 
 
 class Sullen:
-    """Some object that does not even like to be printed."""
+    """An object whose ``repr`` raises."""
 
     def __repr__(self) -> str:
         raise RuntimeError("no")
@@ -48,7 +48,7 @@ def test_values_of_a_config_are_sent_as_the_nearest_plain_thing(value: Any, sent
 
 @pytest.mark.parametrize("value", [Sullen(), 2**80])
 def test_what_cannot_be_encoded_says_so(value: Any) -> None:
-    """The sentence takes the place of the data; nothing is raised."""
+    """A notice replaces the data; nothing is raised."""
     assert "could not be encoded" in msgspec.msgpack.decode(packed(value, 1000))["left_out"]
 
 

@@ -38,7 +38,7 @@ def _backlog(records: int) -> Backlog:
 
 @pytest.fixture
 def link(server: IngestServer) -> Iterator[Link]:
-    """Three hundred records on their way to the server."""
+    """A session with three hundred records to send."""
     session = Session(_backlog(300), _hello, random=lambda: 0.0)
     link = Link(session, parse_target(server.url), resolve=resolve)
     yield link
@@ -55,13 +55,13 @@ def _until(link: Link, arrived: object) -> None:
 
 
 def test_what_waits_arrives_and_is_acknowledged(server: IngestServer, link: Link) -> None:
-    """Dial, hello, records, ack: by ``step`` alone, which never blocks."""
+    """Connect, hello, records, ack: only with ``step``, which never blocks."""
     _until(link, lambda: link.session._backlog.empty)
     assert server.only.steps == list(range(300))
 
 
 def test_a_cut_connection_is_dialled_again(server: IngestServer, link: Link) -> None:
-    """A network that fails before any ack: the next connection says hello anew, and nothing comes twice."""
+    """After a failure before any ack, the next connection sends a new hello, and nothing arrives twice."""
     server.withhold_acks = True
     _until(link, lambda: server.writers and server.only.seq >= 0)
     server.drop_connections()
@@ -73,7 +73,7 @@ def test_a_cut_connection_is_dialled_again(server: IngestServer, link: Link) -> 
 
 
 def test_where_nobody_answers_the_next_attempt_is_later() -> None:
-    """The reason is kept, and ``wake_at`` says when to come again."""
+    """The reason is stored, and ``wake_at`` gives the time of the next attempt."""
     target = parse_target(f"http://127.0.0.1:{closed_port()}")
     link = Link(Session(_backlog(1), _hello, random=lambda: 0.0), target, resolve=resolve)
     _until(link, lambda: link.session.last_error)
@@ -82,7 +82,7 @@ def test_where_nobody_answers_the_next_attempt_is_later() -> None:
 
 
 def test_a_name_that_is_not_known_is_a_lost_connection_too() -> None:
-    """``resolve`` may raise: the session waits and says why."""
+    """``resolve`` may raise: the session waits and reports the reason."""
 
     def unknown(target: Target) -> list[Address]:
         raise ConnectionLostError("the name x cannot be resolved")
@@ -94,7 +94,7 @@ def test_a_name_that_is_not_known_is_a_lost_connection_too() -> None:
 
 
 def test_waiting_ends_at_the_bell() -> None:
-    """A byte on the bell is handed back at once; without connection or bell the time is waited out."""
+    """A byte on the wakeup socket is returned immediately; otherwise the timeout applies."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         theirs.send(b"\x0f")

@@ -1,4 +1,4 @@
-"""The queue between the training thread and the sender: numbers, batches, and its bound."""
+"""The queue between training thread and sender: numbering, batches, limits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FOUR = ("loss", "grad_norm", "scale", "lr")
 
 
 def drained(outbox: Outbox) -> list[protocol.Records]:
-    """All that waits."""
+    """Return everything that waits."""
     found = []
     while (records := outbox.drain()) is not None:
         found.append(records)
@@ -69,7 +69,7 @@ def test_a_batch_ends_at_256_kib() -> None:
 
 
 def test_a_full_queue_drops_the_newest_counts_them_and_leaves_their_numbers_out() -> None:
-    """The gap lies where the loss was: behind what was waiting."""
+    """The gap is where records were lost: after those that were waiting."""
     outbox = Outbox(limit=3)
     for step in range(5):
         outbox.put((step, 0, LOSS, 1.0))
@@ -85,7 +85,7 @@ def test_a_full_queue_drops_the_newest_counts_them_and_leaves_their_numbers_out(
 
 @given(st.lists(st.integers(0, 40), max_size=12), st.integers(1, 30))
 def test_numbers_never_repeat_and_gaps_are_the_dropped(bursts: list[int], limit: int) -> None:
-    """However puts and drains alternate: numbers rise, and what is missing was counted."""
+    """In any sequence of puts and drains, numbers increase, and missing ones were counted."""
     outbox, put = Outbox(limit), 0
     seqs: list[int] = []
     for burst in bursts:
@@ -132,7 +132,7 @@ def test_events_have_numbers_of_their_own_and_the_finish_is_the_last() -> None:
 
 
 def test_event_data_are_those_of_the_moment() -> None:
-    """What the script changes afterwards does not change the event."""
+    """Later changes by the script do not change the event."""
     outbox, data = Outbox(), {"steps": [1]}
     outbox.put_event("expect", 0, None, data)
     data["steps"].append(2)
@@ -144,7 +144,7 @@ def test_event_data_are_those_of_the_moment() -> None:
 
 
 def test_an_event_too_large_says_so_instead() -> None:
-    """The data are left out with a sentence; the event itself arrives."""
+    """The data are replaced by a notice; the event itself arrives."""
     outbox = Outbox()
     outbox.put_event("note", 0, None, {"text": "x" * EVENT_BYTES})
     event = outbox.drain_event()
@@ -163,7 +163,7 @@ def test_events_are_bounded_too() -> None:
 
 
 def test_a_silenced_outbox_takes_nothing() -> None:
-    """After the end, or in a fork, puts go nowhere."""
+    """After the end, or in a fork, puts are ignored."""
     outbox = Outbox()
     outbox.put((0, 0, LOSS, 1.0))
     outbox.discard()
@@ -174,7 +174,7 @@ def test_a_silenced_outbox_takes_nothing() -> None:
 
 @pytest.mark.parametrize("item", [(0, 0, FOUR, 1.0, 2.0, 3.0, 4.0)])
 def test_a_backlog_of_flat_tuples_is_left_alone_by_the_garbage_collector(item: tuple[Any, ...]) -> None:
-    """A full queue of records gives the collector nothing to walk through again and again."""
+    """A full queue contains nothing that the garbage collector must traverse repeatedly."""
     outbox = Outbox()
     for step in range(10_000):
         outbox.put((step, *item[1:]))
@@ -184,7 +184,7 @@ def test_a_backlog_of_flat_tuples_is_left_alone_by_the_garbage_collector(item: t
 
 
 def test_the_newest_step_is_a_whole_number_whatever_was_put() -> None:
-    """It goes into a message of its own, which takes nothing else."""
+    """It is sent in a message that accepts only integers."""
     outbox = Outbox()
     outbox.put((7.0, 0, LOSS, 1.0))
     drained(outbox)

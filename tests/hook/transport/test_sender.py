@@ -1,4 +1,4 @@
-"""Delivery over a real websocket, out of real processes: every record exactly once, in order."""
+"""Delivery over a real WebSocket from real processes: every record exactly once, in order."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Trainer:
         return protocol.Hello(1, "tk", "p", "n", "r_1", self.writer, 1, "host", time.time_ns())
 
     def train(self, steps: int) -> None:
-        """Reports ``steps`` more steps; the loss of step i is i."""
+        """Report ``steps`` more steps; the loss of step i is i."""
         for step in range(self.steps, self.steps + steps):
             self.outbox.put((step, time.time_ns(), NAMES, float(step), 0.1))
         self.steps += steps
@@ -57,24 +57,24 @@ class Trainer:
 
 @pytest.fixture
 def spool_dir(tmp_path: Path) -> Path:
-    """Where spools of this test lie."""
+    """Directory for the spools of this test."""
     return tmp_path / "spool"
 
 
 def assert_exactly_once(kept: Kept, steps: int) -> None:
-    """All records, none twice, no gap, in order, with their values."""
+    """Check that all records are stored once, without gaps, in order, with their values."""
     assert kept.seqs == list(range(steps))
     assert kept.steps == list(range(steps))
     assert kept.columns["loss"] == [float(step) for step in range(steps)]
 
 
 def has_more_than(server: IngestServer, records: int) -> bool:
-    """The server keeps more than so many records of its one writer."""
+    """Return whether the server has more than that many records of its one writer."""
     return bool(server.writers) and server.only.seq >= records
 
 
 def left_behind(spool_dir: Path) -> list[str]:
-    """Spools that lie there."""
+    """Return the spools in the directory."""
     return [path.name for path in spool_dir.glob("*")]
 
 
@@ -95,7 +95,7 @@ def test_a_run_arrives_whole_and_leaves_nothing_behind(server: IngestServer, spo
 
 
 def test_a_failed_run_says_with_what(server: IngestServer) -> None:
-    """The error of an uncaught exception travels in the finish."""
+    """The finish has the error of an uncaught exception."""
     trainer = Trainer(server.url, None)
     trainer.train(3)
     trainer.sender.close(state="failed", error={"type": "ValueError", "message": "x", "lines": []})
@@ -122,7 +122,7 @@ def test_a_run_that_said_nothing_stays_silent(server: IngestServer, spool_dir: P
 
 
 def test_dropped_connections_lose_and_double_nothing(server: IngestServer, spool_dir: Path) -> None:
-    """Two cuts in the middle of the run, one of them before the ack: all arrives once."""
+    """Two disconnects during the run, one of them before the ack: all records arrive once."""
     trainer = Trainer(server.url, spool_dir)
     server.drop_after = 200
     for part in range(4):
@@ -135,7 +135,7 @@ def test_dropped_connections_lose_and_double_nothing(server: IngestServer, spool
 
 
 def test_a_restarted_server_gets_what_it_missed(server: IngestServer, spool_dir: Path) -> None:
-    """Server away in the middle of the run: nothing is missing afterwards."""
+    """The server is down during the run: no record is missing afterwards."""
     trainer = Trainer(server.url, spool_dir)
     trainer.train(400)
     wait_until(lambda: server.writers and server.only.seq == 399)
@@ -150,7 +150,7 @@ def test_a_restarted_server_gets_what_it_missed(server: IngestServer, spool_dir:
 
 
 def test_a_server_that_comes_late_gets_everything(spool_dir: Path) -> None:
-    """Server absent at the start: the run's first step is there in the end."""
+    """The server is down at the start: the run's first step arrives."""
     server = IngestServer()
     server.port = closed_port()
     trainer = Trainer(server.url, spool_dir)
@@ -178,7 +178,7 @@ def test_withheld_acks_stop_the_trainer_at_its_window(server: IngestServer, spoo
 
 
 def test_repeated_acks_do_no_harm(server: IngestServer) -> None:
-    """Every ack twice: still everything once."""
+    """Every ack twice: still every record once."""
     server.ack_twice = True
     trainer = Trainer(server.url, None)
     trainer.train(COUNT)
@@ -202,7 +202,7 @@ def test_a_server_that_lost_acknowledged_records_gets_them_again(
 
 
 def test_the_server_chooses_the_flush_interval(server: IngestServer) -> None:
-    """An ack that wishes 2 s between flushes is followed: after one, the queue is left alone so long."""
+    """After an ack that requests 2 s between flushes, the queue is not drained for that time."""
     server.flush_ms = 2000
     trainer = Trainer(server.url, None)
     trainer.train(1)
@@ -215,7 +215,7 @@ def test_the_server_chooses_the_flush_interval(server: IngestServer) -> None:
 
 
 def test_alerts_and_requests_reach_the_script(server: IngestServer) -> None:
-    """What the trainer opted in to is handed to its handler; a handler that fails harms nothing."""
+    """The handlers get the messages that the script opted in to; a failing handler does not affect others."""
     server.say = [
         protocol.Alert("a", "scaler-collapse", "critical", "firing", "s"),
         protocol.Request("q", "stop"),
@@ -235,7 +235,7 @@ def test_alerts_and_requests_reach_the_script(server: IngestServer) -> None:
 
 
 def test_a_handler_may_end_the_run(server: IngestServer) -> None:
-    """``close`` out of the sender's own thread ends the run and does not wait for itself."""
+    """``close`` from the sender's own thread ends the run and does not wait for itself."""
     server.say = [protocol.Request("q", "stop")]
     running: list[Trainer] = []
     trainer = Trainer(server.url, None, on_message=lambda message: running[0].sender.close())
@@ -248,7 +248,7 @@ def test_a_handler_may_end_the_run(server: IngestServer) -> None:
 def test_a_wrong_token_stops_sending_and_keeps_the_spool(
     server: IngestServer, spool_dir: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Refused for good: one warning, no further attempts, the records stay on disk."""
+    """After a permanent rejection: one warning, no further attempts, the records stay on disk."""
     server.refuse = protocol.Refused("connection", "bad-token", "a known token", "tk_...", None, False)
     trainer = Trainer(server.url, spool_dir)
     with caplog.at_level(logging.WARNING, "tocsin"):
@@ -267,7 +267,7 @@ def test_a_wrong_token_stops_sending_and_keeps_the_spool(
 
 
 def test_try_later_is_tried_later(server: IngestServer) -> None:
-    """A refusal with ``retry`` is followed by another attempt."""
+    """After a rejection with ``retry`` there is another attempt."""
     server.refuse = protocol.Refused("connection", "busy", "room", "none", None, True)
     server.close_code = 4503
     trainer = Trainer(server.url, None)
@@ -282,7 +282,7 @@ def test_try_later_is_tried_later(server: IngestServer) -> None:
 def test_refused_data_are_counted_and_said_once(
     server: IngestServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A refused series does not stop the run and is one line in the log, however often it happens."""
+    """A rejected series does not stop the run and is logged once."""
     refused = protocol.Refused("series", "too-many-series", "512", "513", 0)
     server.say = [refused] * 5
     trainer = Trainer(server.url, None)
@@ -295,7 +295,7 @@ def test_refused_data_are_counted_and_said_once(
 
 
 def test_orphaned_records_are_delivered_as_their_own_writer(server: IngestServer, spool_dir: Path) -> None:
-    """Server absent for a whole run: the next process brings it in, under its own identity, once."""
+    """The server is down for a whole run: the next process delivers it once, under its own identity."""
     lost = Trainer(f"http://127.0.0.1:{server.port}", spool_dir, pid=7, exit_timeout=0.2)
     server.stop()
     lost.train(3000)
@@ -327,7 +327,7 @@ def test_the_token_is_never_on_disk(spool_dir: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["refusing", "black-holed", "unresolvable", "mute"])
 def test_exit_takes_no_longer_than_its_limit(kind: str, spool_dir: Path) -> None:
-    """Whatever is wrong with the server, ``close`` is back within limit + 1 s."""
+    """Whatever the server does, ``close`` returns within limit + 1 s."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)
@@ -335,7 +335,7 @@ def test_exit_takes_no_longer_than_its_limit(kind: str, spool_dir: Path) -> None
         filler = [socket.socket() for _ in range(4)] if kind == "black-holed" else []
         for sock in filler:
             sock.setblocking(False)
-            sock.connect_ex(("127.0.0.1", port))  # fills the queue: further connects hang
+            sock.connect_ex(("127.0.0.1", port))  # fills the queue: further connections hang
         host = {"refusing": f"127.0.0.1:{closed_port()}", "unresolvable": "no-such-host.invalid:1"}
         trainer = Trainer(f"http://{host.get(kind, f'127.0.0.1:{port}')}", spool_dir, exit_timeout=0.5)
         trainer.train(100)
@@ -348,7 +348,7 @@ def test_exit_takes_no_longer_than_its_limit(kind: str, spool_dir: Path) -> None
 
 
 def test_a_spool_that_cannot_be_written_harms_nothing(server: IngestServer, tmp_path: Path) -> None:
-    """The spool's place is a file: records go through memory, and the stats say why."""
+    """The spool's path is a file: records go through memory, and the stats have the reason."""
     place = tmp_path / "spool"
     place.write_text("not a directory")
     trainer = Trainer(server.url, place)
@@ -373,7 +373,7 @@ def test_a_full_queue_drops_the_newest_and_leaves_a_gap(server: IngestServer) ->
     assert trainer.sender.stats.dropped == 50
 
 
-# --- out of real processes
+# --- real processes
 
 SCRIPT = """
 import atexit, os, signal, sys, time
@@ -423,7 +423,7 @@ if how == "sys.exit":
 
 
 def launch(url: str, spool_dir: Path, how: str) -> int:
-    """Runs the script to its end; returns its exit status."""
+    """Run the script to its end; return its exit status."""
     command = [sys.executable, "-c", SCRIPT, url, str(spool_dir), how]
     done = subprocess.run(command, capture_output=True, timeout=60, check=False)
     return done.returncode
@@ -441,7 +441,7 @@ def launch(url: str, spool_dir: Path, how: str) -> int:
 def test_a_process_that_ends_delivers_everything(
     server: IngestServer, spool_dir: Path, how: str, status: int, state: str
 ) -> None:
-    """Normal end, exception, sys.exit, a fork in the middle: 400 of 400, once, then the finish."""
+    """Normal end, exception, sys.exit, a fork: 400 of 400, once, then the finish."""
     assert launch(server.url, spool_dir, how) == status
     assert_exactly_once(server.only, 400)
     assert server.only.finish is not None
@@ -457,7 +457,7 @@ def test_a_process_that_ends_delivers_everything(
 def test_what_a_killed_process_spooled_is_delivered_by_the_next(
     server: IngestServer, spool_dir: Path, how: str, status: int, present: bool
 ) -> None:
-    """A process that dies without a word: the next one delivers the rest, nothing twice."""
+    """After a SIGKILL, the next process delivers the rest, nothing twice."""
     if not present:
         server.stop()
     assert launch(server.url, spool_dir, how) == status
@@ -474,7 +474,7 @@ def test_what_a_killed_process_spooled_is_delivered_by_the_next(
 
 
 def test_a_forked_child_says_nothing_and_holds_nothing(server: IngestServer, spool_dir: Path) -> None:
-    """The child has no descriptor of the sender open, and its records go nowhere."""
+    """The child has no descriptor of the sender open, and its records are discarded."""
     trainer = Trainer(server.url, spool_dir)
     trainer.train(100)
     wait_until(lambda: trainer.sender.stats.acked_seq == 99)

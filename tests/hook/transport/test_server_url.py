@@ -1,4 +1,4 @@
-"""Where the server is, as people write it."""
+"""Parsing the server's address."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tocsin.transport.server_url import parse_target
     ],
 )
 def test_an_address_leads_to_the_websocket(url: str, websocket: str) -> None:
-    """Whichever of its usual spellings was pasted."""
+    """In any of its usual spellings."""
     uri = parse_target(url).websocket
     scheme, host = ("wss" if uri.secure else "ws"), f"[{uri.host}]" if ":" in uri.host else uri.host
     assert f"{scheme}://{host}:{uri.port}{uri.resource_name}" == websocket
@@ -34,11 +34,11 @@ def test_an_address_leads_to_the_websocket(url: str, websocket: str) -> None:
     "url", ["", "lab", "ftp://lab", "http://", "lab:99999", "http://[::1", "my lab:80", "lab:http"]
 )
 def test_an_address_that_is_none_is_refused_with_a_sentence(url: str) -> None:
-    """The error says what was expected and what came."""
+    """The error has the expected and the actual value."""
     with pytest.raises(ValueError, match=r"expected something like http://host:8321, got "):
         parse_target(url)
 
 
 def test_credentials_do_not_reach_the_spool() -> None:
-    """What is written into spool headers and logs has no password in it."""
+    """Spool headers and logs contain no password."""
     assert parse_target("http://me:secret@lab:1").base == "http://lab:1"

@@ -1,4 +1,4 @@
-"""The protocol as a state machine: times and chances are given, nothing is slept."""
+"""The protocol as a state machine: time and randomness are given, nothing sleeps."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PULSE = protocol.Alive(0)
 
 
 class Talk:
-    """A session with a backlog of ``waiting`` one-record frames."""
+    """Return a session with a backlog of ``waiting`` one-record frames."""
 
     def __init__(self, waiting: int = 0, *, random: float = 1.0) -> None:
         self.backlog = Backlog(NoSpool())
@@ -38,22 +38,22 @@ class Talk:
         self.session = Session(self.backlog, lambda: HELLO, random=lambda: random)
 
     def connect(self, now: float = 0.0, *, seq: int = -1, flush_ms: int = 200) -> None:
-        """Dials, is greeted, and streams."""
+        """Connect, get the welcome, and stream."""
         self.session.dialled(now)
         self.session.opened(now)
         self.hear(protocol.Welcome(1, "r", 0, seq, -1, flush_ms), now)
 
     def hear(self, message: protocol.ServerMessage, now: float = 0.0) -> Any:
-        """The server says ``message``."""
+        """Receive ``message`` from the server."""
         return self.session.received(protocol.encode(message), now)
 
     def said(self, now: float = 0.0) -> list[bytes]:
-        """What is sent now, but for signs of life."""
+        """Return what is sent now, except heartbeats."""
         return self.session.due(now, None)
 
 
 def test_a_session_dials_at_once_and_says_hello_first() -> None:
-    """The first message on a connection is the hello, and nothing else before the welcome."""
+    """The first message on a connection is the hello, and nothing else is sent before the welcome."""
     talk = Talk(waiting=3)
     assert talk.session.should_dial(0.0)
     talk.session.dialled(0.0)
@@ -70,7 +70,7 @@ def test_a_welcome_is_followed_by_what_the_server_lacks() -> None:
 
 
 def test_no_more_than_the_window_is_under_way() -> None:
-    """64 messages, then silence until an ack; its end is the new beginning."""
+    """64 messages, then nothing until an ack; then sending continues."""
     talk = Talk(waiting=100)
     talk.connect()
     assert len(talk.said()) == WINDOW
@@ -91,7 +91,7 @@ def test_a_lost_connection_sends_again_what_was_not_acknowledged() -> None:
 
 
 def test_alive_is_said_every_five_seconds() -> None:
-    """Also when nothing else is to be said."""
+    """Also when there is nothing else to send."""
     talk = Talk()
     talk.connect(0.0)
     said = [now for now in range(11) if talk.session.due(float(now), PULSE)]
@@ -100,7 +100,7 @@ def test_alive_is_said_every_five_seconds() -> None:
 
 
 def test_attempts_back_off_and_never_wait_longer_than_30_s() -> None:
-    """0.25 s, doubling to 30 s, when chance is at its slowest."""
+    """0.25 s, doubling to 30 s, with the longest jitter."""
     talk, now, waits = Talk(random=1.0), 0.0, []
     for _ in range(10):
         talk.session.dialled(now)
@@ -113,7 +113,7 @@ def test_attempts_back_off_and_never_wait_longer_than_30_s() -> None:
 
 @given(st.floats(0, 1), st.integers(0, 40))
 def test_jitter_halves_at_most(random: float, failures: int) -> None:
-    """Two hundred trainers of a restarted server do not come back in the same moment."""
+    """Two hundred clients of a restarted server do not reconnect at the same time."""
     talk = Talk(random=random)
     for _ in range(failures + 1):
         talk.session.lost(0.0, "refused")
@@ -122,7 +122,7 @@ def test_jitter_halves_at_most(random: float, failures: int) -> None:
 
 
 def test_the_end_of_a_run_does_not_wait_out_a_long_back_off() -> None:
-    """When the run ends, the next attempt is now, and later ones at most half a second away."""
+    """When the run ends, the next attempt is immediate, and later ones are at most half a second apart."""
     talk = Talk()
     for _ in range(20):
         talk.session.lost(0.0, "refused")
@@ -133,7 +133,7 @@ def test_the_end_of_a_run_does_not_wait_out_a_long_back_off() -> None:
 
 
 def test_a_silent_server_is_given_up() -> None:
-    """No welcome within 10 s, no sign of life within 20 s: another connection."""
+    """After 10 s without a welcome, or 20 s without data, it reconnects."""
     talk = Talk()
     talk.session.dialled(0.0)
     talk.session.opened(0.0)
@@ -147,7 +147,7 @@ def test_a_silent_server_is_given_up() -> None:
 
 @pytest.mark.parametrize(("asked", "used"), [(200, 0.2), (1000, 1.0), (0, 0.02), (10**9, 5.0), (-5, 0.02)])
 def test_the_wished_flush_interval_is_followed_within_reason(asked: int, used: float) -> None:
-    """Neither a busy loop nor a run that never reports can be asked for."""
+    """The server can request neither a busy loop nor a run that never reports."""
     talk = Talk()
     talk.connect(flush_ms=asked)
     assert talk.session.flush_s == used
@@ -169,7 +169,7 @@ def test_a_final_refusal_stops_for_good(code: int) -> None:
 
 
 def test_a_refusal_in_mid_stream_stops_nothing() -> None:
-    """A malformed frame among good ones is counted, and the stream goes on."""
+    """A malformed frame among good ones is counted, and the stream continues."""
     talk = Talk(waiting=1)
     talk.connect()
     talk.hear(protocol.Refused("connection", "malformed-frame", "a message", "noise"))
@@ -179,7 +179,7 @@ def test_a_refusal_in_mid_stream_stops_nothing() -> None:
 
 
 def test_a_notice_is_no_reason_for_a_lost_connection() -> None:
-    """What the server took all the same is not called refused, and explains no trouble later."""
+    """What the server accepted does not count as rejected, and explains no later problem."""
     talk = Talk(waiting=1)
     talk.connect()
     talk.hear(protocol.Refused("notice", "step-order", "ascending steps", "step 0 after step 0"))
@@ -188,7 +188,7 @@ def test_a_notice_is_no_reason_for_a_lost_connection() -> None:
 
 
 def test_a_frame_that_breaks_every_connection_is_set_aside() -> None:
-    """After five closes by the server in front of the same frame, what is good behind it goes on."""
+    """After five closes at the same frame, the frame is dropped and the following ones are sent."""
     talk = Talk(waiting=3)
     for _ in range(POISON_ROUNDS):
         talk.connect()

@@ -1,4 +1,4 @@
-"""A clock that is set, on the server or at a trainer: nothing is found stalled or lost by it."""
+"""Changed clocks, of the server or of a client, make no run look stalled or lost."""
 
 from __future__ import annotations
 

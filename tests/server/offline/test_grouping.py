@@ -11,7 +11,7 @@ from tocsin_server.offline.grouping import cause_groups, launch_of
 def alert(
     rule: str, onset: int, cause: str, severity: Severity = Severity.WARNING, *chain: tuple[int, str]
 ) -> Alert:
-    """An alert whose story has the events of ``chain``: step and rule."""
+    """Return an alert whose timeline has the events of ``chain``: step and rule."""
     timeline = tuple((step, f"{name} began", name) for step, name in ((onset, rule), *chain))
     said = Diagnosis(cause=cause, timeline=timeline)
     return Alert(
@@ -21,7 +21,7 @@ def alert(
 
 
 def test_an_alert_of_a_chain_belongs_to_its_gravest() -> None:
-    """The precursor is told in the story of what it led to, with the cause that was said of it."""
+    """The precursor is in the timeline of its consequence, with the same cause."""
     early = alert("grad-explosion", 71, "Nothing clips it.")
     late = alert("nonfinite-loss", 73, "The rate.", Severity.CRITICAL, (71, "grad-explosion"))
     (group,) = cause_groups([early, late])
@@ -37,7 +37,7 @@ def test_the_same_cause_is_told_once() -> None:
 
 
 def test_troubles_of_their_own_have_stories_of_their_own() -> None:
-    """Another launch at the same step too; the graver one comes first."""
+    """Also for another launch at the same step; the more severe one comes first."""
     low, high = alert("plateau", 10, "A."), alert("zero-lr", 50, "B.", Severity.CRITICAL)
     elsewhere = replace(alert("plateau", 10, "C."), run_id="log#2")
     assert [group.head for group in cause_groups([low, high, elsewhere])] == [high, low, elsewhere]

@@ -1,4 +1,4 @@
-"""Log files judged offline: batches as an engine sees them, alerts as they would have been."""
+"""Offline evaluation of log files: the same batches and alerts as on a server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tocsin_server.offline.replay import BATCH_RECORDS, Judged, Replay, judge
 
 
 def judged(path: Path, text: str) -> Judged:
-    """The verdict on a log of that text."""
+    """Return the result for a log with that text."""
     path.write_text(text)
     return judge(open_log(path))
 

@@ -1,4 +1,4 @@
-"""Settings of every rule at their least and their largest: refused by name, or judged without an error."""
+"""Minimum and maximum settings of every rule: rejected by name, or evaluated without an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people change about rules while a run goes on: from which record on, and what becomes of alerts."""
+"""Changes of rules during a run: from which record on they apply, and what happens to alerts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_rule_judges_from_its_change_on(watch: Any) -> None:
     "after", [[], [{**LIMIT, "limit": 6}], [{**LIMIT, "enabled": True, "labels": {"a": "b"}}]]
 )
 def test_an_open_alert_of_what_is_gone_or_changed_is_over(watch: Any, after: Any) -> None:
-    """And it says why."""
+    """Its history has the reason."""
     run = watch()
     run.reported_by_server("rules", rules=[LIMIT])
     run.records(loss=[1.0] * 5, x=[9] * 5)
@@ -52,7 +52,7 @@ def test_other_words_leave_an_alert_open_and_a_severity_is_told_at_once(watch: A
 
 
 def test_a_built_in_rule_is_switched_off_and_on(watch: Any) -> None:
-    """Off: its open alert is over and it says nothing; on again: it judges what comes then."""
+    """Disabled: its open alert resolves and it reports nothing; enabled: it evaluates later records."""
     run = watch()
     run.records(loss=[1.0] * 20 + [float("nan")] * 5)
     off = {"nonfinite-loss": {"enabled": False}}
@@ -66,7 +66,7 @@ def test_a_built_in_rule_is_switched_off_and_on(watch: Any) -> None:
 
 
 def test_a_built_in_rule_takes_the_severity_of_people(watch: Any) -> None:
-    """Instead of its own."""
+    """Instead of its default."""
     run = watch()
     run.reported_by_server("rules", builtin={"nonfinite-loss": {"severity": "info"}})
     run.records(loss=[1.0] * 20 + [float("nan")] * 30)
@@ -105,7 +105,7 @@ def test_no_script_can_say_which_rules_judge_it(watch: Any) -> None:
 
 
 def test_a_plan_is_read_as_it_was_written() -> None:
-    """And what this version does not know is left out, not guessed."""
+    """What this version does not know is left out."""
     data = {
         "rules": [LIMIT, {"id": "new", "reducer": "median"}],
         "builtin": {"nothing": {}, "plateau": {"enabled": False}},

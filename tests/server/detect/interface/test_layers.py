@@ -1,4 +1,4 @@
-"""In which layer it began: told from the vectors of gradient norms, the same way every time."""
+"""The layer in which a problem began, found from the vectors of gradient norms."""
 
 from __future__ import annotations
 

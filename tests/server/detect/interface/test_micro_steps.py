@@ -1,4 +1,4 @@
-"""Another number of whole losses a step is a discontinuity; a short last step is none."""
+"""A changed number of whole losses per step is a discontinuity; a short last step is not."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ RULE = "lr-jump"
 
 
 def test_a_rise_above_the_former_peak_is_a_warning(watch: Any) -> None:
-    """It had fallen before, so this is no warm-up."""
+    """It had fallen before, so this is not a warm-up."""
     run = watch()
     run.records(lr=[1e-3] * 100 + [5e-4] * 100 + [5e-3] * 50)
     assert [finding.onset_step for finding in run.firing(RULE) if finding.severity == "warning"] == [200]
@@ -62,7 +62,7 @@ def test_declared_jumps_are_expected(watch: Any) -> None:
 
 
 def test_rates_that_follow_the_batch_size_are_a_habit(watch: Any) -> None:
-    """Jumps every few records are how this script works: told once at most."""
+    """Jumps every few records are normal for this script: reported once at most."""
     run = watch()
     run.records(lr=([1e-3] * 12 + [2e-3] * 12) * 80)
     assert run.alarms == []
@@ -77,7 +77,7 @@ def test_the_last_digit_of_a_rounded_rate_is_no_jump(watch: Any) -> None:
 
 
 def test_a_resume_seam_is_no_jump(watch: Any) -> None:
-    """A new attempt begins anew."""
+    """A new attempt starts from scratch."""
     run = watch()
     run.records(lr=[1e-3] * 300)
     run.records(attempt=2, start=300, lr=[9.66e-4 * 4] * 300)

@@ -11,7 +11,7 @@ RULE = "lr-restart"
 
 
 def cosine(count: int, period: int, low: float = 5e-5, high: float = 5e-4) -> list[float]:
-    """A rate that falls and rises again, as a cosine of ``period`` records that nobody stops."""
+    """Return a rate that falls and rises again, as a cosine of ``period`` records that is not stopped."""
     return [low + (high - low) * 0.5 * (1 + math.cos(math.pi * step / period)) for step in range(count)]
 
 
@@ -78,7 +78,7 @@ def test_usual_schedules_raise_nothing(watch: Any, rates: list[float]) -> None:
 
 
 def test_a_restart_of_the_run_is_a_seam(watch: Any) -> None:
-    """A resumed run warms up anew: nothing is compared across it."""
+    """A resumed run warms up again: nothing is compared across the restart."""
     run = watch()
     run.records(lr=cosine(280, 290))
     run.records(attempt=2, start=200, lr=[5e-4] * 200)

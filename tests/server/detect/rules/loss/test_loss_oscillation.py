@@ -43,7 +43,7 @@ def test_swings_that_grow_are_a_warning(watch: Any) -> None:
 
 
 def test_two_data_sets_in_turn_are_told_as_such(watch: Any) -> None:
-    """A period of two records, info for ever."""
+    """A period of two records: info only."""
     run = watch()
     run.records(loss=[1.0 + step % 2 for step in range(3000)])
     assert run.severities(RULE) == ["info"]

@@ -70,7 +70,7 @@ def test_a_high_level_that_keeps_most_of_what_was_learned_is_a_warning(watch: An
 
 
 def test_a_loss_of_0_is_not_a_negative_one(watch: Any) -> None:
-    """A loss that was 0 once, as of a sample that is certain, is judged by ratios all the same."""
+    """A loss that was 0 once, as for a sample that is certain, is still evaluated by ratios."""
     run = watch()
     run.records(loss=[*noisy(100), 0.0, *noisy(100, seed=3), 2.35, 2.36, *noisy(20, seed=4)])
     assert run.alarms == []
@@ -130,21 +130,21 @@ def test_nan_mutes_it(watch: Any) -> None:
 
 
 def test_a_new_level_is_adopted(watch: Any) -> None:
-    """A level that stays is no spike for ever: after 200 records it is the baseline."""
+    """A level that stays is the baseline after 200 records, and no longer a spike."""
     run = watch()
     run.records(loss=noisy(100) + noisy(400, level=3.4, seed=2))
     assert run.states(SPIKE)[-1] == "resolved"
 
 
 def test_adversaries_are_left_alone(watch: Any) -> None:
-    """Two optimizers with losses of their own: rise and fall is their trade."""
+    """Two optimizers with separate losses: these normally oscillate."""
     run = watch()
     run.records(loss=noisy(100) + [9.0] * 20, more={"loss/D": noisy(120, level=0.7, seed=5)})
     assert run.alarms == []
 
 
 def test_two_optimizers_of_one_loss_are_judged(watch: Any) -> None:
-    """Muon beside AdamW share one objective: that is no adversary."""
+    """Muon and AdamW share one loss, so they are not adversaries."""
     loss = noisy(100) + [9.0] * 20
     run = watch()
     run.records(loss=loss, more={"loss/adamw": loss})

@@ -53,7 +53,7 @@ def test_for_a_goal_of_min_up_is_worse(watch: Any) -> None:
 
 @pytest.mark.parametrize("name", ["thing", "loss"])
 def test_without_a_direction_nothing_is_said(watch: Any, name: str) -> None:
-    """Neither told nor known by its name; held-out losses are overfitting's matter."""
+    """Neither given nor known by its name; overfitting handles held-out losses."""
     run = watch()
     run.records(every=500, more={f"val/{name}": [0.9, 0.5, 0.3, 0.2, 0.2, 0.9, 0.9, 0.9]})
     assert run.firing(RULE) == []
@@ -74,7 +74,7 @@ def test_a_noisy_validation_set_raises_nothing(watch: Any) -> None:
 
 
 def test_guessing_has_no_best(watch: Any) -> None:
-    """0.001, once 0.0018, then 0.001 for ever."""
+    """0.001, once 0.0018, then 0.001 again."""
     run = evaluated(watch, accuracy=[0.001, 0.0018, 0.0012, *[0.001] * 20])
     assert run.firing(RULE) == []
 
@@ -86,7 +86,7 @@ def test_resolved_near_the_best(watch: Any) -> None:
 
 
 def test_the_best_of_the_attempt_before_counts(watch: Any) -> None:
-    """A resume at step 1000 that validates worse than before is told, three evaluations later."""
+    """A resume at step 1000 with worse validation than before is reported three evaluations later."""
     run = watch()
     before = [0.5 + step / 2500 if step % 100 == 99 else None for step in range(1000)]
     run.records(more={"val/accuracy": before}, loss=[1.0] * 1000)
@@ -98,7 +98,7 @@ def test_the_best_of_the_attempt_before_counts(watch: Any) -> None:
 
 @pytest.mark.parametrize("attempt", [1, 2])
 def test_a_best_that_was_undone_is_no_best(watch: Any, attempt: int) -> None:
-    """The run goes back to before its best, in one process or the next: what follows is trained anew."""
+    """The run goes back to before its best, in the same process or the next, and trains again from there."""
     run = watch()
     run.records(every=500, more={"val/accuracy": RISE})
     run.records(start=1000, every=500, attempt=attempt, more={"val/accuracy": RISE[2:]})

@@ -10,7 +10,7 @@ import pytest
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_critical_at_the_first_without_a_scaler(watch: Any, bad: Any) -> None:
-    """Without a scaler's guard the weights are spoiled at once: critical at the very step."""
+    """Without a scaler, the weights are corrupted immediately: critical at that step."""
     run = watch()
     run.records(loss=[1.0] * 10 + [bad] + [1.0] * 3)
     (finding,) = run.firing("nonfinite-loss")

@@ -25,7 +25,7 @@ def test_abandoned_steps_at_a_constant_scale(watch: Any) -> None:
 
 
 def test_from_the_first_step_on(watch: Any) -> None:
-    """The post-mortem's run overflowed from the start: three records and the verdict stands."""
+    """The post-mortem's run overflowed from the start: three records are enough."""
     run = watch()
     run.records(grad_norm=[math.inf] * 5, scale=[65536.0] * 5, stepped=[0.0] * 5)
     assert run.firing(RULE)[0].step == 3

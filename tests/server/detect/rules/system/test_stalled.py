@@ -54,14 +54,14 @@ def test_a_slow_run_is_critical_at_three_times_its_limit() -> None:
 
 
 def test_a_pause_as_long_as_one_before_is_no_stall() -> None:
-    """An evaluation of five minutes that nobody declared, long ago, may take ten."""
+    """If an undeclared evaluation took five minutes, a later one may take ten."""
     pausing = replace(RUNNING, longest_pause_s=300.0)
     assert verdicts(pausing, 599) == []
     assert verdicts(pausing, 601) == ["firing warning"]
 
 
 def test_the_first_steps_may_be_slow() -> None:
-    """Until the length of a step is known, steps of 100 s or an LBFGS step are no stall."""
+    """Until the step time is known, steps of 100 s or an LBFGS step are not a stall."""
     beginning = replace(RUNNING, intervals_s=(1.0, 100.0))
     assert verdicts(beginning, 1199) == []
     assert verdicts(beginning, 1201) == ["firing warning"]
@@ -81,12 +81,12 @@ def test_a_declared_phase_is_no_stall() -> None:
 
 @pytest.mark.parametrize("change", [{"ended": True}, {"connected": False}])
 def test_ended_or_unconnected_runs_are_not_stalled(change: Any) -> None:
-    """A run that ended well, or whose trainer is gone, is another matter."""
+    """A run that has finished, or whose client is lost, is handled elsewhere."""
     assert verdicts(replace(RUNNING, **change), 4000) == []
 
 
 def test_counted_from_the_servers_own_start() -> None:
-    """A server that was down for an hour accuses nobody of it."""
+    """An hour of downtime of the server makes no run look stalled."""
     assert verdicts(replace(RUNNING, server_started_ns=4000 * S), 3030) == []
 
 

@@ -39,7 +39,7 @@ def test_ten_minutes_without_connection_are_critical() -> None:
 
 
 def test_counted_from_the_servers_own_start() -> None:
-    """After a restart of the server every trainer has 30 s to come back."""
+    """After a restart of the server, every client has 30 s to reconnect."""
     restarted = replace(GONE, server_started_ns=5000 * S)
     assert verdicts(restarted, 5029) == []
     assert verdicts(restarted, 5031) == ["firing warning"]
