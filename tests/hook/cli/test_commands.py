@@ -1,4 +1,4 @@
-"""The ``tocsin`` command itself; each of its commands has a file of its own."""
+"""The ``tocsin`` command itself. The tests of its subcommands are in separate files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tocsin doctor``: a sentence for each thing that is wrong between this machine and the server."""
+"""``tocsin doctor``: one message for each problem between this machine and the server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tocsin.cli.commands import main
 
 
 def lines_of(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
-    """What doctor printed, by check."""
+    """Return doctor's output, by check."""
     rows = [line.split(maxsplit=2) for line in capsys.readouterr().out.splitlines() if line[:1] in "oFn"]
     return {row[1]: f"{row[0]} {row[2]}" for row in rows if len(row) == 3}
 
@@ -40,7 +40,7 @@ def test_doctor_finds_nothing_where_all_is_well(
 
 @pytest.mark.usefixtures("strict_server")
 def test_doctor_says_when_nobody_listens(capsys: pytest.CaptureFixture[str]) -> None:
-    """The address is right, the port is dead."""
+    """The address is valid, but nothing listens on the port."""
     assert main(["doctor", "--url", f"http://127.0.0.1:{closed_port()}"]) == 1
     said = lines_of(capsys)
     assert "cannot connect to 127.0.0.1" in said["connection"]
@@ -70,7 +70,7 @@ def test_doctor_says_what_is_wrong_with_the_address(
 def test_doctor_tells_a_bad_token_from_none(
     strict_server: IngestServer, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The server's own words, and how to make a token."""
+    """In the server's words, with how to create a token."""
     assert main(["doctor", "--url", strict_server.url, *arguments]) == 1
     hello = lines_of(capsys)["hello"]
     assert words in hello
@@ -80,7 +80,7 @@ def test_doctor_tells_a_bad_token_from_none(
 def test_doctor_knows_another_service_on_the_port(
     strict_server: IngestServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A web server that is not ours."""
+    """Another web server."""
     strict_server.health = "<html>It works!</html>"
     assert main(["doctor", "--url", strict_server.url]) == 1
     assert "Is it another service?" in lines_of(capsys)["server"]
@@ -89,7 +89,7 @@ def test_doctor_knows_another_service_on_the_port(
 def test_doctor_says_that_the_hook_is_switched_off(
     strict_server: IngestServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A forgotten TOCSIN_DISABLE is the first thing to know."""
+    """A forgotten TOCSIN_DISABLE is reported first."""
     monkeypatch.setenv("TOCSIN_DISABLE", "1")
     assert main(["doctor", "--url", strict_server.url, "--token", TOKEN]) == 1
     assert "TOCSIN_DISABLE is set" in lines_of(capsys)["hook"]
@@ -98,7 +98,7 @@ def test_doctor_says_that_the_hook_is_switched_off(
 def test_doctor_says_that_the_spool_cannot_be_written(
     strict_server: IngestServer, spool: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A file is where the directory should be."""
+    """There is a file instead of the directory."""
     spool.write_text("")
     assert main(["doctor", "--url", strict_server.url, "--token", TOKEN]) == 1
     assert "in memory only" in lines_of(capsys)["spool"]
@@ -107,7 +107,7 @@ def test_doctor_says_that_the_spool_cannot_be_written(
 def test_doctor_mentions_what_was_left_behind(
     strict_server: IngestServer, spool: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Not a fault, but worth knowing."""
+    """It is not an error, but reported."""
     leave_behind(spool, strict_server.url, 0)
     assert main(["doctor", "--url", strict_server.url, "--token", TOKEN]) == 0
     assert "tocsin sync" in lines_of(capsys)["spool"]

@@ -1,4 +1,4 @@
-"""``tocsin import``: past runs arrive whole, once, marked as imported, over a real websocket."""
+"""``tocsin import``: past runs arrive completely, once, marked as imported, over a real WebSocket."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_past_run_arrives_whole(server: IngestServer, log: Path) -> None:
 
 
 def test_an_imported_run_says_so(server: IngestServer, log: Path) -> None:
-    """In its hello and as its first event: nobody is to be notified of it."""
+    """In its hello and as its first event, so that no notifications are sent."""
     list(import_runs(log, Destination(server.url, "tk"), "old"))
     hello, event = server.only.hellos[0], server.only.events[0]
     assert (hello.project, hello.name, hello.run) == ("old", "train", run_id_of(log))
@@ -54,7 +54,7 @@ def test_an_imported_run_says_so(server: IngestServer, log: Path) -> None:
 
 
 def test_importing_twice_brings_nothing_twice(server: IngestServer, log: Path) -> None:
-    """The same writer, the same numbers: the server knows them."""
+    """The writer and its numbers are the same, so the server knows them."""
     for _ in range(2):
         (outcome,) = import_runs(log, Destination(server.url, "tk"))
         assert outcome.delivered
@@ -62,7 +62,7 @@ def test_importing_twice_brings_nothing_twice(server: IngestServer, log: Path) -
 
 
 def test_each_run_of_a_file_is_an_attempt(server: IngestServer, tmp_path: Path) -> None:
-    """A header that came again: two writers of one run."""
+    """A repeated header: two writers of one run."""
     path = tmp_path / "train.csv"
     path.write_text("step,loss\n0,1.0\n1,0.5\nstep,loss\n0,2.0\n")
     list(import_runs(path, Destination(server.url, "tk")))
@@ -71,7 +71,7 @@ def test_each_run_of_a_file_is_an_attempt(server: IngestServer, tmp_path: Path) 
 
 
 def test_a_folder_is_searched(server: IngestServer, tmp_path: Path) -> None:
-    """Logs are imported under their path; settings and prose are no logs."""
+    """Logs are imported under their path; settings and prose are skipped."""
     for name in ("a/train.jsonl", "b/train.jsonl"):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_text(f'{{"step": 1, "loss": 0.5, "run": "{name}"}}\n')
@@ -83,7 +83,7 @@ def test_a_folder_is_searched(server: IngestServer, tmp_path: Path) -> None:
 
 
 def test_a_server_that_is_away_is_said(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The import fails with the reason, and a file of no known format too."""
+    """The import fails with the reason, also for a file of an unknown format."""
     destination = Destination(f"http://127.0.0.1:{closed_port()}", "tk", exit_timeout_s=0.5, patience_s=0.5)
     (outcome,) = import_runs(log, destination)
     assert outcome.delivered is False

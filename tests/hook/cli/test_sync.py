@@ -1,4 +1,4 @@
-"""``tocsin sync``: what dead processes left behind reaches the server, once, or stays where it is."""
+"""``tocsin sync``: spools of dead processes are delivered once, or stay."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tocsin.transport.outbox import Outbox
 def test_sync_delivers_every_spool_under_its_own_identity(
     strict_server: IngestServer, spool: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Two ranks of a dead run: all their records, once, to the server they were meant for."""
+    """Two ranks of a dead run: all their records, once, to their server."""
     writers = [leave_behind(spool, strict_server.url, rank) for rank in (0, 1)]
     assert main(["sync", "--token", TOKEN]) == 0
     assert [strict_server.writers[writer].steps for writer in writers] == [list(range(100))] * 2
@@ -39,7 +39,7 @@ def test_sync_again_finds_nothing(
 
 
 def test_sync_can_be_pointed_at_another_server(strict_server: IngestServer, spool: Path) -> None:
-    """The old server is gone; what was meant for it goes to the new one when asked."""
+    """The old server is gone; on request, its data is sent to the new one."""
     leave_behind(spool, "http://gone.invalid:1", 0)
     assert main(["sync", "--url", strict_server.url, "--token", TOKEN]) == 0
     assert strict_server.only.steps == list(range(100))
@@ -48,7 +48,7 @@ def test_sync_can_be_pointed_at_another_server(strict_server: IngestServer, spoo
 def test_sync_keeps_what_it_cannot_deliver(
     strict_server: IngestServer, spool: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A wrong token, and a server that is away: a sentence each, and the spools stay."""
+    """A wrong token, or a server that is down: one message each, and the spools stay."""
     leave_behind(spool, strict_server.url, 0)
     leave_behind(spool, f"http://127.0.0.1:{closed_port()}", 1)
     assert main(["sync", "--token", "tk_bad", "--timeout", "0.3"]) == 1
@@ -78,7 +78,7 @@ def test_sync_leaves_living_runs_alone(
 def test_sync_reads_past_a_damaged_header(
     strict_server: IngestServer, spool: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One unreadable spool is named and does not keep the others from being delivered."""
+    """One unreadable spool is named and does not block the others."""
     leave_behind(spool, strict_server.url, 0)
     (spool / "a-broken-one").mkdir()
     (spool / "a-broken-one" / "header").write_bytes(b"\xff")

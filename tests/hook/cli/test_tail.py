@@ -1,4 +1,4 @@
-"""``tocsin tail``: a log that grows, is rotated, is truncated, arrives as a run without loss."""
+"""``tocsin tail``: a log that grows, is rotated or truncated, arrives as a run without loss."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def server() -> Iterator[IngestServer]:
 
 
 def append(path: Path, text: str) -> None:
-    """The training writes on."""
+    """Append to the log, as the training does."""
     with path.open("a") as file:
         file.write(text)
 
 
 def acts(*actions: Callable[[], object]) -> tuple[Callable[[int], bool], Callable[[], object]]:
-    """``stop`` and ``pause`` of a follower for which one thing happens at each pause."""
+    """``stop`` and ``pause`` of a follower that make one action at each pause."""
     waiting = list(actions)
     return (lambda looks: not waiting), (lambda: waiting.pop(0)())
 
 
 def tail(path: Path, server: IngestServer, *actions: Callable[[], object]) -> int:
-    """Follows ``path`` while the actions happen; how many records were reported."""
+    """Follow ``path`` during the actions; return the number of reported records."""
     run = run_of(path, "p", "n", Destination(server.url, "tk"))
     stop, pause = acts(*actions)
     count = follow(path, run, stop=stop, pause=pause)
@@ -45,7 +45,7 @@ def tail(path: Path, server: IngestServer, *actions: Callable[[], object]) -> in
 
 
 def test_what_is_there_and_what_comes_is_reported(server: IngestServer, tmp_path: Path) -> None:
-    """From the beginning; a line that is cut waits for its rest."""
+    """From the beginning; an incomplete line waits for its rest."""
     path = tmp_path / "train.log"
     path.write_text("".join(f"step={step} loss=0.5\n" for step in range(5)))
     more = [lambda: append(path, "step=5 lo"), lambda: append(path, "ss=0.25\nstep=6 loss=nan")]
@@ -63,7 +63,7 @@ def test_a_file_that_is_not_there_yet_is_waited_for(server: IngestServer, tmp_pa
 
 
 def test_rotation_and_truncation_begin_a_new_attempt(server: IngestServer, tmp_path: Path) -> None:
-    """What was written before is read to its end."""
+    """The old file is read to its end."""
     path = tmp_path / "train.csv"
     path.write_text("step,loss\n0,1.0\n1,0.5\n2,0.4\n")
 
@@ -81,7 +81,7 @@ def test_rotation_and_truncation_begin_a_new_attempt(server: IngestServer, tmp_p
 
 
 def test_a_file_between_rotations_is_no_error(tmp_path: Path) -> None:
-    """For a moment there is none."""
+    """The file does not exist for a moment."""
     path = tmp_path / "a.log"
     path.write_text("x\n")
     follower = FileFollower(path)
@@ -94,7 +94,7 @@ def test_a_file_between_rotations_is_no_error(tmp_path: Path) -> None:
 
 
 def test_a_page_of_settings_is_not_taken_for_the_log(tmp_path: Path) -> None:
-    """The format is found out when the training speaks."""
+    """The format is detected once there is output."""
     growing = GrowingLog(tmp_path / "log_rank0.txt")
     assert growing.feed(b"step 0 loss: 0.5\nCUTMIX: 1.0\n", False) == []
     line = b"INFO Train: [0/300][0/390]\teta 0:22 lr 0.000100\t loss 2.3 (2.3)\tgrad_norm 5.0 (5.0)\n"
@@ -105,7 +105,7 @@ def test_a_page_of_settings_is_not_taken_for_the_log(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_written_anew_cannot_be_followed(tmp_path: Path) -> None:
-    """It says what to use instead."""
+    """The error says what to use instead."""
     state = b'{"global_step": 1, "log_history": [{"loss": 1.0, "step": 1}]}'
     with pytest.raises(UnreadableLogError, match="tocsin import"):
         GrowingLog(tmp_path / "trainer_state.json").feed(state, False)
@@ -114,7 +114,7 @@ def test_a_file_that_is_written_anew_cannot_be_followed(tmp_path: Path) -> None:
 def test_the_command_ends_when_nothing_comes(
     server: IngestServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With ``--idle-exit``; it says what it found."""
+    """With ``--idle-exit``; it prints what it found."""
     monkeypatch.setenv("TOCSIN_SPOOL_DIR", str(tmp_path / "spool"))
     path = tmp_path / "main.log"
     path.write_text("s:0 trl:10.5 lr:0.001000 norm:15.37\n")

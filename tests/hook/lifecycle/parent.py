@@ -1,4 +1,4 @@
-"""A process that watches and trains in its children only: ``parent.py NAME METHOD PORT``."""
+"""A process that calls ``watch`` and trains only in its children: ``parent.py NAME METHOD PORT``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def train(index: int, port: int) -> None:
 def main() -> None:
     """Watch, start two children, and wait for them."""
     name, method, port = sys.argv[1:4]
-    os.environ.pop("TOCSIN_TOKEN")  # said in the call only: a child does not find it in its environment
+    os.environ.pop("TOCSIN_TOKEN")  # passed in the call only: children do not find it in their environment
     tocsin.watch("children", name=name, token=TOKEN, config={"depth": 3})
     mp.start_processes(  # type: ignore[attr-defined,no-untyped-call]
         train, args=(int(port),), nprocs=2, start_method=method

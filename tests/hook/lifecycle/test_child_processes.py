@@ -1,4 +1,4 @@
-"""A parent that watches and trains in child processes: their steps belong to its run."""
+"""A parent that calls ``watch`` and trains in child processes: their steps belong to its run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SCRIPT = str(Path(__file__).with_name("parent.py"))
     ("method", "is_group"), [("spawn", True), ("fork", True), ("fork", False), ("forkserver", False)]
 )
 def test_children_report_to_the_parents_run(shared_tower: Tower, method: str, is_group: bool) -> None:
-    """Two children are two ranks of one attempt, each with all its steps; the parent's end is the run's."""
+    """Two children are two ranks of one attempt, each with all its steps; the run ends with the parent."""
     name = f"{method}-{is_group}"
     runs, ranks = ranks_of(shared_tower, name, SCRIPT, name, method, str(free_port() if is_group else 0))
     assert (len(runs), ranks) == (1, [(1, 0), (1, 1)])

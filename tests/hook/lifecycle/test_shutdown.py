@@ -1,4 +1,4 @@
-"""How a process may end, and what it starts meanwhile: all its steps arrive, once, with the reason."""
+"""However a process ends, all its steps arrive once, with the reason."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_an_ending_process_delivers_all_and_says_why(server: IngestServer, spool
 
 
 def test_os_exit_leaves_all_for_the_next(server: IngestServer, spool: Path) -> None:
-    """No atexit, no flush: what was logged a moment before is brought in."""
+    """No atexit, no flush: the newest records are delivered later."""
     status, _ = run_script("run = watch()\ntrain(run, 400)\nos._exit(3)\n", server.url, spool)
     assert status == 3
     bring_in(spool, server.url)
@@ -97,7 +97,7 @@ def test_workers_of_every_start_method_stay_silent(server: IngestServer, spool: 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_workers_of_a_data_loader_stay_silent(server: IngestServer, spool: Path, method: str) -> None:
-    """Two workers, two epochs, garbage collections in between: no hang, nothing but the trainer's steps."""
+    """Two workers, two epochs, garbage collections in between: no hang, and only the trainer's steps."""
     body = (
         "import gc, torch\nfrom torch.utils.data import DataLoader, Dataset\n"
         "class Numbers(Dataset):\n"
@@ -122,13 +122,13 @@ CODE = Path(__file__).parents[3]
 
 
 def interpreters() -> list[str]:
-    """Version numbers of the Pythons installed here beside this one."""
+    """Return the version numbers of the other installed Pythons."""
     found = sorted(Path.home().glob(".pyenv/versions/3.1[0-9].*/bin/python"))
     return [path.parts[-3] for path in found if sys.version.split()[0] != path.parts[-3]]
 
 
 def packages_for(python: str, version: str) -> Path:
-    """msgspec and websockets for that Python, installed once; skips where they are not to be had."""
+    """Install msgspec and websockets for that Python, once; skip if they are not available."""
     place = CODE / "build" / "interpreters" / version
     if not (place / "websockets").exists():
         command = [python, "-m", "pip", "install", "-q", "--only-binary", ":all:", "--target", str(place)]
@@ -143,7 +143,7 @@ def packages_for(python: str, version: str) -> Path:
 def test_the_end_of_the_interpreter_delivers_on_every_python(
     server: IngestServer, spool: Path, version: str
 ) -> None:
-    """Records of the last moment and the finish, sent at exit without starting a thread."""
+    """The newest records and the finish are sent at exit without starting a thread."""
     if version == "none":
         pytest.skip("no other Python is installed here")
     python = str(Path.home() / ".pyenv" / "versions" / version / "bin" / "python")
@@ -174,7 +174,8 @@ WORKERS = {
 def test_a_run_of_a_worker_process_ends_with_it(
     server: IngestServer, spool: Path, how: str, method: str
 ) -> None:
-    """multiprocessing catches what is uncaught, and ends a fork without atexit: the run says it anyway."""
+    """multiprocessing catches uncaught exceptions, and ends a fork without atexit: the run reports them
+    anyway."""
     last_line, state, kind = WORKERS[how]
     body = (
         "import multiprocessing\n"
@@ -195,7 +196,7 @@ def test_a_run_of_a_worker_process_ends_with_it(
 def test_an_uncaught_exception_is_told_behind_another_hook(
     server: IngestServer, spool: Path, passes_on: bool
 ) -> None:
-    """Libraries that print tracebacks their own way put their hook in the place of ours."""
+    """Libraries with their own traceback output replace our hook."""
     hook = "ours = sys.excepthook\nsys.excepthook = lambda *e: " + (
         "ours(*e)" if passes_on else "print('oh')"
     )
@@ -209,7 +210,7 @@ def test_an_uncaught_exception_is_told_behind_another_hook(
 
 @pytest.mark.parametrize("error", ["diverged", ValueError("diverged")])
 def test_a_run_may_be_ended_as_failed_with_a_word(server: IngestServer, spool: Path, error: object) -> None:
-    """``run.finish(error="diverged")`` is no exception, and says as much."""
+    """``run.finish(error="diverged")`` is not an exception, and is reported as text."""
     run = tocsin.watch("p", url=server.url, spool_dir=spool, patch=False)
     run.log(loss=1.0)
     run.finish(error=error)  # type: ignore[arg-type]

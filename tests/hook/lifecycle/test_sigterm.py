@@ -1,4 +1,4 @@
-"""SIGTERM: the run ends as failed with the lines it was at, and the process as SIGTERM ends one."""
+"""After SIGTERM, the run is failed with its traceback, and the exit status is that of SIGTERM."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WAITING = f"train(run, 20)\nprint('ready', flush=True){HERE}while True:{HERE}   
 
 
 def terminated(body: str, server_url: str, spool: Path, **environ: str) -> tuple[int, Script]:
-    """Runs a script until it says ready, terminates it, and returns exit status and script."""
+    """Run a script until it is ready, and terminate it; return exit status and script."""
     script = Script(body, server_url, spool, environ=environ)
     script.wait_for(b"ready")
     script.process.terminate()
@@ -38,7 +38,7 @@ def test_the_run_ends_as_failed_with_its_last_lines(server: IngestServer, spool:
 def test_without_a_server_the_process_ends_in_time_and_loses_nothing(
     server: IngestServer, spool: Path
 ) -> None:
-    """The end waits on the spool, finish included."""
+    """The end is in the spool, including the finish."""
     url = f"http://127.0.0.1:{closed_port()}"
     status, _ = terminated(f"run = watch(patch=True, exit_timeout=0.2)\n{WAITING}", url, spool)
     assert status == -signal.SIGTERM
@@ -54,7 +54,7 @@ def test_without_a_server_the_process_ends_in_time_and_loses_nothing(
 def test_it_is_left_alone_where_that_is_wished(
     server: IngestServer, spool: Path, options: str, environ: dict[str, str]
 ) -> None:
-    """No handler: the process dies at once, and what it logged is brought in without a finish."""
+    """Without our handler the process dies immediately, and its records are delivered without a finish."""
     status, _ = terminated(f"run = watch({options})\n{WAITING}", server.url, spool, **environ)
     assert status == -signal.SIGTERM
     bring_in(spool, server.url)
@@ -63,7 +63,7 @@ def test_it_is_left_alone_where_that_is_wished(
 
 
 def test_a_handler_of_the_script_is_never_replaced(server: IngestServer, spool: Path) -> None:
-    """It saves a checkpoint and exits as it likes; the run ends as that process does."""
+    """It saves a checkpoint and exits; the run ends as that process does."""
     body = (
         "def save(number, frame):\n    tocsin.log(step=step, loss=float(step), lr=0.1)\n    sys.exit(0)\n"
         f"signal.signal(signal.SIGTERM, save)\nrun = watch(patch=True)\n{WAITING}"
@@ -76,7 +76,7 @@ def test_a_handler_of_the_script_is_never_replaced(server: IngestServer, spool: 
 
 
 def test_a_later_handler_that_passes_on_decides_what_comes(server: IngestServer, spool: Path) -> None:
-    """It calls ours, goes on for a while and exits by itself: its status, and the run failed by SIGTERM."""
+    """It calls ours, continues for a while and exits itself: its status, and the run failed by SIGTERM."""
     body = (
         "run = watch(patch=True)\nours = signal.getsignal(signal.SIGTERM)\n"
         "def mine(number, frame):\n    ours(number, frame)\n    time.sleep(2.5)\n"
@@ -91,7 +91,7 @@ def test_a_later_handler_that_passes_on_decides_what_comes(server: IngestServer,
 
 
 def test_a_main_thread_that_hangs_does_not_keep_the_process(server: IngestServer, spool: Path) -> None:
-    """It hangs in C, where no handler runs: the sender's thread ends the run, and the process."""
+    """The main thread hangs in C, where no handler runs: the sender's thread ends the run and the process."""
     body = (
         "import ctypes\nrun = watch(patch=True)\ntrain(run, 20)\n"
         "mutex = ctypes.create_string_buffer(128)\nlock = ctypes.CDLL(None).pthread_mutex_lock\n"
@@ -110,7 +110,7 @@ def test_a_main_thread_that_hangs_does_not_keep_the_process(server: IngestServer
 
 
 def _sleeps(pid: int) -> bool:
-    """The main thread waits in the kernel, and has used no processor since it was looked at last."""
+    """The main thread waits in the kernel and has used no CPU time since the last check."""
     seen = [Path(f"/proc/{pid}/task/{pid}/stat").read_text().split()[13:15] for _ in range(2)]
     state = Path(f"/proc/{pid}/task/{pid}/wchan").read_text()
     quiet = threading.Event().wait(0.3)
@@ -119,7 +119,7 @@ def _sleeps(pid: int) -> bool:
 
 
 def test_a_forked_worker_ends_by_sigterm_as_before(server: IngestServer, spool: Path) -> None:
-    """``terminate()`` on a child process kills it at once, and says nothing to the server."""
+    """``terminate()`` kills a child process immediately, without a message to the server."""
     body = (
         "import multiprocessing\nrun = watch(patch=True)\ntrain(run, 20)\n"
         "child = multiprocessing.get_context('fork').Process(target=time.sleep, args=(60,))\n"
@@ -148,7 +148,7 @@ def test_the_default_is_back_after_the_last_run(server: IngestServer, spool: Pat
 def test_a_run_that_ends_before_another_leaves_no_closed_descriptor(
     server: IngestServer, spool: Path
 ) -> None:
-    """The signal would write its byte into whatever file gets that number next."""
+    """The signal would write its byte into the file that gets that number next."""
     import tocsin
 
     sigterm.install()
@@ -162,7 +162,7 @@ def test_a_run_that_ends_before_another_leaves_no_closed_descriptor(
 
 
 def test_only_the_main_thread_touches_signals() -> None:
-    """A run that begins in another thread installs nothing and does not fail."""
+    """A run that starts in another thread installs nothing and does not fail."""
     thread = threading.Thread(target=sigterm.install)
     thread.start()
     thread.join()
@@ -172,7 +172,7 @@ def test_only_the_main_thread_touches_signals() -> None:
 def test_a_child_terminated_while_it_is_forked_dies_alone(
     server: IngestServer, spool: Path, tmp_path: Path
 ) -> None:
-    """SIGTERM comes before the child has forgotten the run: it is not lost, and not the parent's."""
+    """If SIGTERM arrives before the child has discarded the run, it is neither lost nor the parent's."""
     early = "import os\nos.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), 15))\n"
     (tmp_path / "sitecustomize.py").write_text(early)
     body = (

@@ -25,7 +25,7 @@ def said(
 def test_text_and_json_tell_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Where it fired, on how many healthy steps, and the settings that were in force."""
+    """Where it fired, the number of healthy steps, and the settings used."""
     file = str(log_of(tmp_path / "a.csv", [*calm(300), *[3.0] * 5, *calm(200)]))
     status, text, _ = said(monkeypatch, capsys, "loss-spike", file, "--set", "relative=0.3")
     assert status == 0
@@ -53,7 +53,7 @@ def test_what_cannot_be_tested_is_said(
     words: list[str], reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    """One sentence and status 2, no traceback."""
+    """One message and status 2, no traceback."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TOCSIN_DATA_DIR", str(tmp_path))
     status, _, err = said(monkeypatch, capsys, *words)

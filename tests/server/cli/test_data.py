@@ -1,4 +1,4 @@
-"""The commands for the life of data, run as a person runs them, beside a server and without one."""
+"""The data commands as a user runs them, with and without a running server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def whole(tmp_path: Path) -> Path:
-    """A SQLite database with a run of everything, where the command looks for it."""
+    """A SQLite database with a complete run, in the default place."""
     file = tmp_path / "tocsin.db"
     fill(f"sqlite:///{file}", "r1")
     return file
@@ -48,7 +48,7 @@ def rows(url: URL | str, run_id: str) -> int:
 
 
 def test_a_project_is_exported_deleted_and_imported(tocsin: Run, url: URL, tmp_path: Path) -> None:
-    """On both databases; the second import has nothing to do."""
+    """On both databases; a second import does nothing."""
     fill(url, "r1", "r2")
     at = ("--database-url", url.render_as_string(hide_password=False))
     out = str(tmp_path / "out")
@@ -61,7 +61,7 @@ def test_a_project_is_exported_deleted_and_imported(tocsin: Run, url: URL, tmp_p
 
 
 def test_records_alone_go_where_told(tocsin: Run, whole: Path, tmp_path: Path) -> None:
-    """To a file, in every format; the count is said."""
+    """To a file, in every format; the count is printed."""
     for form in ("jsonl", "csv", "parquet"):
         done = tocsin("export", "r1", "--format", form, "-o", str(tmp_path / form))
         assert done.stderr.splitlines()[-1] == "4142 records"
@@ -69,7 +69,7 @@ def test_records_alone_go_where_told(tocsin: Run, whole: Path, tmp_path: Path) -
 
 
 def test_no_pyarrow_is_said(tocsin: Run, whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the line that brings it."""
+    """With the command to install it."""
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert "pip install 'tocsin-server[parquet]'" in said(tocsin("export", "r1", "--format", "parquet"))
 
@@ -77,7 +77,7 @@ def test_no_pyarrow_is_said(tocsin: Run, whole: Path, monkeypatch: pytest.Monkey
 def test_beside_a_server_the_server_takes_the_rows_away(
     tocsin: Run, whole: Path, start_server: Callable[..., Any], eventually: Callable[..., Any]
 ) -> None:
-    """And an import beside it is on its page; a restore is refused."""
+    """An import while it runs is on its page; a restore is rejected."""
     server = start_server()
     assert tocsin("export", "r1", "--out", "out").returncode == 0
     assert "the running server takes their rows away" in tocsin("delete", "r1", "--yes").stdout
@@ -89,7 +89,7 @@ def test_beside_a_server_the_server_takes_the_rows_away(
 
 
 def test_a_backup_is_restored(tocsin: Run, whole: Path, tmp_path: Path) -> None:
-    """The run is back after it was deleted; the other file is kept."""
+    """The run is restored after its deletion; the replaced file is kept."""
     before = rows(f"sqlite:///{whole}", "r1")
     assert "checked" in tocsin("backup", "copy.db").stdout
     assert tocsin("delete", "r1", "--yes").returncode == 0
@@ -100,7 +100,7 @@ def test_a_backup_is_restored(tocsin: Run, whole: Path, tmp_path: Path) -> None:
 
 
 def test_prune_says_first_and_deletes_then(tocsin: Run, whole: Path, tmp_path: Path) -> None:
-    """Only what is past its time; without a retention nothing is."""
+    """Only runs past their retention; without a retention none."""
     assert "0 runs are deleted" in tocsin("prune").stdout
     (tmp_path / "tocsin.toml").write_text("retention_days = 30\n[retention_projects]\nkept = 0\n")
     done = tocsin("prune", "--dry-run")
@@ -112,7 +112,7 @@ def test_prune_says_first_and_deletes_then(tocsin: Run, whole: Path, tmp_path: P
 
 
 def test_an_upgrade_is_rehearsed(tocsin: Run, tmp_path: Path) -> None:
-    """The database keeps its revision."""
+    """The revision of the database is unchanged."""
     migrate(f"sqlite:///{tmp_path / 'tocsin.db'}", "initial")
     done = tocsin("migrate", "--rehearse")
     assert "Revision initial -> " in done.stdout
@@ -122,7 +122,7 @@ def test_an_upgrade_is_rehearsed(tocsin: Run, tmp_path: Path) -> None:
 
 
 def test_what_an_interrupted_import_left_goes_with_the_next(tocsin: Run, whole: Path) -> None:
-    """Where no server runs nobody else can be at it."""
+    """If no server runs, nothing else can be importing."""
     assert tocsin("export", "r1", "--out", "out").returncode == 0
     with closing(sqlite3.connect(whole)) as connection:
         connection.execute("DELETE FROM run")
@@ -133,7 +133,7 @@ def test_what_an_interrupted_import_left_goes_with_the_next(tocsin: Run, whole: 
 
 
 def test_an_imported_run_rings_no_bell(tocsin: Run, whole: Path) -> None:
-    """One that had not ended is lost here: the server shows it and judges nothing about it."""
+    """A run that had not ended is lost in the copy: the server shows it without evaluating it."""
     with closing(sqlite3.connect(whole)) as connection:
         connection.execute("UPDATE run SET state = 'running', ended_ns = NULL")
         connection.commit()
@@ -168,7 +168,7 @@ def test_an_imported_run_rings_no_bell(tocsin: Run, whole: Path) -> None:
     ],
 )
 def test_what_cannot_be_done_is_said(tocsin: Run, tmp_path: Path, command: list[str], words: str) -> None:
-    """One sentence, exit status 2; no password is shown."""
+    """One message, exit status 2; no password is shown."""
     migrate(f"sqlite:///{tmp_path / 'tocsin.db'}")
     if command[:2] == ["delete", "r1"]:
         fill(f"sqlite:///{tmp_path / 'tocsin.db'}", "r1")

@@ -1,4 +1,4 @@
-"""Files nested without end, and numbers beyond all bounds: each command says what is wrong in a sentence."""
+"""Very deeply nested files and extremely large numbers: each command prints one error message."""
 
 from __future__ import annotations
 

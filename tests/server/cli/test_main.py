@@ -1,4 +1,4 @@
-"""The command line, run as a person runs it."""
+"""The command line, as a user runs it."""
 
 from __future__ import annotations
 
@@ -53,19 +53,19 @@ def serving(tmp_path: Path) -> Run:
     ["serve", "demo", "migrate", "export", "token", "token create", "token list", "token revoke", ""],
 )
 def test_every_command_has_help(command: str) -> None:
-    """A sentence, and an explanation of every option."""
+    """One line, and an explanation of every option."""
     done = CliRunner().invoke(app, [*command.split(), "--help"])
     assert done.exit_code == 0
     assert len(done.stdout.splitlines()) > 5
 
 
 def test_the_version(tocsin: Run) -> None:
-    """As the distribution has it."""
+    """That of the distribution."""
     assert tocsin("--version").stdout.strip() == version("tocsin-server")
 
 
 def test_a_made_token_is_printed_alone(tocsin: Run) -> None:
-    """So that a script can take it; the words about it go to standard error."""
+    """For use in scripts; explanations go to standard error."""
     done = tocsin("token", "create", "ci", "--scope", "ingest", "--project", "deblur")
     assert done.stdout.startswith("tcn_")
     assert len(done.stdout.splitlines()) == 1
@@ -73,7 +73,7 @@ def test_a_made_token_is_printed_alone(tocsin: Run) -> None:
 
 
 def test_who_made_and_revoked_a_token_is_written_down(tocsin: Run, tmp_path: Path) -> None:
-    """The user of the command line, and which token; never its secret."""
+    """The user of the command line, and which token, but never its secret."""
     secret = tocsin("token", "create", "ci", "--scope", "read").stdout.strip()
     token_id = tocsin("token", "list").stdout.splitlines()[-1].split()[0]
     tocsin("token", "revoke", token_id)
@@ -101,7 +101,7 @@ def test_tokens_are_listed_without_secrets(tocsin: Run) -> None:
 def test_a_running_server_knows_new_and_revoked_tokens(
     tocsin: Run, start_server: Callable[..., Any], eventually: Callable[..., Any]
 ) -> None:
-    """At once the one, within two seconds the other."""
+    """One immediately, the other within two seconds."""
     server = start_server()
     secret = tocsin("token", "create", "me", "--scope", "read").stdout.strip()
     ask: dict[str, Any] = {
@@ -127,7 +127,7 @@ def test_the_login_link_can_be_renewed(
 
 
 def test_what_cannot_be_done_is_said(tocsin: Run) -> None:
-    """Unknown names, unfit projects and databases: one sentence each, exit status 2."""
+    """Unknown names, invalid projects and databases: one message each, exit status 2."""
     assert "token list" in said(tocsin("token", "revoke", "t_none"))
     assert "none for a token of scope read" in said(tocsin("token", "create", "x", "--project", "p"))
     assert "expected the id or the name of one run" in said(tocsin("export", "nothing"))
@@ -161,7 +161,7 @@ def test_other_machines_are_let_in_only_with_tokens(tocsin: Run, serving: Run) -
 
 
 def test_a_second_server_on_the_same_data_is_refused(serving: Run, start_server: Callable[..., Any]) -> None:
-    """It would number the other one's records."""
+    """It would use the other one's record numbers."""
     start_server()
     assert "is in use by another tocsin-server" in said(serving())
 
@@ -179,7 +179,7 @@ def test_an_export_holds_every_record(tocsin: Run, start_server: Callable[..., A
 
 
 def report(server: Any, losses: list[float]) -> None:
-    """One trainer that sends these losses and waits until they are durable."""
+    """Report these losses as a client, and wait until they are durable."""
     now_ns = time.time_ns()
     who = WriterId("a", 0, "boot", 1, now_ns)
     token = server.client_token
@@ -221,7 +221,7 @@ OPENING = [
 
 @pytest.fixture
 def newer(tocsin: Run, tmp_path: Path) -> Path:
-    """A database that a newer version has upgraded."""
+    """A database that was upgraded by a newer version."""
     assert tocsin("migrate").returncode == 0
     with contextlib.closing(sqlite3.connect(tmp_path / "tocsin.db")) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
@@ -231,5 +231,5 @@ def newer(tocsin: Run, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("command", OPENING, ids=" ".join)
 def test_a_newer_schema_is_a_sentence(tocsin: Run, newer: Path, command: list[str]) -> None:
-    """Whatever opens the database: which revision, why, what to do; no traceback."""
+    """For every command that opens the database: revision, reason and remedy; no traceback."""
     assert "9999" in said(tocsin(*command))

@@ -1,4 +1,4 @@
-"""``tocsin-server rules``: files into a database, and through a running server."""
+"""``tocsin-server rules``: on a database, and through a running server."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_file_is_applied_once_and_shown_before(tocsin: Callable[..., Any], fil
 
 
 def test_an_export_applies_as_it_is(tocsin: Callable[..., Any], file: Path) -> None:
-    """It is the file again."""
+    """It equals the original file."""
     tocsin("rules", "apply", str(file))
     text = tocsin("rules", "export", "--source", "team").stdout
     assert text == FILE
@@ -45,7 +45,7 @@ def test_an_export_applies_as_it_is(tocsin: Callable[..., Any], file: Path) -> N
 def test_a_file_goes_through_a_running_server(
     tocsin: Callable[..., Any], server: Any, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With its token: the same words, and the server's own refusals."""
+    """With its token: the same output, and the server's errors."""
     monkeypatch.delenv("TOCSIN_TOKEN", raising=False)
     assert "the token is unknown or revoked" in said(
         tocsin("rules", "apply", str(file), "--url", server.base)
@@ -72,7 +72,7 @@ def test_a_file_goes_through_a_running_server(
 def test_what_does_not_fit_is_one_sentence(
     tocsin: Callable[..., Any], file: Path, text: str, words: str
 ) -> None:
-    """With the file, the field and the reason; nothing is made."""
+    """With the file, the field and the reason; nothing is stored."""
     file.write_text(text)
     assert words in said(tocsin("rules", "apply", str(file)))
     assert "rule" not in tocsin("rules", "export", "--source", "team").stdout.replace("source", "")

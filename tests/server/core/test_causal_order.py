@@ -1,4 +1,4 @@
-"""Which alert is named first: the one nearest the cause, in whichever order the rules fired."""
+"""The alert named first is the one nearest to the cause, in whichever order the rules fired."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def judged(path: Path) -> Judged:
 
 
 def retimed(path: Path, gradients: str, into: Path) -> Path:
-    """The recording with gradients that explode ``before`` the first overflow, or only long ``after`` it."""
+    """Return the recording with gradients that explode ``before`` the first overflow, or only long ``after``
+    it."""
     head, *rows = [line.split(",") for line in path.read_text("utf-8").splitlines()]
     norm, skipped = head.index("grad_norm"), head.index("skipped")
     first = next(place for place, row in enumerate(rows) if row[skipped] == "1")
@@ -88,24 +89,24 @@ def rules(alerts: list[Alert]) -> list[str]:
 
 @pytest.mark.parametrize(("scaler", "loss"), [(100, 104), (104, 100)])
 def test_simultaneous_alerts_are_ordered_by_cause(alert: Any, scaler: int, loss: int) -> None:
-    """A few steps either way round."""
+    """A few steps in either direction."""
     found = by_cause([alert("nonfinite-loss", loss), alert("scaler-collapse", scaler)])
     assert rules(found) == ["scaler-collapse", "nonfinite-loss"]
 
 
 def test_what_began_long_before_comes_first(alert: Any) -> None:
-    """A loss that diverged, and the scaler that collapsed much later: time tells what came of what."""
+    """If a loss diverged, and the scaler collapsed much later, time decides."""
     late = NEAR_STEPS + 1
     assert rules(by_cause([alert("scaler-collapse", late), alert("loss-divergence", 0)])) == [
         "loss-divergence", "scaler-collapse"]  # fmt: skip
 
 
 def test_severity_counts_before_cause(alert: Any) -> None:
-    """And alerts of another run are not mixed with these."""
+    """Alerts of another run are not included."""
     found = [alert("zero-lr", 5, Severity.WARNING), alert("nonfinite-loss", 7), alert("zero-lr", 9, run="r2")]
     assert rules(by_cause(found)) == ["nonfinite-loss", "zero-lr", "zero-lr"]
 
 
 def test_every_built_in_rule_has_a_place() -> None:
-    """Once, so that none is taken for a custom rule."""
+    """Exactly once, so that none is treated as a custom rule."""
     assert sorted(ORDER) == sorted(rule.id for rule in catalogue())

@@ -23,7 +23,7 @@ HOUR_NS = 3600 * S
 
 
 class Hands:
-    """The two clocks of a machine: ``set`` moves the wall clock only, ``wait`` both."""
+    """The two clocks of a machine: ``set`` changes the wall clock only, ``wait`` both."""
 
     def __init__(self) -> None:
         self.wall_ns, self.steady_ns = time.time_ns(), 5 * S
@@ -46,7 +46,7 @@ def hands() -> Hands:
 
 @pytest.fixture
 def server(run_server: Start, hands: Hands, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Its clocks are moved by hand, and nobody looks at the runs but the test."""
+    """The test sets its clocks, and only the test runs checks."""
 
     async def idle(*_: Any) -> None:
         return None
@@ -57,14 +57,14 @@ def server(run_server: Start, hands: Hands, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def states(server: Any) -> list[RunState]:
-    """Of every run, as the watchdog finds them now."""
+    """Return state and alerts of every run, as the watchdog finds them now."""
     server.call(lambda: look(server.pipeline, server.pipeline.clock()))
     return [run.state for run in server.pipeline.registry.active.values()]
 
 
 @pytest.mark.parametrize("by_ns", [-HOUR_NS, HOUR_NS], ids=["back", "forward"])
 def test_a_clock_that_is_set_stalls_nobody(server: Any, hands: Hands, dial: Dial, by_ns: int) -> None:
-    """Neither at once nor later; a real silence is found after its usual time."""
+    """Neither immediately nor later; a real silence is detected after its usual time."""
     client = dial(server.base, "r1", server.token)
     for step in range(3):
         client.acked(client.train([step], loss=[1.0]))
@@ -83,7 +83,7 @@ def test_a_clock_that_is_set_stalls_nobody(server: Any, hands: Hands, dial: Dial
 def test_a_clock_that_is_set_loses_nobody(
     server: Any, hands: Hands, dial: Dial, eventually: Any, by_ns: int
 ) -> None:
-    """A trainer that is away for a moment has its thirty seconds, and no more."""
+    """A client that disconnects has thirty seconds, and no more."""
     client = dial(server.base, "r1", server.token)
     client.acked(client.train([0], loss=[1.0]))
     client.socket.close()
@@ -96,7 +96,7 @@ def test_a_clock_that_is_set_loses_nobody(
 
 
 def test_a_trainers_clock_counts_for_nothing(server: Any, hands: Hands, dial: Dial) -> None:
-    """Its records carry times of an hour ago: the server counts from when they came."""
+    """Its records have times of an hour ago: the server uses the times of arrival."""
     client = dial(server.base, "r1", server.token, time_ns=time.time_ns() + HOUR_NS)
     client.acked(client.train([0], loss=[1.0]))
     hands.wait(20)
@@ -104,7 +104,7 @@ def test_a_trainers_clock_counts_for_nothing(server: Any, hands: Hands, dial: Di
 
 
 def test_an_ordinary_correction_is_no_jump(hands: Hands) -> None:
-    """A clock that is slewed by half a second, again and again, was never set."""
+    """A clock that is repeatedly slewed by half a second does not count as set."""
     clock = hands.clock()
     jumps: list[int] = []
     clock.jumped = jumps.append
@@ -117,7 +117,7 @@ def test_an_ordinary_correction_is_no_jump(hands: Hands) -> None:
 def test_notifications_wait_no_longer_for_a_clock_that_is_set_back(
     server: Any, hands: Hands, eventually: Any
 ) -> None:
-    """What is due in two hours is so by the new clock."""
+    """What is due in two hours is due by the new clock."""
     due_ns = time.time_ns() + 2 * HOUR_NS
     with server.services.database.engine.begin() as connection:
         put_group(connection, GroupRow("g", "alerts", "all", "c", {}, due_ns, due_ns, None))

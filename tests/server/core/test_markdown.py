@@ -1,4 +1,4 @@
-"""What people write becomes a tree in which nothing is markup of theirs, in bounded work."""
+"""Text of users becomes a tree without any of its markup, with bounded work."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def test_a_line_has_emphasis_code_and_breaks() -> None:
     ],
 )
 def test_links_lead_to_the_web_only(source: str, links: list[tuple[str, str]]) -> None:
-    """Images are links, never loaded; an address that runs stays text."""
+    """Images are links and never loaded; an executable address stays text."""
     assert links_of(parse(source)) == links
 
 
 def test_html_is_text_letter_by_letter() -> None:
-    """In a line and as a block of its own."""
+    """In a line and as a block."""
     hostile = '<img src=x onerror="alert(1)"> <script>x</script>'
     assert text_of(parse(hostile)) == hostile
     assert text_of(parse("<div>\n*a*\n</div>")) == "<div>\na\n</div>"
@@ -66,7 +66,7 @@ def test_html_is_text_letter_by_letter() -> None:
 
 @given(st.text(st.sampled_from("<>\"'&`*_[]()#>-1.|!\\ \nhttps:/jav\x00\u202e\ud800"), max_size=300))
 def test_any_text_is_a_tree(source: str) -> None:
-    """Whatever is written; every link is one that a person may follow."""
+    """For any text; every link is safe to follow."""
     for href, _ in links_of(parse(source)):
         assert href.lower().startswith(("http:", "https:", "mailto:"))
 
@@ -90,7 +90,7 @@ HOSTILE: dict[str, str] = {
 
 @pytest.mark.parametrize("source", HOSTILE.values(), ids=HOSTILE.keys())
 def test_hostile_texts_take_bounded_work(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The parser stops after so many steps, and the text is shown as it was written."""
+    """The parser stops after a number of steps, and the text is shown unchanged."""
     counted = markdown._Work()
     monkeypatch.setattr(markdown, "_Work", lambda: counted)
     nodes = parse(source)
@@ -99,12 +99,12 @@ def test_hostile_texts_take_bounded_work(source: str, monkeypatch: pytest.Monkey
 
 
 def test_what_is_nested_too_deep_is_shown_as_written() -> None:
-    """Nothing of it is lost."""
+    """No text is lost."""
     source = "> " * 100 + "deep"
     assert [node.plain() for node in parse(source)] == [{"kind": "code_block", "text": source}]
 
 
 def test_emphasis_nested_without_end_is_code() -> None:
-    """Reports are written recursively: tens of thousands of levels would end in an error."""
+    """Reports are written recursively: tens of thousands of levels would raise an error."""
     text = "*" * 30_000 + "a" + "*" * 30_000
     assert [node.kind for node in parse(text)] == ["code_block"]

@@ -1,4 +1,4 @@
-"""What bounded queues count is the memory that data really holds, however it is built."""
+"""Bounded queues count the memory that data really uses, whatever its structure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COPIES = 20
 
 
 def held_by(make: Callable[[], object]) -> float:
-    """Bytes of memory that one of what ``make`` makes holds."""
+    """Return the bytes of memory of one result of ``make``."""
     gc.collect()
     tracemalloc.start()
     kept = [make() for _ in range(COPIES)]
@@ -42,7 +42,7 @@ def held_by(make: Callable[[], object]) -> float:
     ids=["text", "lists", "maps", "numbers", "names"],
 )
 def test_an_event_counts_what_it_holds(data: dict[str, Any]) -> None:
-    """Within a factor of two, also where it is seventy times its length on the wire."""
+    """Within a factor of two, also if it is seventy times the size on the wire."""
     frame = protocol.encode(protocol.Event(0, "note", 1, 1, data))
 
     def make() -> RunEvent:
@@ -58,7 +58,7 @@ def test_an_event_counts_what_it_holds(data: dict[str, Any]) -> None:
 def test_a_batch_counts_what_it_holds(
     make_records: Any, make_sparse: Any, n: int, columns: int, sparse: bool
 ) -> None:
-    """Within a factor of two, also where there are many more columns than values."""
+    """Within a factor of two, also with many more columns than values."""
     values = make_sparse(range(n), [0.5] * n) if sparse else [0.5] * n
     message = make_records(0, range(n), **{f"a/name/{number:04d}": values for number in range(columns)})
     frame = protocol.encode(message)
@@ -73,12 +73,12 @@ def test_a_batch_counts_what_it_holds(
 
 
 def test_an_intake_counts_all_that_it_carries() -> None:
-    """Changes of the run and its event count beside each other, and what was measured is not walked again."""
+    """The run's changes and its event are added, and what was measured is not traversed again."""
     event = RunEvent(WRITER, 1, 0, "note", 1, data={"text": "x" * 10_000}, size=50_000)
     write = WriteBatch("r", event=event, changes={"summary": {"text": "y" * 20_000}})
     assert 70_000 < size_of_write_batch(write) < 75_000
 
 
 def test_a_message_of_the_protocol_counts_its_fields(make_hello: Any) -> None:
-    """A hello holds its configuration."""
+    """A hello includes its configuration."""
     assert 100_000 < size_of(make_hello("r", config={"text": "x" * 100_000})) < 110_000

@@ -1,4 +1,4 @@
-"""JSON answers and problems."""
+"""JSON responses and problems."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ ANYTHING = st.recursive(
 
 @given(ANYTHING)
 def test_whatever_data_hold_the_answer_is_strict_json(value: object) -> None:
-    """NaN, infinities and lone surrogates never break a reader."""
+    """NaN, infinities and unpaired surrogates never break a client."""
 
     def refuse(name: str) -> float:
         raise AssertionError(f"bare {name}")
 
     reported = json.loads(bytes(ExactJSON(value).body), parse_constant=refuse)
     again = json.loads(bytes(ExactJSON(reported).body), parse_constant=refuse)
-    assert repr(again) == repr(reported)  # what a reader understood is what it would say itself
+    assert repr(again) == repr(reported)  # what a client has parsed would be encoded the same
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
@@ -37,7 +37,7 @@ def test_a_float_keeps_every_bit(value: float) -> None:
 
 
 def test_what_is_nested_too_deeply_is_cut_off() -> None:
-    """Data that an earlier version let in does not break the answer that holds it."""
+    """Data that an earlier version accepted does not break the response."""
     deep: object = 1
     for _ in range(100_000):
         deep = [deep]
@@ -47,12 +47,12 @@ def test_what_is_nested_too_deeply_is_cut_off() -> None:
 
 
 def test_answers_are_not_stored() -> None:
-    """No cache keeps an answer of the API, unless a route says otherwise."""
+    """No cache stores a response of the API, unless a route allows it."""
     assert ExactJSON({}).headers["cache-control"] == "no-store"
 
 
 def test_a_problem_says_what_was_expected_and_what_came() -> None:
-    """RFC 9457 members and ours, and a sentence made of them."""
+    """RFC 9457 members and ours, and a message composed of them."""
     answer = problem_response(Problem(404, subject="run", expected="the id of a run", got="x"))
     body = json.loads(bytes(answer.body))
     assert answer.media_type == "application/problem+json"
@@ -61,5 +61,5 @@ def test_a_problem_says_what_was_expected_and_what_came() -> None:
 
 
 def test_a_problem_repeats_little_of_what_came() -> None:
-    """Ten kilobytes of a hostile name are cut, and their length is said."""
+    """Ten kilobytes of a hostile name are truncated, with their length."""
     assert shortened("x" * 10_000) == "x" * 200 + "… (10000 characters)"

@@ -12,7 +12,7 @@ from tocsin_server.core.settings import load
 
 
 def test_each_source_overrides_the_one_before(tmp_path: Path) -> None:
-    """Flags beat the environment, which beats the file, which beats the defaults."""
+    """Flags override the environment, which overrides the file, which overrides the defaults."""
     file = tmp_path / "tocsin.toml"
     file.write_text('port = 1\nhost = "::1"\nlimit_series = 7\n')
     settings = load(
@@ -28,7 +28,7 @@ def test_the_database_lies_in_the_data_directory(tmp_path: Path) -> None:
 
 
 def test_the_hooks_variables_are_not_settings(tmp_path: Path) -> None:
-    """TOCSIN_URL and TOCSIN_TOKEN belong to the hook and may stand in the same environment."""
+    """TOCSIN_URL and TOCSIN_TOKEN are the hook's and may be in the same environment."""
     hooks = {"TOCSIN_URL": "http://x", "TOCSIN_TOKEN": "t"}
     assert load({"data_dir": tmp_path}, environ=hooks) == load({"data_dir": tmp_path}, environ={})
 
@@ -44,7 +44,7 @@ def test_the_hooks_variables_are_not_settings(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_value_is_named(environ: dict[str, str], said: str) -> None:
-    """The message says which setting, where it came from, what was expected and what came."""
+    """The message has the setting, its source, the expected and the actual value."""
     with pytest.raises(SettingError) as caught:
         load(environ=environ)
     assert said in str(caught.value)
@@ -52,7 +52,7 @@ def test_a_bad_value_is_named(environ: dict[str, str], said: str) -> None:
 
 @pytest.mark.parametrize("text", ["prot = 8321\n", "port = true\n", "port = [", "host = 3\n"])
 def test_a_bad_file_is_refused(tmp_path: Path, text: str) -> None:
-    """A misspelt key, a wrong type or broken TOML stops the start with the file's name."""
+    """An unknown key, a wrong type or invalid TOML prevents the start, with the file's name."""
     file = tmp_path / "tocsin.toml"
     file.write_text(text)
     with pytest.raises(SettingError, match=r"tocsin\.toml"):
@@ -60,7 +60,7 @@ def test_a_bad_file_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_each_project_may_have_its_own_retention(tmp_path: Path) -> None:
-    """From a table of the file or from the environment; the others have that of all."""
+    """From a table of the file or from the environment; other projects use the general value."""
     file = tmp_path / "tocsin.toml"
     file.write_text("retention_days = 9\n[retention_projects]\ndeblur = 30\nkept = 0\n")
     reported = load({}, config=file, environ={})
@@ -71,13 +71,13 @@ def test_each_project_may_have_its_own_retention(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["deblur", "deblur=x", "=3", "deblur=-1", "deblur=nan"])
 def test_a_bad_retention_is_named(text: str) -> None:
-    """With the variable that it came from, or the setting."""
+    """With the variable or setting that it came from."""
     with pytest.raises(SettingError, match=r"retention_projects"):
         load({}, environ={"TOCSIN_RETENTION_PROJECTS": text})
 
 
 def test_a_missing_file_that_was_named_is_refused(tmp_path: Path) -> None:
-    """--config FILE means that file, not none."""
+    """--config FILE must exist."""
     with pytest.raises(SettingError, match="config"):
         load(config=tmp_path / "absent.toml", environ={})
 
@@ -92,7 +92,7 @@ def test_loopback_is_known(host: str, loopback: bool) -> None:
 
 
 def test_a_config_file_that_is_nested_deeply_is_named_in_a_sentence(tmp_path: Path) -> None:
-    """20,000 levels, which the TOML reader takes and ``repr`` does not."""
+    """20,000 levels, which the TOML parser accepts and ``repr`` does not."""
     file = tmp_path / "tocsin.toml"
     file.write_text(f"[{'.'.join(['a'] * 20_000)}]\n")
     with pytest.raises(SettingError, match="setting a"):

@@ -24,14 +24,14 @@ def calm(n: int) -> list[float]:
 
 @pytest.fixture
 def spiky(tmp_path: Path) -> Path:
-    """Three records at 2.6 from step 300 on, a third above the usual."""
+    """Three records at 2.6 from step 300 on, a third above the usual level."""
     losses = calm(600)
     losses[300:303] = [2.6, 2.6, 2.6]
     return log_of(tmp_path / "log.csv", losses)
 
 
 def test_settings_decide_whether_a_rule_fires(spiky: Path) -> None:
-    """A spike of 30 % is one at the default of 20 %, and none where half as much again is asked for."""
+    """A spike of 30 % fires at the default of 20 %, and not at a threshold of 50 %."""
     fired = Backtest("loss-spike", settings_of("loss-spike", {})).of_file(spiky)
     silent = Backtest("loss-spike", settings_of("loss-spike", {"relative": 0.5})).of_file(spiky)
     assert [(firing.onset_step, firing.severity.value) for firing in fired.firings] == [(300, "warning")]
@@ -40,7 +40,7 @@ def test_settings_decide_whether_a_rule_fires(spiky: Path) -> None:
 
 
 def test_each_launch_in_a_file_is_judged_on_its_own(tmp_path: Path) -> None:
-    """A header that comes again begins a new run, whose steps are others."""
+    """A repeated header starts a new run with separate steps."""
     one, two = log_of(tmp_path / "a", calm(300)), log_of(tmp_path / "b", calm(100))
     both = tmp_path / "both.csv"
     both.write_text(one.read_text() + two.read_text())
@@ -49,7 +49,7 @@ def test_each_launch_in_a_file_is_judged_on_its_own(tmp_path: Path) -> None:
 
 
 def test_a_bound_is_kept_and_told(spiky: Path) -> None:
-    """Records of one run, and time in all."""
+    """Records of one run, and total time."""
     settings = settings_of("loss-spike", {})
     short = Backtest("loss-spike", settings, Bounds(records=512)).of_file(spiky)
     assert short.steps == 512
@@ -59,7 +59,7 @@ def test_a_bound_is_kept_and_told(spiky: Path) -> None:
 
 
 def test_settings_under_which_a_rule_breaks_are_named(spiky: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not a crash: the rule and what it said."""
+    """It does not crash: it names the rule and its message."""
     from tocsin_server.detect.rules.loss.loss_spike import RULE
 
     def broken(self: object, view: object) -> None:

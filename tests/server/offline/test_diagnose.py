@@ -1,4 +1,4 @@
-"""``tocsin-server diagnose`` as a person and as a script run it."""
+"""``tocsin-server diagnose`` as a user and as a script run it."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ def broken(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def healthy(tmp_path: Path) -> Path:
-    """A log in which nothing is wrong."""
+    """A log without problems."""
     path = tmp_path / "healthy.log"
     path.write_text(HEALTHY)
     return path
 
 
 def run(*arguments: str | Path) -> tuple[int, str]:
-    """Exit status and output of ``tocsin-server diagnose``."""
+    """Return exit status and output of ``tocsin-server diagnose``."""
     result = CliRunner().invoke(app, ["diagnose", *map(str, arguments)])
     return result.exit_code, result.stdout
 
 
 def test_json_has_the_shape_of_the_contract(broken: Path) -> None:
-    """Strict JSON; every key of the design, evidence and remedies with it."""
+    """Strict JSON with every documented key, evidence and remedies."""
     status, out = run(broken, "--json")
     (file,) = json.loads(out, parse_constant=pytest.fail)["files"]
     assert status == 0
@@ -61,7 +61,7 @@ def test_json_has_the_shape_of_the_contract(broken: Path) -> None:
 
 
 def test_the_text_is_a_report_to_paste(broken: Path) -> None:
-    """What was read, the signals with their NaN, an alert a line, cause, story and remedies."""
+    """What was read, the signals with their NaN, an alert per line, cause, timeline and remedies."""
     status, out = run(broken)
     assert status == 0
     assert "key=value lines, 110 records, steps 0 to 109" in out
@@ -79,7 +79,7 @@ def test_the_same_log_gives_the_same_words(broken: Path) -> None:
 
 
 def test_a_healthy_log_says_so(healthy: Path) -> None:
-    """Nothing found, and nothing more."""
+    """It reports that nothing was found, and nothing else."""
     status, out = run(healthy, "--fail-on", "warning")
     assert status == 0
     assert "Nothing found." in out
@@ -87,12 +87,12 @@ def test_a_healthy_log_says_so(healthy: Path) -> None:
 
 @pytest.mark.parametrize(("severity", "status"), [("warning", 1), ("critical", 1)])
 def test_the_exit_status_can_fail_a_pipeline(severity: str, status: int, broken: Path, healthy: Path) -> None:
-    """Where something that severe was found in any of the files."""
+    """If any of the files has a finding of that severity."""
     assert run(healthy, broken, "--fail-on", severity)[0] == status
 
 
 def test_a_file_that_cannot_be_read_is_status_2(broken: Path, tmp_path: Path) -> None:
-    """With the reason; the other files are diagnosed all the same."""
+    """With the reason; the other files are diagnosed."""
     (tmp_path / "poem.txt").write_text("The sea is calm to-night.\n")
     status, out = run(tmp_path / "poem.txt", broken, "--json")
     poem, log = json.loads(out)["files"]
@@ -102,7 +102,7 @@ def test_a_file_that_cannot_be_read_is_status_2(broken: Path, tmp_path: Path) ->
 
 
 def test_unread_lines_and_short_excerpts_are_told(tmp_path: Path) -> None:
-    """How many, which, and what that means for the verdict."""
+    """How many, which, and how that affects the result."""
     path = tmp_path / "a.jsonl"
     path.write_text('{"step": 1, "loss": 1.0}\n{"step": 2, "lo\n{"step": 3, "loss": NaN}\n')
     _, out = run(path, "--json")
@@ -114,7 +114,7 @@ def test_unread_lines_and_short_excerpts_are_told(tmp_path: Path) -> None:
 
 
 def test_standard_input_and_pipes_are_read_whole(broken: Path, tmp_path: Path) -> None:
-    """They can be read but once, and nothing of them is lost in finding out their format."""
+    """They can be read only once, and format detection loses nothing."""
     wanted = json.loads(run(broken, "--json")[1])["files"][0]
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -129,7 +129,7 @@ def test_standard_input_and_pipes_are_read_whole(broken: Path, tmp_path: Path) -
 
 
 def test_an_archive_that_is_cut_off_is_judged_up_to_there(tmp_path: Path) -> None:
-    """And the report says so."""
+    """The report says so."""
     lines = "".join(f"step={step} loss={random.Random(step).random()}\n" for step in range(9000))
     path = tmp_path / "train.log.gz"
     path.write_bytes(gzip.compress(lines.encode())[:-1000])
@@ -139,7 +139,7 @@ def test_an_archive_that_is_cut_off_is_judged_up_to_there(tmp_path: Path) -> Non
 
 
 def test_launches_of_one_file_are_told_apart(tmp_path: Path) -> None:
-    """Each alert says of which one it is, in text and JSON."""
+    """Each alert names its run, in text and JSON."""
     path = tmp_path / "twice.log"
     path.write_text(HEALTHY + BROKEN)
     assert "nonfinite-loss  loss  run 2, since step 100" in run(path)[1]
@@ -148,7 +148,7 @@ def test_launches_of_one_file_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_one_episode_is_one_story(tmp_path: Path) -> None:
-    """A rate that runs away, a norm and a loss that follow: one cause in full, not one an alert."""
+    """A rate that explodes, followed by norm and loss: one cause in full, not one per alert."""
     noise = random.Random(1)
     loss = [1 + noise.gauss(0, 0.02) for _ in range(300)] + [2.0, 40.0, 4e6, math.inf, math.inf]
     norm = [1 + noise.gauss(0, 0.05) for _ in range(299)] + [9.0, 60.0, 4e3, 1e8, math.inf, math.inf]
@@ -169,7 +169,7 @@ LOGS = os.environ.get("TOCSIN_REAL_LOGS", "")
 
 @pytest.mark.skipif(not LOGS, reason="TOCSIN_REAL_LOGS names no folder of real logs")
 def test_real_logs_are_read_to_their_normalized_records() -> None:
-    """Every training loss of each original, in order and to the bit."""
+    """Every training loss of each original, in order and exact."""
     from tocsin.importers import LogRecord, open_log
 
     for folder in sorted(path for path in Path(LOGS).iterdir() if path.is_dir()):
@@ -183,7 +183,7 @@ def test_real_logs_are_read_to_their_normalized_records() -> None:
 
 
 def test_four_processes_in_one_log_are_told(tmp_path: Path) -> None:
-    """Each line four times, by processes that do not know of each other: a warning, with the cause first."""
+    """Each line four times, by independent processes: a warning, with the cause first."""
     file = tmp_path / "train.log"
     file.write_text("".join(f"step {step} loss {2 - step / 600:.4f} lr 0.1\n" * 4 for step in range(120)))
     judged = judge(open_log(file))

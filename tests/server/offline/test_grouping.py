@@ -1,4 +1,4 @@
-"""Which alerts a report tells of together."""
+"""Grouping of related alerts in a report."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_an_alert_of_a_chain_belongs_to_its_gravest() -> None:
 
 
 def test_the_same_cause_is_told_once() -> None:
-    """Whatever the numbers in it: three spikes have one remedy."""
+    """With any numbers in it: three spikes have one remedy."""
     spikes = [alert("loss-spike", step, f"Loss spiked {step / 7} times.") for step in (100, 200, 300)]
     (group,) = cause_groups(spikes)
     assert len(group.alerts) == 3

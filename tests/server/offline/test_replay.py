@@ -21,7 +21,7 @@ def judged(path: Path, text: str) -> Judged:
 
 
 def test_records_come_in_batches_of_one_writer(tmp_path: Path) -> None:
-    """In the order of the file, cut at the limit and where a new run begins."""
+    """In the order of the file, cut at the limit and at each new run."""
     path = tmp_path / "a.csv"
     path.write_text("step,loss\n" + "".join(f"{step},0.5\n" for step in range(600)) + "step,loss\n0,0.5\n")
     batches = list(Replay("r").take(open_log(path).items()))
@@ -32,7 +32,7 @@ def test_records_come_in_batches_of_one_writer(tmp_path: Path) -> None:
 
 
 def test_missing_is_not_nan(tmp_path: Path) -> None:
-    """A value that a record has not is absent from its column; facts come before their records."""
+    """A value that a record lacks is absent from its column; metadata comes before its records."""
     path = tmp_path / "a.csv"
     path.write_text("step,loss,val_loss\n0,nan,\n1,0.5,0.7\n")
     first, event, second = list(Replay("r").take(open_log(path).items()))
@@ -61,14 +61,14 @@ def test_the_same_log_gives_the_same_verdict_however_it_is_spelled(tmp_path: Pat
 
 
 def test_an_excerpt_is_judged_by_what_needs_no_baseline(tmp_path: Path) -> None:
-    """Three lines are enough for a loss that is not a number."""
+    """Three lines are enough for a NaN loss."""
     found = judged(tmp_path / "a.log", "step 1 loss 0.5\nstep 2 loss nan\nstep 3 loss nan\n")
     assert found.training_records == 3
     assert found.highest_severity is Severity.CRITICAL
 
 
 def test_what_is_kept_does_not_grow_with_the_file(tmp_path: Path) -> None:
-    """What is kept of 40,000 records is sparklines and alerts."""
+    """Of 40,000 records, sparklines and alerts are kept."""
     rng = np.random.default_rng(0)
     lines = "".join(f"{step},{1 + 0.01 * value:.6f}\n" for step, value in enumerate(rng.normal(size=40_000)))
     found = judged(tmp_path / "a.csv", "step,loss\n" + lines)
@@ -78,7 +78,7 @@ def test_what_is_kept_does_not_grow_with_the_file(tmp_path: Path) -> None:
 
 
 def test_the_last_records_of_each_launch_are_judged(tmp_path: Path) -> None:
-    """Rules that hear in blocks hear the last one too: an excerpt that jumps, before another launch."""
+    """Rules that process blocks also get the last one: an excerpt with a gap, before another launch."""
     jump = "".join(f"{6900 + 10 * at},{loss}\n" for at, loss in enumerate((6.37, 6.6, 6.5, 9.1, 10.2)))
     even = "".join(f"{6900 + 10 * at},6.4\n" for at in range(3))
     text = f"step,loss\n{jump}step,loss\n{even}"
@@ -103,7 +103,7 @@ print(peaks[-1] - peaks[0])
 
 
 def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:
-    """A hundred megabytes take no more room than two; the line that could not be read is told."""
+    """A hundred megabytes need no more memory than two; the unreadable line is reported."""
     note = "x" * 2500
     for name, rows in (("small.csv", 800), ("large.csv", 40_000)):
         with (tmp_path / name).open("w") as file:

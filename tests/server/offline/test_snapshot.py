@@ -1,4 +1,4 @@
-"""An incident snapshot as a document: every bit of it comes back."""
+"""An incident snapshot as a document, restored exactly."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WINDOW = Window(5, -195, 205)
 
 
 def batch_of(values: list[float], at: list[int] | None = None) -> RecordBatch:
-    """Records 7, 8, ... of writer 2 with the series ``a "name"``."""
+    """Return records 7, 8, ... of writer 2 with the series ``a "name"``."""
     n = len(values) if at is None else max(at) + 1
     rows = None if at is None else np.array(at, dtype=np.uint32)
     steps = np.arange(n, dtype=np.int64) - 1
@@ -56,14 +56,14 @@ def test_every_bit_comes_back(values: list[float], sparse: bool) -> None:
 
 
 def test_a_nan_of_other_bits_survives() -> None:
-    """The NaN that x86 makes of 0/0 has its sign set."""
+    """The NaN that x86 computes for 0/0 has its sign bit set."""
     value = struct.unpack("<d", (0xFFF8_0000_0000_0001).to_bytes(8, "little"))[0]
     (back,) = through(batch_of([value])).items
     assert back.columns['a "name"'].v.view(np.uint64).tolist() == [0xFFF8_0000_0000_0001]
 
 
 def test_what_happened_comes_back_in_order_of_arrival() -> None:
-    """Events between batches; the run's facts with them."""
+    """Events between batches, and the run's environment."""
     event = RunEvent(Writer("r", 2, 3, 1), 4, 0, "attached", 1, None, {"clip": 1.0})
     flight = through(batch_of([1.0]), events=(event,))
     assert [type(item).__name__ for item in flight.items] == ["RunEvent", "RecordBatch"]
@@ -73,13 +73,13 @@ def test_what_happened_comes_back_in_order_of_arrival() -> None:
 
 
 def test_the_same_content_gives_the_same_bytes() -> None:
-    """So that a record that is made anew is the same."""
+    """So that a snapshot that is created again is the same."""
     assert frozen(WINDOW, True, [batch_of([1.0])], []) == frozen(WINDOW, True, [batch_of([1.0])], [])
 
 
 @pytest.mark.parametrize(("steps", "records", "reach"), [(999, 1000, 200), (0, 1, 200), (99_900, 1000, 6000)])
 def test_sparse_runs_have_wider_windows(steps: int, records: int, reach: int) -> None:
-    """200 steps at least, and about 60 records."""
+    """At least 200 steps, and about 60 records."""
     assert window_of(5000, steps, records) == Window(5000, 5000 - reach, 5000 + reach)
 
 
@@ -93,7 +93,7 @@ def test_sparse_runs_have_wider_windows(steps: int, records: int, reach: int) ->
     ],
 )
 def test_other_documents_are_refused_with_a_sentence(text: bytes) -> None:
-    """Of another version, cut off, or of another shape."""
+    """Of another version, truncated, or with another structure."""
     assert is_incident_snapshot(text)
     with pytest.raises(IncidentSnapshotError, match="incident snapshot: expected"):
         read(text)

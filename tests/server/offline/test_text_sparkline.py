@@ -1,4 +1,4 @@
-"""A line of text in which no spike and no non-finite value is lost."""
+"""A text sparkline shows every spike and every non-finite value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tocsin_server.runs.sparkline_buckets import Spark
 
 
 def spark_of(values: list[float]) -> Spark:
-    """A series with one value a step."""
+    """Return a series with one value per step."""
     spark = Spark()
     spark.take(np.arange(len(values)), np.array(values, dtype=np.float64))
     return spark
@@ -21,7 +21,7 @@ def spark_of(values: list[float]) -> Spark:
 
 @given(st.integers(100, 5000), st.data())
 def test_a_spike_of_one_step_is_as_high_as_it_was(length: int, data: st.DataObject) -> None:
-    """Wherever it stands among thousands of steps, downwards too."""
+    """At any of thousands of steps, also downwards."""
     at = data.draw(st.integers(0, length - 1))
     up, down = [1.0] * length, [1.0] * length
     up[at], down[at] = 10.0, -10.0
@@ -43,7 +43,7 @@ def test_what_is_not_finite_is_marked(nan: int, infinite: int) -> None:
 
 @given(st.lists(st.floats(), min_size=1, max_size=300))
 def test_any_numbers_can_be_drawn(values: list[float]) -> None:
-    """One character a bucket, whatever the floats."""
+    """One character per bucket, for any floats."""
     assert 1 <= len(sparkline(spark_of(values))) <= 72
 
 
@@ -54,7 +54,7 @@ def test_nothing_is_a_blank_line() -> None:
 
 @given(st.integers(0, 10_000), st.integers(1, 1000), st.integers(2, 60))
 def test_regular_records_leave_no_gaps(first: int, stride: int, count: int) -> None:
-    """However far apart they are, wherever they begin."""
+    """At any distance, from any start."""
     spark = Spark()
     spark.take_few([first + stride * place for place in range(count)], [1.0] * count)
     line = sparkline(spark, frame_of([spark]))

@@ -1,4 +1,4 @@
-"""Curves by hand."""
+"""Curves with given values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tocsin_server.store.results import SeriesLayer
 
 
 def curve(values: Sequence[float], *, attempt: int = 1, rank: int = 0, start: int = 0) -> Curve:
-    """Exact values, one a step."""
+    """Return exact values, one per step."""
     value, step = np.array(values, dtype=float), np.arange(start, start + len(values), dtype=float)
     counts = (np.ones(len(values)), np.isnan(value), value == np.inf, value == -np.inf)
     numbers = [count.astype(float) for count in counts]

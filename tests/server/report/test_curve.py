@@ -1,4 +1,4 @@
-"""What a report's curves keep of the records, whatever is merged."""
+"""A report's curves keep extremes and non-finite values when buckets are merged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ ANY = st.floats(allow_nan=True, allow_infinity=True, width=64)
 
 @given(st.lists(st.lists(ANY, min_size=1, max_size=40), min_size=1, max_size=5), st.integers(1, 30))
 def test_a_band_holds_every_extreme_and_every_fault(ranks: list[list[float]], slots: int) -> None:
-    """However few places it has: least and greatest finite value, and the count of each kind of fault."""
+    """With any number of buckets: smallest and largest finite value, and the count of each non-finite
+    kind."""
     merged = band([curve(values, rank=rank) for rank, values in enumerate(ranks)], slots)
     assert merged is not None
     values = np.array([value for rank in ranks for value in rank])
@@ -27,7 +28,7 @@ def test_a_band_holds_every_extreme_and_every_fault(ranks: list[list[float]], sl
 
 
 def test_what_a_restart_did_again_is_faint_and_nothing_is_lost() -> None:
-    """Attempt 2 began at step 2: attempt 1 is drawn in full before it and faint from there."""
+    """Attempt 2 started at step 2: attempt 1 is drawn normally before it and faint from there."""
     first, second = curve([1.0, 2.0, 3.0, 4.0]), curve([9.0, 9.0], attempt=2, start=2)
     drawn = [(one.curve.attempt, one.curve.x0.tolist(), one.faint) for one in stretches([first, second])]
     assert drawn == [(2, [2.0, 3.0], False), (1, [2.0, 3.0], True), (1, [0.0, 1.0], False)]

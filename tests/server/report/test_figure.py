@@ -12,7 +12,7 @@ from tocsin_server.report.figure import Band, Overlaid, figure, joined
 
 
 def test_overlapping_alerts_are_one_tint_a_severity() -> None:
-    """However many ring at once, what lies below stays readable."""
+    """However many alerts there are, the chart below stays readable."""
     bands = [
         Band(0, 10, "critical"),
         Band(5, 20, "critical"),
@@ -24,7 +24,7 @@ def test_overlapping_alerts_are_one_tint_a_severity() -> None:
 
 
 def test_a_figure_is_json_that_holds_every_fault() -> None:
-    """Values travel as typed arrays, a hostile name as letters."""
+    """Values are typed arrays, a hostile name is text."""
     run = Overlaid("</script><b>", 0, (curve([1.0, math.nan, math.inf]),))
     made = figure("auto", False, [run], [], [], (0.0, 2.0))
     text = made.to_json()
@@ -38,7 +38,7 @@ def test_a_figure_is_json_that_holds_every_fault() -> None:
     "values", [[1e308, -1e308, 5e-324], [1.7e308] * 3, [5e-324] * 3, [5e-324, 1.0, 1.7e308], [-1.7e308] * 3]
 )
 def test_the_largest_and_least_floats_have_an_axis(kind: str, values: list[float]) -> None:
-    """Its ends and ticks are finite, or a report of such a run fails."""
+    """Its ends and ticks are finite, or the report would fail."""
     made = figure(kind, False, [Overlaid("run", 0, (curve(values),))], [], [], (0.0, 2.0))
     ticks = made.layout.yaxis.tickvals or ()
     assert np.isfinite([*made.layout.yaxis.range, *ticks]).all()

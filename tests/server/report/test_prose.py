@@ -1,4 +1,4 @@
-"""Notes become HTML in which nothing foreign is markup."""
+"""Notes become HTML without foreign markup."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OURS = (
 
 @given(st.text(st.sampled_from("<>\"'&`*_[]()#>-1. \nhttps:/jav\x00\u202e"), max_size=200))
 def test_only_our_own_tags_come_out(source: str) -> None:
-    """Whatever is written, what is not a tag of ours holds no angle bracket, and links go to the web only."""
+    """For any text, only our tags have angle brackets, and links lead to web addresses only."""
     left = re.sub(rf"</?(?:{OURS}|a)>", "", prose(source))
     left = re.sub(r'<a href="(?:https?|mailto):[^"<>]*" rel="noopener noreferrer nofollow">', "", left)
     assert not set(left) & {"<", ">"}
@@ -34,5 +34,5 @@ def test_the_usual_marks_mean_what_they_mean() -> None:
 
 
 def test_an_address_that_runs_is_no_link() -> None:
-    """javascript: and data: stand as they were written."""
+    """javascript: and data: are shown as text."""
     assert "<a" not in prose("[x](javascript:alert(1)) [y](data:text/html,1)")

@@ -1,4 +1,4 @@
-"""A whole report, from a database: what is in it, what it weighs, what it refuses."""
+"""A whole report from a database: content, size, errors."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ SCRIPT = plotlyjs.installed().script.decode("utf-8")
 
 @pytest.fixture
 def reader(database: Database) -> StoreReader:
-    """Two runs of everything there can be."""
+    """Two runs with data of every kind."""
     for run_id in ("r1", "r2"):
         tell_all_to(database, run_id)
     return StoreReader(database)
 
 
 def test_a_report_asks_nothing_of_any_network(reader: StoreReader) -> None:
-    """No address is fetched: its policy forbids it, and its own markup names no file."""
+    """No address is fetched: its policy forbids it, and its markup refers to no files."""
     made = write_report(reader, SCRIPT, ["r1"])
     text = made.body.decode("utf-8")
     markup = re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
@@ -37,19 +37,19 @@ def test_a_report_asks_nothing_of_any_network(reader: StoreReader) -> None:
 
 
 def test_a_comparison_holds_every_run(reader: StoreReader) -> None:
-    """And a run that is named twice once."""
+    """A run that is named twice appears once."""
     text = write_report(reader, SCRIPT, ["r1", "r2", "r1"]).body.decode("utf-8")
     assert text.count('<section class="each">') == 2
 
 
 @pytest.mark.parametrize("ids", [[], ["no-such-run"], [f"r{n}" for n in range(31)]])
 def test_what_cannot_be_reported_is_said(reader: StoreReader, ids: list[str]) -> None:
-    """Nothing, an unknown run, too many."""
+    """No run, an unknown run, too many."""
     with pytest.raises(ReportError, match="expected"):
         write_report(reader, SCRIPT, ids)
 
 
 @pytest.mark.parametrize("curves", [1, 4, 48, 500, 1500])
 def test_curves_share_the_room_there_is(curves: int) -> None:
-    """However many there are, their buckets together stay within it."""
+    """For any number of runs, their total number of buckets is limited."""
     assert buckets_for(curves) * curves <= ITEMS

@@ -1,4 +1,4 @@
-"""Rules as a file: read, compared, applied whole or not at all, written."""
+"""Rules as a file: read, compared, applied completely or not at all, written."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ settings = { relative = 0.5 }
 
 
 def applied(database: Database, text: str, *, dry_run: bool = False) -> list[str]:
-    """The differences, each as its first line."""
+    """The differences, each with its first line."""
     with database.engine.begin() as connection:
         document = read_document(tomllib.loads(text))
         found = apply_document(connection, document, actor="anna", now_ns=7, dry_run=dry_run)
@@ -51,7 +51,7 @@ def stored(database: Database) -> list[str]:
 
 
 def test_a_file_applied_twice_changes_nothing(database: Database) -> None:
-    """And a dry run says the same as what is done, but does nothing."""
+    """A dry run reports the same without applying it."""
     made = ["+ rule a", "+ rule b", "+ settings loss-spike in deblur"]
     assert applied(database, FILE, dry_run=True) == made
     assert stored(database) == []
@@ -61,7 +61,8 @@ def test_a_file_applied_twice_changes_nothing(database: Database) -> None:
 
 
 def test_a_file_owns_what_it_made(database: Database) -> None:
-    """What it no longer holds is deleted; what another made stays, and its id is refused."""
+    """Rules that are no longer in the file are deleted; those of other owners stay, and their ids are
+    rejected."""
     applied(database, FILE)
     other = FILE.replace('"team"', '"other"').replace('"a"', '"c"').replace('"b"', '"d"')
     with pytest.raises(FieldError, match="settings for it"):
@@ -74,7 +75,7 @@ def test_a_file_owns_what_it_made(database: Database) -> None:
 
 
 def test_a_difference_is_told_field_by_field(database: Database) -> None:
-    """Before and after, as they would stand in a file."""
+    """Before and after, as in a file."""
     applied(database, FILE)
     with database.engine.begin() as connection:
         document = read_document(tomllib.loads(FILE.replace("limit = 5", "limit = 6.5")))
@@ -83,7 +84,7 @@ def test_a_difference_is_told_field_by_field(database: Database) -> None:
 
 
 def test_what_was_changed_by_hand_is_put_back(database: Database) -> None:
-    """A file says how things shall be."""
+    """A file describes the desired state."""
     applied(database, FILE)
     with database.engine.begin() as connection:
         row = rules.read_custom_rule(connection, "a")
@@ -96,7 +97,7 @@ def test_what_was_changed_by_hand_is_put_back(database: Database) -> None:
 
 
 def test_an_export_is_read_as_the_same_rules(database: Database) -> None:
-    """Quotes, labels, settings and all."""
+    """Including quotes, labels and settings."""
     applied(database, FILE)
     with database.reader.connect() as connection:
         text = exported(connection, "team")
@@ -117,14 +118,14 @@ def test_an_export_is_read_as_the_same_rules(database: Database) -> None:
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_by_field(text: str, field: str) -> None:
-    """With its place in the file."""
+    """With its position in the file."""
     with pytest.raises(FieldError) as reported:
         read_document(tomllib.loads(text))
     assert reported.value.field == field
 
 
 def test_the_number_of_rules_has_a_bound(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many files there are."""
+    """For any number of files."""
     monkeypatch.setattr("tocsin_server.rules.documents.MOST_RULES", 2)
     applied(database, FILE)
     with pytest.raises(FieldError, match="at most 2 rules in all"):
@@ -132,7 +133,7 @@ def test_the_number_of_rules_has_a_bound(database: Database, monkeypatch: pytest
 
 
 def test_who_changed_what_is_kept(database: Database) -> None:
-    """Every change of a rule is an act with its actor; the version moves on with each."""
+    """Every change of a rule is logged with its user, and increments the version."""
     versions = []
     for text in (FILE, FILE.replace("limit = 5", "limit = 6"), 'source = "team"'):
         applied(database, text)
@@ -146,7 +147,7 @@ def test_who_changed_what_is_kept(database: Database) -> None:
 
 
 def test_a_rule_made_by_hand_keeps_its_maker(database: Database) -> None:
-    """Who changes it is another field."""
+    """The user of the change is a separate field."""
     rule: Any = read_document(tomllib.loads(FILE)).rules[0]
     with database.engine.begin() as connection:
         made = store_rule(connection, rule, None, "", "anna", 1)

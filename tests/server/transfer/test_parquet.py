@@ -1,4 +1,4 @@
-"""Records as Parquet: every bit, missing is not NaN, one group in memory at a time."""
+"""Records as Parquet: exact, missing is not NaN, one row group in memory at a time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PATTERNS = st.lists(st.none() | st.integers(0, 2**64 - 1), min_size=1, max_size=
 
 
 def page(cells: list[int | None], name: str = "loss", first: int = 0) -> RecordPage:
-    """A page of one series, given as bit patterns; None is a record without it."""
+    """Return a page of one series, given as bit patterns; None is a record without a value."""
     n = len(cells)
     rows = [row for row, cell in enumerate(cells) if cell is not None]
     values = np.frombuffer(struct.pack(f"<{len(rows)}Q", *(cells[row] or 0 for row in rows)), dtype="<f8")
@@ -46,7 +46,7 @@ def read_back(body: bytes, file: Path) -> list[RecordPage]:
 def test_every_bit_pattern_comes_back(
     tmp_path_factory: pytest.TempPathFactory, cells: list[int | None], name: str
 ) -> None:
-    """Each NaN as its own; what a record lacks stays missing; whatever the series is called."""
+    """Each NaN is exact, missing values stay missing, for any name of the series."""
     file = tmp_path_factory.mktemp("parquet") / "records.parquet"
     (found,) = read_back(b"".join(parquet_bodies([page(cells, name)], [name])), file)
     there = [row for row, cell in enumerate(cells) if cell is not None]
@@ -59,7 +59,7 @@ def test_every_bit_pattern_comes_back(
 
 
 def test_bodies_come_as_pages_do() -> None:
-    """The first group is out before the second is asked for: memory does not grow with the run."""
+    """The first group is written before the second is read: memory does not grow with the run."""
     rows, asked = CELLS // (len(COORDINATES) + 1) + 1, []
 
     def pages() -> Iterator[RecordPage]:
@@ -74,14 +74,14 @@ def test_bodies_come_as_pages_do() -> None:
 
 
 def test_without_pyarrow_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At once, before anything is written."""
+    """Immediately, before anything is written."""
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"tocsin-server\[parquet\]"):
         parquet_bodies([], [])
 
 
 def test_another_table_is_refused(tmp_path: Path) -> None:
-    """With the columns that it has."""
+    """With its columns."""
     import pyarrow
     import pyarrow.parquet
 
@@ -94,6 +94,6 @@ def test_another_table_is_refused(tmp_path: Path) -> None:
 
 @given(st.text(max_size=20) | st.sampled_from([*COORDINATES, "value:rank", "value:"]))
 def test_no_two_series_share_a_heading(name: str) -> None:
-    """A heading is no coordinate, and leads back to its series."""
+    """A heading is never a coordinate, and identifies its series."""
     assert heading(name) not in COORDINATES
     assert series_of(heading(name)) == name

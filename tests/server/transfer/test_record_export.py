@@ -23,7 +23,7 @@ CELLS = st.lists(st.none() | st.floats(), min_size=1, max_size=20)
 
 
 def page(cells: list[float | None], name: str = "loss") -> RecordPage:
-    """A page of one series; None is a record without it."""
+    """Return a page of one series; None is a record without a value."""
     n = len(cells)
     rows = [row for row, cell in enumerate(cells) if cell is not None]
     values = np.array([cells[row] for row in rows], dtype="f8")
@@ -34,7 +34,7 @@ def page(cells: list[float | None], name: str = "loss") -> RecordPage:
 
 
 def bits(value: float | str | None) -> bytes | None:
-    """The float's bits; any NaN is one NaN, as its payload has no name."""
+    """The float's bits; NaN payloads are not preserved."""
     if value is None:
         return None
     number = float(value)
@@ -43,7 +43,7 @@ def bits(value: float | str | None) -> bytes | None:
 
 @given(CELLS)
 def test_json_lines_give_back_what_was_sent(cells: list[float | None]) -> None:
-    """Value by value, bit by bit; what a record does not have is absent."""
+    """All values are exact; missing values are absent."""
     text = b"".join(bodies_of([page(cells)], Format.JSONL, ["loss"])).decode()
     found = [json.loads(line)["values"].get("loss") for line in text.splitlines()]
     assert [bits(value) for value in found] == [bits(cell) for cell in cells]
@@ -53,7 +53,7 @@ def test_json_lines_give_back_what_was_sent(cells: list[float | None]) -> None:
     CELLS, st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=30)
 )
 def test_csv_gives_back_what_was_sent(cells: list[float | None], name: str) -> None:
-    """Whatever the series is called."""
+    """For any name of the series."""
     text = "".join(csv_text([page(cells, name)], [name]))
     rows = list(csv.reader(io.StringIO(text, newline="")))
     assert rows[0] == [*COORDINATES, f"value:{name}" if name in COORDINATES else name]
@@ -61,7 +61,7 @@ def test_csv_gives_back_what_was_sent(cells: list[float | None], name: str) -> N
 
 
 def test_a_series_that_a_page_lacks_is_an_empty_column() -> None:
-    """Columns stay where the heading says, from page to page."""
+    """Columns have the order of the heading on every page."""
     texts = list(csv_text([page([1.0], "a"), page([2.0], "b")], ["a", "b"]))
     assert [text.strip().split(",")[len(COORDINATES) :] for text in texts] == [
         ["a", "b"],
@@ -89,7 +89,7 @@ def test_a_record_without_values_is_a_record() -> None:
 
 
 def test_a_file_that_could_not_be_written_whole_is_not_there(tmp_path: Path) -> None:
-    """What was there before stays, and nothing lies beside it."""
+    """The previous file stays, and no other file is left."""
     file = tmp_path / "run.jsonl"
     file.write_bytes(b"before")
     with pytest.raises(TypeError), replacing(file) as out:

@@ -1,4 +1,4 @@
-"""Exports of everything and their way back: equal content, once, nothing overwritten."""
+"""Exports and imports of everything: equal content, once, nothing overwritten."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ COMPARED = (
 
 @pytest.fixture(scope="module")
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A migrated SQLite file, to be copied: migrating costs more than most tests here."""
+    """A migrated SQLite file to copy, because migrating takes longer than most tests here."""
     file = tmp_path_factory.mktemp("empty") / "empty.db"
     migrate(f"sqlite:///{file}")
     return file
@@ -54,7 +54,7 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def whole(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, empty: Path
 ) -> Iterator[Database]:
-    """A database with a run that has something of everything, on either kind; tests only read it."""
+    """A database with a complete run, on either kind; tests only read it."""
     if request.param == "sqlite":
         yield from told(copied(empty, tmp_path_factory.mktemp("whole") / "tocsin.db"))
     else:
@@ -65,7 +65,7 @@ def whole(
 
 @pytest.fixture
 def changing(tmp_path: Path, empty: Path) -> Iterator[Database]:
-    """The same on SQLite, for a test that changes it."""
+    """The same on SQLite, for tests that change it."""
     yield from told(copied(empty, tmp_path / "changing.db"))
 
 
@@ -84,7 +84,7 @@ def copied(empty: Path, file: Path) -> URL:
 
 @pytest.fixture(scope="module")
 def exports(tmp_path_factory: pytest.TempPathFactory, empty: Path) -> Path:
-    """The run exported once in each text format, for the tests that spoil a copy."""
+    """The run exported once in each text format, for tests that damage a copy."""
     folder = tmp_path_factory.mktemp("exports")
     for database in told(copied(empty, folder / "tocsin.db")):
         for form in (Format.JSONL, Format.CSV):
@@ -102,7 +102,7 @@ def other(tmp_path: Path, empty: Path) -> Iterator[Database]:
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
 def elsewhere(request: pytest.FixtureRequest, tmp_path: Path, empty: Path) -> Iterator[Database]:
-    """Another installation, on either database: an export moves a run from one to the other."""
+    """Another installation, on either database: an export can move a run between them."""
     if request.param == "sqlite":
         url = copied(empty, tmp_path / "elsewhere.db")
     else:
@@ -122,7 +122,7 @@ def bits(value: float) -> bytes:
 
 
 def records(database: Database) -> list[Any]:
-    """Every record of r1 with all its coordinates, in the order of the reader, values as bits."""
+    """Return every record of r1 with all its coordinates, in the order of the reader, values as bits."""
     found: list[Any] = []
     for page in every_page(StoreReader(database), "r1"):
         names = sorted(page.columns)
@@ -153,12 +153,12 @@ def test_what_was_exported_comes_back_equal(
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """The files of an export but ``run.json``, which says where the run was imported."""
+    """Return the files of an export except ``run.json``, which has the place of the import."""
     return {file.name: file.read_bytes() for file in folder.iterdir() if file.name != "run.json"}
 
 
 def assert_same_run(before: StoreReader, after: StoreReader) -> None:
-    """Everything that a reader can be asked besides records."""
+    """Return everything that the reader returns besides records."""
     one, two = before.run("r1"), after.run("r1")
     assert one is not None
     assert two is not None
@@ -177,7 +177,7 @@ def assert_same_run(before: StoreReader, after: StoreReader) -> None:
 def test_a_text_export_without_unusual_nans_is_imported(
     exports: Path, other: Database, tmp_path: Path
 ) -> None:
-    """Exports of earlier versions have no file of their bits: every NaN is the usual one."""
+    """Exports of earlier versions have no separate file with exact bits: every NaN is the default one."""
     folder = shutil.copytree(exports / "jsonl", tmp_path / "r1")
     (folder / "nans.jsonl").unlink()
     assert not bring_in(other, folder).was_there
@@ -188,7 +188,7 @@ def test_a_text_export_without_unusual_nans_is_imported(
 
 
 def test_the_same_export_imports_once(whole: Database, other: Database, tmp_path: Path) -> None:
-    """In any format the second time says so and changes nothing."""
+    """In any format, the second import reports it and changes nothing."""
     for form in (Format.CSV, Format.PARQUET):
         export_run(whole, "r1", form, tmp_path / form)
     assert not bring_in(other, tmp_path / "csv").was_there
@@ -200,7 +200,7 @@ def test_the_same_export_imports_once(whole: Database, other: Database, tmp_path
 def test_another_run_of_the_same_id_is_not_overwritten(
     whole: Database, other: Database, tmp_path: Path
 ) -> None:
-    """The import is refused with both counts, and what is there stays."""
+    """The import is rejected with both counts, and existing data is unchanged."""
     export_run(whole, "r1", Format.JSONL, tmp_path / "r1")
     bring_in(other, tmp_path / "r1")
     with other.engine.begin() as connection:
@@ -212,7 +212,7 @@ def test_another_run_of_the_same_id_is_not_overwritten(
 
 
 def test_a_run_that_goes_on_is_lost_in_the_copy(changing: Database, other: Database, tmp_path: Path) -> None:
-    """There is no word of it there; and what was its state is told."""
+    """Its client is not connected there; its original state is reported."""
     with changing.engine.begin() as connection:
         connection.execute(update(run).values(state="running", ended_ns=None))
     export_run(changing, "r1", Format.JSONL, tmp_path / "r1")
@@ -259,7 +259,7 @@ Spoil = Callable[[str], str]
 def test_a_spoilt_export_is_refused_and_nothing_stays(
     exports: Path, other: Database, tmp_path: Path, name: str, spoil: Spoil, words: str
 ) -> None:
-    """File, line, what was expected and what is there; no row is left of the attempt."""
+    """File, line, expected and actual value; no row of the attempt is left."""
     path = shutil.copytree(exports / "jsonl", tmp_path / "r1") / name
     path.write_text(spoil(path.read_text("utf-8")), "utf-8")
     with pytest.raises(BundleError, match=words):
@@ -296,7 +296,7 @@ Changes = dict[str, Any]
 def test_an_import_keeps_to_the_rules_of_the_handshake(
     exports: Path, other: Database, tmp_path: Path, part: str, changes: Changes
 ) -> None:
-    """Ids, names and numbers that no training process could send are refused, and nothing is stored."""
+    """Ids, names and numbers that no client could send are rejected, and nothing is stored."""
     path = shutil.copytree(exports / "jsonl", tmp_path / "r1") / "run.json"
     manifest = json.loads(path.read_text("utf-8"))
     (manifest[part] if part == "run" else manifest[part][0]).update(changes)
@@ -319,7 +319,7 @@ def test_an_import_keeps_to_the_rules_of_the_handshake(
 def test_a_spoilt_csv_names_its_line(
     exports: Path, other: Database, tmp_path: Path, spoil: Spoil, words: str
 ) -> None:
-    """As an editor counts them: a name in the heading has a line break, so records begin in line 3."""
+    """As in an editor: a name in the heading has a line break, so records start in line 3."""
     path = shutil.copytree(exports / "csv", tmp_path / "r1") / "records.csv"
     with path.open(newline="") as file:
         text = file.read()
@@ -337,7 +337,7 @@ def test_no_parquet_is_said(whole: Database, other: Database, tmp_path: Path) ->
 
 
 def test_an_export_that_did_not_end_is_not_imported(whole: Database, tmp_path: Path) -> None:
-    """run.json is written last, so a folder without it says so; nor is one written over."""
+    """run.json is written last, so a folder without it is rejected; existing folders are not overwritten."""
     export_run(whole, "r1", Format.JSONL, tmp_path / "r1")
     with pytest.raises(BundleError, match="a new folder"):
         export_run(whole, "r1", Format.JSONL, tmp_path / "r1")
@@ -347,7 +347,7 @@ def test_an_export_that_did_not_end_is_not_imported(whole: Database, tmp_path: P
 
 
 def test_an_import_that_was_killed_leaves_nothing(whole: Database, other: Database, tmp_path: Path) -> None:
-    """Its rows are due to go once nobody has written for a while, and until then it is not begun again."""
+    """Its rows are deleted after a period without writes; until then a new import is rejected."""
     export_run(whole, "r1", Format.JSONL, tmp_path / "r1")
     with other.engine.begin() as connection:
         life.schedule_deletion(connection, "r1", 1_000 + PULSE_NS)
@@ -361,7 +361,7 @@ def test_an_import_that_was_killed_leaves_nothing(whole: Database, other: Databa
 
 
 def test_what_comes_during_an_export_is_left_out(whole: Database, tmp_path: Path) -> None:
-    """The export is the run of the moment when it began: its counts agree with its files."""
+    """The export is the state at its start: its counts match its files."""
     manifest = export_run(whole, "r1", Format.JSONL, tmp_path / "r1")
     lines = (tmp_path / "r1" / "records.jsonl").read_text("utf-8").splitlines()
     assert len(lines) == manifest.counts["records"]
@@ -369,7 +369,7 @@ def test_what_comes_during_an_export_is_left_out(whole: Database, tmp_path: Path
 
 
 def test_a_project_row_comes_with_its_run(whole: Database, other: Database, tmp_path: Path) -> None:
-    """And no mark is left behind."""
+    """No mark is left behind."""
     export_run(whole, "r1", Format.JSONL, tmp_path / "r1")
     bring_in(other, tmp_path / "r1")
     with other.reader.begin() as connection:
@@ -378,6 +378,6 @@ def test_a_project_row_comes_with_its_run(whole: Database, other: Database, tmp_
 
 
 def test_nasty_values_are_nasty() -> None:
-    """The values of these tests hold what they say: three different NaNs, infinities, -0.0."""
+    """The test data really has three different NaNs, infinities and -0.0."""
     assert len({bits(value) for value in NASTY}) == len(NASTY)
     assert sum(math.isnan(value) for value in NASTY) == 3

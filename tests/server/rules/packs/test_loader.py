@@ -1,4 +1,4 @@
-"""Packs: every file of the folder is one, whole and switched on and off as one."""
+"""Packs: every file of the folder is a pack, enabled and disabled as a whole."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SMALL = '[[rule]]\nid = "mine"\nseries = "x"\ncomparison = ">"\nlimit = 1\n'
 
 
 def test_every_file_of_the_folder_is_a_pack() -> None:
-    """The five that are promised among them; no id is used twice, or is a built-in rule's."""
+    """They include the five documented ones; no id is used twice, or is a built-in rule's."""
     names = {
         file.name for file in files("tocsin_server.rules.packs").iterdir() if file.name.endswith(".toml")
     }
@@ -38,7 +38,7 @@ def test_a_pack_says_what_it_is_for(name: str) -> None:
 
 
 def test_a_pack_is_switched_on_and_off(database: Database) -> None:
-    """Twice on is once; off leaves nothing of it."""
+    """Enabling twice is the same as once; disabling removes everything."""
     pack = packs()["gan"]
     with database.engine.begin() as connection:
         for _ in range(2):
@@ -52,7 +52,7 @@ def test_a_pack_is_switched_on_and_off(database: Database) -> None:
 
 
 def test_a_new_file_is_a_new_pack(database: Database) -> None:
-    """One whose rule somebody has already is not switched on, and says whose it is."""
+    """If the id of a rule exists already, the pack is not enabled, and the error names the owner."""
     one, other = read_pack("one", SMALL), read_pack("other", SMALL)
     with database.engine.begin() as connection:
         switch(connection, one, True, actor="anna", now_ns=1)
