@@ -1,4 +1,4 @@
-"""A run as its rules see it: series in, findings out."""
+"""Run rules on series and collect their findings."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Watched:
         more: dict[str, Sequence[float | None]] | None = None,
         **series: Sequence[float | None],
     ) -> list[Finding]:
-        """Judges records at ``start, start + every, ...``, or at ``steps``; what was found."""
+        """Evaluate records at ``start, start + every, ...``, or at ``steps``; return the findings."""
         columns = {**series, **(more or {})}
         count = len(next(iter(columns.values())))
         at = list(steps) if steps is not None else [start + every * index for index in range(count)]
@@ -61,35 +61,35 @@ class Watched:
         return found
 
     def event(self, kind: str, step: int | None = None, **data: Any) -> None:
-        """One event of the run."""
+        """Add one event of the run."""
         self.arrival += 1
         self.findings += self.engine.observe_event(
             RunEvent(Writer("r_1", 100, 1, 0), self.arrival, 0, kind, 0, step, data)
         )
 
     def reported_by_server(self, kind: str, **data: Any) -> None:
-        """An event that the server itself puts into the run's order."""
+        """Add an event that the server itself writes."""
         self.arrival += 1
         event = RunEvent(Writer("r_1", SERVER, 1, 0), self.arrival, self.arrival, kind, 0, None, data)
         self.findings += self.engine.observe_event(event)
 
     def firing(self, rule: str) -> list[Finding]:
-        """Findings of ``rule`` in state firing."""
+        """Return the findings of ``rule`` in state firing."""
         return [item for item in self.findings if item.rule == rule and item.state is AlertState.FIRING]
 
     def states(self, rule: str) -> list[str]:
-        """The states that ``rule`` went through, repeats left out."""
+        """Return the states that ``rule`` went through, without repeats."""
         said = [item.state.value for item in self.findings if item.rule == rule]
         return [state for index, state in enumerate(said) if index == 0 or said[index - 1] != state]
 
     def severities(self, rule: str) -> list[str]:
-        """The severities that ``rule`` fired with, repeats left out."""
+        """Return the severities that ``rule`` fired with, without repeats."""
         said = [item.severity.value for item in self.firing(rule)]
         return [value for index, value in enumerate(said) if index == 0 or said[index - 1] != value]
 
     @property
     def alarms(self) -> list[str]:
-        """What fired at warning or above."""
+        """Return what fired at warning or above."""
         loud = [item for item in self.findings if item.state is AlertState.FIRING]
         return [f"{item.rule} {item.step}" for item in loud if item.severity is not Severity.INFO]
 
@@ -107,7 +107,7 @@ class Watched:
 
 
 def column(values: Iterable[float | None]) -> Column:
-    """Values as a column; rows of None are left out."""
+    """Return values as a column; rows of None are left out."""
     kept = [(row, value) for row, value in enumerate(values) if value is not None]
     everywhere = len(kept) == len(list(values))
     rows = None if everywhere else np.array([row for row, _ in kept], dtype=np.uint32)
@@ -116,7 +116,7 @@ def column(values: Iterable[float | None]) -> Column:
 
 @pytest.fixture
 def watch() -> Callable[..., Watched]:
-    """Makes a watched run: ``watch(size=..., planned_steps=..., scalers=[...])``."""
+    """Create a watched run: ``watch(size=..., planned_steps=..., scalers=[...])``."""
 
     def make(*, size: int = 50, **context: Any) -> Watched:
         return Watched(RunContext(run_id="r_1", **context), size)

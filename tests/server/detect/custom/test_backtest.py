@@ -1,4 +1,4 @@
-"""The pure part of a backtest: settings are checked, healthy steps and false alarms counted."""
+"""The pure part of a backtest: settings are checked, healthy steps and false alerts counted."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_every_rule_takes_its_own_defaults(rule: str) -> None:
 
 
 def test_steps_are_training_records_of_the_lowest_process() -> None:
-    """Evaluations and other ranks tell of no further step."""
+    """Evaluations and other ranks add no steps."""
     tally = Tally()
     tally.take(batch_of([0, 1, 2], at=[0, 2]))
     tally.take(batch_of([0, 1, 2], rank=1))
@@ -73,7 +73,7 @@ def test_steps_are_training_records_of_the_lowest_process() -> None:
 
 
 def test_steps_under_an_alert_are_not_healthy() -> None:
-    """From its onset to its end; one that stays open lasts."""
+    """From its onset to its end, or without an end if it stays open."""
     steps = np.arange(100)
     sick, before = troubled(steps, [alert_of("a", 70, 80), alert_of("b", 95)])
     assert np.flatnonzero(sick).tolist() == [*range(70, 81), *range(95, 100)]

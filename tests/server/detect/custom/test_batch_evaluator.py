@@ -1,4 +1,4 @@
-"""Rules of people over the records of a run: which series, which process, however the records come."""
+"""Custom rules over the records of a run: which series, which process, in any batches."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ records = st.lists(
 
 
 def told(drawn: list[tuple[int, int, Any, Any]]) -> list[tuple[int, int, dict[str, float]]]:
-    """(attempt, step, values): steps that rise, and sometimes go back; new attempts."""
+    """Return (attempt, step, values): steps that rise, and sometimes go back; new attempts."""
     step, attempt = 5, 1
     rows: list[tuple[int, int, dict[str, float]]] = []
     for gap, restart, x, y in drawn:
@@ -68,7 +68,7 @@ def told_of(plan: dict[str, Any]) -> RunEvent:
 def judged(
     rows: list[Any], cuts: list[int], restore_at: int | None = None, change_at: int | None = None
 ) -> list[str]:
-    """Findings as text; from record ``change_at`` on other rules judge."""
+    """Return findings as text; from record ``change_at`` on, other rules apply."""
     engine, found = Engine(RunContext(run_id="r")), list[Finding]()
     engine.observe_event(told_of({"rules": RULES}))
     discontinuities = [place for place in range(1, len(rows)) if rows[place][0] != rows[place - 1][0]]
@@ -86,7 +86,7 @@ def judged(
 @settings(max_examples=150, deadline=None)
 @given(records.map(told), st.lists(st.integers(0, 59), max_size=20))
 def test_any_batching_gives_the_same_findings(rows: Any, cuts: Any) -> None:
-    """One by one or cut anywhere, over seams, restarts and NaN: word for word the same."""
+    """One by one or in any batches, with discontinuities, restarts and NaN: exactly the same."""
     assert judged(rows, cuts) == judged(rows, list(range(len(rows))))
 
 
@@ -102,14 +102,14 @@ def test_a_snapshot_anywhere_changes_nothing(rows: Any, cuts: Any, restore_at: i
 def test_a_change_of_rules_is_judged_alike_by_a_recovery(
     rows: Any, cuts: Any, restore_at: int, change_at: int
 ) -> None:
-    """Wherever it comes, wherever the state was saved, and however the records are cut."""
+    """Wherever it occurs, wherever the state was saved, and in any batches."""
     whole = judged(rows, cuts, None, change_at)
     assert judged(rows, cuts, restore_at, change_at) == whole
     assert judged(rows, list(range(len(rows))), None, change_at) == whole
 
 
 def test_each_series_that_matches_has_an_alert_of_its_own(watch: Any) -> None:
-    """A glob over names; the subject says which."""
+    """A glob over names; the subject has the name."""
     run = watch()
     run.reported_by_server("rules", rules=[{"id": "a", "series": "val/*", "comparison": ">", "limit": 1}])
     run.records(loss=[1.0] * 3, more={"val/x": [0, 2, 2], "val/y": [2, 2, 2], "train/x": [2, 2, 2]})
@@ -117,7 +117,7 @@ def test_each_series_that_matches_has_an_alert_of_its_own(watch: Any) -> None:
 
 
 def test_what_all_ranks_say_is_one_alert(watch: Any) -> None:
-    """It is over when the last of them is back."""
+    """It resolves when the last of them returns."""
     run = watch()
     run.reported_by_server("rules", rules=[{"id": "a", "series": "x", "comparison": ">", "limit": 1}])
     for rank in (0, 1):
@@ -129,7 +129,7 @@ def test_what_all_ranks_say_is_one_alert(watch: Any) -> None:
 
 
 def test_a_restart_goes_on_with_the_open_alert(watch: Any) -> None:
-    """It ends by what the new attempt shows."""
+    """It resolves by the values of the new attempt."""
     run = watch()
     run.reported_by_server("rules", rules=[{"id": "a", "series": "x", "comparison": ">", "limit": 1}])
     run.records(loss=[1.0] * 2, x=[2, 2])
@@ -140,7 +140,7 @@ def test_a_restart_goes_on_with_the_open_alert(watch: Any) -> None:
 
 
 def test_absence_is_that_of_every_process(watch: Any) -> None:
-    """Evaluations come from rank 0 alone: the others miss nothing."""
+    """Only rank 0 sends evaluations: they are not absent on the others."""
     run = watch(size=1)
     rule = {"id": "a", "series": "val/*", "reducer": "absent", "window": "10 steps"}
     run.reported_by_server("rules", rules=[rule])
@@ -155,7 +155,7 @@ def test_absence_is_that_of_every_process(watch: Any) -> None:
 
 
 def test_a_series_that_never_came_is_absent(watch: Any) -> None:
-    """Counted from the first record; where nothing comes at all, nothing is judged."""
+    """Counted from the first record; without any records, nothing is evaluated."""
     run = watch()
     run.reported_by_server("rules", rules=[{"id": "a", "series": "x", "reducer": "absent", "window": "10 s"}])
     run.records(loss=[1.0] * 30, start=100)
@@ -163,7 +163,7 @@ def test_a_series_that_never_came_is_absent(watch: Any) -> None:
 
 
 def test_the_end_of_a_run_closes_its_episodes(watch: Any) -> None:
-    """A resumed attempt is judged anew."""
+    """A resumed attempt is evaluated from scratch."""
     run = watch()
     run.reported_by_server("rules", rules=[{"id": "a", "series": "x", "comparison": ">", "limit": 1}])
     run.records(loss=[1.0], x=[2])
@@ -173,7 +173,7 @@ def test_the_end_of_a_run_closes_its_episodes(watch: Any) -> None:
 
 
 def test_rules_watch_a_bounded_number_of_series() -> None:
-    """Series beyond the bound are not judged; nothing grows."""
+    """Series above the limit are not evaluated; memory stays bounded."""
     watched = BatchEvaluator([read_rule({"id": "a", "series": "*", "comparison": ">", "limit": 1})])
     columns = {f"s{n}": Column(np.array([2.0])) for n in range(MOST + 50)}
     steps = np.array([0], dtype=np.int64)

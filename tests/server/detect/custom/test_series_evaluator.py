@@ -1,4 +1,4 @@
-"""The life of an episode of a rule that people made, through the engine itself."""
+"""The episodes of a custom rule, through the real engine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def made(**fields: Any) -> dict[str, Any]:
 
 
 def states(watch: Any, values: Sequence[float | None], **fields: Any) -> list[tuple[str, int]]:
-    """(state, step) of what the rule says of the series ``x``."""
+    """Return (state, step) of the findings for the series ``x``."""
     run = watch(size=3)
     run.reported_by_server("rules", rules=[made(**fields)])
     run.records(loss=[1.0] * len(values), x=values)
@@ -26,23 +26,23 @@ def states(watch: Any, values: Sequence[float | None], **fields: Any) -> list[tu
 
 
 def test_a_value_above_its_limit_fires_and_is_over_below(watch: Any) -> None:
-    """At once, where nothing else is asked for."""
+    """Immediately, without further settings."""
     assert states(watch, [1, 6, 7, 5, 6]) == [("firing", 1), ("resolved", 3), ("firing", 4)]
 
 
 def test_for_waits_without_a_break(watch: Any) -> None:
-    """Pending until it has held for so long; a break begins it anew, and is told once only if no longer."""
+    """Pending until it has been true for that long; an interruption restarts the wait."""
     reported = states(watch, [6, 6, 1, 6, 6, 1, 6, 6, 6, 6, 1], **{"for": "3 steps"})
     assert reported == [("pending", 0), ("resolved", 2), ("firing", 9), ("resolved", 10)]
 
 
 def test_recovery_has_a_limit_of_its_own(watch: Any) -> None:
-    """Hysteresis: between the two it goes on."""
+    """Hysteresis: between the two thresholds it keeps firing."""
     assert states(watch, [6, 4, 4, 3], recover=3.0) == [("firing", 0), ("resolved", 3)]
 
 
 def test_it_goes_on_firing_for_a_while(watch: Any) -> None:
-    """Recovering meanwhile; what rises again fires again, and what is between begins the wait anew."""
+    """It is recovering meanwhile; a new rise fires again, and values in between restart the wait."""
     reported = states(watch, [6, 3, 3, 6, 3, 4, 3, 3, 3], keep_firing_for="2 steps", recover=3.0)
     assert reported == [
         ("firing", 0), ("recovering", 1), ("firing", 3), ("recovering", 4), ("firing", 5), ("recovering", 6),
@@ -84,7 +84,7 @@ def test_a_missing_value_is_no_record(watch: Any) -> None:
 
 
 def test_an_alert_says_what_was_compared(watch: Any) -> None:
-    """Numbers, the rule's own words, its labels and severity; the onset is where it began to hold."""
+    """Numbers, the rule's text, its labels and severity; the onset is where it became true."""
     run = watch()
     rule = made(reducer="mean", window="2 steps", severity="critical", labels={"team": "a"}, remedy="Stop.",
                 description="Too high.", **{"for": "2 steps"})  # fmt: skip

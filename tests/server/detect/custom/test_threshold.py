@@ -1,4 +1,4 @@
-"""Rules as people write them: read, refused by field, written back."""
+"""Custom rules as users write them: parsed, rejected by field, written."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ FULL = {
 
 @pytest.mark.parametrize("body", [SMALLEST, FULL])
 def test_a_rule_is_read_as_it_was_written(body: dict[str, Any]) -> None:
-    """In full and in brief; a field that is None counts as left out."""
+    """In full and in short; a field that is None counts as omitted."""
     rule = read_rule(body)
     assert read_rule(plain(rule)) == read_rule(brief(rule)) == rule
     assert plain(read_rule(FULL)) == FULL
 
 
 def test_brief_holds_what_is_not_usual() -> None:
-    """A file that a person reads is short."""
+    """Fields with default values are omitted."""
     assert brief(read_rule(SMALLEST)) == SMALLEST
 
 
@@ -55,7 +55,7 @@ def test_brief_holds_what_is_not_usual() -> None:
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_by_field(change: dict[str, Any], field: str) -> None:
-    """And with what stands before it, in a file of many."""
+    """With its position, in a file of several rules."""
     for where in ("", "rule[3]."):
         with pytest.raises(FieldError) as reported:
             read_rule(SMALLEST | change, where)
@@ -63,7 +63,7 @@ def test_what_does_not_fit_is_refused_by_field(change: dict[str, Any], field: st
 
 
 def test_an_absence_compares_nothing() -> None:
-    """It holds where no value came, and is over at the next."""
+    """It is true without a value, and resolves at the next value."""
     rule = read_rule({"id": "quiet", "series": "val/*", "reducer": "absent", "window": "2 h"})
     assert (rule.holds(1.0), rule.holds(0.0), rule.is_back(0.0)) == (True, False, True)
 

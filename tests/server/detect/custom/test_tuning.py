@@ -1,4 +1,4 @@
-"""What people change about built-in rules: read, and refused by field."""
+"""Changed settings of built-in rules: parsed, and rejected by field."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_project_goes_before_all_projects() -> None:
     ],
 )
 def test_what_does_not_fit_is_refused_by_field(rule: str, body: dict[str, Any], field: str) -> None:
-    """Rules that judge by the clock have settings too."""
+    """Clock-based rules have settings too."""
     with pytest.raises(FieldError) as reported:
         read_tuning(rule, body)
     assert reported.value.field == field

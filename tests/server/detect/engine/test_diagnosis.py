@@ -1,4 +1,4 @@
-"""Tests of the diagnosis: the same symptom, another cause, other words."""
+"""The diagnosis: the same symptom with different causes has different texts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def flat(count: int, level: float, seed: int = 1) -> list[float]:
 
 
 def collapse(watch: Any, torch_scale: Any, *, init: float = 65536.0, **series: list[float]) -> Diagnosis:
-    """The last diagnosis of a scale that collapses from ``ONSET`` on, with these series beside it."""
+    """Return the last diagnosis of a scale that collapses from ``ONSET`` on, with these series."""
     scale, skipped = torch_scale([step >= ONSET for step in range(COUNT)], init=init)
     norm = [math.inf if skip else 1.0 for skip in skipped]
     run = watch()
@@ -32,7 +32,7 @@ def collapse(watch: Any, torch_scale: Any, *, init: float = 65536.0, **series: l
 
 
 def ramp(values: list[float], start: int, factor: float) -> list[float]:
-    """``values`` that grow by ``factor`` a step from ``start`` on."""
+    """Return ``values`` that grow by ``factor`` per step from ``start`` on."""
     return [value * factor ** max(0, step - start) for step, value in enumerate(values)]
 
 
@@ -55,7 +55,7 @@ def test_rising_loss_and_norm_is_the_learning_rate(watch: Any, torch_scale: Any)
 
 
 def test_a_schedule_is_lowered_at_its_base(watch: Any) -> None:
-    """What a scheduler would overwrite at its next step is no remedy: its base rates are lowered."""
+    """The scheduler would overwrite a lower rate at its next step, so the base rates are lowered."""
     spike = [*flat(COUNT, 2.0), 30.0, 30.0, 30.0]
     plain, scheduled = watch(), watch(schedulers=({"scheduler": "LambdaLR"},))
     for run in (plain, scheduled):
@@ -84,7 +84,7 @@ def test_a_learning_rate_that_rose_comes_first(watch: Any, torch_scale: Any) -> 
 
 
 def test_the_scaler_not_wired_comes_before_the_model(watch: Any) -> None:
-    """Abandoned steps at a constant scale: the loop is at fault, whatever the norm says."""
+    """Abandoned steps at a constant scale: the loop is the cause, whatever the norm is."""
     run = watch()
     run.records(loss=[12.06] * 40, grad_norm=[1.0] * 20 + [math.inf] * 20, scale=[65536.0] * 40,
                 stepped=[1.0] * 20 + [0.0] * 20, start=1000)  # fmt: skip
@@ -115,7 +115,7 @@ def test_the_story_is_in_order_of_steps(watch: Any, torch_scale: Any) -> None:
 
 
 def test_another_rules_word_changes_what_an_open_alert_says(watch: Any, torch_scale: Any) -> None:
-    """The burst is told again with another cause once the norm is infinite at a scale of 1."""
+    """The burst is updated with another cause once the norm is infinite at a scale of 1."""
     scale, skipped = torch_scale([step >= ONSET for step in range(COUNT)])
     run = watch()
     run.records(loss=flat(COUNT, 2.0), scale=scale, skipped=skipped,
@@ -129,7 +129,7 @@ def test_another_rules_word_changes_what_an_open_alert_says(watch: Any, torch_sc
 def test_every_alert_says_cause_evidence_remedy_and_disproof(
     watch: Any, torch_scale: Any, lr: float | None
 ) -> None:
-    """Whatever is known, an alert is complete, plain, and says nothing with an exclamation mark."""
+    """Whatever is known, a diagnosis is complete, plain, and without exclamation marks."""
     scale, skipped = torch_scale([step >= ONSET for step in range(COUNT)])
     run = watch()
     run.records(loss=[*flat(ONSET, 2.0), *[math.nan] * 40], scale=scale, skipped=skipped, lr=[lr] * COUNT)
@@ -144,7 +144,7 @@ def test_every_alert_says_cause_evidence_remedy_and_disproof(
 
 
 def test_a_gradient_that_was_there_and_is_exactly_zero_is_saturation(watch: Any) -> None:
-    """A critic at its clamp: the graph was sound until the onset, so it is not called detached."""
+    """A critic at its clamp: the graph was connected until the onset, so it is not called detached."""
     run = watch()
     run.records(
         loss=[-10.0 * step for step in range(100)] + [-1000.0] * 30, grad_norm=[6.4] * 100 + [0.0] * 30
@@ -156,14 +156,14 @@ def test_a_gradient_that_was_there_and_is_exactly_zero_is_saturation(watch: Any)
 
 
 def test_a_gradient_that_never_was_is_a_detached_graph(watch: Any) -> None:
-    """Zero from the first step on: nothing has saturated, nothing was connected."""
+    """Zero from the first step on: nothing has saturated, and no graph was connected."""
     run = watch()
     run.records(loss=[0.7] * 30, grad_norm=[0.0] * 30)
     assert "detached graph" in run.firing("zero-grad-norm")[-1].diagnosis.cause
 
 
 def test_the_cause_outlives_the_records_that_show_it(watch: Any, torch_scale: Any) -> None:
-    """A thousand steps into a collapse its beginning is forgotten: the cause told at first stays."""
+    """A thousand steps into a collapse its start is not in memory: the first cause stays."""
     count = ONSET + 1600
     scale, skipped = torch_scale([step >= ONSET for step in range(count)])
     norm = [
@@ -179,7 +179,7 @@ def test_the_cause_outlives_the_records_that_show_it(watch: Any, torch_scale: An
 
 
 def test_a_condition_from_the_start_is_no_part_of_an_episode(watch: Any, torch_scale: Any) -> None:
-    """A clip that never acts is told by itself, and heads no story of a scaler that collapses."""
+    """A clip that never acts is reported separately, and is not in the timeline of a collapse."""
     scale, skipped = torch_scale([step >= ONSET for step in range(COUNT)])
     run = watch(clips={"": 1e7})
     run.records(
@@ -203,7 +203,7 @@ def test_a_clip_that_never_acts_is_part_of_an_explosion(watch: Any) -> None:
 
 
 def test_a_story_of_several_series_says_which(watch: Any) -> None:
-    """Two losses that stand still are told apart by their names."""
+    """Two losses that are constant are distinguished by their names."""
     run = watch()
     run.records(loss=[1000.0] * 64, more={"loss/D": [-1000.0] * 64})
     texts = [text for _, text, _ in run.firing("loss-saturated")[-1].diagnosis.timeline]

@@ -1,4 +1,4 @@
-"""Tests of the engine: a pure function of the records, whatever the batches, ranks and restarts."""
+"""The engine is a pure function of the records, for any batches, ranks and restarts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ PIECES: dict[str, tuple[int, dict[str, Any]]] = {
 
 
 def told(names: list[str]) -> list[tuple[int, int, Record]]:
-    """(attempt, step, values) of a run made of the pieces named, with a scale that follows its overflows."""
+    """Return (attempt, step, values) of a run made of the named pieces, with a scale that follows its
+    overflows."""
     draw, step, attempt, scale = random.Random(5), 0, 1, 65536.0
     records = []
     for name in names:
@@ -77,7 +78,8 @@ def batch_of(records: list[tuple[int, int, Record]], seq: int) -> RecordBatch:
 def judge(
     records: list[tuple[int, int, Record]], cuts: list[int], restore_at: int | None = None
 ) -> list[str]:
-    """Findings as text (NaN is not equal to itself), cut into batches at ``cuts`` and at new attempts."""
+    """Return findings as text (NaN is not equal to itself), in batches cut at ``cuts`` and at new
+    attempts."""
     engine, findings = Engine(RunContext(run_id="r_1")), list[Finding]()
     discontinuities = [
         index for index in range(1, len(records)) if records[index][0] != records[index - 1][0]
@@ -97,14 +99,14 @@ cuts = st.lists(st.integers(0, 2000), max_size=30)
 @settings(max_examples=40, deadline=None)
 @given(runs, cuts)
 def test_any_batching_gives_the_same_findings(records: Any, cuts: Any) -> None:
-    """Records one by one, or cut anywhere: word for word the same."""
+    """Records one by one, or in any batches: exactly the same."""
     assert judge(records, cuts) == judge(records, list(range(len(records))))
 
 
 @settings(max_examples=40, deadline=None)
 @given(runs, cuts, st.integers(0, 2000))
 def test_a_snapshot_anywhere_changes_nothing(records: Any, cuts: Any, restore_at: Any) -> None:
-    """Saved and restored after any batch, the engine goes on with the same words."""
+    """Saved and restored after any batch, the engine continues with the same findings."""
     assert judge(records, cuts, restore_at) == judge(records, cuts)
 
 
@@ -125,7 +127,7 @@ def test_an_episode_begins_once_and_ends_once(records: Any) -> None:
 
 
 def test_a_damaged_snapshot_is_refused() -> None:
-    """A byte that changed anywhere is found, also where it would still be msgpack; so is a foreign member."""
+    """Any changed byte is detected, even if the result is valid msgpack; so is an unknown field."""
     body = Engine(RunContext()).save()
     for place in range(1, len(body)):
         with pytest.raises(EngineStateError):
@@ -137,13 +139,14 @@ def test_a_damaged_snapshot_is_refused() -> None:
 
 
 def test_a_snapshot_of_another_version_is_refused() -> None:
-    """What cannot be read is named, not guessed."""
+    """Unreadable state is reported, not guessed."""
     with pytest.raises(EngineStateError, match="expected a snapshot of version"):
         Engine.restore(RunContext(), b"\x93\x01\x02\x03")
 
 
 def test_a_restart_continues_the_episode(watch: Any) -> None:
-    """An alert open at a restart is the same alert after it, and ends by what the new attempt shows."""
+    """An alert open at a restart is the same alert after it, and resolves by the values of the new
+    attempt."""
     run = watch()
     run.records(loss=[1.0] * 20 + [math.nan] * 5)
     run.records(loss=[math.nan] + [1.0] * 60, attempt=2, start=10)
@@ -151,7 +154,7 @@ def test_a_restart_continues_the_episode(watch: Any) -> None:
 
 
 def test_statistics_do_not_cross_a_restart(watch: Any) -> None:
-    """A new attempt begins with its own warm-up, at whatever level its loss is."""
+    """A new attempt starts with a separate warm-up, at any level of its loss."""
     run = watch()
     run.records(loss=[1.0 + 0.01 * (step % 5) for step in range(200)])
     run.records(loss=[5.0 + 0.05 * (step % 5) for step in range(200)], attempt=2, start=100)
@@ -159,7 +162,7 @@ def test_statistics_do_not_cross_a_restart(watch: Any) -> None:
 
 
 def test_statistics_do_not_cross_a_rewind(watch: Any) -> None:
-    """Steps that go back within one process are a seam too."""
+    """If steps go back within one process, that is a discontinuity too."""
     run = watch()
     steps = [*range(200), *range(100, 300)]
     levels = [1.0] * 200 + [5.0] * 200
@@ -168,7 +171,7 @@ def test_statistics_do_not_cross_a_rewind(watch: Any) -> None:
 
 
 def test_ranks_join_into_one_alert(watch: Any) -> None:
-    """Four ranks see the same NaN: one episode, which ends when the last of them is well."""
+    """Four ranks have the same NaN: one episode, which ends when the last of them is finite."""
     run = watch(size=10)
     for rank in range(4):
         run.records(rank=rank, loss=[1.0] * 9 + [math.nan])
@@ -204,7 +207,7 @@ def test_every_rule_describes_itself() -> None:
 
 
 def test_extras_of_the_script_are_not_judged(watch: Any) -> None:
-    """``fft_loss`` and ``train/loss`` are no vital signs."""
+    """``fft_loss`` and ``train/loss`` are not vital signs."""
     run = watch()
     run.records(loss=[1.0] * 60, more={"fft_loss": [math.nan] * 60, "train/loss": [math.inf] * 60})
     assert run.findings == []

@@ -42,7 +42,7 @@ def test_an_open_alert_of_what_is_gone_or_changed_is_over(watch: Any, after: Any
 
 
 def test_other_words_leave_an_alert_open_and_a_severity_is_told_at_once(watch: Any) -> None:
-    """A title is no judgement."""
+    """A changed title does not affect the evaluation."""
     run = watch()
     run.reported_by_server("rules", rules=[LIMIT])
     run.records(loss=[1.0] * 5, x=[9] * 5)

@@ -22,7 +22,7 @@ def test_healthy_rate_at_the_defaults() -> None:
              {"init_scale": math.nan}, {"growth_interval": math.inf}, {"growth_interval": True}],
 )  # fmt: skip
 def test_impossible_settings_count_as_untold(told: dict[str, Any]) -> None:
-    """What a trainer sends must not divide by zero."""
+    """Values of a client must not cause a division by zero."""
     assert ScalerSettings.from_plain(told) == ScalerSettings()
 
 
@@ -39,7 +39,7 @@ def test_scalers_by_name() -> None:
 
 
 def test_disabled_scalers_are_none() -> None:
-    """Told and disabled is known to be none; untold is unknown."""
+    """A scaler that is reported as disabled does not exist; an unreported one is unknown."""
     assert RunContext(scalers=[{"enabled": False}]).has_scaler is False
     assert RunContext().has_scaler is None
 
@@ -100,7 +100,7 @@ KINDS = ("expect", "checkpoint", "attached", "grad-norm-source", "schedule", "lo
     ),
 )
 def test_nothing_that_an_event_says_ends_the_judging(kind: str, data: dict[str, Any]) -> None:
-    """A script may send any data under any kind; what is not as expected says nothing."""
+    """A script may send any data under any kind; unexpected data is ignored."""
     learnt = RunContext().learn(kind, 5, data)
     assert learnt.learn("expect", 5, {"what": "eval", "steps": [math.nan, math.inf, 7.0, "x"]}).expected[
         "eval"

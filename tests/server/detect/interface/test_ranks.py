@@ -1,4 +1,4 @@
-"""Tests of the roll call: which steps are closed when, and with whose reports."""
+"""The rank barrier: which steps are closed when, and with whose reports."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_silent_rank_is_waited_for_ten_seconds() -> None:
 
 
 def test_one_process_waits_for_nobody() -> None:
-    """Its steps are closed at once, without facts."""
+    """Its steps are closed immediately."""
     roll = RankBarrier()
     assert [reports for step in range(50) for reports in say(roll, 0, step, step, loss=1.0)] == []
     assert roll.alone(0)
