@@ -26,7 +26,7 @@ def test_facts_follow_the_events_of_a_run(run_server: Any, dial: Any) -> None:
     client.send(Event(0, "attached", time.time_ns(), data=reported))
     client.send(Event(1, "schedule", time.time_ns(), data={"optimizer": "opt2", "scheduler": "StepLR"}))
     client.acked(client.train([0], loss=[1.0]))
-    facts = server.services.reader.run("r1").facts
+    facts = server.services.reader.run("r1").environment
     assert _names(facts) == ["opt1", "opt2"]
     assert facts["scalers"] == [{"name": "s", "init_scale": 2.0}]
     assert [one["scheduler"] for one in facts["schedulers"]] == ["StepLR"]
