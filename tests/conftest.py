@@ -22,6 +22,7 @@ import psutil
 import pytest
 from hypothesis import settings
 
+from tests import fork_server
 from tests.small_disk import NoSmallDiskError, small_disk
 
 DEADLINE_S = 60.0
@@ -52,7 +53,8 @@ def clean_surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
         for name in ("XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
             patch.setenv(name, str(home / name.lower()))
         patch.setenv("OMP_NUM_THREADS", "1")
-        yield
+        with fork_server.serving():
+            yield
     left = [line for line in map(command_line, psutil.Process().children(recursive=True)) if line]
     assert not left, f"processes left behind: {left}"
 
@@ -82,10 +84,10 @@ class Tower:
         self.directory = directory
         self.log = directory / "server.log"
         self.port = 0
-        self.command = [sys.executable, "-m", "tocsin_server"]
+        self.command = fork_server.COMMAND
         self.options: tuple[str, ...] = ()
         """Further options of ``serve``."""
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: fork_server.Process | None = None
 
     @property
     def base(self) -> str:
@@ -105,8 +107,12 @@ class Tower:
         """Start the server, on its previous port if it had one; return once it responds."""
         with self.log.open("ab") as log:
             place = ["--port", str(self.port), "--data-dir", str(self.directory)]
-            command = [*self.command, "serve", *place, *self.options]
-            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
+            arguments = ["serve", *place, *self.options]
+            if self.command == fork_server.COMMAND:
+                self._process = fork_server.start(*arguments, stderr=log.fileno())
+            else:
+                line = [*self.command, *arguments]
+                self._process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=log)
         assert self._process.stdout is not None
         self.port = self.port or self._port_of(self._process.stdout)
         threading.Thread(target=self._process.stdout.read, daemon=True).start()

@@ -26,6 +26,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection
 from websockets.sync.client import connect as connect_to
 
+from tests import fork_server
 from tests.server.browser_socket import BrowserSocket
 from tests.server.own_postgres import OwnPostgres
 from tests.server.receiver import Receiver
@@ -125,7 +126,7 @@ def serve_app() -> Callable[[Any], contextlib.AbstractContextManager[str]]:
 class ServerProcess:
     """A running ``tocsin-server serve`` and its output."""
 
-    process: subprocess.Popen[str]
+    process: fork_server.Process
     lines: list[str] = field(default_factory=list)
     base: str = ""
     token: str = ""
@@ -155,7 +156,7 @@ class ServerProcess:
 def _read(server: ServerProcess) -> None:
     assert server.process.stdout is not None
     for line in server.process.stdout:
-        server.lines.append(line)
+        server.lines.append(line.decode())
 
 
 def _understand(server: ServerProcess) -> bool:
@@ -170,15 +171,9 @@ def _understand(server: ServerProcess) -> bool:
 @contextlib.contextmanager
 def server_process(data_dir: Path, *options: str, **environ: str) -> Iterator[ServerProcess]:
     """Run a real server on ``data_dir`` and a free port; stop it at the end, with SIGKILL if necessary."""
-    command = [sys.executable, "-m", "tocsin_server", "serve", "--port", "0", "--data-dir", str(data_dir)]
-    with subprocess.Popen(
-        [*command, *options],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=os.environ | {"PYTHONUNBUFFERED": "1"} | environ,
-        cwd=data_dir,
-    ) as process:
+    arguments = ["serve", "--port", "0", "--data-dir", str(data_dir), *options]
+    env = os.environ | {"PYTHONUNBUFFERED": "1"} | environ
+    with fork_server.start(*arguments, stderr=subprocess.STDOUT, env=env, cwd=data_dir) as process:
         server = ServerProcess(process)
         reader = threading.Thread(target=_read, args=(server,))
         reader.start()
@@ -191,7 +186,7 @@ def server_process(data_dir: Path, *options: str, **environ: str) -> Iterator[Se
             reader.join(DEADLINE_S)
 
 
-def _end(process: subprocess.Popen[str]) -> None:
+def _end(process: fork_server.Process) -> None:
     if process.poll() is None:
         process.terminate()
     try:

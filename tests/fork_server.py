@@ -1,0 +1,234 @@
+"""Start ``tocsin-server`` processes by forking one that has imported it, which saves a second of CPU each.
+
+They are real processes: a test can kill, stop and inspect them by their pid. tests/server/cli and
+tests/packaging start the command as a user does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+COMMAND = [sys.executable, "-m", "tocsin_server"]
+MOST_BYTES = 1 << 20
+KILLED = -signal.SIGKILL
+_serving = False
+_server: tuple[socket.socket, subprocess.Popen[bytes]] | None = None
+_asking = threading.Lock()
+
+
+class ForkedProcess:
+    """The part of ``subprocess.Popen`` that the tests use. ``stdout`` is a pipe of bytes."""
+
+    def __init__(self, pid: int, status: socket.socket, stdout: IO[bytes]) -> None:
+        self.pid = pid
+        self.stdout = stdout
+        self.returncode: int | None = None
+        self._status = status
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stdout.close()
+        self.wait()
+
+    def poll(self) -> int | None:
+        """Return the exit status, or None while the process runs."""
+        return self._looked(0.0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end. Raises ``subprocess.TimeoutExpired``."""
+        ends = None if timeout is None else time.monotonic() + timeout
+        while (status := self._looked(0.05)) is None:
+            if ends is not None and time.monotonic() > ends:
+                raise subprocess.TimeoutExpired(COMMAND, float(timeout or 0.0))
+        return status
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal. Does nothing if the process has ended."""
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Send SIGTERM."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Send SIGKILL."""
+        self.send_signal(signal.SIGKILL)
+
+    def _looked(self, timeout_s: float) -> int | None:
+        with self._lock:
+            if self.returncode is None and select.select([self._status], [], [], timeout_s)[0]:
+                told = self._status.recv(16)
+                self.returncode = int(told) if told else KILLED
+                self._status.close()
+            return self.returncode
+
+
+Process = ForkedProcess | subprocess.Popen[bytes]
+
+
+@contextlib.contextmanager
+def serving() -> Iterator[None]:
+    """Let ``start`` fork during the block. The process that forks starts with the first call."""
+    global _serving, _server
+    _serving = True
+    try:
+        yield
+    finally:
+        _serving = False
+        if _server is not None:
+            asked, process = _server
+            asked.close()
+            process.wait()
+            _server = None
+
+
+def start(
+    *arguments: str, stderr: int, env: dict[str, str] | None = None, cwd: Path | None = None
+) -> Process:
+    """Run ``python -m tocsin_server ARGUMENTS`` with its output in a pipe: forked if during ``serving``.
+
+    ``stderr`` is a file descriptor, or ``subprocess.STDOUT``.
+    """
+    if not _serving:
+        return subprocess.Popen(
+            [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=stderr, env=env, cwd=cwd
+        )
+    reading, writing = os.pipe()
+    status, told = socket.socketpair()
+    request = {
+        "arguments": arguments,
+        "env": dict(os.environ) if env is None else env,
+        "cwd": str(cwd or Path.cwd()),
+    }
+    descriptors = [writing, writing if stderr == subprocess.STDOUT else stderr, told.fileno()]
+    try:
+        with told, _asking:
+            asked = _started()
+            socket.send_fds(asked, [json.dumps(request).encode()], descriptors)
+            pid = int(asked.recv(16))
+    finally:
+        os.close(writing)
+    return ForkedProcess(pid, status, os.fdopen(reading, "rb"))
+
+
+def _started() -> socket.socket:
+    global _server
+    if _server is None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        for end in (ours, theirs):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MOST_BYTES)
+        with theirs:
+            command = [sys.executable, "-P", __file__, str(theirs.fileno())]
+            _server = ours, subprocess.Popen(command, pass_fds=[theirs.fileno()])
+    return _server[0]
+
+
+# In the process that forks
+
+
+def _imported() -> None:
+    """Import the whole server, except the demo, which would import torch."""
+    import tocsin_server
+
+    for module in pkgutil.walk_packages(tocsin_server.__path__, "tocsin_server."):
+        if not module.name.startswith(("tocsin_server.demo", "tocsin_server.__main__")):
+            importlib.import_module(module.name)
+    for name in ("psycopg", "uvloop", "uvicorn.protocols.http.httptools_impl"):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
+
+
+def _serve(asked: socket.socket) -> list[str]:
+    """Fork for every request; return in the fork, with the arguments of its command."""
+    ended, wakeup = socket.socketpair()
+    for end in (ended, wakeup):
+        end.setblocking(False)
+    signal.set_wakeup_fd(wakeup.fileno(), warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    children: dict[int, int] = {}
+    while True:
+        ready, _, _ = select.select([asked, ended], [], [])
+        if ended in ready:
+            ended.recv(4096)
+            _report(children)
+        if asked not in ready:
+            continue
+        text, descriptors, _, _ = socket.recv_fds(asked, MOST_BYTES, 3)
+        if not text:
+            raise SystemExit
+        out, err, told = descriptors
+        if (pid := os.fork()) == 0:
+            signal.set_wakeup_fd(-1)
+            for end in (asked, ended, wakeup):
+                end.close()
+            for descriptor in (told, *children.values()):
+                os.close(descriptor)
+            return _become(json.loads(text), out, err)
+        os.close(out)
+        if err != out:
+            os.close(err)
+        children[pid] = told
+        asked.send(str(pid).encode())
+
+
+def _report(children: dict[int, int]) -> None:
+    for pid, told in list(children.items()):
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            with contextlib.suppress(OSError):
+                os.write(told, str(os.waitstatus_to_exitcode(status)).encode())
+            os.close(told)
+            del children[pid]
+
+
+def _become(request: dict[str, Any], out: int, err: int) -> list[str]:
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.dup2(out, 1)
+    os.dup2(err, 2)
+    for descriptor in {out, err}:
+        os.close(descriptor)
+    os.environ.clear()
+    os.environ.update(request["env"])
+    os.chdir(request["cwd"])
+    return list(request["arguments"])
+
+
+def _main() -> None:
+    import tocsin_server.cli.main as command
+
+    _imported()
+    arguments = _serve(socket.socket(fileno=int(sys.argv[1])))
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    sys.argv[:] = ["tocsin-server", *arguments]
+    command.main()
+
+
+if __name__ == "__main__":
+    _main()
