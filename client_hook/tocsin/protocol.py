@@ -88,6 +88,8 @@ class Hello(msgspec.Struct, tag="hello", tag_field="type", omit_defaults=True):
     notes: str = ""
     wants: list[str] = []
     """What the trainer opted in to: ``"alerts"``, ``"checkpoint"``, ``"stop"``."""
+    recovered: bool = False
+    """Whether another process delivers what this writer, now dead, left on disk."""
 
 
 class Sparse(msgspec.Struct, frozen=True):

@@ -68,7 +68,9 @@ def test_notes_are_written_with_a_preview_and_seen_by_others(
     assert stored(edited)["notes"] == f"# Plan\n**lower** the rate {HOSTILE}"
 
 
-def test_what_somebody_else_wrote_is_never_overwritten_unread(tab: Any, edited: Any) -> None:
+def test_what_somebody_else_wrote_is_never_overwritten_unread(
+    tab: Any, edited: Any, eventually_true: Any
+) -> None:
     """The other user's text is shown next to mine. Saving is blocked until I choose; then both are there."""
     write_notes(tab, "mine")
     change(edited, notes="**theirs**")
@@ -76,8 +78,8 @@ def test_what_somebody_else_wrote_is_never_overwritten_unread(tab: Any, edited: 
     assert tab.page.get_by_role("button", name="Save").first.is_disabled()
     tab.page.get_by_role("button", name="Combine both").click()
     tab.page.keyboard.press("Control+Enter")
-    tab.page.locator(".notes .markdown", has_text="mine").wait_for()
-    assert stored(edited)["notes"] == "**theirs**\n\n---\n\nmine"
+    both = "**theirs**\n\n---\n\nmine"
+    eventually_true(lambda: stored(edited)["notes"] == both, "both texts to be stored")
 
 
 def test_name_and_tags_change_by_keyboard_in_every_browser(

@@ -62,7 +62,7 @@ class SpoolDelivery:
     def _hello(self) -> protocol.Hello:
         """Return the dead writer's handshake with the present time: its clock is that of this machine."""
         hello = self.spool.header.hello
-        hello.token, hello.time_ns = self._token, time.time_ns()
+        hello.token, hello.time_ns, hello.recovered = self._token, time.time_ns(), True
         return hello
 
 

@@ -216,10 +216,10 @@ def _learn(run: ActiveRun, registered: Registered, hello: Hello, now_ns: int) ->
     """Update a run that is already in memory with a handshake. Only rank 0 may change the metadata."""
     metadata, attempt = run.summary.metadata, registered.writer.attempt_no
     newer = attempt > metadata.attempt
-    metadata.attempt, metadata.attempts = max(metadata.attempt, attempt), max(metadata.attempts, attempt)
+    metadata.attempt, metadata.attempts = max(metadata.attempt, attempt), registered.attempts
     if newer:
         run.heartbeat.restart(now_ns)
-    if hello.writer.rank != 0:
+    if hello.writer.rank != 0 or registered.superseded:
         return
     if "tags" not in metadata.edited:
         metadata.tags = tuple(hello.tags) or metadata.tags

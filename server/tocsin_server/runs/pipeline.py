@@ -367,9 +367,10 @@ class Pipeline:
     def _ending(
         self, run: ActiveRun, state: WriterState, word: str, error: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Return the changes to the run when a writer ends; none while other ranks continue."""
+        """Return the changes to the run when a writer ends; none while other ranks or attempts continue."""
         failed = word == RunState.FAILED
-        if run.state.ended or (not failed and run.others_continue(state)):
+        superseded = state.writer.attempt_no < run.summary.metadata.attempt
+        if run.state.ended or superseded or (not failed and run.others_continue(state)):
             return {}
         now_ns = self.clock()
         metadata = run.summary.metadata

@@ -41,13 +41,19 @@ class LeavingRunError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """Result of a handshake. ``last_seq`` and ``last_event`` are -1 before anything is durable."""
+    """Result of a handshake.
+
+    ``last_seq`` and ``last_event`` are -1 before anything is durable. ``attempts`` counts those of the run;
+    ``superseded``: a newer one exists, so this one only adds its records.
+    """
 
     writer: Writer
     run_is_new: bool
     last_seq: int
     last_event: int
     series: dict[str, int]
+    attempts: int
+    superseded: bool
 
 
 def register(connection: Connection, hello: Hello, now_ns: int, *, bound_to: str = "") -> Registered:
@@ -73,13 +79,20 @@ def register(connection: Connection, hello: Hello, now_ns: int, *, bound_to: str
         connection.execute(select(run.c.id).where(run.c.id == run_id).with_for_update())
         known = _writer_by_key(connection, run_id, key)
     who = _as_writer(known) if known else _new_writer(connection, run_id, key, hello, now_ns)
-    _update_from_handshake(connection, who, hello, now_ns)
+    of_run = select(func.count(), func.max(attempt.c.attempt_no)).where(attempt.c.run_id == run_id)
+    attempts, newest = connection.execute(of_run).one()
+    superseded = who.attempt_no < newest
+    _update_writer(connection, who, hello, now_ns)
+    if not superseded:
+        _update_run(connection, who, hello, now_ns)
     return Registered(
         who,
         is_new,
         last_seq(connection, run_id, who.writer_no),
         last_event(connection, run_id, who.writer_no),
         series_numbers(connection, run_id),
+        attempts,
+        superseded,
     )
 
 
@@ -88,8 +101,8 @@ def register_keeping_end(
 ) -> tuple[Registered, bool]:
     """Register ``hello`` as :func:`register` does; return also whether its run stays ended.
 
-    A known writer may return to an ended run only to learn that everything is durable; a
-    new process makes the run active again.
+    A known writer may return to an ended run only to learn that everything is durable, and a process of an
+    older attempt only to deliver what it recorded. Any other new process makes the run active again.
 
     Raises:
         ForeignRunError: As :func:`register`.
@@ -102,7 +115,7 @@ def register_keeping_end(
     stays = not registered.run_is_new and may_stay(connection, run_id, now_ns)
     if is_scheduled(connection, run_id) and not stays:
         raise LeavingRunError
-    known = registered.last_seq >= 0 or registered.last_event >= 0
+    known = registered.superseded or registered.last_seq >= 0 or registered.last_event >= 0
     if ended is None or ended.state not in ENDED or not known:
         return registered, False
     kept = {"state": ended.state, "ended_ns": ended.ended_ns, "error": ended.error}
@@ -253,10 +266,10 @@ def _attempt_of(connection: Connection, run_id: str, hello: Hello, now_ns: int) 
     fellow = _fellow_attempt(connection, hello, now_ns, run_id)
     if fellow is not None:
         return int(fellow.attempt_no)
-    following = select(func.coalesce(func.max(attempt.c.attempt_no), 0) + 1).where(of_run)
+    number = _new_attempt_no(connection, run_id, hello, now_ns)
     row = {
         "run_id": run_id,
-        "attempt_no": connection.execute(following).scalar_one(),
+        "attempt_no": number,
         "key": hello.writer.attempt,
         "launch": hello.launch,
         "restarts": hello.restarts,
@@ -265,16 +278,41 @@ def _attempt_of(connection: Connection, run_id: str, hello: Hello, now_ns: int) 
         "started_ns": now_ns,
     }
     connection.execute(attempt.insert(), row)
-    return int(row["attempt_no"])
+    return number
 
 
-def _update_from_handshake(connection: Connection, who: Writer, hello: Hello, now_ns: int) -> None:
-    """Update run and writer from the handshake; the run becomes active again."""
+def _new_attempt_no(connection: Connection, run_id: str, hello: Hello, now_ns: int) -> int:
+    """Return the number of a new attempt: the next one, or one below all if a later one is known.
+
+    A dead process that never reached the server may be delivered when its successor already trains. Process
+    starts decide; each is read from its own clock and converted to the server's.
+    """
+    lowest, highest = connection.execute(
+        select(func.min(attempt.c.attempt_no), func.max(attempt.c.attempt_no)).where(
+            attempt.c.run_id == run_id
+        )
+    ).one()
+    if lowest is None:
+        return 1
+    began = hello.writer.started_ns + now_ns - hello.time_ns
+    newest_began = select(func.min(writer.c.process_ns + writer.c.clock_offset_ns)).where(
+        writer.c.run_id == run_id, writer.c.attempt_no == highest
+    )
+    if hello.recovered and began < (connection.execute(newest_began).scalar() or 0):
+        return int(lowest) - 1
+    return int(highest) + 1
+
+
+def _update_writer(connection: Connection, who: Writer, hello: Hello, now_ns: int) -> None:
     connection.execute(
         writer.update()
         .where(writer.c.run_id == who.run_id, writer.c.writer_no == who.writer_no)
         .values(handshake_ns=now_ns, clock_offset_ns=now_ns - hello.time_ns)
     )
+
+
+def _update_run(connection: Connection, who: Writer, hello: Hello, now_ns: int) -> None:
+    """Update the run from the handshake; it becomes active again."""
     before = connection.execute(select(run).where(run.c.id == who.run_id)).one()
     reported = _described(hello, before) if who.rank == 0 or before.config is None else {}
     environment = valid_environment(before.environment)

@@ -98,7 +98,7 @@ def test_postgres_restarts_under_load(
         page = server.services.reader.records(f"r{no}", limit=10_000)
         assert page.seq.tolist() == list(range(1500))
         np.testing.assert_array_equal(page.columns["loss"].v, np.arange(1500.0))
-    assert server.health()["failing"] is None
+    eventually(lambda: server.health()["failing"] is None, "health to say that the database works")
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])

@@ -84,7 +84,7 @@ def test_a_hello_registered_before_a_delete_does_not_join_the_run_after_it() -> 
         hello = hello_of("r1")
         admitted = asyncio.create_task(Admission(store, runs).admit(hello, 1))
         await asyncio.sleep(0)
-        store.answer.set_result((Registered(Writer("r1", 0, 1, 0), False, 99, 9, {}), False))
+        store.answer.set_result((Registered(Writer("r1", 0, 1, 0), False, 99, 9, {}, 1, False), False))
         runs.drop("r1")
         runs.active["r1"] = type("Anew", (), {"id": "r1", "writers": {}})()
         with pytest.raises(TryLaterError, match="deleted"):

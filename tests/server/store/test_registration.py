@@ -6,7 +6,10 @@ from typing import Any
 
 from sqlalchemy import select
 
+from tests.server.store.conftest import hello
+from tocsin.protocol import WriterId
 from tocsin_server.store.database import Database
+from tocsin_server.store.registration import register_keeping_end
 from tocsin_server.store.tables import attempt, run
 
 SECOND = 1_000_000_000
@@ -80,3 +83,56 @@ def test_a_resumed_run_lives_again(database: Database, admit: Any, store: Any) -
         row = connection.execute(select(run)).one()
         assert len(list(connection.execute(select(attempt)))) == 2
     assert (row.state, row.ended_ns, row.error) == ("running", None, None)
+
+
+def dead(at: int) -> dict[str, Any]:
+    """Return the fields of a handshake that another process sends for one that began at ``at``."""
+    return {"writer": WriterId(f"dead-{at}", 0, "boot", at, at), "time_ns": 2_000, "recovered": True}
+
+
+def living(at: int) -> dict[str, Any]:
+    """Return the fields of a handshake of a process that began at ``at`` and sends for itself."""
+    return dead(at) | {"recovered": False}
+
+
+def test_a_dead_process_that_comes_late_is_no_newer_attempt(admit: Any) -> None:
+    """It died before it reached the server: its successor's attempt stays the newest one."""
+    live = admit(**living(900))
+    late, later = admit(**dead(500)), admit(**dead(300))
+    assert [one.writer.attempt_no for one in (live, late, later)] == [1, 0, -1]
+    assert [one.superseded for one in (live, late, later)] == [False, True, True]
+    assert admit(**living(900)).superseded is False
+    assert (later.attempts, admit(**living(1_500)).writer.attempt_no) == (3, 2)
+
+
+def test_a_dead_process_that_began_last_is_the_newest_attempt(admit: Any) -> None:
+    """Everything before it reached the server; only the order of the starts matters."""
+    admit(**living(300))
+    assert admit(**dead(500)).writer.attempt_no == 2
+
+
+def test_starts_are_compared_on_the_server_s_clock(admit: Any) -> None:
+    """The clock of the dead process's machine is an hour ahead, which its handshake reveals."""
+    hour = 3600 * SECOND
+    admit(now_ns=hour + 2_000, **living(hour + 900) | {"time_ns": hour + 2_000})
+    ahead = dead(2 * hour + 500) | {"time_ns": 2 * hour + 2_000}
+    assert admit(now_ns=hour + 2_000, **ahead).writer.attempt_no == 0
+
+
+def test_a_process_that_sends_for_itself_is_always_the_newest_attempt(admit: Any) -> None:
+    """An interpreter may be older than the training that it continues, as in a notebook."""
+    admit(**living(900))
+    assert admit(**living(500)).writer.attempt_no == 2
+
+
+def test_a_late_attempt_leaves_the_run_as_it_is(database: Database, admit: Any, store: Any) -> None:
+    """Neither the state of an ended run nor its config, tags or host change."""
+    admit(**living(900), config={"lr": 1}, tags=["new"])
+    end = run.update().values(state="finished", ended_ns=5)
+    store.call(lambda connection: connection.execute(end)).result(30)
+    greeting = hello(**dead(500), config={"lr": 2}, tags=["old"])
+    registered = store.call(lambda connection: register_keeping_end(connection, greeting, 2_000)).result(30)
+    assert registered[1] is True
+    with database.reader.connect() as connection:
+        row = connection.execute(select(run)).one()
+    assert (row.state, row.ended_ns, row.tags, row.config) == ("finished", 5, ["new"], {"lr": 1})

@@ -108,14 +108,19 @@ def test_a_flood_is_committed_in_pieces(
     database: Database, store: StoreWriter, admit: Any, eventually: Any
 ) -> None:
     """Waiting data is not one huge transaction; a call still runs after everything submitted before it."""
-    who, gate, done = admit().writer, threading.Event(), []
+    who, begun, gate, done = admit().writer, threading.Event(), threading.Event(), []
     inserted: list[int] = []
 
     @event.listens_for(database.engine, "before_cursor_execute")
     def count(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
         inserted.extend([1] * statement.startswith("INSERT INTO tail"))
 
-    held = store.call(lambda connection: gate.wait(60))
+    def hold(_connection: Any) -> bool:
+        begun.set()
+        return gate.wait(60)
+
+    held = store.call(hold)
+    assert begun.wait(60)
     size = 30_000
     for seq in range(0, 6 * size, size):
         one = batch(who, seq, list(range(seq, seq + size)), seq, loss=np.ones(size))

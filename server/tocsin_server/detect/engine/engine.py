@@ -71,7 +71,7 @@ class Engine:
 
     def observe(self, batch: RecordBatch) -> list[Finding]:
         """Check a batch of records and return the new findings."""
-        if batch.n == 0:
+        if batch.n == 0 or self._superseded(batch.writer):
             return []
         writer = self._writer(batch.writer)
         emitted: list[Emission] = []
@@ -98,6 +98,8 @@ class Engine:
             return []
         if event.kind == PLAN:
             return self._replan(event)
+        if event.writer.writer_no != SERVER and self._superseded(event.writer):
+            return []
         context = self.context.learn(event.kind, event.step, event.data)
         if context is not self.context:
             self._learn(context)
@@ -280,6 +282,13 @@ class Engine:
                 findings += self._on_run_rule(rule, self._place(writer, primary, place))
 
     # Writers
+
+    def _superseded(self, writer: Writer) -> bool:
+        """Return whether a later attempt already trains when this process sends for the first time.
+
+        What it left on disk is history: an alert about it could never resolve.
+        """
+        return writer.attempt_no < self._barrier.attempt and writer.writer_no not in self._writers
 
     def _writer(self, writer: Writer) -> Process:
         known = self._writers.get(writer.writer_no)
