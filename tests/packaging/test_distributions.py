@@ -36,7 +36,8 @@ class Distributions:
             hatchling("sdist", project, folder)
         for sdist in sorted(folder.glob("*.tar.gz")):
             with tarfile.open(sdist) as archive:
-                archive.extractall(folder / "unpacked", filter="data")
+                archive.extraction_filter = getattr(tarfile, "data_filter", None)  # new in Python 3.11.4
+                archive.extractall(folder / "unpacked")
         for project in sorted((folder / "unpacked").iterdir()):
             hatchling("wheel", project, folder)
 

