@@ -45,6 +45,25 @@ def test_it_does_not_recover(run: Any) -> None:
     assert set(run[0]["loss"][-50:]) <= NON_FINITE
 
 
+def test_its_alerts_name_the_learning_rate(run: Any) -> None:
+    """Loss and norm rose around the first overflow. The fp16 operation is the alternative cause."""
+    chain = [alert for alert in run[1] if alert["severity"] != "info" and alert["onset_step"] > 300]
+    assert {"scaler-collapse", "scaler-overflow-burst"} <= {alert["rule"] for alert in chain}
+    for alert in chain:
+        found = alert["diagnosis"]
+        assert found["cause"].startswith("Likely a learning rate that is too high"), alert["rule"]
+        assert found["remedies"][0]["text"].startswith("Lower the learning rate")
+        assert any("autocast" in remedy["code"] for remedy in found["remedies"])
+
+
+def test_the_timeline_begins_with_the_episode(run: Any) -> None:
+    """A clip that never acts was reported at the start; it is not part of the collapse hundreds of steps
+    later."""
+    (collapse,) = [alert for alert in run[1] if alert["rule"] == "scaler-collapse"]
+    (clip,) = [alert for alert in run[1] if alert["rule"] == "clip-ineffective"]
+    assert clip["onset_step"] < 100 < collapse["diagnosis"]["timeline"][0][0]
+
+
 def test_the_bell_rings_where_it_began(run: Any) -> None:
     """The collapse is critical, and its onset is an overflow with no other in the hundred steps before it."""
     found = [alert for alert in run[1] if alert["rule"] == "scaler-collapse"]

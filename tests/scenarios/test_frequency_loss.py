@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 
+import pytest
 import torch
 
+from tests.matrix import ALL
 from tests.scenarios.judging import JudgedRun, Training, Wire, judged, per_variant, seeded, trained
 from tocsin.api.run import Run
 from tocsin_server.core.models import Severity
 from tocsin_server.demo.trainings import deblur
 from tocsin_server.offline.grouping import cause_groups
 
+pytestmark = pytest.mark.skipif(
+    not ALL, reason="long: make test-all; tests/demo/test_deblur.py is the short one"
+)
 LONGEST, HEALTHY_STEPS = 1000, 200
 COLLAPSED = 2.0**-20
 """The scale at which the training is ended. At which step that is depends on the seed and on the CPU."""

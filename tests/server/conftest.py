@@ -27,6 +27,7 @@ from websockets.sync.client import ClientConnection
 from websockets.sync.client import connect as connect_to
 
 from tests import fork_server
+from tests.matrix import DATABASES, POSTGRES, SQLITE
 from tests.server.browser_socket import BrowserSocket
 from tests.server.own_postgres import OwnPostgres
 from tests.server.receiver import Receiver
@@ -42,6 +43,7 @@ from tocsin_server.runs.pipeline import Pipeline
 from tocsin_server.store.database import Database, migrate, open_database
 from tocsin_server.store.writer import StoreWriter
 
+FOLDER = Path(__file__).parent
 Heard = TypeVar("Heard")
 
 DEADLINE_S = 60.0
@@ -73,9 +75,27 @@ def own_postgres() -> Iterator[OwnPostgres]:
     server.close()
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+ON_BOTH = ("rules", "store", "transfer")
+"""Folders whose tests run on both databases, because they are about SQL."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Choose the databases of a test with ``url``: with ``TOCSIN_TEST_ALL`` always both.
+
+    Else both for tests in ON_BOTH and those marked ``both_databases``: SQL and locking differ there.
+    """
+    test = metafunc.definition
+    named = any("url" in mark.args[0] for mark in test.iter_markers("parametrize"))
+    own = metafunc._arg2fixturedefs.get("url", [])
+    if named or not own or own[-1].func.__module__ != __name__:
+        return
+    both = test.path.relative_to(FOLDER).parts[0] in ON_BOTH or test.get_closest_marker("both_databases")
+    metafunc.parametrize("url", [SQLITE, POSTGRES] if both else DATABASES, indirect=True)
+
+
+@pytest.fixture
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> URL:
-    """The URL of an empty database: each test runs on SQLite and on Postgres."""
+    """The URL of an empty database. See ``pytest_generate_tests`` for which."""
     if request.param == "sqlite":
         return make_url(f"sqlite:///{tmp_path / 'tocsin.db'}")
     server: OwnPostgres = request.getfixturevalue("own_postgres")

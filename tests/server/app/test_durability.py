@@ -18,6 +18,7 @@ import pytest
 from sqlalchemy import event, make_url
 from sqlalchemy.engine import URL
 
+from tests.matrix import ALL
 from tests.server import siege
 from tests.server.own_postgres import OwnPostgres
 from tests.small_disk import fill
@@ -32,10 +33,10 @@ from tocsin_server.store.reader import StoreReader
 
 Start = Callable[..., Any]
 
-KILLS = 4
-TRAINERS = 3
+KILLS, TRAINERS = (4, 3) if ALL else (2, 2)
 
 
+@pytest.mark.both_databases
 def test_kills_under_load_lose_and_double_nothing(url: URL, tmp_path: Path) -> None:
     """SIGKILL at random moments, while every client has unacknowledged records: all arrive exactly once."""
     scene = siege.Siege(url, tmp_path, clients=TRAINERS, seed=7)

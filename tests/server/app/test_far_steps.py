@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import numpy as np
+import pytest
 
 from tests.server.conftest import wait_until
 from tests.server.jobs.test_snapshot_recorder import alert_of
@@ -38,6 +39,7 @@ def put(store: StoreWriter, run_id: str, last: int) -> None:
     store.call(lambda _: None).result(60)
 
 
+@pytest.mark.both_databases
 def test_every_route_and_round_bears_it(
     database: Database, store: StoreWriter, run_server: Callable[..., Any]
 ) -> None:

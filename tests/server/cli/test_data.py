@@ -47,6 +47,7 @@ def rows(url: URL | str, run_id: str) -> int:
     return count
 
 
+@pytest.mark.both_databases
 def test_a_project_is_exported_deleted_and_imported(tocsin: Run, url: URL, tmp_path: Path) -> None:
     """On both databases; a second import does nothing."""
     fill(url, "r1", "r2")

@@ -111,6 +111,7 @@ def rules(item: Notification) -> list[tuple[str, bool]]:
     return [(alert["rule"], alert["over"]) for alert in item.body["alerts"]]
 
 
+@pytest.mark.both_databases
 def test_an_alert_is_told_once_and_its_end_once(scene: RoutingScene) -> None:
     """However many passes see it. Every transition is routed."""
     scene.happen()
@@ -270,6 +271,7 @@ def test_each_channel_of_a_route_is_told(scene: RoutingScene) -> None:
     assert {item.channel_id for item in scene.later(10)} == {"c_mail", "c_chat"}
 
 
+@pytest.mark.both_databases
 def test_a_round_that_is_rolled_back_loses_and_doubles_nothing(scene: RoutingScene) -> None:
     """If the server is killed before the commit, the next pass repeats all of it."""
     scene.happen()

@@ -52,6 +52,7 @@ def told(receiver: Any) -> list[Any]:
     ]
 
 
+@pytest.mark.both_databases
 def test_a_run_that_fails_is_told_with_its_last_lines(
     run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:

@@ -32,6 +32,7 @@ def stored(server: Any, run: str) -> list[tuple[int, float]]:
     return list(zip(page.step.tolist(), page.columns["loss"].v.tolist(), strict=True))
 
 
+@pytest.mark.both_databases
 def test_an_acked_record_is_durable_to_the_bit(run_server: Start, dial: Dial) -> None:
     """What was acked can be read from the database, NaN and infinities included."""
     server = run_server()
@@ -54,6 +55,7 @@ def test_a_trainer_resumes_where_it_was_durable(run_server: Start, dial: Dial) -
     assert stored(server, "r1") == [(0, 1.0), (1, 2.0), (2, 3.0)]
 
 
+@pytest.mark.both_databases
 def test_a_resend_before_the_commit_is_applied_once(run_server: Start, dial: Dial, make_records: Any) -> None:
     """Records that were accepted but are not durable yet are not evaluated or stored twice."""
     server = run_server(commit_ms=300)
@@ -65,6 +67,7 @@ def test_a_resend_before_the_commit_is_applied_once(run_server: Start, dial: Dia
     assert stored(server, "r1") == [(0, 1.0), (1, 2.0), (2, 3.0)]
 
 
+@pytest.mark.both_databases
 def test_a_writer_on_two_connections_is_one_writer(
     run_server: Start, dial: Dial, make_records: Any, eventually: Any
 ) -> None:
@@ -125,6 +128,7 @@ def test_a_gap_is_legal(run_server: Start, dial: Dial) -> None:
     assert server.health()["gaps"] == 10
 
 
+@pytest.mark.both_databases
 def test_many_trainers_at_once(run_server: Start, dial: Dial) -> None:
     """Twenty clients report at once, and all records of each are stored."""
     server = run_server()
@@ -138,6 +142,7 @@ def test_many_trainers_at_once(run_server: Start, dial: Dial) -> None:
         assert stored(server, f"r{number}") == [(step, float(number)) for step in range(10)]
 
 
+@pytest.mark.both_databases
 def test_ranks_share_a_run(run_server: Start, dial: Dial) -> None:
     """Two processes of one attempt number their records separately in one run."""
     server = run_server()

@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 Start = Callable[..., Any]
 pytestmark = pytest.mark.usefixtures("url")
+AT_ONCE = {"routes": [{"name": "all", "group_wait_s": 0, "group_interval_s": 1}]}
 QUICK = {"notify_private_addresses": True, "notify_poll_s": 0.05}
 DOC = Path(__file__).resolve().parents[3] / "docs" / "reference" / "metrics.md"
 
@@ -42,6 +43,7 @@ def test_prometheus_reads_what_the_server_counts(
     headers = {"authorization": f"Bearer {server.token}"}
     channel = {"name": "phone", "kind": "webhook", "config": {"url": receiver.url}}
     httpx.post(f"{server.base}/api/v1/channels", headers=headers, json=channel, timeout=60)
+    httpx.put(f"{server.base}/api/v1/routes", headers=headers, json=AT_ONCE, timeout=60)
     client = dial(server.base, "r1", server.token)
     client.acked(client.train([0, 1], loss=[1.0, math.nan], lr=[0.1, 0.1]))
     failed = ("tocsin_delivery_attempts_total", "phone", "webhook", "failed")
@@ -74,6 +76,7 @@ def test_waiting_notifications_tell_their_age(
     headers = {"authorization": f"Bearer {server.token}"}
     channel = {"name": "phone", "kind": "webhook", "config": {"url": receiver.url}}
     httpx.post(f"{server.base}/api/v1/channels", headers=headers, json=channel, timeout=60)
+    httpx.put(f"{server.base}/api/v1/routes", headers=headers, json=AT_ONCE, timeout=60)
     client = dial(server.base, "r1", server.token)
     client.acked(client.train([0, 1], loss=[1.0, math.nan]))
     retrying = ("tocsin_notifications_retrying", "phone")

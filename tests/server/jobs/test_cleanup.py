@@ -72,6 +72,7 @@ def test_other_runs_stay(
     assert rows_of(database, "r1") == before
 
 
+@pytest.mark.both_databases
 def test_what_a_kill_interrupted_is_finished(database: Database, keeper: Callable[..., Housekeeper]) -> None:
     """The mark in the database is sufficient."""
     with database.engine.begin() as connection:

@@ -158,6 +158,7 @@ def test_the_server_starts_and_serves_the_others(run_server: Run, kinds: list[st
 
 
 @pytest.mark.usefixtures("damaged")
+@pytest.mark.both_databases
 def test_check_names_and_repairs_every_damaged_value(check: Run, kinds: list[str], tmp_path: Path) -> None:
     """One line each and status 1. After the repair, the old values are in a private file and none is left."""
     before = check()
@@ -215,6 +216,7 @@ def spoilt_numbers(database: Database) -> None:
 
 
 @pytest.mark.usefixtures("spoilt_numbers")
+@pytest.mark.both_databases
 def test_numbers_that_are_none_affect_only_their_own_rows(run_server: Run) -> None:
     """Every list contains all runs, and each run's page works."""
     server = run_server()
@@ -228,6 +230,7 @@ def test_numbers_that_are_none_affect_only_their_own_rows(run_server: Run) -> No
 
 
 @pytest.mark.usefixtures("spoilt_numbers")
+@pytest.mark.both_databases
 def test_check_repairs_numbers_that_are_none(database: Database, check: Run) -> None:
     """Those of a run are named and replaced; a revoked token stays revoked."""
     with database.engine.begin() as connection:
@@ -241,6 +244,7 @@ def test_check_repairs_numbers_that_are_none(database: Database, check: Run) -> 
         assert connection.execute(text("SELECT typeof(revoked_ns) FROM token")).scalar_one() == "integer"
 
 
+@pytest.mark.both_databases
 def test_a_number_of_the_record_path_is_named_and_left_alone(database: Database, check: Run) -> None:
     """A guess could corrupt the numbering of records."""
     if database.dialect != "sqlite":
@@ -326,6 +330,7 @@ def test_what_can_be_derived_again_is_named_and_deleted(database: Database, chec
     assert check().stdout == ""
 
 
+@pytest.mark.both_databases
 def test_damaged_records_are_named_and_left_alone(database: Database, check: Run) -> None:
     """For a changed byte in a sealed chunk, it names run, series and chunk. --repair does not change it."""
     tell_all_to(database, "bad")

@@ -131,6 +131,7 @@ def frozen_of(database: Database) -> list[tuple[bool, int]]:
         return [(row.whole, row.made_ns) for row in incident_snapshot_rows(connection, "r1")]
 
 
+@pytest.mark.both_databases
 def test_all_ranks_are_there_200_steps_each_way(
     database: Database, store: StoreWriter, broken_run: BrokenRun
 ) -> None:
@@ -192,6 +193,7 @@ def test_a_record_of_a_run_that_ended_is_whole(
     assert [whole for whole, _ in frozen_of(database)] == [True]
 
 
+@pytest.mark.both_databases
 def test_what_is_frozen_stays_when_records_go(
     database: Database, store: StoreWriter, broken_run: BrokenRun
 ) -> None:

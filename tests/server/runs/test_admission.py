@@ -41,6 +41,7 @@ class Held:
 
 
 @on_both
+@pytest.mark.both_databases
 def test_a_run_deleted_while_a_hello_reads_it_stays_deleted(
     run_server: Start, dial: Dial, monkeypatch: pytest.MonkeyPatch, eventually: Any
 ) -> None:

@@ -126,6 +126,7 @@ def test_back_pressure_stops_reading_and_widens_the_flush(
     assert len(losses(server, "r1")) == 50_000
 
 
+@pytest.mark.both_databases
 def test_alerts_commit_with_their_records_once(run_server: Start, dial: Dial) -> None:
     """When its records are acked, an alert is in the database; a resend adds none."""
     server = run_server()
@@ -137,6 +138,7 @@ def test_alerts_commit_with_their_records_once(run_server: Start, dial: Dial) ->
         assert alerts(server, "r1") == [("nonfinite-loss", "firing")]
 
 
+@pytest.mark.both_databases
 def test_a_restart_goes_on_as_if_nothing_had_happened(run_server: Start, dial: Dial, tmp_path: Any) -> None:
     """After a restart, the row, the rules and the open alerts are unchanged."""
     server = run_server(rule_state_records=10, rule_state_pause_s=1e-9)
@@ -341,6 +343,7 @@ def test_a_deleted_run_begins_anew(run_server: Start, dial: Dial) -> None:
     assert client.ended() == 4503
 
 
+@pytest.mark.both_databases
 def test_a_process_of_a_deleted_run_never_writes_as_another(run_server: Start, dial: Dial) -> None:
     """A run that is created again numbers its processes from scratch: clients of the old run are rejected."""
     server = run_server()

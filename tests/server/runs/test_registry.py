@@ -26,6 +26,7 @@ def finished(server: Any, dial: Dial, run: str) -> None:
     client.acked(0, 0)
 
 
+@pytest.mark.both_databases
 def test_the_fleet_of_ended_runs_survives_a_restart(run_server: Start, dial: Dial, tmp_path: Any) -> None:
     """Rows of ended runs are read at the start, without loading the runs."""
     server = run_server()

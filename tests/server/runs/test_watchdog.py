@@ -43,6 +43,7 @@ def after(server: Any, seconds: float) -> list[tuple[str, tuple[str, ...]]]:
     return server.call(looked)  # type: ignore[no-any-return]
 
 
+@pytest.mark.both_databases
 def test_a_trainer_that_is_gone_is_lost_and_comes_back(
     run_server: Start, dial: Dial, eventually: Any
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 from sqlalchemy import func, select, text
 from sqlalchemy.engine import URL
 
+from tests.matrix import ALL
 from tests.server.store.conftest import batch
 from tocsin_server.core.models import WriteBatch
 from tocsin_server.store.database import Database, migrate, open_database
@@ -22,7 +23,7 @@ from tocsin_server.store.tables import chunk_dir
 from tocsin_server.store.writer import StoreWriter
 
 PROGRAM = Path(__file__).with_name("reporting_process.py")
-KILLS = 5
+KILLS = 5 if ALL else 2
 
 
 def killed_once(url: URL, chance: random.Random, acknowledged: dict[str, int]) -> None:

@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 from websockets.sync.client import ClientConnection, connect
 
+from tests.matrix import POSTGRES, SQLITE
 from tests.server.conftest import ServerProcess, server_process
 from tests.server.own_postgres import OwnPostgres
 from tocsin import protocol
@@ -28,8 +29,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Choose the server of each test: on both databases if the module is one of ON_BOTH."""
     routes = metafunc.module.__name__.rpartition(".test_")[2]
     if routes in ON_BOTH and "server" in metafunc.fixturenames:
-        databases = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)]
-        metafunc.parametrize("kind", databases, indirect=True)
+        metafunc.parametrize("kind", [SQLITE, POSTGRES], indirect=True)
 
 
 @pytest.fixture

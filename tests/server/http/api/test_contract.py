@@ -21,6 +21,7 @@ from schemathesis.config import SchemathesisConfig
 from schemathesis.engine import events, from_schema
 from websockets.sync.client import connect
 
+from tests.matrix import ALL, DATABASES
 from tests.server.conftest import ServerProcess, server_process, wait_until
 from tests.server.http.api.conftest import Trainer
 from tocsin import protocol
@@ -40,7 +41,6 @@ RAW = (
     b"", b"null", b"{", b"\xff", b'"\xed\xa0\x80"', b"[" * 100_000, b'{"a":' * 100_000, b"9" * 5000, b"NaN",
     b'{"a": 1, "a": 2}', b"\xef\xbb\xbf{}", b'{"a": Infinity}', b'{"name": 1e999}',
 )  # fmt: skip
-ALL = os.environ.get("TOCSIN_TEST_ALL") == "1"
 SEED = int(os.environ.get("TOCSIN_TEST_SEED", "0"))
 ROLES: dict[str, dict[str, Any]] = {
     "read": {"method": "GET"},
@@ -55,7 +55,7 @@ OUTWARD = ("/channels/test", "/channels/{channel_id}/test")
 """Routes that send something somewhere."""
 
 
-@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+@pytest.fixture(scope="module", params=DATABASES)
 def own_server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ServerProcess]:

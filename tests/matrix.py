@@ -1,0 +1,14 @@
+"""Which tests run: a representative of each claim, or with ``TOCSIN_TEST_ALL=1`` (``make test-all``) all."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+ALL = os.environ.get("TOCSIN_TEST_ALL") == "1"
+SQLITE = "sqlite"
+POSTGRES = pytest.param("postgresql", marks=pytest.mark.postgres)
+"""Parameter of a test or fixture that uses Postgres."""
+DATABASES = [SQLITE, POSTGRES] if ALL else [SQLITE]
+"""For a test that no difference between the databases concerns."""
