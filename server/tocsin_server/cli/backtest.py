@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tocsin.importers import UnreadableLogError
-from tocsin_server.cli.options import Config, DatabaseUrl, DataDir, opened, settings_of
-from tocsin_server.core import exact_json
+from tocsin_server.cli.options import Config, DatabaseUrl, DataDir, settings_of
 from tocsin_server.core.errors import TocsinError
-from tocsin_server.detect.custom.backtest import Tested, summary_of
-from tocsin_server.detect.custom.backtest import settings_of as rule_settings_of
-from tocsin_server.detect.custom.settings_changes import SettingError
-from tocsin_server.offline.backtest import Backtest
-from tocsin_server.store.reader import StoreReader
-from tocsin_server.store.results import StoredRun
-from tocsin_server.transfer.record_export import find_run
+
+if TYPE_CHECKING:
+    from tocsin_server.detect.custom.backtest import Tested
+    from tocsin_server.store.reader import StoreReader
+    from tocsin_server.store.results import StoredRun
 
 SHOWN = 40
 """Maximum number of firings per run in the text output; --json has all."""
@@ -44,6 +40,15 @@ def backtest(
 
     Reads only. All other rules use their defaults; they determine which steps were healthy.
     """
+    from tocsin.importers import UnreadableLogError
+    from tocsin_server.cli.database import opened
+    from tocsin_server.core import exact_json
+    from tocsin_server.detect.custom.backtest import settings_of as rule_settings_of
+    from tocsin_server.detect.custom.backtest import summary_of
+    from tocsin_server.detect.custom.settings_changes import SettingError
+    from tocsin_server.offline.backtest import Backtest
+    from tocsin_server.store.reader import StoreReader
+
     if not (files or runs or project):
         raise TocsinError("backtest: expected FILE..., --run or --project, got none")
     try:
@@ -67,6 +72,8 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _stored(reader: StoreReader, runs: list[str], project: str | None) -> list[StoredRun]:
+    from tocsin_server.transfer.record_export import find_run
+
     found = [reader.run(find_run(reader, run)) for run in runs]
     if project is not None:
         mine = [stored for stored in reader.runs() if stored.project == project]

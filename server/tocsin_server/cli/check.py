@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tocsin_server.cli.options import (
-    Config,
-    DatabaseUrl,
-    DataDir,
-    let_the_server_checkpoint,
-    opened,
-    settings_of,
-)
+from tocsin_server.cli.options import Config, DatabaseUrl, DataDir, settings_of
 from tocsin_server.core.errors import StartError
-from tocsin_server.jobs.database_check import copy_name, damages, keep, rebuild_summary
-from tocsin_server.store.connection import make_url
-from tocsin_server.store.database import Database, check_not_emptied
-from tocsin_server.store.value_check import Damage, repair
+
+if TYPE_CHECKING:
+    from tocsin_server.store.database import Database
+    from tocsin_server.store.value_check import Damage
 
 EXIT_DAMAGED = 1
 """Exit status if a value cannot be read and was not repaired."""
@@ -45,6 +38,9 @@ def check(
     and the server derives it again from the records. Records are never changed: restore a backup if they are
     damaged.
     """
+    from tocsin_server.cli.database import opened
+    from tocsin_server.jobs.database_check import copy_name, damages, keep
+
     settings = settings_of(database_url, data_dir, config)
     _check_exists(settings.url)
     with opened(settings) as database:
@@ -69,6 +65,9 @@ def check(
 
 def _check_exists(url: str) -> None:
     """Raise StartError if there is no SQLite file, which opening it would create."""
+    from tocsin_server.store.connection import make_url
+    from tocsin_server.store.database import check_not_emptied
+
     file = make_url(url).database
     if not url.startswith("sqlite") or file is None or Path(file).exists():
         return
@@ -77,6 +76,10 @@ def _check_exists(url: str) -> None:
 
 
 def _repaired(database: Database, found: list[Damage]) -> int:
+    from tocsin_server.cli.database import let_the_server_checkpoint
+    from tocsin_server.jobs.database_check import rebuild_summary
+    from tocsin_server.store.value_check import repair
+
     now_ns, count = time.time_ns(), 0
     with database.engine.begin() as connection:
         let_the_server_checkpoint(connection)

@@ -5,44 +5,18 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tocsin_server.cli.options import (
-    Config,
-    DatabaseUrl,
-    DataDir,
-    let_the_server_checkpoint,
-    opened,
-    settings_of,
-    who,
-)
-from tocsin_server.core.errors import StartError, TocsinError
+from tocsin_server.cli.options import Config, DatabaseUrl, DataDir, settings_of, who
+from tocsin_server.core.errors import TocsinError
 from tocsin_server.core.settings import Settings
-from tocsin_server.jobs.retention import expired, last_word_ns
-from tocsin_server.jobs.snapshot_recorder import download
-from tocsin_server.runs.pipeline import limits_of
-from tocsin_server.store import deletion, deletion_jobs, vacuum
-from tocsin_server.store.backup import backup as back_up
-from tocsin_server.store.backup import file_of
-from tocsin_server.store.backup import restore as put_back
-from tocsin_server.store.connection import URL, Connection
-from tocsin_server.store.database import Database, database_url, open_database
-from tocsin_server.store.migration_dry_run import rehearse
-from tocsin_server.store.ownership import sole_on_file
-from tocsin_server.store.reader import StoreReader
-from tocsin_server.transfer.record_export import Format, export_records, file_name, find_run, replacing
-from tocsin_server.transfer.run_export import export_run
-from tocsin_server.transfer.run_folder import BundleError, bundles_in
-from tocsin_server.transfer.run_import import import_run
+from tocsin_server.transfer.formats import Format
 
-WAIT_S = 5.0
-"""How long a command on Postgres waits for a running server to take over a deletion."""
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 Project = Annotated[str | None, typer.Option("--project", help="All runs of this project.")]
 
@@ -68,6 +42,10 @@ def export(
     config: Config = None,
 ) -> None:
     """Export all records of a run; with --out also events, alerts and environment."""
+    from tocsin_server.cli.database import chosen, opened
+    from tocsin_server.transfer.record_export import export_records, file_name
+    from tocsin_server.transfer.run_export import export_run
+
     if (run is None) == (project is None) or (out is not None and output is not None):
         raise TocsinError(
             "export: expected RUN or --project, and --out or --output at most, got another mixture"
@@ -79,7 +57,7 @@ def export(
             count = export_records(database, str(run), format, output)
             typer.echo(f"{count} records", err=True)
             return
-        for run_id in _chosen(database, run, project):
+        for run_id in chosen(database, run, project):
             folder = out / file_name(run_id)
             counts = export_run(database, run_id, format, folder).counts
             typer.echo(f"{folder}: {_counted(counts)}", err=True)
@@ -97,12 +75,17 @@ def import_(
 
     The server may be running. No notifications are sent for imported alerts.
     """
+    from tocsin_server.cli.database import alone, finish_all, opened, transacting
+    from tocsin_server.runs.pipeline import limits_of
+    from tocsin_server.transfer.run_folder import bundles_in
+    from tocsin_server.transfer.run_import import import_run
+
     settings = settings_of(database_url, data_dir, config)
     folders = bundles_in(path)
-    with opened(settings) as database, _alone(settings) as free:
-        transact = _transacting(database, free)
+    with opened(settings) as database, alone(settings) as free:
+        transact = transacting(database, free)
         if free:
-            _finish_all(database, transact)
+            finish_all(database, transact)
         for folder in folders:
             done = import_run(database, transact, folder, actor=who(), limits=limits_of(settings))
             what = "is there already, nothing to do" if done.was_there else _counted(done.counts)
@@ -117,6 +100,10 @@ def snapshot(
     config: Config = None,
 ) -> None:
     """Write the incident snapshot of an alert: all series at full rate around its onset, events, alerts."""
+    from tocsin_server.cli.database import opened
+    from tocsin_server.jobs.snapshot_recorder import download
+    from tocsin_server.transfer.record_export import replacing
+
     with opened(settings_of(database_url, data_dir, config)) as database:
         text = download(database, alert)
         if text is None:
@@ -140,18 +127,21 @@ def delete(
 
     The server may be running. If a training process still sends to the run, that starts a new run.
     """
+    from tocsin_server.cli.database import chosen, delete_marked, mark_project, opened
+    from tocsin_server.store.deletion_jobs import mark_runs
+
     if (run is None) == (project is None):
         raise TocsinError("delete: expected RUN or --project, got " + ("both" if run else "neither"))
     settings = settings_of(database_url, data_dir, config)
     with opened(settings) as database:
-        found = _chosen(database, run, project)
+        found = chosen(database, run, project)
         _confirm(f"Delete {run or f'project {project}: {len(found)} runs'} with all records, for good?", yes)
         now_ns = time.time_ns()
         if project is not None:
-            _delete(settings, database, partial(_mark_project, name=project, now_ns=now_ns))
+            delete_marked(settings, database, partial(mark_project, name=project, now_ns=now_ns))
         else:
-            mark = partial(deletion_jobs.mark_runs, run_ids=found, now_ns=now_ns, actor=who())
-            _delete(settings, database, mark)
+            mark = partial(mark_runs, run_ids=found, now_ns=now_ns, actor=who())
+            delete_marked(settings, database, mark)
 
 
 def prune(
@@ -164,6 +154,11 @@ def prune(
 
     The server does this automatically every hour. Runs that are running or stalled are always kept.
     """
+    from tocsin_server.cli.database import delete_marked, opened
+    from tocsin_server.jobs.retention import expired, last_word_ns
+    from tocsin_server.store.deletion_jobs import mark_runs
+    from tocsin_server.store.reader import StoreReader
+
     settings = settings_of(database_url, data_dir, config)
     with opened(settings) as database:
         now_ns = time.time_ns()
@@ -174,9 +169,7 @@ def prune(
         typer.echo(f"{len(old)} runs {'would be' if dry_run else 'are'} deleted.")
         if old and not dry_run:
             ids = [run.id for run in old]
-            _delete(
-                settings, database, partial(deletion_jobs.mark_runs, run_ids=ids, now_ns=now_ns, actor=who())
-            )
+            delete_marked(settings, database, partial(mark_runs, run_ids=ids, now_ns=now_ns, actor=who()))
 
 
 def backup(
@@ -186,8 +179,11 @@ def backup(
     config: Config = None,
 ) -> None:
     """Copy the SQLite database while the server runs. The copy is consistent and checked."""
+    from tocsin_server.cli.database import as_it_is
+    from tocsin_server.store.backup import backup as back_up
+
     settings = settings_of(database_url, data_dir, config)
-    database = _as_it_is(settings, "backup")
+    database = as_it_is(settings, "backup")
     try:
         made = back_up(database, file)
     finally:
@@ -209,8 +205,13 @@ def restore(
 
     Fails if a server uses the database, or if the backup is damaged or from a newer version.
     """
+    from tocsin_server.cli.database import url_of
+    from tocsin_server.store.backup import file_of
+    from tocsin_server.store.backup import restore as put_back
+    from tocsin_server.store.ownership import sole_on_file
+
     settings = settings_of(database_url, data_dir, config)
-    target = Path(os.path.realpath(file_of(_url(settings), "restore")))
+    target = Path(os.path.realpath(file_of(url_of(settings), "restore")))
     with sole_on_file(target):
         aside = put_back(file, target, time.time_ns(), despite_damage=despite_damage)
     typer.echo(f"{target} is {file} as it was." + (f" The old one is {aside}." if aside else ""))
@@ -218,7 +219,10 @@ def restore(
 
 def rehearse_upgrade(settings: Settings) -> None:
     """Upgrade a copy and report the result (`migrate --rehearse`). Raises TocsinError if rows were lost."""
-    database = _as_it_is(settings, "rehearse")
+    from tocsin_server.cli.database import as_it_is
+    from tocsin_server.store.migration_dry_run import rehearse
+
+    database = as_it_is(settings, "rehearse")
     try:
         went = rehearse(database)
     finally:
@@ -261,96 +265,9 @@ def _counted(counts: dict[str, int]) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.items())
 
 
-def _chosen(database: Database, run: str | None, project: str | None) -> list[str]:
-    """Return the run with that id or name, or the runs of a project. Raises TocsinError if there are none."""
-    reader = StoreReader(database)
-    if run is not None:
-        return [find_run(reader, run)]
-    with database.reader.begin() as connection:
-        found = deletion.runs_of(connection, str(project))
-    if not found:
-        raise TocsinError(f"project: expected one with runs, got {project!r}")
-    return found
-
-
 def _confirm(question: str, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
         raise TocsinError("delete: expected --yes where nobody can be asked, got none")
     typer.confirm(question, abort=True)
-
-
-def _mark_project(connection: Connection, name: str, now_ns: int) -> list[str]:
-    return deletion_jobs.mark_project(connection, name, now_ns, who()) or []
-
-
-def _delete(settings: Settings, database: Database, mark: Callable[[Connection], list[str]]) -> None:
-    """Mark runs as deleted and remove them; a running server removes them itself."""
-    with _alone(settings) as free:
-        transact = _transacting(database, free)
-        marked = transact(mark)
-        if not free and (database.dialect == "sqlite" or _taken(database, marked)):
-            typer.echo(f"{len(marked)} runs are gone; the running server takes their rows away.")
-            return
-        deletion_jobs.finish(transact, marked)
-        vacuum.vacuum(database)
-        typer.echo(f"{len(marked)} runs are deleted.")
-        if database.dialect == "postgresql":
-            typer.echo("Autovacuum makes their room free for new rows; `VACUUM` does it at once.")
-
-
-@contextmanager
-def _alone(settings: Settings) -> Iterator[bool]:
-    """Yield True and lock out servers if none uses the SQLite database. On Postgres this is unknown."""
-    url = _url(settings)
-    if url.get_backend_name() != "sqlite":
-        yield False
-        return
-    with ExitStack() as stack:
-        free = True
-        try:
-            stack.enter_context(sole_on_file(Path(str(url.database))))
-        except StartError:
-            free = False
-        yield free
-
-
-def _transacting(database: Database, free: bool) -> deletion_jobs.Transact:
-    if not free:
-        with database.engine.begin() as connection:
-            let_the_server_checkpoint(connection)
-    return deletion_jobs.on_database(database)
-
-
-def _finish_all(database: Database, transact: deletion_jobs.Transact) -> None:
-    """Finish all interrupted deletions, however recent, because no other process can be working on them."""
-    with database.reader.begin() as connection:
-        left = deletion.due(connection, time.time_ns(), interrupted=True)
-    deletion_jobs.finish(transact, left)
-
-
-def _taken(database: Database, run_ids: list[str]) -> bool:
-    """Return whether a server takes over the marked runs, for which it looks every second."""
-    ends = time.monotonic() + WAIT_S
-    while time.monotonic() < ends:
-        with database.reader.begin() as connection:
-            if any(deletion.has_begun(connection, run_id) for run_id in run_ids):
-                return True
-        time.sleep(0.1)
-    return not run_ids
-
-
-def _url(settings: Settings) -> URL:
-    try:
-        return database_url(settings.url)
-    except ValueError as error:
-        raise StartError(str(error)) from error
-
-
-def _as_it_is(settings: Settings, purpose: str) -> Database:
-    """Return the SQLite database without migrating it. Raises TocsinError if there is none."""
-    file = file_of(_url(settings), purpose)
-    if not file.is_file():
-        raise BundleError(str(file), "a database", "no such file")
-    return open_database(settings.url)

@@ -9,17 +9,14 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tocsin.importers import BROKEN, UnreadableLogError, open_log, opened
-from tocsin_server.core import exact_json
-from tocsin_server.core.models import Severity
-from tocsin_server.offline.diagnose import as_data, exit_status, report, unreadable_data
-from tocsin_server.offline.replay import Judged, judge
-from tocsin_server.offline.snapshot import IncidentSnapshot, IncidentSnapshotError, is_incident_snapshot, read
-from tocsin_server.offline.snapshot_replay import judge_incident_snapshot
+if TYPE_CHECKING:
+    from tocsin_server.offline.replay import Judged
+    from tocsin_server.offline.snapshot import IncidentSnapshot
+
 
 STDIN = Path("-")
 BEGINNING = 64
@@ -50,6 +47,11 @@ def diagnose(
     No server is needed. The exit status is 0 if all files were read, or 1 with --fail-on and such a finding;
     2 if a file could not be read.
     """
+    from tocsin.importers import UnreadableLogError
+    from tocsin_server.core import exact_json
+    from tocsin_server.core.models import Severity
+    from tocsin_server.offline.diagnose import as_data, exit_status, report, unreadable_data
+
     found: list[Judged] = []
     entries = []
     unreadable = 0
@@ -71,6 +73,10 @@ def diagnose(
 
 
 def _judged(path: Path) -> Judged:
+    from tocsin.importers import UnreadableLogError, open_log
+    from tocsin_server.offline.replay import judge
+    from tocsin_server.offline.snapshot_replay import judge_incident_snapshot
+
     with _rewindable(path) as file:
         try:
             snapshot = _flight(file)
@@ -103,6 +109,9 @@ def _rewindable(path: Path) -> Iterator[Path]:
 
 def _flight(path: Path) -> IncidentSnapshot | None:
     """Return the incident snapshot in ``path``, or None for another file. Raises UnreadableLogError."""
+    from tocsin.importers import BROKEN, UnreadableLogError, opened
+    from tocsin_server.offline.snapshot import IncidentSnapshotError, is_incident_snapshot, read
+
     try:
         with opened(path) as file:
             beginning = file.read(BEGINNING)

@@ -14,16 +14,12 @@ from tocsin_server.cli.backtest import backtest
 from tocsin_server.cli.check import check
 from tocsin_server.cli.data import COMMANDS, rehearse_upgrade
 from tocsin_server.cli.diagnose import diagnose
-from tocsin_server.cli.options import Config, DatabaseUrl, DataDir, migrated, settings_of, who, writing
+from tocsin_server.cli.options import Config, DatabaseUrl, DataDir, settings_of, who
 from tocsin_server.cli.report import report
 from tocsin_server.cli.rules import rules_app
 from tocsin_server.core.errors import StartError, TocsinError
 from tocsin_server.core.permissions import Scope, Token, make_token
 from tocsin_server.core.settings import load
-from tocsin_server.http.auth.authentication import FILE_TOKENS
-from tocsin_server.store import audit
-from tocsin_server.store.connection import SQLAlchemyError
-from tocsin_server.store.tokens import add_token, revoke_token, tokens
 
 EXIT_UNUSABLE = 2
 """Exit status if the command could not do its work: settings, database, port, unknown name."""
@@ -47,11 +43,15 @@ def main() -> None:
         app()
     except TocsinError as error:
         _fail(str(error))
-    except SQLAlchemyError as error:
-        cause = getattr(error, "orig", None) or error
-        _fail(f"database: {str(cause).strip().splitlines()[0]}")
     except OSError as error:
         _fail(f"{error.filename or 'system'}: {error.strerror or error}")
+    except Exception as error:
+        from tocsin_server.store.connection import SQLAlchemyError
+
+        if not isinstance(error, SQLAlchemyError):
+            raise
+        cause = getattr(error, "orig", None) or error
+        _fail(f"database: {str(cause).strip().splitlines()[0]}")
 
 
 def _fail(message: str) -> None:
@@ -156,6 +156,8 @@ def migrate(
     config: Config = None,
 ) -> None:
     """Upgrade the database to the newest schema. `serve` does this automatically."""
+    from tocsin_server.cli.database import migrated
+
     settings = settings_of(database_url, data_dir, config)
     if rehearse:
         rehearse_upgrade(settings)
@@ -177,6 +179,10 @@ def token_create(
     config: Config = None,
 ) -> None:
     """Create a token and print it. It is shown only once, and a running server accepts it immediately."""
+    from tocsin_server.cli.database import writing
+    from tocsin_server.store import audit
+    from tocsin_server.store.tokens import add_token
+
     try:
         made, secret = make_token(name, scope, project, time.time_ns())
     except ValueError as error:
@@ -192,6 +198,10 @@ def token_create(
 @token_app.command("list")
 def token_list(database_url: DatabaseUrl = None, data_dir: DataDir = None, config: Config = None) -> None:
     """List all tokens, including revoked ones, without their secrets."""
+    from tocsin_server.cli.database import writing
+    from tocsin_server.http.auth.authentication import FILE_TOKENS
+    from tocsin_server.store.tokens import tokens
+
     with writing(settings_of(database_url, data_dir, config)) as connection:
         found = tokens(connection)
     typer.echo(f"{'ID':<16}{'SCOPE':<8}{'MADE':<12}{'STATE':<9}{'PROJECT':<20}NAME")
@@ -211,6 +221,11 @@ def token_revoke(
     config: Config = None,
 ) -> None:
     """Revoke a token. A running server rejects it and its sessions within two seconds."""
+    from tocsin_server.cli.database import writing
+    from tocsin_server.http.auth.authentication import FILE_TOKENS
+    from tocsin_server.store import audit
+    from tocsin_server.store.tokens import revoke_token
+
     settings = settings_of(database_url, data_dir, config)
     for token in FILE_TOKENS:
         if token.id == token_id:

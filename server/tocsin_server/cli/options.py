@@ -1,21 +1,18 @@
-"""Share the options that select the database, and the functions that open it."""
+"""The options that select the database.
+
+The modules of commands import what only the work needs in the function that does it, so that `--help`,
+`--version` and wrong options do not wait for the database's libraries.
+"""
 
 from __future__ import annotations
 
 import getpass
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tocsin_server.core.errors import StartError
 from tocsin_server.core.settings import Settings, load
-from tocsin_server.store.connection import Connection
-from tocsin_server.store.database import Database, open_database
-from tocsin_server.store.database import migrate as migrate_database
 
 DatabaseUrl = Annotated[
     str | None,
@@ -44,37 +41,3 @@ def who() -> str:
 def settings_of(database_url: str | None, data_dir: Path | None, config: Path | None) -> Settings:
     """Return the settings of a command."""
     return load({"database_url": database_url, "data_dir": data_dir}, config=config)
-
-
-def migrated(settings: Settings) -> None:
-    """Migrate the database to the newest schema. Raises StartError for an unsupported URL."""
-    os.umask(0o077)
-    try:
-        migrate_database(settings.url)
-    except ValueError as error:
-        raise StartError(str(error)) from error
-
-
-@contextmanager
-def opened(settings: Settings) -> Iterator[Database]:
-    """Yield the migrated database, and close it at the end."""
-    migrated(settings)
-    database = open_database(settings.url)
-    try:
-        yield database
-    finally:
-        database.close()
-
-
-def let_the_server_checkpoint(connection: Connection) -> None:
-    """Disable SQLite checkpoints on this connection: only the server's own may run them."""
-    if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql("PRAGMA wal_autocheckpoint=0")
-
-
-@contextmanager
-def writing(settings: Settings) -> Iterator[Connection]:
-    """Yield a transaction on the migrated database; a server may be running on it."""
-    with opened(settings) as database, database.engine.begin() as connection:
-        let_the_server_checkpoint(connection)
-        yield connection

@@ -7,11 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tocsin_server.cli.options import Config, DatabaseUrl, DataDir, opened, settings_of
-from tocsin_server.http import plotlyjs
-from tocsin_server.report.writing import write_report
-from tocsin_server.store.reader import StoreReader
-from tocsin_server.transfer.record_export import file_name, find_run
+from tocsin_server.cli.options import Config, DatabaseUrl, DataDir, settings_of
 
 
 def report(
@@ -30,6 +26,12 @@ def report(
 
     The server may be running.
     """
+    from tocsin_server.cli.database import opened
+    from tocsin_server.http import plotlyjs
+    from tocsin_server.report.writing import write_report
+    from tocsin_server.store.reader import StoreReader
+    from tocsin_server.transfer.record_export import file_name, find_run
+
     with opened(settings_of(database_url, data_dir, config)) as database:
         reader = StoreReader(database)
         ids = [find_run(reader, run) for run in runs]

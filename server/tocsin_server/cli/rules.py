@@ -10,22 +10,16 @@ import tomllib
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote, urlsplit
 
 import typer
 
-from tocsin_server.cli.options import Config, DatabaseUrl, DataDir, opened, settings_of, writing
-from tocsin_server.core import exact_json
+from tocsin_server.cli.options import Config, DatabaseUrl, DataDir, settings_of
 from tocsin_server.core.errors import FieldError, TocsinError
-from tocsin_server.rules.documents import (
-    Difference,
-    Document,
-    apply_document,
-    as_text,
-    exported,
-    read_document,
-)
+
+if TYPE_CHECKING:
+    from tocsin_server.rules.documents import Difference, Document
 
 TIMEOUT_S = 30.0
 MOST_BYTES = 4 << 20
@@ -52,6 +46,9 @@ def apply(
     config: Config = None,
 ) -> None:
     """Apply the rules from a file. Rules that it created before and no longer contains are deleted."""
+    from tocsin_server.cli.database import writing
+    from tocsin_server.rules.documents import apply_document, read_document
+
     body = _read(file)
     try:
         document = read_document(body)
@@ -81,6 +78,9 @@ def export(
     if url is not None:
         print(_asked(url, f"/rules/export?source={quote(source)}")["toml"], end="")
         return
+    from tocsin_server.cli.database import opened
+    from tocsin_server.rules.documents import exported
+
     with opened(settings_of(database_url, data_dir, config)) as database, database.reader.begin() as reading:
         print(exported(reading, source), end="")
 
@@ -97,6 +97,8 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _tell(document: Document, changes: list[Difference], dry_run: bool) -> None:
+    from tocsin_server.rules.documents import as_text
+
     for line in as_text(changes):
         typer.echo(line)
     held = len(document.rules) + len(document.tunings)
@@ -116,6 +118,8 @@ def _who() -> str:
 
 
 def _applied_over_http(url: str, body: dict[str, Any], dry_run: bool) -> list[Difference]:
+    from tocsin_server.rules.documents import Difference
+
     wanted = {
         "source": body["source"],
         "rules": body.get("rule", []),
@@ -142,7 +146,11 @@ def _asked(url: str, path: str, body: dict[str, Any] | None = None) -> Any:
     headers = {"accept": "application/json", "content-type": "application/json"}
     if token := os.environ.get("TOCSIN_TOKEN", ""):
         headers["authorization"] = f"Bearer {token}"
-    data = None if body is None else exact_json.dumps(body).encode()
+    data = None
+    if body is not None:
+        from tocsin_server.core import exact_json
+
+        data = exact_json.dumps(body).encode()
     request = urllib.request.Request(f"{url.rstrip('/')}/api/v1{path}", data, headers)  # noqa: S310 - scheme checked
     try:
         with urllib.request.build_opener(_NoRedirect).open(request, timeout=TIMEOUT_S) as answer:

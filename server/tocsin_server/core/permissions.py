@@ -10,9 +10,10 @@ import enum
 import hashlib
 import secrets
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from starlette.requests import HTTPConnection
+if TYPE_CHECKING:
+    from starlette.requests import HTTPConnection
 
 SECRET_PREFIX = "tcn_"  # noqa: S105 - lets secret scanners recognize a leaked token
 SECRET_BYTES = 32

@@ -7,7 +7,6 @@ time in nanoseconds. CSV writes ``nan``, ``inf``, ``-inf``; a missing value is e
 from __future__ import annotations
 
 import csv
-import enum
 import hashlib
 import io
 import os
@@ -25,18 +24,11 @@ from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.results import RecordPage
 from tocsin_server.store.run_rows import created_ns
 from tocsin_server.transfer.column_names import COORDINATES, heading
+from tocsin_server.transfer.formats import Format
 from tocsin_server.transfer.parquet import parquet_bodies
 
 PAGE = 4096
 """Records read at a time; bounds the memory of an export of any length."""
-
-
-class Format(enum.StrEnum):
-    """Format of an export."""
-
-    JSONL = "jsonl"
-    CSV = "csv"
-    PARQUET = "parquet"
 
 
 class UnknownRun(TocsinError):  # noqa: N818 - reads as the sentence it is

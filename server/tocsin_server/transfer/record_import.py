@@ -17,8 +17,9 @@ from tocsin_server.core import exact_json
 from tocsin_server.core.models import Column
 from tocsin_server.store.results import RecordPage
 from tocsin_server.transfer.column_names import COORDINATES, series_of
+from tocsin_server.transfer.formats import Format
 from tocsin_server.transfer.parquet import read_parquet
-from tocsin_server.transfer.record_export import PAGE, Format
+from tocsin_server.transfer.record_export import PAGE
 from tocsin_server.transfer.run_folder import BundleError, Item, lines, records_file
 
 INT64 = range(-(2**63), 2**63)

@@ -21,8 +21,9 @@ from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.results import RecordPage
 from tocsin_server.transfer.acks import ack_items
 from tocsin_server.transfer.digest import Digest
+from tocsin_server.transfer.formats import Format
 from tocsin_server.transfer.nan_payloads import NanWriter
-from tocsin_server.transfer.record_export import Format, bodies_of, every_page
+from tocsin_server.transfer.record_export import bodies_of, every_page
 from tocsin_server.transfer.run_folder import (
     ACKS,
     ALERTS,

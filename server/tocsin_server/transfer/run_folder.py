@@ -15,7 +15,7 @@ from typing import Any
 
 from tocsin_server.core import exact_json
 from tocsin_server.core.errors import TocsinError
-from tocsin_server.transfer.record_export import Format
+from tocsin_server.transfer.formats import Format
 
 VERSION = 1
 RUN, EVENTS, ALERTS, RECORDS = "run.json", "events.jsonl", "alerts.jsonl", "records"

@@ -38,7 +38,7 @@ from tocsin_server.store.registration import register
 from tocsin_server.store.snapshots import incident_snapshot_rows
 from tocsin_server.store.tables import chunk, chunk_dir, incident_snapshot, tail
 from tocsin_server.store.writer import StoreWriter
-from tocsin_server.transfer.record_export import Format
+from tocsin_server.transfer.formats import Format
 from tocsin_server.transfer.run_export import export_run
 from tocsin_server.transfer.run_import import import_run
 

@@ -17,8 +17,9 @@ from tocsin_server.http.api.query import WHOLE, First, Last, Names, cursor, know
 from tocsin_server.http.api.resource import resource
 from tocsin_server.http.api.shapes import Number
 from tocsin_server.http.services import services_of
+from tocsin_server.transfer.formats import Format
 from tocsin_server.transfer.parquet import MissingExtraError
-from tocsin_server.transfer.record_export import Format, bodies_of, every_page, file_name, items, series_names
+from tocsin_server.transfer.record_export import bodies_of, every_page, file_name, items, series_names
 
 router = resource("records")
 
