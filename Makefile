@@ -25,6 +25,8 @@ TORCH ?= torch==2.13.0
 # Files of tests side by side: one more than there are cores, for many wait for a server or a browser; five
 # at most, for each brings a Postgres and a Chromium of its own.
 JOBS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); echo $$((cores < 4 ? cores + 1 : 5)))
+# In the order of tests/conftest.py, which puts the longest files first.
+SIDE_BY_SIDE = --numprocesses=$(JOBS) --dist=loadfile --no-loadscope-reorder
 BENCHES ?= $(wildcard benchmarks/bench_*.py)
 VENV := .venv
 BIN := $(VENV)/bin
@@ -55,16 +57,16 @@ docs-serve: $(STAMPS)/python
 
 test: $(STAMPS)/python $(STAMPS)/node $(STAMPS)/unpacked $(TRAINERS) browser
 	cd tests/web && node --test
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=loadfile $(TESTS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(SIDE_BY_SIDE) --durations=25 $(TESTS)
 
 # Kernels round differently on another CPU. These variables make torch take those of an older one.
 test-all: $(STAMPS)/python $(STAMPS)/node $(STAMPS)/unpacked $(TRAINERS) $(ALL_TRAINERS) browser
 	cd tests/web && node --test
-	TOCSIN_TEST_ALL=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest --timeout=1800 --numprocesses=$(JOBS) --dist=loadfile
+	TOCSIN_TEST_ALL=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest --timeout=1800 $(SIDE_BY_SIDE) --durations=50
 	for kernels in 'ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE' \
 	  'ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 OMP_NUM_THREADS=2'; do \
 	  env TOCSIN_TEST_ALL=1 OMP_NUM_THREADS=1 $$kernels $(BIN)/python -m pytest --timeout=1800 \
-	    --numprocesses=$(JOBS) --dist=loadfile tests/scenarios tests/demo; \
+	    $(SIDE_BY_SIDE) tests/scenarios tests/demo; \
 	done
 
 test-versions:
