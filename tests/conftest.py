@@ -38,7 +38,7 @@ LONG_FIRST = (
     "demo/", "hook/lifecycle/", "real_trainers/", "server/delivery/test_sender.py", "server/app/",
     "hook/capture/test_compiler.py", "server/runs/", "server/http/", "server/jobs/", "server/store/",
 )  # fmt: skip
-"""Beginnings of paths in tests/. A long file that starts last would keep one core busy and leave others idle."""
+"""Beginnings of paths in tests/. A long file that starts last keeps one core busy while others idle."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
