@@ -2,7 +2,7 @@
 #
 #   make setup        everything below has what it needs
 #   make demo         the server with real trainings reporting to it; prints a login link
-#   make check        ruff, mypy --strict, tsc, prettier, eslint
+#   make check        ruff, codespell, mypy --strict, tsc, prettier, eslint
 #   make docs         the documentation site, in build/docs; make docs-serve serves it while you write
 #   make test         the whole suite
 #   make test-all     the suite, then every real training by other seeds, threads and CPU kernels (an hour)
@@ -44,6 +44,7 @@ demo: $(STAMPS)/python
 check: $(STAMPS)/python $(STAMPS)/node
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell
 	$(BIN)/mypy server client_hook tests benchmarks
 	npm run --silent check
 	$(MKDOCS) build --strict --quiet

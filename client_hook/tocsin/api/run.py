@@ -83,10 +83,12 @@ class Run:
 
     @property
     def project(self) -> str:
+        """The project of the run."""
         return self._run_info.project
 
     @property
     def name(self) -> str:
+        """The name of the run, as given or generated."""
         return self._run_info.name
 
     @property

@@ -49,6 +49,8 @@ class RunState(enum.StrEnum):
 
 
 class AlertState(enum.StrEnum):
+    """State of an alert, as in docs/explanation/alerts.md."""
+
     PENDING = "pending"
     FIRING = "firing"
     RECOVERING = "recovering"

@@ -1,0 +1,1 @@
+"""Stability rules: pure functions of records and events."""

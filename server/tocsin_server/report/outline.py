@@ -44,7 +44,7 @@ def line(curve: Curve, log: bool) -> F64:
 
 
 def lone(y: F64) -> Flags:
-    """Return where a value is isolated between two gaps, so that no line shows it. bool[m]"""
+    """Return where a value is isolated between two gaps, as bool[m], so that no line shows it."""
     there = np.isfinite(y)
     before, after = np.roll(there, 1), np.roll(there, -1)
     if y.size:

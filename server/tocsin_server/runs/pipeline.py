@@ -150,6 +150,8 @@ class Pipeline:
         """Accept a training process after its checked handshake.
 
         Args:
+            hello: The validated handshake.
+            now_ns: Unix time; the server's clock by default.
             bound_to: The only project that its token may write to; empty for any.
 
         Raises:

@@ -1,0 +1,1 @@
+"""Everything about the database: tables, the writer thread, chunks and queries."""

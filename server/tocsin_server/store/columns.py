@@ -118,28 +118,35 @@ class ExactJson(TypeDecorator[Any]):
 
 
 def number_column(name: str, *, nullable: bool = False, default: str | None = None) -> Column[int]:
+    """Return a column of whole numbers of 64 bits."""
     return Column(name, BigInteger, nullable=nullable, server_default=default)
 
 
 def small_column(name: str, *, nullable: bool = False, default: str | None = None) -> Column[int]:
+    """Return a column of whole numbers of 32 bits."""
     return Column(name, Integer, nullable=nullable, server_default=default)
 
 
 def shown_number(name: str, *, nullable: bool = False, default: str | None = None) -> Column[int]:
+    """Return a column of 64 bits whose damaged values are read as text, so that a list can name them."""
     return Column(name, ShownNumber, nullable=nullable, server_default=default)
 
 
 def shown_small(name: str, *, nullable: bool = False, default: str | None = None) -> Column[int]:
+    """Return a column of 32 bits whose damaged values are read as text, so that a list can name them."""
     return Column(name, ShownSmallNumber, nullable=nullable, server_default=default)
 
 
 def text_column(name: str, *, nullable: bool = False, default: str | None = None) -> Column[str]:
+    """Return a column of text, in which NUL is replaced."""
     return Column(name, SafeText, nullable=nullable, server_default=default)
 
 
 def json_column(name: str, default: str | None = None, *, kind: type = dict) -> Column[Any]:
+    """Return a column of JSON that keeps NaN and infinities."""
     return Column(name, ExactJson(kind), nullable=default is None, server_default=default)
 
 
 def run_column() -> Column[str]:
+    """Return the column that names the run of a row."""
     return Column("run_id", SafeText, nullable=False)

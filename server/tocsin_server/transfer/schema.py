@@ -25,6 +25,8 @@ class _Row(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RunRow(_Row):
+    """The run, in ``run.json``."""
+
     id: str
     project: str
     name: str
@@ -46,6 +48,8 @@ class RunRow(_Row):
 
 
 class AttemptRow(_Row):
+    """One attempt of the run."""
+
     attempt_no: Number
     key: str
     launch: str
@@ -56,6 +60,8 @@ class AttemptRow(_Row):
 
 
 class WriterRow(_Row):
+    """One process of an attempt."""
+
     writer_no: Number
     attempt_no: Number
     rank: Number
@@ -70,11 +76,15 @@ class WriterRow(_Row):
 
 
 class RuleStateRow(_Row):
+    """The saved state of the rules."""
+
     arrival: Number
     body: str
 
 
 class EventLine(_Row):
+    """One event, a line of ``events.jsonl``."""
+
     writer: Number
     no: Number
     arrival: Number
@@ -85,6 +95,8 @@ class EventLine(_Row):
 
 
 class HistoryLine(_Row):
+    """One transition of an alert."""
+
     state: AlertState
     severity: Severity
     previous: Union[AlertState, None]
@@ -94,6 +106,8 @@ class HistoryLine(_Row):
 
 
 class AlertLine(_Row):
+    """One alert, a line of ``alerts.jsonl``."""
+
     fingerprint: str
     episode: Number
     rule: str
@@ -116,6 +130,8 @@ class AlertLine(_Row):
 
 
 class IncidentSnapshotLine(_Row):
+    """One incident snapshot."""
+
     fingerprint: str
     episode: Number
     made_ns: Number
@@ -125,6 +141,8 @@ class IncidentSnapshotLine(_Row):
 
 
 class AckLine(_Row):
+    """One acknowledgement."""
+
     fingerprint: str
     episode: Number
     at_ns: Number

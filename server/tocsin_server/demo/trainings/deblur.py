@@ -95,6 +95,7 @@ def objective(restored: Tensor, sharp: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def main() -> None:
+    """Train the network with GradScaler until its loss scale collapses."""
     options = pace.arguments("Deblurring in fp16 that ends in scaler collapse.", seed=2)
     device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
     torch.set_num_threads(1)

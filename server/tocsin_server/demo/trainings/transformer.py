@@ -63,6 +63,8 @@ class Block(nn.Module):
 
 
 class LanguageModel(nn.Module):
+    """A small transformer that predicts the next token."""
+
     def __init__(self) -> None:
         super().__init__()
         self.words = nn.Embedding(TOKENS, WIDTH)
@@ -87,6 +89,7 @@ def learning_rate(step: int) -> float:
 
 
 def main() -> None:
+    """Train the language model; nothing goes wrong."""
     options = pace.arguments("A small language model in fp16 that learns as it should.", seed=0)
     device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
     torch.set_num_threads(1)

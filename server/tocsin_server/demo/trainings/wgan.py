@@ -34,6 +34,8 @@ def rings(count: int, generator: torch.Generator) -> Tensor:
 
 
 class Critic(nn.Module):
+    """A critic whose score is clamped, which is the fault that the demo shows."""
+
     def __init__(self) -> None:
         super().__init__()
         self.score = nn.Sequential(
@@ -49,6 +51,7 @@ class Critic(nn.Module):
 
 
 def generator_network() -> nn.Module:
+    """Return the generator: noise [batch, NOISE] to points [batch, POINT]."""
     return nn.Sequential(nn.Linear(NOISE, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, POINT))
 
 
@@ -60,6 +63,7 @@ def critic_objective(critic: nn.Module, real: Tensor, fake: Tensor) -> Tensor:
 
 
 def update(network: nn.Module, optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
+    """Clip the gradients of ``loss`` and make one step."""
     optimizer.zero_grad()
     loss.backward()
     torch.nn.utils.clip_grad_norm_(network.parameters(), MAX_GRAD_NORM)
@@ -67,6 +71,7 @@ def update(network: nn.Module, optimizer: torch.optim.Optimizer, loss: Tensor) -
 
 
 def main() -> None:
+    """Train generator and critic until the critic saturates."""
     options = pace.arguments("A WGAN whose critic saturates.", seed=0)
     device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
     torch.set_num_threads(1)

@@ -50,7 +50,7 @@ INFO = RuleInfo(
 _REMEDIES = (
     Remedy("Look at the last lines of the job and for the kernel's out-of-memory killer.",
            'dmesg --ctime | grep -iE "killed process|out of memory"'),
-    Remedy("If it was pre-empted, resume from the newest checkpoint under the same run id.",
+    Remedy("If it was preempted, resume from the newest checkpoint under the same run id.",
            "TOCSIN_RUN_ID=<run id> python train.py --resume"),
 )  # fmt: skip
 
