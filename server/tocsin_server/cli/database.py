@@ -74,6 +74,7 @@ def chosen(database: Database, run: str | None, project: str | None) -> list[str
 
 
 def mark_project(connection: Connection, name: str, now_ns: int) -> list[str]:
+    """Mark all runs of a project as deleted; return them."""
     return deletion_jobs.mark_project(connection, name, now_ns, who()) or []
 
 
@@ -109,6 +110,7 @@ def alone(settings: Settings) -> Iterator[bool]:
 
 
 def transacting(database: Database, free: bool) -> deletion_jobs.Transact:
+    """Return how to change the database: beside a server if it is not ``free``."""
     if not free:
         with database.engine.begin() as connection:
             let_the_server_checkpoint(connection)
@@ -134,6 +136,7 @@ def taken(database: Database, run_ids: list[str]) -> bool:
 
 
 def url_of(settings: Settings) -> URL:
+    """Return the database URL. Raises StartError if it is invalid."""
     try:
         return database_url(settings.url)
     except ValueError as error:
