@@ -18,7 +18,7 @@ from typing import Any
 from tables import code, table
 
 from tocsin_server.detect.interface.rule import RuleInfo, RuleSettings
-from tocsin_server.detect.rules.catalog import _modules as modules
+from tocsin_server.detect.rules.catalog import info_of, rule_modules
 
 SECTIONS = ("Signals", "Warm-up", "Does not fire on", "Likely causes", "First action", "Source")
 REQUIRED = ("Signals", "Likely causes", "First action", "Source")
@@ -76,7 +76,7 @@ class RulePage:
 def rules() -> tuple[RulePage, ...]:
     """Return all rules, by group and identifier."""
     order = list(GROUPS)
-    found = [_read(module) for module in modules()]
+    found = [_read(module) for module in rule_modules()]
     return tuple(sorted(found, key=lambda rule: (order.index(rule.group), rule.id)))
 
 
@@ -115,7 +115,6 @@ def rule_page(rule: RulePage) -> str:
 
 
 def _read(module: ModuleType) -> RulePage:
-    info: RuleInfo = module.RULE.info if hasattr(module, "RULE") else module.INFO
     text = inspect.cleandoc(module.__doc__ or "")
     marks = "|".join(map(re.escape, SECTIONS))
     head, *rest = re.split(rf"^({marks}):\n", text, flags=re.MULTILINE)
@@ -124,7 +123,7 @@ def _read(module: ModuleType) -> RulePage:
     missing = [name for name in REQUIRED if name not in sections]
     if missing or not body:
         raise ValueError(f"{module.__name__}: the docstring lacks {', '.join(missing) or 'a description'}.")
-    return RulePage(info, module.__name__.split(".")[-2], summary, body.strip(), sections)
+    return RulePage(info_of(module), module.__name__.split(".")[-2], summary, body.strip(), sections)
 
 
 def _facts(rule: RulePage) -> str:

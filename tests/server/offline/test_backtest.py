@@ -60,11 +60,11 @@ def test_a_bound_is_kept_and_told(spiky: Path) -> None:
 
 def test_settings_under_which_a_rule_breaks_are_named(spiky: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It does not crash: it names the rule and its message."""
-    from tocsin_server.detect.rules.loss.loss_spike import RULE
+    from tocsin_server.detect.rules.loss.loss_spike import LossSpike
 
     def broken(self: object, view: object) -> None:
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr(RULE, "observe", broken)
+    monkeypatch.setattr(LossSpike, "observe", broken)
     with pytest.raises(SettingError, match="loss-spike: settings: expected values that fit together"):
         Backtest("loss-spike", settings_of("loss-spike", {})).of_file(spiky)

@@ -1,7 +1,8 @@
 """A candidate cause of an episode and its rank.
 
-The module of a rule may define candidates: ``CAUSES = ((DATA, function), ...)``. Each is a function
-that takes a :class:`DiagnosisContext` and returns a :class:`Cause`, or None without evidence.
+The file of a rule may define candidates: ``CAUSES = ((DATA, candidate), ...)``. A candidate is a
+:class:`Cause`, or a function that takes a :class:`DiagnosisContext` and returns a :class:`Cause`, or None
+without evidence. They apply to alerts of that rule; those in ``SHARED_CAUSES`` apply to any rule.
 """
 
 from __future__ import annotations
@@ -37,3 +38,14 @@ class Cause:
 
 Candidate = Callable[[DiagnosisContext], Cause | None]
 Ranked = tuple[int, Candidate]
+
+
+def own_cause(rule: str, cause: Cause | Candidate) -> Candidate:
+    """Return ``cause`` as a candidate for alerts of ``rule`` only."""
+
+    def candidate(case: DiagnosisContext) -> Cause | None:
+        if case.rule != rule:
+            return None
+        return cause if isinstance(cause, Cause) else cause(case)
+
+    return candidate

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, dataclass_transform, get_args, get_origin
 
 import msgspec
 
 from tocsin_server.core.models import AlertState, Severity
+from tocsin_server.detect.interface.view import WIDE
 
 if TYPE_CHECKING:
     from tocsin_server.core.models import RunEvent
@@ -24,21 +25,6 @@ if TYPE_CHECKING:
 
 Fact = tuple[str, float | str, str, int | None]
 """One piece of evidence: name, value, unit, step."""
-
-
-@dataclass(frozen=True)
-class RuleSettings:
-    """Base of the settings of a rule: a frozen dataclass whose fields are created by :func:`setting`."""
-
-    recover_updates: int = field(
-        default=100, metadata={"unit": "updates", "help": "calm updates before a firing alert is recovering"}
-    )
-    resolve_updates: int = field(
-        default=300, metadata={"unit": "updates", "help": "calm updates before it is resolved"}
-    )
-    recover_records: int = field(
-        default=3, metadata={"unit": "records", "help": "calm records that are needed besides"}
-    )
 
 
 def setting(default: Any, unit: str, text: str, *, least: float | None = None) -> Any:
@@ -51,6 +37,20 @@ def setting(default: Any, unit: str, text: str, *, least: float | None = None) -
         least: The smallest value that is accepted.
     """
     return field(default=default, metadata={"unit": unit, "help": text, "least": least})
+
+
+@dataclass_transform(frozen_default=True)
+@dataclass(frozen=True)
+class RuleSettings:
+    """Base of the settings of a rule. A subclass is a frozen dataclass with fields by :func:`setting`."""
+
+    recover_updates: int = setting(100, "updates", "calm updates before a firing alert is recovering")
+    resolve_updates: int = setting(300, "updates", "calm updates before it is resolved")
+    recover_records: int = setting(3, "records", "calm records that are needed besides")
+
+    def __init_subclass__(cls) -> None:
+        """Make the subclass a frozen dataclass."""
+        dataclass(frozen=True)(cls)
 
 
 @dataclass(frozen=True)
@@ -109,6 +109,11 @@ def describe(settings: type[RuleSettings]) -> tuple[SettingInfo, ...]:
     )
 
 
+def rule_id(module: str) -> str:
+    """Return the identifier of the rule in ``module``, which is its file name with hyphens."""
+    return module.rpartition(".")[2].replace("_", "-")
+
+
 class RuleResult(msgspec.Struct):
     """What a rule reports at one record. ``level`` increases as an episode gets worse."""
 
@@ -156,11 +161,25 @@ INFO, WARNING, CRITICAL = (severity.level for severity in Severity)
 
 
 class Rule(Generic[SettingsT, StateT]):
-    """Base of rules that check records. A subclass sets the class variables and implements ``observe``."""
+    """Base of rules that check records. A subclass sets the class variables and implements ``observe``.
 
+    The file name is the rule's identifier: ``zero_lr.py`` is ``zero-lr``. The types of settings and state
+    are the parameters in brackets: ``class ZeroLr(Rule[Settings, State])``.
+    """
+
+    title: ClassVar[str]
+    """What happened, in three to six words."""
+    severity: ClassVar[int]
+    """The highest level that the rule can report: INFO, WARNING or CRITICAL."""
+    inhibited_by: ClassVar[tuple[str, ...]] = ()
+    """See :class:`RuleInfo` for this and the next three."""
+    adversarial: ClassVar[bool] = True
+    scope: ClassVar[str] = "stream"
+    bears_on: ClassVar[tuple[str, ...] | None] = None
     info: ClassVar[RuleInfo]
-    settings_type: ClassVar[type[RuleSettings]]
-    state_type: ClassVar[type[RuleState]]
+    """Built from the class variables."""
+    settings_type: ClassVar[type[RuleSettings]] = RuleSettings
+    state_type: ClassVar[type[RuleState]] = RuleState
     needs: ClassVar[tuple[str, ...]]
     """At least one of these signals must be in the stream; the first one names the subject."""
     idles: ClassVar[bool] = False
@@ -170,6 +189,27 @@ class Rule(Generic[SettingsT, StateT]):
 
     This is cheaper and suits rules that need hundreds of records anyway.
     """
+
+    def __init_subclass__(cls) -> None:
+        """Take the types from the parameters; describe a rule that has a title."""
+        super().__init_subclass__()
+        for base in getattr(cls, "__orig_bases__", ()):
+            for given in get_args(base) if issubclass(get_origin(base) or object, Rule) else ():
+                if isinstance(given, type) and issubclass(given, RuleSettings):
+                    cls.settings_type = given
+                elif isinstance(given, type) and issubclass(given, RuleState):
+                    cls.state_type = given
+        if "title" in vars(cls):
+            cls.info = RuleInfo(
+                id=rule_id(cls.__module__),
+                title=cls.title,
+                severity=tuple(Severity)[cls.severity],
+                inhibited_by=cls.inhibited_by,
+                adversarial=cls.adversarial,
+                scope=cls.scope,
+                bears_on=cls.bears_on,
+                settings=describe(cls.settings_type),
+            )
 
     def __init__(self, settings: SettingsT, context: RunContext, suffix: str) -> None:
         self.settings = settings
@@ -347,6 +387,24 @@ class Rule(Generic[SettingsT, StateT]):
             self.episode = Episode()
 
 
+class WideRule(Rule[SettingsT, StateT]):
+    """Base of rules of scope ``wide``: ``needs`` are prefixes of the metrics that the rule reads."""
+
+    scope = "wide"
+    about: ClassVar[str]
+    """The series that the alerts are about."""
+
+    @classmethod
+    def subjects(cls, bases: Iterable[str], suffix: str) -> bool:
+        """Return whether the stream is that of the shared metrics and has one that the rule reads."""
+        return suffix == WIDE and any(base.startswith(cls.needs) for base in bases)
+
+    @property
+    def subject(self) -> str:
+        """Return the series that the alerts are about."""
+        return self.about
+
+
 class RunRule(Rule[SettingsT, StateT]):
     """Base of rules of scope ``run``: one instance per run, which receives episodes and events in order.
 
@@ -354,6 +412,7 @@ class RunRule(Rule[SettingsT, StateT]):
     is open, the engine calls :meth:`rest` with every record of the run's primary optimizer.
     """
 
+    scope = "run"
     needs: ClassVar[tuple[str, ...]] = ("",)
 
     def observe(self, view: View) -> None:

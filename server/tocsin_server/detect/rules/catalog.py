@@ -1,7 +1,7 @@
-"""Which rules there are: every module in ``rules/`` is one. Adding a rule is adding its file.
+"""Which rules exist: every module in ``rules/`` is one, so that adding a rule is adding its file.
 
-A module defines ``RULE``, a subclass of :class:`Rule` that judges records, or ``INFO`` and a
-``judge`` function where only time can tell (``stalled``, ``trainer-lost``).
+A module defines a subclass of :class:`Rule` with a title, which checks records, or ``INFO`` and a
+``judge`` function for conditions that only the server's clock can detect (``stalled``, ``trainer-lost``).
 """
 
 from __future__ import annotations
@@ -9,26 +9,46 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from functools import lru_cache
+from types import ModuleType
 from typing import Any
 
 from tocsin_server.detect import rules
-from tocsin_server.detect.diagnosis.cause import Ranked
-from tocsin_server.detect.interface.rule import Rule, RuleInfo, RuleSettings, RunRule
+from tocsin_server.detect.diagnosis.cause import Ranked, own_cause
+from tocsin_server.detect.interface.rule import Rule, RuleInfo, RuleSettings, RunRule, rule_id
 
 
 @lru_cache(maxsize=1)
-def _modules() -> tuple[Any, ...]:
+def rule_modules() -> tuple[ModuleType, ...]:
+    """Return the modules of all rules, sorted by name."""
     found = pkgutil.walk_packages(rules.__path__, f"{rules.__name__}.")
     names = [module.name for module in found if not module.ispkg and module.name != __name__]
     names.sort(key=lambda name: name.rpartition(".")[2])
     return tuple(importlib.import_module(name) for name in names)
 
 
+@lru_cache(maxsize=1)
+def _rules() -> tuple[type[Rule[Any, Any]], ...]:
+    return tuple(
+        member
+        for module in rule_modules()
+        for member in vars(module).values()
+        if isinstance(member, type) and issubclass(member, Rule)
+        if member.__module__ == module.__name__ and "info" in vars(member)
+    )
+
+
+def info_of(module: ModuleType) -> RuleInfo:
+    """Return the description of the rule in ``module``."""
+    described = getattr(module, "INFO", None)
+    if isinstance(described, RuleInfo):
+        return described
+    return next(rule.info for rule in _rules() if rule.__module__ == module.__name__)
+
+
 @lru_cache(maxsize=3)
 def rules_of(scope: str) -> tuple[type[Rule[Any, Any]], ...]:
     """Return the rules of ``scope`` (stream, wide, run), sorted by module name."""
-    found = [module.RULE for module in _modules() if hasattr(module, "RULE")]
-    return tuple(rule for rule in found if rule.info.scope == scope)
+    return tuple(rule for rule in _rules() if rule.info.scope == scope)
 
 
 def run_rules() -> tuple[type[RunRule[Any, Any]], ...]:
@@ -38,30 +58,29 @@ def run_rules() -> tuple[type[RunRule[Any, Any]], ...]:
 
 def rule_causes() -> tuple[Ranked, ...]:
     """Return the candidate causes defined in rule modules, with their ranks."""
-    return tuple(ranked for module in _modules() for ranked in getattr(module, "CAUSES", ()))
+    found: list[Ranked] = []
+    for module in rule_modules():
+        found += getattr(module, "SHARED_CAUSES", ())
+        own = getattr(module, "CAUSES", ())
+        found += [(rank, own_cause(rule_id(module.__name__), cause)) for rank, cause in own]
+    return tuple(found)
 
 
 def settings_types() -> dict[str, type[RuleSettings]]:
     """Return the settings of the rules that check records, by identifier."""
-    return {
-        module.RULE.info.id: module.RULE.settings_type for module in _modules() if hasattr(module, "RULE")
-    }
+    return {rule.info.id: rule.settings_type for rule in _rules()}
 
 
 def every_settings_type() -> dict[str, type[RuleSettings]]:
     """Return the settings of all rules by identifier, including those evaluated on the server's clock."""
-    timed = {
-        module.INFO.id: module.Settings
-        for module in _modules()
-        if not hasattr(module, "RULE") and hasattr(module, "Settings")
-    }
-    return settings_types() | timed
+    known = settings_types()
+    timed = {info_of(module).id: module for module in rule_modules()}
+    return known | {rule: module.Settings for rule, module in timed.items() if rule not in known}
 
 
 def catalogue() -> list[RuleInfo]:
     """Return all rules, sorted by identifier."""
-    found = [module.RULE.info if hasattr(module, "RULE") else module.INFO for module in _modules()]
-    return sorted(found, key=lambda info: info.id)
+    return sorted(map(info_of, rule_modules()), key=lambda info: info.id)
 
 
 @lru_cache(maxsize=1)

@@ -23,27 +23,24 @@ Source:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import ClassVar
 
-from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import MEASUREMENT, Cause
-from tocsin_server.detect.interface.ranks import RankReports, Report
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
+    MEASUREMENT,
     WARNING,
+    Cause,
+    DiagnosisContext,
     Fact,
-    RuleInfo,
+    RankReports,
+    Remedy,
+    Report,
     RuleSettings,
     RuleState,
     RunRule,
-    describe,
+    View,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import View
+)
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds; processes that only take over from each other never report ten common steps."""
 
@@ -64,15 +61,8 @@ class State(RuleState):
 class DuplicateSteps(RunRule[Settings, State]):
     """Severity: warning."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="duplicate-steps",
-        title="Several processes report the same steps",
-        severity=Severity.WARNING,
-        scope="run",
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Several processes report the same steps"
+    severity = WARNING
 
     def reported(self, at: View, reports: RankReports) -> None:
         state = self.state
@@ -133,8 +123,6 @@ _FILES = Remedy("Let each process write a log file of its own, or say its rank i
 
 def reported_twice(case: DiagnosisContext) -> Cause | None:
     """Return the cause of several processes that report one run."""
-    if case.rule != "duplicate-steps":
-        return None
     if case.result.kind == "mixed":
         return Cause(
             "one-identity",
@@ -165,5 +153,4 @@ def reported_twice(case: DiagnosisContext) -> Cause | None:
     )
 
 
-RULE = DuplicateSteps
 CAUSES = ((MEASUREMENT, reported_twice),)

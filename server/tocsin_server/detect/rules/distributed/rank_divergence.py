@@ -24,33 +24,30 @@ Source:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
 import msgspec
 
-from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import SYSTEM, Cause
-from tocsin_server.detect.interface.formatting import count, number
-from tocsin_server.detect.interface.ranks import RankReports
-from tocsin_server.detect.interface.report_steps import ladder
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
+    SYSTEM,
     WARNING,
+    Cause,
+    DiagnosisContext,
     Fact,
-    RuleInfo,
+    RankReports,
+    Remedy,
     RuleSettings,
     RuleState,
     RunRule,
-    describe,
+    View,
+    count,
+    ladder,
+    number,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import View
+)
 
 NAMES = {"lr": "learning rate", "scale": "loss scale", "grad_norm": "gradient norm"}
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
@@ -72,15 +69,8 @@ class State(RuleState):
 class RankDivergence(RunRule[Settings, State]):
     """Severity: warning."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="rank-divergence",
-        title="Ranks diverge",
-        severity=Severity.WARNING,
-        scope="run",
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Ranks diverge"
+    severity = WARNING
 
     def reported(self, at: View, reports: RankReports) -> None:
         newest = max(report.attempt for report in reports.reports)
@@ -138,8 +128,6 @@ def agree(values: list[float], tolerance: float) -> bool:
 
 def ranks_apart(case: DiagnosisContext) -> Cause | None:
     """Return the cause of ranks that differ."""
-    if case.rule != "rank-divergence":
-        return None
     what = {
         "scale": "each rank has a scaler of its own that saw other overflows",
         "lr": "the schedules are not stepped alike",
@@ -161,5 +149,4 @@ def ranks_apart(case: DiagnosisContext) -> Cause | None:
     )  # fmt: skip
 
 
-RULE = RankDivergence
 CAUSES = ((SYSTEM, ranks_apart),)

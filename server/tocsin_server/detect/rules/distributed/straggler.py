@@ -23,31 +23,26 @@ Source:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
 import msgspec
 
-from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import SYSTEM, Cause
-from tocsin_server.detect.interface.formatting import number
-from tocsin_server.detect.interface.ranks import RankReports
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
+    SYSTEM,
     WARNING,
+    Cause,
     Fact,
-    RuleInfo,
+    RankReports,
+    Remedy,
     RuleSettings,
     RuleState,
     RunRule,
-    describe,
+    View,
+    middle,
+    number,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import View
-from tocsin_server.detect.stats.rolling import middle
+)
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
@@ -73,15 +68,8 @@ class State(RuleState):
 class Straggler(RunRule[Settings, State]):
     """Severity: warning."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="straggler",
-        title="One rank is slower",
-        severity=Severity.WARNING,
-        scope="run",
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "One rank is slower"
+    severity = WARNING
 
     def reported(self, at: View, reports: RankReports) -> None:
         newest = max(report.attempt for report in reports.reports)
@@ -134,25 +122,19 @@ class Straggler(RunRule[Settings, State]):
         self.fire(at, 0, WARNING, self.state.since, summary, evidence, level=rank)
 
 
-def slow_rank(case: DiagnosisContext) -> Cause | None:
-    """Return the cause of a slow rank."""
-    if case.rule != "straggler":
-        return None
-    return Cause(
-        "slow-rank",
-        "All ranks wait for the slowest: a GPU that is throttled or shared, a slower link or disk, or more "
-        "work than the others have.",
-        "a rank whose machine is slower",
-        (
-            Remedy(
-                "Look at that machine's clocks and throttle reasons.", "nvidia-smi -q -d PERFORMANCE,CLOCK"
-            ),
-            Remedy("Share the data evenly.", "sampler = DistributedSampler(dataset, drop_last=True)"),
-            Remedy("Change that rank's machine and compare."),
+_CAUSE = Cause(
+    "slow-rank",
+    "All ranks wait for the slowest: a GPU that is throttled or shared, a slower link or disk, or more "
+    "work than the others have.",
+    "a rank whose machine is slower",
+    (
+        Remedy(
+            "Look at that machine's clocks and throttle reasons.",
+            "nvidia-smi -q -d PERFORMANCE,CLOCK",
         ),
-        "The same rank is slow on another machine.",
-    )
-
-
-RULE = Straggler
-CAUSES = ((SYSTEM, slow_rank),)
+        Remedy("Share the data evenly.", "sampler = DistributedSampler(dataset, drop_last=True)"),
+        Remedy("Change that rank's machine and compare."),
+    ),
+    "The same rank is slow on another machine.",
+)
+CAUSES = ((SYSTEM, _CAUSE),)

@@ -19,31 +19,27 @@ Source:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import msgspec
 
-from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import GRADIENT, Cause
-from tocsin_server.detect.interface.formatting import number
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
+    GRADIENT,
     INFO,
+    Cause,
+    DiagnosisContext,
     Fact,
+    Remedy,
     Rule,
-    RuleInfo,
     RuleSettings,
     RuleState,
-    describe,
+    Stretch,
+    View,
+    clip_of,
+    middle,
+    number,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import View
-from tocsin_server.detect.stats.clipping import Stretch, clip_of
-from tocsin_server.detect.stats.rolling import middle
+)
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
@@ -64,16 +60,10 @@ class State(RuleState):
 class ClipAlwaysActive(Rule[Settings, State]):
     """Severity: info."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="clip-always-active",
-        title="Every gradient is clipped",
-        severity=Severity.INFO,
-        inhibited_by=("nonfinite-loss",),
-        bears_on=("slow-convergence",),
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Every gradient is clipped"
+    severity = INFO
+    inhibited_by = ("nonfinite-loss",)
+    bears_on = ("slow-convergence",)
     needs = ("grad_norm",)
     in_blocks = True
 
@@ -101,8 +91,6 @@ class ClipAlwaysActive(Rule[Settings, State]):
 
 def clipped(case: DiagnosisContext) -> Cause | None:
     """Return the meaning of norms that are always clipped."""
-    if case.rule != "clip-always-active":
-        return None
     usual = case.usual_norm
     to = f" to {number(2 * usual)}, twice the usual norm" if usual else ""
     return Cause(
@@ -115,5 +103,4 @@ def clipped(case: DiagnosisContext) -> Cause | None:
     )
 
 
-RULE = ClipAlwaysActive
 CAUSES = ((GRADIENT, clipped),)

@@ -22,33 +22,29 @@ Source:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
 import msgspec
 
-from tocsin_server.core.models import Severity
-from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import GRADIENT, Cause
-from tocsin_server.detect.interface.formatting import number
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
+    GRADIENT,
     INFO,
     WARNING,
+    Cause,
+    DiagnosisContext,
     Fact,
     Rule,
-    RuleInfo,
     RuleSettings,
     RuleState,
-    describe,
+    Stretch,
+    View,
+    clip_of,
+    middle,
+    number,
+    remedies,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import View
-from tocsin_server.detect.stats.clipping import Stretch, clip_of
-from tocsin_server.detect.stats.rolling import middle
+)
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
@@ -74,16 +70,10 @@ class State(RuleState):
 class ClipIneffective(Rule[Settings, State]):
     """Info; warning for a clipping threshold of 0, which removes every gradient."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="clip-ineffective",
-        title="Clip value is out of place",
-        severity=Severity.WARNING,
-        inhibited_by=("nonfinite-loss", "zero-grad-norm", "norm-after-zero"),
-        bears_on=("grad-explosion",),
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Clip value is out of place"
+    severity = WARNING
+    inhibited_by = ("nonfinite-loss", "zero-grad-norm", "norm-after-zero")
+    bears_on = ("grad-explosion",)
     needs = ("grad_norm",)
     in_blocks = True
 
@@ -138,8 +128,6 @@ class ClipIneffective(Rule[Settings, State]):
 
 def clip_value(case: DiagnosisContext) -> Cause | None:
     """Return the cause of an ineffective clipping threshold."""
-    if case.rule != "clip-ineffective":
-        return None
     text = {
         "zero": "Gradients are multiplied by 0, so nothing is learned: 0 does not switch clipping off.",
         "never": "The clip is far above any gradient of this run, so it protects against nothing.",
@@ -147,9 +135,8 @@ def clip_value(case: DiagnosisContext) -> Cause | None:
     }
     return Cause(
         "clip-value", text.get(case.result.kind, text["never"]), "a clip value from another model",
-        (r.clip(case),), "The norms come from somewhere else than the gradients that are clipped.",
+        (remedies.clip(case),), "The norms come from somewhere else than the gradients that are clipped.",
     )  # fmt: skip
 
 
-RULE = ClipIneffective
 CAUSES = ((GRADIENT, clip_value),)

@@ -27,32 +27,28 @@ Source:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
 import msgspec
 
-from tocsin_server.core.models import Evidence, Severity
-from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import GRADIENT, Cause
-from tocsin_server.detect.interface.formatting import number
-from tocsin_server.detect.interface.report_steps import ladder
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
+    GRADIENT,
     WARNING,
+    Cause,
+    DiagnosisContext,
+    Evidence,
     Fact,
+    Level,
     Rule,
-    RuleInfo,
     RuleSettings,
     RuleState,
-    describe,
+    View,
+    ladder,
+    number,
+    remedies,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import View
-from tocsin_server.detect.stats.level import Level
+)
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
@@ -82,15 +78,9 @@ class State(RuleState):
 class GradExplosion(Rule[Settings, State]):
     """Warning for three of five norms above ten times the median, or one above a thousand times."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="grad-explosion",
-        title="Gradient norm explodes",
-        severity=Severity.WARNING,
-        inhibited_by=("nonfinite-loss",),
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Gradient norm explodes"
+    severity = WARNING
+    inhibited_by = ("nonfinite-loss",)
     needs = ("grad_norm",)
 
     def observe(self, view: View) -> None:
@@ -173,8 +163,6 @@ class GradExplosion(Rule[Settings, State]):
 
 def exploding(case: DiagnosisContext) -> Cause | None:
     """Return the cause of a gradient norm that left its level."""
-    if case.rule != "grad-explosion":
-        return None
     loss = case.rise("loss")
     flat = loss is not None and loss[2] < 1.25
     tail = " The loss stays where it was, so it is not the batch alone." if flat else ""
@@ -184,11 +172,10 @@ def exploding(case: DiagnosisContext) -> Cause | None:
         f"Likely gradients that are not held: a learning rate at its limit, no clipping, or recurrent or "
         f"attention layers whose outputs grow.{tail}",
         "gradients that grow layer by layer, with nothing that clips them",
-        (r.clip(case), r.lower_lr(case), r.go_back(case)),
+        (remedies.clip(case), remedies.lower_lr(case), remedies.go_back(case)),
         "With clipping at the usual norm the loss leaves its level all the same.",
         evidence,
     )
 
 
-RULE = GradExplosion
 CAUSES = ((GRADIENT, exploding),)

@@ -24,34 +24,29 @@ Source:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
 import msgspec
 
-from tocsin_server.core.models import Severity
-from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import GRADIENT, Cause
-from tocsin_server.detect.interface.formatting import number
-from tocsin_server.detect.interface.report_steps import ladder
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
+    GRADIENT,
     INFO,
     WARNING,
+    Cause,
+    DiagnosisContext,
     Fact,
     Rule,
-    RuleInfo,
     RuleSettings,
     RuleState,
-    describe,
+    View,
+    ladder,
+    middle,
+    number,
+    positive,
+    remedies,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import View
-from tocsin_server.detect.stats.finite import positive
-from tocsin_server.detect.stats.rolling import middle
+)
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
@@ -77,15 +72,9 @@ class State(RuleState):
 class GradNormDrift(Rule[Settings, State]):
     """Warning; info if the learning rate decays meanwhile."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="grad-norm-drift",
-        title="Gradient norm drifts upwards",
-        severity=Severity.WARNING,
-        inhibited_by=("nonfinite-loss", "grad-explosion"),
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Gradient norm drifts upwards"
+    severity = WARNING
+    inhibited_by = ("nonfinite-loss", "grad-explosion")
     needs = ("grad_norm",)
     in_blocks = True
 
@@ -141,13 +130,11 @@ class GradNormDrift(Rule[Settings, State]):
 
 def drifting(case: DiagnosisContext) -> Cause | None:
     """Return the cause of drifting norms."""
-    if case.rule != "grad-norm-drift":
-        return None
     if case.result.kind == "decay":
         return Cause(
             "late-growth", "The norm grows while the learning rate decays, which is common late in training; "
             "it matters only if the evaluation stalls as well.",
-            "growth that is common late in training", (r.WATCH, r.clip(case)),
+            "growth that is common late in training", (remedies.WATCH, remedies.clip(case)),
             "The evaluation stalls from the same step on.",
         )  # fmt: skip
     return Cause(
@@ -155,10 +142,9 @@ def drifting(case: DiagnosisContext) -> Cause | None:
         "Likely weights or activations that grow slowly: attention logits or output logits without "
         "normalisation, weight decay that is too small, a learning rate that is too high for this stage.",
         "weights that grow slowly",
-        (r.clip(case), r.lower_lr(case, 1.5), r.go_back(case)),
+        (remedies.clip(case), remedies.lower_lr(case, 1.5), remedies.go_back(case)),
         "The norms of the weights and of the logits are level over the same steps.",
     )
 
 
-RULE = GradNormDrift
 CAUSES = ((GRADIENT, drifting),)

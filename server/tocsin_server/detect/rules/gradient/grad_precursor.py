@@ -22,31 +22,26 @@ Source:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
 import msgspec
 
-from tocsin_server.core.models import Severity
-from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import GRADIENT, Cause
-from tocsin_server.detect.interface.formatting import number
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
+    GRADIENT,
     WARNING,
+    Cause,
+    DiagnosisContext,
     Fact,
+    Level,
     Rule,
-    RuleInfo,
     RuleSettings,
     RuleState,
-    describe,
+    View,
+    number,
+    remedies,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import View
-from tocsin_server.detect.stats.level import Level
+)
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
@@ -72,15 +67,9 @@ class State(RuleState):
 class GradPrecursor(Rule[Settings, State]):
     """Warning for two consecutive norms that are unusually high and rising."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="grad-precursor",
-        title="Gradient norm rises as before a loss spike",
-        severity=Severity.WARNING,
-        inhibited_by=("grad-explosion", "loss-spike", "loss-divergence", "nonfinite-loss"),
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Gradient norm rises as before a loss spike"
+    severity = WARNING
+    inhibited_by = ("grad-explosion", "loss-spike", "loss-divergence", "nonfinite-loss")
     needs = ("grad_norm",)
 
     def observe(self, view: View) -> None:
@@ -153,17 +142,14 @@ class GradPrecursor(Rule[Settings, State]):
 
 def imminent(case: DiagnosisContext) -> Cause | None:
     """Return what a rising norm indicates."""
-    if case.rule != "grad-precursor":
-        return None
     return Cause(
         "grad-precursor",
         "The norm rises before the loss does: a batch that meets the present weights badly, or a learning "
         "rate at its limit. The loss may spike within the next records.",
         "a loss spike that is about to come",
-        (r.clip(case), r.lower_lr(case, 2.0), r.WATCH),
+        (remedies.clip(case), remedies.lower_lr(case, 2.0), remedies.WATCH),
         "The norm is back at its level and the loss did not move.",
     )
 
 
-RULE = GradPrecursor
 CAUSES = ((GRADIENT, imminent),)

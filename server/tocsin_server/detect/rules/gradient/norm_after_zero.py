@@ -20,29 +20,26 @@ Source:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
-from tocsin_server.core.models import Severity
-from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import GRADIENT, MEASUREMENT, Cause
-from tocsin_server.detect.interface.formatting import count, number
-from tocsin_server.detect.interface.report_steps import ladder
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
+    GRADIENT,
+    MEASUREMENT,
     WARNING,
+    Cause,
+    DiagnosisContext,
     Fact,
     Rule,
-    RuleInfo,
     RuleSettings,
-    describe,
+    View,
+    ZeroStreak,
+    count,
+    ladder,
+    norms_of,
+    number,
+    remedies,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import View
-from tocsin_server.detect.stats.zero_norms import ZeroStreak, norms_of
+)
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; "constant" as in SageMaker's UnchangedTensor (rtol 1e-5)."""
 
@@ -63,15 +60,9 @@ class State(ZeroStreak):
 class NormAfterZero(Rule[Settings, State]):
     """Severity: warning."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="norm-after-zero",
-        title="Gradient norm is taken after zero_grad",
-        severity=Severity.WARNING,
-        inhibited_by=("nonfinite-loss",),
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Gradient norm is taken after zero_grad"
+    severity = WARNING
+    inhibited_by = ("nonfinite-loss",)
     needs = ("grad_norm",)
     idles = True
 
@@ -134,8 +125,6 @@ class NormAfterZero(Rule[Settings, State]):
 
 def measured_late(case: DiagnosisContext) -> Cause | None:
     """Return the cause if the measurement is wrong and not the model."""
-    if case.rule != "norm-after-zero":
-        return None
     certain = case.result.kind == "falls"
     reason = (
         "the loss has fallen, so updates are taken" if certain else "the loss moves, so there are gradients"
@@ -145,23 +134,22 @@ def measured_late(case: DiagnosisContext) -> Cause | None:
         f"Likely a fault of measurement: {reason}; the norm is taken after zero_grad, or at a micro-step "
         "without update.",
         "the norm is taken after zero_grad",
-        (r.NORM_BEFORE_ZERO, r.UPDATE_STEPS_ONLY),
+        (remedies.NORM_BEFORE_ZERO, remedies.UPDATE_STEPS_ONLY),
         "A norm taken directly after backward() is 0 too.",
     )
 
 
 def only_noise(case: DiagnosisContext) -> Cause | None:
     """Return the cause if the loss moves without falling."""
-    if case.rule != "norm-after-zero" or case.result.kind == "falls":
+    if case.result.kind == "falls":
         return None
     return Cause(
         "no-gradient",
         "No gradient reaches the parameters, and the loss moves only as its batches differ.",
         "a detached graph: the loss moves only as its batches differ",
-        (r.CHECK_GRAPH,),
+        (remedies.CHECK_GRAPH,),
         "The same batch gives a lower loss after an update.",
     )
 
 
-RULE = NormAfterZero
 CAUSES = ((MEASUREMENT, measured_late), (GRADIENT, only_noise))

@@ -23,34 +23,33 @@ Source:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
 import msgspec
 
-from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import GRADIENT, Cause
-from tocsin_server.detect.interface.formatting import count, number
-from tocsin_server.detect.interface.report_steps import ladder
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
+    GRADIENT,
     INFO,
     WARNING,
+    Cause,
+    DiagnosisContext,
     Fact,
+    Remedy,
     Rule,
-    RuleInfo,
     RuleSettings,
     RuleState,
-    describe,
+    Values,
+    View,
+    all_finite,
+    count,
+    ladder,
+    middle,
+    number,
+    positive,
+    remedies,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import Values, View
-from tocsin_server.detect.stats.finite import all_finite, positive
-from tocsin_server.detect.stats.rolling import middle
+)
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
@@ -75,15 +74,9 @@ class State(RuleState):
 class VanishingGradient(Rule[Settings, State]):
     """Warning if the loss has not fallen; info if it has, because it may have converged."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="vanishing-gradient",
-        title="Gradients vanish",
-        severity=Severity.WARNING,
-        inhibited_by=("nonfinite-loss", "zero-grad-norm", "norm-after-zero"),
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Gradients vanish"
+    severity = WARNING
+    inhibited_by = ("nonfinite-loss", "zero-grad-norm", "norm-after-zero")
     needs = ("grad_norm",)
     in_blocks = True
 
@@ -159,8 +152,6 @@ class VanishingGradient(Rule[Settings, State]):
 
 def vanished(case: DiagnosisContext) -> Cause | None:
     """Return the cause of vanishing gradients."""
-    if case.rule != "vanishing-gradient":
-        return None
     if case.result.kind == "converged":
         return Cause(
             "converged", "The loss has fallen far: training has probably converged, nothing is left to do.",
@@ -172,12 +163,11 @@ def vanished(case: DiagnosisContext) -> Cause | None:
         "No update worth its name reaches the weights: saturated activations, a very deep network without "
         "residuals or normalisation, a loss weight that is tiny, or gradients that underflow fp16.",
         "gradients that vanish on their way back",
-        (r.CHECK_GRAPH,
+        (remedies.CHECK_GRAPH,
          Remedy("Keep a loss scaler, or bf16: fp16 ends at 6e-8.", "scaler = torch.amp.GradScaler()"),
          Remedy("Normalise layers, initialise anew, or weigh the loss up.")),
         "The norms of single layers are at their usual level.",
     )  # fmt: skip
 
 
-RULE = VanishingGradient
 CAUSES = ((GRADIENT, vanished),)

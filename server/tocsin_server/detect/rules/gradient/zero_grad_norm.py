@@ -26,28 +26,23 @@ Source:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
-from tocsin_server.core.models import Severity
-from tocsin_server.detect.interface.formatting import count, number
-from tocsin_server.detect.interface.report_steps import ladder
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
     CRITICAL,
     INFO,
     WARNING,
     Fact,
     Rule,
-    RuleInfo,
     RuleSettings,
-    describe,
+    View,
+    ZeroStreak,
+    count,
+    ladder,
+    norms_of,
+    number,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import View
-from tocsin_server.detect.stats.zero_norms import ZeroStreak, norms_of
+)
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; "constant" as in SageMaker's UnchangedTensor (rtol 1e-5)."""
 
@@ -68,15 +63,9 @@ class State(ZeroStreak):
 class ZeroGradNorm(Rule[Settings, State]):
     """Critical if the loss is constant, warning without a loss, info for accumulation."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="zero-grad-norm",
-        title="Gradient norm is exactly 0",
-        severity=Severity.CRITICAL,
-        inhibited_by=("nonfinite-loss",),
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Gradient norm is exactly 0"
+    severity = CRITICAL
+    inhibited_by = ("nonfinite-loss",)
     needs = ("grad_norm",)
     idles = True
 
@@ -168,6 +157,3 @@ class ZeroGradNorm(Rule[Settings, State]):
         """End the episode because the loss moves: a measurement error, which norm-after-zero reports."""
         if self.episode.state:
             self.settle(view, row)
-
-
-RULE = ZeroGradNorm

@@ -27,33 +27,33 @@ Source:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import cast
 
 import msgspec
 
-from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import RATE, Cause
-from tocsin_server.detect.interface.formatting import number
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
+    CYCLIC,
     INFO,
+    RATE,
+    STEPPED,
     WARNING,
+    Cause,
+    DiagnosisContext,
     Fact,
+    Remedy,
     Rule,
-    RuleInfo,
     RuleSettings,
     RuleState,
-    describe,
+    Values,
+    View,
+    number,
+    positive,
+    remedies,
+    scheduler_of,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.schedules import CYCLIC, STEPPED, scheduler_of
-from tocsin_server.detect.interface.view import Values, View
-from tocsin_server.detect.stats.finite import positive
+)
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
@@ -89,14 +89,8 @@ class State(RuleState):
 class LrJump(Rule[Settings, State]):
     """Warning for an increase, info for a decrease."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="lr-jump",
-        title="Learning rate jumps",
-        severity=Severity.WARNING,
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Learning rate jumps"
+    severity = WARNING
     needs = ("lr",)
     in_blocks = True
 
@@ -192,14 +186,12 @@ class LrJump(Rule[Settings, State]):
 
 def jumped(case: DiagnosisContext) -> Cause | None:
     """Return the cause of a jump of the learning rate."""
-    if case.rule != "lr-jump":
-        return None
     return Cause(
         "lr-jump",
         "Something sets the rate outside its schedule: a milestone, a callback, a second scheduler.",
         "a rate that is set outside its schedule",
         (
-            r.CHECK_SCHEDULE,
+            remedies.CHECK_SCHEDULE,
             Remedy(
                 "If it is meant, say so once.", f'run.expect("lr-jump", steps=[{case.result.onset_step}])'
             ),
@@ -208,5 +200,4 @@ def jumped(case: DiagnosisContext) -> Cause | None:
     )
 
 
-RULE = LrJump
 CAUSES = ((RATE, jumped),)

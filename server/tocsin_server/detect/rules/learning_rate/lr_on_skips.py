@@ -19,28 +19,22 @@ Source:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
-from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import RATE, Cause
-from tocsin_server.detect.interface.formatting import count
-from tocsin_server.detect.interface.report_steps import ladder
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
     INFO,
+    RATE,
+    Cause,
     Fact,
+    Remedy,
     Rule,
-    RuleInfo,
     RuleSettings,
     RuleState,
-    describe,
+    View,
+    count,
+    ladder,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import View
+)
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
@@ -61,14 +55,8 @@ class State(RuleState):
 class LrOnSkips(Rule[Settings, State]):
     """Severity: info."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="lr-on-skips",
-        title="Schedule advances on skipped steps",
-        severity=Severity.INFO,
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Schedule advances on skipped steps"
+    severity = INFO
     needs = ("skipped",)
     in_blocks = True
 
@@ -101,24 +89,17 @@ class LrOnSkips(Rule[Settings, State]):
         self.fire(view, row, INFO, self.state.since, summary, evidence, level=ladder(ahead))
 
 
-def ahead_of_training(case: DiagnosisContext) -> Cause | None:
-    """Return the cause of a schedule that runs ahead of training."""
-    if case.rule != "lr-on-skips":
-        return None
-    return Cause(
-        "lr-on-skips",
-        "scheduler.step() is called although the scaler skipped the update.",
-        "a scheduler that is stepped on skipped updates",
-        (
-            Remedy(
-                "Step the schedule only where the update was taken.",
-                "before = scaler.get_scale()\nscaler.step(optimizer)\nscaler.update()\n"
-                "if scaler.get_scale() >= before:\n    scheduler.step()",
-            ),
+_CAUSE = Cause(
+    "lr-on-skips",
+    "scheduler.step() is called although the scaler skipped the update.",
+    "a scheduler that is stepped on skipped updates",
+    (
+        Remedy(
+            "Step the schedule only where the update was taken.",
+            "before = scaler.get_scale()\nscaler.step(optimizer)\nscaler.update()\n"
+            "if scaler.get_scale() >= before:\n    scheduler.step()",
         ),
-        "The rate stays the same over skipped updates.",
-    )
-
-
-RULE = LrOnSkips
-CAUSES = ((RATE, ahead_of_training),)
+    ),
+    "The rate stays the same over skipped updates.",
+)
+CAUSES = ((RATE, _CAUSE),)

@@ -25,34 +25,31 @@ Source:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 import msgspec
 
-from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import RATE, Cause
-from tocsin_server.detect.interface.formatting import number
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
     INFO,
+    RATE,
     WARNING,
+    Cause,
+    DiagnosisContext,
     Fact,
+    Remedy,
     Rule,
-    RuleInfo,
     RuleSettings,
     RuleState,
-    describe,
+    View,
+    finite_of,
+    is_adam,
+    middle,
+    number,
+    optimizer_of,
+    remedies,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.schedules import is_adam, optimizer_of
-from tocsin_server.detect.interface.view import View
-from tocsin_server.detect.stats.finite import finite_of
-from tocsin_server.detect.stats.rolling import middle
+)
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
@@ -81,14 +78,8 @@ class State(RuleState):
 class LrOutOfRange(Rule[Settings, State]):
     """Warning for the Adam family if the loss does not fall; info if similar runs used another rate."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="lr-out-of-range",
-        title="Learning rate is out of range",
-        severity=Severity.WARNING,
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Learning rate is out of range"
+    severity = WARNING
     needs = ("lr",)
     in_blocks = True
 
@@ -172,13 +163,11 @@ class LrOutOfRange(Rule[Settings, State]):
 
 def out_of_range(case: DiagnosisContext) -> Cause | None:
     """Return the cause of a learning rate out of range."""
-    if case.rule != "lr-out-of-range":
-        return None
     if case.result.kind == "below-siblings":
         return Cause(
             "lr-too-low", "The rate is far below what similar runs used: training will be slow or stuck.",
             "a learning rate far below that of similar runs",
-            (Remedy("Raise the rate to that of the similar runs."), r.CHECK_SCHEDULE),
+            (Remedy("Raise the rate to that of the similar runs."), remedies.CHECK_SCHEDULE),
             "This run learns as fast as the others at the same step.",
         )  # fmt: skip
     adam = case.result.kind == "adam"
@@ -187,10 +176,9 @@ def out_of_range(case: DiagnosisContext) -> Cause | None:
         "lr-too-high",
         f"The rate is far above what usually works {where}.",
         "a learning rate that is too high",
-        (r.lower_lr(case, 10.0), r.CHECK_SCHEDULE),
+        (remedies.lower_lr(case, 10.0), remedies.CHECK_SCHEDULE),
         "The loss falls steadily at this rate.",
     )
 
 
-RULE = LrOutOfRange
 CAUSES = ((RATE, out_of_range),)

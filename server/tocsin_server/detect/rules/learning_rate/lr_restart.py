@@ -25,30 +25,30 @@ Source:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import cast
 
-from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import RATE, Cause
-from tocsin_server.detect.interface.formatting import count, number
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
+    CYCLIC,
+    RATE,
     WARNING,
+    Cause,
+    DiagnosisContext,
     Fact,
+    Remedy,
     Rule,
-    RuleInfo,
     RuleSettings,
     RuleState,
-    describe,
+    Values,
+    View,
+    count,
+    number,
+    positive,
+    remedies,
+    scheduler_of,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.schedules import CYCLIC, scheduler_of
-from tocsin_server.detect.interface.view import Values, View
-from tocsin_server.detect.stats.finite import positive
+)
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
@@ -76,14 +76,8 @@ class State(RuleState):
 class LrRestart(Rule[Settings, State]):
     """Warning, unless the scheduler is cyclic or the script declared the restart."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="lr-restart",
-        title="Learning rate restarts",
-        severity=Severity.WARNING,
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Learning rate restarts"
+    severity = WARNING
     needs = ("lr",)
     in_blocks = True
 
@@ -166,8 +160,6 @@ class LrRestart(Rule[Settings, State]):
 
 def restarted(case: DiagnosisContext) -> Cause | None:
     """Return the cause of a restart of the learning rate."""
-    if case.rule != "lr-restart":
-        return None
     name = scheduler_of(case.context, "")
     reported = f" ({name})" if name else ""
     return Cause(
@@ -177,7 +169,7 @@ def restarted(case: DiagnosisContext) -> Cause | None:
         "scheduler.step() is called for every batch; or a scheduler made anew.",
         "a schedule that starts over",
         (
-            r.CHECK_SCHEDULE,
+            remedies.CHECK_SCHEDULE,
             Remedy("Give the schedule its length in the unit in which it is stepped.",
                    "scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=total_updates)"),
             Remedy("If it is meant, say so once.", 'run.expect("lr-restart")'),
@@ -186,5 +178,4 @@ def restarted(case: DiagnosisContext) -> Cause | None:
     )  # fmt: skip
 
 
-RULE = LrRestart
 CAUSES = ((RATE, restarted),)

@@ -26,28 +26,23 @@ Source:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
-from tocsin_server.core.models import Severity
-from tocsin_server.detect.interface.formatting import number
-from tocsin_server.detect.interface.report_steps import ladder
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
     CRITICAL,
     INFO,
     WARNING,
     Fact,
     Rule,
-    RuleInfo,
     RuleSettings,
     RuleState,
-    describe,
+    Values,
+    View,
+    ladder,
+    number,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import Values, View
+)
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
@@ -87,14 +82,8 @@ class ZeroLr(Rule[Settings, State]):
     ended.
     """
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="zero-lr",
-        title="Learning rate is 0",
-        severity=Severity.CRITICAL,
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Learning rate is 0"
+    severity = CRITICAL
     needs = ("lr",)
     in_blocks = True
 
@@ -210,6 +199,3 @@ def _fastest(groups: list[Values], row: int) -> float | None:
     rates = [group[row] for group in groups]
     finite = [rate for rate in rates if rate is not None and math.isfinite(rate)]
     return max(finite, default=None)
-
-
-RULE = ZeroLr

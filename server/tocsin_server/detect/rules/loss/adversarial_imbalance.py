@@ -23,35 +23,30 @@ Source:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import ClassVar
 
 import msgspec
 
-from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import OPTIMISATION, Cause
-from tocsin_server.detect.interface.formatting import number
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
+    OPTIMISATION,
     WARNING,
+    Cause,
+    DiagnosisContext,
     Fact,
-    Rule,
-    RuleInfo,
+    Remedy,
     RuleSettings,
     RuleState,
-    describe,
+    View,
+    WideRule,
+    middle,
+    number,
+    remedies,
     setting,
 )
-from tocsin_server.detect.interface.view import WIDE, View
-from tocsin_server.detect.stats.rolling import middle
 
 SIDES = 8
 """Maximum number of optimizers that are tracked."""
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
@@ -84,28 +79,14 @@ class State(RuleState):
     sides: dict[str, Side] = msgspec.field(default_factory=dict)
 
 
-class AdversarialImbalance(Rule[Settings, State]):
+class AdversarialImbalance(WideRule[Settings, State]):
     """Severity: warning."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="adversarial-imbalance",
-        title="One side of a GAN has won",
-        severity=Severity.WARNING,
-        inhibited_by=("nonfinite-loss", "loss-saturated"),
-        scope="wide",
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "One side of a GAN has won"
+    severity = WARNING
+    inhibited_by = ("nonfinite-loss", "loss-saturated")
     needs = ("loss/",)
-
-    @classmethod
-    def subjects(cls, bases: Iterable[str], suffix: str) -> bool:
-        return suffix == WIDE and any(base.startswith("loss/") for base in bases)
-
-    @property
-    def subject(self) -> str:
-        return "loss"
+    about = "loss"
 
     def observe(self, view: View) -> None:
         columns = [
@@ -184,7 +165,7 @@ def _shown(name: str) -> str:
 
 
 def _unbounded(case: DiagnosisContext) -> Cause | None:
-    if case.rule != "adversarial-imbalance" or case.result.kind != "unbounded":
+    if case.result.kind != "unbounded":
         return None
     bound = "layer = torch.nn.utils.parametrizations.spectral_norm(layer)"
     return Cause(
@@ -194,14 +175,14 @@ def _unbounded(case: DiagnosisContext) -> Cause | None:
         (
             Remedy("Bound the critic's slope.", bound),
             Remedy("Or penalise its gradient (WGAN-GP, weight 10)."),
-            r.lower_lr(case),
+            remedies.lower_lr(case),
         ),
         "The penalty's term is logged and is near 0.",
     )
 
 
 def _won(case: DiagnosisContext) -> Cause | None:
-    if case.rule != "adversarial-imbalance" or case.result.kind != "won":
+    if case.result.kind != "won":
         return None
     return Cause(
         "one-sided",
@@ -218,5 +199,4 @@ def _won(case: DiagnosisContext) -> Cause | None:
     )
 
 
-RULE = AdversarialImbalance
 CAUSES = ((OPTIMISATION, _unbounded), (OPTIMISATION, _won))

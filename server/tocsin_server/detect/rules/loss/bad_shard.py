@@ -20,27 +20,26 @@ Source:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
-from tocsin_server.core.models import Remedy, RunEvent, Severity
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import DATA, Cause
-from tocsin_server.detect.interface.formatting import count
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
+    DATA,
     WARNING,
+    Cause,
+    DiagnosisContext,
     Fact,
-    RuleInfo,
+    Remedy,
     RuleResult,
     RuleSettings,
     RuleState,
+    RunEvent,
     RunRule,
-    describe,
+    View,
+    count,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import View
+)
 
 TROUBLES = frozenset(
     {"loss-spike", "nonfinite-loss", "nonfinite-grad-norm", "nonfinite-input", "nonfinite-loss-component",
@@ -51,7 +50,6 @@ KEPT = 256
 LONGEST = 200
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
@@ -73,15 +71,8 @@ class State(RuleState):
 class BadShard(RunRule[Settings, State]):
     """Warning that names the data."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="bad-shard",
-        title="Trouble comes with the same data",
-        severity=Severity.WARNING,
-        scope="run",
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Trouble comes with the same data"
+    severity = WARNING
 
     def on_event(self, at: View, event: RunEvent) -> None:
         if event.kind == "batch":
@@ -156,5 +147,4 @@ def _why(case: DiagnosisContext) -> Cause | None:
     )
 
 
-RULE = BadShard
-CAUSES = ((DATA, _why),)
+SHARED_CAUSES = ((DATA, _why),)

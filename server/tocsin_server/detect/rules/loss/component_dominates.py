@@ -23,31 +23,26 @@ Source:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import ClassVar
 
 import msgspec
 
-from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import OPTIMISATION, Cause
-from tocsin_server.detect.interface.formatting import number
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
     INFO,
+    OPTIMISATION,
     WARNING,
+    Cause,
+    DiagnosisContext,
     Fact,
-    Rule,
-    RuleInfo,
+    Remedy,
     RuleSettings,
     RuleState,
-    describe,
+    View,
+    WideRule,
+    number,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import WIDE, View
+)
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring.
 
@@ -80,29 +75,15 @@ class State(RuleState):
     start: dict[str, float] = msgspec.field(default_factory=dict)
 
 
-class ComponentDominates(Rule[Settings, State]):
+class ComponentDominates(WideRule[Settings, State]):
     """Info; warning if it became dominant during the run, or is 10,000 times the sum of all others."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="component-dominates",
-        title="One term dominates the loss",
-        severity=Severity.WARNING,
-        inhibited_by=("nonfinite-loss", "nonfinite-loss-component"),
-        scope="wide",
-        bears_on=("metric-degradation",),
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "One term dominates the loss"
+    severity = WARNING
+    inhibited_by = ("nonfinite-loss", "nonfinite-loss-component")
+    bears_on = ("metric-degradation",)
     needs = ("loss/",)
-
-    @classmethod
-    def subjects(cls, bases: Iterable[str], suffix: str) -> bool:
-        return suffix == WIDE and sum(base.startswith("loss/") for base in bases) >= 2
-
-    @property
-    def subject(self) -> str:
-        return "loss/*"
+    about = "loss/*"
 
     def observe(self, view: View) -> None:
         terms = {
@@ -155,8 +136,6 @@ class ComponentDominates(Rule[Settings, State]):
 
 
 def _why(case: DiagnosisContext) -> Cause | None:
-    if case.rule != "component-dominates":
-        return None
     grown = case.result.kind == "grown"
     return Cause(
         "unbalanced",
@@ -173,5 +152,4 @@ def _why(case: DiagnosisContext) -> Cause | None:
     )  # fmt: skip
 
 
-RULE = ComponentDominates
 CAUSES = ((OPTIMISATION, _why),)

@@ -29,32 +29,28 @@ Source:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import cast
 
 import msgspec
 
-from tocsin_server.core.models import Severity
-from tocsin_server.detect.interface.blocks import PACE
-from tocsin_server.detect.interface.formatting import number
-from tocsin_server.detect.interface.report_steps import ladder
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
     INFO,
+    PACE,
     WARNING,
     Fact,
     Rule,
-    RuleInfo,
     RuleSettings,
     RuleState,
-    describe,
+    Values,
+    View,
+    ladder,
+    middle,
+    number,
+    positive,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import Values, View
-from tocsin_server.detect.stats.finite import positive
-from tocsin_server.detect.stats.rolling import middle
+)
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
@@ -99,16 +95,10 @@ class LossDivergence(Rule[Settings, State]):
     The loss of a Q function climbs above its first values while it learns.
     """
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="loss-divergence",
-        title="Loss diverges",
-        severity=Severity.WARNING,
-        inhibited_by=("nonfinite-loss",),
-        adversarial=False,
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Loss diverges"
+    severity = WARNING
+    inhibited_by = ("nonfinite-loss",)
+    adversarial = False
     needs = ("loss",)
     in_blocks = True
 
@@ -234,6 +224,3 @@ class LossDivergence(Rule[Settings, State]):
         )
         kind = "slow" if slow else kind
         self.fire(view, row, severity, onset, summary, evidence, level=level, kind=kind)
-
-
-RULE = LossDivergence

@@ -24,33 +24,31 @@ Source:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
 import msgspec
 
-from tocsin_server.core.models import Severity
-from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import OPTIMISATION, RATE, Cause
-from tocsin_server.detect.interface.formatting import count, number
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
     INFO,
+    OPTIMISATION,
+    RATE,
     WARNING,
+    Bins,
+    Cause,
+    DiagnosisContext,
     Fact,
     Rule,
-    RuleInfo,
     RuleSettings,
     RuleState,
-    describe,
+    View,
+    count,
+    kendall,
+    middle,
+    number,
+    remedies,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import View
-from tocsin_server.detect.stats.rolling import middle
-from tocsin_server.detect.stats.trend import Bins, kendall
+)
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
@@ -88,16 +86,10 @@ class State(RuleState):
 class LossDrift(Rule[Settings, State]):
     """Info over 1000 records, warning over 2000, unless the learning rate rises."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="loss-drift",
-        title="Loss rises slowly",
-        severity=Severity.WARNING,
-        inhibited_by=("nonfinite-loss", "loss-divergence", "loss-level-shift"),
-        adversarial=False,
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Loss rises slowly"
+    severity = WARNING
+    inhibited_by = ("nonfinite-loss", "loss-divergence", "loss-level-shift")
+    adversarial = False
     needs = ("loss",)
     in_blocks = True
 
@@ -167,19 +159,19 @@ class LossDrift(Rule[Settings, State]):
 
 
 def _rate(case: DiagnosisContext) -> Cause | None:
-    if case.rule != "loss-drift" or case.result.kind != "rate":
+    if case.result.kind != "rate":
         return None
     return Cause(
         "rate-rises",
         "The learning rate rises meanwhile: the loss follows it.",
         "a learning rate that rises",
-        (r.CHECK_SCHEDULE,),
+        (remedies.CHECK_SCHEDULE,),
         "The loss goes on rising after the rate has begun to fall.",
     )
 
 
 def _why(case: DiagnosisContext) -> Cause | None:
-    if case.rule != "loss-drift" or case.result.kind != "drift":
+    if case.result.kind != "drift":
         return None
     rate = f" ({number(case.lr)})" if case.lr else ""
     return Cause(
@@ -187,10 +179,9 @@ def _why(case: DiagnosisContext) -> Cause | None:
         f"Likely a learning rate{rate} just above what this point of training bears, so that weights or "
         "logits grow; or data that become harder.",
         "data that become harder",
-        (r.lower_lr(case, 2.0), r.go_back(case), r.clip(case)),
+        (remedies.lower_lr(case, 2.0), remedies.go_back(case), remedies.clip(case)),
         "Validation improves meanwhile, or the loss still rises at half the rate.",
     )
 
 
-RULE = LossDrift
 CAUSES = ((RATE, _rate), (OPTIMISATION, _why))

@@ -30,34 +30,33 @@ Source:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
 import msgspec
 
-from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import DATA, OPTIMISATION, RATE, Cause
-from tocsin_server.detect.interface.formatting import number, scale
-from tocsin_server.detect.interface.history import median
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
+    DATA,
     INFO,
+    OPTIMISATION,
+    RATE,
     WARNING,
+    Bins,
+    Cause,
+    DiagnosisContext,
     Fact,
+    Remedy,
     Rule,
-    RuleInfo,
     RuleSettings,
     RuleState,
-    describe,
+    View,
+    median,
+    middle,
+    number,
+    remedies,
+    scale,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import View
-from tocsin_server.detect.stats.rolling import middle
-from tocsin_server.detect.stats.trend import Bins
+)
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
@@ -104,16 +103,10 @@ class State(RuleState):
 class LossLevelShift(Rule[Settings, State]):
     """Warning; info if the learning rate rose with the loss."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="loss-level-shift",
-        title="Loss jumped to a higher level",
-        severity=Severity.WARNING,
-        inhibited_by=("nonfinite-loss", "loss-divergence", "weights-reset"),
-        adversarial=False,
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Loss jumped to a higher level"
+    severity = WARNING
+    inhibited_by = ("nonfinite-loss", "loss-divergence", "weights-reset")
+    adversarial = False
     needs = ("loss",)
     in_blocks = True
 
@@ -240,10 +233,10 @@ def _sudden(before: list[float], after: list[float], height: float) -> bool:
 
 
 def _rate(case: DiagnosisContext) -> Cause | None:
-    if case.rule != "loss-level-shift" or case.result.kind != "rate":
+    if case.result.kind != "rate":
         return None
     return Cause("rate-rose", "The learning rate rose there: a higher rate holds the loss at a higher level.",
-                 "a learning rate that rose", (r.CHECK_SCHEDULE, r.lower_lr(case, 2.0)),
+                 "a learning rate that rose", (remedies.CHECK_SCHEDULE, remedies.lower_lr(case, 2.0)),
                  "The loss stays at the higher level after the rate has fallen again.")  # fmt: skip
 
 
@@ -270,7 +263,7 @@ def _moved(case: DiagnosisContext) -> list[str]:
 
 
 def _data(case: DiagnosisContext) -> Cause | None:
-    if case.rule != "loss-level-shift" or case.result.kind != "jump":
+    if case.result.kind != "jump":
         return None
     moved = _moved(case)
     still = "Nothing else changed in the records at that step"
@@ -282,25 +275,24 @@ def _data(case: DiagnosisContext) -> Cause | None:
         "other data from there on",
         (
             Remedy("Compare what the loader gave before and after that step."),
-            r.go_back(case),
-            r.SKIP_DATA,
-            r.clip(case),
+            remedies.go_back(case),
+            remedies.SKIP_DATA,
+            remedies.clip(case),
         ),
         "The loss of a fixed batch, under the weights from before and after, is the same.",
     )
 
 
 def _damaged(case: DiagnosisContext) -> Cause | None:
-    if case.rule != "loss-level-shift" or case.result.kind != "jump":
+    if case.result.kind != "jump":
         return None
     return Cause(
         "damaged",
         "One update damaged the weights.",
         "one update that damaged the weights",
-        (r.go_back(case),),
+        (remedies.go_back(case),),
         "The weights from before the step give the same loss.",
     )
 
 
-RULE = LossLevelShift
 CAUSES = ((RATE, _rate), (DATA, _data), (OPTIMISATION, _damaged))

@@ -26,33 +26,31 @@ Source:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 import msgspec
 
-from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import DATA, OPTIMISATION, Cause
-from tocsin_server.detect.interface.formatting import number
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
+    DATA,
     INFO,
+    MAD_TO_SIGMA,
+    OPTIMISATION,
     WARNING,
+    Cause,
+    DiagnosisContext,
     Fact,
+    Remedy,
     Rule,
-    RuleInfo,
     RuleSettings,
     RuleState,
-    describe,
+    View,
+    autocorrelation,
+    middle,
+    number,
+    remedies,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import View
-from tocsin_server.detect.stats.rolling import MAD_TO_SIGMA, middle
-from tocsin_server.detect.stats.trend import autocorrelation
+)
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring.
 
@@ -84,16 +82,10 @@ class State(RuleState):
 class LossOscillation(Rule[Settings, State]):
     """Info; warning if the swings grow."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="loss-oscillation",
-        title="Loss swings to and fro",
-        severity=Severity.WARNING,
-        inhibited_by=("nonfinite-loss", "loss-divergence", "loss-saturated"),
-        adversarial=False,
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Loss swings to and fro"
+    severity = WARNING
+    inhibited_by = ("nonfinite-loss", "loss-divergence", "loss-saturated")
+    adversarial = False
     needs = ("loss",)
     in_blocks = True
 
@@ -181,7 +173,7 @@ def _spread(ordered: list[float]) -> float:
 
 
 def _turns(case: DiagnosisContext) -> Cause | None:
-    if case.rule != "loss-oscillation" or case.result.kind == "swing":
+    if case.result.kind == "swing":
         return None
     by_rate = case.result.kind == "rate"
     return Cause(
@@ -195,7 +187,7 @@ def _turns(case: DiagnosisContext) -> Cause | None:
 
 
 def _why(case: DiagnosisContext) -> Cause | None:
-    if case.rule != "loss-oscillation" or case.result.kind == "rate":
+    if case.result.kind == "rate":
         return None
     rate = f" ({number(case.lr)})" if case.lr else ""
     return Cause(
@@ -203,12 +195,11 @@ def _why(case: DiagnosisContext) -> Cause | None:
         f"Likely a learning rate{rate} or momentum at the edge of what is stable: each update overshoots.",
         "a learning rate or momentum at the edge of what is stable",
         (
-            r.lower_lr(case, 2.0),
+            remedies.lower_lr(case, 2.0),
             Remedy("A larger batch or gradient accumulation, and an average of the weights (EMA)."),
         ),
         "At half the rate the swings are as high.",
     )
 
 
-RULE = LossOscillation
 CAUSES = ((DATA, _turns), (OPTIMISATION, _why))

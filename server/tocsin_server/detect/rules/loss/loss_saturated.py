@@ -27,34 +27,32 @@ Source:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from operator import sub
-from typing import ClassVar
 
-from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import DATA, FORWARD, Cause
-from tocsin_server.detect.interface.formatting import count, number
-from tocsin_server.detect.interface.report_steps import ladder
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
     CRITICAL,
+    DATA,
+    FORWARD,
     INFO,
     WARNING,
+    Cause,
+    DiagnosisContext,
     Fact,
+    Remedy,
     Rule,
-    RuleInfo,
     RuleResult,
     RuleSettings,
     RuleState,
-    describe,
+    View,
+    chance,
+    count,
+    ladder,
+    number,
+    remedies,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import View
-from tocsin_server.detect.stats.trend import chance
+)
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; "constant" as in SageMaker's UnchangedTensor (rtol 1e-5)."""
 
@@ -88,15 +86,9 @@ class State(RuleState):
 class LossSaturated(Rule[Settings, State]):
     """Critical at a clamp's round number, or at 0 from the start; warning at chance level or elsewhere."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="loss-saturated",
-        title="Loss is constant",
-        severity=Severity.CRITICAL,
-        inhibited_by=("nonfinite-loss", "masked-nan"),
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Loss is constant"
+    severity = CRITICAL
+    inhibited_by = ("nonfinite-loss", "masked-nan")
     needs = ("loss",)
     in_blocks = True
 
@@ -234,7 +226,7 @@ def _clamp(case: DiagnosisContext) -> Cause | None:
         f"gradient.{besides}"
         " What is behind it has grown beyond all bounds.",
         "a clamp that cuts the loss off",
-        (_CLAMP, _CRITIC, r.lower_lr(case)),
+        (_CLAMP, _CRITIC, remedies.lower_lr(case)),
         "The loss before the clamp moves within its bounds.",
     )
 
@@ -261,7 +253,7 @@ def _height(result: RuleResult) -> float:
 
 
 def _zero(case: DiagnosisContext) -> Cause | None:
-    if case.rule != "loss-saturated" or case.result.kind != "zero":
+    if case.result.kind != "zero":
         return None
     return Cause(
         "zero-loss",
@@ -269,13 +261,13 @@ def _zero(case: DiagnosisContext) -> Cause | None:
         "ignored), a mask over "
         "everything, or a weight of 0.",
         "targets that make the loss vanish",
-        (_TARGETS, r.CHECK_GRAPH),
+        (_TARGETS, remedies.CHECK_GRAPH),
         "A batch whose targets were looked at has a loss above 0.",
     )
 
 
 def _dead(case: DiagnosisContext) -> Cause | None:
-    if case.rule != "loss-saturated" or case.result.kind not in ("constant", "chance", "converged"):
+    if case.result.kind not in ("constant", "chance", "converged"):
         return None
     text = {
         "constant": "The loss no longer depends on the batch: saturated activations, a detached graph, or a "
@@ -283,9 +275,14 @@ def _dead(case: DiagnosisContext) -> Cause | None:
         "chance": "The loss is exactly that of guessing: the outputs are all alike, whatever the input.",
         "converged": "The loss has come down to where it cannot fall further.",
     }[case.result.kind]
-    return Cause("dead", text, "saturated activations or a detached graph", (r.CHECK_GRAPH, r.lower_lr(case)),
-                 "The loss differs between two batches.")  # fmt: skip
+    return Cause(
+        "dead",
+        text,
+        "saturated activations or a detached graph",
+        (remedies.CHECK_GRAPH, remedies.lower_lr(case)),
+        "The loss differs between two batches.",
+    )
 
 
-RULE = LossSaturated
-CAUSES = ((DATA, _zero), (FORWARD, _clamp), (FORWARD, _dead))
+SHARED_CAUSES = ((FORWARD, _clamp),)
+CAUSES = ((DATA, _zero), (FORWARD, _dead))

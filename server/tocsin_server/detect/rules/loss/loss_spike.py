@@ -34,28 +34,26 @@ Source:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
 import msgspec
 
-from tocsin_server.core.models import Severity
-from tocsin_server.detect.interface.formatting import count, number
-from tocsin_server.detect.interface.report_steps import ladder
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
     CRITICAL,
     FIRING,
+    MAD_TO_SIGMA,
     WARNING,
     Fact,
+    RollingMedian,
     Rule,
-    RuleInfo,
     RuleSettings,
     RuleState,
-    describe,
+    View,
+    count,
+    ladder,
+    middle,
+    number,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import View
-from tocsin_server.detect.stats.rolling import MAD_TO_SIGMA, RollingMedian, middle
+)
 
 TAIL, RARE, LEAD_IN = 10, 10_000, 10
 """The highest tenth of a baseline is its tail; how rare a loss must be by it; newest records left out.
@@ -71,7 +69,6 @@ In units of the distance between its quartiles.
 """
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
@@ -120,16 +117,10 @@ class State(RuleState):
 class LossSpike(Rule[Settings, State]):
     """Warning when confirmed, critical when far above for ten consecutive records."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="loss-spike",
-        title="Loss spikes",
-        severity=Severity.CRITICAL,
-        inhibited_by=("nonfinite-loss", "loss-divergence"),
-        adversarial=False,
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Loss spikes"
+    severity = CRITICAL
+    inhibited_by = ("nonfinite-loss", "loss-divergence")
+    adversarial = False
     needs = ("loss",)
 
     def observe(self, view: View) -> None:
@@ -338,6 +329,3 @@ def usual_peak(peaks: list[float]) -> float:
     ordered = sorted(peaks)
     quarter = len(ordered) // 4
     return middle(ordered) + GUMBEL * (ordered[-1 - quarter] - ordered[quarter])
-
-
-RULE = LossSpike

@@ -30,33 +30,36 @@ Source:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
 import msgspec
 
-from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import GRADIENT, OPTIMISATION, RATE, SCALER, Cause
-from tocsin_server.detect.interface.blocks import PACE
-from tocsin_server.detect.interface.formatting import count, number
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
+    GRADIENT,
+    MAD_TO_SIGMA,
+    OPTIMISATION,
+    PACE,
+    RATE,
+    SCALER,
     WARNING,
+    Bins,
+    Cause,
+    DiagnosisContext,
     Fact,
+    Remedy,
     Rule,
-    RuleInfo,
     RuleSettings,
     RuleState,
-    describe,
+    View,
+    chance,
+    count,
+    falls,
+    middle,
+    number,
+    remedies,
     setting,
 )
-from tocsin_server.detect.interface.view import View
-from tocsin_server.detect.stats.rolling import MAD_TO_SIGMA, middle
-from tocsin_server.detect.stats.trend import Bins, chance, falls
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule, measured on real logs: 200 records and 5 %. The others are tocsin's."""
 
@@ -92,16 +95,10 @@ class State(RuleState):
 class NotLearning(Rule[Settings, State]):
     """Severity: warning. The likely causes are checked in a fixed order."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="not-learning",
-        title="Loss does not fall from the start",
-        severity=Severity.WARNING,
-        inhibited_by=("nonfinite-loss", "loss-divergence", "loss-saturated"),
-        adversarial=False,
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Loss does not fall from the start"
+    severity = WARNING
+    inhibited_by = ("nonfinite-loss", "loss-divergence", "loss-saturated")
+    adversarial = False
     needs = ("loss",)
     in_blocks = True
 
@@ -229,7 +226,7 @@ _LABELS = Remedy("Look at one batch with its labels: shuffled apart, all one cla
 
 def _why(case: DiagnosisContext) -> Cause | None:
     """Return the remaining cause: learning rate or labels, as updates happen and gradients flow."""
-    if case.rule != "not-learning" or case.result.kind not in ("chance", "flat"):
+    if case.result.kind not in ("chance", "flat"):
         return None
     rate = f" ({number(case.lr)})" if case.lr else ""
     stands = "stays at that of guessing" if case.result.kind == "chance" else "stands still"
@@ -239,7 +236,7 @@ def _why(case: DiagnosisContext) -> Cause | None:
             f"The loss {stands} while the gradient norm has left its level: likely a learning rate{rate} "
             "that is too high, or gradients that nothing holds.",
             "a learning rate that is too high",
-            (r.lower_lr(case), r.clip(case), _RATES),
+            (remedies.lower_lr(case), remedies.clip(case), _RATES),
             "The gradient norm grows at a tenth of the learning rate too.",
         )
     return Cause(
@@ -247,13 +244,13 @@ def _why(case: DiagnosisContext) -> Cause | None:
         f"Updates are taken and the loss {stands}. Likely a learning rate{rate} far off: too high (the model "
         "collapsed) or too low.",
         "a learning rate far too high or too low",
-        (_RATES, _FEW, r.CHECK_GRAPH),
+        (_RATES, _FEW, remedies.CHECK_GRAPH),
         "The loss does not fall at any of four rates a decade apart.",
     )
 
 
 def _labels(case: DiagnosisContext) -> Cause | None:
-    if case.rule != "not-learning" or case.result.kind != "chance":
+    if case.result.kind != "chance":
         return None
     return Cause(
         "labels",
@@ -265,37 +262,41 @@ def _labels(case: DiagnosisContext) -> Cause | None:
 
 
 def _rate_zero(case: DiagnosisContext) -> Cause | None:
-    if case.rule != "not-learning" or case.result.kind != "rate-zero":
+    if case.result.kind != "rate-zero":
         return None
-    return Cause("rate-zero", "The learning rate is 0: nothing is learned.", "a learning rate of 0",
-                 (r.CHECK_SCHEDULE,), "The optimizer's own param_groups show another rate.")  # fmt: skip
+    return Cause(
+        "rate-zero",
+        "The learning rate is 0: nothing is learned.",
+        "a learning rate of 0",
+        (remedies.CHECK_SCHEDULE,),
+        "The optimizer's own param_groups show another rate.",
+    )
 
 
 def _skipping(case: DiagnosisContext) -> Cause | None:
-    if case.rule != "not-learning" or case.result.kind != "skipping":
+    if case.result.kind != "skipping":
         return None
     return Cause(
         "all-skipped",
         "Every update is skipped, so the weights never change.",
         "updates that are all skipped",
-        (r.FIND_MODULE, r.WIRE_SCALER, r.BF16),
+        (remedies.FIND_MODULE, remedies.WIRE_SCALER, remedies.BF16),
         "An update is taken.",
     )
 
 
 def _norm_zero(case: DiagnosisContext) -> Cause | None:
-    if case.rule != "not-learning" or case.result.kind != "norm-zero":
+    if case.result.kind != "norm-zero":
         return None
     return Cause(
         "no-gradient",
         "The gradient norm is 0: no gradient reaches the parameters.",
         "a detached graph",
-        (r.CHECK_GRAPH,),
+        (remedies.CHECK_GRAPH,),
         "Some parameter has a gradient other than 0.",
     )
 
 
-RULE = NotLearning
 CAUSES = (
     (RATE, _rate_zero),
     (SCALER, _skipping),

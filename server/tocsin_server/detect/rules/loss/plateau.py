@@ -24,32 +24,30 @@ Source:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
 import msgspec
 
-from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import OPTIMISATION, Cause
-from tocsin_server.detect.interface.formatting import count, number
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
     INFO,
+    OPTIMISATION,
+    Bins,
+    Cause,
+    DiagnosisContext,
     Fact,
+    Remedy,
     Rule,
-    RuleInfo,
     RuleSettings,
     RuleState,
-    describe,
+    View,
+    count,
+    falls,
+    middle,
+    number,
+    remedies,
     setting,
 )
-from tocsin_server.detect.interface.view import View
-from tocsin_server.detect.stats.rolling import middle
-from tocsin_server.detect.stats.trend import Bins, falls
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds as in torch's ReduceLROnPlateau, with a patience that scales with the run's length."""
 
@@ -95,17 +93,11 @@ class State(RuleState):
 class Plateau(Rule[Settings, State]):
     """Info only, because runs with a constant rate always end on a plateau."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="plateau",
-        title="Loss has stopped falling",
-        severity=Severity.INFO,
-        inhibited_by=("nonfinite-loss", "loss-divergence", "not-learning", "loss-saturated", "zero-lr"),
-        adversarial=False,
-        bears_on=(),
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Loss has stopped falling"
+    severity = INFO
+    inhibited_by = ("nonfinite-loss", "loss-divergence", "not-learning", "loss-saturated", "zero-lr")
+    adversarial = False
+    bears_on = ()
     needs = ("loss",)
     in_blocks = True
 
@@ -194,8 +186,6 @@ class Plateau(Rule[Settings, State]):
 
 
 def _why(case: DiagnosisContext) -> Cause | None:
-    if case.rule != "plateau":
-        return None
     rate = f" ({number(case.lr)})" if case.lr else ""
     return Cause(
         "rate-high",
@@ -207,11 +197,10 @@ def _why(case: DiagnosisContext) -> Cause | None:
             Remedy("Let the rate fall where the loss no more does.",
                    "scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.3, "
                    "patience=5)"),
-            r.lower_lr(case, 3.0),
+            remedies.lower_lr(case, 3.0),
         ),
         "The loss stays the same at a third of the rate.",
     )  # fmt: skip
 
 
-RULE = Plateau
 CAUSES = ((OPTIMISATION, _why),)

@@ -25,28 +25,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
 
 import msgspec
 
-from tocsin_server.core.models import Remedy, RunEvent, Severity
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import DATA, OPTIMISATION, Cause
-from tocsin_server.detect.interface.formatting import number
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
+    DATA,
+    OPTIMISATION,
     WARNING,
+    Cause,
+    DiagnosisContext,
     Fact,
-    RuleInfo,
+    Remedy,
     RuleResult,
     RuleSettings,
     RuleState,
+    RunEvent,
     RunRule,
-    describe,
+    View,
+    number,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import View
+)
 
 TROUBLES = frozenset(
     {
@@ -60,7 +59,6 @@ CLOCKS = 16
 """Maximum number of kinds of recurring events that are kept."""
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
@@ -84,15 +82,8 @@ class State(RuleState):
 class RecurrentInstability(RunRule[Settings, State]):
     """Warning at the third episode."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="recurrent-instability",
-        title="Instability comes again and again",
-        severity=Severity.WARNING,
-        scope="run",
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Instability comes again and again"
+    severity = WARNING
 
     def began(self, at: View, rule: str, subject: str, result: RuleResult) -> None:
         if rule == "lr-restart":
@@ -152,7 +143,7 @@ def _rhythm(steps: Sequence[int]) -> tuple[float, float]:
 
 
 def _periodic(case: DiagnosisContext) -> Cause | None:
-    if case.rule != "recurrent-instability" or case.result.kind == "recurrent":
+    if case.result.kind == "recurrent":
         return None
     same = [str(fact[1]) for fact in case.result.evidence if fact[0] == "the same period"]
     matched = (
@@ -173,21 +164,14 @@ def _periodic(case: DiagnosisContext) -> Cause | None:
     )
 
 
-def _recurrent(case: DiagnosisContext) -> Cause | None:
-    if case.rule != "recurrent-instability":
-        return None
-    return Cause(
-        "at-the-edge",
-        "It comes at uneven distances: training runs at the edge of stability, and some batches push "
-        "it over.",
-        "training at the edge of stability",
-        (
-            Remedy("Lower the peak learning rate by a third, or Adam's beta2 to 0.95."),
-            Remedy("Clip at the usual gradient norm."),
-        ),
-        "With a third less of the rate it comes as often.",
-    )
-
-
-RULE = RecurrentInstability
-CAUSES = ((DATA, _periodic), (OPTIMISATION, _recurrent))
+_CAUSE = Cause(
+    "at-the-edge",
+    "It comes at uneven distances: training runs at the edge of stability, and some batches push it over.",
+    "training at the edge of stability",
+    (
+        Remedy("Lower the peak learning rate by a third, or Adam's beta2 to 0.95."),
+        Remedy("Clip at the usual gradient norm."),
+    ),
+    "With a third less of the rate it comes as often.",
+)
+CAUSES = ((DATA, _periodic), (OPTIMISATION, _CAUSE))

@@ -23,32 +23,28 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 import msgspec
 
-from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import RATE, Cause
-from tocsin_server.detect.interface.formatting import number
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
     INFO,
+    RATE,
+    Bins,
+    Cause,
+    DiagnosisContext,
     Fact,
+    Remedy,
     Rule,
-    RuleInfo,
     RuleSettings,
     RuleState,
-    describe,
+    SimilarRun,
+    View,
+    middle,
+    number,
     setting,
 )
-from tocsin_server.detect.interface.similar_runs import SimilarRun
-from tocsin_server.detect.interface.view import View
-from tocsin_server.detect.stats.rolling import middle
-from tocsin_server.detect.stats.trend import Bins
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
@@ -71,17 +67,11 @@ class State(RuleState):
 class SlowConvergence(Rule[Settings, State]):
     """Severity: info."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="slow-convergence",
-        title="Loss is behind that of similar runs",
-        severity=Severity.INFO,
-        inhibited_by=("nonfinite-loss", "loss-divergence", "not-learning", "loss-saturated"),
-        adversarial=False,
-        bears_on=(),
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Loss is behind that of similar runs"
+    severity = INFO
+    inhibited_by = ("nonfinite-loss", "loss-divergence", "not-learning", "loss-saturated")
+    adversarial = False
+    bears_on = ()
     needs = ("loss",)
     in_blocks = True
 
@@ -148,8 +138,6 @@ def loss_at(run: SimilarRun, step: int) -> float | None:
 
 
 def _why(case: DiagnosisContext) -> Cause | None:
-    if case.rule != "slow-convergence":
-        return None
     by_rate = case.result.kind == "rate"
     environment = {fact[0]: fact[1] for fact in case.result.evidence}
     theirs = environment.get("theirs")
@@ -167,5 +155,4 @@ def _why(case: DiagnosisContext) -> Cause | None:
     )  # fmt: skip
 
 
-RULE = SlowConvergence
 CAUSES = ((RATE, _why),)

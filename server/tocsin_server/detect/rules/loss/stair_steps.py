@@ -21,35 +21,30 @@ Source:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
 
 import msgspec
 
-from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import DATA, Cause
-from tocsin_server.detect.interface.formatting import number
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
+    DATA,
     INFO,
+    Bins,
+    Cause,
     Fact,
+    Remedy,
     Rule,
-    RuleInfo,
     RuleSettings,
     RuleState,
-    describe,
+    View,
+    middle,
+    number,
     setting,
 )
-from tocsin_server.detect.interface.view import View
-from tocsin_server.detect.stats.rolling import middle
-from tocsin_server.detect.stats.trend import Bins
 
 DROPS = 8
 """Maximum number of drops that are kept; older ones are dropped."""
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of tocsin, based on a real three-epoch fine-tuning."""
 
@@ -77,17 +72,11 @@ class State(RuleState):
 class StairSteps(Rule[Settings, State]):
     """Info, because the pattern is not wrong by itself; validation shows whether it matters."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="stair-steps",
-        title="Loss falls in steps at epoch boundaries",
-        severity=Severity.INFO,
-        inhibited_by=("nonfinite-loss", "loss-divergence"),
-        adversarial=False,
-        bears_on=(),
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Loss falls in steps at epoch boundaries"
+    severity = INFO
+    inhibited_by = ("nonfinite-loss", "loss-divergence")
+    adversarial = False
+    bears_on = ()
     needs = ("loss",)
     in_blocks = True
 
@@ -149,25 +138,19 @@ def _apart(first: float, second: float) -> float:
     return max(first, second) / min(first, second) if min(first, second) > 0 else 1.0
 
 
-def _why(case: DiagnosisContext) -> Cause | None:
-    if case.rule != "stair-steps":
-        return None
-    return Cause(
-        "memorisation",
-        "Likely an epoch's length: the model meets samples again that it remembers. The training "
-        "loss then says little "
-        "of what it does on new data.",
-        "samples that are seen again",
-        (
-            Remedy(
-                "Judge by a validation set, and stop where it turns.",
-                "run.evaluate(loss=val_loss, goal='min')",
-            ),
-            Remedy("Fewer epochs, more data, augmentation or dropout."),
+_CAUSE = Cause(
+    "memorisation",
+    "Likely an epoch's length: the model meets samples again that it remembers. The training "
+    "loss then says little "
+    "of what it does on new data.",
+    "samples that are seen again",
+    (
+        Remedy(
+            "Judge by a validation set, and stop where it turns.",
+            "run.evaluate(loss=val_loss, goal='min')",
         ),
-        "The distance of the drops is no epoch's length, or validation falls in the same steps.",
-    )
-
-
-RULE = StairSteps
-CAUSES = ((DATA, _why),)
+        Remedy("Fewer epochs, more data, augmentation or dropout."),
+    ),
+    "The distance of the drops is no epoch's length, or validation falls in the same steps.",
+)
+CAUSES = ((DATA, _CAUSE),)

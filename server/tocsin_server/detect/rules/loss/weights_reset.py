@@ -25,31 +25,27 @@ Source:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
 import msgspec
 
-from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import DATA, Cause
-from tocsin_server.detect.interface.formatting import number
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
     CRITICAL,
+    DATA,
+    Cause,
+    DiagnosisContext,
     Fact,
+    Remedy,
     Rule,
-    RuleInfo,
     RuleSettings,
     RuleState,
-    describe,
+    View,
+    middle,
+    number,
+    remedies,
     setting,
 )
-from tocsin_server.detect.interface.view import View
-from tocsin_server.detect.stats.rolling import middle
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
@@ -81,16 +77,10 @@ class State(RuleState):
 class WeightsReset(Rule[Settings, State]):
     """Critical, because everything learned is lost."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="weights-reset",
-        title="Loss is back at its initial value",
-        severity=Severity.CRITICAL,
-        inhibited_by=("nonfinite-loss",),
-        adversarial=False,
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Loss is back at its initial value"
+    severity = CRITICAL
+    inhibited_by = ("nonfinite-loss",)
+    adversarial = False
     needs = ("loss",)
     in_blocks = True
 
@@ -208,8 +198,6 @@ class WeightsReset(Rule[Settings, State]):
 
 
 def _why(case: DiagnosisContext) -> Cause | None:
-    if case.rule != "weights-reset":
-        return None
     saved = case.context.checkpoint_before(case.onset)
     path = saved[1] if saved and saved[1] else "checkpoint.pt"
     return Cause(
@@ -226,11 +214,10 @@ def _why(case: DiagnosisContext) -> Cause | None:
             Remedy(
                 "Look for a model built inside the loop, or loaded after the optimizer took its parameters."
             ),
-            r.go_back(case),
+            remedies.go_back(case),
         ),
         "The weights at that step are those of the step before.",
     )
 
 
-RULE = WeightsReset
 CAUSES = ((DATA, _why),)

@@ -29,31 +29,30 @@ Source:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import ClassVar
 
 import msgspec
 
-from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import OPTIMISATION, Cause
-from tocsin_server.detect.interface.formatting import number
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
     CRITICAL,
+    MAX,
+    OPTIMISATION,
     WARNING,
+    Cause,
+    DiagnosisContext,
     Fact,
-    Rule,
-    RuleInfo,
+    Remedy,
     RuleSettings,
     RuleState,
-    describe,
+    View,
+    WideRule,
+    goal_of,
+    is_decibel,
+    is_loss,
+    middle,
+    number,
+    remedies,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import WIDE, View
-from tocsin_server.detect.stats.metric import MAX, goal_of, is_decibel, is_loss
-from tocsin_server.detect.stats.rolling import middle
+)
 
 METRICS = 32
 """Maximum number of metrics that are checked; later ones are ignored."""
@@ -65,7 +64,6 @@ CHANCE = 0.02
 """A share that starts below this and never triples is chance level."""
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule, measured on 2640 runs.
 
@@ -113,27 +111,13 @@ class State(RuleState):
     tracks: dict[str, Track] = msgspec.field(default_factory=dict)
 
 
-class MetricDegradation(Rule[Settings, State]):
+class MetricDegradation(WideRule[Settings, State]):
     """Warning at 10 %, critical at 25 %, at three consecutive evaluations; one alert for all metrics."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="metric-degradation",
-        title="Validation has got worse since its best",
-        severity=Severity.CRITICAL,
-        scope="wide",
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Validation has got worse since its best"
+    severity = CRITICAL
     needs = ("val/",)
-
-    @classmethod
-    def subjects(cls, bases: Iterable[str], suffix: str) -> bool:
-        return suffix == WIDE and any(base.startswith("val/") for base in bases)
-
-    @property
-    def subject(self) -> str:
-        return "val/*"
+    about = "val/*"
 
     def carried_state(self) -> bytes:
         """Return the best of each metric, for an attempt that resumes."""
@@ -247,8 +231,6 @@ def _keep(case: DiagnosisContext) -> Remedy:
 
 
 def _why(case: DiagnosisContext) -> Cause | None:
-    if case.rule != "metric-degradation":
-        return None
     text = (
         "Training goes on to optimise something else than what is validated: a loss whose terms or weights "
         "changed, batch-norm or EMA statistics that no longer fit, or overfitting."
@@ -270,11 +252,10 @@ def _why(case: DiagnosisContext) -> Cause | None:
                 "Log every term of the loss, weighted and unweighted, and see which moves the wrong way.",
                 'run.check(losses={"l1": l1, "fft": fft})',
             ),
-            r.lower_lr(case, 3.0),
+            remedies.lower_lr(case, 3.0),
         ),
         "Another seed or sample of the evaluation gives the old value.",
     )
 
 
-RULE = MetricDegradation
 CAUSES = ((OPTIMISATION, _why),)

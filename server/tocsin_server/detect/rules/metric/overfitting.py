@@ -24,29 +24,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import ClassVar
 
 import msgspec
 
-from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import OPTIMISATION, Cause
-from tocsin_server.detect.interface.formatting import count, number
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
     INFO,
+    MIN,
+    OPTIMISATION,
     WARNING,
+    WIDE,
+    Cause,
+    DiagnosisContext,
     Fact,
-    Rule,
-    RuleInfo,
+    Remedy,
     RuleSettings,
     RuleState,
-    describe,
+    View,
+    WideRule,
+    count,
+    goal_of,
+    is_loss,
+    middle,
+    number,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import WIDE, View
-from tocsin_server.detect.stats.metric import MIN, goal_of, is_loss
-from tocsin_server.detect.stats.rolling import middle
+)
 
 RECENT = 64
 """Number of training losses whose median is the level at an evaluation."""
@@ -54,7 +55,6 @@ LOSSES, METRICS = 8, 32
 """Maximum number of held-out losses and of other metrics that are tracked; later ones are ignored."""
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; the minimum rise avoids alerts for noisy validation sets."""
 
@@ -90,28 +90,18 @@ class State(RuleState):
     """Best of other metrics, signed so that higher is better, and evaluations since."""
 
 
-class Overfitting(Rule[Settings, State]):
+class Overfitting(WideRule[Settings, State]):
     """Warning; info if a task metric still improves."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="overfitting",
-        title="Held-out loss rises while training loss falls",
-        severity=Severity.WARNING,
-        inhibited_by=("nonfinite-loss", "loss-divergence"),
-        scope="wide",
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Held-out loss rises while training loss falls"
+    severity = WARNING
+    inhibited_by = ("nonfinite-loss", "loss-divergence")
     needs = ("val/",)
+    about = "val/loss"
 
     @classmethod
     def subjects(cls, bases: Iterable[str], suffix: str) -> bool:
         return suffix == WIDE and any(base.startswith("val/") and is_loss(base) for base in bases)
-
-    @property
-    def subject(self) -> str:
-        return "val/loss"
 
     def observe(self, view: View) -> None:
         metrics = [(name, column) for name, column in view.bases.items() if name.startswith("val/")]
@@ -201,8 +191,6 @@ class Overfitting(Rule[Settings, State]):
 
 
 def _why(case: DiagnosisContext) -> Cause | None:
-    if case.rule != "overfitting":
-        return None
     saved = case.context.checkpoint_before(case.onset)
     conflict = (
         "Held-out loss rises while a task metric improves: the model grows over-confident in what it gets "
@@ -225,5 +213,4 @@ def _why(case: DiagnosisContext) -> Cause | None:
     )
 
 
-RULE = Overfitting
 CAUSES = ((OPTIMISATION, _why),)

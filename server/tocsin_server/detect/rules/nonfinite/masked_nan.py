@@ -26,31 +26,28 @@ Source:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
-from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import MEASUREMENT, Cause
-from tocsin_server.detect.interface.formatting import count, number
-from tocsin_server.detect.interface.report_steps import ladder
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
     CRITICAL,
+    MEASUREMENT,
     WARNING,
+    Cause,
+    DiagnosisContext,
     Fact,
+    Remedy,
     Rule,
-    RuleInfo,
     RuleSettings,
     RuleState,
-    describe,
+    View,
+    all_finite,
+    count,
+    ladder,
+    number,
+    remedies,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import View
-from tocsin_server.detect.stats.finite import all_finite
+)
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
@@ -83,15 +80,9 @@ class State(RuleState):
 class MaskedNan(Rule[Settings, State]):
     """Critical if the norm is non-finite; warning if there is only a drop to exactly 0."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="masked-nan",
-        title="A NaN is hidden behind a finite loss",
-        severity=Severity.CRITICAL,
-        inhibited_by=("nonfinite-loss",),
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "A NaN is hidden behind a finite loss"
+    severity = CRITICAL
+    inhibited_by = ("nonfinite-loss",)
     needs = ("loss",)
     in_blocks = True
 
@@ -168,8 +159,6 @@ class MaskedNan(Rule[Settings, State]):
 
 
 def _why(case: DiagnosisContext) -> Cause | None:
-    if case.rule != "masked-nan":
-        return None
     skipped = any(fact[0] == "learning rate" for fact in case.result.evidence)
     rate = (
         " The rate of 0 is a consequence: updates are skipped, so the schedule does not advance."
@@ -186,12 +175,11 @@ def _why(case: DiagnosisContext) -> Cause | None:
             Remedy("Let the logger show what is (Hugging Face Trainer hides NaN by default).",
                    "TrainingArguments(..., logging_nan_inf_filter=False)"),
             Remedy("Look for torch.nan_to_num and for batches in which all labels are ignored (-100)."),
-            r.FIND_MODULE,
-            r.BF16,
+            remedies.FIND_MODULE,
+            remedies.BF16,
         ),
         "The loss tensor itself, printed before backward, is finite.",
     )  # fmt: skip
 
 
-RULE = MaskedNan
 CAUSES = ((MEASUREMENT, _why),)

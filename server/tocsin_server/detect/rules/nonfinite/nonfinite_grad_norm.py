@@ -27,28 +27,23 @@ Source:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
-from tocsin_server.core.models import Severity
-from tocsin_server.detect.interface.formatting import count, number
-from tocsin_server.detect.interface.report_steps import ladder
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
     CRITICAL,
     WARNING,
     Fact,
     Rule,
-    RuleInfo,
     RuleSettings,
     RuleState,
-    describe,
+    View,
+    all_finite,
+    count,
+    ladder,
+    number,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import View
-from tocsin_server.detect.stats.finite import all_finite
+)
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
@@ -72,14 +67,8 @@ class State(RuleState):
 class NonfiniteGradNorm(Rule[Settings, State]):
     """Critical if persistent, at a scale of 1 or less, or if an update was made with it."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="nonfinite-grad-norm",
-        title="Gradient norm is NaN or infinite",
-        severity=Severity.CRITICAL,
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Gradient norm is NaN or infinite"
+    severity = CRITICAL
     needs = ("grad_norm",)
     idles = True
 
@@ -137,6 +126,3 @@ class NonfiniteGradNorm(Rule[Settings, State]):
         if view.age(row) < limits.start_up or streak < limits.persistent:
             return None
         return CRITICAL, "persistent"
-
-
-RULE = NonfiniteGradNorm

@@ -21,30 +21,23 @@ Source:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import ClassVar
-
-from tocsin_server.core.models import Severity
-from tocsin_server.detect.interface.formatting import count, number
-from tocsin_server.detect.interface.report_steps import ladder
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
     INFO,
     WARNING,
     Fact,
-    Rule,
-    RuleInfo,
     RuleSettings,
     RuleState,
-    describe,
+    View,
+    WideRule,
+    count,
+    ladder,
+    number,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import WIDE, View
+)
 
 NAME = "nonfinite/batch"
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule. If nearly all batches contain NaN, it is a mask value."""
 
@@ -61,31 +54,17 @@ class State(RuleState):
     bad: int = 0
 
 
-class NonfiniteInput(Rule[Settings, State]):
+class NonfiniteInput(WideRule[Settings, State]):
     """Warning; info if nearly all batches contain NaN as a mask.
 
     Never critical, because its false alarm rate was not measured. Other rules report the effect on the
     loss or the gradient as critical.
     """
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="nonfinite-input",
-        title="Batch holds NaN or infinity",
-        severity=Severity.WARNING,
-        scope="wide",
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Batch holds NaN or infinity"
+    severity = WARNING
     needs = (NAME,)
-
-    @classmethod
-    def subjects(cls, bases: Iterable[str], suffix: str) -> bool:
-        return suffix == WIDE and NAME in bases
-
-    @property
-    def subject(self) -> str:
-        return NAME
+    about = NAME
 
     def observe(self, view: View) -> None:
         flags = view.column(NAME)
@@ -120,6 +99,3 @@ class NonfiniteInput(Rule[Settings, State]):
         onset = (self.episode.onset_step if self.episode.state else step, view.time_ns[row])
         kind = "mask" if usual else "batch"
         self.fire(view, row, severity, onset, summary, evidence, level=ladder(state.bad), kind=kind)
-
-
-RULE = NonfiniteInput

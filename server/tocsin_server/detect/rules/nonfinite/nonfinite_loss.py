@@ -27,29 +27,24 @@ Source:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
 import msgspec
 
-from tocsin_server.core.models import Severity
-from tocsin_server.detect.interface.formatting import count, number
-from tocsin_server.detect.interface.report_steps import ladder
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
     CRITICAL,
     WARNING,
     Rule,
-    RuleInfo,
     RuleSettings,
     RuleState,
-    describe,
+    View,
+    all_finite,
+    count,
+    ladder,
+    number,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import View
-from tocsin_server.detect.stats.finite import all_finite
+)
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
@@ -70,14 +65,8 @@ class State(RuleState):
 class NonfiniteLoss(Rule[Settings, State]):
     """Warning at the first; critical if repeated, or if an update was made without a scaler."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="nonfinite-loss",
-        title="Loss is NaN or infinite",
-        severity=Severity.CRITICAL,
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Loss is NaN or infinite"
+    severity = CRITICAL
     needs = ("loss",)
     idles = True
 
@@ -131,6 +120,3 @@ class NonfiniteLoss(Rule[Settings, State]):
             level=level,
             kind="nan" if math.isnan(value) else "inf",
         )
-
-
-RULE = NonfiniteLoss

@@ -22,32 +22,27 @@ Source:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import ClassVar
 
 import msgspec
 
-from tocsin_server.core.models import Severity
-from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import DATA, Cause
-from tocsin_server.detect.interface.formatting import count, number
-from tocsin_server.detect.interface.report_steps import ladder
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
+    DATA,
     WARNING,
+    Cause,
+    DiagnosisContext,
     Fact,
-    Rule,
-    RuleInfo,
     RuleSettings,
     RuleState,
-    describe,
+    View,
+    WideRule,
+    count,
+    ladder,
+    number,
+    remedies,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import WIDE, View
+)
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Recovery thresholds, the same as for nonfinite-loss."""
 
@@ -63,30 +58,16 @@ class State(RuleState):
     since: tuple[int, int] = (0, 0)
 
 
-class NonfiniteLossComponent(Rule[Settings, State]):
+class NonfiniteLossComponent(WideRule[Settings, State]):
     """Warning, because its false alarm rate was not measured.
 
     A non-finite total loss is reported by nonfinite-loss.
     """
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="nonfinite-loss-component",
-        title="A term of the loss is NaN or infinite",
-        severity=Severity.WARNING,
-        scope="wide",
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "A term of the loss is NaN or infinite"
+    severity = WARNING
     needs = ("loss/",)
-
-    @classmethod
-    def subjects(cls, bases: Iterable[str], suffix: str) -> bool:
-        return suffix == WIDE and any(base.startswith("loss/") for base in bases)
-
-    @property
-    def subject(self) -> str:
-        return "loss/*"
+    about = "loss/*"
 
     def observe(self, view: View) -> None:
         terms = {
@@ -141,22 +122,22 @@ def _why(case: DiagnosisContext) -> Cause | None:
         "loss-term",
         f"{reported.summary}: the fault is in the computation of that term, not in the model as a whole.",
         "one term of the loss",
-        (r.FP32_ISLAND, r.CHECK_BATCH, r.BF16),
+        (remedies.FP32_ISLAND, remedies.CHECK_BATCH, remedies.BF16),
         "The term is finite when it is computed in float32 from the same batch.",
     )
 
 
 def _all(case: DiagnosisContext) -> Cause | None:
-    if case.rule != "nonfinite-loss-component" or case.result.kind != "all":
+    if case.result.kind != "all":
         return None
     return Cause(
         "all-terms",
         "Every term of the loss is not finite: what they share is the model's output or the batch.",
         "the model's output or the batch, which all terms share",
-        (r.FIND_MODULE, r.CHECK_BATCH, r.go_back(case)),
+        (remedies.FIND_MODULE, remedies.CHECK_BATCH, remedies.go_back(case)),
         "The model's output for the same batch is finite.",
     )
 
 
-RULE = NonfiniteLossComponent
-CAUSES = ((DATA, _why), (DATA, _all))
+SHARED_CAUSES = ((DATA, _why),)
+CAUSES = ((DATA, _all),)

@@ -24,29 +24,25 @@ Source:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
-from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import FORWARD, Cause
-from tocsin_server.detect.interface.formatting import count
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
     CRITICAL,
+    FORWARD,
+    Cause,
+    DiagnosisContext,
     Fact,
+    Remedy,
     Rule,
-    RuleInfo,
     RuleSettings,
     RuleState,
-    describe,
+    View,
+    all_finite,
+    count,
+    remedies,
     setting,
 )
-from tocsin_server.detect.interface.view import View
-from tocsin_server.detect.stats.finite import all_finite
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of tocsin; NaN weights necessarily give a NaN loss."""
 
@@ -65,14 +61,8 @@ class State(RuleState):
 class NonfiniteWeights(Rule[Settings, State]):
     """Critical, because only older weights help."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="nonfinite-weights",
-        title="Weights are not finite",
-        severity=Severity.CRITICAL,
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Weights are not finite"
+    severity = CRITICAL
     needs = ("loss", "nonfinite/weights")
     idles = True
 
@@ -149,8 +139,6 @@ def _corrupts(view: View, row: int) -> bool:
 
 
 def _why(case: DiagnosisContext) -> Cause | None:
-    if case.rule != "nonfinite-weights":
-        return None
     return Cause(
         "weights-spoilt",
         "An update was taken with a gradient that is not finite; the weights hold it now, so that "
@@ -158,14 +146,13 @@ def _why(case: DiagnosisContext) -> Cause | None:
         "spoilt too. Only older weights help.",
         "weights that hold NaN",
         (
-            r.go_back(case),
+            remedies.go_back(case),
             Remedy("Take no update whose gradient is not finite.",
                    "norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, error_if_nonfinite=True)"),
-            r.FIND_MODULE,
+            remedies.FIND_MODULE,
         ),
         "All parameters are finite: all(p.isfinite().all() for p in model.parameters()).",
     )  # fmt: skip
 
 
-RULE = NonfiniteWeights
 CAUSES = ((FORWARD, _why),)

@@ -24,30 +24,30 @@ Source:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import cast
 
 import msgspec
 
-from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import MEASUREMENT, Cause
-from tocsin_server.detect.interface.formatting import number, scale
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
     INFO,
+    MEASUREMENT,
     WARNING,
+    Cause,
+    DiagnosisContext,
     Fact,
+    Remedy,
     Rule,
-    RuleInfo,
     RuleSettings,
     RuleState,
-    describe,
+    Values,
+    View,
+    middle,
+    number,
+    positive,
+    remedies,
+    scale,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import Values, View
-from tocsin_server.detect.stats.finite import positive
-from tocsin_server.detect.stats.rolling import middle
+)
 
 UNSCALE = Remedy(
     "Unscale before the norm is taken and gradients are clipped.",
@@ -59,7 +59,6 @@ UNSCALE = Remedy(
 )
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
@@ -89,15 +88,9 @@ class State(RuleState):
 class ScaledGradNorm(Rule[Settings, State]):
     """Warning if the norm follows the scale or the hook detected it; info if it is only high."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="scaled-grad-norm",
-        title="Gradient norm is taken before unscale_",
-        severity=Severity.WARNING,
-        inhibited_by=("nonfinite-loss",),
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Gradient norm is taken before unscale_"
+    severity = WARNING
+    inhibited_by = ("nonfinite-loss",)
     needs = ("grad_norm",)
     in_blocks = True
 
@@ -203,18 +196,15 @@ class ScaledGradNorm(Rule[Settings, State]):
 
 def measured_scaled(case: DiagnosisContext) -> Cause | None:
     """Return the cause: the measurement, and the clipping with it."""
-    if case.rule != "scaled-grad-norm":
-        return None
     sure = "Perhaps the" if case.result.kind == "high" else "The"
     return Cause(
         "scaled-norm",
         f"{sure} norm is taken before scaler.unscale_(): it is the true norm times the scale, and a clip "
         "there cuts gradients tens of thousands of times too short.",
         "a norm taken before unscale_",
-        (UNSCALE, r.WIRE_SCALER),
+        (UNSCALE, remedies.WIRE_SCALER),
         "The norm stays the same when the scale halves.",
     )
 
 
-RULE = ScaledGradNorm
 CAUSES = ((MEASUREMENT, measured_scaled),)

@@ -24,26 +24,21 @@ Source:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
-from tocsin_server.core.models import Severity
-from tocsin_server.detect.interface.formatting import count, scale
-from tocsin_server.detect.interface.report_steps import ladder
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
     CRITICAL,
     Fact,
     Rule,
-    RuleInfo,
     RuleSettings,
     RuleState,
-    describe,
+    View,
+    count,
+    ladder,
+    scale,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import View
+)
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
@@ -70,14 +65,8 @@ class State(RuleState):
 class ScalerAtFloor(Rule[Settings, State]):
     """Critical: at 0 no update is made any more; at the minimum, updates are still skipped."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="scaler-at-floor",
-        title="Loss scale is 0 or at its minimum",
-        severity=Severity.CRITICAL,
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Loss scale is 0 or at its minimum"
+    severity = CRITICAL
     needs = ("scale",)
     idles = True
 
@@ -137,6 +126,3 @@ class ScalerAtFloor(Rule[Settings, State]):
             times = count(state.stuck, "more overflow")
             summary = f"Loss scale is at its minimum {scale(value)}, {times} without a change"
         self.fire(view, row, CRITICAL, state.since, summary, evidence, level=level, kind=kind)
-
-
-RULE = ScalerAtFloor

@@ -29,25 +29,21 @@ Source:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
 import msgspec
 
-from tocsin_server.core.models import Severity
-from tocsin_server.detect.interface.formatting import count, scale
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
     CRITICAL,
     WARNING,
     Fact,
     Rule,
-    RuleInfo,
     RuleSettings,
     RuleState,
-    describe,
+    View,
+    count,
+    scale,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import View
+)
 
 QUARTERS = 4
 """Levels are counted in quarters of a power of two, for growth factors other than 2."""
@@ -61,7 +57,6 @@ Fall = tuple[int, int, int, float]
 """A backoff: (step, ns, level before, scale before)."""
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
@@ -90,14 +85,8 @@ class State(RuleState):
 class ScalerCollapse(Rule[Settings, State]):
     """Warning at 4 powers of two below the usual level, critical at 8 or below a scale of 1."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="scaler-collapse",
-        title="Loss scale collapses",
-        severity=Severity.CRITICAL,
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Loss scale collapses"
+    severity = CRITICAL
     needs = ("scale",)
     idles = True
 
@@ -245,6 +234,3 @@ def first_of_run(falls: list[Fall]) -> int:
 def level_of(scale: float) -> int:
     """Return log2 of the scale in quarters; a scale of 0 has the lowest level."""
     return round(math.log2(scale) * QUARTERS) if scale > 0 else LOWEST
-
-
-RULE = ScalerCollapse

@@ -26,27 +26,22 @@ Source:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
-from tocsin_server.core.models import Severity
-from tocsin_server.detect.interface.formatting import count, scale
-from tocsin_server.detect.interface.report_steps import ladder
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
     CRITICAL,
     Fact,
     Rule,
-    RuleInfo,
     RuleSettings,
     RuleState,
-    describe,
+    View,
+    all_finite,
+    count,
+    ladder,
+    scale,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import View
-from tocsin_server.detect.stats.finite import all_finite
+)
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
@@ -74,14 +69,8 @@ class State(RuleState):
 class ScalerNotUpdating(Rule[Settings, State]):
     """Critical after three consecutive overflows that left the scale unchanged."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="scaler-not-updating",
-        title="Gradients overflow, the loss scale does not react",
-        severity=Severity.CRITICAL,
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Gradients overflow, the loss scale does not react"
+    severity = CRITICAL
     needs = ("scale",)
     idles = True
 
@@ -172,6 +161,3 @@ def _overflowed(view: View, row: int) -> bool:
     abandoned = view.stepped is not None and view.stepped[row] == 0.0
     loss = view.loss[row] if view.loss is not None else None
     return bool(abandoned and loss is not None and not math.isfinite(loss))
-
-
-RULE = ScalerNotUpdating

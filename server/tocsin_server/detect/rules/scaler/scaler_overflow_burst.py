@@ -27,29 +27,23 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from dataclasses import dataclass
-from typing import ClassVar
 
 import msgspec
 
-from tocsin_server.core.models import Severity
-from tocsin_server.detect.interface.formatting import count
-from tocsin_server.detect.interface.report_steps import ladder
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
     CRITICAL,
     WARNING,
     Fact,
     Rule,
-    RuleInfo,
     RuleSettings,
     RuleState,
-    describe,
+    View,
+    count,
+    ladder,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import View
+)
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
@@ -78,14 +72,8 @@ class State(RuleState):
 class OverflowBurst(Rule[Settings, State]):
     """Warning for a burst or 10 times the healthy rate, critical for 100 times."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="scaler-overflow-burst",
-        title="Updates overflow in a burst",
-        severity=Severity.CRITICAL,
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Updates overflow in a burst"
+    severity = CRITICAL
     needs = ("scale", "skipped", "found_inf")
     idles = True
 
@@ -147,6 +135,3 @@ class OverflowBurst(Rule[Settings, State]):
         if total >= limits.least and total / limits.window > min(limits.warn_factor * rate, 0.6):
             return WARNING, seen[0][:2], total, limits.window
         return None
-
-
-RULE = OverflowBurst

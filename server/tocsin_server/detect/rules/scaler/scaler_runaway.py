@@ -24,29 +24,26 @@ Source:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
-from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis import remedies as r
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import GRADIENT, Cause
-from tocsin_server.detect.interface.formatting import number, scale
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
+    GRADIENT,
     INFO,
     WARNING,
+    Cause,
+    DiagnosisContext,
     Fact,
+    Remedy,
     Rule,
-    RuleInfo,
     RuleSettings,
     RuleState,
-    describe,
+    View,
+    number,
+    remedies,
+    scale,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import View
+)
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
@@ -76,16 +73,10 @@ class State(RuleState):
 class ScalerRunaway(Rule[Settings, State]):
     """Warning with negligible gradients or a constant loss; info above Apex's maximum scale."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="scaler-runaway",
-        title="Loss scale runs away upwards",
-        severity=Severity.WARNING,
-        inhibited_by=("nonfinite-loss",),
-        bears_on=("scaler-collapse", "scaler-overflow-burst", "nonfinite-loss", "nonfinite-grad-norm"),
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Loss scale runs away upwards"
+    severity = WARNING
+    inhibited_by = ("nonfinite-loss",)
+    bears_on = ("scaler-collapse", "scaler-overflow-burst", "nonfinite-loss", "nonfinite-grad-norm")
     needs = ("scale",)
     in_blocks = True
 
@@ -162,13 +153,11 @@ class ScalerRunaway(Rule[Settings, State]):
 
 def running_away(case: DiagnosisContext) -> Cause | None:
     """Return the cause of a scale that grows without overflows."""
-    if case.rule != "scaler-runaway":
-        return None
     if case.result.kind == "high":
         return Cause(
             "small-gradients", "Nothing overflows, so the scale grows: usual for losses that are small.",
             "a loss that is small by itself",
-            (Remedy("Nothing, while loss and gradients are sound."), r.BF16),
+            (Remedy("Nothing, while loss and gradients are sound."), remedies.BF16),
             "The gradient norm falls to nothing.",
         )  # fmt: skip
     usual = case.usual_norm
@@ -178,10 +167,13 @@ def running_away(case: DiagnosisContext) -> Cause | None:
         f"Gradients are next to nothing{norm}, so nothing can overflow: a target or mask that makes the loss "
         "vanish, a detached graph, frozen parameters, or a loss weight that is tiny.",
         "gradients that are next to nothing",
-        (r.CHECK_GRAPH, Remedy("Look at the targets of one batch, and at how the loss is reduced."), r.BF16),
+        (
+            remedies.CHECK_GRAPH,
+            Remedy("Look at the targets of one batch, and at how the loss is reduced."),
+            remedies.BF16,
+        ),
         "The unscaled gradients of one batch are of usual size.",
     )
 
 
-RULE = ScalerRunaway
 CAUSES = ((GRADIENT, running_away),)

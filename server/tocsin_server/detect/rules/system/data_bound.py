@@ -22,28 +22,23 @@ Source:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
-from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import SYSTEM, Cause
-from tocsin_server.detect.interface.formatting import number
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
     INFO,
+    SYSTEM,
     WARNING,
+    Cause,
     Fact,
+    Remedy,
     Rule,
-    RuleInfo,
     RuleSettings,
     RuleState,
-    describe,
+    View,
+    number,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import View
+)
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; healthy logs are at most 0.076."""
 
@@ -69,15 +64,9 @@ class State(RuleState):
 class DataBound(Rule[Settings, State]):
     """Warning if half of the time is spent waiting for data, info from a third."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="data-bound",
-        title="Training waits for its data",
-        severity=Severity.WARNING,
-        bears_on=("throughput-regression", "stalled"),
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Training waits for its data"
+    severity = WARNING
+    bears_on = ("throughput-regression", "stalled")
     needs = ("data_time",)
     in_blocks = True
 
@@ -116,24 +105,17 @@ class DataBound(Rule[Settings, State]):
         self.fire(view, row, severity, self.state.start, summary, evidence, level=severity)
 
 
-def waiting(case: DiagnosisContext) -> Cause | None:
-    """Return the cause of waiting for data."""
-    if case.rule != "data-bound":
-        return None
-    return Cause(
-        "data-bound",
-        "The loader is slower than the model: too few workers, decoding on the CPU, small files far away.",
-        "a data loader that is slower than the model",
-        (
-            Remedy(
-                "More workers that stay, and batches made ahead.",
-                "DataLoader(dataset, num_workers=8, pin_memory=True, persistent_workers=True)",
-            ),
-            Remedy("Keep data on a local disk, in large files."),
+_CAUSE = Cause(
+    "data-bound",
+    "The loader is slower than the model: too few workers, decoding on the CPU, small files far away.",
+    "a data loader that is slower than the model",
+    (
+        Remedy(
+            "More workers that stay, and batches made ahead.",
+            "DataLoader(dataset, num_workers=8, pin_memory=True, persistent_workers=True)",
         ),
-        "With one batch used again and again, steps take as long.",
-    )
-
-
-RULE = DataBound
-CAUSES = ((SYSTEM, waiting),)
+        Remedy("Keep data on a local disk, in large files."),
+    ),
+    "With one batch used again and again, steps take as long.",
+)
+CAUSES = ((SYSTEM, _CAUSE),)

@@ -20,29 +20,24 @@ Source:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
 import msgspec
 
-from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import SYSTEM, Cause
-from tocsin_server.detect.interface.formatting import number
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
     INFO,
+    SYSTEM,
+    Cause,
     Fact,
+    Remedy,
     Rule,
-    RuleInfo,
     RuleSettings,
     RuleState,
-    describe,
+    View,
+    number,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import View
+)
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of SageMaker Debugger, LowGPUUtilization (95th percentile below 70 %)."""
 
@@ -65,15 +60,9 @@ class State(RuleState):
 class GpuUnderused(Rule[Settings, State]):
     """Info, because small models leave a GPU idle, which may be intended."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="gpu-underused",
-        title="GPU is underused",
-        severity=Severity.INFO,
-        bears_on=("throughput-regression",),
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "GPU is underused"
+    severity = INFO
+    bears_on = ("throughput-regression",)
     needs = ("gpu_util",)
     in_blocks = True
 
@@ -109,22 +98,15 @@ class GpuUnderused(Rule[Settings, State]):
         self.fire(view, row, INFO, self.state.start, summary, evidence)
 
 
-def idle(case: DiagnosisContext) -> Cause | None:
-    """Return the cause of an idle GPU."""
-    if case.rule != "gpu-underused":
-        return None
-    return Cause(
-        "idle-gpu",
-        "The GPU waits for data, for the CPU that launches kernels, for other ranks; or batches are small.",
-        "a GPU that waits",
-        (
-            Remedy("A larger batch, if it fits."),
-            Remedy("Fuse small kernels.", "model = torch.compile(model)"),
-            Remedy("Time loading and computing apart.", "tocsin.log(data_time=data_s, step_time=step_s)"),
-        ),
-        "Another process shares the GPU, and is what keeps it from this one.",
-    )
-
-
-RULE = GpuUnderused
-CAUSES = ((SYSTEM, idle),)
+_CAUSE = Cause(
+    "idle-gpu",
+    "The GPU waits for data, for the CPU that launches kernels, for other ranks; or batches are small.",
+    "a GPU that waits",
+    (
+        Remedy("A larger batch, if it fits."),
+        Remedy("Fuse small kernels.", "model = torch.compile(model)"),
+        Remedy("Time loading and computing apart.", "tocsin.log(data_time=data_s, step_time=step_s)"),
+    ),
+    "Another process shares the GPU, and is what keeps it from this one.",
+)
+CAUSES = ((SYSTEM, _CAUSE),)

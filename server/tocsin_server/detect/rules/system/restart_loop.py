@@ -18,27 +18,21 @@ Source:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
-from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import SYSTEM, Cause
-from tocsin_server.detect.interface.formatting import count
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
+    SYSTEM,
     WARNING,
+    Cause,
     Fact,
-    RuleInfo,
+    Remedy,
     RuleSettings,
     RuleState,
     RunRule,
-    describe,
+    View,
+    count,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import View
+)
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
@@ -57,15 +51,8 @@ class State(RuleState):
 class RestartLoop(RunRule[Settings, State]):
     """Severity: warning."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="restart-loop",
-        title="Restarts get no further",
-        severity=Severity.WARNING,
-        scope="run",
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Restarts get no further"
+    severity = WARNING
 
     def resumed(self, at: View, attempt: int, furthest: int) -> None:
         state = self.state
@@ -95,22 +82,15 @@ class RestartLoop(RunRule[Settings, State]):
         self.fire(at, 0, WARNING, state.since, summary, evidence, level=state.restarts)
 
 
-def stuck(case: DiagnosisContext) -> Cause | None:
-    """Return the cause of restarts that do not help."""
-    if case.rule != "restart-loop":
-        return None
-    return Cause(
-        "restart-loop",
-        "Each restart fails before it gets past the same step: the cause is in what is restored or comes "
-        "next (checkpoint, batch, schedule, memory), not chance.",
-        "a cause that every restart meets again",
-        (
-            Remedy("Go on from an older checkpoint, or skip the data around that step."),
-            Remedy("Read the error of the last attempt before starting another."),
-        ),
-        "The attempts ended by preemption, each at another step.",
-    )
-
-
-RULE = RestartLoop
-CAUSES = ((SYSTEM, stuck),)
+_CAUSE = Cause(
+    "restart-loop",
+    "Each restart fails before it gets past the same step: the cause is in what is restored or comes "
+    "next (checkpoint, batch, schedule, memory), not chance.",
+    "a cause that every restart meets again",
+    (
+        Remedy("Go on from an older checkpoint, or skip the data around that step."),
+        Remedy("Read the error of the last attempt before starting another."),
+    ),
+    "The attempts ended by preemption, each at another step.",
+)
+CAUSES = ((SYSTEM, _CAUSE),)

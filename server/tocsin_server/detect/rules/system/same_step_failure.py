@@ -20,29 +20,25 @@ Source:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import msgspec
 
-from tocsin_server.core.models import Remedy, RunEvent, Severity
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import DATA, Cause
-from tocsin_server.detect.interface.formatting import count
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
+    DATA,
+    SIMILAR_RUNS,
     WARNING,
+    Cause,
     Fact,
-    RuleInfo,
+    Remedy,
     RuleResult,
     RuleSettings,
     RuleState,
+    RunEvent,
     RunRule,
-    describe,
+    SimilarRun,
+    View,
+    count,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.similar_runs import KIND as SIMILAR_RUNS
-from tocsin_server.detect.interface.similar_runs import SimilarRun
-from tocsin_server.detect.interface.view import View
+)
 
 FAILURES = frozenset(
     {"nonfinite-loss", "loss-divergence", "nonfinite-grad-norm", "scaler-collapse", "scaler-at-floor"}
@@ -50,7 +46,6 @@ FAILURES = frozenset(
 """Rules whose alert means that a run failed at its onset."""
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
@@ -75,15 +70,8 @@ class State(RuleState):
 class SameStepFailure(RunRule[Settings, State]):
     """Severity: warning."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="same-step-failure",
-        title="Similar runs failed at the same step",
-        severity=Severity.WARNING,
-        scope="run",
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Similar runs failed at the same step"
+    severity = WARNING
 
     def began(self, at: View, rule: str, subject: str, result: RuleResult) -> None:
         if rule in FAILURES:
@@ -129,26 +117,19 @@ class SameStepFailure(RunRule[Settings, State]):
         self.fire(at, 0, WARNING, failed[:2], summary, evidence, level=len(self.state.reported))
 
 
-def systematic(case: DiagnosisContext) -> Cause | None:
-    """Return the cause: the same data, or the same schedule, and not chance."""
-    if case.rule != "same-step-failure":
-        return None
-    return Cause(
-        "systematic",
-        "Runs that fail at the same step share what they meet there: the same order of the data, or a "
-        "schedule that does the same at that step. Chance and hardware do not repeat.",
-        "the same data or schedule at that step",
-        (
-            Remedy(
-                "Look at the batch of that step.",
-                "run.batch(batch_id)  # before each step names it in the record",
-            ),
-            Remedy("Look at what learning rate and loss weights do there."),
-            Remedy("Run once with another seed of the data order."),
+_CAUSE = Cause(
+    "systematic",
+    "Runs that fail at the same step share what they meet there: the same order of the data, or a "
+    "schedule that does the same at that step. Chance and hardware do not repeat.",
+    "the same data or schedule at that step",
+    (
+        Remedy(
+            "Look at the batch of that step.",
+            "run.batch(batch_id)  # before each step names it in the record",
         ),
-        "With another order of the data it fails at the same step again.",
-    )
-
-
-RULE = SameStepFailure
-CAUSES = ((DATA, systematic),)
+        Remedy("Look at what learning rate and loss weights do there."),
+        Remedy("Run once with another seed of the data order."),
+    ),
+    "With another order of the data it fails at the same step again.",
+)
+CAUSES = ((DATA, _CAUSE),)

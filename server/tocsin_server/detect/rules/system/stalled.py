@@ -26,14 +26,11 @@ Source:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tocsin_server.core.models import AlertState, Diagnosis, Evidence, Finding, Remedy, Severity
 from tocsin_server.detect.interface.liveness import Liveness, over, seconds, span
 from tocsin_server.detect.interface.rule import RuleInfo, RuleSettings, describe, setting
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds: NeMo's factor and SageMaker's MaxInitializationTime."""
 
@@ -49,6 +46,7 @@ class Settings(RuleSettings):
     phase_s: float = setting(3600.0, "seconds", "a declared phase may last without records")
 
 
+DEFAULTS = Settings()
 INFO = RuleInfo(
     id="stalled",
     title="Steps have stopped",
@@ -65,7 +63,7 @@ _REMEDIES = (
 )  # fmt: skip
 
 
-def judge(liveness: Liveness, now_ns: int, settings: Settings = Settings()) -> list[Finding]:
+def judge(liveness: Liveness, now_ns: int, settings: Settings = DEFAULTS) -> list[Finding]:
     """Return a finding while the run is stalled, one that resolves it afterwards, or none."""
     if liveness.ended or not liveness.connected:
         return over(INFO.id, liveness, now_ns, "The run ended or lost its trainer")

@@ -22,27 +22,22 @@ Source:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import ClassVar
 
-from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import MEASUREMENT, Cause
-from tocsin_server.detect.interface.formatting import count
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
     INFO,
+    MEASUREMENT,
+    Cause,
     Fact,
+    Remedy,
     Rule,
-    RuleInfo,
     RuleSettings,
     RuleState,
-    describe,
+    View,
+    count,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import View
+)
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds; an episode ends after steps have increased for a while."""
 
@@ -59,14 +54,8 @@ class State(RuleState):
 class StepRewind(Rule[Settings, State]):
     """Severity: info."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="step-rewind",
-        title="Steps go back",
-        severity=Severity.INFO,
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Steps go back"
+    severity = INFO
     needs = ("loss", "grad_norm", "scale", "lr", "step_time")
     idles = True
 
@@ -109,18 +98,11 @@ class StepRewind(Rule[Settings, State]):
                 self.settle(view, row)
 
 
-def rewound(case: DiagnosisContext) -> Cause | None:
-    """Return the cause of steps that go back."""
-    if case.rule != "step-rewind":
-        return None
-    return Cause(
-        "rewind",
-        "The process went back to a checkpoint, or several runs report as one.",
-        "a roll-back within the process",
-        (Remedy("Give each run a name or id of its own.", 'tocsin.watch("project", resume="run-id")'),),
-        "The script counts its steps anew in each epoch.",
-    )
-
-
-RULE = StepRewind
-CAUSES = ((MEASUREMENT, rewound),)
+_CAUSE = Cause(
+    "rewind",
+    "The process went back to a checkpoint, or several runs report as one.",
+    "a roll-back within the process",
+    (Remedy("Give each run a name or id of its own.", 'tocsin.watch("project", resume="run-id")'),),
+    "The script counts its steps anew in each epoch.",
+)
+CAUSES = ((MEASUREMENT, _CAUSE),)

@@ -26,32 +26,28 @@ Source:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
 import msgspec
 
-from tocsin_server.core.models import Remedy, Severity
-from tocsin_server.detect.diagnosis.case import DiagnosisContext
-from tocsin_server.detect.diagnosis.cause import SYSTEM, Cause
-from tocsin_server.detect.interface.formatting import number
-from tocsin_server.detect.interface.rule import (
+from tocsin_server.detect.sdk import (
     INFO,
+    SYSTEM,
     WARNING,
+    Cause,
+    DiagnosisContext,
     Fact,
+    Remedy,
     Rule,
-    RuleInfo,
     RuleSettings,
     RuleState,
-    describe,
+    View,
+    middle,
+    number,
+    positive,
     setting,
-)  # fmt: skip
-from tocsin_server.detect.interface.view import View
-from tocsin_server.detect.stats.finite import positive
-from tocsin_server.detect.stats.rolling import middle
+)
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds of the rule; the factor of a warning is tocsin's, as shared machines vary."""
 
@@ -85,15 +81,9 @@ class State(RuleState):
 class ThroughputRegression(Rule[Settings, State]):
     """Warning at twice the usual time or three times that of similar runs, info from 1.3 times."""
 
-    info: ClassVar[RuleInfo] = RuleInfo(
-        id="throughput-regression",
-        title="Steps take longer",
-        severity=Severity.WARNING,
-        bears_on=("data-bound", "gpu-underused", "stalled", "straggler"),
-        settings=describe(Settings),
-    )
-    settings_type = Settings
-    state_type = State
+    title = "Steps take longer"
+    severity = WARNING
+    bears_on = ("data-bound", "gpu-underused", "stalled", "straggler")
     needs = ("step_time",)
     in_blocks = True
 
@@ -177,8 +167,6 @@ class ThroughputRegression(Rule[Settings, State]):
 
 def slower(case: DiagnosisContext) -> Cause | None:
     """Return the cause of slower steps."""
-    if case.rule != "throughput-regression":
-        return None
     sibling = case.result.kind == "sibling"
     where = (
         "The same work is several times faster elsewhere: another machine, fewer loader workers, work "
@@ -200,5 +188,4 @@ def slower(case: DiagnosisContext) -> Cause | None:
     )
 
 
-RULE = ThroughputRegression
 CAUSES = ((SYSTEM, slower),)

@@ -24,14 +24,11 @@ Source:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tocsin_server.core.models import AlertState, Diagnosis, Evidence, Finding, Remedy, Severity
 from tocsin_server.detect.interface.liveness import Liveness, over, seconds, span
 from tocsin_server.detect.interface.rule import RuleInfo, RuleSettings, describe, setting
 
 
-@dataclass(frozen=True)
 class Settings(RuleSettings):
     """Thresholds: six missed heartbeats; the ten minutes were measured (docs/internals/detection.md)."""
 
@@ -39,6 +36,7 @@ class Settings(RuleSettings):
     critical_s: float = setting(600.0, "seconds", "without connection that are critical")
 
 
+DEFAULTS = Settings()
 INFO = RuleInfo(
     id="trainer-lost",
     title="Trainer is lost",
@@ -55,7 +53,7 @@ _REMEDIES = (
 )  # fmt: skip
 
 
-def judge(liveness: Liveness, now_ns: int, settings: Settings = Settings()) -> list[Finding]:
+def judge(liveness: Liveness, now_ns: int, settings: Settings = DEFAULTS) -> list[Finding]:
     """Return a finding while the training process is lost, one that resolves it afterwards, or none."""
     if liveness.ended:
         return over(INFO.id, liveness, now_ns, "The run ended")

@@ -1,0 +1,121 @@
+"""What the file of a rule imports: base classes, severities, causes, remedies, formatting, statistics.
+
+A rule is one file in ``detect/rules/<group>/``: settings, state, a subclass of :class:`Rule` with a title,
+and optionally ``CAUSES``. See "Add a detection rule" in CONTRIBUTING.md for the shortest example.
+"""
+
+from __future__ import annotations
+
+from tocsin_server.core.models import Evidence, Remedy, RunEvent, Severity
+from tocsin_server.detect.diagnosis import remedies
+from tocsin_server.detect.diagnosis.case import DiagnosisContext
+from tocsin_server.detect.diagnosis.cause import (
+    DATA,
+    FORWARD,
+    GRADIENT,
+    MEASUREMENT,
+    OPTIMISATION,
+    RATE,
+    SCALER,
+    SYSTEM,
+    Cause,
+)
+from tocsin_server.detect.interface.blocks import PACE
+from tocsin_server.detect.interface.formatting import count, number, scale
+from tocsin_server.detect.interface.history import median
+from tocsin_server.detect.interface.ranks import RankReports, Report
+from tocsin_server.detect.interface.report_steps import ladder
+from tocsin_server.detect.interface.rule import (
+    CRITICAL,
+    FIRING,
+    INFO,
+    WARNING,
+    Fact,
+    Rule,
+    RuleResult,
+    RuleSettings,
+    RuleState,
+    RunRule,
+    WideRule,
+    setting,
+)
+from tocsin_server.detect.interface.schedules import CYCLIC, STEPPED, is_adam, optimizer_of, scheduler_of
+from tocsin_server.detect.interface.similar_runs import KIND as SIMILAR_RUNS
+from tocsin_server.detect.interface.similar_runs import SimilarRun
+from tocsin_server.detect.interface.view import WIDE, Values, View
+from tocsin_server.detect.stats.clipping import Stretch, clip_of
+from tocsin_server.detect.stats.finite import all_finite, finite_of, positive
+from tocsin_server.detect.stats.level import Level
+from tocsin_server.detect.stats.metric import MAX, MIN, goal_of, is_decibel, is_loss
+from tocsin_server.detect.stats.rolling import MAD_TO_SIGMA, RollingMedian, middle
+from tocsin_server.detect.stats.trend import Bins, autocorrelation, chance, falls, kendall
+from tocsin_server.detect.stats.zero_norms import ZeroStreak, norms_of
+
+__all__ = (
+    "CRITICAL",
+    "CYCLIC",
+    "DATA",
+    "FIRING",
+    "FORWARD",
+    "GRADIENT",
+    "INFO",
+    "MAD_TO_SIGMA",
+    "MAX",
+    "MEASUREMENT",
+    "MIN",
+    "OPTIMISATION",
+    "PACE",
+    "RATE",
+    "SCALER",
+    "SIMILAR_RUNS",
+    "STEPPED",
+    "SYSTEM",
+    "WARNING",
+    "WIDE",
+    "Bins",
+    "Cause",
+    "DiagnosisContext",
+    "Evidence",
+    "Fact",
+    "Level",
+    "RankReports",
+    "Remedy",
+    "Report",
+    "RollingMedian",
+    "Rule",
+    "RuleResult",
+    "RuleSettings",
+    "RuleState",
+    "RunEvent",
+    "RunRule",
+    "Severity",
+    "SimilarRun",
+    "Stretch",
+    "Values",
+    "View",
+    "WideRule",
+    "ZeroStreak",
+    "all_finite",
+    "autocorrelation",
+    "chance",
+    "clip_of",
+    "count",
+    "falls",
+    "finite_of",
+    "goal_of",
+    "is_adam",
+    "is_decibel",
+    "is_loss",
+    "kendall",
+    "ladder",
+    "median",
+    "middle",
+    "norms_of",
+    "number",
+    "optimizer_of",
+    "positive",
+    "remedies",
+    "scale",
+    "scheduler_of",
+    "setting",
+)  # fmt: skip
