@@ -62,6 +62,8 @@ class Engine:
         """Includes the settings of the plan."""
         self._absences = AbsenceEvaluator(())
         self._writers: dict[int, Process] = {}
+        self._removed: set[int] = set()
+        """Writers of much earlier attempts, whose state was dropped."""
         self._subjects: dict[tuple[str, str], Subject] = {}
         self._newest = (0, 0)
         """Step and time of the newest record of a primary optimizer."""
@@ -288,7 +290,8 @@ class Engine:
 
         What it left on disk is history: an alert about it could never resolve.
         """
-        return writer.attempt_no < self._barrier.attempt and writer.writer_no not in self._writers
+        known = writer.writer_no in self._writers or writer.writer_no in self._removed
+        return writer.attempt_no < self._barrier.attempt and not known
 
     def _writer(self, writer: Writer) -> Process:
         known = self._writers.get(writer.writer_no)
@@ -299,6 +302,7 @@ class Engine:
         self._carry_over(earlier, writer.writer_no, made)
         for no in [no for no, other in self._writers.items() if other.attempt < made.attempt - 1]:
             del self._writers[no]
+            self._removed.add(no)
         self._writers[writer.writer_no] = made
         return made
 
@@ -501,6 +505,7 @@ class Engine:
             self._barrier,
             self.plan.plain(),
             self._absences.save() if self._absences.rules else None,
+            sorted(self._removed),
         )
         return written(body)
 
@@ -527,6 +532,7 @@ class Engine:
         engine._adopt(Plan.from_plain(saved.plan))
         for no, source in saved.writers.items():
             engine._writers[no] = Process.load(source, engine.context, engine._settings, engine.plan)
+        engine._removed = set(saved.removed)
         if saved.absences is not None:
             engine._absences.load(saved.absences)
         for rule in engine._run_rules:

@@ -52,6 +52,7 @@ class EngineState(msgspec.Struct):
     barrier: RankBarrier
     plan: dict[str, Any] = {}
     absences: SavedAbsences | None = None
+    removed: list[int] = []
 
 
 def written(snapshot: EngineState) -> bytes:
