@@ -27,7 +27,7 @@ def export(
     ] = None,
     project: Project = None,
     format: Annotated[
-        Format, typer.Option(help="jsonl and csv keep every number; parquet also keeps the bits of NaNs.")
+        Format, typer.Option(help="Format of the records; with --out always jsonl, which `import` reads.")
     ] = Format.JSONL,
     out: Annotated[
         Path | None,
@@ -50,6 +50,11 @@ def export(
         raise TocsinError(
             "export: expected RUN or --project, and --out or --output at most, got another mixture"
         )
+    if out is not None and format is not Format.JSONL:
+        raise TocsinError(
+            f"export: --out writes folders for `import`, which cannot read {format}."
+            f" Export the records alone with --format {format} --output FILE."
+        )
     if project is not None and out is None:
         raise TocsinError("export --project: expected --out FOLDER, got none")
     with opened(settings_of(database_url, data_dir, config)) as database:
@@ -59,7 +64,7 @@ def export(
             return
         for run_id in chosen(database, run, project):
             folder = out / file_name(run_id)
-            counts = export_run(database, run_id, format, folder).counts
+            counts = export_run(database, run_id, folder).counts
             typer.echo(f"{folder}: {_counted(counts)}", err=True)
 
 

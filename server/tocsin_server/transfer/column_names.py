@@ -1,4 +1,4 @@
-"""Map series names to the column headings of exported tables and back. Pure functions."""
+"""Map series names to the column headings of exported tables. Pure functions."""
 
 from __future__ import annotations
 
@@ -10,8 +10,3 @@ PREFIX = "value:"
 def heading(name: str) -> str:
     """Return the heading of a series; a name that equals a coordinate gets a prefix to stay unique."""
     return PREFIX + name if name in COORDINATES or name.startswith(PREFIX) else name
-
-
-def series_of(text: str) -> str:
-    """Reverse :func:`heading`."""
-    return text.removeprefix(PREFIX)

@@ -1,7 +1,6 @@
-"""Digest of a run's data, the same for every format and page size. Pure code.
+"""Digest of a run's data, the same for every page size. Pure code.
 
-All NaN payloads count as equal, because CSV and JSON lines have only one name for NaN
-(``nan_payloads`` keeps their bits).
+All NaN payloads count as equal, because JSON lines have only one name for NaN.
 """
 
 from __future__ import annotations

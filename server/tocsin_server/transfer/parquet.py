@@ -1,4 +1,4 @@
-"""Read and write records as Parquet: bit-exact float64, including NaN payloads; missing values are nulls.
+"""Write records as Parquet: bit-exact float64, including NaN payloads; missing values are nulls.
 
 Needs pyarrow, the optional extra ``parquet``. Columns use byte stream split and
 zstd, without dictionaries, which would merge different NaNs.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -17,7 +16,7 @@ import numpy as np
 from tocsin_server.core.errors import TocsinError
 from tocsin_server.core.models import Column
 from tocsin_server.store.results import RecordPage
-from tocsin_server.transfer.column_names import COORDINATES, heading, series_of
+from tocsin_server.transfer.column_names import COORDINATES, heading
 
 CELLS = 1 << 20
 """Values in a row group: 8 MiB, which bounds the memory of an export."""
@@ -25,10 +24,6 @@ CELLS = 1 << 20
 
 class MissingExtraError(TocsinError):
     """pyarrow is not installed."""
-
-
-class UnreadableError(TocsinError):
-    """The file is not Parquet, or not as an export writes it."""
 
 
 def require() -> ModuleType:
@@ -113,46 +108,3 @@ def _values(arrow: Any, column: Column | None, rows: int) -> Any:
     values, missing = np.zeros(rows), np.ones(rows, dtype=np.bool_)
     values[column.at], missing[column.at] = column.v, False
     return arrow.array(values, mask=missing)
-
-
-def read_parquet(path: Path, rows: int) -> Iterator[RecordPage]:
-    """Yield the records of an exported file, at most ``rows`` per page.
-
-    Raises:
-        MissingExtraError: pyarrow is not installed.
-        UnreadableError: The file is not Parquet, or not as an export writes it.
-    """
-    arrow = require()
-    try:
-        with arrow.parquet.ParquetFile(path) as file:
-            _check_schema(arrow, path, file.schema_arrow)
-            for batch in file.iter_batches(batch_size=rows):
-                yield _page(batch)
-    except arrow.ArrowException as error:
-        raise UnreadableError(f"{path}: expected Parquet as an export writes it, got: {error}") from error
-
-
-def _check_schema(arrow: Any, path: Path, schema: Any) -> None:
-    wanted = [*((name, arrow.int64()) for name in COORDINATES)]
-    got = [(field.name, field.type) for field in schema]
-    if got[: len(wanted)] != wanted or any(kind != arrow.float64() for _, kind in got[len(wanted) :]):
-        columns = ", ".join(f"{name} {kind}" for name, kind in got)
-        expected = f"columns {', '.join(COORDINATES)} of int64, then series of float64"
-        raise UnreadableError(f"{path}: expected {expected}, got {columns}")
-
-
-def _page(batch: Any) -> RecordPage:
-    whole = {name: batch.column(name).to_numpy(zero_copy_only=False) for name in COORDINATES}
-    columns = {}
-    for place in range(len(COORDINATES), batch.num_columns):
-        column = _column(batch.column(place))
-        if len(column.v):
-            columns[series_of(batch.schema.names[place])] = column
-    return RecordPage(n=batch.num_rows, columns=columns, next=None, **whole)
-
-
-def _column(values: Any) -> Column:
-    if not values.null_count:
-        return Column(values.to_numpy())
-    there = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False)).astype(np.uint32)
-    return Column(values.drop_null().to_numpy(), there)

@@ -7,7 +7,6 @@ events up to the last arrival, and alerts and environment as they were at the st
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -22,18 +21,17 @@ from tocsin_server.store.results import RecordPage
 from tocsin_server.transfer.acks import ack_items
 from tocsin_server.transfer.digest import Digest
 from tocsin_server.transfer.formats import Format
-from tocsin_server.transfer.nan_payloads import NanWriter
 from tocsin_server.transfer.record_export import bodies_of, every_page
 from tocsin_server.transfer.run_folder import (
     ACKS,
     ALERTS,
     EVENTS,
+    RECORDS,
     RUN,
     SNAPSHOTS,
     BundleError,
     Item,
     Manifest,
-    records_file,
     write_manifest,
 )
 from tocsin_server.transfer.snapshots import incident_snapshot_items
@@ -41,7 +39,7 @@ from tocsin_server.transfer.snapshots import incident_snapshot_items
 EVENTS_AT_ONCE = 1000
 
 
-def export_run(database: Database, run_id: str, form: Format, folder: Path) -> Manifest:
+def export_run(database: Database, run_id: str, folder: Path) -> Manifest:
     """Export everything of a run into ``folder``, which must not contain an export.
 
     Raises:
@@ -57,13 +55,14 @@ def export_run(database: Database, run_id: str, form: Format, folder: Path) -> M
         raise BundleError("run", "the id of a run", repr(run_id))
     folder.mkdir(parents=True, exist_ok=True)
     digest, reader = Digest(), StoreReader(database)
-    _write_records(folder, form, dump, pages_of(reader, dump), digest)
+    with (folder / RECORDS).open("wb") as file:
+        for body in bodies_of(map(digest.take_page, pages_of(reader, dump)), Format.JSONL, dump.series):
+            file.write(body)
     _write_lines(folder / EVENTS, map(digest.take_event, events_of(reader, dump)))
     _write_lines(folder / ALERTS, map(digest.take_alert, dump.alerts))
     _write_lines(folder / SNAPSHOTS, snapshots)
     _write_lines(folder / ACKS, acks)
     manifest = Manifest(
-        form,
         dump.run,
         dump.attempts,
         dump.writers,
@@ -74,22 +73,6 @@ def export_run(database: Database, run_id: str, form: Format, folder: Path) -> M
     )
     write_manifest(folder, manifest)
     return manifest
-
-
-def _write_records(
-    folder: Path, form: Format, dump: Dump, pages: Iterator[RecordPage], digest: Digest
-) -> None:
-    nans = NanWriter(folder)
-
-    def taken() -> Iterator[RecordPage]:
-        for page in pages:
-            if form is not Format.PARQUET:
-                nans.take(page, digest.records)
-            yield digest.take_page(page)
-
-    with records_file(folder, form).open("wb") as file, closing(nans):
-        for body in bodies_of(taken(), form, dump.series):
-            file.write(body)
 
 
 def digest_of(database: Database, dump: Dump) -> Digest:

@@ -1,8 +1,8 @@
 """The folder of an exported run: its files, their structure, and validation errors.
 
 ``run.json`` describes the run and is written last: a folder without it is an incomplete
-export. ``records.csv`` (or ``.jsonl``, ``.parquet``), ``events.jsonl`` and ``alerts.jsonl``
-contain the data; ``snapshots.jsonl`` and ``acks.jsonl`` belong to the alerts.
+export. ``records.jsonl``, ``events.jsonl`` and ``alerts.jsonl`` contain the data;
+``snapshots.jsonl`` and ``acks.jsonl`` belong to the alerts.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from typing import Any
 
 from tocsin_server.core import exact_json
 from tocsin_server.core.errors import TocsinError
-from tocsin_server.transfer.formats import Format
 
 VERSION = 1
-RUN, EVENTS, ALERTS, RECORDS = "run.json", "events.jsonl", "alerts.jsonl", "records"
+FORMAT = "jsonl"
+"""Format of the records: exact, and every server can read it."""
+RUN, EVENTS, ALERTS, RECORDS = "run.json", "events.jsonl", "alerts.jsonl", "records.jsonl"
 SNAPSHOTS = "snapshots.jsonl"
 """Stored incident snapshots. Folders of earlier versions have none; the server then creates them again."""
 ACKS = "acks.jsonl"
@@ -38,7 +39,6 @@ class BundleError(TocsinError):
 class Manifest:
     """``run.json``: the run's row, attempts, writers and series, and a digest of the data."""
 
-    format: Format
     run: Item
     attempts: list[Item]
     writers: list[Item]
@@ -65,7 +65,7 @@ _SHAPES: dict[str, type | tuple[type, ...]] = {
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write ``run.json`` atomically."""
-    reported = {"version": VERSION, "format": str(manifest.format)}
+    reported = {"version": VERSION, "format": FORMAT}
     reported |= {name: getattr(manifest, name) for name in _SHAPES}
     part = folder / f"{RUN}.part"
     text = json.dumps(exact_json.plain(reported), ensure_ascii=False, indent=1, allow_nan=False)
@@ -92,20 +92,18 @@ def read_manifest(folder: Path) -> Manifest:
     for name, kind in _SHAPES.items():
         if not isinstance(reported.get(name), kind):
             raise BundleError(f"{path}: {name}", _called(kind), repr(reported.get(name))[:200])
-    if reported.get("format") not in list(Format):
-        raise BundleError(f"{path}: format", f"one of {', '.join(Format)}", repr(reported.get("format")))
-    return Manifest(Format(reported["format"]), **{name: reported[name] for name in _SHAPES})
+    if reported.get("format") != FORMAT:
+        raise TocsinError(
+            f"{path}: the records of this export are {str(reported.get('format'))[:200]!r}, and only"
+            f" {FORMAT!r} can be imported. Export the run again with `tocsin-server export --out`."
+        )
+    return Manifest(**{name: reported[name] for name in _SHAPES})
 
 
 def _called(kind: type | tuple[type, ...]) -> str:
     kinds = kind if isinstance(kind, tuple) else (kind,)
     names = {dict: "an object", list: "a list", str: "text", type(None): "null"}
     return " or ".join(names[each] for each in kinds)
-
-
-def records_file(folder: Path, form: Format) -> Path:
-    """Return the path of the records of a run in its folder."""
-    return folder / f"{RECORDS}.{form}"
 
 
 def lines(path: Path) -> Iterator[tuple[int, Item]]:

@@ -39,7 +39,6 @@ from tocsin_server.store.writer_cache import WriterCache
 from tocsin_server.transfer import schema
 from tocsin_server.transfer.acks import read_acks, write_acks
 from tocsin_server.transfer.digest import Digest
-from tocsin_server.transfer.nan_payloads import with_nans
 from tocsin_server.transfer.record_import import read_pages
 from tocsin_server.transfer.run_export import digest_of
 from tocsin_server.transfer.run_folder import (
@@ -224,7 +223,7 @@ class _Import:
 
     def _take_records(self) -> None:
         last = (-1, -1)
-        for page in with_nans(read_pages(self._folder, self._manifest.format), self._folder):
+        for page in read_pages(self._folder):
             last = self._in_order(page, last)
             self._digest.take_page(page)
             writes = [WriteBatch(self._run_id, batch=batch) for batch in batches(page, self._writers)]

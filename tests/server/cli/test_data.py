@@ -53,7 +53,7 @@ def test_a_project_is_exported_deleted_and_imported(tocsin: Run, url: URL, tmp_p
     fill(url, "r1", "r2")
     at = ("--database-url", url.render_as_string(hide_password=False))
     out = str(tmp_path / "out")
-    done = tocsin("export", "--project", "deblur", "--format", "csv", "--out", out, *at)
+    done = tocsin("export", "--project", "deblur", "--out", out, *at)
     assert done.stderr.count("4142 records, 2 events, 2 alerts") == 2
     assert "2 runs are deleted" in tocsin("delete", "--project", "deblur", "--yes", *at).stdout
     assert rows(url, "r1") == rows(url, "r2") == 0
@@ -67,6 +67,14 @@ def test_records_alone_go_where_told(tocsin: Run, whole: Path, tmp_path: Path) -
         done = tocsin("export", "r1", "--format", form, "-o", str(tmp_path / form))
         assert done.stderr.splitlines()[-1] == "4142 records"
         assert (tmp_path / form).stat().st_size > 10_000
+
+
+def test_a_folder_that_could_not_be_imported_is_not_written(tocsin: Run, whole: Path, tmp_path: Path) -> None:
+    """Only JSON Lines can be imported; the error names the other way to get the format."""
+    for form in ("csv", "parquet"):
+        done = tocsin("export", "r1", "--format", form, "--out", str(tmp_path / "out"))
+        assert f"Export the records alone with --format {form} --output FILE" in said(done)
+    assert not (tmp_path / "out").exists()
 
 
 def test_no_pyarrow_is_said(tocsin: Run, whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,6 @@ from tocsin_server.store.registration import register
 from tocsin_server.store.snapshots import incident_snapshot_rows
 from tocsin_server.store.tables import chunk, chunk_dir, incident_snapshot, tail
 from tocsin_server.store.writer import StoreWriter
-from tocsin_server.transfer.formats import Format
 from tocsin_server.transfer.run_export import export_run
 from tocsin_server.transfer.run_import import import_run
 
@@ -261,7 +260,7 @@ def test_an_export_carries_what_is_frozen(
     looked(database, store)
     with database.reader.begin() as connection:
         before = incident_snapshot_rows(connection, "r1")
-    export_run(database, "r1", Format.CSV, tmp_path / "r1")
+    export_run(database, "r1", tmp_path / "r1")
     deleted(store)
     import_run(database, on_writer(store), tmp_path / "r1", actor="test", limits=Limits())
     with database.reader.begin() as connection:
