@@ -11,7 +11,7 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
-BODIES = ("tail", "chunk", "roll", "rule_state", "incident_snapshot")
+BODIES = ("tail", "chunk", "roll", "rule_state")
 """Tables whose bodies are already compressed or small, so Postgres must not compress them."""
 
 VACUUM_TAIL = """
@@ -203,17 +203,6 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("run_id", "fingerprint", "episode", "group_id", name=op.f("pk_group_member")),
     )
     op.create_index(op.f("ix_group_member_group_id"), "group_member", ["group_id"], unique=False)
-    op.create_table(
-        "incident_snapshot",
-        sa.Column("run_id", sa.Text(), nullable=False),
-        sa.Column("fingerprint", sa.Text(), nullable=False),
-        sa.Column("episode", sa.Integer(), nullable=False),
-        sa.Column("made_ns", sa.BigInteger(), nullable=False),
-        sa.Column("whole", sa.Boolean(), nullable=False),
-        sa.Column("body", sa.LargeBinary(), nullable=False),
-        sa.PrimaryKeyConstraint("run_id", "fingerprint", "episode", name=op.f("pk_incident_snapshot")),
-    )
-    op.create_index(op.f("ix_incident_snapshot_whole"), "incident_snapshot", ["whole"], unique=False)
     op.create_table(
         "latest",
         sa.Column("run_id", sa.Text(), nullable=False),
@@ -457,7 +446,6 @@ def downgrade() -> None:
         "delivery",
         "event",
         "group_member",
-        "incident_snapshot",
         "latest",
         "metric",
         "nonfinite_onset",

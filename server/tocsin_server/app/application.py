@@ -64,7 +64,6 @@ from tocsin_server.http.plotlyjs import PlotlyJS
 from tocsin_server.http.root_path import RootPath
 from tocsin_server.http.services import Services
 from tocsin_server.jobs.cleanup import Housekeeper
-from tocsin_server.jobs.snapshot_recorder import SnapshotRecorder, record_incident_snapshots
 from tocsin_server.runs.client_requests import RequestCoordinator
 from tocsin_server.runs.pipeline import Pipeline
 from tocsin_server.runs.pubsub import Hub
@@ -218,7 +217,6 @@ def _lifespan(services: Services, plotly: PlotlyJS):  # type: ignore[no-untyped-
     housekeeper = Housekeeper(
         services.settings, services.database, services.writer, pipeline, work=jobs.round("housekeeping")
     )
-    recorder = SnapshotRecorder(services.database, services.writer, work=jobs.round("snapshots"))
     siblings = SimilarRunFinder(pipeline, services.reader, work=jobs.round("siblings"))
 
     @asynccontextmanager
@@ -232,7 +230,6 @@ def _lifespan(services: Services, plotly: PlotlyJS):  # type: ignore[no-untyped-
             asyncio.create_task(poll_similar_runs(siblings), name="siblings"),
             asyncio.create_task(poll_rules(pipeline.rulebook, pipeline), name="rules"),
             asyncio.create_task(housekeeper.keep(), name="housekeeping"),
-            asyncio.create_task(record_incident_snapshots(recorder), name="snapshots"),
             asyncio.create_task(_keep_tokens_fresh(services), name="tokens"),
             asyncio.create_task(_ask_database(services), name="database"),
             asyncio.create_task(_compress(plotly), name="plotly"),

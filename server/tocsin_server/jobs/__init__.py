@@ -1,1 +1,1 @@
-"""Periodic and maintenance jobs: retention, deletion, incident snapshots, database checks."""
+"""Periodic and maintenance jobs: retention, deletion, database checks."""

@@ -14,7 +14,6 @@ from tocsin_server.core.models import RecordBatch
 from tocsin_server.detect.engine.engine import Engine
 from tocsin_server.detect.interface.context import RunContext
 from tocsin_server.notify.matching import parse_matchers
-from tocsin_server.offline.snapshot import unpacked
 from tocsin_server.rules.documents import rule_of
 from tocsin_server.runs.registry import metadata_of
 from tocsin_server.runs.run_summary import RunMetadata, RunSummary
@@ -68,7 +67,6 @@ READERS: Mapping[str, Reader] = {
 
 DERIVED: Mapping[str, Reader] = {
     "rule_state": lambda body: Engine.restore(RunContext(), body),
-    "incident_snapshot": unpacked,
 }
 """Readers of the bodies of tables that the server derives from records."""
 

@@ -1,18 +1,11 @@
 """An incident snapshot: the data around the onset of one alert, as one JSON document. Pure code.
 
-``{"tocsin_snapshot": 1, "run", "alerts", "window", "events", "batches"}``. What can still change (the
-run's metadata, the alerts) is the head; window, events and batches are the body, which is
-stored compressed. Numbers keep every bit: floats as Python writes them, and a NaN with other bits than the
-default as ``NaN(0x...)``.
+``{"tocsin_snapshot": 1, "run", "alerts", "window", "events", "batches"}``. Finite numbers and infinities are
+exact; every NaN is the default one.
 """
 
 from __future__ import annotations
 
-import gzip
-import io
-import re
-import struct
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -31,10 +24,6 @@ REACH_STEPS = 200
 """Steps kept before and after the onset (the diagnosis uses 60 records before it)."""
 REACH_RECORDS = 60
 """Approximate minimum of records before and after the onset, if records are further apart than steps."""
-MOST_BYTES = 256 << 20
-"""Maximum size of a decompressed body; protects against imported ones that expand without limit."""
-USUAL_NAN = 0x7FF8_0000_0000_0000
-_NAMED_NAN = re.compile(r"NaN\((0x[0-9a-f]{16})\)")
 
 
 class IncidentSnapshotError(TocsinError):
@@ -80,39 +69,25 @@ def overlaps(alert: Alert, window: Window) -> bool:
 # Writing
 
 
-def frozen(window: Window, whole: bool, batches: Iterable[RecordBatch], events: Iterable[RunEvent]) -> bytes:
-    """Return the compressed body; the same content gives the same bytes. ``whole``: it is complete."""
-    head = exact_json.dumps({"window": asdict(window) | {"whole": whole}}).encode()
-    parts = [head[1:-1], b',"events":[', *_joined(map(_event_item, events))]
-    parts += [b'],"batches":[', *_joined(map(_batch_item, batches)), b"]"]
-    return gzip.compress(b"".join(parts), compresslevel=6, mtime=0)
-
-
-def document(stored: StoredRun, alerts: Sequence[Alert], body: bytes) -> bytes:
-    """Return the complete file: the current head and the stored ``body``.
-
-    Raises:
-        IncidentSnapshotError: The body is damaged or too long.
-    """
-    head = {KEY: VERSION, "run": _run_item(stored), "alerts": [asdict(alert) for alert in alerts]}
-    text = exact_json.dumps(head).encode("utf-8", "replace")
-    return b"".join([text[:-1], b",", unpacked(body), b"}"])
-
-
-def unpacked(body: bytes) -> bytes:
-    """Return the text of a stored ``body``.
-
-    Raises:
-        IncidentSnapshotError: It is damaged or too long.
-    """
-    try:
-        with gzip.open(io.BytesIO(body)) as file:
-            text = file.read(MOST_BYTES + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise IncidentSnapshotError(f"incident snapshot: expected what gzip can read, got {error}") from error
-    if len(text) > MOST_BYTES:
-        raise IncidentSnapshotError(f"incident snapshot: expected at most {MOST_BYTES} bytes, got more")
-    return text
+def document(
+    stored: StoredRun,
+    alerts: Sequence[Alert],
+    window: Window,
+    whole: bool,
+    batches: Iterable[RecordBatch],
+    events: Iterable[RunEvent],
+) -> bytes:
+    """Return the complete file; ``whole``: no more records will arrive in the window."""
+    head = {
+        KEY: VERSION,
+        "run": _run_item(stored),
+        "alerts": [asdict(alert) for alert in alerts],
+        "window": asdict(window) | {"whole": whole},
+    }
+    parts = [exact_json.dumps(head).encode("utf-8", "replace")[:-1]]
+    parts += [b',"events":[', *_joined(map(_event_item, events))]
+    parts += [b'],"batches":[', *_joined(map(_batch_item, batches)), b"]}"]
+    return b"".join(parts)
 
 
 def _run_item(stored: StoredRun) -> dict[str, Any]:
@@ -159,14 +134,7 @@ def _numbers(values: F64) -> list[float | str]:
     """Return floats [n]; non-finite ones by name."""
     if np.isfinite(values).all():
         return values.tolist()  # type: ignore[no-any-return]
-    bits = np.ascontiguousarray(values, dtype="<f8").view("<u8").tolist()
-    return [_named(value, bit) for value, bit in zip(values.tolist(), bits, strict=True)]
-
-
-def _named(value: float, bits: int) -> float | str:
-    if value == value or bits == USUAL_NAN:
-        return exact_json.number(value)
-    return f"NaN(0x{bits:016x})"
+    return [exact_json.number(value) for value in values.tolist()]
 
 
 # Reading
@@ -236,20 +204,12 @@ def _batch(run_id: str, item: Mapping[str, Any]) -> RecordBatch:
 
 def _column(reported: Any, n: int) -> Column:
     sparse = isinstance(reported, Mapping)
-    values = np.array([_bits(value) for value in (reported["v"] if sparse else reported)], dtype="<u8").view(
-        "<f8"
-    )
+    numbers = reported["v"] if sparse else reported
+    values = np.array([exact_json.parse_number(value) for value in numbers], dtype=np.float64)
     at = np.array(reported["at"], dtype=np.uint32) if sparse else None
     if len(values) != (n if at is None else len(at)) or (at is not None and len(at) and int(at.max()) >= n):
         raise ValueError(f"a column of {len(values)} values for {n} records")
-    return Column(values.astype(np.float64, copy=False), at)
-
-
-def _bits(reported: float | str) -> int:
-    """Return the 64 bits of a float; a Python float would not keep the bits of a NaN."""
-    if isinstance(reported, str) and (named := _NAMED_NAN.fullmatch(reported)):
-        return int(named[1], 16)
-    return int(struct.unpack("<Q", struct.pack("<d", exact_json.parse_number(reported)))[0])
+    return Column(values, at)
 
 
 def _alert(item: Mapping[str, Any]) -> Alert:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from tocsin_server.core.models import (
     F64,
@@ -156,6 +158,34 @@ class RecordPage:
     next: str | None
     arrival: I64
     """Arrival number of the batch that contained each record, i64[n]."""
+
+
+def batches(page: RecordPage, writers: dict[int, Writer]) -> Iterator[RecordBatch]:
+    """Yield the records of a page as the batches in which they arrived."""
+    changes = (np.diff(page.writer) != 0) | (np.diff(page.arrival) != 0) | (np.diff(page.seq) != 1)
+    ends = [*(np.flatnonzero(changes) + 1).tolist(), page.n]
+    begin = 0
+    for end in ends:
+        columns = {name: _part(column, begin, end) for name, column in page.columns.items()}
+        yield RecordBatch(
+            writers[int(page.writer[begin])],
+            int(page.arrival[begin]),
+            int(page.seq[begin]),
+            end - begin,
+            page.step[begin:end],
+            page.time_ns[begin:end],
+            {name: column for name, column in columns.items() if len(column.v)},
+        )
+        begin = end
+
+
+def _part(column: Column, begin: int, end: int) -> Column:
+    """Return rows ``begin`` to ``end`` (exclusive) of a column, dense if all of them have a value."""
+    if column.at is None:
+        return Column(column.v[begin:end])
+    first, last = np.searchsorted(column.at, (begin, end))
+    at = column.at[first:last] - np.uint32(begin)
+    return Column(column.v[first:last], None if len(at) == end - begin else at)
 
 
 @dataclass(frozen=True, slots=True)

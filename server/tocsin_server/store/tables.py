@@ -421,20 +421,6 @@ silence = Table(
     Index(None, "ends_ns"),
 )
 
-incident_snapshot = Table(
-    "incident_snapshot",
-    metadata,
-    run_column(),
-    text_column("fingerprint"),
-    small_column("episode"),
-    shown_number("made_ns"),
-    Column("whole", Boolean(create_constraint=False), nullable=False),
-    Column("body", LargeBinary, nullable=False),
-    PrimaryKeyConstraint("run_id", "fingerprint", "episode"),
-    Index(None, "whole"),
-)
-"""Records and events around the onset of an alert; ``whole`` means that the snapshot is complete."""
-
 rule_state = Table(
     "rule_state",
     metadata,
@@ -490,9 +476,9 @@ deletion = Table(
 
 RUN_TABLES = (
     attempt, writer, metric, series, latest, nonfinite_onset, tail, chunk, chunk_dir, roll, event,
-    alert, alert_transition, acknowledgement, group_member, notified_alert, incident_snapshot, rule_state,
+    alert, alert_transition, acknowledgement, group_member, notified_alert, rule_state,
 )  # fmt: skip
 """Every table whose rows belong to one run, through ``run_id``."""
 
-BODIES = (tail.c.body, chunk.c.body, roll.c.body, rule_state.c.body, incident_snapshot.c.body)
+BODIES = (tail.c.body, chunk.c.body, roll.c.body, rule_state.c.body)
 """Columns that are already compressed or small: STORAGE EXTERNAL on Postgres."""

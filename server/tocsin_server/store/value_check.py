@@ -40,7 +40,7 @@ from tocsin_server.store import integrity, rules
 from tocsin_server.store.columns import ExactJson, SafeText, ShownNumber
 from tocsin_server.store.damage import decoded, number_fault
 from tocsin_server.store.outage import line
-from tocsin_server.store.tables import incident_snapshot, metadata, rule_state, run, setting, silence
+from tocsin_server.store.tables import metadata, rule_state, run, setting, silence
 
 ROWS_AT_ONCE = 256
 CHOICES: Mapping[str, tuple[type[Any], Any]] = {
@@ -56,7 +56,7 @@ REPAIRED = (ShownNumber, Boolean)
 
 The others number records, and a wrong number would mix them up.
 """
-DERIVED = (rule_state, incident_snapshot)
+DERIVED = (rule_state,)
 """Tables that the server derives from records; the caller's checks read their bodies."""
 Reader = Callable[[Any], object]
 

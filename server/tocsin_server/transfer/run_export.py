@@ -28,13 +28,11 @@ from tocsin_server.transfer.run_folder import (
     EVENTS,
     RECORDS,
     RUN,
-    SNAPSHOTS,
     BundleError,
     Item,
     Manifest,
     write_manifest,
 )
-from tocsin_server.transfer.snapshots import incident_snapshot_items
 
 EVENTS_AT_ONCE = 1000
 
@@ -49,7 +47,6 @@ def export_run(database: Database, run_id: str, folder: Path) -> Manifest:
         raise BundleError(str(folder), "a new folder", "one that holds an exported run")
     with database.reader.begin() as connection:
         dump = read_dump(connection, run_id)
-        snapshots = list(incident_snapshot_items(connection, run_id))
         acks = list(ack_items(connection, run_id))
     if dump is None:
         raise BundleError("run", "the id of a run", repr(run_id))
@@ -60,7 +57,6 @@ def export_run(database: Database, run_id: str, folder: Path) -> Manifest:
             file.write(body)
     _write_lines(folder / EVENTS, map(digest.take_event, events_of(reader, dump)))
     _write_lines(folder / ALERTS, map(digest.take_alert, dump.alerts))
-    _write_lines(folder / SNAPSHOTS, snapshots)
     _write_lines(folder / ACKS, acks)
     manifest = Manifest(
         dump.run,

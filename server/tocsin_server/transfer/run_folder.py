@@ -2,7 +2,7 @@
 
 ``run.json`` describes the run and is written last: a folder without it is an incomplete
 export. ``records.jsonl``, ``events.jsonl`` and ``alerts.jsonl`` contain the data;
-``snapshots.jsonl`` and ``acks.jsonl`` belong to the alerts.
+``acks.jsonl`` belongs to the alerts.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ VERSION = 1
 FORMAT = "jsonl"
 """Format of the records: exact, and every server can read it."""
 RUN, EVENTS, ALERTS, RECORDS = "run.json", "events.jsonl", "alerts.jsonl", "records.jsonl"
-SNAPSHOTS = "snapshots.jsonl"
-"""Stored incident snapshots. Folders of earlier versions have none; the server then creates them again."""
 ACKS = "acks.jsonl"
 """Acknowledgements of the run's alerts. Folders of earlier versions have none."""
 

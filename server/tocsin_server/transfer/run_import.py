@@ -7,16 +7,15 @@ with the export's digest. If an import is interrupted before that, a mark causes
 
 from __future__ import annotations
 
+import base64
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 from tocsin.protocol import MOST_STEP
-from tocsin_server.core.models import Column, RecordBatch, RunEvent, RunState, WriteBatch, Writer
+from tocsin_server.core.models import RunEvent, RunState, WriteBatch, Writer
 from tocsin_server.runs.validation import (
     HIGHEST,
     Limits,
@@ -31,9 +30,8 @@ from tocsin_server.store.compactor import seal
 from tocsin_server.store.connection import Connection, DataError, IntegrityError, ProgrammingError
 from tocsin_server.store.database import Database
 from tocsin_server.store.deletion_jobs import Transact, take_away
-from tocsin_server.store.results import RecordPage
+from tocsin_server.store.results import RecordPage, batches
 from tocsin_server.store.row_builder import RowBuilder
-from tocsin_server.store.snapshots import IncidentSnapshotRow
 from tocsin_server.store.tables import FIRST_SERIES
 from tocsin_server.store.writer_cache import WriterCache
 from tocsin_server.transfer import schema
@@ -52,7 +50,6 @@ from tocsin_server.transfer.run_folder import (
     read_manifest,
 )
 from tocsin_server.transfer.schema import checked
-from tocsin_server.transfer.snapshots import base64_of, read_incident_snapshots, write_incident_snapshots
 
 PULSE_NS = 120 * 1_000_000_000
 """An import that has written nothing for this long counts as interrupted, and its rows are deleted."""
@@ -120,13 +117,21 @@ def _checked(folder: Path, manifest: Manifest, limits: Limits) -> Manifest:
             checked(row, shape, f"{place}: {name}[{number}]")
     if manifest.rule_state is not None:
         checked(manifest.rule_state, schema.RuleStateRow, f"{place}: rule_state")
-        base64_of(manifest.rule_state["body"], f"{place}: rule_state.body")
+        _check_base64(manifest.rule_state["body"], f"{place}: rule_state.body")
     if not all(isinstance(name, str) for name in manifest.series):
         raise BundleError(f"{place}: series", "names", repr(manifest.series)[:200])
     fault = _handshake_problem(manifest, limits)
     if fault is not None:
         raise BundleError(place, *fault)
     return manifest
+
+
+def _check_base64(text: str, place: str) -> None:
+    """Raise :class:`BundleError` with ``place`` if a text is not base64."""
+    try:
+        base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise BundleError(place, "base64", str(error)) from error
 
 
 def _handshake_problem(manifest: Manifest, limits: Limits) -> tuple[str, str] | None:
@@ -210,9 +215,8 @@ class _Import:
             self._manifest.run, [], [], [], alerts, None, dict.fromkeys(self._writers, 2**63 - 1), 2**63 - 1
         )
         self._compare(digest_of(self._database, stored), "what was stored")
-        snapshots = read_incident_snapshots(self._folder)
         acks = read_acks(self._folder, {(item["fingerprint"], item["episode"]) for item in alerts})
-        self._transact(partial(self._appear, alerts=alerts, snapshots=snapshots, acks=acks, actor=actor))
+        self._transact(partial(self._appear, alerts=alerts, acks=acks, actor=actor))
 
     def _compare(self, digest: Digest, place: str) -> None:
         manifest = self._manifest
@@ -285,7 +289,6 @@ class _Import:
         self,
         connection: Connection,
         alerts: list[Item],
-        snapshots: list[IncidentSnapshotRow],
         acks: list[AckRow],
         actor: str,
     ) -> None:
@@ -294,7 +297,6 @@ class _Import:
         dump.write_alerts(connection, self._run_id, alerts)
         row = as_imported(self._manifest.run, now_ns)
         dump.write_run(connection, row, self._manifest.rule_state, now_ns)
-        write_incident_snapshots(connection, self._run_id, snapshots)
         write_acks(connection, self._run_id, acks)
         deletion.cancel_deletion(connection, self._run_id)
         audit.note(connection, now_ns, actor, "run.import", self._run_id, {"from": str(self._folder)})
@@ -317,31 +319,3 @@ def as_imported(row: Item, now_ns: int) -> Item:
     state = RunState(row["state"])
     environment = row["environment"] | {"imported": {"at_ns": now_ns, "state": state.value}}
     return row | {"environment": environment, "state": (state if state.ended else RunState.LOST).value}
-
-
-def batches(page: RecordPage, writers: dict[int, Writer]) -> Iterator[RecordBatch]:
-    """Yield the records of a page as the batches in which they arrived."""
-    changes = (np.diff(page.writer) != 0) | (np.diff(page.arrival) != 0) | (np.diff(page.seq) != 1)
-    ends = [*(np.flatnonzero(changes) + 1).tolist(), page.n]
-    begin = 0
-    for end in ends:
-        columns = {name: _part(column, begin, end) for name, column in page.columns.items()}
-        yield RecordBatch(
-            writers[int(page.writer[begin])],
-            int(page.arrival[begin]),
-            int(page.seq[begin]),
-            end - begin,
-            page.step[begin:end],
-            page.time_ns[begin:end],
-            {name: column for name, column in columns.items() if len(column.v)},
-        )
-        begin = end
-
-
-def _part(column: Column, begin: int, end: int) -> Column:
-    """Return rows ``begin`` to ``end`` (exclusive) of a column, dense if all of them have a value."""
-    if column.at is None:
-        return Column(column.v[begin:end])
-    first, last = np.searchsorted(column.at, (begin, end))
-    at = column.at[first:last] - np.uint32(begin)
-    return Column(column.v[first:last], None if len(at) == end - begin else at)

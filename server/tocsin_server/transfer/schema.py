@@ -129,17 +129,6 @@ class AlertLine(_Row):
     history: list[HistoryLine]
 
 
-class IncidentSnapshotLine(_Row):
-    """One incident snapshot."""
-
-    fingerprint: str
-    episode: Number
-    made_ns: Number
-    whole: bool
-    sha256: str
-    body: str
-
-
 class AckLine(_Row):
     """One acknowledgement."""
 

@@ -25,7 +25,7 @@ from tocsin_server.store.database import Database
 from tocsin_server.store.notification_config import ChannelRow, SilenceRow
 from tocsin_server.store.outbox import Notification
 from tocsin_server.store.rules import CustomRuleRow, TuningRow
-from tocsin_server.store.tables import RUN_TABLES, chunk, incident_snapshot, metadata, rule_state
+from tocsin_server.store.tables import RUN_TABLES, chunk, metadata, rule_state
 from tocsin_server.store.tokens import add_token
 
 Run = Callable[..., Any]
@@ -318,14 +318,13 @@ def test_wrong_values_inside_tags_and_facts_stop_no_run(database: Database, run_
 
 
 def test_what_can_be_derived_again_is_named_and_deleted(database: Database, check: Run) -> None:
-    """The saved state of the rules and an incident snapshot are named once, and deleted by the repair."""
+    """The saved state of the rules is named once, and deleted by the repair."""
     tell_all_to(database, "bad")
     with database.engine.begin() as connection:
         connection.execute(text("UPDATE run SET summary = NULL"))
-        for table in (rule_state, incident_snapshot):
-            connection.execute(table.update().values(body=b"damaged"))
+        connection.execute(rule_state.update().values(body=b"damaged"))
     lines = [line.split("\t")[:4] for line in check().stdout.splitlines()]
-    assert lines == [["rule_state", "bad", "-", "body"], ["incident_snapshot", "bad", "f1.1", "body"]]
+    assert lines == [["rule_state", "bad", "-", "body"]]
     assert check("--repair").returncode == 0
     assert check().stdout == ""
 

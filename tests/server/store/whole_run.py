@@ -29,11 +29,9 @@ from tocsin_server.core.models import (
 )
 from tocsin_server.detect.engine.engine import Engine
 from tocsin_server.detect.interface.context import RunContext
-from tocsin_server.offline.snapshot import Window, frozen
 from tocsin_server.store.chunks import RECORDS
 from tocsin_server.store.database import Database
 from tocsin_server.store.registration import Registered, register
-from tocsin_server.store.snapshots import IncidentSnapshotRow, keep_incident_snapshot
 from tocsin_server.store.tables import acknowledgement, group_member, metadata, notified_alert, run
 from tocsin_server.store.writer import StoreWriter
 
@@ -125,8 +123,6 @@ def _ring(store: StoreWriter, run_id: str, who: Writer) -> None:
             run_id, transitions=reported, rule_state=snapshot, changes=ended, rejected_to_seq=(who, 30)
         )
     )
-    kept = IncidentSnapshotRow("f1", 1, 420, False, frozen(Window(4, 0, 9), False, (), ()))
-    store.call(lambda connection: keep_incident_snapshot(connection, run_id, kept)).result(60)
     store.call(lambda connection: _notify(connection, run_id)).result(60)
     store.call(lambda connection: None).result(60)
 

@@ -16,7 +16,7 @@ from tocsin_server.http.api.query import WHOLE, chosen, some_of
 from tocsin_server.http.api.resource import resource
 from tocsin_server.http.api.shapes import AlertRow
 from tocsin_server.http.services import services_of
-from tocsin_server.jobs.snapshot_recorder import download
+from tocsin_server.offline.snapshot_gather import download
 from tocsin_server.runs.run_summary import alert_json
 from tocsin_server.store.results import AlertStep, StoredAlert
 from tocsin_server.transfer.record_export import file_name

@@ -1,10 +1,8 @@
-"""Incident snapshots: taken outside the record path, complete after a kill, deleted with their run."""
+"""Incident snapshots, gathered from stored records."""
 
 from __future__ import annotations
 
-import asyncio
 import math
-import signal
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -13,10 +11,9 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from sqlalchemy import delete, select
 
 from tests.server.store.conftest import batch, hello
-from tests.server.store.whole_run import tell_all_to
+from tests.server.store.whole_run import NASTY, tell_all_to
 from tocsin_server.core.models import (
     Alert,
     AlertState,
@@ -27,16 +24,14 @@ from tocsin_server.core.models import (
     WriteBatch,
     Writer,
 )
-from tocsin_server.jobs.snapshot_recorder import SnapshotRecorder, download
 from tocsin_server.offline.replay import Judged
 from tocsin_server.offline.snapshot import IncidentSnapshot, read
+from tocsin_server.offline.snapshot_gather import download
 from tocsin_server.offline.snapshot_replay import judge_incident_snapshot
 from tocsin_server.runs.validation import Limits
-from tocsin_server.store.database import Database, open_database
+from tocsin_server.store.database import Database
 from tocsin_server.store.deletion_jobs import finish, mark_on, mark_runs, on_writer
 from tocsin_server.store.registration import register
-from tocsin_server.store.snapshots import incident_snapshot_rows
-from tocsin_server.store.tables import chunk, chunk_dir, incident_snapshot, tail
 from tocsin_server.store.writer import StoreWriter
 from tocsin_server.transfer.run_export import export_run
 from tocsin_server.transfer.run_import import import_run
@@ -100,10 +95,6 @@ def broken_run(store: StoreWriter) -> BrokenRun:
     return BrokenRun(store)
 
 
-def looked(database: Database, store: StoreWriter) -> int:
-    return asyncio.run(SnapshotRecorder(database, store).look())
-
-
 def incident_snapshot_of(database: Database, alert_id: str) -> IncidentSnapshot:
     text = download(database, alert_id)
     assert text is not None
@@ -125,12 +116,6 @@ def deleted(store: StoreWriter) -> None:
     finish(on_writer(store), mark_on(store, mark).result(60))
 
 
-def frozen_of(database: Database) -> list[tuple[bool, int]]:
-    with database.reader.begin() as connection:
-        return [(row.whole, row.made_ns) for row in incident_snapshot_rows(connection, "r1")]
-
-
-@pytest.mark.both_databases
 def test_all_ranks_are_there_200_steps_each_way(
     database: Database, store: StoreWriter, broken_run: BrokenRun
 ) -> None:
@@ -146,134 +131,59 @@ def test_all_ranks_are_there_200_steps_each_way(
     assert [alert.rule for alert in found.alerts] == ["nonfinite-loss"]
 
 
-def test_a_record_is_completed_when_the_run_has_passed(
-    database: Database, store: StoreWriter, broken_run: BrokenRun, eventually: Callable[..., Any]
+def test_a_snapshot_is_whole_once_the_newest_attempt_has_passed_the_window(
+    database: Database, broken_run: BrokenRun
 ) -> None:
-    """Taken immediately but incomplete, completed once the run is past the window, and then never changed."""
-    broken_run.train(1010)
-    alert_id = broken_run.ring()
-    recorder = SnapshotRecorder(database, store, clock=iter(range(10, 10**6)).__next__)
-    assert [asyncio.run(recorder.look()) for _ in range(2)] == [1, 0]
-    assert [whole for whole, _ in frozen_of(database)] == [False]
-    broken_run.train(1300)
-    eventually(lambda: asyncio.run(recorder.look()), "the newest step to be told")
-    assert [whole for whole, _ in frozen_of(database)] == [True]
-    assert looked(database, store) == 0
-    assert steps_of(incident_snapshot_of(database, alert_id))[1][-1] == ONSET + 200
-
-
-def test_an_attempt_that_went_further_completes_no_record_of_a_later_one(
-    database: Database, store: StoreWriter, broken_run: BrokenRun
-) -> None:
-    """A run that reached 2000 and resumes from 900: the window is complete once the new attempt is past
-    it."""
+    """A run that reached 2000 and resumes from 900 is not past it yet."""
     broken_run.train(2000)
     broken_run.again(900)
     broken_run.train(1005)
     alert_id = broken_run.ring()
-    assert looked(database, store) == 1
-    assert [whole for whole, _ in frozen_of(database)] == [False]
+    assert not incident_snapshot_of(database, alert_id).whole
     broken_run.train(1300)
-    assert looked(database, store) == 1
+    alert_id = broken_run.ring()
     found = incident_snapshot_of(database, alert_id)
     again = [item for item in found.items if not isinstance(item, RunEvent) and item.writer.attempt_no == 2]
     assert (found.whole, again[-1].step.tolist()[-1]) == (True, 1200)
 
 
-def test_a_record_of_a_run_that_ended_is_whole(
-    database: Database, store: StoreWriter, broken_run: BrokenRun
-) -> None:
+def test_the_snapshot_of_a_run_that_ended_is_whole(database: Database, broken_run: BrokenRun) -> None:
     """No more records will arrive, whatever its last step."""
     broken_run.train(1005)
-    broken_run.ring()
-    looked(database, store)
+    alert_id = broken_run.ring()
+    assert not incident_snapshot_of(database, alert_id).whole
     broken_run.end()
-    assert looked(database, store) == 1
-    assert [whole for whole, _ in frozen_of(database)] == [True]
-
-
-@pytest.mark.both_databases
-def test_what_is_frozen_stays_when_records_go(
-    database: Database, store: StoreWriter, broken_run: BrokenRun
-) -> None:
-    """Later thinning of the run does not change it."""
-    broken_run.train(2000)
-    alert_id = broken_run.ring()
-    before = incident_snapshot_of(database, alert_id)
-    looked(database, store)
-    with database.engine.begin() as connection:
-        for table in (tail, chunk, chunk_dir):
-            connection.execute(delete(table).where(table.c.run_id == "r1"))
-    assert steps_of(incident_snapshot_of(database, alert_id)) == steps_of(before)
-
-
-def test_a_damaged_record_is_gathered_again(
-    database: Database, store: StoreWriter, broken_run: BrokenRun
-) -> None:
-    """A download does not fail while the records exist."""
-    broken_run.train(2000)
-    alert_id = broken_run.ring()
-    looked(database, store)
-    before = download(database, alert_id)
-    with database.engine.begin() as connection:
-        connection.execute(incident_snapshot.update().values(body=b"\x1f\x8bdamaged"))
-    assert download(database, alert_id) == before
-
-
-def test_a_missing_record_is_made_again(
-    database: Database, store: StoreWriter, broken_run: BrokenRun
-) -> None:
-    """After a kill between the alert's commit and the snapshot, the next start creates it with the same
-    content."""
-    broken_run.train(2000)
-    alert_id = broken_run.ring()
-    looked(database, store)
-    frozen = download(database, alert_id)
-    with database.engine.begin() as connection:
-        connection.execute(delete(incident_snapshot))
-    assert download(database, alert_id) == frozen
-    assert looked(database, store) == 1
-    assert download(database, alert_id) == frozen
-
-
-def test_a_deleted_run_takes_its_records_along(
-    database: Database, store: StoreWriter, broken_run: BrokenRun
-) -> None:
-    """Also a snapshot that was being taken during the deletion."""
-    broken_run.train(1100)
-    broken_run.ring()
-    looked(database, store)
-    deleted(store)
-    with database.reader.begin() as connection:
-        assert connection.execute(select(incident_snapshot)).all() == []
-    assert download(database, alert_of("r1").id) is None
-    assert looked(database, store) == 0
-
-
-def test_an_export_carries_what_is_frozen(
-    database: Database, store: StoreWriter, broken_run: BrokenRun, tmp_path: Path
-) -> None:
-    """Import restores it unchanged, and rejects a damaged one."""
-    broken_run.train(2000)
-    broken_run.end()
-    alert_id = broken_run.ring()
-    looked(database, store)
-    with database.reader.begin() as connection:
-        before = incident_snapshot_rows(connection, "r1")
-    export_run(database, "r1", tmp_path / "r1")
-    deleted(store)
-    import_run(database, on_writer(store), tmp_path / "r1", actor="test", limits=Limits())
-    with database.reader.begin() as connection:
-        assert incident_snapshot_rows(connection, "r1") == before
     assert incident_snapshot_of(database, alert_id).whole
 
 
-def test_a_run_of_two_attempts_and_odd_numbers_is_recorded(database: Database, store: StoreWriter) -> None:
-    """Every bit of it, from chunks and tail, in order of arrival."""
+def test_a_deleted_run_has_none(database: Database, store: StoreWriter, broken_run: BrokenRun) -> None:
+    """Its alerts are deleted too."""
+    broken_run.train(1100)
+    alert_id = broken_run.ring()
+    assert download(database, alert_id) is not None
+    deleted(store)
+    assert download(database, alert_id) is None
+
+
+def test_an_imported_run_has_the_same_snapshot(
+    database: Database, store: StoreWriter, broken_run: BrokenRun, tmp_path: Path
+) -> None:
+    """Byte by byte: its records and alerts are the same."""
+    broken_run.train(2000)
+    broken_run.end()
+    alert_id = broken_run.ring()
+    before = download(database, alert_id)
+    assert before is not None
+    export_run(database, "r1", tmp_path / "r1")
+    deleted(store)
+    import_run(database, on_writer(store), tmp_path / "r1", actor="test", limits=Limits())
+    assert download(database, alert_id) == before
+
+
+def test_a_run_of_two_attempts_and_odd_numbers_is_gathered(database: Database) -> None:
+    """From chunks and tail, in order of arrival, with every kind of number."""
     tell_all_to(database, "r1")
-    assert looked(database, store) == 2
-    (one, *_) = [f"r1.{row.fingerprint}.1" for row in _rows(database)]
-    found = incident_snapshot_of(database, one)
+    found = incident_snapshot_of(database, "r1.f1.1")
     assert {item.writer.attempt_no for item in found.items if not isinstance(item, RunEvent)} == {1, 2}
     values = np.concatenate(
         [
@@ -282,12 +192,7 @@ def test_a_run_of_two_attempts_and_odd_numbers_is_recorded(database: Database, s
             if not isinstance(item, RunEvent) and "value:rank" in item.columns
         ]
     )
-    assert [hex(bits) for bits in values.view(np.uint64).tolist()][1] == "0x7ff800000000beef"
-
-
-def _rows(database: Database) -> Any:
-    with database.reader.begin() as connection:
-        return incident_snapshot_rows(connection, "r1")
+    assert repr(values[:4].tolist()) == repr(NASTY[:4])
 
 
 def test_an_alert_without_a_step_has_the_end_of_its_run(
@@ -323,62 +228,15 @@ def _loud(server: Any) -> list[dict[str, Any]]:
     return [row for row in server.get("/alerts", run="flight")["items"] if row["rule"] == "nonfinite-loss"]
 
 
-def test_a_killed_server_freezes_at_its_next_start(
-    start_server: Callable[..., Any], dial: Callable[..., Any], eventually: Callable[..., Any], tmp_path: Path
-) -> None:
-    """SIGKILL as soon as the alert exists, before or after the snapshot: there is one complete snapshot."""
-    server = start_server()
-    client = dial(server.base, run="flight", token=server.client_token)
-    losses = [1.0 + (step % 7) / 100 for step in range(300)] + [math.nan] * 300
-    client.acked(client.train(range(600), loss=losses))
-    (alert,) = eventually(lambda: _loud(server), "the alert")
-    server.stop(signal.SIGKILL)
-    again = start_server()
-    path = f"{again.base}/api/v1/alerts/{alert['id']}/snapshot"
-    before = read(httpx.get(path, headers=again.headers).content)
-    url = f"sqlite:///{tmp_path / 'tocsin.db'}"
-
-    def frozen() -> list[bool]:
-        opened = open_database(url)
-        with opened.reader.begin() as connection:
-            found = [row.whole for row in incident_snapshot_rows(connection, "flight")]
-        opened.close()
-        return found
-
-    eventually(lambda: True in frozen(), "the record to be frozen")
-    after = read(httpx.get(path, headers=again.headers).content)
-    assert steps_of(after) == steps_of(before) == {0: list(range(100, 501))}
-
-
 FARTHEST = 2**63 - 1
 """A step that servers took before they had a bound."""
 
 
-def test_a_step_at_the_end_of_64_bits_has_a_record(
-    database: Database, store: StoreWriter, broken_run: BrokenRun
-) -> None:
+def test_a_step_at_the_end_of_64_bits_has_a_snapshot(database: Database, broken_run: BrokenRun) -> None:
     """An older database may contain such a step: the window ends at 2**63 - 1."""
     who = broken_run.writers[0]
     broken_run.store.submit(
         WriteBatch("r1", batch=batch(who, 0, [0, 1, FARTHEST], 9, loss=[1.0, 2.0, math.nan]))
     )
     alert_id = broken_run.ring(onset=FARTHEST)
-    assert looked(database, store) == 1
     assert steps_of(incident_snapshot_of(database, alert_id)) == {0: [0, 1, FARTHEST]}
-
-
-def test_a_run_that_cannot_be_read_stops_no_other_runs_record(database: Database, store: StoreWriter) -> None:
-    """Its snapshot is skipped, and health names it with the reason."""
-    broken_runs = [BrokenRun(store, run_id) for run_id in ("r1", "r2")]
-    for one in broken_runs:
-        one.train(1010)
-        one.ring()
-    with database.engine.begin() as connection:
-        connection.execute(tail.update().where(tail.c.run_id == "r1").values(body=b"damaged"))
-    recorder = SnapshotRecorder(database, store)
-    assert [asyncio.run(recorder.look()) for _ in range(2)] == [2, 0]
-    with database.reader.begin() as connection:
-        assert len(incident_snapshot_rows(connection, "r2")) == 1
-    (failure,) = recorder.work.failing()
-    assert failure["subject"] == f"run r1, alert {'f' * 16}"
-    assert failure["reason"].startswith("DamagedError")
