@@ -12,7 +12,7 @@ from tocsin_server.cli.options import Config, DatabaseUrl, DataDir, settings_of
 from tocsin_server.core.errors import TocsinError
 
 if TYPE_CHECKING:
-    from tocsin_server.detect.custom.backtest import Tested
+    from tocsin_server.offline.backtest_score import Tested
     from tocsin_server.store.reader import StoreReader
     from tocsin_server.store.results import StoredRun
 
@@ -43,8 +43,8 @@ def backtest(
     from tocsin.importers import UnreadableLogError
     from tocsin_server.cli.database import opened
     from tocsin_server.core import exact_json
-    from tocsin_server.detect.custom.backtest import settings_of as rule_settings_of
-    from tocsin_server.detect.custom.backtest import summary_of
+    from tocsin_server.offline.backtest_score import settings_of as rule_settings_of
+    from tocsin_server.offline.backtest_score import summary_of
     from tocsin_server.detect.custom.settings_changes import SettingError
     from tocsin_server.offline.backtest import Backtest
     from tocsin_server.store.reader import StoreReader

@@ -15,22 +15,7 @@ import typer
 from tocsin_server.cli.options import Config, DatabaseUrl, DataDir, settings_of, who
 from tocsin_server.core.errors import TocsinError
 from tocsin_server.core.settings import Settings
-from tocsin_server.jobs.retention import expired, last_word_ns
-from tocsin_server.offline.snapshot_gather import download
-from tocsin_server.runs.pipeline import limits_of
-from tocsin_server.store import deletion, deletion_jobs, vacuum
-from tocsin_server.store.backup import backup as back_up
-from tocsin_server.store.backup import file_of
-from tocsin_server.store.backup import restore as put_back
-from tocsin_server.store.connection import URL, Connection
-from tocsin_server.store.database import Database, database_url, open_database
-from tocsin_server.store.migration_dry_run import rehearse
-from tocsin_server.store.ownership import sole_on_file
-from tocsin_server.store.reader import StoreReader
-from tocsin_server.transfer.record_export import Format, export_records, file_name, find_run, replacing
-from tocsin_server.transfer.run_export import export_run
-from tocsin_server.transfer.run_folder import BundleError, bundles_in
-from tocsin_server.transfer.run_import import import_run
+from tocsin_server.transfer.formats import Format
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 Project = Annotated[str | None, typer.Option("--project", help="All runs of this project.")]
@@ -121,7 +106,7 @@ def snapshot(
 ) -> None:
     """Write the incident snapshot of an alert: all series at full rate around its onset, events, alerts."""
     from tocsin_server.cli.database import opened
-    from tocsin_server.jobs.snapshot_recorder import download
+    from tocsin_server.offline.snapshot_gather import download
     from tocsin_server.transfer.record_export import replacing
 
     with opened(settings_of(database_url, data_dir, config)) as database:

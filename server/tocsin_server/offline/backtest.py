@@ -1,4 +1,4 @@
-"""Backtests: run a rule with changed settings over stored runs and log files (docs/how-to/backtest.md).
+"""Backtests: run one rule over stored runs and log files (docs/how-to/backtest.md).
 
 Only reads. The records per run and the total time are limited; the result reports what was left out.
 """
@@ -6,21 +6,28 @@ Only reads. The records per run and the total time are limited; the result repor
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tocsin.importers import open_log
-from tocsin_server.core.models import RecordBatch, RunEvent
-from tocsin_server.detect.custom.backtest import Tally, Tested
+from tocsin_server.core.models import Alert, RecordBatch, RunEvent, Writer
+from tocsin_server.detect.custom import threshold
 from tocsin_server.detect.custom.settings_changes import SettingError
+from tocsin_server.detect.custom.threshold import CustomRule
 from tocsin_server.detect.engine.plan import KIND as RULES
 from tocsin_server.detect.interface.context import RunContext
 from tocsin_server.detect.interface.rule import RuleSettings
+from tocsin_server.detect.interface.similar_runs import SERVER
+from tocsin_server.detect.rules.catalog import catalogue
+from tocsin_server.offline.backtest_score import Tally, Tested
 from tocsin_server.offline.replay import Judge, Replay
 from tocsin_server.runs.registry import context_of
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.results import StoredRun
+
+MOST_ALERTS = 1000
+"""Maximum stored alerts of a run that are considered in the test of a draft."""
 
 
 @dataclass(frozen=True)
@@ -36,22 +43,40 @@ def built_in_only(received: Iterable[RecordBatch | RunEvent]) -> Iterator[Record
     return (item for item in received if isinstance(item, RecordBatch) or item.kind != RULES)
 
 
+def only(rule: CustomRule, run_id: str) -> RunEvent:
+    """Return the event that applies a custom rule to a run and disables all built-in rules."""
+    built_in = {info.id: {"enabled": False} for info in catalogue() if info.clock == "steps"}
+    plan = {"rules": [threshold.brief(rule) | {"enabled": True}], "builtin": built_in}
+    return RunEvent(Writer(run_id, SERVER, 0, 0), 0, 0, RULES, 0, None, plan)
+
+
 @dataclass
 class Backtest:
-    """One rule with changed settings; all other rules, with defaults, show where a run was healthy."""
+    """A built-in rule with changed settings, or the draft of a custom rule.
+
+    For a built-in rule all other rules run too, with defaults; they show which steps were healthy. A draft
+    is evaluated alone and compared with the stored alerts of the run, so that it can follow every edit.
+    """
 
     rule: str
-    settings: RuleSettings
+    settings: RuleSettings = field(default_factory=RuleSettings)
     bounds: Bounds = field(default_factory=Bounds)
     clock: Callable[[], float] = time.monotonic
+    draft: CustomRule | None = None
 
     def __post_init__(self) -> None:
         self._ends = self.clock() + self.bounds.seconds
 
-    def of_run(self, reader: StoreReader, stored: StoredRun) -> Tested:
+    def of_run(self, reader: StoreReader, stored_run: StoredRun) -> Tested:
         """Test a stored run, evaluated as the server does, including restarts."""
-        judge = Judge(context_of(stored), self._changed, from_start=False)
-        return self._over(stored.id, judge, built_in_only(reader.recovery(stored.id, from_start=True).replay))
+        run_id, others = stored_run.id, list[Alert]()
+        judge = Judge(context_of(stored_run), self._changed, from_start=False)
+        if self.draft is not None:
+            judge.take(only(self.draft, run_id))
+            found = (stored.alert for stored in reader.alerts(run_id, limit=MOST_ALERTS))
+            others = [alert for alert in found if alert.rule != self.rule]
+        received = built_in_only(reader.recovery(run_id, from_start=True).replay)
+        return self._over(run_id, judge, received, others)
 
     def of_file(self, path: Path) -> Tested:
         """Test a log file; each launch in it counts as a separate run.
@@ -66,9 +91,15 @@ class Backtest:
 
     @property
     def _changed(self) -> Mapping[str, RuleSettings]:
-        return {self.rule: self.settings}
+        return {} if self.draft is not None else {self.rule: self.settings}
 
-    def _over(self, name: str, judge: Judge, received: Iterable[RecordBatch | RunEvent]) -> Tested:
+    def _over(
+        self,
+        name: str,
+        judge: Judge,
+        received: Iterable[RecordBatch | RunEvent],
+        others: Sequence[Alert] = (),
+    ) -> Tested:
         """Evaluate each launch separately, because their steps are independent."""
         tested = Tested(name)
         launches: dict[str, Tally] = {}
@@ -79,7 +110,7 @@ class Backtest:
         judge.finish()
         for launch, tally in launches.items():
             said = [alert for alert in judge.alerts if alert.run_id == launch]
-            tested.add(tally.judged(name, self.rule, said))
+            tested.add(tally.judged(name, self.rule, [*said, *others]))
         tested.left_out = judge.left_out
         return tested
 
@@ -94,20 +125,14 @@ class Backtest:
     def _bounded(
         self, tested: Tested, received: Iterable[RecordBatch | RunEvent]
     ) -> Iterator[RecordBatch | RunEvent]:
-        return bounded(tested, received, self.bounds, lambda: self.clock() > self._ends)
-
-
-def bounded(
-    tested: Tested, received: Iterable[RecordBatch | RunEvent], bounds: Bounds, over: Callable[[], bool]
-) -> Iterator[RecordBatch | RunEvent]:
-    """Yield ``received`` within the bounds; if it is cut off, ``tested.cut`` says why."""
-    records = 0
-    for item in received:
-        records += item.n if isinstance(item, RecordBatch) else 0
-        if records > bounds.records:
-            tested.cut = f"only the first {bounds.records} records were judged"
-            return
-        if over():
-            tested.cut = f"the {bounds.seconds:g} s of a backtest were over"
-            return
-        yield item
+        """Yield ``received`` within the bounds; if it is cut off, ``tested.cut`` says why."""
+        records = 0
+        for item in received:
+            records += item.n if isinstance(item, RecordBatch) else 0
+            if records > self.bounds.records:
+                tested.cut = f"only the first {self.bounds.records} records were judged"
+                return
+            if self.clock() > self._ends:
+                tested.cut = f"the {self.bounds.seconds:g} s of a backtest were over"
+                return
+            yield item

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tocsin_server.detect.custom.backtest import settings_of
 from tocsin_server.detect.custom.settings_changes import SettingError
 from tocsin_server.offline.backtest import Backtest, Bounds
+from tocsin_server.offline.backtest_score import settings_of
 
 
 def log_of(path: Path, losses: list[float]) -> Path:

@@ -11,10 +11,8 @@ from typing_extensions import TypedDict
 
 from tocsin_server.core.models import Severity
 from tocsin_server.core.responses import ExactJSON, Problem, shortened
-from tocsin_server.detect.custom import threshold
-from tocsin_server.detect.custom.backtest import Tested, settings_of, summary_of
+from tocsin_server.detect.custom import glob, threshold
 from tocsin_server.detect.custom.settings_changes import SettingError
-from tocsin_server.detect.interface.rule import RuleSettings
 from tocsin_server.http.api.description import failing
 from tocsin_server.http.api.permission import Reader
 from tocsin_server.http.api.query import known_run
@@ -22,7 +20,7 @@ from tocsin_server.http.api.resource import Body, resource
 from tocsin_server.http.api.rules import checked
 from tocsin_server.http.services import services_of
 from tocsin_server.offline.backtest import Backtest, Bounds
-from tocsin_server.offline.custom_rule_backtest import Trial
+from tocsin_server.offline.backtest_score import Tested, settings_of, summary_of
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.results import StoredRun
 
@@ -31,8 +29,10 @@ router = resource("rules")
 MOST_RUNS = 50
 BOUNDS = Bounds(records=1_000_000, seconds=30.0)
 """Limits per request; ``tocsin-server backtest`` allows more."""
-TRIAL_BOUNDS = Bounds(records=1_000_000, seconds=10.0)
+DRAFT_BOUNDS = Bounds(records=1_000_000, seconds=10.0)
 """Limits for a draft, because a user waits for the result."""
+MOST_SERIES = 8
+"""Maximum series of a run in the answer, for charts."""
 _turn = threading.Lock()
 """One backtest at a time, because it takes a CPU core and incoming records have priority."""
 
@@ -111,13 +111,20 @@ def backtest(request: Request, order: BacktestRequest, _identity: Reader) -> Exa
 def _tried(reader: StoreReader, order: BacktestRequest, draft: dict[str, Any]) -> dict[str, Any]:
     """Evaluate a draft on stored runs; return a summary with the data to draw each run."""
     rule = checked({"id": "draft", **draft})
-    trial, runs = Trial(rule, TRIAL_BOUNDS), _runs_for(reader, order, rule)
+    test, runs = Backtest(rule.id, bounds=DRAFT_BOUNDS, draft=rule), _runs_for(reader, order, rule)
     known = [reader.run(stored.id) or stored for stored in runs]
-    tested = _tested(trial, reader, known)
-    summary = summary_of(rule.id, RuleSettings(), tested) | {"settings": threshold.plain(rule)}
+    tested = _tested(test, reader, known)
+    summary = summary_of(rule.id, test.settings, tested) | {"settings": threshold.plain(rule)}
     for row, stored in zip(summary["runs"], known, strict=True):
-        row |= {"name": stored.name, "project": stored.project, "series": trial.series_of(stored)}
+        row |= {"name": stored.name, "project": stored.project, "series": _series_of(rule, stored)}
     return summary
+
+
+def _series_of(rule: threshold.CustomRule, stored: StoredRun) -> list[str]:
+    """Return the first few series of a run that the rule watches."""
+    return sorted(series.name for series in stored.series if glob.matches(rule.series, series.name))[
+        :MOST_SERIES
+    ]
 
 
 def _runs_for(reader: StoreReader, order: BacktestRequest, rule: threshold.CustomRule) -> list[StoredRun]:
@@ -142,7 +149,7 @@ def _runs(reader: StoreReader, order: BacktestRequest) -> list[StoredRun]:
     return found
 
 
-def _tested(test: Backtest | Trial, reader: StoreReader, runs: list[StoredRun]) -> list[Tested]:
+def _tested(test: Backtest, reader: StoreReader, runs: list[StoredRun]) -> list[Tested]:
     if not _turn.acquire(blocking=False):
         detail = "Another backtest is running. Try again when it has finished."
         raise Problem(429, subject="backtest", expected="one at a time", got="another one", detail=detail)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tocsin_server.core.models import Alert, AlertState, Column, Diagnosis, RecordBatch, Severity, Writer
-from tocsin_server.detect.custom.backtest import Tally, per_thousand, settings_of, troubled
 from tocsin_server.detect.custom.settings_changes import SettingError
 from tocsin_server.detect.rules.catalog import settings_types
+from tocsin_server.offline.backtest_score import Tally, per_thousand, settings_of, troubled
 
 
 def alert_of(

@@ -1,4 +1,4 @@
-"""Backtest a rule with other settings: count its alerts and the healthy steps of stored runs.
+"""Score a backtest: count the alerts of the tested rule and the healthy steps of its runs. Pure code.
 
 A step is *healthy* if no other rule has an open alert of at least warning. An alert of the tested rule
 counts as a false alarm if it fired on a healthy step and no alert of another rule began within the next
