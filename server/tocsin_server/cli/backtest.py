@@ -43,10 +43,10 @@ def backtest(
     from tocsin.importers import UnreadableLogError
     from tocsin_server.cli.database import opened
     from tocsin_server.core import exact_json
-    from tocsin_server.offline.backtest_score import settings_of as rule_settings_of
-    from tocsin_server.offline.backtest_score import summary_of
     from tocsin_server.detect.custom.settings_changes import SettingError
     from tocsin_server.offline.backtest import Backtest
+    from tocsin_server.offline.backtest_score import settings_of as rule_settings_of
+    from tocsin_server.offline.backtest_score import summary_of
     from tocsin_server.store.reader import StoreReader
 
     if not (files or runs or project):

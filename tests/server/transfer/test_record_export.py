@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from tocsin_server.core.models import Column
 from tocsin_server.store.results import RecordPage
 from tocsin_server.transfer.column_names import COORDINATES
-from tocsin_server.transfer.record_export import Format, bodies_of, csv_text, items, replacing
+from tocsin_server.transfer.formats import Format
+from tocsin_server.transfer.record_export import bodies_of, csv_text, items, replacing
 
 CELLS = st.lists(st.none() | st.floats(), min_size=1, max_size=20)
 
