@@ -2,34 +2,55 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from PIL import Image
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 TRAININGS = Path(__file__).parent / "trainings"
 RINGING = Path(__file__).with_name("ringing_trainer.py")
 PATIENCE_MS = 120_000
-FLAGS = ["--no-sandbox", "--disable-gpu"]
-"""Without a GPU, drawing by its emulation would cost more than all else."""
+FLAGS = ["--no-sandbox", "--disable-gpu", "--process-per-site"]
+"""Without a GPU, drawing by its emulation would cost more than all else. One process for the pages of all
+servers compiles their scripts once."""
 Color = tuple[int, ...]
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """One Chromium for the tests of a file. While it runs, no other test could run an event loop."""
+class Launched(NamedTuple):
+    browser: Browser
+    profile: BrowserContext
+    """Shared by the tests: scripts stay compiled from page to page."""
+    loop: asyncio.AbstractEventLoop
+
+
+@pytest.fixture(scope="session")
+def launched() -> Iterator[Launched]:
+    """One Chromium per worker. Its event loop is suspended, so that other modules can run theirs."""
     path = shutil.which("chromium") or shutil.which("google-chrome")
     assert path, "expected chromium or google-chrome on the PATH: `make setup` brings it"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        yield browser
+        profile = browser.new_context(viewport={"width": 1440, "height": 1200}, locale="en-GB")
+        loop = asyncio.get_running_loop()
+        asyncio._set_running_loop(None)
+        yield Launched(browser, profile, loop)
+        asyncio._set_running_loop(loop)
         browser.close()
+
+
+@pytest.fixture(scope="module")
+def chromium(launched: Launched) -> Iterator[Browser]:
+    """The Chromium of this worker. No test of a module that uses it can run an event loop."""
+    asyncio._set_running_loop(launched.loop)
+    yield launched.browser
+    asyncio._set_running_loop(None)
 
 
 class Visit:
@@ -41,7 +62,8 @@ class Visit:
         self.faults: list[str] = []
         page.set_default_timeout(PATIENCE_MS)
         page.on("pageerror", lambda error: self.faults.append(str(error)))
-        page.goto(tower.login)
+        page.context.request.get(tower.login)
+        page.goto(tower.base, wait_until="commit")
 
     def open_run(self, run: str, view: str = "") -> None:
         """Open the page of a run, and wait until its charts are drawn."""
@@ -106,18 +128,32 @@ def near(pixel: Any, wanted: Color) -> bool:
 
 
 @pytest.fixture
-def visit(chromium: Browser) -> Iterator[Callable[[Any], Visit]]:
+def visit(chromium: Browser, launched: Launched) -> Iterator[Callable[[Any], Visit]]:
     """``visit(tower)``: a new tab that is logged in. Script errors on its pages fail the test."""
-    context = chromium.new_context(viewport={"width": 1440, "height": 1200}, locale="en-GB")
-    visits: list[Visit] = []
+    profile, visits = launched.profile, list[Visit]()
 
     def come(tower: Any) -> Visit:
-        visits.append(Visit(context.new_page(), tower))
+        if not profile.pages:  # it stays open, so that the process of the pages lives on
+            profile.new_page().goto(f"{tower.base}/login")
+        visits.append(Visit(profile.new_page(), tower))
         return visits[-1]
 
     yield come
-    context.close()
+    clear(profile, {one.tower.base for one in visits})
     assert not [fault for one in visits for fault in one.faults]
+
+
+def clear(profile: BrowserContext, addresses: set[str]) -> None:
+    """Close all tabs except the first, log out, and delete what the pages at the addresses stored."""
+    for page in profile.pages[1:]:
+        page.close()
+    for address in addresses:
+        origin = "/".join(address.split("/")[:3])
+        session = profile.new_cdp_session(profile.pages[0])
+        session.send("Storage.clearDataForOrigin", {"origin": origin, "storageTypes": "all"})
+        session.detach()
+    profile.clear_cookies()
+    profile.clear_permissions()
 
 
 @pytest.fixture(scope="session")

@@ -15,4 +15,4 @@ step = 0
 while True:
     run.step(loss=1.0 if step < 20 else math.nan, step=step, grad_norm=0.5, scale=65536.0, lr=1e-3)
     step += 1
-    time.sleep(0.2)
+    time.sleep(0.2 if step > 25 else 0.0)

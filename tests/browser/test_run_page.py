@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -12,30 +12,34 @@ NAN_ROW = 0.94
 """Height of the rail's row of NaN marks, as a share of the chart."""
 
 
+@pytest.fixture(scope="module")
+def steady(shared_tower: Any, run_of: Callable[..., str], script: Callable[[str], str]) -> Iterator[str]:
+    """A run that trains during the tests of this file."""
+    with shared_tower.training(script("steady"), "follow me", "100000", "50"):
+        yield run_of(shared_tower, "follow me")
+
+
 def test_new_steps_come_by_themselves_and_zoom_is_kept(
-    shared_tower: Any, visit: Callable[..., Any], run_of: Callable[..., str], script: Callable[[str], str]
+    shared_tower: Any, visit: Callable[..., Any], steady: str
 ) -> None:
     """The page follows a training, and a selected window stays."""
-    with shared_tower.training(script("steady"), "follow me", "3000", "50"):
-        tab = visit(shared_tower)
-        tab.open_run(run_of(shared_tower, "follow me"), "?from=5&to=25")
-        seen = tab.step()
-        tab.until_step(seen + 100)
-        assert tab.shown_range() == pytest.approx([5, 25])
-        assert "from=5&to=25" in tab.page.url
+    tab = visit(shared_tower)
+    tab.open_run(steady, "?from=5&to=25")
+    tab.until_step(tab.step() + 100)
+    assert tab.shown_range() == pytest.approx([5, 25])
+    assert "from=5&to=25" in tab.page.url
 
 
-def test_the_whole_run_grows_where_nobody_zoomed(
-    shared_tower: Any, visit: Callable[..., Any], run_of: Callable[..., str], script: Callable[[str], str]
+def test_without_a_zoom_the_whole_run_is_shown(
+    shared_tower: Any, visit: Callable[..., Any], steady: str
 ) -> None:
     """Without a selected window, the newest step is always on the chart."""
-    with shared_tower.training(script("steady"), "grow", "3000", "50"):
-        tab = visit(shared_tower)
-        tab.open_run(run_of(shared_tower, "grow"))
-        tab.until_step(tab.step() + 100)
-        first, last = tab.shown_range()
-        assert first <= 0
-        assert last >= tab.step() - 50
+    tab = visit(shared_tower)
+    tab.open_run(steady)
+    tab.until_step(tab.step() + 100)
+    first, last = tab.shown_range()
+    assert first <= 0
+    assert last >= tab.step() - 50
 
 
 def test_a_nan_loss_is_drawn(
@@ -58,22 +62,14 @@ def test_a_nan_loss_is_drawn(
 
 @pytest.mark.parametrize("name", ["<b>x</b>", "<img src=x onerror=alert(1)>"])
 def test_a_hostile_name_is_text(
-    name: str,
-    shared_tower: Any,
-    visit: Callable[..., Any],
-    run_of: Callable[..., str],
-    script: Callable[[str], str],
+    name: str, shared_tower: Any, visit: Callable[..., Any], script: Callable[[str], str]
 ) -> None:
     """A run's name is shown literally on the fleet page and on its own, and is never markup."""
-    with shared_tower.training(script("steady"), name, "5", "100") as process:
+    run = f"r_hostile{len(name)}"
+    with shared_tower.training(script("scripted"), name, run, "0", "20") as process:
         assert process.wait(300) == 0
-    run = run_of(shared_tower, name)
     tab = visit(shared_tower)
     tab.page.get_by_text(name).first.wait_for()
-    assert (
-        tab.page.locator("main :is(b, img)", has_text="x").count()
-        == tab.page.locator("main img").count()
-        == 0
-    )
+    assert tab.page.locator("main b:text-is('x'), main img").count() == 0
     tab.open_run(run)
     assert tab.page.locator("h1").inner_text() == name

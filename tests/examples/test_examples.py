@@ -12,8 +12,8 @@ import pytest
 
 from tests.conftest import Tower
 from tests.hook.ingest_server import closed_port
-from tests.real_trainers.claims import LONG
 from tests.real_trainers.comparison import LONGEST_S, ROOT, environment, recorded
+from tests.selection import LONG
 
 FOLDER = ROOT / "examples"
 
@@ -37,9 +37,9 @@ EXAMPLES = [
     pytest.param(Example("pytorch_amp.py", 300, ("pytorch-amp",)), id="amp"),
     pytest.param(Example("sweep.py", 150, ("sweep-0.0003", "sweep-0.003", "sweep-0.03")), id="sweep"),
     pytest.param(Example("ddp_torchrun.py", 100, ("ddp",), launcher=TORCHRUN, ranks=2), id="ddp"),
-    pytest.param(Example("lightning_fit.py", 100, ("lightning",), LIGHTNING), id="lightning"),
-    pytest.param(Example("hf_trainer.py", 60, ("hf-trainer",), HF), id="hf-trainer"),
-    pytest.param(Example("accelerate_loop.py", 100, ("accelerate",), HF), id="accelerate"),
+    pytest.param(Example("lightning_fit.py", 100, ("lightning",), LIGHTNING), id="lightning", marks=LONG),
+    pytest.param(Example("hf_trainer.py", 60, ("hf-trainer",), HF), id="hf-trainer", marks=LONG),
+    pytest.param(Example("accelerate_loop.py", 100, ("accelerate",), HF), id="accelerate", marks=LONG),
     pytest.param(Example("jax_loop.py", 200, ("jax",), ("requirements-jax",)), id="jax", marks=LONG),
 ]
 
@@ -72,6 +72,7 @@ def test_every_step_is_reported_and_no_alert_fires(
         assert (found.row["state"], found.warnings, found.fired) == ("finished", [], [])
 
 
+@LONG
 def test_a_learning_rate_that_is_too_high_collapses_the_loss_scale(tower: Tower, tmp_path: Path) -> None:
     """As the header of pytorch_amp.py promises."""
     run(Example("pytorch_amp.py", 300, ()), tower, tmp_path, "--lr", "100")

@@ -12,12 +12,11 @@ import pytest
 
 from tests.conftest import Tower, wait_for
 from tests.hook.launched import free_port
+from tests.selection import LONG
 
 SCRIPT = str(Path(__file__).with_name("launched.py"))
 TORCHRUN = ("-m", "torch.distributed.run", "--nproc_per_node=2")
 RANKS = 2
-ALL = os.environ.get("TOCSIN_TEST_ALL") == "1"
-LONG = pytest.mark.skipif(not ALL, reason="a long matrix: make test-all")
 
 
 def ranks_of(

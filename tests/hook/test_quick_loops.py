@@ -19,6 +19,7 @@ from tests.conftest import Tower, tower_in
 from tests.hook.ingest_server import IngestServer, closed_port, wait_until
 from tests.hook.trainers import assert_whole, bring_in, run_script
 from tests.hook.transport.test_sender import Trainer, assert_exactly_once
+from tests.selection import ALL
 from tocsin import protocol
 from tocsin.core.frames import RECORDS
 from tocsin.spool.segments import Spool, find_spools
@@ -26,7 +27,7 @@ from tocsin.transport.backpressure import PATIENCE_S, WaitBudget
 from tocsin.transport.outbox import LIMIT, OUTSIDE_BYTES, Outbox
 
 LOSS = ("loss",)
-MANY = 250_000
+MANY = 250_000 if ALL else 100_000
 MILLION = 1_000_000
 LOOPS = {
     "log": "run = watch(exit_timeout=None)\nfor i in range({n}):\n    run.log(step=i, loss=float(i))\n",

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import ClassVar
-
-import pytest
 
 from tests.hook.ingest_server import closed_port
 from tests.real_trainers.comparison import Comparison, differences
 from tests.real_trainers.trainings.length import STEPS
 
-LONG = pytest.mark.skipif(os.environ.get("TOCSIN_TEST_ALL") != "1", reason="long: make test-all")
 ALL = ("requirements-all", "requirements")
 """The packages of the trainers of ``make test-all``."""
 SAMPLED = 16

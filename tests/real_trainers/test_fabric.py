@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tests.real_trainers.claims import LONG, LaunchedTrainer, ScaledTrainer
+from tests.real_trainers.claims import LaunchedTrainer, ScaledTrainer
 from tests.real_trainers.comparison import Comparison
 from tests.real_trainers.trainings.length import BROKEN_AT
+from tests.selection import LONG
 
 
 class TestFabric(ScaledTrainer, LaunchedTrainer):
@@ -19,5 +20,5 @@ class TestFabric(ScaledTrainer, LaunchedTrainer):
 
     @LONG
     def test_two_ranks_are_one_run(self, compared: Comparison) -> None:
-        """As in the others; here only in ``make test-all``."""
+        """Run with two ranks in ``make test-all`` only; ``make test`` does so with Accelerate."""
         super().test_two_ranks_are_one_run(compared)

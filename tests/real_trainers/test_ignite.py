@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from tests.real_trainers.claims import SAMPLED, LaunchedTrainer, ScaledTrainer
+from tests.real_trainers.comparison import Comparison
 from tests.real_trainers.trainings.length import BROKEN_AT
+from tests.selection import LONG
 
 
 class TestIgnite(ScaledTrainer, LaunchedTrainer):
@@ -15,3 +17,8 @@ class TestIgnite(ScaledTrainer, LaunchedTrainer):
     norm_every = SAMPLED
     caught = ("nonfinite-weights", BROKEN_AT)
     launcher = "-m torch.distributed.run --nproc_per_node=2 --master_port={port}"
+
+    @LONG
+    def test_two_ranks_are_one_run(self, compared: Comparison) -> None:
+        """Run with two ranks in ``make test-all`` only; ``make test`` does so with Accelerate."""
+        super().test_two_ranks_are_one_run(compared)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tests.real_trainers.claims import LONG, LaunchedTrainer, ScaledTrainer
+from tests.real_trainers.claims import LaunchedTrainer, ScaledTrainer
 from tests.real_trainers.comparison import TRAININGS, Comparison, recorded
 from tests.real_trainers.trainings.length import BROKEN_AT
+from tests.selection import LONG
 
 
 class TestLightning(ScaledTrainer, LaunchedTrainer):
@@ -24,3 +25,8 @@ class TestLightning(ScaledTrainer, LaunchedTrainer):
         run = recorded(compared.tower, "spawned")
         assert run.ranks == {(1, 0), (1, 1)}
         assert [run.steps(0), run.steps(1)] == [list(range(self.steps))] * 2
+
+    @LONG
+    def test_two_ranks_are_one_run(self, compared: Comparison) -> None:
+        """Run with two ranks in ``make test-all`` only; ``make test`` does so with Accelerate."""
+        super().test_two_ranks_are_one_run(compared)

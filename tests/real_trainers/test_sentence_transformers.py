@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.real_trainers.claims import ALL, LONG, RealTrainer
+from tests.real_trainers.claims import ALL, RealTrainer
+from tests.selection import LONG
 
 
 @LONG

@@ -15,6 +15,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from tests.hook.captured import KeptOutbox, watched
 from tests.hook.truth import batches, model, norm_of
+from tests.selection import LONG
 from tocsin.capture import compiler
 
 pytestmark = [
@@ -194,6 +195,7 @@ def test_a_clip_inside_a_full_graph_stays_there() -> None:
         assert float(clip(list(net.parameters()))) == pytest.approx(true)
 
 
+@LONG
 @pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")
 def test_inductor_too() -> None:
     """Compiled to machine code, weights and graphs are those of a training without the watch."""

@@ -10,12 +10,19 @@ from tests.conftest import Tower, wait_for
 from tests.hook.launched import free_port
 from tests.hook.lifecycle.parent import STEPS
 from tests.hook.test_launchers import ranks_of
+from tests.selection import LONG
 
 SCRIPT = str(Path(__file__).with_name("parent.py"))
 
 
 @pytest.mark.parametrize(
-    ("method", "is_group"), [("spawn", True), ("fork", True), ("fork", False), ("forkserver", False)]
+    ("method", "is_group"),
+    [
+        ("spawn", True),
+        pytest.param("fork", True, marks=LONG),
+        ("fork", False),
+        pytest.param("forkserver", False, marks=LONG),
+    ],
 )
 def test_children_report_to_the_parents_run(shared_tower: Tower, method: str, is_group: bool) -> None:
     """Two children are two ranks of one attempt, each with all its steps; the run ends with the parent."""

@@ -12,6 +12,7 @@ import pytest
 import tocsin
 from tests.hook.ingest_server import IngestServer
 from tests.hook.trainers import assert_whole, bring_in, buffers_of, run_script
+from tests.selection import LONG
 
 HEARD = "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
 """Processes begun in the background of a shell ignore it."""
@@ -95,7 +96,7 @@ def test_workers_of_every_start_method_stay_silent(server: IngestServer, spool: 
     assert len(server.writers) == 1
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=LONG)])
 def test_workers_of_a_data_loader_stay_silent(server: IngestServer, spool: Path, method: str) -> None:
     """Two workers, two epochs, garbage collections in between: no hang, and only the trainer's steps."""
     body = (

@@ -13,7 +13,7 @@ from tests.hook.trainers import Script, assert_whole, bring_in
 from tocsin.lifecycle import sigterm
 
 HERE = "  # here it was\n"
-WAITING = f"train(run, 20)\nprint('ready', flush=True){HERE}while True:{HERE}    time.sleep(60){HERE}"
+WAITING = f"train(run, 20)\nprint('ready', flush=True){HERE}while True:{HERE}    time.sleep(0.05){HERE}"
 
 
 def terminated(body: str, server_url: str, spool: Path, **environ: str) -> tuple[int, Script]:
