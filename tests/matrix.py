@@ -7,6 +7,7 @@ import os
 import pytest
 
 ALL = os.environ.get("TOCSIN_TEST_ALL") == "1"
+LONG = pytest.mark.skipif(not ALL, reason="long: make test-all")
 SQLITE = "sqlite"
 POSTGRES = pytest.param("postgresql", marks=pytest.mark.postgres)
 """Parameter of a test or fixture that uses Postgres."""

@@ -118,6 +118,20 @@ def test_an_update_redraws_only_the_cells_that_changed(
     assert set(tab.page.evaluate("() => [...touched]")) <= {"r_news"}
 
 
+def test_kiosk_mode_shows_every_column(tab: Any, crowded: Any) -> None:
+    """No column is cut off at the right edge, from the narrowest window with a table."""
+    tab.page.goto(f"{crowded.base}/?kiosk=1")
+    tab.page.locator("[data-run]").first.wait_for()
+    for width in (1001, 1200, 1290, 1440, 1920):
+        tab.page.set_viewport_size({"width": width, "height": 900})
+        assert tab.page.evaluate(CUT_OFF) == [], width
+
+
+CUT_OFF = """() => {
+    const { right } = document.querySelector(".fleet").getBoundingClientRect();
+    return [...document.querySelectorAll(".fl.head > *, [data-run]:first-of-type .fl > *")]
+        .filter((each) => each.getBoundingClientRect().right > right).map((each) => each.textContent);
+}"""
 DRAWN = """(() => document.querySelector('[data-series=loss] .plot').data
     .filter((each) => each.mode === 'lines' && !each.fill).length)"""
 FIRST = "document.querySelector('[data-run] .name a')?.textContent"

@@ -12,8 +12,8 @@ import pytest
 
 from tests.conftest import Tower
 from tests.hook.ingest_server import closed_port
+from tests.matrix import LONG
 from tests.real_trainers.comparison import LONGEST_S, ROOT, environment, recorded
-from tests.selection import LONG
 
 FOLDER = ROOT / "examples"
 

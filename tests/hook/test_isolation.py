@@ -24,7 +24,7 @@ from tests.hook.captured import KeptOutbox, watch, watched
 from tests.hook.ingest_server import IngestServer, wait_until
 from tests.hook.isolation_cases import LOOPS, train
 from tests.hook.truth import batches, model
-from tests.selection import ALL
+from tests.matrix import ALL
 from tocsin.api.reporter import ERROR_LIMIT
 from tocsin.api.run import Run
 from tocsin.capture import patching

@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import Tower, wait_for
 from tests.hook.launched import free_port
-from tests.selection import LONG
+from tests.matrix import LONG
 
 SCRIPT = str(Path(__file__).with_name("launched.py"))
 TORCHRUN = ("-m", "torch.distributed.run", "--nproc_per_node=2")

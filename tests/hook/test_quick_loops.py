@@ -19,7 +19,7 @@ from tests.conftest import Tower, tower_in
 from tests.hook.ingest_server import IngestServer, closed_port, wait_until
 from tests.hook.trainers import assert_whole, bring_in, run_script
 from tests.hook.transport.test_sender import Trainer, assert_exactly_once
-from tests.selection import ALL
+from tests.matrix import ALL
 from tocsin import protocol
 from tocsin.core.frames import RECORDS
 from tocsin.spool.segments import Spool, find_spools

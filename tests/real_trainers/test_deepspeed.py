@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tests.matrix import LONG
 from tests.real_trainers.claims import ALL, RealTrainer
 from tests.real_trainers.trainings.length import BROKEN_AT
-from tests.selection import LONG
 
 
 @LONG

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from tests.matrix import LONG
 from tests.real_trainers.claims import LaunchedTrainer, ScaledTrainer
 from tests.real_trainers.comparison import Comparison
 from tests.real_trainers.trainings.length import BROKEN_AT
-from tests.selection import LONG
 
 
 class TestFabric(ScaledTrainer, LaunchedTrainer):

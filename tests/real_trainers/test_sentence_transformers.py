@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tests.matrix import LONG
 from tests.real_trainers.claims import ALL, RealTrainer
-from tests.selection import LONG
 
 
 @LONG

@@ -15,7 +15,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from tests.hook.captured import KeptOutbox, watched
 from tests.hook.truth import batches, model, norm_of
-from tests.selection import LONG
+from tests.matrix import LONG
 from tocsin.capture import compiler
 
 pytestmark = [

@@ -10,7 +10,7 @@ from tests.conftest import Tower, wait_for
 from tests.hook.launched import free_port
 from tests.hook.lifecycle.parent import STEPS
 from tests.hook.test_launchers import ranks_of
-from tests.selection import LONG
+from tests.matrix import LONG
 
 SCRIPT = str(Path(__file__).with_name("parent.py"))
 

@@ -12,7 +12,7 @@ import pytest
 import tocsin
 from tests.hook.ingest_server import IngestServer
 from tests.hook.trainers import assert_whole, bring_in, buffers_of, run_script
-from tests.selection import LONG
+from tests.matrix import LONG
 
 HEARD = "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
 """Processes begun in the background of a shell ignore it."""
