@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import re
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -48,6 +50,9 @@ Heard = TypeVar("Heard")
 
 DEADLINE_S = 60.0
 
+# Without this, each call of httpx would read all certificates again, which takes 20 ms.
+httpx._transports.default.create_ssl_context = functools.cache(httpx.create_ssl_context)  # type: ignore[attr-defined]
+
 
 def wait_until(true: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> Any:
     """Return the first truthy result of ``true``; fail with ``what`` after the deadline."""
@@ -80,32 +85,56 @@ ON_BOTH = ("rules", "store", "transfer")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Choose the databases of a test with ``url``: with ``TOCSIN_TEST_ALL`` always both.
+    """Choose the databases of a test with ``url`` or ``empty_url``: with ``TOCSIN_TEST_ALL`` always both.
 
     Else both for tests in ON_BOTH and those marked ``both_databases``: SQL and locking differ there.
     """
     test = metafunc.definition
-    named = any("url" in mark.args[0] for mark in test.iter_markers("parametrize"))
-    own = metafunc._arg2fixturedefs.get("url", [])
-    if named or not own or own[-1].func.__module__ != __name__:
-        return
     both = test.path.relative_to(FOLDER).parts[0] in ON_BOTH or test.get_closest_marker("both_databases")
-    metafunc.parametrize("url", [SQLITE, POSTGRES] if both else DATABASES, indirect=True)
+    for name in ("url", "empty_url"):
+        named = any(name in mark.args[0] for mark in test.iter_markers("parametrize"))
+        own = metafunc._arg2fixturedefs.get(name, [])
+        if own and own[-1].func.__module__ == __name__ and not named:
+            metafunc.parametrize(name, [SQLITE, POSTGRES] if both else DATABASES, indirect=True)
 
 
 @pytest.fixture
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> URL:
-    """The URL of an empty database. See ``pytest_generate_tests`` for which."""
+    """The URL of a database with the newest schema and no rows. See ``pytest_generate_tests`` for which."""
+    if request.param == "sqlite":
+        put_migrated(tmp_path / "tocsin.db")
+        return make_url(f"sqlite:///{tmp_path / 'tocsin.db'}")
+    server: OwnPostgres = request.getfixturevalue("own_postgres")
+    return server.migrated_database()
+
+
+@pytest.fixture
+def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> URL:
+    """Like ``url``, without a schema."""
     if request.param == "sqlite":
         return make_url(f"sqlite:///{tmp_path / 'tocsin.db'}")
     server: OwnPostgres = request.getfixturevalue("own_postgres")
     return server.new_database()
 
 
+def put_migrated(file: Path) -> None:
+    """Write a SQLite database with the newest schema and no rows."""
+    file.touch(0o600)
+    file.write_bytes(_migrated())
+
+
+@functools.cache
+def _migrated() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "tocsin.db")
+        migrate(f"sqlite:///{file}")
+        return file.read_bytes()
+
+
 @pytest.fixture
 def database(url: URL) -> Iterator[Database]:
     """An open database with the newest schema."""
-    migrate(url)
+    migrate(url)  # files with their own ``url`` may have an empty one
     opened = open_database(url)
     yield opened
     opened.close()
@@ -458,6 +487,8 @@ class ServerThread:
 def server_thread(data_dir: Path, *, restored: bool = True, **changes: Any) -> Iterator[ServerThread]:
     """Run a server with the given settings in a thread of this process, by default with its runs restored."""
     settings = Settings(data_dir=data_dir, **changes)
+    if not settings.database_url and not any(data_dir.iterdir()):
+        put_migrated(data_dir / "tocsin.db")
     app = create_app(settings)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         uvicorn_server = uvicorn.Server(uvicorn_config(app, settings))

@@ -75,7 +75,7 @@ def test_postgres_restarts_under_load(
     eventually: Any,
 ) -> None:
     """While the database is down, clients buffer on disk and health reports it; then everything arrives."""
-    address = own_postgres.new_database().render_as_string(hide_password=False)
+    address = own_postgres.migrated_database().render_as_string(hide_password=False)
     server = run_server(database_url=address)
     trainings = [Training(server, f"r{no}", tmp_path / "spool", make_hello) for no in range(3)]
     for training in trainings:

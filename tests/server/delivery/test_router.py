@@ -17,7 +17,7 @@ from tocsin_server.delivery.router import RoutingPass
 from tocsin_server.notify.routing import plain, read_routing
 from tocsin_server.runs.run_summary import alert_json
 from tocsin_server.store import alert_groups, notification_config, outbox
-from tocsin_server.store.database import Database, migrate, open_database
+from tocsin_server.store.database import Database, open_database
 from tocsin_server.store.notification_config import ChannelRow
 from tocsin_server.store.outbox import Notification
 from tocsin_server.store.periodic_jobs import PeriodicJob as Work
@@ -101,7 +101,6 @@ def _add_run(connection: Connection, about: dict[str, Any]) -> None:
 @pytest.fixture
 def scene(url: URL) -> Iterator[RoutingScene]:
     """On either database."""
-    migrate(url)
     database = open_database(url)
     yield RoutingScene(database)
     database.close()

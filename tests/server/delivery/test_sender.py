@@ -15,7 +15,7 @@ from sqlalchemy.engine import URL
 
 from tests.matrix import ALL, SQLITE
 from tocsin_server.store import outbox
-from tocsin_server.store.database import migrate, open_database
+from tocsin_server.store.database import open_database
 from tocsin_server.store.outbox import Attempt, Notification
 from tocsin_server.store.tables import notification
 
@@ -189,7 +189,6 @@ def _kill_then_answer(answer: Callable[[Any], None], server: Any, request: Any) 
 @pytest.fixture
 def database(url: URL) -> Any:
     """An outbox on SQLite and on Postgres."""
-    migrate(url)
     opened = open_database(url)
     yield opened
     opened.close()

@@ -44,10 +44,10 @@ def test_migrations_equal_the_schema(database: Database) -> None:
         assert compare_metadata(context, metadata) == []
 
 
-def test_servers_that_start_together_migrate_once(url: URL) -> None:
+def test_servers_that_start_together_migrate_once(empty_url: URL) -> None:
     """Simultaneous migrations in three processes all succeed."""
     program = "import sys; from tocsin_server.store.database import migrate; migrate(sys.argv[1])"
-    address = url.render_as_string(hide_password=False)
+    address = empty_url.render_as_string(hide_password=False)
     servers = [subprocess.Popen([sys.executable, "-c", program, address]) for _ in range(3)]
     assert [server.wait(60) for server in servers] == [0, 0, 0]
 

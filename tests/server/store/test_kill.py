@@ -17,7 +17,7 @@ from sqlalchemy.engine import URL
 from tests.matrix import ALL
 from tests.server.store.conftest import batch
 from tocsin_server.core.models import WriteBatch
-from tocsin_server.store.database import Database, migrate, open_database
+from tocsin_server.store.database import Database, open_database
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.tables import chunk_dir
 from tocsin_server.store.writer import StoreWriter
@@ -44,7 +44,6 @@ def killed_once(url: URL, chance: random.Random, acknowledged: dict[str, int]) -
 
 def test_what_was_acknowledged_survives_kill_9(url: URL) -> None:
     """After several kills every acknowledged record and event is there once, without gaps."""
-    migrate(url)
     acknowledged: dict[str, int] = {}
     chance = random.Random(11)
     for _ in range(KILLS):

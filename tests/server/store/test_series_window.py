@@ -57,7 +57,7 @@ def room(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """One store for the many runs of a property test, on either database."""
     url = f"sqlite:///{tmp_path_factory.mktemp('store') / 'tocsin.db'}"
     if request.param == "postgresql":
-        url = request.getfixturevalue("own_postgres").new_database()
+        url = request.getfixturevalue("own_postgres").migrated_database()
     migrate(url)
     database = open_database(url)
     store = StoreWriter(database, interval_s=0.005)

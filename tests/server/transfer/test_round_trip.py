@@ -57,8 +57,7 @@ def whole(
     if request.param == "sqlite":
         yield from told(copied(empty, tmp_path_factory.mktemp("whole") / "tocsin.db"))
     else:
-        url = request.getfixturevalue("own_postgres").new_database()
-        migrate(url)
+        url = request.getfixturevalue("own_postgres").migrated_database()
         yield from told(url)
 
 
@@ -104,8 +103,7 @@ def elsewhere(request: pytest.FixtureRequest, tmp_path: Path, empty: Path) -> It
     if request.param == "sqlite":
         url = copied(empty, tmp_path / "elsewhere.db")
     else:
-        url = request.getfixturevalue("own_postgres").new_database()
-        migrate(url)
+        url = request.getfixturevalue("own_postgres").migrated_database()
     opened = open_database(url)
     yield opened
     opened.close()

@@ -43,7 +43,7 @@ def server_on_postgres(
     own_postgres: OwnPostgres, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ServerProcess]:
     """One real server process on Postgres for all tests that do not stop it."""
-    address = own_postgres.new_database().render_as_string(hide_password=False)
+    address = own_postgres.migrated_database().render_as_string(hide_password=False)
     with server_process(tmp_path_factory.mktemp("server"), "--database-url", address) as running:
         yield running
 

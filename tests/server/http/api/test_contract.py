@@ -62,7 +62,7 @@ def own_server(
     """Start a server that no other test uses, on either database."""
     options: tuple[str, ...] = ()
     if request.param == "postgresql":
-        url = request.getfixturevalue("own_postgres").new_database()
+        url = request.getfixturevalue("own_postgres").migrated_database()
         options = ("--database-url", url.render_as_string(hide_password=False))
     with server_process(tmp_path_factory.mktemp("odd"), *options) as running:
         yield running
