@@ -134,8 +134,8 @@ def create_app(settings: Settings) -> FastAPI:
     app = FastAPI(
         title="tocsin",
         version=__version__,
-        description="The alarm bell for training runs. Non-finite numbers are the strings NaN, Infinity, "
-        "-Infinity; arrays are Plotly's typed form, float64.",
+        description="Alerting and live monitoring for training runs. Non-finite numbers are the "
+        "strings NaN, Infinity, -Infinity; arrays are Plotly's typed form, float64.",
         openapi_url=f"{API}/openapi.json",
         docs_url=None,
         redoc_url=None,

@@ -172,10 +172,10 @@ def _bound(host: str, port: int) -> socket.socket:
 def _why_not_bound(settings: Settings, error: OSError) -> str:
     place = f"{settings.host}:{settings.port}"
     if isinstance(error, socket.gaierror):
-        return f"host: expected an address of this machine, got {settings.host!r} ({error.strerror})"
+        return f"Cannot listen on {settings.host!r}: {error.strerror}. Pass an address of this machine."
     return (
-        f"{place}: expected a free port, got: {error.strerror}. "
-        "Is another tocsin-server running? `--port N` takes another one, `--port 0` any that is free."
+        f"Cannot listen on {place}: {error.strerror}. "
+        "Is another tocsin-server running? Use `--port N` for another port, or `--port 0` for any free one."
     )
 
 
@@ -249,9 +249,9 @@ def missing_tokens(tokens: list[Token]) -> list[str]:
 def _not_open(settings: Settings, missing: list[str]) -> str:
     lines = "\n".join(f"  {command}" for command in missing)
     return (
-        f"host {settings.host}: other machines can reach this address, so it needs tokens that you made:\n"
+        f"host {settings.host}: other machines can reach this address, so you must create tokens first:\n"
         f"{lines}\n"
-        "(on the same --data-dir and --database-url), or --allow-admin-link to let the printed link in."
+        "(on the same --data-dir and --database-url), or --allow-admin-link to accept the printed link."
     )
 
 
@@ -268,8 +268,12 @@ def startup_message(settings: Settings, base: str) -> str:
     """Return the startup message: address, login link, and the lines for a training script."""
     own = settings.loopback or settings.allow_admin_link
     link = login_address(base, ADMIN.secret(settings.data_dir)) if own else f"{base}/login"
-    token = TRAINER.secret(settings.data_dir) if own else "THE TRAINERS' TOKEN YOU MADE"
-    note = "keep it to yourself; it stays the same over restarts" if own else "paste a token you made there"
+    token = TRAINER.secret(settings.data_dir) if own else "TOKEN_OF_SCOPE_INGEST"
+    note = (
+        "keep it to yourself; it stays the same over restarts"
+        if own
+        else "replace the token by one that you created"
+    )
     return f"""
 tocsin {__version__} at {base}
 Database: {shown_url(settings)}

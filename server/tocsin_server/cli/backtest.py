@@ -50,7 +50,7 @@ def backtest(
     from tocsin_server.store.reader import StoreReader
 
     if not (files or runs or project):
-        raise TocsinError("backtest: expected FILE..., --run or --project, got none")
+        raise TocsinError("Nothing to test. Pass log files, --run or --project.")
     try:
         test = Backtest(rule, rule_settings_of(rule, dict(_pair(text) for text in changes or ())))
         tested = [test.of_file(path) for path in files or ()]
@@ -78,7 +78,7 @@ def _stored(reader: StoreReader, runs: list[str], project: str | None) -> list[S
     if project is not None:
         mine = [stored for stored in reader.runs() if stored.project == project]
         if not mine:
-            raise TocsinError(f"project: expected one with runs, got {project!r}")
+            raise TocsinError(f"Project {project!r} has no runs.")
         found += mine
     return [stored for stored in found if stored is not None]
 
@@ -98,7 +98,7 @@ def _text(reported: dict[str, Any], tested: list[Tested]) -> Iterator[str]:
         if run.cut:
             yield f"  Note: {run.cut}."
         for firing in run.firings[:SHOWN]:
-            where = "on healthy steps" if firing.healthy else "where others rang too"
+            where = "on healthy steps" if firing.healthy else "where other rules fired too"
             yield (
                 f"  step {firing.step} {firing.severity.value} {firing.subject}, since {firing.onset_step}, "
                 f"{where}: {firing.summary}"

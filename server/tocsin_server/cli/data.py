@@ -47,16 +47,14 @@ def export(
     from tocsin_server.transfer.run_export import export_run
 
     if (run is None) == (project is None) or (out is not None and output is not None):
-        raise TocsinError(
-            "export: expected RUN or --project, and --out or --output at most, got another mixture"
-        )
+        raise TocsinError("Pass either RUN or --project, and at most one of --out and --output.")
     if out is not None and format is not Format.JSONL:
         raise TocsinError(
             f"export: --out writes folders for `import`, which cannot read {format}."
             f" Export the records alone with --format {format} --output FILE."
         )
     if project is not None and out is None:
-        raise TocsinError("export --project: expected --out FOLDER, got none")
+        raise TocsinError("Pass --out FOLDER with --project.")
     with opened(settings_of(database_url, data_dir, config)) as database:
         if out is None:
             count = export_records(database, str(run), format, output)
@@ -93,7 +91,7 @@ def import_(
             finish_all(database, transact)
         for folder in folders:
             done = import_run(database, transact, folder, actor=who(), limits=limits_of(settings))
-            what = "is there already, nothing to do" if done.was_there else _counted(done.counts)
+            what = "already imported, nothing to do" if done.was_there else _counted(done.counts)
             typer.echo(f"{done.run_id}: {what}")
 
 
@@ -112,7 +110,7 @@ def snapshot(
     with opened(settings_of(database_url, data_dir, config)) as database:
         text = download(database, alert)
         if text is None:
-            raise TocsinError(f"alert: expected the id of an alert, got {alert!r}")
+            raise TocsinError(f"Alert {alert!r} not found.")
         with replacing(file) as out:
             out.write(text)
         typer.echo(f"{file}: {len(text):,} bytes", err=True)
@@ -136,11 +134,12 @@ def delete(
     from tocsin_server.store.deletion_jobs import mark_runs
 
     if (run is None) == (project is None):
-        raise TocsinError("delete: expected RUN or --project, got " + ("both" if run else "neither"))
+        raise TocsinError("Pass either RUN or --project, not " + ("both" if run else "neither"))
     settings = settings_of(database_url, data_dir, config)
     with opened(settings) as database:
         found = chosen(database, run, project)
-        _confirm(f"Delete {run or f'project {project}: {len(found)} runs'} with all records, for good?", yes)
+        subject = run or f"project {project}: {len(found)} runs"
+        _confirm(f"Delete {subject} with all records? This cannot be undone.", yes)
         now_ns = time.time_ns()
         if project is not None:
             delete_marked(settings, database, partial(mark_project, name=project, now_ns=now_ns))
@@ -194,7 +193,7 @@ def backup(
     finally:
         database.close()
     typer.echo(f"{made.file}: {made.bytes:,} bytes, revision {made.revision}, {made.seconds:.1f} s, checked.")
-    _no_issues("the database, and so its backup,", made.issues)
+    _no_issues("the database, and therefore its backup,", made.issues)
 
 
 def restore(
@@ -240,7 +239,7 @@ def rehearse_upgrade(settings: Settings) -> None:
         if before != after:
             typer.echo(f"  {name}: {_rows(before)} -> {_rows(after)}")
     if went.lost:
-        raise TocsinError(f"upgrade: expected every row to stay, got fewer in {', '.join(went.lost)}")
+        raise TocsinError(f"The upgrade would lose rows in {', '.join(went.lost)}")
     _no_issues("the database", went.issues)
     typer.echo("Integrity: ok. The database itself was not touched.")
 
@@ -274,5 +273,5 @@ def _confirm(question: str, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise TocsinError("delete: expected --yes where nobody can be asked, got none")
+        raise TocsinError("Refusing to delete without confirmation. Pass --yes to run non-interactively.")
     typer.confirm(question, abort=True)

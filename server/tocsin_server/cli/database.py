@@ -69,7 +69,7 @@ def chosen(database: Database, run: str | None, project: str | None) -> list[str
     with database.reader.begin() as connection:
         found = deletion.runs_of(connection, str(project))
     if not found:
-        raise TocsinError(f"project: expected one with runs, got {project!r}")
+        raise TocsinError(f"Project {project!r} has no runs.")
     return found
 
 
@@ -84,13 +84,13 @@ def delete_marked(settings: Settings, database: Database, mark: Callable[[Connec
         transact = transacting(database, free)
         marked = transact(mark)
         if not free and (database.dialect == "sqlite" or taken(database, marked)):
-            typer.echo(f"{len(marked)} runs are gone; the running server takes their rows away.")
+            typer.echo(f"{len(marked)} runs are deleted; the running server removes their rows.")
             return
         deletion_jobs.finish(transact, marked)
         vacuum.vacuum(database)
         typer.echo(f"{len(marked)} runs are deleted.")
         if database.dialect == "postgresql":
-            typer.echo("Autovacuum makes their room free for new rows; `VACUUM` does it at once.")
+            typer.echo("Autovacuum frees their space for new rows; `VACUUM` does so immediately.")
 
 
 @contextmanager

@@ -191,7 +191,7 @@ def token_create(
         add_token(connection, made)
         details = {"name": made.name, "scope": made.scope.value, "project": made.project or None}
         audit.note(connection, made.created_ns, who(), "token.create", made.id, details)
-    typer.echo(f"Token {made.id} ({made.scope}) made; it is not shown again:", err=True)
+    typer.echo(f"Token {made.id} ({made.scope}) created. It is not shown again:", err=True)
     typer.echo(secret)
 
 
@@ -230,12 +230,12 @@ def token_revoke(
     for token in FILE_TOKENS:
         if token.id == token_id:
             token.renew(settings.data_dir)
-            typer.echo(f"The old {token.name} is void; `tocsin-server serve` prints the new one.")
+            typer.echo(f"The old {token.name} is revoked; `tocsin-server serve` prints the new one.")
             return
     with writing(settings) as connection:
         now_ns = time.time_ns()
         if not revoke_token(connection, token_id, now_ns):
-            raise StartError(f"token: expected an id from `tocsin-server token list`, got {token_id!r}")
+            raise StartError(f"Token {token_id!r} not found. `tocsin-server token list` shows the ids.")
         audit.note(connection, now_ns, who(), "token.revoke", token_id)
     typer.echo(f"Token {token_id} is revoked.")
 

@@ -91,9 +91,9 @@ def _read(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text("utf-8"))
     except ValueError as error:  # also an integer with thousands of digits
-        raise TocsinError(f"{file}: expected TOML, got {error}") from error
+        raise TocsinError(f"{file} is not valid TOML: {error}") from error
     except RecursionError:
-        raise TocsinError(f"{file}: expected TOML, got lists or tables nested too deeply") from None
+        raise TocsinError(f"{file}: lists or tables are nested too deeply.") from None
 
 
 def _tell(document: Document, changes: list[Difference], dry_run: bool) -> None:
@@ -104,10 +104,10 @@ def _tell(document: Document, changes: list[Difference], dry_run: bool) -> None:
     held = len(document.rules) + len(document.tunings)
     touched = sum(change.action != "delete" for change in changes)
     if not changes:
-        typer.echo(f"Nothing to change: {held} of {document.source} are as they should be.")
+        typer.echo(f"Nothing to change: {held} of {document.source} are up to date.")
         return
     word = "would change" if dry_run else "changed"
-    typer.echo(f"{len(changes)} {word}, {held - touched} of {document.source} stay as they are.")
+    typer.echo(f"{len(changes)} {word}, {held - touched} of {document.source} are unchanged.")
 
 
 def _who() -> str:
@@ -159,7 +159,7 @@ def _asked(url: str, path: str, body: dict[str, Any] | None = None) -> Any:
         raise TocsinError(f"{url}: {_detail(error)}") from error
     except (urllib.error.URLError, OSError, ValueError) as error:
         raise TocsinError(
-            f"{url}: expected a tocsin server, got {getattr(error, 'reason', error)}"
+            f"Cannot reach a tocsin server at {url}: {getattr(error, 'reason', error)}"
         ) from error
 
 

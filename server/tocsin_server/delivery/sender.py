@@ -85,7 +85,7 @@ async def deliver(context: SenderContext, channel: ChannelRow, item: Notificatio
     """Send one notification. Raises DeliveryError."""
     kind = kinds().get(channel.kind)
     if kind is None:
-        raise DeliveryError(f"this version knows no channel of kind {channel.kind}", permanent=True)
+        raise DeliveryError(f"this version has no channel of kind {channel.kind}", permanent=True)
     settings = context.settings
     if isinstance(channel.config, Damaged) or isinstance(channel.secret, Damaged):
         raise DeliveryError("The stored settings of this channel are damaged. Enter and save them again.")
@@ -105,7 +105,7 @@ async def deliver(context: SenderContext, channel: ChannelRow, item: Notificatio
     try:
         return scrubbed(await in_thread(work, settings.notify_timeout_s + GRACE_S), channel.secret)
     except TimeoutError:
-        raise DeliveryError(f"no end within {settings.notify_timeout_s:g} s") from None
+        raise DeliveryError(f"did not finish within {settings.notify_timeout_s:g} s") from None
     except DeliveryError as error:
         detail = scrubbed(error.detail, channel.secret)
         raise DeliveryError(detail, permanent=error.permanent, retry_after_s=error.retry_after_s) from None

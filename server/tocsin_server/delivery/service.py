@@ -89,7 +89,7 @@ class Delivery:
         """Start to route and to send."""
         self.key = bytes.fromhex(await self._signing_key())
         if self._database.dialect == "sqlite":  # one server at a time: no claim is active
-            with suppress_and_log("claims run out by themselves"):
+            with suppress_and_log("claims expire by themselves"):
                 await self._context.write(outbox.release)
         with suppress_and_log("stored routes and silences were not checked"):
             await asyncio.to_thread(self._report_unread)

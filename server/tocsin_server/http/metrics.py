@@ -153,17 +153,19 @@ def of_database(found: Gauges) -> Iterator[Metric]:
         for severity in Severity
         for state in states
     ]
-    yield _labelled("open_alerts", "Alerts that are not over.", ["severity", "state"], alerts)
-    yield _gauge("transitions_unrouted", "Changes of alerts that nobody has routed yet.", found.unrouted)
+    yield _labelled("open_alerts", "Open alerts.", ["severity", "state"], alerts)
+    yield _gauge("transitions_unrouted", "Alert transitions that are not routed yet.", found.unrouted)
     channels, by = found.channels, ["channel"]
     waiting = [((each.channel,), each.waiting) for each in channels]
-    yield _labelled("notifications_waiting", "Notifications that wait or are being sent.", by, waiting)
+    yield _labelled("notifications_waiting", "Notifications that are queued or being sent.", by, waiting)
     retrying = [((each.channel,), each.retrying) for each in channels]
-    yield _labelled("notifications_retrying", "Those of them that failed before.", by, retrying)
+    yield _labelled("notifications_retrying", "Queued notifications that failed before.", by, retrying)
     failed = [((each.channel,), each.failed) for each in channels]
-    yield _labelled("notifications_failed", "Notifications given up within a day.", by, failed)
+    yield _labelled(
+        "notifications_failed", "Notifications that were given up within the last day.", by, failed
+    )
     oldest = [((name,), age) for name, age in sorted(found.oldest_s.items())]
-    yield _labelled("notification_oldest_seconds", "Age of the oldest one that waits.", by, oldest)
+    yield _labelled("notification_oldest_seconds", "Age of the oldest queued notification.", by, oldest)
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

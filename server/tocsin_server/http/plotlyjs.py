@@ -55,7 +55,7 @@ def installed() -> PlotlyJS:
     try:
         found = distribution("plotly")
     except PackageNotFoundError:
-        raise StartError("plotly: expected to be installed beside tocsin-server, got nothing") from None
+        raise StartError("Plotly is not installed. Install it with `pip install plotly`.") from None
     path = Path(str(found.locate_file("plotly/package_data/plotly.min.js")))
     if not path.is_file():
         raise StartError(f"plotly: expected plotly.min.js at {path}, got no file")

@@ -76,7 +76,7 @@ def _sent(apprise: Any, plugin: Any, job: dict[str, Any], words: io.StringIO, fo
         attach=attach,
     )
     said = " ".join(words.getvalue().split())
-    return {"ok": bool(sent), "detail": "sent" if sent else said or "apprise says no more"}
+    return {"ok": bool(sent), "detail": "sent" if sent else said or "apprise gave no reason"}
 
 
 if __name__ == "__main__":

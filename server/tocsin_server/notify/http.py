@@ -145,4 +145,4 @@ def _words(error: Exception, host: str, port: int) -> str:
         return f"{host}:{port}: {error.reason or 'TLS failed'}"
     if isinstance(error, OSError):
         return f"{host}:{port}: {error.strerror or error}"
-    return f"{host}:{port} answered what is no HTTP ({type(error).__name__})"
+    return f"{host}:{port} did not answer with HTTP ({type(error).__name__})"

@@ -85,7 +85,7 @@ def parse_matcher(text: object, field: str) -> Matcher:
     begun = _MATCHER.match(stripped)
     value = None if begun is None else _value(stripped[begun.end() :])
     if begun is None or value is None:
-        raise FieldError(field, 'a matcher as severity="critical" (=, !=, =~ or !~)', text)
+        raise FieldError(field, 'a matcher such as severity="critical" (=, !=, =~ or !~)', text)
     if begun[2] in ("=~", "!~"):
         _check(value, field)
     return Matcher(begun[1], begun[2], value)

@@ -116,9 +116,9 @@ def _text(kind: str, body: Mapping[str, Any], run_block: Block, block: Block) ->
 
 def _preface(kind: str, body: Mapping[str, Any]) -> list[str]:
     if kind == "late":
-        return ["A spool was brought in. This happened earlier and was not told then:"]
+        return ["Buffered records arrived late. This happened earlier and was not notified then:"]
     if kind == "digest":
-        return ["Above this channel's limit of notifications an hour:"]
+        return ["Above this channel's hourly limit:"]
     return ["This is a test. The channel works."] if kind == "test" else []
 
 
@@ -141,7 +141,7 @@ def markdown_block(alert: Mapping[str, Any]) -> str:
     if remedy:
         lines.append(f"\n**First:** {escaped(remedy)}")
     ack = f" · [Acknowledge]({alert['ack_link']})" if alert.get("ack_link") else ""
-    lines.append(f"\n[Look at the moment]({alert['link']}){ack}")
+    lines.append(f"\n[Open the alert]({alert['link']}){ack}")
     return "\n".join(lines)
 
 
@@ -157,7 +157,7 @@ def markdown_run(run: Mapping[str, Any]) -> str:
     lines = [line(each).replace("`", "'").replace("@", "@\u200b") for each in _last_lines(run)]
     if lines:
         said.append("\n".join(["```", *lines, "```"]))
-    return "\n\n".join([*said, f"[Look at the run]({run['link']})"])
+    return "\n\n".join([*said, f"[Open the run]({run['link']})"])
 
 
 def _last_lines(run: Mapping[str, Any]) -> list[str]:
@@ -166,7 +166,7 @@ def _last_lines(run: Mapping[str, Any]) -> list[str]:
 
 def _what_of_run(run: Mapping[str, Any]) -> str:
     if run["over"]:
-        return line(f"{run['run_name']} goes on in a further attempt, after {run['summary']}")
+        return line(f"{run['run_name']} continues in a new attempt, after {run['summary']}")
     at = "before its first step" if run["last_step"] is None else f"at step {run['last_step']}"
     attempt = f" of attempt {run['attempt']}" if run["attempt"] > 1 else ""
     return line(f"{run['run_name']} failed {at}{attempt}: {run['summary']}")

@@ -59,10 +59,12 @@ def read_mute_time(item: Any, field: str) -> MuteTime:
     try:
         _zone(zone)
     except (KeyError, ValueError, OSError):
-        raise FieldError(f"{field}.zone", "the IANA name of a time zone as Europe/Berlin", zone) from None
+        raise FieldError(
+            f"{field}.zone", "the IANA name of a time zone, such as Europe/Berlin", zone
+        ) from None
     times = item.get("times")
     if not isinstance(times, list) or not 0 < len(times) <= 50:
-        raise FieldError(f"{field}.times", "a list of 1 to 50 stretches", times)
+        raise FieldError(f"{field}.times", "a list of 1 to 50 periods", times)
     stretches = tuple(_stretch(each, f"{field}.times[{at}]") for at, each in enumerate(times))
     return MuteTime(text(item, "name", field), zone, stretches)
 

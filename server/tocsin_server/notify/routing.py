@@ -292,4 +292,4 @@ def _bounded(routes: Iterable[Route], inhibitions: Iterable[Inhibition]) -> None
 def _distinct(where: str, names: Sequence[str]) -> None:
     for at, name in enumerate(names):
         if name in names[:at]:
-            raise FieldError(f"{where}[{at}].name", "a name that no other has", name)
+            raise FieldError(f"{where}[{at}].name", "a unique name", name)

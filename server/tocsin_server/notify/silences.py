@@ -56,11 +56,13 @@ def check_room(wanted: Silence, others: Iterable[Silence]) -> None:
     """Raise FieldError if ``wanted`` exceeds the limits together with ``others``, which have not expired."""
     beside = [other for other in others if other.id != wanted.id]
     if len(beside) >= MOST:
-        raise FieldError("silences", f"at most {MOST} that have not expired; end some first", len(beside) + 1)
+        raise FieldError(
+            "silences", f"at most {MOST} that have not expired; delete some first", len(beside) + 1
+        )
     size = size_of(wanted.matchers) + sum(size_of(other.matchers) for other in beside)
     if size > LARGEST_OF_ALL:
         expected = (
-            f"regular expressions of at most {LARGEST_OF_ALL} instructions in all silences; end some first"
+            f"regular expressions of at most {LARGEST_OF_ALL} instructions in all silences; delete some first"
         )
         raise FieldError("matchers", expected, size)
 

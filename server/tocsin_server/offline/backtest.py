@@ -130,9 +130,9 @@ class Backtest:
         for item in received:
             records += item.n if isinstance(item, RecordBatch) else 0
             if records > self.bounds.records:
-                tested.cut = f"only the first {self.bounds.records} records were judged"
+                tested.cut = f"only the first {self.bounds.records} records were evaluated"
                 return
             if self.clock() > self._ends:
-                tested.cut = f"the {self.bounds.seconds:g} s of a backtest were over"
+                tested.cut = f"the {self.bounds.seconds:g} s of a backtest ran out"
                 return
             yield item

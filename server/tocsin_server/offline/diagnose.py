@@ -80,17 +80,17 @@ def notes(judged: Judged) -> list[str]:
     """Return limitations of the input that affect how far the result can be trusted."""
     found = list(judged.remarks)
     if not judged.training_records:
-        found.append("No loss and no gradient norm was found: only rules about other signals have judged.")
+        found.append("No loss and no gradient norm was found: only rules about other signals were evaluated.")
     elif judged.training_records < WARM_UP_RECORDS:
         found.append(
             f"Only {judged.training_records} training records: rules that compare with the run's own level "
-            f"need about {WARM_UP_RECORDS}, so only rules that need no baseline have judged."
+            f"need about {WARM_UP_RECORDS}, so only rules without a baseline were evaluated."
         )
     elif judged.training_records < FULL_RECORDS:
         found.append(
             f"Only {judged.training_records} training records, too few for all rules: the first "
-            f"{WARM_UP_RECORDS} were the baseline, in which a spike cannot be told, and whether the loss "
-            f"falls at all takes {FULL_RECORDS}."
+            f"{WARM_UP_RECORDS} were the baseline, in which spikes cannot be detected, and detecting a loss "
+            f"that does not fall takes {FULL_RECORDS}."
         )
     if judged.unread:
         which = ", ".join(str(item.line) for item in judged.first_unread)
@@ -134,7 +134,7 @@ def report(judged: Judged) -> str:
 
 def _heading(judged: Judged) -> str:
     span = "no steps" if judged.first_step is None else f"steps {judged.first_step} to {judged.last_step}"
-    runs = f", {judged.attempts} runs in one file" if judged.attempts > 1 else ""
+    runs = f", {judged.attempts} attempts" if judged.attempts > 1 else ""
     return f"{judged.path}\n  {judged.format}, {judged.records} records, {span}{runs}"
 
 
@@ -168,10 +168,10 @@ def _range(spark: Spark, written: Callable[[float], str]) -> str:
 
 def _alert_line(alert: Alert, several: bool) -> Iterator[str]:
     """Yield the lines of an alert; with ``several`` launches in the file, they include the launch."""
-    launch = f"run {launch_of(alert)}, " if several else ""
+    launch = f"attempt {launch_of(alert)}, " if several else ""
     since = "" if alert.onset_step is None else f"{launch}since step {alert.onset_step} "
-    over = "" if alert.resolved_step is None else f", over at {alert.resolved_step}"
-    said = f"{since}(said at {alert.fired_step}{over})"
+    over = "" if alert.resolved_step is None else f", resolved at {alert.resolved_step}"
+    said = f"{since}(fired at {alert.fired_step}{over})"
     yield "  ".join(part for part in (f"{alert.severity.value:<8}", alert.rule, alert.subject, said) if part)
     yield from wrap(alert.summary, WIDTH, initial_indent=" " * 10, subsequent_indent=" " * 10)
 
@@ -191,7 +191,7 @@ def _diagnosis(group: CauseGroup, named: bool) -> Iterator[str]:
         yield "  Evidence"
         yield from (f"    {item}" for item in _evidence(said))
     if said.alternatives:
-        yield "  What else it could be"
+        yield "  Other possible causes"
         for text in said.alternatives:
             yield from wrap(text, WIDTH, initial_indent="    - ", subsequent_indent="      ")
     if said.remedies:
@@ -200,7 +200,7 @@ def _diagnosis(group: CauseGroup, named: bool) -> Iterator[str]:
         yield from _remedy(remedy, f"{place}. ")
     if said.how_to_confirm:
         yield from wrap(
-            f"Disproved by: {said.how_to_confirm}", WIDTH, initial_indent="  ", subsequent_indent="    "
+            f"How to confirm: {said.how_to_confirm}", WIDTH, initial_indent="  ", subsequent_indent="    "
         )
     yield from _others(group)
 
@@ -231,7 +231,7 @@ def _others(group: CauseGroup) -> Iterator[str]:
     """Yield the causes and remedies of other alerts of the group that differ from those of the head."""
     reported = {remedy.text for remedy in group.head.diagnosis.remedies}
     if group.other_causes:
-        yield "  Said of the other alerts"
+        yield "  Causes of the other alerts"
     for alert in group.other_causes:
         text = f"{_name(alert)}: {alert.diagnosis.cause}"
         yield from wrap(text, WIDTH, initial_indent="    - ", subsequent_indent="      ")

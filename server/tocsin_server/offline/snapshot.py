@@ -167,7 +167,7 @@ def read(text: bytes) -> IncidentSnapshot:
         return IncidentSnapshot(reported["run"], alerts, Window(**window), whole, items)
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise IncidentSnapshotError(
-            f"incident snapshot: expected what docs/how-to/export-import.md shows, got {error!r}"[:300]
+            f"incident snapshot: expected the format in docs/how-to/export-import.md, got {error!r}"[:300]
         ) from error
 
 

@@ -36,11 +36,11 @@ def judge_incident_snapshot(snapshot: IncidentSnapshot, path: str) -> Judged:
 
 def _about(snapshot: IncidentSnapshot) -> str:
     window, run = snapshot.window, snapshot.run
-    more = "" if snapshot.whole else " The run had not passed the window yet: there may be more by now."
+    more = "" if snapshot.whole else " The window was not complete yet, so there may be more now."
     return (
         f"Run {run.get('name') or run['id']} of project {run.get('project', '')}, recorded from step "
-        f"{window.first_step} to {window.last_step} around {window.onset_step}; alerts as the server told "
-        f"them.{more}"
+        f"{window.first_step} to {window.last_step} around {window.onset_step}; alerts as the "
+        f"server reported them.{more}"
     )
 
 
@@ -50,7 +50,7 @@ def _agreement(snapshot: IncidentSnapshot, judge: Judge) -> list[str]:
     reported = list(dict.fromkeys((alert.rule, alert.subject) for alert in snapshot.alerts))
     found = [rule for rule, subject in reported if (rule, subject) in again]
     missed = [rule for rule, subject in reported if (rule, subject) not in again]
-    said = [f"Judged again from these records alone: {', '.join(found)}."] if found else []
+    said = [f"From these records alone, these rules fire again: {', '.join(found)}."] if found else []
     if missed:
-        said.append(f"These records alone are too few to say again: {', '.join(missed)}.")
+        said.append(f"These records are too few to reproduce: {', '.join(missed)}.")
     return said

@@ -50,9 +50,11 @@ def step_link(step: int | None) -> str:
 
 
 def _moments(alert: Alert) -> str:
-    fired = f", rang {step_link(alert.fired_step)} ({moment(alert.fired_ns)})" if alert.fired_ns else ""
+    fired = f", fired {step_link(alert.fired_step)} ({moment(alert.fired_ns)})" if alert.fired_ns else ""
     over = (
-        f", over {step_link(alert.resolved_step)} ({moment(alert.resolved_ns)})" if alert.resolved_ns else ""
+        f", resolved {step_link(alert.resolved_step)} ({moment(alert.resolved_ns)})"
+        if alert.resolved_ns
+        else ""
     )
     took = span((alert.fired_ns - alert.onset_ns) / 1e9) if alert.fired_ns and alert.onset_ns else ""
     soft = f' <span class="soft">{took} from onset to bell</span>' if took else ""

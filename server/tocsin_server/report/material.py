@@ -69,7 +69,7 @@ def gather(
     """
     stored = reader.run(run_id)
     if stored is None:
-        raise ReportError(f"run: expected the id of a run, got {run_id!r}")
+        raise ReportError(f"Run {run_id!r} not found.")
     wanted, left_out = choose([one.name for one in stored.series], names)
     alerts, alerts_left = _alerts(reader, run_id)
     events, events_left = _events(reader, run_id)

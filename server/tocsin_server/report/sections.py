@@ -59,7 +59,7 @@ def environment_line(run: StoredRun) -> str:
         counted(run.attempts, "attempt"),
         counted(run.world_size, "process", "processes"),
         f"began {moment(run.created_ns)}",
-        f"last heard {moment(run.last_seen_ns)}, {lasted} later",
+        f"last message {moment(run.last_seen_ns)}, {lasted} later",
         f"on {foreign(run.host)}" if run.host else "",
     ]
     return " · ".join(part for part in parts if part)
@@ -87,8 +87,12 @@ def details(material: Material) -> str:
     """Return settings, environment, attempts, processes, series and events: collapsed, but always printed."""
     run = material.run
     parts = (
-        ("Configuration", pairs(run.config, "No configuration was given."), True),
-        ("Environment and facts", pairs(run.environment, "The trainer said nothing of itself."), False),
+        ("Configuration", pairs(run.config, "No configuration was reported."), True),
+        (
+            "Environment and facts",
+            pairs(run.environment, "The training process reported no environment."),
+            False,
+        ),
         ("Attempts and processes", _attempts(run) + _writers(run), False),
         ("Series", _series(run), False),
         ("Events", _events(material), False),

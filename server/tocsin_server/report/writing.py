@@ -37,7 +37,7 @@ def write_report(
         made = _written(gathered, plotly_js)
         if len(made.body) <= LIMIT_BYTES:
             return made
-    raise ReportError(f"report: expected at most {LIMIT_BYTES} bytes, got {len(made.body)}")
+    raise ReportError(f"The report exceeds {LIMIT_BYTES} bytes: {len(made.body)}")
 
 
 def _written(gathered: list[Material], plotly_js: str) -> Report:

@@ -153,16 +153,16 @@ def _check_owners(
     for at, rule in enumerate(document.rules):
         row = own.get(rule.id)
         if row is not None and row.source != document.source:
-            raise FieldError(f"rule[{at}].id", f"an id of its own; {_owner(row.source)} has it", rule.id)
+            raise FieldError(f"rule[{at}].id", f"a unique id; {_owner(row.source)} has it", rule.id)
     for at, key in enumerate(document.tunings):
         kept = stored.get(key)
         if kept is not None and kept.source != document.source:
-            expected = f"a rule and project of its own; {_owner(kept.source)} has settings for it"
+            expected = f"a unique pair of rule and project; {_owner(kept.source)} has settings for it"
             raise FieldError(f"builtin[{at}].rule", expected, f"{key[0]} in {key[1]}")
 
 
 def _owner(source: str) -> str:
-    return f"source {source!r}" if source else "somebody who made it by hand"
+    return f"source {source!r}" if source else "somebody who created it by hand"
 
 
 def _rule_changes(document: Document, own: Mapping[str, CustomRuleRow]) -> Iterator[Difference]:

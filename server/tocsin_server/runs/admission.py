@@ -159,7 +159,7 @@ class Admission:
             self._see_to(call, now_ns)
             raise TryLaterError(f"a database that answers within {REGISTER_S:g} s", "no answer") from error
         except Exception as error:
-            log.exception("hello of run %s could not be registered", hello.run)
+            log.exception("the handshake of run %s could not be registered", hello.run)
             raise TryLaterError("a working database", type(error).__name__) from error
 
     def _see_to(self, call: Future[tuple[Registered, bool]], now_ns: int) -> None:
@@ -176,7 +176,7 @@ class Admission:
             if not ended:
                 await self._present(registered.writer.run_id, now_ns)
         except Exception as error:  # noqa: BLE001 - the client was asked to retry
-            log.warning("a hello that took more than %g s came to nothing: %s", REGISTER_S, error)
+            log.warning("a handshake that took more than %g s failed: %s", REGISTER_S, error)
 
     async def _loaded(self, run_id: str, now_ns: int) -> ActiveRun:
         try:
@@ -239,5 +239,5 @@ def _informed(engine: Engine, hello: Hello) -> Engine:
     try:
         return Engine.restore(context, engine.save())
     except Exception:
-        log.exception("rules of run %s could not be told of its new attempt", context.run_id)
+        log.exception("rules of run %s could not be updated for its new attempt", context.run_id)
         return engine

@@ -112,7 +112,7 @@ class RequestCoordinator:
         for pending in [
             pending for pending in self._pending.values() if participant in pending.participants.values()
         ]:
-            self._drop(pending, f"rank {participant.writer.rank} is gone")
+            self._drop(pending, f"rank {participant.writer.rank} disconnected")
 
     def alert(self, transition: Transition) -> None:
         """Request actions for an alert that fired. Repeated calls for the same alert have no effect."""
@@ -154,7 +154,7 @@ class RequestCoordinator:
         if count >= MOST:
             self._drop(pending, f"asked {MOST} times in this run")
         elif missing:
-            self._drop(pending, f"of {world} ranks these take no part: {', '.join(missing[:16])}")
+            self._drop(pending, f"of {world} ranks, these do not take part: {', '.join(missing[:16])}")
         else:
             self._counts[alert.run_id, action] = count + 1
             self._record(pending, "asked")

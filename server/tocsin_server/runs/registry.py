@@ -204,7 +204,7 @@ class RunRegistry:
         with self.tracking_drops() as dropped:
             run = await asyncio.to_thread(self._restored, run_id, now_ns)
         if run_id in dropped:
-            raise LookupError(f"run: expected one that stays, got {run_id}, deleted while it was read")
+            raise LookupError(f"Run {run_id} was deleted while it was being loaded.")
         self.active[run_id] = run
         self._summaries[run_id] = run.summary
         self._bound()
@@ -213,7 +213,7 @@ class RunRegistry:
     def _restored(self, run_id: str, now_ns: int) -> ActiveRun:
         stored = self._reader.run(run_id)
         if stored is None:
-            raise LookupError(f"run: expected a stored one, got {run_id}")
+            raise LookupError(f"Run {run_id} not found.")
         engine, recovery = load_engine(self._reader, stored)
         return restore_run(stored, engine, recovery, self._settings, now_ns)
 

@@ -163,7 +163,7 @@ class Rulebook:
         if rule in plan.off or (known is not None and not known.enabled):
             return f"The rule {rule} was switched off{who}"
         if known is not None:
-            return f"The rule {rule} does not concern this run any more"
+            return f"The rule {rule} no longer applies to this run"
         return f"The rule {rule} was deleted{who}" if rule not in plan.tunings else f"{rule} was changed{who}"
 
 

@@ -193,7 +193,7 @@ class SimilarRunFinder:
         mine = survey.stored.get(run_id)
         alike = [other for other in survey.newest if mine is not None and similar(mine, other)][:MOST]
         for other in alike:
-            subject = f"run {other.id} as a sibling"
+            subject = f"run {other.id} as a similar run"
             if other.id not in survey.made and not self.work.rests(subject):
                 with self.work.isolated(subject):
                     survey.made[other.id] = self._read(other)

@@ -426,7 +426,7 @@ def _few(rejections: list[Refused], count: int, seq: int) -> list[Refused]:
     if not rest:
         return rejections
     more = _refused(
-        "series", "bad-column", "columns as in docs/internals/protocol.md", f"{rest} more bad ones", seq
+        "series", "bad-column", "columns as in docs/internals/protocol.md", f"{rest} more invalid ones", seq
     )
     return [*rejections, more]
 

@@ -72,7 +72,7 @@ def backup(database: Database, target: Path) -> Copy:
     """
     file_of(database.url, "backup")
     if target.exists():
-        raise BackupError(f"{target}: expected a file that does not exist yet, got one that does")
+        raise BackupError(f"{target} already exists. Choose another file.")
     begun, part = time.monotonic(), target.with_name(target.name + ".part")
     try:
         copy_to(database, part)
@@ -82,7 +82,7 @@ def backup(database: Database, target: Path) -> Copy:
         os.link(part, target)  # unlike a rename, never overwrites a file created meanwhile
         sync(target.parent)
     except sqlite3.Error as error:
-        raise BackupError(f"{target}: expected room for a copy, got: {error}") from error
+        raise BackupError(f"No space for a copy at {target}: {error}") from error
     finally:
         _remove(part)
     return Copy(target, target.stat().st_size, time.monotonic() - begun, revision, damaged)
@@ -167,7 +167,7 @@ def opened(file: Path) -> sqlite3.Connection:
         BackupError: There is no such file.
     """
     if not file.is_file():
-        raise BackupError(f"{file}: expected a backup, got no such file")
+        raise BackupError(f"There is no backup at {file}.")
     return sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True)
 
 

@@ -68,7 +68,7 @@ class Sealer:
             with self._database.reader.begin() as connection:
                 found = writers_due(connection)
         except Exception as error:  # noqa: BLE001 - the writer thread must not die
-            log.warning("could not look for tails to seal, they are sealed as they grow: %s", error)
+            log.warning("could not look for tails to compact; they are compacted as they grow: %s", error)
             return
         self._cache.unsealed = found | self._cache.unsealed
 

@@ -127,8 +127,7 @@ def parsed_url(url: str | URL) -> URL:
         return make_url(url)
     except (ArgumentError, ValueError):  # a non-numeric port raises ValueError
         raise ValueError(
-            "database URL: expected sqlite:///FILE or postgresql://USER:PASSWORD@HOST:PORT/NAME, "
-            "got what cannot be read as one"
+            "The database URL cannot be parsed. Use sqlite:///FILE or postgresql://USER:PASSWORD@HOST:PORT/NAME."
         ) from None
 
 

@@ -85,7 +85,7 @@ def take_away(transact: Transact, run_id: str) -> None:
     transact(partial(deletion.begin_deletion, run_id=run_id, now_ns=time.time_ns()))
     while transact(partial(deletion.sweep, run_id=run_id)):
         pass
-    log.info("run %s is deleted, its rows were gone in %.1f s", run_id, time.monotonic() - begun)
+    log.info("run %s is deleted; removing its rows took %.1f s", run_id, time.monotonic() - begun)
 
 
 def give_room_back(transact: Transact) -> None:

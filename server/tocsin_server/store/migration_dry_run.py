@@ -52,7 +52,7 @@ def rehearse(database: Database) -> Rehearsal:
     """
     file = file_of(database.url, "rehearse")
     if not file.is_file():
-        raise BackupError(f"{file}: expected a database to upgrade, got no such file")
+        raise BackupError(f"There is no database at {file} to upgrade.")
     _check_room(file)
     with tempfile.TemporaryDirectory(prefix="tocsin-rehearsal-", dir=file.parent) as folder:
         copy = Path(folder) / "tocsin.db"

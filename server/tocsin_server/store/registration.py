@@ -29,14 +29,16 @@ class ForeignRunError(TocsinError):
 
     def __init__(self) -> None:
         # The error must not reveal which project the run belongs to.
-        super().__init__("hello: expected a run of the token's own project, got another project's run")
+        super().__init__("The token may not write to this run: it belongs to another project.")
 
 
 class LeavingRunError(Exception):
     """A run of this id is being deleted or imported. Arguments: what was expected, what there is."""
 
     def __init__(self) -> None:
-        super().__init__("a run of this id that is whole or gone", "one that is being deleted or imported")
+        super().__init__(
+            "a run of this id that is complete or deleted", "one that is being deleted or imported"
+        )
 
 
 @dataclass(frozen=True, slots=True)

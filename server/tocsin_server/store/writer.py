@@ -141,7 +141,7 @@ class StoreWriter:
         future: Future[T] = Future()
         with self._wake:
             if self._stop_at is not None:
-                future.set_exception(RuntimeError("store writer: expected it to run, got one that stopped"))
+                future.set_exception(RuntimeError("The store writer has stopped."))
             else:
                 self._calls.append(Call(work, then, future))
                 self._wake.notify()
@@ -221,7 +221,7 @@ class StoreWriter:
             self._row_builder.committed()
         except Exception as error:  # noqa: BLE001 - this thread must not die
             self._row_builder.rolled_back()
-            log.warning("newest values could not be written, they are tried again: %s", words(error))
+            log.warning("newest values could not be written and will be retried: %s", words(error))
 
     def _commit_each(self, group: list[Queued], error: Exception) -> None:
         """Commit each write batch separately, so that one that cannot be stored does not block the others."""
@@ -247,7 +247,7 @@ class StoreWriter:
 
     def _hold(self, group: list[Queued], error: Exception) -> None:
         if self._failing is None:
-            log.error("database fails, nothing is acked until it works again: %s", words(error))
+            log.error("the database fails; nothing is acknowledged until it works again: %s", words(error))
         self._failing = words(error)
         self._held = group
         self._due = time.monotonic() + self._pause_s

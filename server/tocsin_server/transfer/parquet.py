@@ -37,7 +37,8 @@ def require() -> ModuleType:
         import pyarrow.parquet
     except ImportError as error:
         raise MissingExtraError(
-            "parquet: expected pyarrow to be installed, got none: `pip install 'tocsin-server[parquet]'`"
+            "Parquet needs pyarrow, which is not installed. Install it with "
+            "`pip install 'tocsin-server[parquet]'`."
         ) from error
     module: ModuleType = pyarrow
     return module

@@ -27,7 +27,7 @@ def test_a_taken_port_is_a_sentence(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         settings = Settings(data_dir=tmp_path, port=other.getsockname()[1])
         with (
-            pytest.raises(StartError, match=rf"127.0.0.1:{settings.port}: expected a free port.*--port"),
+            pytest.raises(StartError, match=rf"Cannot listen on 127.0.0.1:{settings.port}: .*--port"),
             listening(settings),
         ):
             pass

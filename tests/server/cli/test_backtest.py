@@ -40,13 +40,13 @@ def test_text_and_json_tell_the_same(
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (["loss-spike"], "expected FILE"),
+        (["loss-spike"], "Pass log files"),
         (["loss-spike", "none.log"], "none.log"),
         (["spike", "none.log"], "rule: expected the id of"),
         (["loss-spike", "none.log", "--set", "window"], "NAME=VALUE"),
         (["loss-spike", "none.log", "--set", "window=x"], "loss-spike: window: expected a whole number"),
         (["loss-spike", "--run", "nobody"], "run: expected"),
-        (["loss-spike", "--project", "nobody"], "project: expected one with runs"),
+        (["loss-spike", "--project", "nobody"], "has no runs"),
     ],
 )
 def test_what_cannot_be_tested_is_said(

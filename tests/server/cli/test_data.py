@@ -83,13 +83,13 @@ def test_no_pyarrow_is_said(tocsin: Run, whole: Path, monkeypatch: pytest.Monkey
     assert "pip install 'tocsin-server[parquet]'" in said(tocsin("export", "r1", "--format", "parquet"))
 
 
-def test_beside_a_server_the_server_takes_the_rows_away(
+def test_a_running_server_removes_the_rows(
     tocsin: Run, whole: Path, start_server: Callable[..., Any], eventually: Callable[..., Any]
 ) -> None:
     """An import while it runs is on its page; a restore is rejected."""
     server = start_server()
     assert tocsin("export", "r1", "--out", "out").returncode == 0
-    assert "the running server takes their rows away" in tocsin("delete", "r1", "--yes").stdout
+    assert "the running server removes their rows" in tocsin("delete", "r1", "--yes").stdout
     eventually(lambda: rows(f"sqlite:///{whole}", "r1") == 0, "the rows to go")
     assert "4142 records" in tocsin("import", "out").stdout
     assert [row["id"] for row in server.get("/runs")["items"]] == ["r1"]
@@ -161,15 +161,15 @@ def test_an_imported_run_rings_no_bell(tocsin: Run, whole: Path) -> None:
     ("command", "words"),
     [
         (["export", "nothing"], "expected the id or the name of one run"),
-        (["export"], "expected RUN or --project"),
-        (["export", "--project", "p"], "expected --out FOLDER"),
-        (["delete", "r1"], "expected --yes"),
+        (["export"], "Pass either RUN or --project"),
+        (["export", "--project", "p"], "Pass --out FOLDER"),
+        (["delete", "r1"], "Pass --yes"),
         (["delete", "nothing", "--yes"], "expected the id or the name of one run"),
-        (["delete", "--project", "nothing", "--yes"], "expected one with runs"),
-        (["delete", "--yes"], "expected RUN or --project, got neither"),
+        (["delete", "--project", "nothing", "--yes"], "has no runs"),
+        (["delete", "--yes"], "Pass either RUN or --project"),
         (["import", "nowhere"], "expected a folder that `tocsin-server export --out` wrote"),
-        (["backup", "tocsin.db"], "does not exist yet"),
-        (["restore", "nowhere.db"], "no such file"),
+        (["backup", "tocsin.db"], "already exists"),
+        (["restore", "nowhere.db"], "There is no backup at nowhere.db"),
         (["backup", "x", "--database-url", "postgresql://me:secret@db/t"], "pg_dump --format=custom"),
         (["restore", "x", "--database-url", "postgresql://me:secret@db/t"], "pg_restore"),
         (["migrate", "--rehearse", "--database-url", "postgresql://me:secret@db/t"], "createdb"),

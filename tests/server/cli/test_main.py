@@ -132,7 +132,7 @@ def test_what_cannot_be_done_is_said(tocsin: Run) -> None:
     assert "none for a token of scope read" in said(tocsin("token", "create", "x", "--project", "p"))
     assert "expected the id or the name of one run" in said(tocsin("export", "nothing"))
     assert "expected sqlite:///" in said(tocsin("migrate", "--database-url", "mysql://x/y"))
-    assert "expected sqlite:///" in said(tocsin("migrate", "--database-url", "postgresql://host:port/y"))
+    assert "Use sqlite:///" in said(tocsin("migrate", "--database-url", "postgresql://host:port/y"))
     assert "tocsin.toml" in said(tocsin("token", "list", "--config", "tocsin.toml"))
 
 
@@ -146,7 +146,7 @@ def test_a_server_that_cannot_start_says_why(serving: Run, tmp_path: Path) -> No
         assert "hidden" not in reported
     assert "file" in said(serving("--data-dir", str(tmp_path / "file" / "data")))
     with socket.create_server(("127.0.0.1", 0)) as other:
-        assert "expected a free port" in said(serving("--port", str(other.getsockname()[1])))
+        assert "Cannot listen on" in said(serving("--port", str(other.getsockname()[1])))
 
 
 def test_other_machines_are_let_in_only_with_tokens(tocsin: Run, serving: Run) -> None:

@@ -174,7 +174,7 @@ def _claim(url: URL) -> None:
         now_ns = time.time_ns()
         (item,) = outbox.listed(connection)
         connection.execute(update(notification).values(due_ns=now_ns))
-        taken = outbox.claim(connection, item.channel_id, "a server that is gone", now_ns, 3 * 10**9)
+        taken = outbox.claim(connection, item.channel_id, "a server that disconnected", now_ns, 3 * 10**9)
         assert taken is not None
     database.close()
 

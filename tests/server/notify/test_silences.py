@@ -41,5 +41,5 @@ def test_there_is_room_for_so_many_silences() -> None:
     patterns = [Silence(f"s{at}", large, 0, 1, "ann", "known") for at in range(100)]
     check_room(plain[0], plain)
     for others in (plain, patterns):
-        with pytest.raises(FieldError, match="end some first"):
+        with pytest.raises(FieldError, match="delete some first"):
             check_room(Silence("new", large, 0, 1, "ann", "known"), others)

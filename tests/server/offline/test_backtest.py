@@ -55,7 +55,7 @@ def test_a_bound_is_kept_and_told(spiky: Path) -> None:
     assert short.steps == 512
     assert "first 512 records" in short.cut
     late = Backtest("loss-spike", settings, Bounds(seconds=0.5), clock=itertools.count().__next__)
-    assert "were over" in late.of_file(spiky).cut
+    assert "ran out" in late.of_file(spiky).cut
 
 
 def test_settings_under_which_a_rule_breaks_are_named(spiky: Path, monkeypatch: pytest.MonkeyPatch) -> None:

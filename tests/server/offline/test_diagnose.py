@@ -67,7 +67,7 @@ def test_the_text_is_a_report_to_paste(broken: Path) -> None:
     assert "key=value lines, 110 records, steps 0 to 109" in out
     assert "×" in out
     assert "10 NaN" in out
-    assert "critical  nonfinite-loss  loss  since step 100 (said at 100)" in out
+    assert "critical  nonfinite-loss  loss  since step 100 (fired at 100)" in out
     assert "Most likely: " in out
     assert "What happened" in out
     assert "What to do" in out

@@ -70,7 +70,7 @@ def test_a_rule_concerns_the_runs_that_it_names_and_new_ones_from_their_first_re
     ("act", "word"),
     [(("DELETE", "/rules/mine", None), "deleted by"),
      (("PATCH", "/rules/mine", {"enabled": False}), "switched off by"),
-     (("PATCH", "/rules/mine", {"projects": ["x"]}), "does not concern this run any more"),
+     (("PATCH", "/rules/mine", {"projects": ["x"]}), "no longer applies to this run"),
      (("PATCH", "/rules/mine", {"limit": 50}), "changed by")],
 )  # fmt: skip
 def test_an_open_alert_of_a_rule_that_is_gone_says_why_it_ended(

@@ -40,7 +40,7 @@ class ActList(TypedDict):
 def audit_log(
     request: Request,
     _identity: Admin,
-    action: Annotated[str | None, Query(description="Begins so: token, or token.create.")] = None,
+    action: Annotated[str | None, Query(description="Prefix of the action: token, or token.create.")] = None,
     subject: Annotated[str | None, Query(description="The id of what was changed.")] = None,
     before: Annotated[str | None, cursor(r"^[0-9]{1,19}\.[0-9a-f]{1,64}$")] = None,
     limit: Annotated[int, Query(ge=1, le=1000), WHOLE] = 100,

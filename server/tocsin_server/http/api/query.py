@@ -50,7 +50,7 @@ Flag = Annotated[bool, BeforeValidator(_flag)]
 
 Names = Annotated[
     list[str] | None,
-    Query(description="Series, comma separated; given several times, each is one name as it stands."),
+    Query(description="Series, comma separated. If the parameter is repeated, each value is one name."),
 ]
 First = Annotated[Step | None, Query(alias="from", description="First step.")]
 Last = Annotated[Step | None, Query(alias="to", description="Last step, included.")]

@@ -161,7 +161,7 @@ def export_rules(
     request: Request,
     _identity: Reader,
     source: Annotated[
-        str, Query(max_length=100, description="Of this source; empty: what people made by hand.")
+        str, Query(max_length=100, description="Rules of this source; empty: rules created by hand.")
     ] = "",
 ) -> ExactJSON:
     """Return rules as a TOML file for ``tocsin-server rules apply``."""

@@ -181,7 +181,7 @@ def custom_rule_item(row: CustomRuleRow) -> dict[str, Any]:
 def list_rules(
     request: Request,
     _identity: Reader,
-    project: Annotated[str, Query(max_length=250, description="For which settings are in force.")] = "",
+    project: Annotated[str, Query(max_length=250, description="The project whose settings apply.")] = "",
 ) -> ExactJSON:
     """List all rules: the built-in ones with the settings in effect in a project, and the custom ones."""
     with services_of(request).reader.consistent() as connection:

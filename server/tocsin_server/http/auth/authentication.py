@@ -87,7 +87,7 @@ class Auth:
 
     def _report(self, error: Exception) -> None:
         if self._loads:
-            log.warning("tokens could not be read, those known stay in force: %s", error)
+            log.warning("tokens could not be read; the known ones stay valid: %s", error)
         self._loads = False
 
     def find(self, secret: str, *, look_again: bool = True) -> Token | None:

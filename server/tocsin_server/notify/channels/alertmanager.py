@@ -51,7 +51,7 @@ def watchdog(base: str, started_s: float, now_s: float) -> dict[str, Any]:
     """Return an alert that always fires: if it is missing, tocsin or its connection is down."""
     return {
         "labels": WATCHDOG,
-        "annotations": {"summary": "tocsin is alive. Tell somebody when this alert is missing."},
+        "annotations": {"summary": "tocsin is running. Notify someone if this alert is missing."},
         "startsAt": _time(started_s),
         "endsAt": _time(now_s + LASTS_S),
         "generatorURL": base,

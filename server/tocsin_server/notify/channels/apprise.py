@@ -66,7 +66,7 @@ def send(values: Values, message: Message, sending: Sending) -> str:
     answer = _child(job, sending.timeout_s)
     if not answer.get("ok"):
         refused = bool(answer.get("refused"))
-        raise DeliveryError(str(answer.get("detail", "apprise says no more")), permanent=refused)
+        raise DeliveryError(str(answer.get("detail", "apprise gave no reason")), permanent=refused)
     return str(answer.get("detail", "")) or "sent"
 
 
@@ -85,7 +85,7 @@ def _child(job: dict[str, Any], timeout_s: float) -> dict[str, Any]:
             )
         found = json.loads(done.stdout[-LONGEST_STDOUT:])
     except subprocess.TimeoutExpired:
-        raise DeliveryError(f"no end within {timeout_s:g} s") from None
+        raise DeliveryError(f"did not finish within {timeout_s:g} s") from None
     except (OSError, ValueError) as error:
         raise DeliveryError(f"the process that sends failed ({type(error).__name__})") from error
     return found if isinstance(found, dict) else {}

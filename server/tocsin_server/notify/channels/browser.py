@@ -15,7 +15,7 @@ def check(values: Values, private: bool) -> None:
 
 def send(values: Values, message: Message, sending: Sending) -> str:
     """Do nothing: the notification is stored already."""
-    return "kept for the pages"
+    return "shown in open pages"
 
 
 KIND = Kind("browser", "Browser", (), check, send)

@@ -26,7 +26,7 @@ def check(values: Values, private: bool) -> None:
     """Check the settings. The address is checked again at every delivery. Raises FieldError."""
     check_url(values["url"], private)
     if values.get("secret") is not None and len(values["secret"]) < 16:
-        raise FieldError("config.secret", "at least 16 characters, best random ones", MASK)
+        raise FieldError("config.secret", "at least 16 characters, preferably random", MASK)
 
 
 def check_url(url: str, private: bool) -> None:
@@ -88,7 +88,7 @@ KIND = Kind(
     "webhook",
     "Webhook (signed JSON)",
     (
-        Field("url", "an address as https://example.org/hook", secret=True),
+        Field("url", "an address such as https://example.org/hook", secret=True),
         Field("secret", "the key that signs each request", secret=True, required=False),
         Field("authorization", "the Authorization header, such as Bearer ...", True, False, header=True),
     ),
