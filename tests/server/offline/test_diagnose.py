@@ -142,7 +142,7 @@ def test_launches_of_one_file_are_told_apart(tmp_path: Path) -> None:
     """Each alert names its run, in text and JSON."""
     path = tmp_path / "twice.log"
     path.write_text(HEALTHY + BROKEN)
-    assert "nonfinite-loss  loss  run 2, since step 100" in run(path)[1]
+    assert "nonfinite-loss  loss  attempt 2, since step 100" in run(path)[1]
     (file,) = json.loads(run(path, "--json")[1])["files"]
     assert [alert["attempt"] for alert in file["alerts"] if alert["rule"] == "nonfinite-loss"] == [2]
 

@@ -215,7 +215,7 @@ def test_the_server_gives_it_and_diagnose_reads_it(
     assert (said.rule, said.onset_step, said.summary) == (alert["rule"], 300, alert["summary"])
     assert said.diagnosis.cause == alert["diagnosis"]["cause"]
     assert [list(row) for row in said.diagnosis.timeline] == alert["diagnosis"]["timeline"]
-    assert any("Judged again" in remark and "nonfinite-loss" in remark for remark in judged.remarks)
+    assert any("fire again" in remark and "nonfinite-loss" in remark for remark in judged.remarks)
     missing = httpx.get(f"{server.base}/api/v1/alerts/flight.x.1/snapshot", headers=server.headers)
     assert missing.status_code == 404
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.server.store.whole_run import tell_all_to
 from tocsin_server.http import plotlyjs
-from tocsin_server.report.material import ITEMS, ReportError, buckets_for
+from tocsin_server.report.material import ITEMS, MOST_RUNS, ReportError, buckets_for
 from tocsin_server.report.page import LIMIT_BYTES
 from tocsin_server.report.writing import write_report
 from tocsin_server.store.database import Database
@@ -44,7 +44,11 @@ def test_a_comparison_holds_every_run(reader: StoreReader) -> None:
 
 @pytest.mark.parametrize(
     ("ids", "reason"),
-    [([], "expected 1 to"), (["no-such-run"], "not found"), ([f"r{n}" for n in range(31)], "expected 1 to")],
+    [
+        ([], "expected 1 to"),
+        (["no-such-run"], "not found"),
+        ([f"r{n}" for n in range(MOST_RUNS + 1)], "expected 1 to"),
+    ],
 )
 def test_what_cannot_be_reported_is_said(reader: StoreReader, ids: list[str], reason: str) -> None:
     """No run, an unknown run, too many."""
