@@ -26,7 +26,8 @@ from tocsin_server.detect.interface.context import RunContext
 from tocsin_server.detect.interface.similar_runs import KIND as SIMILAR_RUNS
 from tocsin_server.detect.interface.similar_runs import SERVER, SimilarRun, SimilarRuns
 from tocsin_server.offline.replay import Judge
-from tocsin_server.runs.validation import Limits, read_records
+from tocsin_server.runs.validation.limits import Limits
+from tocsin_server.runs.validation.records import Position, read_records
 
 FLUSH = 20
 STEP_NS = 50_000_000
@@ -209,6 +210,6 @@ def _batch(rows: list[tuple[Any, ...]], writer: Writer, seq: int, arrival: int) 
     times = [(step + 1) * STEP_NS for step in steps]
     step, t = torch.tensor(steps).numpy().tobytes(), torch.tensor(times).numpy().tobytes()
     message = Records(seq=seq, n=len(rows), step=step, t=t, cols=columns)
-    valid = read_records(message, after=seq - 1, offset_ns=0, known=(), limits=Limits())
+    valid = read_records(message, Position(writer, arrival, seq - 1, -1, 0, ()), Limits())
     assert not valid.rejected
-    return RecordBatch(writer, arrival, seq, valid.n, valid.step, valid.time_ns, valid.columns)
+    return valid.batch

@@ -178,7 +178,7 @@ def assemble(settings: Settings, database: Database) -> Services:
     pipeline = Pipeline(settings, writer, reader, hub, jobs=jobs)
     gate = Auth(settings, lambda: stored_tokens(database))
     room = BroadcastServer(pipeline, hub, settings)
-    requests = RequestCoordinator(pipeline)
+    requests = RequestCoordinator(pipeline.changes)
     delivery = Delivery(settings, database, writer, reader, hub, jobs=jobs)
     pipeline.on_clock_set.append(delivery.clock_was_set)
     connections = Connections(bounds_of(settings), time.monotonic)
@@ -228,7 +228,7 @@ def _lifespan(services: Services, plotly: PlotlyJS):  # type: ignore[no-untyped-
         tasks = [
             asyncio.create_task(run_watchdog(pipeline, jobs.round("watchdog")), name="watchdog"),
             asyncio.create_task(poll_similar_runs(siblings), name="siblings"),
-            asyncio.create_task(poll_rules(pipeline.rulebook, pipeline), name="rules"),
+            asyncio.create_task(poll_rules(pipeline.rulebook, pipeline.changes), name="rules"),
             asyncio.create_task(housekeeper.keep(), name="housekeeping"),
             asyncio.create_task(_keep_tokens_fresh(services), name="tokens"),
             asyncio.create_task(_ask_database(services), name="database"),

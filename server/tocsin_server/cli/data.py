@@ -79,7 +79,7 @@ def import_(
     The server may be running. No notifications are sent for imported alerts.
     """
     from tocsin_server.cli.database import alone, finish_all, opened, transacting
-    from tocsin_server.runs.pipeline import limits_of
+    from tocsin_server.runs.validation.limits import limits_of
     from tocsin_server.transfer.run_folder import bundles_in
     from tocsin_server.transfer.run_import import import_run
 

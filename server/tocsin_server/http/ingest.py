@@ -28,14 +28,14 @@ from tocsin_server.runs.client_requests import ACTIONS
 from tocsin_server.runs.client_requests import KIND as ACTION
 from tocsin_server.runs.pipeline import Admitted, UnknownWriterError
 from tocsin_server.runs.rate_limit import RateLimit
-from tocsin_server.runs.validation import (
+from tocsin_server.runs.validation.frames import read_outline
+from tocsin_server.runs.validation.handshake import (
     SealedHandshake,
     read_handshake,
-    read_outline,
     read_sealed,
-    shown,
     without_parts,
 )
+from tocsin_server.runs.validation.names import shown
 from tocsin_server.store.registration import ForeignRunError
 
 log = logging.getLogger("tocsin.ingest")
@@ -203,7 +203,7 @@ class WriterConnection:
             # Checked after a frame was read: hundreds of clients may wait for a frame at the same time, and
             # each would add its own to a backlog that was not full when it began to wait.
             self._held_up = True
-            await self._pipeline.ready_for_more()
+            await self._pipeline.pressure.wait()
             self._received_at = time.monotonic()
             records = await self._take(writer, frame)
             delay_s = rate_limit.delay(records, self._received_at) if records else 0.0

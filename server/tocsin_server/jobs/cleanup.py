@@ -87,7 +87,7 @@ class Housekeeper:
             self._writer.forget(run_id)
 
         await asyncio.wrap_future(self._writer.call(work))
-        self._pipeline.forget(run_id)
+        self._pipeline.changes.forget(run_id)
 
     def _marked(self) -> list[str]:
         with self._database.reader.begin() as connection:

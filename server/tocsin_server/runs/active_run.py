@@ -27,7 +27,7 @@ from tocsin_server.detect.engine.plan import NO_PLAN, Plan
 from tocsin_server.runs.rate_limit import Allowance
 from tocsin_server.runs.recent_buffer import Recent
 from tocsin_server.runs.run_summary import OF_TIME, RunSummary
-from tocsin_server.runs.validation import StepOrder
+from tocsin_server.runs.validation.step_order import StepOrder
 
 log = logging.getLogger("tocsin.rules")
 
@@ -248,13 +248,18 @@ class ActiveRun:
         self.rests_until_ns = self.rests_until_ns and self.rests_until_ns + by_ns
         self._saved_ns += by_ns
 
+    def touch(self, now_ns: int) -> None:
+        """Note that a message arrived."""
+        self.summary.metadata.last_seen_ns = now_ns
+
     def next_arrival(self) -> int:
-        """Return the number for the next batch or event."""
+        """Return the number for the next event. A batch brings its own, which :meth:`take_batch` notes."""
         self.arrival += 1
         return self.arrival
 
     def take_batch(self, batch: RecordBatch, now_ns: int) -> tuple[Transition, ...]:
         """Evaluate and keep a batch; return the alert transitions that it causes."""
+        self.arrival = batch.arrival
         self.series.update(batch.columns)
         self.summary.take(batch, now_ns)
         self.recent.put(batch)

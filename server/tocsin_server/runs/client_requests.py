@@ -36,7 +36,7 @@ REMEMBERED = 4096
 
 
 class RunAccess(Protocol):
-    """The part of the pipeline that requests use: it adds events to a run and knows its throughput."""
+    """The part of ``ServerChanges`` that requests use: it adds events to a run and knows its throughput."""
 
     def steps_per_s(self, run_id: str) -> float | None: ...
 

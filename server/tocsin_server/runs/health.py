@@ -19,7 +19,7 @@ def health_of(pipeline: Pipeline) -> dict[str, Any]:
         "pressed": pressure.pressed,
         "flush_ms": pressure.flush_ms,
         "tick_ms": pressure.tick_ms,
-        "lag_ms": pipeline.lag_ms(),
+        "lag_ms": pipeline.durability.lag_ms(),
         "rule_crashes": sum(run.crashes for run in runs),
         "training_processes": sum(state.connections for run in runs for state in run.writers.values()),
         "runs": len(runs),

@@ -34,7 +34,7 @@ LOOK_S = 1.0
 
 
 class EventSink(Protocol):
-    """The part of the pipeline that adds events to runs."""
+    """The part of ``ServerChanges`` that adds events to runs."""
 
     registry: RunRegistry
 

@@ -169,7 +169,7 @@ class SimilarRunFinder:
         before = self._published.get(run_id, (0, SimilarRuns()))[1]
         self._published[run_id] = (self._clock(), similar_runs)
         if similar_runs != before:
-            self._pipeline.add_event(run_id, KIND, similar_runs.plain())
+            self._pipeline.changes.add_event(run_id, KIND, similar_runs.plain())
 
     def _is_due(self, run_id: str, run: Any) -> bool:
         if self.work.rests(f"run {run_id}"):

@@ -110,7 +110,7 @@ def look(pipeline: Pipeline, now_ns: int, work: PeriodicJob | None = None) -> No
         if not work.rests(subject):
             with work.isolated(subject):
                 _look_at(pipeline, run, now_ns)
-                pipeline.tidy(run, now_ns)
+                pipeline.changes.tidy(run, now_ns)
 
 
 def _look_at(pipeline: Pipeline, run: ActiveRun, now_ns: int) -> None:
@@ -120,9 +120,9 @@ def _look_at(pipeline: Pipeline, run: ActiveRun, now_ns: int) -> None:
         state = state_of(run, findings)
         changes = {"state": state} if state is not run.state else {}
     if findings or changes:
-        pipeline.apply(run.id, findings, changes)
+        pipeline.changes.apply(run.id, findings, changes)
     elif run.state.ended and run.rests_until_ns and not run.rests(now_ns):
-        pipeline.close(run.id)
+        pipeline.changes.close(run.id)
 
 
 async def run_watchdog(

@@ -3,7 +3,7 @@
 A failing database loses no data: the current group is retried indefinitely with back-off,
 ``failing`` contains the database's message, and no ``done`` is called meanwhile, so no
 client gets an ack. The queue itself is unbounded: its callers compare ``backlog_bytes`` with
-``limit_bytes`` (``Pipeline.ready_for_more``) and stop reading sockets.
+``limit_bytes`` (``Pressure.wait``) and stop reading sockets.
 """
 
 from __future__ import annotations

@@ -16,14 +16,9 @@ from pathlib import Path
 
 from tocsin.protocol import MOST_STEP
 from tocsin_server.core.models import RunEvent, RunState, WriteBatch, Writer
-from tocsin_server.runs.validation import (
-    HIGHEST,
-    Limits,
-    names_problem,
-    range_problem,
-    run_id_problem,
-    tags_problem,
-)
+from tocsin_server.runs.validation.handshake import range_problem
+from tocsin_server.runs.validation.limits import HIGHEST, Limits
+from tocsin_server.runs.validation.names import names_problem, run_id_problem, tags_problem
 from tocsin_server.store import audit, chunks, deletion, dump
 from tocsin_server.store.acks import AckRow
 from tocsin_server.store.compactor import seal

@@ -12,7 +12,7 @@ import msgspec
 
 from tocsin.protocol import MOST_STEP
 from tocsin_server.core.models import AlertState, RunState, Severity
-from tocsin_server.runs.validation import HIGHEST
+from tocsin_server.runs.validation.limits import HIGHEST
 from tocsin_server.transfer.run_folder import BundleError, Item
 
 Step = Annotated[int, msgspec.Meta(ge=0, le=MOST_STEP)]

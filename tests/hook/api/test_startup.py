@@ -22,7 +22,8 @@ from tocsin.api.no_run import NoRun
 from tocsin.api.run import Run
 from tocsin.api.startup import default_name
 from tocsin.capture import patching
-from tocsin_server.runs.validation import Limits, read_handshake, read_sealed
+from tocsin_server.runs.validation.handshake import read_handshake, read_sealed
+from tocsin_server.runs.validation.limits import Limits
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,8 @@ from tocsin.core.run_fields import (
     tags_of,
 )
 from tocsin.protocol import Hello, WriterId
-from tocsin_server.runs.validation import Limits, read_handshake, read_sealed
+from tocsin_server.runs.validation.handshake import read_handshake, read_sealed
+from tocsin_server.runs.validation.limits import Limits
 
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()), max_size=300)
 

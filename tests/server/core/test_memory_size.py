@@ -12,7 +12,8 @@ import pytest
 from tocsin import protocol
 from tocsin_server.core.memory_size import size_of, size_of_batch, size_of_event, size_of_write_batch
 from tocsin_server.core.models import RecordBatch, RunEvent, WriteBatch, Writer
-from tocsin_server.runs.validation import Limits, read_records
+from tocsin_server.runs.validation.limits import Limits
+from tocsin_server.runs.validation.records import Position, read_records
 
 WRITER = Writer("r", 0, 1, 0)
 COPIES = 20
@@ -66,8 +67,7 @@ def test_a_batch_counts_what_it_holds(
     def make() -> RecordBatch:
         decoded = protocol.decode_client(frame)
         assert isinstance(decoded, protocol.Records)
-        valid = read_records(decoded, after=-1, offset_ns=1, known=(), limits=Limits())
-        return RecordBatch(WRITER, 1, valid.seq, valid.n, valid.step, valid.time_ns, valid.columns)
+        return read_records(decoded, Position(WRITER, 1, -1, -1, 1, ()), Limits()).batch
 
     assert 0.5 < size_of_batch(make()) / held_by(make) < 2.0
 

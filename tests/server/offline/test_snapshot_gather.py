@@ -27,7 +27,7 @@ from tocsin_server.offline.replay import Judged
 from tocsin_server.offline.snapshot import IncidentSnapshot, read
 from tocsin_server.offline.snapshot_gather import download
 from tocsin_server.offline.snapshot_replay import judge_incident_snapshot
-from tocsin_server.runs.validation import Limits
+from tocsin_server.runs.validation.limits import Limits
 from tocsin_server.store.database import Database
 from tocsin_server.store.deletion_jobs import finish, mark_on, mark_runs, on_writer
 from tocsin_server.store.registration import register

@@ -327,7 +327,7 @@ def test_ended_runs_leave_memory_and_keep_their_row(run_server: Start, dial: Dia
     client.socket.close()
     eventually(lambda: not server.pipeline.registry.active["r1"].connected, "the trainer to go")
     run = server.pipeline.registry.active["r1"]
-    server.call(lambda: server.pipeline.tidy(run, time.time_ns() + 10**12))
+    server.call(lambda: server.pipeline.changes.tidy(run, time.time_ns() + 10**12))
     assert server.pipeline.registry.active == {}
     assert server.rows()[0]["state"] == "finished"
     assert dial(server.base, "r1", server.token).welcome.seq == 0
@@ -338,7 +338,7 @@ def test_a_deleted_run_begins_anew(run_server: Start, dial: Dial) -> None:
     server = run_server()
     client = dial(server.base, "r1", server.token)
     client.acked(client.train([0], loss=[1.0]))
-    server.call(lambda: server.pipeline.forget("r1"))
+    server.call(lambda: server.pipeline.changes.forget("r1"))
     client.train([1], loss=[1.0])
     assert client.ended() == 4503
 

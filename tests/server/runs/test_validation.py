@@ -15,17 +15,18 @@ from hypothesis import strategies as st
 
 from tocsin import protocol
 from tocsin.protocol import Event, Finish, Hello, Records, Refused, Sparse
-from tocsin_server.runs import validation
-from tocsin_server.runs.validation import (
-    Limits,
-    StepOrder,
-    TooLarge,
+from tocsin_server.core.models import Writer
+from tocsin_server.runs.validation.events import error_of, event_problem, finish_problem
+from tocsin_server.runs.validation.frames import TooLarge, read_message
+from tocsin_server.runs.validation.handshake import read_handshake, read_sealed
+from tocsin_server.runs.validation.limits import Limits
+from tocsin_server.runs.validation.records import (
+    MOST_SENTENCES,
+    Position,
     ValidatedRecords,
-    read_handshake,
-    read_message,
     read_records,
-    read_sealed,
 )
+from tocsin_server.runs.validation.step_order import StepOrder
 
 LIMITS = Limits(series=4, name_bytes=16, event_bytes=200, config_bytes=300)
 Make = Callable[..., Records]
@@ -34,7 +35,8 @@ Make = Callable[..., Records]
 def taken(
     message: Records, *, after: int = -1, known: set[str] | None = None, offset_ns: int = 0
 ) -> ValidatedRecords:
-    return read_records(message, after=after, offset_ns=offset_ns, known=known or set(), limits=LIMITS)
+    position = Position(Writer("r_1", 0, 1, 0), 1, after, -1, offset_ns, known or set())
+    return read_records(message, position, LIMITS)
 
 
 def codes(valid: ValidatedRecords) -> list[str]:
@@ -46,15 +48,15 @@ def test_values_pass_to_the_bit(make_records: Make, make_sparse: Callable[..., S
     odd = [math.nan, math.inf, -math.inf, -0.0]
     valid = taken(make_records(0, [0, 1, 2, 3], loss=odd, lr=make_sparse([1, 3], [0.5, math.nan])))
     assert valid.rejected == ()
-    assert valid.columns["loss"].v.tobytes() == protocol.little_endian("d", odd)
-    assert [value is None for value in valid.columns["lr"].dense(4)] == [True, False, True, False]
+    assert valid.batch.columns["loss"].v.tobytes() == protocol.little_endian("d", odd)
+    assert [value is None for value in valid.batch.columns["lr"].dense(4)] == [True, False, True, False]
 
 
 def test_times_move_to_the_servers_clock(make_records: Make) -> None:
     """The offset of the client's clock is added to every record's time."""
     message = make_records(0, [0, 1], loss=[1.0, 2.0])
     moved = taken(message, offset_ns=-5)
-    assert (moved.time_ns == np.frombuffer(message.t, "<i8") - 5).all()
+    assert (moved.batch.time_ns == np.frombuffer(message.t, "<i8") - 5).all()
 
 
 def test_a_step_beyond_2_to_53_costs_only_itself(make_records: Make) -> None:
@@ -63,17 +65,17 @@ def test_a_step_beyond_2_to_53_costs_only_itself(make_records: Make) -> None:
     valid = taken(message)
     assert codes(valid) == ["step-too-large"]
     assert valid.rejected[0].got == "2 records with larger steps, the highest 9223372036854775807"
-    assert (valid.step.tolist(), valid.last_seq) == ([0, 2**53], 3)
-    assert valid.columns["loss"].v.tolist() == [0.0, 2.0]
+    assert (valid.batch.step.tolist(), valid.last_seq) == ([0, 2**53], 3)
+    assert valid.batch.columns["loss"].v.tolist() == [0.0, 2.0]
 
 
 def test_a_resend_is_applied_once(make_records: Make) -> None:
     """A known batch adds nothing; an overlapping one adds only what is new."""
     message = make_records(10, [10, 11, 12], loss=[1.0, 2.0, 3.0])
-    assert taken(message, after=12).n == 0
+    assert taken(message, after=12).batch.n == 0
     overlapping = taken(message, after=11)
-    assert (overlapping.seq, overlapping.n, overlapping.last_seq) == (12, 1, 12)
-    assert overlapping.columns["loss"].v.tolist() == [3.0]
+    assert (overlapping.batch.seq, overlapping.batch.n, overlapping.last_seq) == (12, 1, 12)
+    assert overlapping.batch.columns["loss"].v.tolist() == [3.0]
 
 
 def test_a_negative_step_costs_only_itself(make_records: Make, make_sparse: Callable[..., Sparse]) -> None:
@@ -82,9 +84,9 @@ def test_a_negative_step_costs_only_itself(make_records: Make, make_sparse: Call
     valid = taken(message)
     assert codes(valid) == ["negative-step"]
     assert "-1" in valid.rejected[0].got
-    assert (valid.n, valid.last_seq) == (2, 2)
-    assert valid.columns["loss"].v.tolist() == [0.0, 2.0]
-    assert valid.columns["scale"].dense(2) == [None, 9.0]
+    assert (valid.batch.n, valid.last_seq) == (2, 2)
+    assert valid.batch.columns["loss"].v.tolist() == [0.0, 2.0]
+    assert valid.batch.columns["scale"].dense(2) == [None, 9.0]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +108,7 @@ def test_a_bad_column_costs_only_itself(make_records: Make, column: protocol.Col
     valid = taken(message)
     assert codes(valid) == ["bad-column"]
     assert "'odd'" in valid.rejected[0].got
-    assert list(valid.columns) == ["loss"]
+    assert list(valid.batch.columns) == ["loss"]
 
 
 @pytest.mark.parametrize("name", ["", "x" * 17, "a\nb", "nul\0"])
@@ -131,7 +133,7 @@ def test_series_beyond_the_limit_are_left_out(make_records: Make) -> None:
     assert codes(valid) == ["too-many-series"]
     assert "at most 4" in valid.rejected[0].expected
     assert valid.rejected[0].got == "3 more, which were left out"
-    assert set(valid.columns) == {"known", "new0", "new1"}
+    assert set(valid.batch.columns) == {"known", "new0", "new1"}
 
 
 def test_many_faults_make_few_sentences(make_records: Make) -> None:
@@ -139,7 +141,7 @@ def test_many_faults_make_few_sentences(make_records: Make) -> None:
     message = make_records(0, [0])
     message.cols.update({f"bad{i}": b"x" for i in range(1000)})
     valid = taken(message)
-    assert len(valid.rejected) == validation.MOST_SENTENCES + 1
+    assert len(valid.rejected) == MOST_SENTENCES + 1
     assert "992 more" in valid.rejected[-1].got
 
 
@@ -164,7 +166,7 @@ def test_a_batch_that_does_not_fit_is_refused_whole(
     for name, value in changes.items():
         setattr(message, name, value)
     valid = taken(message)
-    assert (codes(valid), valid.n, valid.last_seq) == (["bad-batch"], 0, last_seq)
+    assert (codes(valid), valid.batch.n, valid.last_seq) == (["bad-batch"], 0, last_seq)
 
 
 @given(
@@ -188,11 +190,11 @@ def test_what_is_kept_is_what_was_sent(steps: list[int], sparse: set[int], after
     )
     valid = taken(message, after=after)
     good = [row for row in range(n) if seq + row > after and steps[row] >= 0]
-    assert valid.step.tolist() == [steps[row] for row in good]
-    assert valid.time_ns.tolist() == good
+    assert valid.batch.step.tolist() == [steps[row] for row in good]
+    assert valid.batch.time_ns.tolist() == good
     if good:
-        assert valid.columns["all"].v.tolist() == good
-        assert valid.columns["some"].dense(len(good)) == [row if row in at else None for row in good]
+        assert valid.batch.columns["all"].v.tolist() == good
+        assert valid.batch.columns["some"].dense(len(good)) == [row if row in at else None for row in good]
 
 
 @given(st.binary(max_size=40), st.binary(max_size=40), st.binary(max_size=40), st.integers(-2, 6))
@@ -200,15 +202,15 @@ def test_no_bytes_break_the_reader(step: bytes, at: bytes, v: bytes, n: int) -> 
     """Any bytes are read or rejected; nothing is raised."""
     message = Records(seq=0, n=n, step=step, t=step, cols={"a": v, "b": Sparse(at, v)})
     valid = taken(message)
-    assert valid.n in (0, n) or {"negative-step", "step-too-large"} & set(codes(valid))
+    assert valid.batch.n in (0, n) or {"negative-step", "step-too-large"} & set(codes(valid))
 
 
 def test_steps_that_go_back_are_told_and_kept(make_records: Make) -> None:
     """A series that goes back is noticed; two optimizers at one step are ordinary."""
     order = StepOrder()
-    assert order.notice(taken(make_records(0, [5], loss=[1.0]))) is None
-    assert order.notice(taken(make_records(1, [5], **{"loss/D": [1.0]}), after=0)) is None
-    notice = order.notice(taken(make_records(2, [4, 6], loss=[1.0, 2.0]), after=1))
+    assert order.notice(taken(make_records(0, [5], loss=[1.0])).batch) is None
+    assert order.notice(taken(make_records(1, [5], **{"loss/D": [1.0]}), after=0).batch) is None
+    notice = order.notice(taken(make_records(2, [4, 6], loss=[1.0, 2.0]), after=1).batch)
     assert notice is not None
     assert (notice.scope, notice.code) == ("notice", "step-order")
     assert "step 4" in notice.got
@@ -218,16 +220,16 @@ def test_steps_that_go_back_are_told_and_kept(make_records: Make) -> None:
 def test_micro_steps_of_one_step_are_ordinary(make_records: Make) -> None:
     """Values of each micro-step repeat at their step; a vital sign has one per step."""
     order = StepOrder()
-    assert order.notice(taken(make_records(0, [5, 5, 6, 6], fft=[1.0, 2.0, 3.0, 4.0]))) is None
-    assert order.notice(taken(make_records(4, [6], fft=[5.0]), after=3)) is None
-    notice = order.notice(taken(make_records(5, [6, 6], loss=[1.0, 2.0]), after=4))
+    assert order.notice(taken(make_records(0, [5, 5, 6, 6], fft=[1.0, 2.0, 3.0, 4.0])).batch) is None
+    assert order.notice(taken(make_records(4, [6], fft=[5.0]), after=3).batch) is None
+    notice = order.notice(taken(make_records(5, [6, 6], loss=[1.0, 2.0]), after=4).batch)
     assert notice is not None
     assert "step 6 of 'loss' after step 6" in notice.got
 
 
 def test_the_largest_step_is_before_no_other(make_records: Make) -> None:
     """Its distance to others exceeds int64; the error still names the step that went back."""
-    notice = StepOrder().notice(taken(make_records(0, [2**53, 0], loss=[1.0, 2.0])))
+    notice = StepOrder().notice(taken(make_records(0, [2**53, 0], loss=[1.0, 2.0])).batch)
     assert notice is not None
     assert "step 0 of 'loss' after step 9007199254740992" in notice.got
 
@@ -391,7 +393,7 @@ def test_an_event_of_numbers_may_be_longer_on_the_wire_than_its_limit() -> None:
     assert len(protocol.encode(event)) > 2 * Limits().event_bytes
     found = read_message(protocol.encode(event), Limits())
     assert isinstance(found, Event)
-    assert validation.event_problem(found, Limits()) is None
+    assert event_problem(found, Limits()) is None
 
 
 @pytest.mark.parametrize(
@@ -407,20 +409,20 @@ def test_an_event_of_numbers_may_be_longer_on_the_wire_than_its_limit() -> None:
 )
 def test_an_event_that_cannot_be_kept_is_refused(event: Event, code: str) -> None:
     """An event needs a kind, a time and plain data of bounded size."""
-    fault = validation.event_problem(event, LIMITS)
+    fault = event_problem(event, LIMITS)
     assert fault is not None
     assert (fault.scope, fault.code) == ("event", code)
 
 
 def test_an_event_may_hold_nan() -> None:
     """Non-finite numbers in an event's data are ordinary."""
-    assert validation.event_problem(Event(0, "note", 0, data={"psnr": math.nan}), LIMITS) is None
+    assert event_problem(Event(0, "note", 0, data={"psnr": math.nan}), LIMITS) is None
 
 
 def test_a_finish_needs_a_known_state() -> None:
     """Only finished and failed end a run."""
-    assert validation.finish_problem(Finish(0, 0)) is None
-    fault = validation.finish_problem(Finish(0, 0, state="exploded"))
+    assert finish_problem(Finish(0, 0)) is None
+    fault = finish_problem(Finish(0, 0, state="exploded"))
     assert fault is not None
     assert "exploded" in fault.got
 
@@ -428,5 +430,5 @@ def test_a_finish_needs_a_known_state() -> None:
 def test_an_error_too_large_is_shortened() -> None:
     """A failed run keeps the type and the start of a message of any size."""
     finish = Finish(0, 0, state="failed", error={"type": "E", "message": "m" * 9000, "lines": ["x"] * 99})
-    error = validation.error_of(finish, LIMITS)
+    error = error_of(finish, LIMITS)
     assert (error["type"], len(error["message"]), error["lines"]) == ("E", 2000, [])

@@ -16,7 +16,7 @@ from sqlalchemy.engine import URL
 
 from tests.server.store.whole_run import LATE, NASTY, everything, rows_of, tell_all_to
 from tocsin_server.core.errors import TocsinError
-from tocsin_server.runs.validation import Limits
+from tocsin_server.runs.validation.limits import Limits
 from tocsin_server.store import deletion as life
 from tocsin_server.store.chunks import RECORDS
 from tocsin_server.store.database import Database, migrate, open_database

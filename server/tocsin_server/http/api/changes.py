@@ -17,7 +17,7 @@ from tocsin_server.http.api.permission import Editor
 from tocsin_server.http.api.resource import Body, resource
 from tocsin_server.http.api.shapes import RunRow
 from tocsin_server.http.services import Services, services_of
-from tocsin_server.runs.validation import is_name
+from tocsin_server.runs.validation.names import is_name
 from tocsin_server.store import edits
 from tocsin_server.store.connection import Row
 from tocsin_server.store.edits import ConflictError, Edit

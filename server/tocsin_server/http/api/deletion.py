@@ -111,7 +111,7 @@ def actor_of(identity: Identity) -> str:
 async def _marked(services: Services, mark: Callable[[Connection], Marked]) -> Marked:
     found = await asyncio.wrap_future(mark_on(services.writer, mark))
     for run_id in found or ():
-        services.pipeline.forget(run_id)
+        services.pipeline.changes.forget(run_id)
     return found
 
 

@@ -284,7 +284,7 @@ def checked(body: Mapping[str, Any]) -> threshold.CustomRule:
 async def changed(services: Services, work: Callable[[Connection], T]) -> T:
     """Write, then apply the change to all running runs."""
     made = await asyncio.wrap_future(services.writer.call(work))
-    await services.pipeline.rulebook.refresh(services.pipeline)
+    await services.pipeline.rulebook.refresh(services.pipeline.changes)
     return made
 
 
