@@ -47,7 +47,7 @@ export function menu(label, items, o = {}) {
     refill(
       list,
       ...items().map((item) =>
-        "head" in item ? el("div.micro.menuhead", { role: "presentation" }, item.head) : choice(item),
+        "head" in item ? el("div.micro.menuhead", { role: "presentation" }, item.head) : choice(item, close),
       ),
     );
     list.hidden = false;
@@ -64,29 +64,6 @@ export function menu(label, items, o = {}) {
     if (back) button.focus();
   }
 
-  /** @param {Exclude<Item, { head: string }>} item */
-  function choice(item) {
-    const role =
-      item.on === undefined
-        ? { role: "menuitem" }
-        : { role: "menuitemradio", "aria-checked": String(item.on) };
-    return el(
-      "button",
-      {
-        type: "button",
-        tabindex: "-1",
-        ...role,
-        onclick: () => {
-          close();
-          item.act();
-        },
-      },
-      el("span.tick", {}, item.on ? icon("check") : null),
-      el("span.grow", {}, item.text),
-      item.hint ? el("kbd", {}, item.hint) : null,
-    );
-  }
-
   /** @param {KeyboardEvent} event */
   function key(event) {
     if (list.hidden) return;
@@ -101,4 +78,30 @@ export function menu(label, items, o = {}) {
     event.stopPropagation();
   }
   return node;
+}
+
+/**
+ * @param {Exclude<Item, { head: string }>} item
+ * @param {() => void} close
+ */
+function choice(item, close) {
+  const role =
+    item.on === undefined
+      ? { role: "menuitem" }
+      : { role: "menuitemradio", "aria-checked": String(item.on) };
+  return el(
+    "button",
+    {
+      type: "button",
+      tabindex: "-1",
+      ...role,
+      onclick: () => {
+        close();
+        item.act();
+      },
+    },
+    el("span.tick", {}, item.on ? icon("check") : null),
+    el("span.grow", {}, item.text),
+    item.hint ? el("kbd", {}, item.hint) : null,
+  );
 }

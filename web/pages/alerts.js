@@ -1,17 +1,20 @@
 /**
- * The alert inbox: open, acknowledged, pending, silenced and resolved alerts, operable by keyboard. The
- * address holds filter and selection.
+ * The alert inbox: open, acknowledged, pending, silenced and resolved alerts, operable by keyboard.
+ *
+ * Data: data/alertbook.js holds the alerts and data/markbook.js their acknowledgements and silences, both
+ * shared by all pages and live. State: the address (filter and selection), read and written by
+ * lib/alerts/inbox.js. View: components/alerts/inboxlist.js beside components/alerts/inboxpane.js.
  */
 
 import { el, refill, say } from "../browser/dom.js";
 import { go } from "../browser/navigate.js";
 import { acknowledge, unacknowledge } from "../components/alerts/ackform.js";
-import { AlertRow } from "../components/alerts/alertrow.js";
+import { InboxBar } from "../components/alerts/inboxbar.js";
+import { InboxList } from "../components/alerts/inboxlist.js";
 import { InboxPane } from "../components/alerts/inboxpane.js";
 import { silenceForm, silenceOf } from "../components/alerts/silenceform.js";
 import { subnav } from "../components/alerts/subnav.js";
-import { announce, failed, selectInput } from "../components/form.js";
-import { icon } from "../components/icons.js";
+import { announce } from "../components/form.js";
 import { showUndo } from "../components/undo.js";
 import {
   grouped,
@@ -19,7 +22,6 @@ import {
   neighbour,
   PLAIN,
   readInbox,
-  STATES,
   successor,
   tally,
   writeInbox,
@@ -29,43 +31,25 @@ import { runAddress } from "../lib/route.js";
 
 /** @typedef {import("../lib/alerts/inbox.js").InboxView} InboxView */
 
-const TITLES = {
-  open: "Open",
-  mine: "Mine",
-  silenced: "Silenced",
-  pending: "Pending",
-  resolved: "Resolved",
-  all: "All",
-};
-const NOTES = {
-  open: "Unresolved and not silenced",
-  mine: "Acknowledged by me",
-  silenced: "Silenced, or muted by another alert",
-  pending: "Condition met, but not yet long enough to fire",
-  resolved: "No longer active",
-  all: "All alerts",
-};
-/** Rows shown initially, and added by each click. */
-const PAGE = 150;
 const PAST = 500;
 const AGE_MS = 1_000;
 const NARROW = "(max-width: 1000px)";
+/** Keys shown in the page head. */
+const KEYS = [
+  ["J K", "move"],
+  ["A", "acknowledge"],
+  ["S", "silence"],
+  ["O", "open"],
+  ["X", "select"],
+  ["?", "all keys"],
+];
 
 class Inbox {
-  /** @type {Map<string, AlertRow>} */
-  #rows = new Map();
-  /** @type {Map<string, HTMLElement>} heads of groups */
-  #heads = new Map();
   /** @type {Set<string>} */
   #picked = new Set();
-  /** @type {string[]} ids in the order shown */
-  #order = [];
   /** @type {Set<string>} */
   #asked = new Set();
-  #most = PAGE;
-  #hovered = false;
   #frame = 0;
-  #shape = "";
   /** Whether the first load is complete; before it, the top row may not be the most urgent. */
   #ready = false;
   /** @type {unknown} */
@@ -79,82 +63,27 @@ class Inbox {
     this.app = app;
     this.main = main;
     this.view = readInbox(location.search);
+    this.bar = new InboxBar((change) => this.set(change));
+    this.list = new InboxList({
+      choose: (id) => this.#choose(id, true),
+      pick: (id) => this.#pick(id),
+      again: () => void this.#load(),
+      showAll: () => this.set({ ...PLAIN }),
+      redraw: () => this.#draw(),
+      soon: () => this.#soon(),
+      chosen: () => this.view.alert,
+      facts: (alert) => this.#facts(alert),
+    });
     this.pane = new InboxPane(app, {
       acknowledge: () => void this.#acknowledge(),
       silence: () => this.#silence(),
       back: () => this.#back(),
     });
     this.count = el("span.muted", {}, "–");
-    this.rows = el("div.alertrows", { role: "listbox", tabindex: "0", "aria-label": "Alerts" });
-    this.nothing = el("div", { hidden: true });
-    this.more = el("button.btn.morerows", {
-      type: "button",
-      hidden: true,
-      onclick: () => {
-        this.#most += PAGE;
-        this.#draw();
-      },
-    });
-    this.list = el("section.card.listing", { "aria-label": "Inbox" }, this.rows, this.nothing, this.more);
-    this.states = STATES.map((state) =>
-      el(
-        "button",
-        {
-          type: "button",
-          "data-state": state,
-          title: NOTES[state],
-          onclick: () => this.set({ state, alert: null }),
-        },
-        `${TITLES[state]} `,
-        el("b"),
-      ),
-    );
-    this.input = /** @type {HTMLInputElement} */ (
-      el("input", {
-        placeholder: "rule: project: run: severity:",
-        spellcheck: "false",
-        "aria-label": "Filter alerts",
-        oninput: () => this.set({ q: this.input.value }),
-      })
-    );
-    this.severity = selectInput(
-      [
-        ["", "all severities"],
-        ["critical", "critical"],
-        ["warning", "warning"],
-        ["info", "info"],
-      ],
-      "",
-      { "aria-label": "Severity", onchange: () => this.set({ severity: this.severity.value }) },
-    );
-    this.project = selectInput([["", "all projects"]], "", {
-      "aria-label": "Project",
-      onchange: () => this.set({ project: this.project.value }),
-    });
-    this.rule = selectInput([["", "all rules"]], "", {
-      "aria-label": "Rule",
-      onchange: () => this.set({ rule: this.rule.value }),
-    });
-    this.page = this.#page();
     this.key = (/** @type {KeyboardEvent} */ event) => this.#key(event);
   }
 
   #page() {
-    this.list.addEventListener("pointerenter", () => {
-      this.#hovered = true;
-    });
-    this.list.addEventListener("pointerleave", () => {
-      this.#hovered = false;
-      this.#soon();
-    });
-    const keys = [
-      ["J K", "move"],
-      ["A", "acknowledge"],
-      ["S", "silence"],
-      ["O", "open"],
-      ["X", "select"],
-      ["?", "all keys"],
-    ];
     return el(
       "div",
       {},
@@ -168,26 +97,18 @@ class Inbox {
         el(
           "div.keys",
           { "aria-hidden": "true" },
-          ...keys.map(([key, text]) =>
+          ...KEYS.map(([key, text]) =>
             el("span", {}, ...key.split(" ").flatMap((each) => [el("kbd", {}, each), " "]), text),
           ),
         ),
       ),
-      el(
-        "div.bar.inboxbar",
-        { role: "search" },
-        el("span.seg.scrollseg", { role: "group", "aria-label": "Which alerts" }, ...this.states),
-        el("label.field.query", {}, icon("search"), this.input, el("kbd.wide-only", {}, "/")),
-        this.severity,
-        this.project,
-        this.rule,
-      ),
-      el("div.inbox", {}, this.list, this.pane.node),
+      this.bar.node,
+      el("div.inbox", {}, this.list.node, this.pane.node),
     );
   }
 
   open() {
-    refill(this.main, this.page);
+    refill(this.main, this.#page());
     this.stops = [
       this.app.alerts.onChange(() => this.#soon()),
       this.app.marks.onChange(() => this.#soon()),
@@ -251,14 +172,10 @@ class Inbox {
     }
   }
 
+  /** Apply the view. */
   #look() {
-    const { view } = this;
-    if (this.input.value !== view.q) this.input.value = view.q;
-    this.severity.value = view.severity;
-    for (const button of this.states) {
-      button.setAttribute("aria-pressed", String(button.dataset.state === view.state));
-    }
-    this.#shape = "";
+    this.bar.show(this.view);
+    this.list.release();
     this.#draw();
   }
 
@@ -300,11 +217,14 @@ class Inbox {
     const ids = groups.flatMap((group) => group.items.map((alert) => alert.id));
     if (this.#ready && !ids.includes(view.alert ?? "") && ids.length) {
       const alert =
-        view.alert && this.#order.includes(view.alert) ? successor(this.#order, ids, view.alert) : ids[0];
+        view.alert && this.list.order.includes(view.alert)
+          ? successor(this.list.order, ids, view.alert)
+          : ids[0];
       this.view = { ...view, alert };
     }
     this.#counts(all, narrow, me);
-    this.#list(groups, ids);
+    this.list.draw(groups, ids);
+    this.list.empty(ids.length ? null : this.#whyEmpty(), this.#error);
     this.#show(all);
   }
 
@@ -316,10 +236,6 @@ class Inbox {
   #counts(all, narrow, me) {
     const counts = tally(narrow, this.#marks, me);
     const taken = narrow.filter((alert) => alert.state !== "resolved" && this.#marks(alert.id).ack).length;
-    for (const button of this.states) {
-      const number = button.querySelector("b");
-      if (number) say(number, int(counts[/** @type {InboxView["state"]} */ (button.dataset.state)]));
-    }
     say(
       this.count,
       this.app.alerts.loaded
@@ -332,179 +248,21 @@ class Inbox {
         : "–",
     );
     this.app.title("Alerts");
-    this.#choices(
-      this.project,
-      "all projects",
-      all.map((alert) => alert.project),
-      this.view.project,
-    );
-    this.#choices(
-      this.rule,
-      "all rules",
-      all.map((alert) => alert.rule),
-      this.view.rule,
-    );
+    this.bar.count(counts, all, this.view);
   }
 
-  /**
-   * @param {HTMLSelectElement} select
-   * @param {string} every
-   * @param {string[]} values
-   * @param {string} chosen
-   */
-  #choices(select, every, values, chosen) {
-    const known = [...new Set([...values, ...(chosen ? [chosen] : [])])].sort();
-    const key = known.join("\n");
-    if (select.dataset.key !== key) {
-      select.dataset.key = key;
-      refill(
-        select,
-        el("option", { value: "" }, every),
-        ...known.map((value) => el("option", { value }, value)),
-      );
-    }
-    if (select.value !== chosen) select.value = chosen;
-  }
-
-  /**
-   * Rows are reused and moved. While the pointer is over them, they keep their positions.
-   *
-   * @param {import("../lib/alerts/inbox.js").Group[]} groups
-   * @param {string[]} ids
-   */
-  #list(groups, ids) {
-    const cut = groups
-      .map((group, i) => ({
-        ...group,
-        items: group.items.slice(
-          0,
-          Math.max(0, this.#most - groups.slice(0, i).reduce((n, each) => n + each.items.length, 0)),
-        ),
-      }))
-      .filter((group) => group.items.length);
-    const shape = JSON.stringify(cut.map((group) => [group.key, group.items.map((alert) => alert.id)]));
-    if (shape !== this.#shape && !(this.#hovered && this.#shape)) {
-      const anchor = this.view.alert ? this.#rows.get(this.view.alert)?.node : null;
-      const was = anchor?.isConnected ? anchor.getBoundingClientRect().top : null;
-      this.#shape = shape;
-      this.#order = ids;
-      this.#place(cut);
-      if (anchor && was !== null && scrollY > 0) scrollBy(0, anchor.getBoundingClientRect().top - was);
-    }
-    for (const group of groups) {
-      const head = this.#heads.get(group.key)?.querySelector(".muted");
-      if (head) say(head, int(group.items.length));
-    }
-    for (const alert of groups.flatMap((group) => group.items)) {
-      this.#rows.get(alert.id)?.show(alert, this.#facts(alert), alert.id === this.view.alert);
-    }
-    const hidden = ids.length - Math.min(ids.length, this.#most);
-    this.more.hidden = !hidden;
-    say(this.more, `Show ${int(Math.min(PAGE, hidden))} of ${int(hidden)} more`);
-    this.#empty(ids.length);
-  }
-
-  /** @param {import("../lib/alerts/inbox.js").Group[]} groups */
-  #place(groups) {
-    const kept = new Set(groups.flatMap((group) => group.items.map((alert) => alert.id)));
-    for (const id of [...this.#rows.keys()]) if (!kept.has(id)) this.#rows.delete(id);
-    const boxes = groups.map((group) => {
-      const box =
-        this.#heads.get(group.key) ??
-        el(
-          "div",
-          { role: "group", "aria-label": group.title },
-          el(
-            "div.grouphead",
-            { role: "presentation" },
-            el("span.strong", {}, group.title),
-            el("span.muted"),
-            el("span.micro", {}, group.note),
-          ),
-        );
-      this.#heads.set(group.key, box);
-      const rows = group.items.map((alert) => this.#row(alert.id));
-      [...box.children].slice(1).forEach((node) => {
-        if (!rows.includes(/** @type {HTMLElement} */ (node))) node.remove();
-      });
-      rows.forEach((node, i) => {
-        if (box.children[i + 1] !== node) box.insertBefore(node, box.children[i + 1] ?? null);
-      });
-      return box;
-    });
-    for (const node of [...this.rows.children]) {
-      if (!boxes.includes(/** @type {HTMLElement} */ (node))) node.remove();
-    }
-    boxes.forEach((box, i) => {
-      if (this.rows.children[i] !== box) this.rows.insertBefore(box, this.rows.children[i] ?? null);
-    });
-    this.rows.hidden = !boxes.length;
-  }
-
-  /** @param {string} id */
-  #row(id) {
-    const row =
-      this.#rows.get(id) ??
-      new AlertRow(id, { choose: () => this.#choose(id, true), pick: () => this.#pick(id) });
-    this.#rows.set(id, row);
-    return row.node;
-  }
-
-  /** @param {number} count */
-  #empty(count) {
-    this.nothing.hidden = count > 0;
-    if (count) {
-      this.nothing.dataset.why = "";
-      return;
-    }
-    const { view } = this;
-    const plain = writeInbox({ ...view, alert: null }) === "";
-    const why = this.#error ? "error" : !this.app.alerts.loaded ? "loading" : plain ? "plain" : "filtered";
-    if (this.nothing.dataset.why === why) return;
-    this.nothing.dataset.why = why;
-    if (why === "error") failed(this.nothing, this.#error, () => void this.#load());
-    else if (why === "loading") refill(this.nothing, el("p.pad.muted", {}, "–"));
-    else if (why === "plain") {
-      refill(
-        this.nothing,
-        el(
-          "div.pad.healthy",
-          {},
-          el("h2", {}, icon("check"), " No open alerts"),
-          el("p.soft", {}, "Rules check every step of every run. Their alerts appear here. "),
-          el(
-            "p.soft.then",
-            {},
-            "Who gets notified: ",
-            el("a.link", { href: "/routes" }, "routes"),
-            " and ",
-            el("a.link", { href: "/channels" }, "channels"),
-            ".",
-          ),
-        ),
-      );
-    } else {
-      refill(
-        this.nothing,
-        el(
-          "div.pad",
-          {},
-          el("p.soft", {}, "No alert matches this filter."),
-          el(
-            "button.btn.then",
-            { type: "button", onclick: () => this.set({ ...PLAIN }) },
-            "Show all open alerts",
-          ),
-        ),
-      );
-    }
+  /** @returns {import("../components/alerts/inboxlist.js").WhyEmpty} */
+  #whyEmpty() {
+    if (this.#error) return "error";
+    if (!this.app.alerts.loaded) return "loading";
+    return writeInbox({ ...this.view, alert: null }) === "" ? "plain" : "filtered";
   }
 
   /** @param {Alert[]} all */
   #show(all) {
     const alert = all.find((each) => each.id === this.view.alert) ?? null;
-    if (alert) this.rows.setAttribute("aria-activedescendant", `al-${alert.id}`);
-    else this.rows.removeAttribute("aria-activedescendant");
+    if (alert) this.list.rows.setAttribute("aria-activedescendant", `al-${alert.id}`);
+    else this.list.rows.removeAttribute("aria-activedescendant");
     this.pane.show(
       alert,
       alert
@@ -514,11 +272,9 @@ class Inbox {
   }
 
   #age() {
-    const now = this.app.alerts.all();
-    for (const alert of now) {
-      this.#rows.get(alert.id)?.show(alert, this.#facts(alert), alert.id === this.view.alert);
-    }
-    this.#show(now);
+    const all = this.app.alerts.all();
+    this.list.refresh(all);
+    this.#show(all);
   }
 
   /**
@@ -527,7 +283,7 @@ class Inbox {
    */
   #choose(id, far = false) {
     this.set({ alert: id });
-    this.#rows.get(id)?.node.scrollIntoView({ block: "nearest" });
+    this.list.rowOf(id)?.scrollIntoView({ block: "nearest" });
     if (far && matchMedia(NARROW).matches) this.#enter();
   }
 
@@ -537,8 +293,8 @@ class Inbox {
   }
 
   #back() {
-    this.rows.focus({ preventScroll: true });
-    if (this.view.alert) this.#rows.get(this.view.alert)?.node.scrollIntoView({ block: "center" });
+    this.list.rows.focus({ preventScroll: true });
+    if (this.view.alert) this.list.rowOf(this.view.alert)?.scrollIntoView({ block: "center" });
   }
 
   /** @param {string} id */
@@ -597,10 +353,10 @@ class Inbox {
   #next(done) {
     const ids = new Set(done.map((alert) => alert.id));
     if (!this.view.alert || !ids.has(this.view.alert)) return;
-    const at = this.#order.indexOf(this.view.alert);
+    const at = this.list.order.indexOf(this.view.alert);
     const rest =
-      this.#order.slice(at + 1).find((id) => !ids.has(id)) ?? this.#order.find((id) => !ids.has(id));
-    this.#shape = "";
+      this.list.order.slice(at + 1).find((id) => !ids.has(id)) ?? this.list.order.find((id) => !ids.has(id));
+    this.list.release();
     if (rest) this.#choose(rest);
   }
 
@@ -647,13 +403,13 @@ class Inbox {
     const arrows = !inPane || target === this.pane.node;
     const by = { j: 1, k: -1, ArrowDown: arrows ? 1 : 0, ArrowUp: arrows ? -1 : 0 }[event.key];
     if (by) {
-      const next = neighbour(this.#order, this.view.alert, by);
+      const next = neighbour(this.list.order, this.view.alert, by);
       if (next) this.#choose(next);
-    } else if ((event.key === "Home" || event.key === "End") && target === this.rows) {
-      this.#choose(String(event.key === "Home" ? this.#order[0] : this.#order.at(-1)));
+    } else if ((event.key === "Home" || event.key === "End") && target === this.list.rows) {
+      this.#choose(String(event.key === "Home" ? this.list.order[0] : this.list.order.at(-1)));
     } else if (
       event.key === "Enter" &&
-      (target === this.rows || target === document.body || target === this.main)
+      (target === this.list.rows || target === document.body || target === this.main)
     ) {
       this.#enter();
     } else if (!this.#letter(event.key)) return;
@@ -666,7 +422,7 @@ class Inbox {
    */
   #letter(key) {
     const alert = this.app.alerts.all().find((each) => each.id === this.view.alert);
-    if (key === "/") this.input.select();
+    if (key === "/") this.bar.input.select();
     else if (key === "a") void this.#acknowledge();
     else if (key === "s") this.#silence();
     else if (key === "o" && alert) go(runAddress(alert.run_id, { at: alert.onset_step, alert: alert.id }));

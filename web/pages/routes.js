@@ -100,11 +100,11 @@ class Routes {
     };
   }
 
-  open() {
-    this.app.title("Routes");
+  /** The document: routes, mute times and inhibitions. */
+  #editor() {
     const add = (/** @type {string} */ text, /** @type {() => void} */ act) =>
       el("button.btn", { type: "button", onclick: act }, icon("plus"), text);
-    this.editor = el(
+    return el(
       "div",
       {},
       this.stale,
@@ -140,6 +140,11 @@ class Routes {
       this.inhibitions,
       zoneList(),
     );
+  }
+
+  open() {
+    this.app.title("Routes");
+    this.editor = this.#editor();
     this.host = el("div.routecols", {}, this.editor, this.test.node);
     refill(
       this.main,

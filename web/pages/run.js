@@ -1,4 +1,11 @@
-/** One run: vital signs, alerts with their diagnosis, and all other metrics. */
+/**
+ * One run: vital signs, alerts with their diagnosis, and all other metrics.
+ *
+ * Data: data/rundata.js loads the run and its vital signs and follows the live socket; the panels of
+ * panels/metricpanels.js load their own series. State: the address, read and written by lib/views/runview.js.
+ * View: scene() says what the charts draw: panels/vitals.js, panels/metricpanels.js and
+ * panels/overviewstrip.js. Alerts are in components/alerts/aside.js.
+ */
 
 import { el, refill, say } from "../browser/dom.js";
 import { fitPaper } from "../browser/print.js";
@@ -12,10 +19,10 @@ import { EndingCard } from "../components/runs/ending.js";
 import { Gauges } from "../components/runs/gauges.js";
 import { RunHead } from "../components/runs/runhead.js";
 import { showValues } from "../components/runs/valuetable.js";
+import { WindowBar } from "../components/runs/windowbar.js";
 import { ApiError } from "../data/api.js";
 import { RunData } from "../data/rundata.js";
 import { alertAt } from "../lib/alerts/attention.js";
-import { int } from "../lib/format.js";
 import { followSize, readView, stepRange, writeView } from "../lib/views/runview.js";
 import { LayerHeat } from "../panels/layers.js";
 import { MetricPanels } from "../panels/metricpanels.js";
@@ -37,8 +44,6 @@ class RunPage {
   /** @type {Plots | null} */
   plots = null;
   closed = false;
-  /** Everything with charts, beside the diagnosis. */
-  charts = el("div");
   /** The alerts that the charts last drew. */
   alertKey = "";
   overviewDrawn = 0;
@@ -59,9 +64,9 @@ class RunPage {
       series: (change) => this.#seriesChanged(change),
       failed: (error) => this.#failed(error),
     });
+    const may = app.session.scope !== "read";
     this.gauges = new Gauges();
     this.ending = new EndingCard();
-    const may = app.session.scope !== "read";
     this.head = new RunHead(id, {
       api: app.api,
       may,
@@ -75,11 +80,24 @@ class RunPage {
       again: async () => (await app.api.run(id)).notes ?? "",
       parse: (text) => app.api.markdown(text),
     });
-    this.overview = new OverviewStrip({ zoomed: (range) => this.zoom(range), range: () => this.range() });
     this.controls = new Controls({ view: () => this.view, set: (change) => this.set(change) });
-    const menuOf = (/** @type {() => import("../panels/panel.js").Panel} */ panel) =>
-      panelMenu(this.#panelHost(), panel);
-    this.vitals = new Vitals(
+    this.bar = new WindowBar({ follow: () => this.follow(), reset: () => this.reset() });
+    this.overview = new OverviewStrip({ zoomed: (range) => this.zoom(range), range: () => this.range() });
+    this.vitals = this.#vitals();
+    this.metrics = this.#metrics();
+    this.aside = this.#aside();
+    this.heat = new LayerHeat({
+      ask: (window, series) => app.api.layers(id, window, series),
+      go: (step) => this.go(step),
+    });
+    this.project = el("span", {}, "–");
+    this.chips = el("span.row");
+    this.failure = el("p.card.pad.failure", { role: "status", hidden: true });
+    this.charts = this.#charts();
+  }
+
+  #vitals() {
+    return new Vitals(
       {
         scene: () => this.scene(),
         pinned: (step) => this.#pinned(step),
@@ -87,17 +105,24 @@ class RunPage {
         resized: () => this.draw(),
         chose: (flag) => this.#flag(flag),
       },
-      menuOf,
+      (panel) => panelMenu(this.#panelHost(), panel),
     );
-    this.metrics = new MetricPanels(app, id, {
+  }
+
+  #metrics() {
+    return new MetricPanels(this.app, this.id, {
       scene: () => this.scene(),
       plots: () => this.plots,
       view: () => this.view,
       set: (change) => this.set(change),
       hover: (step) => this.vitals.cross.hover(step),
-      menuOf,
+      menuOf: (panel) => panelMenu(this.#panelHost(), panel),
     });
-    this.aside = new Aside({
+  }
+
+  #aside() {
+    const { app, id } = this;
+    return new Aside({
       alerts: () => app.alerts.of(id),
       chosen: () => this.view.alert,
       mostSevere: () => this.data.row?.reason?.alert ?? null,
@@ -108,102 +133,83 @@ class RunPage {
       around: (alert) => this.around(alert),
       now: () => app.clock.now(),
     });
-    this.heat = new LayerHeat({
-      ask: (window, series) => app.api.layers(id, window, series),
-      go: (step) => this.go(step),
-    });
-    this.frame = this.#frame();
   }
 
-  #frame() {
-    this.project = el("span", {}, "–");
-    this.chips = el("span.row");
-    this.failure = el("p.card.pad.failure", { role: "status", hidden: true });
-    this.followButton = el(
-      "button.btn",
-      { type: "button", "aria-pressed": "false", onclick: () => this.follow() },
-      "Follow",
-    );
-    this.resetButton = el(
-      "button.btn",
-      { type: "button", disabled: true, onclick: () => this.reset() },
-      "Reset ",
-      el("kbd.wide-only", {}, "R"),
-    );
-    this.windowText = el("span.muted.wide-only");
-    return [
+  /** Everything with charts, beside the diagnosis. */
+  #charts() {
+    return el(
+      "div",
+      {},
       el(
-        "div.pagehead",
+        "div.bar",
         {},
-        el(
-          "nav.muted.crumb",
-          { "aria-label": "Where" },
-          el("a", { href: "/" }, "Fleet"),
-          " / ",
-          this.project,
-          " /",
-        ),
-        this.head.title,
-        this.head.actions,
-        this.chips,
-        this.head.tags,
+        el("h2", {}, "Vital signs"),
+        this.bar.text,
+        this.controls.node,
         el("span.grow"),
-        el(
-          "a.btn",
-          {
-            href: this.app.api.report([this.id]),
-            download: "",
-            title: "Charts, alerts, notes and settings as one HTML file that needs no server",
-          },
-          icon("down"),
-          "Report",
-        ),
-        el(
-          "a.btn.wide-only",
-          { href: this.app.api.csv(this.id), download: "" },
-          icon("down"),
-          "Records as CSV",
-        ),
+        this.bar.follow,
+        this.bar.reset,
       ),
+      this.controls.attempts,
+      this.vitals.node,
+      legend(),
+      this.heat.node,
+      this.metrics.head,
+      this.metrics.failure,
+      this.metrics.nothing,
+      this.metrics.grid,
+    );
+  }
+
+  #pageHead() {
+    return el(
+      "div.pagehead",
+      {},
+      el(
+        "nav.muted.crumb",
+        { "aria-label": "Where" },
+        el("a", { href: "/" }, "Fleet"),
+        " / ",
+        this.project,
+        " /",
+      ),
+      this.head.title,
+      this.head.actions,
+      this.chips,
+      this.head.tags,
+      el("span.grow"),
+      el(
+        "a.btn",
+        {
+          href: this.app.api.report([this.id]),
+          download: "",
+          title: "Charts, alerts, notes and settings as one HTML file that needs no server",
+        },
+        icon("down"),
+        "Report",
+      ),
+      el(
+        "a.btn.wide-only",
+        { href: this.app.api.csv(this.id), download: "" },
+        icon("down"),
+        "Records as CSV",
+      ),
+    );
+  }
+
+  open() {
+    refill(
+      this.main,
+      this.#pageHead(),
       this.head.deleting,
       this.aside.callout,
       this.failure,
       this.ending.node,
       this.gauges.node,
       this.overview.node,
-      el(
-        "div.runcols",
-        {},
-        (this.charts = el(
-          "div",
-          {},
-          el(
-            "div.bar",
-            {},
-            el("h2", {}, "Vital signs"),
-            this.windowText,
-            this.controls.node,
-            el("span.grow"),
-            this.followButton,
-            this.resetButton,
-          ),
-          this.controls.attempts,
-          this.vitals.node,
-          legend(),
-          this.heat.node,
-          this.metrics.head,
-          this.metrics.failure,
-          this.metrics.nothing,
-          this.metrics.grid,
-        )),
-        this.aside.node,
-      ),
+      el("div.runcols", {}, this.charts, this.aside.node),
       this.details.node,
-    ];
-  }
-
-  open() {
-    refill(this.main, ...this.frame);
+    );
     this.app.title("Run");
     this.stopPaper = fitPaper(this.charts, this.vitals.node);
     this.stopAlerts = this.app.alerts.onChange(() => this.#alertsChanged());
@@ -278,7 +284,7 @@ class RunPage {
 
   /** @param {RunRow} row */
   #showRow(row) {
-    say(/** @type {Node} */ (this.project), row.project);
+    say(this.project, row.project);
     this.head.show(row);
     this.app.title(row.name);
     this.gauges.show(row, this.app.clock.now());
@@ -287,7 +293,7 @@ class RunPage {
 
   /** @param {RunDetail} run */
   #showDetails(run) {
-    if (this.failure && this.data.ready) this.failure.hidden = true;
+    if (this.data.ready) this.failure.hidden = true;
     this.gauges.cost(run.series);
     this.#alertsChanged();
     this.details.show(run, this.data.events);
@@ -298,7 +304,7 @@ class RunPage {
 
   /** @param {{ complete: boolean, grew: boolean }} change */
   #seriesChanged({ complete, grew }) {
-    if (this.failure) this.failure.hidden = true;
+    this.failure.hidden = true;
     if (complete) this.#showControls();
     if (grew) this.#drawVitals();
   }
@@ -308,9 +314,7 @@ class RunPage {
     if (error instanceof ApiError && error.status === 404) return this.#unknown();
     // Once the page has data, a separate bar reports that the server or its database is unavailable, so the
     // page does not move.
-    if (!this.failure || (this.data.ready && error instanceof ApiError && [0, 503].includes(error.status))) {
-      return;
-    }
+    if (this.data.ready && error instanceof ApiError && [0, 503].includes(error.status)) return;
     this.failure.hidden = false;
     refill(
       this.failure,
@@ -342,7 +346,7 @@ class RunPage {
     this.aside.draw();
     if (key === this.alertKey) return;
     this.alertKey = key;
-    if (this.chips) refill(this.chips, ...severityChips(alerts));
+    refill(this.chips, ...severityChips(alerts));
     this.draw();
   }
 
@@ -400,26 +404,15 @@ class RunPage {
   /** Draw new records. The other metrics have a feed of their own. */
   #drawVitals() {
     if (this.closed) return;
-    const zoomed = this.view.from !== null;
-    const following = this.view.follow !== null;
-    const [a, b] = this.range();
-    this.resetButton?.toggleAttribute("disabled", !zoomed && !following);
-    this.followButton?.setAttribute("aria-pressed", String(following));
-    if (this.followButton) {
-      say(
-        this.followButton,
-        following ? `Following ${int(this.view.follow)}` : `Follow ${int(this.#followSize())}`,
-      );
-    }
-    if (this.windowText) {
-      say(
-        this.windowText,
-        this.data.ready && this.data.last !== null
-          ? `steps ${int(Math.max(0, Math.ceil(a)))} – ${int(Math.min(b, this.data.last))}`
-          : "",
-      );
-    }
-    this.overview.window([a, b]);
+    const range = this.range();
+    this.bar.show({
+      range,
+      last: this.data.ready ? this.data.last : null,
+      zoomed: this.view.from !== null,
+      following: this.view.follow,
+      size: this.#followSize(),
+    });
+    this.overview.window(range);
     if (Date.now() - this.overviewDrawn > OVERVIEW_MS) this.#drawOverview();
     if (this.plots && this.data.ready) this.vitals.draw(this.plots);
     else this.vitals.cross.refresh();

@@ -126,10 +126,16 @@ function xTicks({ picture: { range }, nticks, ticks }) {
 }
 
 /** @param {Drawn} drawn */
+function marginsOf({ xticks, ticks }) {
+  const { left, right } = margins();
+  const twoLines = ticks?.labels.some((text) => text.includes("<br>"));
+  return { l: left, r: right, t: 6, b: xticks ? (twoLines ? 36 : 24) : 6, pad: 0 };
+}
+
+/** @param {Drawn} drawn */
 function layout(drawn) {
   const { picture, bands, edges, xticks } = drawn;
   const ink = color("--ink-3");
-  const { left, right } = margins();
   const axis = {
     color: ink,
     gridcolor: color("--grid"),
@@ -147,13 +153,7 @@ function layout(drawn) {
     font: { family: getComputedStyle(document.body).fontFamily, size: 11, color: ink },
     paper_bgcolor: CLEAR,
     plot_bgcolor: CLEAR,
-    margin: {
-      l: left,
-      r: right,
-      t: 6,
-      b: xticks ? (drawn.ticks?.labels.some((text) => text.includes("<br>")) ? 36 : 24) : 6,
-      pad: 0,
-    },
+    margin: marginsOf(drawn),
     showlegend: false,
     hovermode: false,
     dragmode: touch ? false : "zoom",

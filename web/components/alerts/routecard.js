@@ -83,28 +83,15 @@ export function boxes(names, chosen, change, every) {
  * @returns {{ node: HTMLElement, fields: import("../form.js").Field[] }}
  */
 export function routeCard(route, acts) {
-  const { at, last, open } = acts;
+  const { at, open } = acts;
   const where = `routes[${at}]`;
   const fields = open ? routeFields(route, acts, where) : [];
-  const label = `Route ${at + 1}: ${route.name}`;
-  const summary = el(
-    "button.linkish.routename",
-    {
-      type: "button",
-      "aria-expanded": String(open),
-      "data-focus": `open-${at}`,
-      onclick: () => acts.toggle(!open),
-    },
-    el("span.arrow", { "aria-hidden": "true" }, open ? "▾" : "▸"),
-    ` ${at + 1}. `,
-    el("b", {}, route.name || "unnamed"),
-  );
   const node = el(
     "article.card.routecard",
     {
       "data-route": at,
       class: route.enabled ? "" : "done",
-      "aria-label": label,
+      "aria-label": `Route ${at + 1}: ${route.name}`,
       onkeydown: (/** @type {KeyboardEvent} */ event) => {
         const by = event.altKey ? { ArrowUp: -1, ArrowDown: 1 }[event.key] : undefined;
         if (by) {
@@ -113,47 +100,53 @@ export function routeCard(route, acts) {
         }
       },
     },
-    el(
-      "header.row",
-      {},
-      summary,
-      route.enabled ? null : el("span.chip", {}, "off"),
-      el("span.grow"),
-      el(
-        "button.btn.bare",
-        {
-          type: "button",
-          "data-focus": `up-${at}`,
-          "aria-label": `Move ${route.name} up`,
-          title: "Earlier (Alt ↑)",
-          disabled: at === 0,
-          onclick: () => acts.move(-1),
-        },
-        "↑",
-      ),
-      el(
-        "button.btn.bare",
-        {
-          type: "button",
-          "data-focus": `down-${at}`,
-          "aria-label": `Move ${route.name} down`,
-          title: "Later (Alt ↓)",
-          disabled: at === last,
-          onclick: () => acts.move(1),
-        },
-        "↓",
-      ),
-      el(
-        "button.btn.bare",
-        { type: "button", "aria-label": `Remove ${route.name}`, onclick: acts.remove },
-        "Remove",
-      ),
-    ),
+    routeHead(route, acts),
     open
       ? el("div.routefields", {}, ...fields.map((each) => each.node))
       : el("p.soft.routesentence", {}, routeSentence(route, durationText)),
   );
   return { node, fields };
+}
+
+/**
+ * @param {Route} route
+ * @param {RouteActs} acts
+ */
+function routeHead(route, { at, last, open, move, remove, toggle }) {
+  const mover = (/** @type {-1 | 1} */ by, /** @type {"up" | "down"} */ way, /** @type {string} */ title) =>
+    el(
+      "button.btn.bare",
+      {
+        type: "button",
+        "data-focus": `${way}-${at}`,
+        "aria-label": `Move ${route.name} ${way}`,
+        title,
+        disabled: at === (by < 0 ? 0 : last),
+        onclick: () => move(by),
+      },
+      by < 0 ? "↑" : "↓",
+    );
+  return el(
+    "header.row",
+    {},
+    el(
+      "button.linkish.routename",
+      {
+        type: "button",
+        "aria-expanded": String(open),
+        "data-focus": `open-${at}`,
+        onclick: () => toggle(!open),
+      },
+      el("span.arrow", { "aria-hidden": "true" }, open ? "▾" : "▸"),
+      ` ${at + 1}. `,
+      el("b", {}, route.name || "unnamed"),
+    ),
+    route.enabled ? null : el("span.chip", {}, "off"),
+    el("span.grow"),
+    mover(-1, "up", "Earlier (Alt ↑)"),
+    mover(1, "down", "Later (Alt ↓)"),
+    el("button.btn.bare", { type: "button", "aria-label": `Remove ${route.name}`, onclick: remove }, "Remove"),
+  );
 }
 
 /**
@@ -205,21 +198,7 @@ function routeFields(route, { change, channels, muteTimes }, where) {
       ),
       "rule, severity, project, run, run_id, subject, host, tags; empty: one group",
     ),
-    field(
-      `${where}.group_wait_s`,
-      "Group wait",
-      durationInput(route.group_wait_s, (s) => change({ group_wait_s: s }), "5 s if critical, else 30 s"),
-    ),
-    field(
-      `${where}.group_interval_s`,
-      "Group interval",
-      durationInput(route.group_interval_s, (s) => change({ group_interval_s: s ?? 60 }), "1 min"),
-    ),
-    field(
-      `${where}.repeat_interval_s`,
-      "Repeat interval",
-      durationInput(route.repeat_interval_s, (s) => change({ repeat_interval_s: s ?? 14_400 }), "4 h"),
-    ),
+    ...waitFields(route, change, where),
     field(
       `${where}.mute_times`,
       "Muted during",
@@ -240,4 +219,29 @@ function routeFields(route, { change, channels, muteTimes }, where) {
   ];
   for (const at of [0, 1, 2, 8]) fields[at].node.classList.add("across");
   return fields;
+}
+
+/**
+ * @param {Route} route
+ * @param {RouteActs["change"]} change
+ * @param {string} where
+ */
+function waitFields(route, change, where) {
+  return [
+    field(
+      `${where}.group_wait_s`,
+      "Group wait",
+      durationInput(route.group_wait_s, (s) => change({ group_wait_s: s }), "5 s if critical, else 30 s"),
+    ),
+    field(
+      `${where}.group_interval_s`,
+      "Group interval",
+      durationInput(route.group_interval_s, (s) => change({ group_interval_s: s ?? 60 }), "1 min"),
+    ),
+    field(
+      `${where}.repeat_interval_s`,
+      "Repeat interval",
+      durationInput(route.repeat_interval_s, (s) => change({ repeat_interval_s: s ?? 14_400 }), "4 h"),
+    ),
+  ];
 }

@@ -31,25 +31,7 @@ export function deliveryBadge(board, host, app) {
     el("span.txt", {}, "undelivered"),
   );
   const text = el("span.grow");
-  const strip = el(
-    "div.deliverynote",
-    { role: "alert", hidden: true },
-    icon("warning"),
-    text,
-    el("a.link", { href: "/deliveries?state=failed,waiting" }, "Show"),
-    el(
-      "button.btn.bare",
-      {
-        type: "button",
-        "aria-label": "Dismiss",
-        onclick: () => {
-          strip.hidden = true;
-          keep(known);
-        },
-      },
-      icon("close"),
-    ),
-  );
+  const strip = note(text, () => keep(known));
   let known = "";
   board.append(badge);
   host.append(strip);
@@ -80,6 +62,33 @@ export function deliveryBadge(board, host, app) {
   setInterval(() => {
     if (!app.live.state.online) look();
   }, EVERY_MS);
+}
+
+/**
+ * @param {HTMLElement} text
+ * @param {() => void} dismissed
+ */
+function note(text, dismissed) {
+  const strip = el(
+    "div.deliverynote",
+    { role: "alert", hidden: true },
+    icon("warning"),
+    text,
+    el("a.link", { href: "/deliveries?state=failed,waiting" }, "Show"),
+    el(
+      "button.btn.bare",
+      {
+        type: "button",
+        "aria-label": "Dismiss",
+        onclick: () => {
+          strip.hidden = true;
+          dismissed();
+        },
+      },
+      icon("close"),
+    ),
+  );
+  return strip;
 }
 
 /** @param {string} failing */

@@ -209,13 +209,7 @@ async function open(app) {
     refill(
       list,
       ...shown.map((command, i) =>
-        el(
-          "div.found",
-          { role: "option", id: `palette-${i}`, onclick: () => take(i) },
-          el("span.clip", {}, command.text),
-          el("span.micro.clip.grow", {}, command.note),
-          command.keys ? el("kbd", {}, command.keys) : null,
-        ),
+        option(command, i, () => take(i)),
       ),
     );
     if (!shown.length) list.append(el("p.muted.pad", {}, "No results."));
@@ -236,19 +230,42 @@ async function open(app) {
   });
   shut(dialog);
   draw();
+  const runs = await runCommands(app);
+  all = [...all, ...runs];
+  if (runs.length && dialog.open && input.value) draw();
+}
+
+/**
+ * @param {Command} command
+ * @param {number} i
+ * @param {() => void} take
+ */
+function option(command, i, take) {
+  return el(
+          "div.found",
+          { role: "option", id: `palette-${i}`, onclick: take },
+          el("span.clip", {}, command.text),
+          el("span.micro.clip.grow", {}, command.note),
+          command.keys ? el("kbd", {}, command.keys) : null,
+        );
+}
+
+/**
+ * One command per run. Pages and commands work without the server.
+ *
+ * @param {App} app
+ * @returns {Promise<Command[]>}
+ */
+async function runCommands(app) {
   try {
     const { items } = await app.api.allRuns();
-    all = [
-      ...all,
-      ...items.map((row) => ({
-        text: row.name,
-        note: `${row.project} · ${row.state}${row.archived ? " · archived" : ""}`,
-        act: () => go(runAddress(row.id)),
-      })),
-    ];
-    if (dialog.open && input.value) draw();
+    return items.map((row) => ({
+      text: row.name,
+      note: `${row.project} · ${row.state}${row.archived ? " · archived" : ""}`,
+      act: () => go(runAddress(row.id)),
+    }));
   } catch {
-    /* pages and commands work without the server */
+    return [];
   }
 }
 

@@ -11,9 +11,13 @@ import { icon } from "../icons.js";
 export const twoLines = (url, token) =>
   `import tocsin\ntocsin.watch("my-project", url="${url}", token="${token ?? "…"}")`;
 
-/** @param {App} app */
-export function emptyFleet(app) {
-  const url = app.session.ingest_url;
+/**
+ * The lines to paste, with a button that creates a token for them.
+ *
+ * @param {App} app
+ * @param {string} url
+ */
+function pasteLines(app, url) {
   const host = el("div");
   const failure = el("p.soft.then", { role: "status" });
   const show = (/** @type {string | null} */ token) =>
@@ -51,6 +55,12 @@ export function emptyFleet(app) {
     "Insert token",
   );
   show(null);
+  return [host, failure];
+}
+
+/** @param {App} app */
+export function emptyFleet(app) {
+  const url = app.session.ingest_url;
   return el(
     "div.empty",
     {},
@@ -61,8 +71,7 @@ export function emptyFleet(app) {
       {},
       "Paste these two lines above your training loop. The run appears here after its first step.",
     ),
-    host,
-    failure,
+    ...pasteLines(app, url),
     el(
       "p.listen",
       { role: "status" },

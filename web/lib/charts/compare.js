@@ -245,16 +245,7 @@ export function overlay(drawing, runs, base, range, width, wasLog, weight) {
   );
   return {
     lines: alike(lines),
-    owned: lines
-      .filter((line) => !line.raw)
-      .map(({ id = "", x, y, ink = "", dash = "" }) => ({
-        id,
-        x,
-        y,
-        ink,
-        dash,
-        held: Boolean(drawing.steps),
-      })),
+    owned: owned(lines, Boolean(drawing.steps)),
     envelope: { x: [], y: [] },
     shades: shadesOf(parts.map((part) => ({ ...envelopeOf(part.layer, floor), ink: part.ink }))),
     marks,
@@ -265,6 +256,17 @@ export function overlay(drawing, runs, base, range, width, wasLog, weight) {
     empty: !parts.length,
   };
 }
+
+/**
+ * Return the lines by run, to find and highlight the one under the pointer.
+ *
+ * @param {(import("./picture.js").Line & { id?: string })[]} lines
+ * @param {boolean} held
+ */
+const owned = (lines, held) =>
+  lines
+    .filter((line) => !line.raw)
+    .map(({ id = "", x, y, ink = "", dash = "" }) => ({ id, x, y, ink, dash, held }));
 
 /**
  * Return the visible parts of a run, oldest attempt first.

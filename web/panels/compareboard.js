@@ -1,0 +1,323 @@
+/**
+ * The charts of the comparison: one panel for each vital sign and each chosen series, with the lines of all
+ * runs on one axis and one cross line through all panels.
+ *
+ * Data: data/comparison.js turns the loaded series into pictures. Draws: panels/plot.js.
+ */
+
+import { el, refill, say, svg } from "../browser/dom.js";
+import { nearest, pathOf } from "../lib/charts/compare.js";
+import { STEPS } from "../lib/charts/timeaxis.js";
+import { inkOf } from "../lib/views/compareview.js";
+import { CrossLine } from "./crossline.js";
+import { isMetric, metric } from "./metric.js";
+import { Panel } from "./panel.js";
+import { panelMenu } from "./panelmenu.js";
+import { loadPlotly, margins, Plots } from "./plot.js";
+import { KINDS } from "./vitals.js";
+
+/** @typedef {import("../lib/views/compareview.js").CompareView} CompareView */
+
+const AXIS_PX = 18;
+/** Charts are redrawn at least this often while runs still load. */
+const LOADING_MS = 6_000;
+/** How often that is checked. */
+const AGAIN_MS = 250;
+/** Space above a plot's drawing, and below it if it has no ticks (plot.js). */
+const PLOT_TOP = 6;
+/** The line nearest to the pointer is highlighted if it is within this many pixels. */
+const REACH_PX = 12;
+
+/**
+ * What the charts need from the page. `pointed` receives the position of the cross line, `lit` the
+ * highlighted run.
+ *
+ * @typedef {{ data: import("../data/comparison.js").Comparison, view: () => CompareView, set: (change:
+ *   Partial<CompareView>) => void, pointed: (x: number | null) => void, lit: (id: string | null) => void }}
+ *   CompareSource
+ */
+
+export class CompareBoard {
+  /** @type {Plots | null} */
+  plots = null;
+  /** @type {Panel[]} */
+  panels = [];
+  closed = false;
+  /** Width of the charts in pixels, cached because reading it for every record would force a layout. */
+  width = 0;
+  /** @type {string | null} the highlighted run */
+  lit = null;
+  #panelKey = "";
+  #frame = 0;
+  #drew = -Infinity;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #waiting;
+  /** Runs loaded by then. */
+  #drawn = 0;
+  #pointing = 0;
+
+  /** @param {CompareSource} source */
+  constructor(source) {
+    this.source = source;
+    this.data = source.data;
+    const label = el("span");
+    this.line = el("div.cross", { hidden: true, "aria-hidden": "true" }, label);
+    this.node = el("section.card.vitals.compare", {
+      tabindex: "0",
+      "aria-label": "Charts of all runs on one axis. Arrow keys move the cross line, Escape releases it.",
+    });
+    this.cross = new CrossLine(this.node, this.line, label, {
+      width: () => this.width,
+      range: () => this.data.range(),
+      timeline: () => ({ ...STEPS, label: (x) => this.#label(x) }),
+      margins,
+      pointed: source.pointed,
+      pinned: (x) => source.set({ at: x }),
+    });
+    this.node.addEventListener("pointermove", (event) => this.#pointedSoon(event));
+    this.node.addEventListener("pointerleave", () => this.light(null));
+    this.sizes = new ResizeObserver(([entry]) => {
+      this.width = entry.contentRect.width;
+      this.cross.refresh();
+    });
+    this.sizes.observe(this.node);
+  }
+
+  close() {
+    this.closed = true;
+    this.sizes.disconnect();
+    clearTimeout(this.#waiting);
+    cancelAnimationFrame(this.#frame);
+    cancelAnimationFrame(this.#pointing);
+    this.plots?.close();
+  }
+
+  /** @param {App["session"]["plotly"]} address */
+  async load(address) {
+    const plotly = await loadPlotly(address);
+    if (this.closed) return;
+    this.plots = new Plots(plotly, (range) =>
+      this.source.set(range ? { from: range[0], to: range[1] } : { from: null, to: null }),
+    );
+    this.draw();
+  }
+
+  /** Create a panel for each vital sign and each chosen series. */
+  arrange() {
+    const view = this.source.view();
+    const kinds = [
+      ...KINDS,
+      ...view.series.filter(isMetric).map((name) => ({ ...metric(name), height: 150 })),
+    ];
+    const key = kinds.map((kind) => kind.name).join("\n");
+    this.node.classList.toggle("is-full", view.full !== null);
+    if (key !== this.#panelKey) {
+      this.#panelKey = key;
+      for (const panel of this.panels) this.plots?.drop(panel.plot);
+      this.panels = kinds.map((kind, i) => {
+        /** @type {Panel} */
+        const panel = new Panel(kind, {
+          tall: i === kinds.length - 1 ? AXIS_PX : 0,
+          menu: panelMenu(this.#host(), () => panel),
+        });
+        return panel;
+      });
+      refill(this.node, ...this.panels.map((panel) => panel.node), this.line);
+    }
+    for (const panel of this.panels) {
+      panel.node.classList.toggle("is-away", view.full !== null && view.full !== panel.kind.name);
+    }
+  }
+
+  /** @returns {import("./panelmenu.js").PanelHost} */
+  #host() {
+    const without = (/** @type {string} */ name) =>
+      Object.fromEntries(Object.entries(this.source.view().axes).filter(([key]) => key !== name));
+    return {
+      axis: (name) => this.source.view().axes[name] ?? null,
+      setAxis: (name, kind) =>
+        this.source.set({ axes: kind ? { ...without(name), [name]: kind } : without(name) }),
+      full: () => this.source.view().full,
+      setFull: (name) => this.source.set({ full: name }),
+      pins: () => [],
+      pin: () => {},
+      move: () => {},
+      run: () => "compare",
+      plots: () => this.plots,
+      drop: (name) => this.source.set({ series: this.source.view().series.filter((each) => each !== name) }),
+    };
+  }
+
+  /**
+   * Redraw at the next frame. While many runs load, redraw only when their number has doubled, or after a
+   * while, because each redraw costs all lines.
+   */
+  drawSoon() {
+    if (this.#frame || this.#waiting || this.closed) return;
+    const early =
+      this.data.loading && this.data.ready < 2 * this.#drawn && performance.now() < this.#drew + LOADING_MS;
+    if (early) {
+      this.#waiting = setTimeout(() => {
+        this.#waiting = undefined;
+        this.drawSoon();
+      }, AGAIN_MS);
+    } else {
+      this.#frame = requestAnimationFrame(() => {
+        this.#frame = 0;
+        this.#drew = performance.now();
+        this.#drawn = this.data.ready;
+        this.draw();
+      });
+    }
+  }
+
+  draw() {
+    if (this.closed) return;
+    this.panels.forEach((panel, i) =>
+      this.plots?.draw(panel.plot, (width) => this.#shown(panel, width, i === this.panels.length - 1)),
+    );
+    this.cross.refresh();
+  }
+
+  /**
+   * @param {Panel} panel
+   * @param {number} width
+   * @param {boolean} bottom
+   */
+  #shown(panel, width, bottom) {
+    const axis = this.source.view().axes[panel.kind.name];
+    const range = this.data.range();
+    const picture = this.data.picture(
+      panel.kind.name,
+      axis ? { ...panel.kind.drawing, axis } : panel.kind.drawing,
+      range,
+      width,
+      panel.log,
+    );
+    panel.drew(picture);
+    this.#lift(panel);
+    panel.plot.classList.toggle(
+      "has-hidden",
+      this.source.view().runs.every((run) => run.hidden),
+    );
+    say(panel.value, "");
+    say(
+      panel.note,
+      this.source.view().difference && this.data.base()
+        ? `minus ${this.data.nameOf(String(this.data.base()))}`
+        : panel.kind.note(picture.plan),
+    );
+    return {
+      picture,
+      bands: [],
+      edges: [],
+      xticks: bottom || this.source.view().full !== null,
+      ticks: this.data.ticks(range),
+      color: inkOf(0),
+    };
+  }
+
+  /**
+   * Bring one run to the front.
+   *
+   * @param {string | null} id
+   */
+  light(id) {
+    if (id === this.lit) return;
+    this.lit = id;
+    this.source.lit(id);
+    for (const panel of this.panels) this.#lift(panel);
+    this.cross.refresh();
+  }
+
+  /** @param {PointerEvent} event */
+  #pointedSoon(event) {
+    cancelAnimationFrame(this.#pointing);
+    this.#pointing = requestAnimationFrame(() => {
+      if (!this.closed && !event.buttons) this.light(this.#runUnder(event));
+    });
+  }
+
+  /**
+   * Return where the values of a panel are drawn, or null if it was never drawn.
+   *
+   * @param {Panel} panel
+   */
+  #placed(panel) {
+    const plan = panel.picture?.plan;
+    const [from, to] = this.data.range();
+    const { left, right } = margins();
+    if (!plan) return null;
+    const bottom =
+      PLOT_TOP +
+      (panel === this.panels[this.panels.length - 1] || this.source.view().full !== null ? AXIS_PX : 0);
+    const wide = Math.max(1, panel.plot.clientWidth - left - right);
+    const high = Math.max(1, panel.plot.clientHeight - PLOT_TOP - bottom);
+    const [low, top] = plan.range;
+    return {
+      left,
+      wide,
+      high,
+      x: (/** @type {number} */ px) => from + (px / wide) * (to - from),
+      across: (/** @type {number} */ x) => ((x - from) / (to - from)) * wide,
+      down: (/** @type {number} */ y) => (1 - ((plan.log ? Math.log10(y) : y) - low) / (top - low)) * high,
+    };
+  }
+
+  /**
+   * Draw the highlighted line again over a veil, because redrawing a chart with hundreds of lines is slow.
+   *
+   * @param {Panel} panel
+   */
+  #lift(panel) {
+    const lines = (panel.picture?.owned ?? []).filter((line) => line.id === this.lit);
+    const placed = lines.length ? this.#placed(panel) : null;
+    const known = panel.node.querySelector(".lift");
+    if (!placed) return known?.remove();
+    const { left, wide, high, across, down } = placed;
+    const veil = svg(
+      "svg",
+      {
+        class: "lift",
+        "aria-hidden": "true",
+        "--left": `${left}px`,
+        "--top": `${panel.plot.offsetTop + PLOT_TOP}px`,
+        width: wide,
+        height: high,
+      },
+      ...lines.map((line) =>
+        svg("path", {
+          d: pathOf(line, across, down),
+          "--ink": `var(${line.ink})`,
+          "stroke-dasharray": line.dash.replaceAll("px", "") || null,
+        }),
+      ),
+    );
+    if (known) known.replaceWith(veil);
+    else panel.node.append(veil);
+  }
+
+  /**
+   * Return the run whose line is under the pointer.
+   *
+   * @param {PointerEvent} event
+   * @returns {string | null}
+   */
+  #runUnder(event) {
+    const panel = this.panels.find((each) => each.plot.contains(/** @type {Node} */ (event.target)));
+    const placed = panel && this.#placed(panel);
+    if (!panel || !placed) return null;
+    const box = panel.plot.getBoundingClientRect();
+    return nearest(
+      panel.picture?.owned ?? [],
+      placed.x(event.clientX - box.left - placed.left),
+      (value) => box.top + PLOT_TOP + placed.down(value) - event.clientY,
+      REACH_PX,
+    );
+  }
+
+  /** @param {number} x */
+  #label(x) {
+    return this.data.label(x) + (this.lit === null ? "" : ` · ${this.data.nameOf(this.lit)}`);
+  }
+}
