@@ -86,9 +86,7 @@ export function menu(label, items, o = {}) {
  */
 function choice(item, close) {
   const role =
-    item.on === undefined
-      ? { role: "menuitem" }
-      : { role: "menuitemradio", "aria-checked": String(item.on) };
+    item.on === undefined ? { role: "menuitem" } : { role: "menuitemradio", "aria-checked": String(item.on) };
   return el(
     "button",
     {

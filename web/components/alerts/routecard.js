@@ -145,7 +145,11 @@ function routeHead(route, { at, last, open, move, remove, toggle }) {
     el("span.grow"),
     mover(-1, "up", "Earlier (Alt ↑)"),
     mover(1, "down", "Later (Alt ↓)"),
-    el("button.btn.bare", { type: "button", "aria-label": `Remove ${route.name}`, onclick: remove }, "Remove"),
+    el(
+      "button.btn.bare",
+      { type: "button", "aria-label": `Remove ${route.name}`, onclick: remove },
+      "Remove",
+    ),
   );
 }
 

@@ -206,12 +206,7 @@ async function open(app) {
   const draw = () => {
     shown = best(input.value, all, MOST);
     chosen = 0;
-    refill(
-      list,
-      ...shown.map((command, i) =>
-        option(command, i, () => take(i)),
-      ),
-    );
+    refill(list, ...shown.map((command, i) => option(command, i, () => take(i))));
     if (!shown.length) list.append(el("p.muted.pad", {}, "No results."));
     mark();
   };
@@ -242,12 +237,12 @@ async function open(app) {
  */
 function option(command, i, take) {
   return el(
-          "div.found",
-          { role: "option", id: `palette-${i}`, onclick: take },
-          el("span.clip", {}, command.text),
-          el("span.micro.clip.grow", {}, command.note),
-          command.keys ? el("kbd", {}, command.keys) : null,
-        );
+    "div.found",
+    { role: "option", id: `palette-${i}`, onclick: take },
+    el("span.clip", {}, command.text),
+    el("span.micro.clip.grow", {}, command.note),
+    command.keys ? el("kbd", {}, command.keys) : null,
+  );
 }
 
 /**

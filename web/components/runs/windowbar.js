@@ -21,8 +21,8 @@ export class WindowBar {
   }
 
   /**
-   * `last` is the newest step, null before the first; `following` how many steps are followed, `size` how many
-   * Follow would show.
+   * `last` is the newest step, null before the first; `following` how many steps are followed, null for none;
+   * `size` how many Follow would show.
    *
    * @param {{ range: [number, number], last: number | null, zoomed: boolean, following: number | null,
    *   size: number }} window
