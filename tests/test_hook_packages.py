@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 
+from tests.architecture_page import drawn, listed, section
 from tests.import_graph import ROOT, cycle, graph, imports, modules, package_of, upward
 
 HOOK = ROOT / "client_hook" / "tocsin"
@@ -27,6 +28,12 @@ def tops(names: Iterable[str]) -> set[str]:
 def test_every_package_has_a_place() -> None:
     """Every package is listed in the order."""
     assert {package_of(name) for name in modules(HOOK)} == set(ORDER)
+
+
+def test_the_architecture_page_has_the_list() -> None:
+    """The same packages in the same order, in the picture and in the table."""
+    text = section("The hook's packages")
+    assert drawn(text) == listed(text) == [name for name in ORDER if name != "tocsin"]
 
 
 def test_a_package_imports_only_packages_before_it() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from tests.architecture_page import drawn, listed, section
 from tests.import_graph import ROOT, Graph, cycle, graph, imports, modules, upward
 
 SERVER = ROOT / "server" / "tocsin_server"
@@ -76,9 +77,10 @@ def test_a_cycle_of_subpackages_is_found() -> None:
 
 
 def test_the_architecture_page_has_the_list() -> None:
-    """Word for word, so that the page and this test cannot differ."""
-    (page,) = (ROOT / "docs").rglob("architecture.md")
-    assert f"`{PACKAGES}`" in page.read_text("utf-8")
+    """The list word for word, and the same packages in the same order in the picture and in the table."""
+    text = section("The server's packages")
+    assert f"`{PACKAGES}`" in text
+    assert drawn(text) == listed(text) == PACKAGES.split(" < ")
 
 
 def test_detection_uses_no_clock_and_no_database() -> None:

@@ -1,4 +1,9 @@
-/** Channels: where notifications go, the state of each, and a button to test it. */
+/**
+ * Channels: where notifications go, the state of each, and a button to test it.
+ *
+ * Data: data/alertingapi.js, loaded again when the live socket reports a change. State: none in the address.
+ * View: one row per channel (#row); components/alerts/channelform.js edits one.
+ */
 
 import { el, focusIn, refill, say } from "../browser/dom.js";
 import { channelForm } from "../components/alerts/channelform.js";

@@ -1,6 +1,8 @@
 /**
- * The delivery log: what was sent, what waits and what failed, with every attempt. The address holds the
- * filter.
+ * The delivery log: what was sent, what waits and what failed, with every attempt.
+ *
+ * Data: data/alertingapi.js, page by page. State: the address (the filter). View: one row per delivery
+ * (#row), with its attempts.
  */
 
 import { el, focusIn, refill, say } from "../browser/dom.js";

@@ -1,6 +1,9 @@
 /**
- * The fleet: one row per run, most urgent first. The address holds filter, order, groups, columns and
- * selection.
+ * The fleet: one row per run, most urgent first.
+ *
+ * Data: rows from data/api.js and the live socket (data/live.js); data/pins.js keeps pinned runs. State: the
+ * address (filter, order, groups, columns, selection), read and written by lib/views/fleetview.js. View:
+ * components/runs/fleettable.js.
  */
 
 import { el, refill, say } from "../browser/dom.js";

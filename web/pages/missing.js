@@ -1,11 +1,13 @@
-import { el } from "../browser/dom.js";
-import { icon } from "../components/icons.js";
-
 /**
  * The page for unknown addresses.
  *
- * @type {OpenPage}
+ * Data: none. State: none. View: one sentence and two links.
  */
+
+import { el } from "../browser/dom.js";
+import { icon } from "../components/icons.js";
+
+/** @type {OpenPage} */
 export function missingPage(app, main) {
   app.title("Not found");
   main.append(

@@ -1,6 +1,9 @@
 /**
  * Routes, mute times and inhibitions: one document, edited as a draft, tested on open alerts and saved as a
  * whole.
+ *
+ * Data: data/alertingapi.js. State: the draft in memory, changed by lib/alerts/routesdoc.js. View:
+ * components/alerts/routecard.js and components/alerts/mutecard.js beside components/alerts/routetest.js.
  */
 
 import { el, focusIn, refill, say } from "../browser/dom.js";

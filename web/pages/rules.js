@@ -1,4 +1,9 @@
-/** Rules: built-in rules, custom rules, packs, and the editor. The address holds the view. */
+/**
+ * Rules: built-in rules, custom rules, packs, and the editor.
+ *
+ * Data: data/ruleclient.js. State: the address, read and written by lib/views/ruleview.js. View:
+ * components/rules/rulelist.js, and components/rules/ruleeditor.js for one rule.
+ */
 
 import { el, focusIn, refill, say } from "../browser/dom.js";
 import { go } from "../browser/navigate.js";

@@ -1,4 +1,9 @@
-/** Settings: access tokens, this browser, and information about the server. */
+/**
+ * Settings: access tokens, this browser, and information about the server.
+ *
+ * Data: data/alertingapi.js, each section on its own. State: none in the address. View: one section per
+ * method (#showTokens, #showBrowser and so on).
+ */
 
 import { el, refill } from "../browser/dom.js";
 import { playAlert, setSound, soundOn } from "../browser/sound.js";

@@ -1,4 +1,9 @@
-/** Silences: what is silenced, by whom, why and until when. The address holds the filter. */
+/**
+ * Silences: what is silenced, by whom, why and until when.
+ *
+ * Data: data/alertingapi.js; data/markbook.js counts the open alerts that each one silences. State: the
+ * address (the filter). View: one row per silence (#row); components/alerts/silenceform.js edits one.
+ */
 
 import { el, focusIn, refill, say } from "../browser/dom.js";
 import { blankSilence, silenceForm } from "../components/alerts/silenceform.js";

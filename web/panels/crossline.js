@@ -1,6 +1,8 @@
 /**
  * One vertical line through all panels. Moving the pointer only moves the line and updates the panel heads;
  * nothing is redrawn.
+ *
+ * Data: its host gives width, range and time axis. Draws: one element over the panels.
  */
 
 import { say } from "../browser/dom.js";

@@ -1,3 +1,9 @@
+/**
+ * How the gradient norm is drawn.
+ *
+ * Data: none. Draws: panels/plot.js, as a panel of panels/vitals.js or panels/compareboard.js.
+ */
+
 import { meanReadout } from "../lib/charts/readout.js";
 
 /** Total norm before clipping, unscaled. Zeros are drawn as marks, because a log axis cannot show them. */

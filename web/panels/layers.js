@@ -1,3 +1,9 @@
+/**
+ * A heat map of gradient norms: layers by steps, around an alert or in the chosen window.
+ *
+ * Data: its page asks data/api.js for one window at a time. Draws: a canvas, from lib/charts/heat.js.
+ */
+
 import { el, refill, say } from "../browser/dom.js";
 import { cellKind, firstFault, shade, unpackMatrix } from "../lib/charts/heat.js";
 import { dotted, int, num } from "../lib/format.js";

@@ -1,3 +1,9 @@
+/**
+ * How the learning rate is drawn.
+ *
+ * Data: none. Draws: panels/plot.js, as a panel of panels/vitals.js or panels/compareboard.js.
+ */
+
 import { heldReadout } from "../lib/charts/readout.js";
 
 /** Learning rate of parameter group 0, held between steps. */

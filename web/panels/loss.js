@@ -1,3 +1,9 @@
+/**
+ * How the loss is drawn.
+ *
+ * Data: none. Draws: panels/plot.js, as a panel of panels/vitals.js or panels/compareboard.js.
+ */
+
 import { meanReadout } from "../lib/charts/readout.js";
 
 /**

@@ -1,3 +1,9 @@
+/**
+ * How any other metric is drawn, and which series are metrics.
+ *
+ * Data: none. Draws: panels/plot.js, as a panel of panels/metricpanels.js or panels/compareboard.js.
+ */
+
 import { heldReadout, meanReadout, scaleReadout } from "../lib/charts/readout.js";
 
 /** Series that the vital signs already show. */

@@ -1,6 +1,9 @@
 /**
  * All other metrics of the run, in sections by prefix, with the window, x axis and cross line of the vital
  * signs. Only visible panels are loaded and drawn.
+ *
+ * Data: its own feed (data/feed.js); what is drawn, and how, comes from the page (scene). Draws:
+ * panels/plot.js, from lib/charts/picture.js.
  */
 
 import { el, focusIn, refill, say } from "../browser/dom.js";

@@ -1,6 +1,8 @@
 /**
  * The overview strip: the whole run with loss range, visible window, alerts and attempts. Drag on it to
  * choose a window.
+ *
+ * Data: the page passes it to draw(). Draws: SVG, from lib/charts/overviewshape.js.
  */
 
 import { el, refill, say, svg } from "../browser/dom.js";

@@ -1,4 +1,9 @@
-/** The frame of a chart: title, note, value and plot. The frame exists before the data. */
+/**
+ * The frame of a chart: title, note, value and plot. The frame exists before the data.
+ *
+ * Data: layers and pictures from the panels' owner (panels/vitals.js, panels/metricpanels.js,
+ * panels/compareboard.js). Draws: its head; panels/plot.js draws into its plot.
+ */
 
 import { el, say } from "../browser/dom.js";
 import { at } from "../lib/charts/buckets.js";

@@ -1,4 +1,8 @@
-/** The menu of a chart: axis, order, size, data as a file. */
+/**
+ * The menu of a chart: axis, order, size, data as a file.
+ *
+ * Data: the page answers through PanelHost. Draws: components/menu.js.
+ */
 
 import { blobOf, fileName, hand, handBlob } from "../browser/download.js";
 import { menu } from "../components/menu.js";

@@ -1,4 +1,9 @@
-/** The only module that uses Plotly. It draws pictures (lib/charts/picture.js), if they are visible. */
+/**
+ * The only module that uses Plotly. It draws pictures, if they are visible.
+ *
+ * Data: pictures from lib/charts/picture.js or lib/charts/compare.js. Draws: a Plotly chart in the plot of a
+ * panel.
+ */
 
 import { MARK_WORDS } from "../lib/charts/marks.js";
 import { outside } from "../lib/root.js";

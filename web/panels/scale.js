@@ -1,3 +1,9 @@
+/**
+ * How the loss scale is drawn.
+ *
+ * Data: none. Draws: panels/plot.js, as a panel of panels/vitals.js or panels/compareboard.js.
+ */
+
 import { scaleReadout } from "../lib/charts/readout.js";
 
 /** The loss scale of the GradScaler in powers of two, with ticks at the steps it skipped. */

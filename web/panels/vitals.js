@@ -1,6 +1,9 @@
 /**
  * The four vital signs on one x axis, with flags above, alerts from their onset, and one cross line through
  * all.
+ *
+ * Data: the page says what to draw (scene), from data/rundata.js. Draws: panels/plot.js, from
+ * lib/charts/picture.js.
  */
 
 import { el } from "../browser/dom.js";

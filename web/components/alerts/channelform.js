@@ -51,17 +51,7 @@ export function channelForm(app, kinds, channel, done) {
       configInput(each, channel),
     );
     fields.splice(0, fields.length, ...head, ...inputs.map((each) => each.field), limits);
-    refill(
-      config,
-      ...inputs.map((each) => each.field.node),
-      inputs.length
-        ? null
-        : el(
-            "p.soft",
-            {},
-            "Nothing to configure. Open pages show the notifications if the browser allows them.",
-          ),
-    );
+    refill(config, ...(inputs.length ? inputs.map((each) => each.field.node) : [nothingToConfigure()]));
   };
   kind.addEventListener("change", fill);
   fill();
@@ -85,6 +75,9 @@ export function channelForm(app, kinds, channel, done) {
     wide: true,
   });
 }
+
+const nothingToConfigure = () =>
+  el("p.soft", {}, "Nothing to configure. Open pages show the notifications if the browser allows them.");
 
 /**
  * @param {ChannelKind["fields"][number]} each

@@ -169,14 +169,6 @@ function routeFields(route, { change, channels, muteTimes }, where) {
     class: "mono",
   });
   matchers.addEventListener("input", () => change({ matchers: linesOf(matchers.value) }));
-  const flag = (
-    /** @type {"continue" | "enabled" | "send_resolved"} */ name,
-    /** @type {string} */ words,
-  ) => {
-    const box = checkbox(words, route[name]);
-    box.input.addEventListener("change", () => change({ [name]: box.input.checked }));
-    return box.node;
-  };
   const fields = [
     field(
       `${where}.name`,
@@ -209,17 +201,7 @@ function routeFields(route, { change, channels, muteTimes }, where) {
       boxes(muteTimes, route.mute_times, (chosen) => change({ mute_times: chosen }), null),
       "Mute times are defined below",
     ),
-    field(
-      `${where}.continue`,
-      "Options",
-      el(
-        "div.row.boxes",
-        {},
-        flag("continue", "continue to later routes"),
-        flag("send_resolved", "notify when resolved"),
-        flag("enabled", "enabled"),
-      ),
-    ),
+    optionsField(route, change, where),
   ];
   for (const at of [0, 1, 2, 8]) fields[at].node.classList.add("across");
   return fields;
@@ -248,4 +230,31 @@ function waitFields(route, change, where) {
       durationInput(route.repeat_interval_s, (s) => change({ repeat_interval_s: s ?? 14_400 }), "4 h"),
     ),
   ];
+}
+
+/**
+ * @param {Route} route
+ * @param {RouteActs["change"]} change
+ * @param {string} where
+ */
+function optionsField(route, change, where) {
+  const flag = (
+    /** @type {"continue" | "enabled" | "send_resolved"} */ name,
+    /** @type {string} */ words,
+  ) => {
+    const box = checkbox(words, route[name]);
+    box.input.addEventListener("change", () => change({ [name]: box.input.checked }));
+    return box.node;
+  };
+  return field(
+    `${where}.continue`,
+    "Options",
+    el(
+      "div.row.boxes",
+      {},
+      flag("continue", "continue to later routes"),
+      flag("send_resolved", "notify when resolved"),
+      flag("enabled", "enabled"),
+    ),
+  );
 }
