@@ -71,6 +71,7 @@ def read_with(decoder: msgspec.msgpack.Decoder[T], frame: bytes) -> T:
 
 
 def malformed(error: Exception) -> ProtocolError:
+    """Return the error for a frame that cannot be decoded."""
     return ProtocolError("malformed-frame", "frame", "a msgpack message of protocol version 1", str(error))
 
 
