@@ -15,6 +15,8 @@ HEADER = "header"
 """Kind of the fact that contains the column names of a table. It is not passed on."""
 MOST_RANKS = 4096
 """Maximum number of ranks per file, because each one takes memory and is a writer of the run."""
+MOST_ATTEMPTS = 4096
+"""Maximum number of attempts per file; later ones count as the last."""
 EXPECTED_AFTER = 3
 """A null counts as NaN after a number in this many consecutive rows, from the first row with that name on."""
 
@@ -31,6 +33,8 @@ class Assembly:
         self._primary: int | None = None
         self._on_reading: set[str] = set()
         self._dense: dict[str, int] = {}
+        self._attempts: dict[int, int] = {}
+        """Index of each attempt that the file numbers itself, in order of appearance."""
 
     def take(self, parsed: Iterable[Parsed]) -> Iterator[Item]:
         """Yield the records, facts and unread lines in order."""
@@ -85,9 +89,15 @@ class Assembly:
             yield Unread(row.line, f"a step from 0 to {MOST_STEP} was expected, not {step}"[:100])
             return
         yield from self._run_info(row.line, values)
-        attempt = count.attempt if row.attempt is None else row.attempt
+        attempt = count.attempt if row.attempt is None else self._attempt(row.attempt)
         copy = self.copies.place(step, set(values)) if count is self.steps and not row.between else 0
         yield LogRecord(row.line, step, values, row.time_ns, attempt, row.rank or 0, copy, row.coarse)
+
+    def _attempt(self, number: int) -> int:
+        """Return the index of an attempt: exports number from 1, late attempts are 0 and below."""
+        if number not in self._attempts and len(self._attempts) == MOST_ATTEMPTS:
+            return MOST_ATTEMPTS - 1
+        return self._attempts.setdefault(number, len(self._attempts))
 
     def _step(self, row: Row, count: StepCount) -> int:
         """Return the step of a row. If several processes print into one file, a process that lags is not a

@@ -147,6 +147,27 @@ def test_launches_of_one_file_are_told_apart(tmp_path: Path) -> None:
     assert [alert["attempt"] for alert in file["alerts"] if alert["rule"] == "nonfinite-loss"] == [2]
 
 
+@pytest.mark.parametrize("numbers", [[1], [3], [1, 0], [1, 2]])
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+def test_the_attempts_of_an_export_are_counted(tmp_path: Path, numbers: list[int], form: str) -> None:
+    """The server numbers attempts from 1, and late ones 0 and below; each attempt is one run of the file."""
+    path = tmp_path / f"export.{form}"
+    head = ["seq", "writer", "attempt", "rank", "step", "time_ms", "time_ns", "arrival"]
+    rows = [
+        [step, writer, number, 0, step, step * 1e3, step * 10**9, 1]
+        for writer, number in enumerate(numbers)
+        for step in range(100)
+    ]
+    if form == "csv":
+        lines = [",".join([*head, "loss"]), *(",".join(map(str, [*row, 0.5])) for row in rows)]
+    else:
+        lines = [json.dumps(dict(zip(head, row, strict=True)) | {"values": {"loss": 0.5}}) for row in rows]
+    path.write_text("\n".join(lines) + "\n")
+    (file,) = json.loads(run(path, "--json")[1])["files"]
+    assert (file["attempts"], file["records"]) == (len(numbers), 100 * len(numbers))
+    assert ("runs in one file" in run(path)[1]) == (len(numbers) > 1)
+
+
 def test_one_episode_is_one_story(tmp_path: Path) -> None:
     """A rate that explodes, followed by norm and loss: one cause in full, not one per alert."""
     noise = random.Random(1)
