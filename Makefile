@@ -4,8 +4,8 @@
 #   make demo         the server with real trainings reporting to it; prints a login link
 #   make check        ruff, codespell, mypy --strict, tsc, prettier, eslint
 #   make docs         the documentation site, in build/docs; make docs-serve serves it while you write
-#   make test         the whole suite
-#   make test-all     the suite, then every real training by other seeds, threads and CPU kernels (an hour)
+#   make test         the suite: every claim, long matrices by a representative
+#   make test-all     the whole matrices, then every real training with other CPU kernels (hours)
 #   make test-versions   the hook under the lowest and the highest torch (downloads gigabytes)
 #   make test-lowest     the server with the lowest versions of its dependencies
 #   make dist         sdists and wheels of both packages, in dist/

@@ -9,7 +9,7 @@ import os
 import socket
 import sqlite3
 import subprocess
-import sys
+import tempfile
 import time
 from collections.abc import Callable
 from importlib.metadata import version
@@ -21,6 +21,7 @@ import pytest
 from typer.testing import CliRunner
 from websockets.sync.client import connect
 
+from tests import fork_server
 from tests.server.conftest import said
 from tocsin.protocol import PATH, Ack, Hello, Records, WriterId, decode_server, encode, little_endian
 from tocsin_server.cli.main import app
@@ -35,15 +36,14 @@ def serving(tmp_path: Path) -> Run:
     """``serving("--host", "0.0.0.0")``: a server that is expected not to start, as a process."""
 
     def run(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "tocsin_server", "serve", "--port", "0", *arguments],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-            cwd=tmp_path,
-            env=os.environ | {"TOCSIN_DATA_DIR": str(tmp_path)} | environ,
-        )
+        command = ["serve", "--port", "0", *arguments]
+        env = os.environ | {"TOCSIN_DATA_DIR": str(tmp_path)} | environ
+        with tempfile.TemporaryFile() as errors:
+            with fork_server.start(*command, stderr=errors.fileno(), env=env, cwd=tmp_path) as process:
+                assert process.stdout is not None
+                printed, status = process.stdout.read(), process.wait(120)
+            errors.seek(0)
+            return subprocess.CompletedProcess(command, status, printed.decode(), errors.read().decode())
 
     return run
 
