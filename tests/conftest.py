@@ -86,12 +86,16 @@ def command_line(process: psutil.Process) -> str:
 
 
 def wait_for(true: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> Any:
-    """Return the first truthy result of ``true``; fail with ``what`` after the deadline."""
-    ends = time.monotonic() + deadline_s
+    """Return the first truthy result of ``true``; fail with ``what`` after the deadline.
+
+    The pauses between two attempts grow: many of them ask a server, which has to work meanwhile.
+    """
+    ends, pause_s = time.monotonic() + deadline_s, 0.01
     while time.monotonic() < ends:
         if found := true():
             return found
-        time.sleep(0.02)
+        time.sleep(pause_s)
+        pause_s = min(1.5 * pause_s, 0.1)
     raise AssertionError(f"waited {deadline_s:.0f} s for {what}")
 
 

@@ -55,13 +55,17 @@ httpx._transports.default.create_ssl_context = functools.cache(httpx.create_ssl_
 
 
 def wait_until(true: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> Any:
-    """Return the first truthy result of ``true``; fail with ``what`` after the deadline."""
-    ends = time.monotonic() + deadline_s
+    """Return the first truthy result of ``true``; fail with ``what`` after the deadline.
+
+    The pauses between two attempts grow: many of them ask a server, which has to work meanwhile.
+    """
+    ends, pause_s = time.monotonic() + deadline_s, 0.005
     while time.monotonic() < ends:
         found = true()
         if found:
             return found
-        time.sleep(0.01)
+        time.sleep(pause_s)
+        pause_s = min(1.5 * pause_s, 0.05)
     raise AssertionError(f"waited {deadline_s} s for {what}")
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.server.conftest import ServerThread, server_thread
 from tocsin.transport.server_url import parse_target
 from tocsin_server.app.application import create_app
 from tocsin_server.app.serve import address, startup_message
@@ -24,9 +25,11 @@ PUBLIC = "https://lab.test/tocsin"
 OUR_ADDRESSES = re.compile(r'(?:href|src|action)="(/[^"]*)"')
 
 
-@pytest.fixture
-def server(run_server: Callable[..., Any]) -> Any:
-    return run_server(public_url=f"{PUBLIC}/")
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerThread]:
+    """One server for this file."""
+    with server_thread(tmp_path_factory.mktemp("server"), public_url=f"{PUBLIC}/") as running:
+        yield running
 
 
 @pytest.fixture(params=["", "/tocsin"], ids=["stripped", "left on"])
