@@ -230,6 +230,7 @@ def attach(reporter: RunReporter, run_info: RunInfo, *, patch: bool, model: Any,
     layers = LayerNorms(reporter, rank=run_info.identity.writer.rank)
     ledger.layers = layers
     ledger.weights = WeightsCheck(ledger)
+    reporter.on_end.append(ledger.release)
     reporter.on_end.append(lambda: report_last_scales(ledger))
     reporter.on_close.append(layers.drain)
     reporter.on_off.append(lambda: capture.detach(ledger))

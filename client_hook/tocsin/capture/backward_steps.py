@@ -8,7 +8,11 @@ backward, the norm of all gradients, and the learning rates: one if all agree, e
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from threading import get_ident
 from typing import Any
+
+import torch
 
 from .optimizer_tracker import GROUPS, Loss, OptimizerTracker
 
@@ -28,11 +32,19 @@ class _Depth:
         """Whether a backward is running on any thread."""
         return bool(self.threads)
 
+    @property
+    def is_here(self) -> bool:
+        """Whether a backward is running on this thread, which may be one of autograd's own."""
+        return get_ident() in self.threads or _graph_task() != -1
+
+
+_graph_task: Callable[[], int] = getattr(torch._C, "_current_graph_task_id", lambda: -1)
+"""Returns the number of the backward that runs on this thread, or -1."""
 
 depth = _Depth()
 
 Gathered = dict[int, tuple[OptimizerTracker, Any, Any]]
-"""id(stepper) -> (stepper, stepped, skipped)."""
+"""id of a tracker -> (tracker, stepped, skipped)."""
 
 
 def close(ledger: Any, losses: list[Loss]) -> None:

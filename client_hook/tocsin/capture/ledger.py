@@ -45,6 +45,7 @@ from .optimizer_tracker import (
 )
 from .restored_steps import steps_of
 from .staging import CUDA, capturing, read
+from .step_order import begins, count_turn
 from .step_scheduler import StepScheduler, norm_every
 from .wrappers import inner_of, is_whole
 
@@ -57,9 +58,6 @@ DOUBTS = 3
 """Steps in a row whose losses must come from one batch before whole losses are reclassified as parts."""
 LABELLED = 8
 """Maximum number of optimizers that are named after what they train, because naming searches all objects."""
-IN_TURN = 8
-"""Maximum steps of an optimizer between two steps of the lead for which it counts as alternating with it
-(such as a critic that is trained five times as often). With more, it trains alone and has its own steps."""
 CLIP_CHANGES = 8
 """A clipping threshold that changes more often is adaptive, and its changes are no longer reported."""
 
@@ -122,6 +120,8 @@ class Ledger:
         self.coming = start_step or 0
         """Step of a value that is logged now: the next one after a backward, else the newest."""
         self.start_known = start_step is not None
+        self._waiting: list[tuple[OptimizerTracker, tuple[Any, ...], str | None]] = []
+        """First records, with their scaler, of optimizers that may begin to train alone; see ``release``."""
         self.quiet = False
         """Whether the script reports its steps itself (``run.step``)."""
         self.norm_every = norm_every(grad_norm)
@@ -350,6 +350,7 @@ class Ledger:
 
     def continue_at(self, step: int) -> None:
         """Continue after ``step``, because a checkpoint was loaded."""
+        self.release()
         self.step, self.coming, self.start_known = step, max(step, 0), True
 
     @property
@@ -395,6 +396,8 @@ class Ledger:
             tracker.losses.append(loss)
             tracker.keep_sample()
         tracker.weights = tracker.probes[0]._version
+        if self._waiting:
+            self.release(tracker)
         self.coming = self.step + 1
 
     def after_backward(self, seen: Seen, losses: list[Loss]) -> None:
@@ -419,7 +422,11 @@ class Ledger:
     def _has_next_step(self, reached: list[OptimizerTracker]) -> bool:
         """Return whether the backward that reached these optimizers belongs to the step after the newest."""
         one = reached[0]
-        return len(reached) == 1 and (one is self.lead or one.is_ahead or self._begins_alone(one))
+        if len(reached) > 1:
+            return False
+        if self._waiting:
+            self.release(one)
+        return one is self.lead or one.is_ahead or begins(one, self.lead)
 
     def _reach(self, tracker: OptimizerTracker, losses: list[Loss]) -> None:
         if tracker.open and not tracker.depth:
@@ -544,7 +551,7 @@ class Ledger:
         not be called. ``at``: its time (ns of the monotonic clock), default now. This is one long function
         because it runs with cold caches after torch's own work, so every further call costs time.
         """
-        if depth.inside and not tracker.losses:
+        if depth.inside and (not tracker.losses or depth.is_here):
             self.gathered[id(tracker)] = (tracker, stepped, skipped)
             return
         if CUDA and capturing():
@@ -554,7 +561,10 @@ class Ledger:
         if not tracker.number:
             self.first_step(tracker)
         tracker.number += 1
-        if tracker is self.primary or self._leads(tracker):
+        if self._waiting:
+            self.release(tracker)
+        must_wait = tracker is not self.primary and begins(tracker, self.lead)
+        if tracker is self.primary or count_turn(tracker, self.lead):
             self.lead = tracker
             self.step += 1
         step = self.step + 1 if tracker.is_ahead and tracker is not self.lead else self.step
@@ -594,7 +604,10 @@ class Ledger:
         names = tracker.names.get((flags, tracker.lr_groups)) or self._new_names(tracker, flags)
         if not self.quiet:
             item = (step, now + reporter.offset_ns, names, *values, *tracker.lrs)
-            if staging.device_seen and _on_device(item):
+            if must_wait:
+                note = None if type(tracker.scale) is float else tracker.scaler
+                self._waiting.append((tracker, item, note))
+            elif staging.device_seen and _on_device(item):
                 reporter.stage(item, None if type(tracker.scale) is float else tracker.scaler)
             else:
                 reporter.put(item)
@@ -611,40 +624,34 @@ class Ledger:
         if reporter.inbox and not in_backward and not self.quiet:
             reporter.deliver_messages()
 
-    def _leads(self, tracker: OptimizerTracker) -> bool:
-        """Return whether this optimizer, which is not the primary, trains alone, so that its steps count."""
-        lead = self.lead
-        if lead is None:
-            tracker.turns += 1
-            tracker.is_ahead = (
-                tracker.turns <= IN_TURN
-            )  # beyond it: the primary may step much later, or never
-            return not tracker.is_ahead
-        if tracker is lead:
-            tracker.turns += 1
-            return True
-        begins = self._begins_alone(tracker)
-        now = (id(lead), lead.number)
-        if tracker.turn != now:
-            tracker.most, tracker.turn, tracker.turns = max(tracker.most, tracker.turns), now, 0
-        tracker.turns += 1
-        usual = tracker.most if tracker.most <= IN_TURN else 0
-        return begins or tracker.turns > max(1, 2 * usual)
+    def release(self, tracker: OptimizerTracker | None = None) -> None:
+        """Send the waiting first records, once it is known whether their optimizers alternate with the lead.
 
-    def _begins_alone(self, tracker: OptimizerTracker) -> bool:
-        """Return whether its next step begins a separate training: the lead made many steps without it."""
-        lead = self.lead
-        if lead is None or lead is tracker or 0 < max(tracker.most, tracker.turns) <= IN_TURN:
-            return False
-        since = tracker.turn[1] if tracker.turn[0] == id(lead) else 0
-        return lead.number - since > IN_TURN
+        ``tracker``: the optimizer that has stepped or got gradients; None at the end of the run. If it is one
+        of those that wait, it trains alone, so that its first record is on a new step. If it is the lead or
+        the primary, the records share the newest step.
+        """
+        if tracker is not None and tracker is not self.lead and tracker is not self.primary:
+            if all(tracker is not one for one, _, _ in self._waiting):
+                return
+            self.lead = tracker
+            self.step += 1
+        waiting, self._waiting = self._waiting, []
+        for _, item, note in waiting:
+            self._send((max(self.step, 0), *item[1:]), note)
+
+    def _send(self, item: tuple[Any, ...], note: str | None) -> None:
+        if staging.device_seen and _on_device(item):
+            self.reporter.stage(item, note)
+        else:
+            self.reporter.put(item)
 
     def _run_scheduled_calls(self, number: int) -> None:
         for call in self.step_scheduler.take_due(number):
             try:
                 call()
             except Exception as error:
-                self.report_error("appointment", error)
+                self.report_error("scheduled call", error)
 
     def _loss_values(self, tracker: OptimizerTracker, values: list[Any]) -> int:
         """Append the loss and the number of backwards, and the scale if the step did not report it."""
@@ -713,8 +720,8 @@ class Ledger:
         """Send an event if the source of the norm or the clipping has changed."""
         clip = tracker.clip
         source = (tracker.norm_from, tracker.norm_scaled, tracker.norm_timing, clip)
-        told = tracker.reported_source
-        if told is not None and source[:3] == told[:3]:
+        reported = tracker.reported_source
+        if reported is not None and source[:3] == reported[:3]:
             tracker.clips_reported += 1
             if tracker.clips_reported > CLIP_CHANGES:
                 return

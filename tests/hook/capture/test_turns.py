@@ -42,6 +42,42 @@ def test_one_that_trains_alone_has_steps_of_its_own(order: str, steps: dict[str,
     assert _steps(order) == steps
 
 
+@pytest.mark.parametrize(
+    ("order", "steps"),
+    [
+        ("a" * 10 + "bababa", {"a": list(range(13)), "b": [9, 10, 11]}),
+        (("c" * 10 + "g") * 3, {"c": list(range(30)), "g": [9, 19, 29]}),
+        ("a" * 10 + "bcabca", {"a": list(range(12)), "b": [9, 10], "c": [9, 10]}),
+        ("a" * 10 + "bcbc", {"a": list(range(10)), "b": [10, 11], "c": [10, 11]}),
+        ("a" * 10 + "b", {"a": list(range(10)), "b": [9]}),
+    ],
+)
+def test_one_that_starts_late_and_alternates_takes_no_step(order: str, steps: dict[str, list[int]]) -> None:
+    """A discriminator that starts after 10 steps does not shift the generator's steps."""
+    assert _steps(order, primary=order[0]) == steps
+
+
+def test_a_late_start_keeps_the_order_of_records_and_loses_none() -> None:
+    """The first record waits for the next step, and is sent before it."""
+    nets = [torch.nn.Linear(2, 1) for _ in range(2)]
+    first, second = (torch.optim.SGD(net.parameters(), lr=0.1) for net in nets)
+    with watched() as (_, outbox):
+        for k in range(12):
+            for net, optimizer in zip(nets, (first, second), strict=True):
+                if optimizer is first or k >= 10:
+                    optimizer.zero_grad()
+                    net(torch.ones(2)).sum().backward()
+                    optimizer.step()
+    names = ["a" if "stepped" in record else "b" for record in outbox.records]
+    assert "".join(names) == "a" * 10 + "abab"
+    assert [step for step, _ in outbox.series("loss/opt2")] == [10, 11]
+
+
+def test_an_optimizer_before_the_primary_that_skips_the_first_iteration_counts_as_after_it() -> None:
+    """A limit: iterations "a", "ba", "ba" are the same sequence of steps as "ab", "ab", "a"."""
+    assert _steps("ababa", primary="a") == {"a": [0, 1, 2], "b": [0, 1]}
+
+
 def test_a_critic_trained_more_often_stays_in_turn() -> None:
     """Five critic steps per generator step have the generator's step, from the second round on."""
     steps = _steps("gcccccgcccccgccccc", primary="g")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from tests.hook.loops import framework, scaled, several, single, wrapped
+from tests.hook.loops import framework, scaled, several, single, unusual, wrapped
 from tests.hook.truth import Truth
 
 
@@ -25,6 +25,6 @@ def _of(module: ModuleType) -> dict[str, Callable[[Truth], Any]]:
 
 LOOPS: dict[str, Callable[[Truth], Any]] = {
     name: loop
-    for module in (single, scaled, several, wrapped, framework)
+    for module in (single, scaled, several, wrapped, framework, unusual)
     for name, loop in _of(module).items()
 }

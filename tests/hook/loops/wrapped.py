@@ -44,6 +44,33 @@ def in_backward(truth: Truth) -> nn.Module:
     return net
 
 
+def in_backward_of_the_last_micro_step(truth: Truth) -> nn.Module:
+    """Gradient accumulation: the hooks step only in every second backward."""
+    net = model()
+    optimizers = {param: torch.optim.SGD([param], lr=0.01) for param in net.parameters()}
+    squares: list[float] = []
+    losses: list[Tensor] = []
+
+    def step(param: Tensor) -> None:
+        if len(losses) == 2:
+            squares.append(float(param.grad.double().pow(2).sum()) if param.grad is not None else 0.0)
+            optimizers[param].step()  # type: ignore[index]
+            optimizers[param].zero_grad()  # type: ignore[index]
+
+    for param in net.parameters():
+        _after_accumulation(param, step)
+    for batch in batches(40):
+        losses.append(net(batch).pow(2).mean())
+        losses[-1].backward()
+        if len(losses) == 2:
+            norm = math.sqrt(sum(squares)) if truth.count % EVERY == 0 else None
+            truth.note(next(iter(optimizers.values())), losses, norm=norm)
+            losses.clear()
+            squares.clear()
+    optimizers.clear()
+    return net
+
+
 def in_backward_with_rates_of_their_own(truth: Truth) -> nn.Module:
     """The same, with a clip of each gradient and a different learning rate for each parameter."""
     net = model()
