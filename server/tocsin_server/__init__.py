@@ -1,4 +1,4 @@
-"""tocsin's server: stores every step of every run, judges it, and rings."""
+"""tocsin's server: stores and checks every step of every run, and sends alerts."""
 
 from importlib.metadata import version
 

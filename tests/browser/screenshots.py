@@ -31,7 +31,7 @@ ALERTING = {
 CHANNEL = """async () => { const headers = { "content-type": "application/json" };
     const body = JSON.stringify({ name: "this browser", kind: "browser" });
     await fetch("/api/v1/channels", { method: "POST", headers, body }); }"""
-"""As its user does: where nobody is to be told, nothing is sent."""
+"""As its user does: without a channel, nothing is sent."""
 SILENCE = """async () => { const headers = { "content-type": "application/json" };
     const ends_ms = Date.now() + 6 * 3600e3, reason = "this clip is a ceiling on purpose";
     const body = JSON.stringify({ matchers: ['rule="clip-ineffective"'], ends_ms, reason });

@@ -14,16 +14,16 @@ KEPT_LINES = 30
 
 
 class Child:
-    """``python -m MODULE ARGUMENTS`` whose output lines go to ``tell(name, line)``.
+    """``python -m MODULE ARGUMENTS`` whose output lines go to ``on_line(name, line)``.
 
     It has its own session, so that Ctrl-C reaches only the demo, which then ends its children in order.
     """
 
-    def __init__(self, name: str, command: Sequence[str], tell: Callable[[str, str], None]) -> None:
+    def __init__(self, name: str, command: Sequence[str], on_line: Callable[[str, str], None]) -> None:
         self.name = name
         self.last_lines: deque[str] = deque(maxlen=KEPT_LINES)
         self._command = [sys.executable, "-m", *command]
-        self._tell = tell
+        self._on_line = on_line
         self._process: subprocess.Popen[str] | None = None
         self._reader: threading.Thread | None = None
 
@@ -75,4 +75,4 @@ class Child:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             self.last_lines.append(line.rstrip("\n"))
-            self._tell(self.name, line.rstrip("\n"))
+            self._on_line(self.name, line.rstrip("\n"))

@@ -64,7 +64,7 @@ def run_demo(
     clear(settings.data_dir, keep=keep)
     base = address(settings, port)
     server = Child("server", serve_command(settings, port), lambda _name, _line: None)
-    children = [Child(name, training_command(name, steps), tell) for name in trainings]
+    children = [Child(name, training_command(name, steps), print_line) for name in trainings]
     with interruption() as interrupted:
         try:
             server.start({})
@@ -180,7 +180,7 @@ def greet(settings: Settings, base: str, trainings: Sequence[str], *, open_brows
         webbrowser.open(link)
 
 
-def tell(name: str, line: str) -> None:
+def print_line(name: str, line: str) -> None:
     """Print one line of a training after its name; ignore a closed output."""
     with suppress(BrokenPipeError):
         print(f"{name:<12} {line}", flush=True)
@@ -198,7 +198,7 @@ def follow(server: Child, children: Sequence[Child], interrupted: threading.Even
             if child.status is not None and child.name not in said:
                 said.add(child.name)
                 failed |= child.status != 0
-                tell(child.name, f"ended with status {child.status}; the pages stay until Ctrl-C")
+                print_line(child.name, f"ended with status {child.status}; the pages stay until Ctrl-C")
     return TRAINING_FAILED if failed else STOPPED
 
 

@@ -16,7 +16,7 @@ SHAPES = {"critical": "⯃", "warning": "▲", "info": "◯"}
 def alerts_section(reported: tuple[ReportedAlert, ...], left: int) -> str:
     """Return all alerts in full, open and severe ones first."""
     if not reported:
-        return '<section><h2>Alerts</h2><p class="soft">Nothing rang.</p></section>'
+        return '<section><h2>Alerts</h2><p class="soft">No alerts.</p></section>'
     more = f'<p class="soft">{counted(left, "older alert")} left out.</p>' if left else ""
     head = f"<h2>Alerts <small>{whole(len(reported) + left)}</small></h2>"
     return f"<section>{head}{''.join(map(_alert, reported))}{more}</section>"

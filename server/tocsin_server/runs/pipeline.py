@@ -154,20 +154,20 @@ class Pipeline:
             state.writer, run.arrival + 1, state.seq, state.event, state.offset_ns, run.series
         )
         checked = validate(frame, position, self.limits)
-        message, told = checked.message, list[Refused]()
+        message, refused = checked.message, list[Refused]()
         if isinstance(message, ValidatedRecords):
-            told = self._accept_records(run, state, message, checked.gap)
+            refused = self._accept_records(run, state, message, checked.gap)
         elif isinstance(message, Event):
-            told = self._events.accept(run, state, message, checked.refusal, checked.size)
+            refused = self._events.accept(run, state, message, checked.refusal, checked.size)
         elif isinstance(message, Finish):
-            told = self._events.accept_finish(run, state, message, checked.refusal, done)
+            refused = self._events.accept_finish(run, state, message, checked.refusal, done)
         elif isinstance(message, Alive):
             self._accept_alive(run, state, message)
             return Accepted()
         else:
-            told = self._accept_too_large(run, state, message)
+            refused = self._accept_too_large(run, state, message)
         self.durability.notify(state, done)
-        return Accepted(told, checked.weight, message if isinstance(message, Event) else None)
+        return Accepted(refused, checked.weight, message if isinstance(message, Event) else None)
 
     def _accept_records(
         self, run: ActiveRun, state: WriterState, valid: ValidatedRecords, gap: int
@@ -275,5 +275,5 @@ class Pipeline:
         self.durability.shift(jump_ns)
         for run in self.registry.active.values():
             run.shift(jump_ns)
-        for tell in self.on_clock_set:
-            tell(jump_ns)
+        for notify in self.on_clock_set:
+            notify(jump_ns)

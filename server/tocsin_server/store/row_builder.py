@@ -12,7 +12,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from tocsin_server.core.models import Alert, RecordBatch, RunEvent, Transition, WriteBatch, Writer
 from tocsin_server.store import batch_codec
-from tocsin_server.store import environment as told
+from tocsin_server.store import environment as run_environment
 from tocsin_server.store.latest_values import Latest
 from tocsin_server.store.nonfinite_onsets import Onset
 from tocsin_server.store.run_failures import failure_row
@@ -99,7 +99,7 @@ class RowBuilder:
             self._fold_rejected(connection, *write_batch.rejected_to_seq, rows)
         if write_batch.event is not None:
             rows.events.append(_event_row(write_batch.event))
-            if write_batch.event.kind in told.KINDS and write_batch.event.writer.rank == 0:
+            if write_batch.event.kind in run_environment.KINDS and write_batch.event.writer.rank == 0:
                 self._learn(connection, write_batch.event, rows)
         for transition in write_batch.transitions:
             row = _alert_row(transition.alert)
@@ -126,7 +126,9 @@ class RowBuilder:
             environment = (
                 connection.execute(select(run.c.environment).where(run.c.id == item.run_id)).scalar() or {}
             )
-        row["environment"] = told.storable(told.learned(environment, item.kind, item.data))
+        row["environment"] = run_environment.storable(
+            run_environment.learned(environment, item.kind, item.data)
+        )
 
     def _fold_batch(self, connection: Connection, batch: RecordBatch, rows: Rows) -> None:
         key = (batch.run_id, batch.writer.writer_no)

@@ -40,7 +40,7 @@ def train(server: Any, dial: Any, run: str = "r1", loss: float = 1.0, attempt: s
     return client
 
 
-def told(receiver: Any) -> list[Any]:
+def notified(receiver: Any) -> list[Any]:
     """Return reason, runs and alerts of each notification."""
     return [
         (
@@ -89,10 +89,10 @@ def test_a_failure_goes_with_what_was_told_of_its_run(
     routing = {"routes": [{"name": "all", "group_wait_s": 0, "group_interval_s": 3}]}
     admin_api(server).hook(receiver.url, routing=routing)
     client = train(server, dial, loss=math.nan)
-    eventually(lambda: receiver.received, "the alert to be told")
+    eventually(lambda: receiver.received, "the alert to be sent")
     end(client)
     eventually(lambda: len(receiver.received) == 2, "the failure")
-    assert told(receiver) == [("new", [], 1), ("failed", ["r1"], 1)]
+    assert notified(receiver) == [("new", [], 1), ("failed", ["r1"], 1)]
     assert receiver.received[1].at - receiver.received[0].at > 2
     (alert,) = receiver.received[1].json["alerts"]
     assert (alert["rule"], alert["new"], alert["over"]) == ("nonfinite-loss", False, False)
@@ -106,7 +106,7 @@ def test_alert_and_failure_of_one_moment_are_one_notification(
     admin_api(server).hook(receiver.url, routing={"routes": [{"name": "all", "group_wait_s": 2}]})
     end(train(server, dial, loss=math.nan))
     eventually(lambda: receiver.received, "the webhook to be called")
-    assert told(receiver) == [("failed", ["r1"], 1)]
+    assert notified(receiver) == [("failed", ["r1"], 1)]
 
 
 def test_only_a_failure_of_now_is_told(
@@ -129,8 +129,8 @@ def test_only_a_failure_of_now_is_told(
     imported.send(Finish(1, time.time_ns(), state="failed", records=1, error=OOM))
     imported.acked(0, 1)
     end(train(server, dial, "bad"))
-    eventually(lambda: receiver.received, "the one that is told")
-    assert told(receiver) == [("failed", ["bad"], 0)]
+    eventually(lambda: receiver.received, "the one that is sent")
+    assert notified(receiver) == [("failed", ["bad"], 0)]
     with server.services.database.reader.connect() as connection:
         kinds = connection.exec_driver_sql("SELECT kind FROM notify_group ORDER BY kind").scalars().all()
     assert list(kinds) == ["alerts", "late"]
@@ -147,7 +147,7 @@ def test_that_a_run_goes_on_is_told_where_its_failure_was(
     eventually(lambda: receiver.received, "the failure")
     train(server, dial, attempt="a2")
     eventually(lambda: len(receiver.received) == 2, "that it goes on")
-    assert told(receiver) == [("failed", ["r1"], 0), ("resolved", ["r1"], 0)]
+    assert notified(receiver) == [("failed", ["r1"], 0), ("resolved", ["r1"], 0)]
     assert receiver.received[1].json["title"] == "Goes on: r1 · project"
     assert receiver.received[1].json["status"] == "resolved"
 
@@ -161,9 +161,9 @@ def test_alerts_of_a_run_that_fails_and_comes_back_do_not_flap(
         receiver.url, routing={"routes": [ONLY | {"group_wait_s": 0, "group_interval_s": 1}]}
     )
     end(train(server, dial, loss=math.nan))
-    eventually(lambda: any("failed" in each for each in told(receiver)), "the failure")
+    eventually(lambda: any("failed" in each for each in notified(receiver)), "the failure")
     train(server, dial, loss=math.nan, attempt="a2")
-    eventually(lambda: any("resolved" in each for each in told(receiver)), "that the run goes on")
+    eventually(lambda: any("resolved" in each for each in notified(receiver)), "that the run continues")
     alerts = [alert for received in receiver.received for alert in received.json["alerts"]]
     assert {(alert["id"], alert["over"]) for alert in alerts} == {(alerts[0]["id"], False)}
     assert [alert["new"] for alert in alerts] == [True] + [False] * (len(alerts) - 1)
@@ -194,7 +194,7 @@ def test_silences_and_alertmanagers_know_failures(
     end(train(server, dial))
     end(train(server, dial, "r2"))
     eventually(lambda: receiver.received, "the run that is not silenced")
-    assert told(receiver) == [("failed", ["r2"], 0)]
+    assert notified(receiver) == [("failed", ["r2"], 0)]
     eventually(lambda: manager.received and "r2" in str(manager.received[-1].json), "the push")
     pushed = [each for each in manager.received[-1].json if each["labels"].get("run") == "r2"]
     assert pushed[0]["labels"]["alertname"] == "failed"

@@ -81,7 +81,7 @@ def test_a_ping_says_that_deliveries_fail(
     admin_api(server).hook(broken.url)
     client = dial(server.base, "r1", server.token)
     client.acked(client.train([0, 1], loss=[1.0, math.nan]))
-    eventually(lambda: ping.received and ping.received[-1].path == "/abc/fail", "the ping to tell")
+    eventually(lambda: ping.received and ping.received[-1].path == "/abc/fail", "the ping to report it")
     assert {each.path for each in ping.received} <= {"/abc", "/abc/fail"}
 
 

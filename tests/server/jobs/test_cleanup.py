@@ -96,7 +96,7 @@ def test_a_failing_look_is_tried_again(database: Database, keeper: Callable[...,
     async def until_gone() -> None:
         housekeeper.look = failing  # type: ignore[method-assign]
         task = asyncio.create_task(housekeeper.keep(interval_s=0.01))
-        while rows_of(database, "r1")["tail"]:  # noqa: ASYNC110 - the database rings no bell
+        while rows_of(database, "r1")["tail"]:  # noqa: ASYNC110 - the database sends no event
             await asyncio.sleep(0.01)
         task.cancel()
 

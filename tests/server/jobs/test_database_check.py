@@ -71,7 +71,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "project": ("deblur", "name"),
     "run": ("good", "id"),
 }
-"""The row of each table, and the columns that tell its copies apart."""
+"""The row of each table, and the columns that distinguish its copies."""
 
 
 def populate(database: Database) -> None:

@@ -64,7 +64,7 @@ def test_a_critical_alert_waits_five_seconds_a_warning_thirty(make_routed_alert:
     history.wait(60)
     assert history.reasons == [(15.0, "new")]
     assert len(history.sent[0][1].new) == 2
-    assert "loss-spike" in history.sent[0][1].firing[0], "the gravest comes first"
+    assert "loss-spike" in history.sent[0][1].firing[0], "the most severe comes first"
 
 
 @pytest.mark.parametrize("first", ["nonfinite-loss", "scaler-collapse"])
@@ -184,7 +184,7 @@ def test_a_deleted_run_takes_its_alerts_along(make_routed_alert: Make) -> None:
 
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["fire", "graver", "over", "ack", "silence", "loud", "restart"]),
+        st.sampled_from(["fire", "escalate", "over", "ack", "silence", "loud", "restart"]),
         st.sampled_from(["a", "b"]),
         st.integers(0, 200),
     ),
@@ -203,13 +203,13 @@ def test_nothing_is_told_twice_and_nothing_critical_is_forgotten(steps: list[tup
     episode = {"a": 1, "b": 1}
     for action, rule, pause in steps:
         routed = history.facts.get(_id(rule, episode[rule]))
-        if action in ("fire", "graver"):
+        if action in ("fire", "escalate"):
             if routed is not None and routed.over:
                 episode[rule] += 1
                 routed = None
             severity = (
                 "critical"
-                if action == "graver" or (routed and routed.alert.severity == "critical")
+                if action == "escalate" or (routed and routed.alert.severity == "critical")
                 else "warning"
             )
             history.add(facts_of(rule, severity, episode=episode[rule], acked=bool(routed and routed.acked)))

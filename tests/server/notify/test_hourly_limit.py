@@ -15,13 +15,13 @@ def test_the_limit_is_reached_after_that_many(sent: int, limit: int) -> None:
 
 
 @given(st.none() | st.integers(0, 10**13), st.integers(10**12, 10**13))
-def test_digests_of_a_channel_keep_their_distance(told: int | None, now: int) -> None:
+def test_digests_of_a_channel_keep_their_distance(last_sent: int | None, now: int) -> None:
     """What is held back is sent within ten minutes, and there are never two digests within ten minutes."""
-    due = digest_due(None, told, now)
+    due = digest_due(None, last_sent, now)
     assert due >= now
-    assert due <= max(now, told or 0) + DIGEST_NS
-    assert not told or due >= told + DIGEST_NS
-    assert digest_due(due, told, now + 1) == due
+    assert due <= max(now, last_sent or 0) + DIGEST_NS
+    assert not last_sent or due >= last_sent + DIGEST_NS
+    assert digest_due(due, last_sent, now + 1) == due
 
 
 @given(st.integers(0, 10**12), st.integers(0, 10**13))

@@ -79,7 +79,7 @@ class BrokenRun:
         self.store.call(lambda _: None).result(60)
         return reported.id
 
-    def tell(self, kind: str, step: int | None, **data: Any) -> None:
+    def add_event(self, kind: str, step: int | None, **data: Any) -> None:
         self.arrival += 1
         event = RunEvent(self.writers[0], self.arrival, self.arrival, kind, 1, step, data)
         self.store.submit(WriteBatch(self.run_id, event=event))
@@ -119,9 +119,9 @@ def test_all_ranks_are_there_200_steps_each_way(
     database: Database, store: StoreWriter, broken_run: BrokenRun
 ) -> None:
     """At full resolution, with the environment and the events that rules need, however old."""
-    broken_run.tell("attached", None, optimizers=[{"name": "AdamW"}])
+    broken_run.add_event("attached", None, optimizers=[{"name": "AdamW"}])
     broken_run.train(2000)
-    broken_run.tell("note", 3)
+    broken_run.add_event("note", 3)
     found = incident_snapshot_of(database, broken_run.ring())
     assert steps_of(found) == {rank: list(range(ONSET - 200, ONSET + 201)) for rank in (0, 1)}
     assert [item.kind for item in found.items if isinstance(item, RunEvent)] == ["attached"]

@@ -30,14 +30,14 @@ def finding(state: str, severity: str = "warning", **change: Any) -> Finding:
     return Finding(**{**facts, **change})
 
 
-def tell(book: AlertBook, *findings: Finding) -> list[Transition]:
+def apply_all(book: AlertBook, *findings: Finding) -> list[Transition]:
     return [transition for item in findings for transition in book.apply(item, NOW)]
 
 
 def test_a_life() -> None:
     """Pending, firing, recovering, resolved: four transitions of one alert, with their times."""
     book = AlertBook("r_1")
-    reported = tell(book, *(finding(state, step=step) for step, state in enumerate(
+    reported = apply_all(book, *(finding(state, step=step) for step, state in enumerate(
         ["pending", "firing", "recovering", "resolved"], 102)))  # fmt: skip
     assert [transition.alert.state for transition in reported] == [
         "pending",
@@ -54,13 +54,13 @@ def test_a_life() -> None:
 def test_what_says_nothing_new_changes_nothing() -> None:
     """A repeated finding is not a transition."""
     book = AlertBook("r_1")
-    assert len(tell(book, finding("firing"), finding("firing"), finding("firing"))) == 1
+    assert len(apply_all(book, finding("firing"), finding("firing"), finding("firing"))) == 1
 
 
 def test_severity_only_rises_within_an_episode() -> None:
     """Warning, critical, warning: it stays critical."""
     book = AlertBook("r_1")
-    reported = tell(
+    reported = apply_all(
         book, finding("firing"), finding("firing", "critical"), finding("firing", "warning", step=110)
     )
     assert [transition.alert.severity for transition in reported] == ["warning", "critical"]
@@ -70,7 +70,9 @@ def test_severity_only_rises_within_an_episode() -> None:
 def test_firing_again_after_recovering_is_not_told_twice() -> None:
     """A recovering alert that fires again updates its row without another notification."""
     book = AlertBook("r_1")
-    reported = tell(book, finding("firing"), finding("recovering"), finding("firing"), finding("recovering"))
+    reported = apply_all(
+        book, finding("firing"), finding("recovering"), finding("firing"), finding("recovering")
+    )
     assert [transition.first for transition in reported] == [True, True, False, False]
     assert {transition.alert.episode for transition in reported} == {1}
 
@@ -78,14 +80,14 @@ def test_firing_again_after_recovering_is_not_told_twice() -> None:
 def test_new_evidence_updates_the_row() -> None:
     """A new summary in the same state is stored without a notification."""
     book = AlertBook("r_1")
-    (transition,) = tell(book, finding("firing"), finding("firing", summary="Loss spiked further"))[1:]
+    (transition,) = apply_all(book, finding("firing"), finding("firing", summary="Loss spiked further"))[1:]
     assert (transition.first, transition.alert.summary) == (False, "Loss spiked further")
 
 
 def test_after_resolved_comes_the_next_episode() -> None:
     """If the rule fires again later, it is a new alert with the same fingerprint."""
     book = AlertBook("r_1")
-    reported = tell(book, finding("firing"), finding("resolved"), finding("firing"))
+    reported = apply_all(book, finding("firing"), finding("resolved"), finding("firing"))
     assert [transition.alert.episode for transition in reported] == [1, 1, 2]
     assert reported[-1].first
     assert reported[0].alert.fingerprint == reported[-1].alert.fingerprint
@@ -93,13 +95,13 @@ def test_after_resolved_comes_the_next_episode() -> None:
 
 def test_an_end_without_a_beginning_is_nothing() -> None:
     """Resolved or recovering without an alert is ignored."""
-    assert tell(AlertBook("r_1"), finding("resolved"), finding("recovering")) == []
+    assert apply_all(AlertBook("r_1"), finding("resolved"), finding("recovering")) == []
 
 
 def test_firing_never_goes_back_to_pending() -> None:
     """A later pending finding adds to the firing alert."""
     book = AlertBook("r_1")
-    tell(book, finding("firing"), finding("pending", onset_step=90))
+    apply_all(book, finding("firing"), finding("pending", onset_step=90))
     (alert,) = book.open()
     assert (alert.state, alert.onset_step) == ("firing", 90)
 
@@ -109,18 +111,18 @@ def test_a_restart_of_the_server_goes_on_with_the_same_alert() -> None:
     before = AlertBook("r_1")
     stored = [
         transition.alert
-        for transition in tell(before, finding("firing"), finding("resolved"), finding("firing"))
+        for transition in apply_all(before, finding("firing"), finding("resolved"), finding("firing"))
     ]
     book = AlertBook.restore("r_1", stored)
-    assert tell(book, finding("firing")) == []
-    reported = tell(book, finding("resolved"), finding("firing"))
+    assert apply_all(book, finding("firing")) == []
+    reported = apply_all(book, finding("resolved"), finding("firing"))
     assert [transition.alert.episode for transition in reported] == [2, 3]
 
 
 def test_records_from_a_spool_are_late() -> None:
     """More than ten minutes old at arrival is late."""
-    late = tell(AlertBook("r_1"), finding("firing", time_ns=NOW - LATE_NS - 1))[0]
-    live = tell(AlertBook("r_1"), finding("firing", time_ns=NOW - LATE_NS))[0]
+    late = apply_all(AlertBook("r_1"), finding("firing", time_ns=NOW - LATE_NS - 1))[0]
+    live = apply_all(AlertBook("r_1"), finding("firing", time_ns=NOW - LATE_NS))[0]
     assert (late.alert.late, live.alert.late) == (True, False)
 
 
@@ -148,7 +150,7 @@ findings = st.lists(
 def test_told_once_an_episode(items: Any) -> None:
     """(fingerprint, episode, state, severity) is notified at most once, in the order of states."""
     book, reported, begun = AlertBook("r_1"), set(), set()
-    for transition in tell(book, *items):
+    for transition in apply_all(book, *items):
         alert = transition.alert
         key = (alert.fingerprint, alert.episode, alert.state, alert.severity)
         assert transition.first == (key not in reported)
@@ -166,8 +168,8 @@ def test_a_restart_anywhere_ends_in_the_same_alerts(items: Any, at: Any) -> None
     for index, item in enumerate(items):
         if index == at:
             book = AlertBook.restore("r_1", stored.values())
-        tell(straight, item)
-        for transition in tell(book, item):
+        apply_all(straight, item)
+        for transition in apply_all(book, item):
             stored[transition.alert.id] = transition.alert
     assert sorted(map(repr, book.open())) == sorted(map(repr, straight.open()))
 
@@ -176,7 +178,7 @@ def test_the_end_of_a_run_resolves_what_is_open() -> None:
     """Pending, firing and recovering alerts resolve with a reason; resolved ones are unchanged."""
     book = AlertBook("r_1")
     lives = {"a": ["pending"], "b": ["firing"], "c": ["firing", "recovering"], "d": ["firing", "resolved"]}
-    tell(book, *(finding(state, subject=name) for name, life in lives.items() for state in life))
+    apply_all(book, *(finding(state, subject=name) for name, life in lives.items() for state in life))
     ended = book.end("Run ended: failed", 120, NOW + 5)
     assert [transition.alert.subject for transition in ended] == ["a", "b", "c"]
     assert {transition.reason for transition in ended} == {"Run ended: failed"}
@@ -190,15 +192,15 @@ def test_a_failed_run_rests_before_its_alerts_end() -> None:
     """Firing alerts recover and wait; rules about the process end immediately; new findings are handled as
     usual."""
     book = AlertBook("r_1")
-    tell(book, finding("firing", subject="a"), finding("pending", subject="b"))
-    tell(book, replace(finding("firing", subject=""), rule="trainer-lost"))
+    apply_all(book, finding("firing", subject="a"), finding("pending", subject="b"))
+    apply_all(book, replace(finding("firing", subject=""), rule="trainer-lost"))
     rested = book.rest("Run ended: failed", 120, NOW, {"trainer-lost"})
     assert [(t.alert.subject, t.alert.state, t.first) for t in rested] == [
         ("", "resolved", True),
         ("a", "recovering", True),
     ]
     assert book.rest("Run ended: failed", 120, NOW, {"trainer-lost"}) == []
-    (again,) = tell(book, finding("firing", subject="a"))
+    (again,) = apply_all(book, finding("firing", subject="a"))
     assert (again.alert.episode, again.first) == (1, False)
 
 
@@ -219,7 +221,7 @@ def test_who_stopped_a_run_decides_how_grave_that_is() -> None:
 def test_a_later_attempt_begins_the_next_episode() -> None:
     """After the run's end, a rule that fires is a new alert with the same fingerprint, without that label."""
     book = AlertBook("r_1")
-    tell(book, finding("firing"))
+    apply_all(book, finding("firing"))
     book.end("Run ended: failed", 120, NOW)
-    (again,) = tell(book, finding("recovering"), finding("resolved"), finding("firing"))
+    (again,) = apply_all(book, finding("recovering"), finding("resolved"), finding("firing"))
     assert (again.alert.episode, again.first, dict(again.alert.labels)) == (2, True, {})

@@ -113,7 +113,7 @@ def test_a_change_by_another_process_is_seen(
     file = tmp_path / "rules.toml"
     file.write_text('source = "team"\n[[rule]]\nid = "mine"\nseries = "x"\ncomparison = ">"\nlimit = 5\n')
     assert "+ rule mine" in tocsin("rules", "apply", str(file)).stdout
-    eventually(lambda: "mine" in server.pipeline.registry.active["live"].plan.by_id, "the rule to be told")
+    eventually(lambda: "mine" in server.pipeline.registry.active["live"].plan.by_id, "the rule to be applied")
     client.acked(client.train(range(2, 3), loss=[1.0], x=[9.0]))
     assert [state for state, *_ in alerts(server, "live")] == ["firing"]
 

@@ -23,7 +23,7 @@ NAN, INF = math.nan, math.inf
 WHO = Writer("r1", 0, 1, 0)
 
 
-def told(database: Database) -> list[Any]:
+def onsets_of(database: Database) -> list[Any]:
     with database.reader.connect() as connection:
         columns = (nonfinite_onset.c.step, nonfinite_onset.c.kind, nonfinite_onset.c.end_step)
         return list(
@@ -37,7 +37,7 @@ def test_onsets_are_rows_with_their_end(database: Database, admit: Any, put: Any
     put(batch(who, 0, [0, 1, 2], loss=[1, NAN, INF]))
     put(batch(who, 3, [3, 4, 5], loss=[NAN, 2, -INF], val=([1, 2], [NAN, 3.0])))
     put(batch(who, 6, [6], loss=[-INF]))
-    assert told(database) == [(1, "nan", 4), (5, "-inf", None), (4, "nan", 5)]
+    assert onsets_of(database) == [(1, "nan", 4), (5, "-inf", None), (4, "nan", 5)]
 
 
 def test_a_restarted_writer_goes_on_with_the_open_onset(database: Database, admit: Any, put: Any) -> None:
@@ -49,7 +49,7 @@ def test_a_restarted_writer_goes_on_with_the_open_onset(database: Database, admi
     for one in (batch(who, 2, [2], loss=[NAN]), batch(who, 3, [3], loss=[1.0])):
         again.submit(faults_intake(one))
     again.stop(30.0)
-    assert told(database) == [(0, "nan", 3)]
+    assert onsets_of(database) == [(0, "nan", 3)]
 
 
 def faults_intake(one: RecordBatch) -> Any:
@@ -63,7 +63,7 @@ def test_a_resend_tells_no_onset_twice(database: Database, admit: Any, put: Any)
     who = admit().writer
     for _ in range(2):
         put(batch(who, 0, [0, 1, 2], loss=[1, INF, 1]))
-    assert told(database) == [(1, "+inf", 2)]
+    assert onsets_of(database) == [(1, "+inf", 2)]
 
 
 def test_what_a_person_asks_in_sql(database: Database, admit: Any, put: Any, store: StoreWriter) -> None:

@@ -185,7 +185,7 @@ def test_a_server_that_was_replaced_ends(
     second.take()
     second.release()
     held_up.set()
-    eventually(lambda: reported, "the first one to be told")
+    eventually(lambda: reported, "the first one to be notified")
     assert "another tocsin-server has taken over" in reported[0]
     assert gate.closed == reported[0]
 

@@ -45,7 +45,7 @@ ALERT = Alert(
 )  # fmt: skip
 
 
-def tell(store: StoreWriter, *transitions: Transition) -> None:
+def write_transitions(store: StoreWriter, *transitions: Transition) -> None:
     """Store transitions and wait until they are durable."""
     store.submit(WriteBatch("r1", transitions=transitions))
     store.call(lambda connection: None).result(30)
@@ -54,7 +54,7 @@ def tell(store: StoreWriter, *transitions: Transition) -> None:
 def test_an_alert_is_read_back_whole(database: Database, store: StoreWriter, admit: Any) -> None:
     """Every field of an alert, also infinite evidence, and its run."""
     admit()
-    tell(store, Transition(ALERT, None, 410))
+    write_transitions(store, Transition(ALERT, None, 410))
     reader = StoreReader(database)
     (found,) = reader.alerts("r1")
     assert (found.alert, found.run_name, found.project) == (ALERT, "mdt", "deblur")
@@ -70,8 +70,10 @@ def test_an_alert_is_one_row_and_its_history_another(
     admit()
     over = replace(ALERT, state=AlertState.RESOLVED, resolved_step=90, resolved_ns=900, updated_ns=900)
     again = replace(ALERT, summary="Loss scale fell further", updated_ns=500)
-    tell(store, Transition(ALERT, None, 410), Transition(again, AlertState.FIRING, 500, first=False))
-    tell(store, Transition(ALERT, None, 410), Transition(over, AlertState.FIRING, 900))
+    write_transitions(
+        store, Transition(ALERT, None, 410), Transition(again, AlertState.FIRING, 500, first=False)
+    )
+    write_transitions(store, Transition(ALERT, None, 410), Transition(over, AlertState.FIRING, 900))
     reader = StoreReader(database)
     assert [found.alert for found in reader.alerts("r1", states=["resolved"])] == [over]
     assert reader.alerts("r1", states=["firing"]) == []
@@ -86,8 +88,10 @@ def test_transitions_of_one_commit_are_told_as_the_alert_lived(
     admit()
     waiting = replace(ALERT, state=AlertState.PENDING)
     over = replace(ALERT, state=AlertState.RESOLVED, resolved_step=90, resolved_ns=410)
-    tell(store, Transition(over, AlertState.FIRING, 410), Transition(ALERT, AlertState.PENDING, 410))
-    tell(store, Transition(waiting, None, 410))
+    write_transitions(
+        store, Transition(over, AlertState.FIRING, 410), Transition(ALERT, AlertState.PENDING, 410)
+    )
+    write_transitions(store, Transition(waiting, None, 410))
     reported = [step.state for step in StoreReader(database).alert_history(ALERT.id)]
     assert reported == ["pending", "firing", "resolved"]
 
@@ -101,7 +105,7 @@ def test_recovery_is_snapshot_and_what_came_after(
     store.submit(WriteBatch("r1", rule_state=SavedRuleState("r1", 0, b"state")))
     put(batch(who, 2, [2, 3], arrival=2, loss=[math.nan, 4]))
     store.submit(WriteBatch("r1", event=RunEvent(who, 1, 0, "scaler", 5, 3, {"to": 2.0})))
-    tell(store, Transition(ALERT, None, 410))
+    write_transitions(store, Transition(ALERT, None, 410))
     found = StoreReader(database).recovery("r1")
     assert found.rule_state == SavedRuleState("r1", 0, b"state")
     assert [(type(item).__name__, item.arrival) for item in found.replay] == [
@@ -205,7 +209,7 @@ def test_deleting_a_run_deletes_everything_of_it(
     who, other = admit().writer, admit("r2").writer
     put(batch(who, 0, list(range(RECORDS)), loss=np.ones(RECORDS)), batch(other, 0, [0], loss=[1.0]))
     sealed(database, 1)
-    tell(store, Transition(ALERT, None, 410))
+    write_transitions(store, Transition(ALERT, None, 410))
     assert mark_on(store, partial(mark_runs, run_ids=["r1"], now_ns=1, actor="test")).result(30) == ["r1"]
     put(batch(who, RECORDS, [RECORDS], loss=[1.0]))
     finish(on_writer(store), ["r1"])

@@ -236,7 +236,7 @@ def bytes_read(room: Any) -> Callable[[Callable[[], Any]], tuple[Any, int]]:
     """Return the result of a function, and how many bytes the database read for it."""
     sqlite = room[0].dialect == "sqlite"
     if sqlite and not Path("/proc/self/io").exists():
-        pytest.skip("counts bytes as Linux tells them")
+        pytest.skip("counts bytes as Linux reports them")
     return of_files if sqlite else of_bodies
 
 

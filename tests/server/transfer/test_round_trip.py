@@ -55,19 +55,19 @@ def whole(
 ) -> Iterator[Database]:
     """A database with a complete run, on either kind; tests only read it."""
     if request.param == "sqlite":
-        yield from told(copied(empty, tmp_path_factory.mktemp("whole") / "tocsin.db"))
+        yield from filled(copied(empty, tmp_path_factory.mktemp("whole") / "tocsin.db"))
     else:
         url = request.getfixturevalue("own_postgres").migrated_database()
-        yield from told(url)
+        yield from filled(url)
 
 
 @pytest.fixture
 def changing(tmp_path: Path, empty: Path) -> Iterator[Database]:
     """The same on SQLite, for tests that change it."""
-    yield from told(copied(empty, tmp_path / "changing.db"))
+    yield from filled(copied(empty, tmp_path / "changing.db"))
 
 
-def told(url: URL) -> Iterator[Database]:
+def filled(url: URL) -> Iterator[Database]:
     """The database at ``url`` with the whole run in it."""
     database = open_database(url)
     tell_all_to(database)
@@ -84,7 +84,7 @@ def copied(empty: Path, file: Path) -> URL:
 def exported(tmp_path_factory: pytest.TempPathFactory, empty: Path) -> Path:
     """The run exported once, for tests that damage a copy."""
     folder = tmp_path_factory.mktemp("exports")
-    for database in told(copied(empty, folder / "tocsin.db")):
+    for database in filled(copied(empty, folder / "tocsin.db")):
         export_run(database, "r1", folder / "r1")
     return folder / "r1"
 

@@ -25,7 +25,7 @@ def _matrix(answer: dict[str, Any]) -> list[list[float]]:
 
 
 @pytest.fixture
-def told(trainer: Callable[..., Any]) -> Any:
+def with_layers(trainer: Callable[..., Any]) -> Any:
     """A run that reported the norms of its layers at three steps, the last with different parameters."""
     run = trainer()
     run.event("layer-names", step=0, series="", table=0, names=["a", "b"], parameters=[1, 2])
@@ -37,9 +37,9 @@ def told(trainer: Callable[..., Any]) -> Any:
     return run
 
 
-def test_layers_are_rows_and_steps_are_columns(server: Any, told: Any) -> None:
+def test_layers_are_rows_and_steps_are_columns(server: Any, with_layers: Any) -> None:
     """Names of all tables; -1 if a layer had no gradient; NaN and infinities unchanged."""
-    answer = server.get(f"/runs/{told.run}/layers")
+    answer = server.get(f"/runs/{with_layers.run}/layers")
     assert (answer["layers"], answer["parameters"]) == (["a", "b", "c"], [1, 2, 1])
     assert (answer["steps"], answer["why"]) == ([0, 9, 12], ["sample", "nonfinite", "sample"])
     rows = _matrix(answer)
@@ -47,9 +47,9 @@ def test_layers_are_rows_and_steps_are_columns(server: Any, told: Any) -> None:
     assert (answer["all_series"], answer["truncated"]) == ([""], False)
 
 
-def test_a_window_and_a_limit_choose_columns(server: Any, told: Any) -> None:
+def test_a_window_and_a_limit_choose_columns(server: Any, with_layers: Any) -> None:
     """Both ends are included; above the limit the newest are returned, and the response says so."""
-    path = f"/runs/{told.run}/layers"
+    path = f"/runs/{with_layers.run}/layers"
     assert server.get(path, **{"from": 9, "to": 12})["steps"] == [9, 12]
     newest = server.get(path, limit=1)
     assert (newest["steps"], newest["truncated"]) == ([12], True)

@@ -24,14 +24,14 @@ def floats(packed: dict[str, str]) -> list[float]:
     return list(np.frombuffer(base64.b64decode(packed["bdata"]), "<f8").tolist())
 
 
-def told(delta: Delta, names: list[str] | None = None) -> dict[str, Any]:
+def layers_of(delta: Delta, names: list[str] | None = None) -> dict[str, Any]:
     return json.loads(delta.series(names))  # type: ignore[no-any-return]
 
 
 def test_batches_of_a_layer_are_joined() -> None:
     """Values of one attempt and rank are one stretch, in order of arrival, exact."""
     first, second = Column(np.array([1.0, math.nan])), Column(np.array([-0.0]), np.array([1], np.uint32))
-    layer = told(Delta([batch(0, [0, 1], loss=first), batch(1, [2, 3], loss=second)]))["loss"]
+    layer = layers_of(Delta([batch(0, [0, 1], loss=first), batch(1, [2, 3], loss=second)]))["loss"]
     assert len(layer) == 1
     assert (layer[0]["attempt"], layer[0]["rank"]) == (1, 0)
     assert floats(layer[0]["x"]) == [0.0, 1.0, 3.0]
@@ -42,7 +42,7 @@ def test_batches_of_a_layer_are_joined() -> None:
 def test_ranks_stay_apart() -> None:
     """Two ranks are two layers of the same series."""
     one = Column(np.array([1.0]))
-    layers = told(Delta([batch(0, [0], loss=one), batch(1, [0], rank=1, loss=one)]))["loss"]
+    layers = layers_of(Delta([batch(0, [0], loss=one), batch(1, [0], rank=1, loss=one)]))["loss"]
     assert [layer["rank"] for layer in layers] == [0, 1]
 
 
@@ -50,14 +50,14 @@ def test_only_the_asked_series_are_written() -> None:
     """A page gets the series that it shows, or all of them if it names none."""
     one = Column(np.array([1.0]))
     delta = Delta([batch(0, [0], loss=one, lr=one)])
-    assert list(told(delta, ["lr", "absent"])) == ["lr"]
-    assert list(told(delta)) == ["loss", "lr"]
+    assert list(layers_of(delta, ["lr", "absent"])) == ["lr"]
+    assert list(layers_of(delta)) == ["loss", "lr"]
 
 
 def test_a_name_with_quotes_stays_json() -> None:
     """External names cannot break the message."""
     named = {'a"},{"b': Column(np.array([1.0]))}
-    assert list(told(Delta([replace(batch(0, [0]), columns=named)]))) == list(named)
+    assert list(layers_of(Delta([replace(batch(0, [0]), columns=named)]))) == list(named)
 
 
 def test_events_are_written_as_the_api_writes_them() -> None:

@@ -102,7 +102,7 @@ def test_alerts_come_at_once_and_whole(run_server: Start, dial: Dial, watch: Bat
 
 
 def test_decisions_are_told_to_every_page(run_server: Start, watch: BatchEvaluator) -> None:
-    """After a silence, an acknowledgement or a change of a channel, other pages are told to query again."""
+    """After a silence, an acknowledgement or a change of a channel, other pages query again."""
     server = run_server()
     page = watch(server.base, server.token)
     page.receive("heartbeat")

@@ -118,5 +118,7 @@ def test_what_people_use_passes() -> None:
 
 
 if __name__ == "__main__":
-    rows = [f"{json.dumps(name)}: {json.dumps(told)}" for name, told in sorted(installed().items())]
+    rows = [
+        f"{json.dumps(name)}: {json.dumps(parameters)}" for name, parameters in sorted(installed().items())
+    ]
     LIST.write_text("{\n" + ",\n".join(rows) + "\n}\n")
