@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
+from tests.browser.conftest import notify_at_once
+
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 AXE = Path(__file__).resolve().parents[2] / "node_modules" / "axe-core" / "axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
 COLORS = ["color-contrast", "link-in-text-block"]
 """Rules that may say something else in the other theme."""
-ASK = """async (runOnly) => {
-    const { violations } = await axe.run(document, { runOnly });
+ASK = """async ([within, runOnly]) => {
+    const { violations } = await axe.run(document.querySelectorAll(within), { runOnly });
     return violations.flatMap(({ id, nodes }) => nodes.map(({ target, failureSummary }) =>
         `${id}: ${target} ${failureSummary.replaceAll("\\n", " ")}`));
 }"""
@@ -55,6 +57,7 @@ def looked_at(
     """A server with a run with problems, two attempts, notes and tags, and a run with an alert and a
     notification."""
     tower = tower_of_the_module
+    notify_at_once(tower)
     tower.post("/channels", {"name": "seen by <b>axe</b>", "kind": "browser"})
     tower.post("/channels", {"name": "off", "kind": "browser", "enabled": False})
     ends_ms = time.time() * 1000 + 3e6
@@ -67,13 +70,14 @@ def looked_at(
         yield tower
 
 
-def faults_of(tab: Any) -> list[str]:
-    """Return axe-core's violations on the page: all rules in light, color rules only in dark."""
-    tab.page.evaluate(AXE.read_text("utf-8"))
+def faults_of(tab: Any, within: str = "html") -> list[str]:
+    """Return axe-core's violations in elements: all rules in light, color rules only in dark."""
+    if not tab.page.evaluate("() => Boolean(globalThis.axe)"):
+        tab.page.evaluate(AXE.read_text("utf-8"))
     found: list[str] = []
     for theme, rules in (("light", RULES), ("dark", COLORS)):
         tab.page.emulate_media(color_scheme=theme, reduced_motion="reduce")
-        found += [f"{theme}: {fault}" for fault in tab.page.evaluate(ASK, rules)]
+        found += [f"{theme}: {fault}" for fault in tab.page.evaluate(ASK, [within, rules])]
     return found
 
 
@@ -94,19 +98,19 @@ def test_axe_finds_nothing_in_what_opens(looked_at: Any, visit: Callable[..., An
     tab.open_run(RUN)
     found = {}
     tab.page.locator('[data-series="loss"] .menubutton').click()
-    found["menu"] = faults_of(tab)
+    found["menu"] = faults_of(tab, "[data-series=loss]")
     tab.page.get_by_role("menu").get_by_text("Show values").click()
     tab.page.get_by_role("dialog").locator("tbody").wait_for()
-    found["values"] = faults_of(tab)
+    found["values"] = faults_of(tab, "[role=dialog], dialog")
     tab.page.keyboard.press("Escape")
     for key, name in (("Control+k", "palette"), ("?", "shortcuts")):
         tab.page.keyboard.press(key)
         tab.page.get_by_role("dialog").wait_for()
-        found[name] = faults_of(tab)
+        found[name] = faults_of(tab, "[role=dialog], dialog")
         tab.page.keyboard.press("Escape")
     for name in ("Environment", "Series", "Attempts", "Config check", "Events", "Notes"):
         tab.page.get_by_role("tab", name=name).click()
-        found[name] = faults_of(tab)
+        found[name] = faults_of(tab, "[role=tablist], [role=tabpanel]")
     assert not {name: issues for name, issues in found.items() if issues}
 
 

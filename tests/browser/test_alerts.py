@@ -184,6 +184,19 @@ def test_history_names_each_step(tab: Any, ringing_tower: tuple[Any, dict[str, s
     tab.page.locator(".life").get_by_text("firing").first.wait_for()
 
 
+def test_a_run_page_shows_the_onset_and_the_title_counts_firing_alerts(
+    tab: Any, ringing_tower: tuple[Any, dict[str, str]]
+) -> None:
+    """The onset is the first NaN loss; the number before the title is that of the API."""
+    tower, alerts = ringing_tower
+    tab.open_run("r_a")
+    alert = tab.page.locator(f'[data-alert="{alerts["r_a"]}"]').first
+    onset = alert.locator("button", has_text="Onset").first.inner_text()
+    assert re.sub(r"\D", "", onset) == "20"
+    firing = len(tower.get("/alerts", state="firing")["items"])
+    tab.page.wait_for_function("(start) => document.title.startsWith(start)", arg=f"({firing}) first")
+
+
 def test_a_run_s_page_acknowledges_and_silences_too(
     tab: Any, ringing_tower: tuple[Any, dict[str, str]]
 ) -> None:

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
+from tests.matrix import LONG
+
+pytestmark = [LONG, pytest.mark.browser, pytest.mark.timeout(900)]
 RUNS_BEYOND_MS = 600_000
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.browser.conftest import notify_at_once
 from tests.conftest import tower_in
 from tests.server.receiver import Receiver
 
@@ -30,6 +31,7 @@ def notifying(
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TOCSIN_NOTIFY_PRIVATE_ADDRESSES", "true")
         with tower_in(tmp_path_factory.mktemp("tower")) as tower:
+            notify_at_once(tower)
             yield tower
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.browser.conftest import notify_at_once
+
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 NAME = "<img src=x onerror=alert(1)>\u202e\"'&amp;" + "x" * 210
 RUN = "r_phone"
@@ -40,6 +42,7 @@ def named(
 ) -> Iterator[Any]:
     """A server with a run whose name is hostile and of maximum length, in every list."""
     tower = tower_of_the_module
+    notify_at_once(tower)
     tower.post("/channels", {"name": NAME[:100], "kind": "browser"})
     ends_ms = time.time() * 1000 + 3e6
     tower.post("/silences", {"matchers": [f'run="{"x" * 200}"'], "ends_ms": ends_ms, "reason": NAME})

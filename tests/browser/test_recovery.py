@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
-STEPS = 600
+STEPS = 320
 
 
 def test_a_killed_server_costs_no_step(

@@ -63,15 +63,22 @@ def paper(chromium: Browser) -> Iterator[Callable[[Path], Paper]]:
     assert said == []
 
 
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the first test saves the report."""
+    return tmp_path_factory.mktemp("report") / "run.html"
+
+
 @pytest.fixture
-def of_run(reported: Any, visit: Callable[..., Any], paper: Callable[[Path], Paper], tmp_path: Path) -> Paper:
-    """The report of the hostile run, downloaded with the button of its page."""
-    tab = visit(reported)
-    tab.open_run(RUN)
-    with tab.page.expect_download() as download:
-        tab.page.get_by_role("link", name="Report", exact=True).click()
-    download.value.save_as(tmp_path / "run.html")
-    return paper(tmp_path / "run.html")
+def of_run(reported: Any, visit: Callable[..., Any], paper: Callable[[Path], Paper], file: Path) -> Paper:
+    """The report of the hostile run, downloaded once with the button of its page."""
+    if not file.exists():
+        tab = visit(reported)
+        tab.open_run(RUN)
+        with tab.page.expect_download() as download:
+            tab.page.get_by_role("link", name="Report", exact=True).click()
+        download.value.save_as(file)
+    return paper(file)
 
 
 def test_every_fault_is_marked_at_its_step(of_run: Paper) -> None:

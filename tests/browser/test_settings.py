@@ -8,6 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.browser.conftest import notify_at_once
+
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
 
@@ -68,6 +70,7 @@ def test_the_browser_is_asked_and_then_notified(
     page.reload()
     page.locator('[data-permission="granted"]').wait_for()
     tower_of_the_module.post("/channels", {"name": "pages", "kind": "browser"})
+    notify_at_once(tower_of_the_module)
     page.add_init_script(FAKE)
     page.goto(f"{tower_of_the_module.base}/compare")
     page.locator(".foot").get_by_text("live").wait_for()

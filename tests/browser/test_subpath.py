@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.conftest import Tower
+from tests.matrix import LONG
 from tests.reverse_proxy import NGINX, free_port, reverse_proxy
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
@@ -25,7 +26,9 @@ class ProxiedTower(Tower):
         return self.public
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["left on", "stripped"])
+@pytest.fixture(
+    scope="module", params=[pytest.param(False, id="left on", marks=LONG), pytest.param(True, id="stripped")]
+)
 def proxied(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[ProxiedTower]:
