@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Any
 
 COMMAND = [sys.executable, "-m", "tocsin_server"]
 MOST_BYTES = 1 << 20
@@ -42,7 +42,7 @@ class ForkedProcess:
         self._status = status
         self._lock = threading.Lock()
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> ForkedProcess:
         return self
 
     def __exit__(

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from tests.matrix import ALL
+
 Values = dict[str, list[Any]]
 LONGEST_S = 600.0
-SEEDS = [None, 11, 12] if os.environ.get("TOCSIN_TEST_ALL") else [None]
+SEEDS = [None, 11, 12] if ALL else [None]
 """Of the trainings; None: the demo's own."""
 
 

@@ -18,6 +18,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 import torch
 
 from tests.hook.captured import KeptOutbox, KeptSender, watch
+from tests.matrix import ALL
 from tocsin.api.run import Run
 from tocsin.core.columns import columns_of
 from tocsin.protocol import Records
@@ -56,7 +57,7 @@ class Variant:
 
 VARIANTS = [Variant(0), Variant(0, mkldnn=False), Variant(1, mkldnn=False), Variant(2)]
 """With ``TOCSIN_TEST_ALL`` every test here is run for each of them; else for the first."""
-if not os.environ.get("TOCSIN_TEST_ALL"):
+if not ALL:
     del VARIANTS[1:]
 _current = VARIANTS[0]
 
