@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.conftest import Tower
+from tests.hook.ingest_server import closed_port
+from tests.hook.trainers import Script, bring_in
 from tocsin.protocol import Finish, WriterId
 
 Start = Callable[..., Any]
@@ -81,3 +85,58 @@ def test_its_successor_still_raises_alerts(server: Any, dial: Dial, live: Any, e
     late.acked(late.train(range(60), loss=[1.0] * 60))
     live.acked(live.train(range(100, 110), loss=[float("nan")] * 10))
     eventually(lambda: read(server, "")["alerts"], "an alert")
+
+
+BODY = """
+import math
+run = watch(resume='lone')
+while True:
+    run.log(step=step, loss={loss})
+    os.write(1, b"%d\\n" % step)
+    step += 1
+    time.sleep(0.002)
+"""
+STEADILY, BROKEN = (
+    BODY.format(loss="math.exp(-step / 2000) + step * 7919 % 101 / 2000"),
+    BODY.format(loss="math.nan"),
+)
+"""Real training processes of one run."""
+
+
+def killed_offline(spool: Path, body: str) -> int:
+    """Kill a real training process that never reached a server; return its last logged step."""
+    script = Script(body, f"http://127.0.0.1:{closed_port()}", spool)
+    script.until(300)
+    script.process.kill()
+    script.end()
+    return script.last
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["one server", "server restarted before sync"])
+def test_sync_after_a_successor_trains(tower: Tower, tmp_path: Path, restarts: bool) -> None:
+    """Two real processes are killed offline and synced one after the other while a third one trains."""
+    spools = [tmp_path / "first", tmp_path / "second"]
+    lasts = [killed_offline(spool, body) for spool, body in zip(spools, (STEADILY, BROKEN), strict=True)]
+    live = Script(STEADILY, tower.base, tmp_path / "third", environ={"TOCSIN_TOKEN": tower.token})
+    try:
+        live.until(300)
+        if restarts:
+            tower.kill()
+            tower.start()
+        for spool in reversed(spools):
+            bring_in(spool, tower.base, tower.token)
+            run = tower.get("/runs/lone")
+            assert (run["state"], run["error"], run["attempt"]) == ("running", None, 1)
+        assert [(alert["rule"], alert["summary"]) for alert in tower.alerts("lone")] == []
+        attempts = {row["attempt"] for row in tower.records("lone")}
+        assert attempts == {1, 0, -1}
+        steps = [[row["step"] for row in tower.records("lone") if row["attempt"] == no] for no in (-1, 0)]
+        assert [found[: last + 1] for found, last in zip(steps, lasts, strict=True)] == [
+            list(range(last + 1)) for last in lasts
+        ]
+        before = live.last
+        live.until(before + 50)
+    finally:
+        live.process.kill()
+        live.end()
+    assert tower.get("/runs/lone")["attempts"] == 3
