@@ -27,11 +27,11 @@ RESCALED, SAME_NORM = 4.0, 1.5
 PAIRS = 3
 
 LOG_WHAT_IS_TRAINED = Remedy(
-    "Log the very tensor that backward() is called on, with the same reduction all through the run.",
+    ("Log the tensor that backward() is called on, with the same reduction throughout the run."),
     "loss.backward()\nrun.step(loss=loss.detach(), grad_norm=norm)",
 )
 COMPARE_DATA = Remedy(
-    "Compare what the loader gives before and after that step: shard, labels, scaling of the inputs.",
+    ("Compare the batches before and after that step: shard, labels, scaling of the inputs."),
     "for batch in (batch_before, batch_after):\n"
     "    for value in batch:\n"
     "        print(value.dtype, value.shape, value.float().mean(), value.float().std(),\n"
@@ -73,12 +73,12 @@ def other_data(case: DiagnosisContext) -> Cause | None:
         return None
     return Cause(
         "other-data",
-        f"Likely the data: from one step to the next the loss goes {number(usual)} → {number(after[0])} and "
-        f"stays there, under weights, a learning rate and gradients that were at their usual level until "
-        "then. A learning rate that is too high takes several updates.",
-        "other data from there on: a bad shard, wrong labels, another scaling of the inputs",
+        f"Likely different data: the loss went {number(usual)} → {number(after[0])} in one "
+        "step and stays there, while weights, learning rate and gradients were at their "
+        "usual level.",
+        "different data: a bad shard, wrong labels, or inputs scaled differently",
         (COMPARE_DATA, r.CHECK_BATCH, r.go_back(case), r.SKIP_DATA),
-        "Under the weights from before the onset, the batches since then have the usual loss.",
+        "Evaluate the new batches with the weights from before the onset: the loss is high.",
         (
             Evidence("loss before", usual, "median", None),
             Evidence("loss of the first record", after[0], "", case.onset),
@@ -103,13 +103,13 @@ def loss_rescaled(case: DiagnosisContext) -> Cause | None:
         return None
     return Cause(
         "loss-rescaled",
-        f"Likely a change of what is logged: the loss is {number(round(now / usual, 1))} times what it was, "
-        f"but the gradient norm is not ({number(norm)} before, {number(norm_now)} since), as it would be if "
-        "the model were trained with that loss. A sum in place of a mean, a sum over micro-steps or "
-        "processes, or a term without gradient.",
-        "a loss that is logged otherwise from there on",
+        f"Likely a change of the logged loss: it is {number(round(now / usual, 1))} times "
+        f"what it was, but the gradient norm is unchanged ({number(norm)} before, "
+        f"{number(norm_now)} since). A sum may have replaced a mean, or a term without "
+        "gradient was added.",
+        "a loss that is logged differently",
         (LOG_WHAT_IS_TRAINED,),
-        "The tensor on which backward() is called has the higher value too.",
+        "Print the tensor that backward() is called on: it is at its old level.",
         (
             Evidence("loss before", usual, "median", None),
             Evidence("loss since", now, "median", None),
@@ -129,12 +129,12 @@ def infinite_term(case: DiagnosisContext) -> Cause | None:
         return None
     return Cause(
         "infinite-term",
-        "Likely one term of the loss, or its logging, that leaves the number range (65 504 in fp16): the "
-        "loss is infinite step after step, but the gradients of the same steps are finite "
-        f"({number(norms[bad[-1]])}), so the rest of the model is sound and goes on training.",
+        "Likely one term of the loss that overflows (65 504 in fp16): the loss is infinite "
+        "at every step, but the gradients of the same steps are finite "
+        f"({number(norms[bad[-1]])}), so the rest of the model still trains.",
         "one term of the loss that overflows",
         (r.FP32_ISLAND, r.FIND_MODULE, LOG_WHAT_IS_TRAINED, r.BF16),
-        "Each term of the loss, taken in float32, is finite at such a step.",
+        "Compute each term in float32 at such a step: all are finite.",
         (Evidence("grad norm at the infinite losses", norms[bad[-1]], count(len(bad), "record"), bad[-1]),),
     )
 

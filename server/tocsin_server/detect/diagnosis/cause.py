@@ -29,7 +29,8 @@ class Cause:
     text: str
     short: str
     """Text for the list of alternatives of another cause."""
-    remedies: tuple[Remedy, ...]
+    remedies: tuple[Remedy | None, ...]
+    """None stands for a remedy that does not fit the episode."""
     how_to_confirm: str
     evidence: tuple[Evidence, ...] = ()
     onset: tuple[int, str] | None = None

@@ -30,7 +30,7 @@ from tocsin_server.detect.interface.history import median
 from tocsin_server.detect.interface.rule import CRITICAL
 
 FIND_SATURATED = Remedy(
-    "Find the first module that answers every sample alike, or lies at its limit.",
+    "Find the first module whose output is the same for every sample or at its limit.",
     "def spread(module, args, out):\n"
     "    if torch.is_tensor(out):\n"
     "        print(type(module).__name__, out.min().item(), out.max().item(), out.float().std(0).max())\n"
@@ -42,8 +42,8 @@ LOG_TERMS = Remedy(
     "run.check(losses={'reconstruction': reconstruction, 'kl': kl})",
 )
 BOUND_SOFTLY = Remedy(
-    "Bound the outputs by normalisation inside the network (LayerNorm, or a gradient penalty for a critic) "
-    "instead of a hard clamp, whose gradient is 0 beyond it."
+    "Bound the outputs with layer norm or a gradient penalty instead of a hard clamp, "
+    "whose gradient is 0 beyond its bounds."
 )
 
 
@@ -53,18 +53,21 @@ def norm_measured_late(case: DiagnosisContext) -> Cause | None:
     if case.result.kind == "accumulation":
         return Cause(
             "accumulation",
-            "Likely gradient accumulation: the norm is logged at each micro-step, but taken at updates only.",
+            (
+                "Likely gradient accumulation: the norm is logged at each micro-step but measured "
+                "only at updates."
+            ),
             "gradient accumulation, logged at every micro-step",
             (r.UPDATE_STEPS_ONLY,),
-            "The script does not accumulate gradients.",
+            "Check the script: it accumulates gradients.",
         )
     return Cause(
         "measurement",
-        "Likely a fault of measurement: norms that are exactly 0 are rare; this one is probably taken after "
-        "zero_grad, or at a micro-step without update. There is no loss to tell.",
-        "the norm is taken after zero_grad",
+        "Likely a measurement error: the norm is measured after zero_grad, or at a "
+        "micro-step without an update. No loss is logged to check it against.",
+        "a norm measured after zero_grad",
         (r.NORM_BEFORE_ZERO, r.UPDATE_STEPS_ONLY),
-        "A norm taken directly after backward() is 0 too.",
+        "Print the norm directly after backward(): it is above 0.",
     )
 
 
@@ -77,12 +80,12 @@ def saturated(case: DiagnosisContext) -> Cause | None:
         return None
     return Cause(
         "saturated",
-        f"Likely saturation: the norm was {number(usual)} before, and since the onset it is exactly 0 while "
-        "the loss stands still. Outputs have run into a clamp, or activations are past the point where they "
-        "have a slope (a sigmoid or tanh at its end, ReLUs that died).",
-        "saturation: a clamp, or activations without a slope",
+        f"Likely saturation: the norm was {number(usual)} before, and since the onset it is "
+        "exactly 0 while the loss is constant. Outputs are beyond a clamp, or activations "
+        "are saturated (sigmoid, tanh, dead ReLUs).",
+        "saturation: a clamp, or saturated activations",
         (FIND_SATURATED, r.go_back(case), BOUND_SOFTLY, r.lower_lr(case)),
-        "The outputs of the last layer differ from sample to sample and lie within their limits.",
+        "Print the outputs of the last layer: they are equal for all samples, or at a limit.",
         (Evidence("grad norm before", usual, "median", None),),
     )
 
@@ -92,11 +95,12 @@ def no_gradient(case: DiagnosisContext) -> Cause | None:
         return None
     return Cause(
         "no-gradient",
-        "No gradient reaches the parameters: the loss is constant and the norm exactly 0. Likely a detached "
-        "graph, frozen parameters, or targets that make the loss vanish.",
-        "a detached graph or a loss that is zero by construction",
-        (r.CHECK_GRAPH, Remedy("Look at the targets of one batch: one class only, all padding or all -100.")),
-        "Some parameter has a gradient other than 0 after backward().",
+        "No gradient reaches the parameters: the loss is constant and the norm exactly 0. "
+        "Likely a detached graph, frozen parameters, or targets for which the loss is always "
+        "0.",
+        "a detached graph or a loss that is always 0",
+        (r.CHECK_GRAPH, Remedy("Check the targets of one batch: a single class, all padding, or all -100.")),
+        "Print the gradients after backward(): all are 0 or None.",
     )
 
 
@@ -105,10 +109,10 @@ def bad_data(case: DiagnosisContext) -> Cause | None:
         return None
     return Cause(
         "data",
-        "The batch itself holds values that are not finite.",
-        "values in the batch that are not finite",
+        "The batch itself contains non-finite values.",
+        "non-finite values in the batch",
         (r.CHECK_BATCH, r.SKIP_DATA),
-        "The same batch is finite when it is read again.",
+        "Load the same batch again: it contains non-finite values.",
     )
 
 
@@ -121,16 +125,16 @@ def lr_rose(case: DiagnosisContext) -> Cause | None:
     again = "; the schedule starts over" if case.restart else ""
     return Cause(
         "lr-rose",
-        f"Likely the learning rate: it rose {times} times, {number(low)} → {number(high)}, "
-        f"in the {case.onset - step} steps before the onset{again}.",
-        f"the learning rate, which rose {times} times before the onset",
+        f"Likely the learning rate: it rose {times}x, {number(low)} → {number(high)}, in the "
+        f"{case.onset - step} steps before the onset{again}.",
+        f"the learning rate, which rose {times}x before the onset",
         (*((r.CHECK_SCHEDULE,) if case.restart else ()), r.lower_lr(case), r.go_back(case), r.clip(case)),
-        "The same stretch fails again at the learning rate from before the rise.",
+        "Repeat these steps at the learning rate from before the rise: training stays stable.",
         (
             Evidence("learning rate before", low, "", step),
             Evidence("learning rate at onset", high, "", case.onset),
         ),
-        (step, f"Learning rate rises {times} times, {number(low)} → {number(high)}"),
+        (step, f"Learning rate rises {times}x, {number(low)} → {number(high)}"),
     )
 
 
@@ -138,15 +142,20 @@ def scaler_not_wired(case: DiagnosisContext) -> Cause | None:
     kind = case.kind("scaler-not-updating")
     if kind is None or not case.numeric:
         return None
-    how = "the loop abandons the step before scaler.update()" if kind == "abandoned" else (
-        "scaler.update() is not called, the optimizer is stepped past the scaler, or the scale is static"
-    )  # fmt: skip
+    how = (
+        "the loop abandons the step before scaler.update()"
+        if kind == "abandoned"
+        else (
+            "scaler.update() is not called, the optimizer is stepped without the scaler, or the "
+            "scale is static"
+        )
+    )
     return Cause(
         "scaler-not-wired",
-        f"The scaler never hears of the overflows, so it cannot back off: {how}.",
-        "a scaler that is not wired: update() is bypassed",
+        f"The scaler is not informed of the overflows, so it cannot back off: {how}.",
+        "a scaler whose update() is bypassed",
         (r.WIRE_SCALER,),
-        "The loss scale halves in the update after an overflow.",
+        "Print the loss scale after an overflow: it does not change.",
     )
 
 
@@ -155,11 +164,11 @@ def scale_is_zero(case: DiagnosisContext) -> Cause | None:
         return None
     return Cause(
         "scale-zero",
-        "The scale has fallen to 0: unscaling gives NaN for ever and every update is skipped. Training does "
-        "nothing any more, and cannot recover by itself.",
+        "The scale has fallen to 0, so unscaling gives NaN and every update is skipped. "
+        "Training cannot recover by itself.",
         "a scale of 0, at which every gradient is NaN",
         (r.go_back(case), r.lower_lr(case), r.FIND_MODULE, r.BF16),
-        "An update is taken, and the scale rises above 0.",
+        "Print the loss scale for some steps: it stays 0.",
     )
 
 
@@ -192,9 +201,9 @@ def runaway(case: DiagnosisContext) -> Cause | None:
         f"({', '.join(signs)}).",
         "a learning rate that is too high",
         (r.lower_lr(case), r.clip(case), r.go_back(case), r.FP32_ISLAND, r.BF16),
-        "With a fifth of the learning rate, from a checkpoint before the onset, it fails at the same step.",
+        ("Resume from a checkpoint before the onset at a fifth of the learning rate: it passes that step."),
         tuple(evidence),
-        (case.runaway_step, f"Training runs away: {', '.join(signs)}") if loss or norm else None,
+        (case.runaway_step, f"Training diverges: {', '.join(signs)}") if loss or norm else None,
     )
 
 
@@ -210,22 +219,22 @@ def every_scale(case: DiagnosisContext) -> Cause | None:
     if case.steady and case.kind("nonfinite-weights") is None and lowest is not None:
         return Cause(
             "forward-operation",
-            f"Loss or gradients are not finite at every scale{at}, so it is not the scaling: the forward "
-            "pass is not finite. Both were at their usual level until then: likely one operation that "
-            "leaves the range of fp16 (65 504) or is undefined; FFT, attention logits, norms, exp and "
-            "division are the usual ones.",
-            "one operation that is not finite at any scale",
+            f"Loss or gradients are non-finite at every scale{at}, so the forward pass is the "
+            "cause, not the scale. Likely one operation that exceeds the range of fp16 (65 504) "
+            "or is undefined, such as FFT, attention logits, norms, exp or division.",
+            "one operation that is non-finite at any scale",
             (r.FIND_MODULE, r.FP32_ISLAND, r.BF16, r.go_back(case), r.CHECK_BATCH),
-            "The overflows go on with the whole forward pass in float32.",
+            "Run the forward pass in float32: the overflows stop.",
             evidence,
         )
     return Cause(
         "forward-nonfinite",
-        f"Loss or gradients are not finite at every scale{at}, so it is not the scaling: the forward pass is "
-        "not finite. Likely weights that have blown up or hold NaN, else one operation or batch.",
-        "a forward pass that is not finite at any scale: weights blown up",
+        f"Loss or gradients are non-finite at every scale{at}, so the forward pass is the "
+        "cause, not the scale. Likely weights that are too large or NaN, or one operation or "
+        "batch.",
+        "a forward pass that is non-finite at any scale",
         (r.go_back(case), r.FIND_MODULE, r.lower_lr(case), r.BF16),
-        "The newest weights are all finite and the same batch gives a finite loss in float32.",
+        "Check the newest weights: some are NaN or very large.",
         evidence,
     )
 
@@ -239,11 +248,11 @@ def one_operation(case: DiagnosisContext) -> Cause | None:
     flat = f": the loss stays near {number(rise[0])}" if rise is not None else ""
     return Cause(
         "fp16-operation",
-        f"Likely one operation that leaves the range of fp16 (65 504){flat} while the scale falls. "
-        "FFT, attention logits, norms and exp are the usual ones.",
+        f"Likely one operation that exceeds the range of fp16 (65 504){flat} while the scale "
+        "falls, such as FFT, attention logits, norms or exp.",
         "one operation that overflows fp16",
         (r.FP32_ISLAND, r.FIND_MODULE, r.BF16, r.clip(case), r.lower_lr(case)),
-        "The overflows go on with the whole forward pass in float32.",
+        "Run the forward pass in float32: the overflows stop.",
     )
 
 
@@ -252,11 +261,11 @@ def nan_from_nowhere(case: DiagnosisContext) -> Cause | None:
         return None
     return Cause(
         "batch-or-operation",
-        "Loss and gradients were at their usual level until then. Likely one batch, or an operation without "
-        "a guard (log, sqrt or division at 0).",
+        "Likely one batch, or an unprotected log, sqrt or division by 0: loss and gradients "
+        "were at their usual level before.",
         "one batch, or a log, sqrt or division at 0",
         (r.CHECK_BATCH, r.FIND_MODULE, r.go_back(case), r.lower_lr(case)),
-        "The same batch gives a finite loss with the weights from before the step.",
+        ("Evaluate the same batch with the weights from before the step: its loss is non-finite."),
     )
 
 
@@ -267,19 +276,19 @@ def spike(case: DiagnosisContext) -> Cause | None:
     if case.result.severity == CRITICAL:
         return Cause(
             "stays-high",
-            "The loss does not come back by itself: a learning rate that is too high for this point of "
-            "training, or other data from there on. The records do not tell which.",
-            "a learning rate that is too high, or other data",
+            "Likely a learning rate that is too high at this point of training, or different "
+            "data: the loss does not recover. The records cannot tell which.",
+            "a learning rate that is too high, or different data",
             (r.go_back(case), r.lower_lr(case), r.SKIP_DATA, r.clip(case)),
-            "With a fifth of the learning rate, from before the onset, it leaves its level again.",
+            ("Resume from before the onset at a fifth of the learning rate: the loss stays at its level."),
         )
     lead = f" The gradient norm rose first, {number(norm[0])} → {number(norm[1])}." if norm else ""
     return Cause(
         "spike",
-        f"Likely a batch that meets the present weights badly, or a learning rate at its limit.{lead}",
+        f"Likely an unusual batch or a learning rate that is nearly too high.{lead}",
         "a single bad batch",
         (r.WATCH, r.SKIP_DATA, r.clip(case), r.lower_lr(case, 2.0), r.RERUN),
-        "The same step, run again with another order of the data, spikes again.",
+        "Repeat the step with another data order: no spike.",
     )
 
 
@@ -290,19 +299,18 @@ def diverging(case: DiagnosisContext) -> Cause | None:
     if case.result.kind == "slow":
         return Cause(
             "slow-climb",
-            f"The loss has climbed for much of the run: the weight of one of its terms that is raised (a KL "
-            f"warm-up, a penalty, a curriculum), which is no fault, or a learning rate{rate} just above what "
-            "training bears.",
-            "the weight of a term of the loss that is raised",
+            "Likely an increasing weight of one term of the loss (a KL warm-up, a penalty, a "
+            f"curriculum), which is harmless, or a learning rate{rate} that is slightly too high.",
+            "an increasing weight of one term of the loss",
             (LOG_TERMS, r.lower_lr(case, 2.0), r.go_back(case)),
-            "Each term of the loss, logged without its weight, climbs too.",
+            "Log each term without its weight: none of them rises.",
         )
     return Cause(
         "lr-too-high",
-        f"Likely a learning rate{rate} that is too high for this point of training.",
+        f"Likely a learning rate{rate} that is too high at this point of training.",
         "a learning rate that is too high",
         (r.lower_lr(case), r.go_back(case), r.clip(case)),
-        "From a checkpoint before the onset, with a fifth of the learning rate, the loss climbs again.",
+        ("Resume from a checkpoint before the onset at a fifth of the learning rate: the loss stays low."),
     )
 
 
@@ -312,24 +320,31 @@ def schedule(case: DiagnosisContext) -> Cause | None:
     skipping = case.kind("nonfinite-grad-norm") is not None or case.kind("nonfinite-loss") is not None
     if case.result.kind == "never" and skipping:
         text = (
-            "Every update is skipped, so the schedule never leaves 0: "
-            "the rate is the consequence, not the cause."
+            "Every update is skipped, so the schedule never leaves 0; the learning rate is the "
+            "consequence, not the cause."
         )
-        return Cause("skipped-schedule", text, "updates that are all skipped", (r.FIND_MODULE, r.CHECK_BATCH),
-                     "An update is taken and the rate is still 0.")  # fmt: skip
+        return Cause("skipped-schedule", text, "skipped updates", (r.FIND_MODULE, r.CHECK_BATCH),
+                     "Fix the skipped updates: the learning rate rises above 0.")  # fmt: skip
     return Cause(
         "schedule",
         {
-            "dropped": "The schedule, or what replaced it, set the rate to 0 in the middle of training.",
-            "never": "The rate was never above 0: a schedule that is not stepped, or a start value of 0.",
-            "faded": "The schedule has come to its end, and training goes on without learning.",
-            "tiny": "The schedule has nearly come to its end well before the planned last step.",
+            "dropped": (
+                "The schedule, or its replacement, set the learning rate to 0 in the middle of training."
+            ),
+            "never": "The learning rate was never above 0: the schedule is not stepped, or starts at 0.",
+            "faded": "The schedule has ended, and training continues without learning.",
+            "tiny": "The schedule nearly ended well before the planned last step.",
         }[case.result.kind],
         "a schedule that ended or was removed",
-        (r.CHECK_SCHEDULE, Remedy("Set the rate once by hand and see whether it stays.",
-                                  "for group in optimizer.param_groups:\n    group['lr'] = 1e-4")),
-        "The optimizer's own param_groups show another rate than the one logged.",
-    )  # fmt: skip
+        (
+            r.CHECK_SCHEDULE,
+            Remedy(
+                "Set the learning rate once and check whether it stays.",
+                "for group in optimizer.param_groups:\n    group['lr'] = 1e-4",
+            ),
+        ),
+        "Print optimizer.param_groups: the learning rate is 0.",
+    )
 
 
 def hardware(case: DiagnosisContext) -> Cause | None:
@@ -338,10 +353,10 @@ def hardware(case: DiagnosisContext) -> Cause | None:
         return None
     return Cause(
         "hardware",
-        "Nothing in the records explains it; a fault of the hardware is left.",
-        "a fault of the hardware, which does not recur when the step is run again",
+        "Nothing in the records explains it, so a hardware fault remains.",
+        "a hardware fault, which does not repeat on another device",
         (r.RERUN,),
-        "The same step fails again on another device.",
+        "Repeat the step on another device: it succeeds.",
     )
 
 

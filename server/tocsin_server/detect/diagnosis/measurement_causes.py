@@ -18,11 +18,11 @@ PAIRS = 3
 SOUND = 5
 """Finite losses after the first NaN norm that are needed; NaN weights show at the next loss."""
 LOG_WHAT_IS_TRAINED = Remedy(
-    "Log the very tensor that backward() is called on, and average only what is finite.",
+    "Log the tensor that backward() is called on, and average finite values only.",
     "loss.backward()\nrun.step(loss=loss.detach(), grad_norm=norm)",
 )
 TAKE_THE_NORM = Remedy(
-    "Take the norm between backward() and zero_grad(), over all parameters that have a gradient.",
+    ("Measure the norm between backward() and zero_grad(), over all parameters that have a gradient."),
     "loss.backward()\nnorm = torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)\noptimizer.step()",
 )
 
@@ -40,12 +40,12 @@ def loss_misread(case: DiagnosisContext) -> Cause | None:
         return None
     return Cause(
         "loss-misread",
-        f"Likely a fault of logging: the loss is NaN on the page, but the gradients of the same steps are "
-        f"finite ({number(known[-1])}), which those of a NaN loss never are. What was logged is not what was "
-        "trained with: an average that once took a NaN in, a division by a count of 0, or another tensor.",
-        "a loss that is NaN in the logging only",
+        "Likely a logging error: the reported loss is NaN, but the gradients of the same "
+        f"steps are finite ({number(known[-1])}), which is impossible for a NaN loss. An "
+        "average that includes a NaN, a division by 0, or another tensor was logged.",
+        "a loss that is NaN only in the log",
         (LOG_WHAT_IS_TRAINED,),
-        "The tensor on which backward() is called is NaN at such a step.",
+        "Print the tensor that backward() is called on: it is finite.",
         (Evidence("grad norm at the NaN losses", known[-1], count(len(known), "record"), bad[-1]),),
     )
 
@@ -60,12 +60,12 @@ def norm_misread(case: DiagnosisContext) -> Cause | None:
         return None
     return Cause(
         "norm-misread",
-        f"Likely a fault of measurement: an update with gradients that are NaN makes the weights NaN, but "
-        f"{len(losses)} losses after it are finite. The norm is probably taken where there are no "
+        "Likely a measurement error: an update with NaN gradients makes the weights NaN, but "
+        f"{len(losses)} losses after it are finite. The norm is probably measured without "
         "gradients (after zero_grad, over an empty list), or divided by 0.",
-        "a norm that is NaN in the logging only",
+        "a norm that is NaN only in the log",
         (TAKE_THE_NORM,),
-        "The script leaves these updates out, or some gradient is NaN directly after backward().",
+        "Print the gradients directly after backward(): they are finite.",
         (Evidence("losses since that are finite", float(len(losses)), "records", None),),
     )
 

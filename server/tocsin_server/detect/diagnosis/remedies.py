@@ -23,11 +23,11 @@ FIND_MODULE = Remedy(
     "    module.register_forward_hook(first_bad)",
 )
 CHECK_BATCH = Remedy(
-    "Check the batch and the parts of the loss before the backward pass.",
+    "Check the batch and the terms of the loss before the backward pass.",
     'run.check(batch=batch, losses={"l1": l1, "fft": fft})',
 )
 WIRE_SCALER = Remedy(
-    "Let the scaler skip by itself and call update() in every iteration, with no continue before it.",
+    ("Let the scaler skip steps, and call update() in every iteration, without a continue before it."),
     "scaler.unscale_(optimizer)\n"
     "torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)\n"
     "scaler.step(optimizer)\n"
@@ -35,7 +35,7 @@ WIRE_SCALER = Remedy(
     "optimizer.zero_grad(set_to_none=True)",
 )
 NORM_BEFORE_ZERO = Remedy(
-    "Take the norm between backward() and zero_grad(), and keep what the clip returns.",
+    ("Measure the norm between backward() and zero_grad(): use what clip_grad_norm_ returns."),
     "norm = torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)\n"
     "optimizer.step()\n"
     "optimizer.zero_grad(set_to_none=True)",
@@ -47,53 +47,44 @@ UPDATE_STEPS_ONLY = Remedy(
     "    run.log(norm=norm)",
 )
 CHECK_GRAPH = Remedy(
-    "See which parameters get a gradient at all.",
+    "Print which parameters get a gradient.",
     "for name, p in model.named_parameters():\n"
     "    print(name, p.requires_grad, None if p.grad is None else p.grad.abs().sum())",
 )
 CHECK_SCHEDULE = Remedy(
-    "Compare the schedule's length with the steps really taken, and whether it is stepped once an update.",
+    (
+        "Compare the schedule's length with the number of updates, and check that it is "
+        "stepped once per update."
+    ),
     'print(scheduler.state_dict(), [group["lr"] for group in optimizer.param_groups])',
 )
 SKIP_DATA = Remedy(
     "If it recurs at the same step, go back about 100 steps and skip the next 200 to 500 batches."
 )
-WATCH = Remedy(
-    "If the loss is back at its baseline, do nothing; if spikes come again, lower the learning rate."
+WATCH = Remedy("Do nothing if the loss is back at its baseline; lower the learning rate if it spikes again.")
+RERUN = Remedy(
+    "Run the same step again on another device; an error that does not repeat is a hardware fault."
 )
-RERUN = Remedy("Run the same step again on another device: an error that does not repeat is the hardware's.")
 
 
-LOWER = "Lower the learning rate"
-
-
-def fitting(remedies: tuple[Remedy, ...], case: DiagnosisContext) -> tuple[Remedy, ...]:
-    """Return the remedies that fit the episode.
-
-    If the learning rate is far below that of similar runs, lowering it is left out.
-    """
-    if case.kind("lr-out-of-range") != "below-siblings":
-        return remedies
-    return tuple(remedy for remedy in remedies if not remedy.text.startswith(LOWER))
-
-
-def lower_lr(case: DiagnosisContext, factor: float = 5.0) -> Remedy:
+def lower_lr(case: DiagnosisContext, factor: float = 5.0) -> Remedy | None:
     """Return a remedy that divides the learning rate by ``factor``, with the run's numbers.
 
-    With a scheduler, its base rates are changed, because it overwrites the optimizer's rate.
+    With a scheduler, its base rates are changed, because it overwrites the optimizer's rate. None if the
+    learning rate is far below that of similar runs, where lowering it further cannot help.
     """
+    if case.kind("lr-out-of-range") == "below-siblings":
+        return None
     by = number(factor)
+    text = f"Divide the learning rate by {by}"
     if not case.lr:
-        return Remedy(
-            f"{LOWER} {by} times.",
-            f"for group in optimizer.param_groups:\n    group['lr'] /= {by}",
-        )
-    text = f"{LOWER} {by} times, {number(case.lr)} → {number(case.lr / factor)}"
+        return Remedy(f"{text}.", f"for group in optimizer.param_groups:\n    group['lr'] /= {by}")
+    text = f"{text} ({number(case.lr)} → {number(case.lr / factor)})."
     if not case.context.schedulers:
         code = f"for group in optimizer.param_groups:\n    group['lr'] = {case.lr / factor:.3g}"
-        return Remedy(f"{text}.", code)
+        return Remedy(text, code)
     return Remedy(
-        f"{text}: the scheduler sets it anew at every step, so lower what it starts from.",
+        f"{text} Change the scheduler's base rate; it overwrites the optimizer's value every step.",
         f"scheduler.base_lrs = [lr / {by} for lr in scheduler.base_lrs]",
     )
 
@@ -115,13 +106,13 @@ def clip(case: DiagnosisContext) -> Remedy:
     """Return a remedy that clips gradients at 1.5 times the run's usual norm."""
     usual = usual_norm(case)
     limit = f"{1.5 * usual:.2g}" if usual else "1.0"
-    reason = f" The usual norm here is {number(usual)}." if usual else ""
+    reason = f" The usual norm of this run is {number(usual)}." if usual else ""
     scales = [scale for _, scale in case.before("scale")]
     if usual and usual > SCALED_NORM and scales and scales[-1] > SCALED_NORM:
         limit = "1.0"
-        reason = f" The norm that is logged here, {number(usual)}, is likely that of scaled gradients."
+        reason = f" The logged norm, {number(usual)}, is likely that of scaled gradients."
     unscale = "scaler.unscale_(optimizer)\n" if case.history.has("scale") else ""
-    after = ", after unscaling them" if unscale else ""
+    after = " after unscaling them" if unscale else ""
     return Remedy(
         f"Clip gradients{after}.{reason}",
         f"{unscale}torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm={limit})",
@@ -143,5 +134,5 @@ def go_back(case: DiagnosisContext) -> Remedy:
     since = corrupted_since(case)
     saved = case.context.checkpoint_before(since)
     if saved is None:
-        return Remedy(f"Go on from a checkpoint from before step {since}: weights after it may be spoiled.")
-    return Remedy(f"Go on from the checkpoint of step {saved[0]}, the newest before the onset.", saved[1])
+        return Remedy(f"Resume from a checkpoint before step {since}; later weights may be corrupted.")
+    return Remedy(f"Resume from the checkpoint of step {saved[0]}, the newest before the onset.", saved[1])

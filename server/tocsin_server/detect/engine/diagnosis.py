@@ -16,7 +16,6 @@ from tocsin_server.detect.diagnosis import abrupt_causes, measurement_causes
 from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import Candidate, Cause
 from tocsin_server.detect.diagnosis.causes import CANDIDATES
-from tocsin_server.detect.diagnosis.remedies import fitting
 from tocsin_server.detect.interface.layers import is_located, located, origin, origin_in
 from tocsin_server.detect.interface.rule import INFO
 from tocsin_server.detect.rules.catalog import infos, rule_causes
@@ -42,7 +41,7 @@ def explain(case: DiagnosisContext, reported: Diagnosis | None = None) -> Diagno
         cause=cause.text,
         evidence=_evidence(case, cause),
         alternatives=_alternatives(cause, found[1:]),
-        remedies=fitting(cause.remedies, case),
+        remedies=tuple(remedy for remedy in cause.remedies if remedy is not None),
         how_to_confirm=cause.how_to_confirm,
         timeline=_timeline(case, cause),
     )
@@ -97,7 +96,7 @@ def _chain(case: DiagnosisContext) -> list[tuple[int, str, str]]:
 
 
 def _bears_on(rule: str, other: str) -> bool:
-    bears_on = told_of.bears_on if (told_of := infos().get(rule)) is not None else None
+    bears_on = described.bears_on if (described := infos().get(rule)) is not None else None
     return bears_on is None or other in bears_on
 
 

@@ -193,12 +193,13 @@ def _nonfinite(vector: LayerVector, names: Sequence[str]) -> _Said:
     total = sum(not norm < 0 for norm in vector.norms)
     share = Evidence("layers not finite", float(len(bad)), f"of {total}", vector.step)
     if len(bad) == total:
-        text = f"{OPENING}all {count(total, 'layer')} stop being finite at once: it came out of the loss"
+        text = f"{OPENING}all {count(total, 'layer')} become non-finite at once, so the loss is the origin"
         return _Said(vector.step, text, (share,))
     name = names[bad[-1]]
     text = (
-        f"{OPENING}{name} stop being finite first ({number(vector.norms[bad[-1]])}), with "
-        f"{len(bad) - 1} of the {count(bad[-1], 'layer')} before it; those nearer to the loss are finite"
+        f"{OPENING}{name} become non-finite first ({number(vector.norms[bad[-1]])}), with "
+        f"{len(bad) - 1} of the {count(bad[-1], 'layer')} before it; those nearer to the loss "
+        "are finite"
     )
     return _Said(vector.step, text, (Evidence("layer", name, "", vector.step), share), bad[-1])
 
@@ -225,7 +226,7 @@ def _growth(vectors: Sequence[LayerVector], names: Sequence[str], begun: _Said |
             break
         since = vector.step
     times, last = number(round(ratios[place], 1)), vectors[-1].norms[place]
-    text = f"{OPENING}{names[place]} grow {times} times, {number(level)} → {number(last)}"
+    text = f"{OPENING}{names[place]} grow {times}x, {number(level)} → {number(last)}"
     facts = (Evidence("layer growth", ratios[place], "times", since),)
     named = begun is not None and begun.place == place
     return _Said(since, text, facts if named else (Evidence("layer", names[place], "", since), *facts))

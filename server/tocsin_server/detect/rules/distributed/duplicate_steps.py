@@ -117,8 +117,8 @@ def _all_equal(reports: list[Report]) -> bool:
     return all(values == reported[0] for values in reported)
 
 
-_APART = Remedy("Give each run an id of its own.", "unset TOCSIN_RUN_ID")
-_FILES = Remedy("Let each process write a log file of its own, or say its rank in front of each line.")
+_APART = Remedy("Give each run its own id.", "unset TOCSIN_RUN_ID")
+_FILES = Remedy("Write one log file per process, or log the rank in each line.")
 
 
 def reported_twice(case: DiagnosisContext) -> Cause | None:
@@ -126,30 +126,32 @@ def reported_twice(case: DiagnosisContext) -> Cause | None:
     if case.result.kind == "mixed":
         return Cause(
             "one-identity",
-            "Different runs report under one identity, or ranks that do not tell their number, each with "
-            "the loss of its own part of the data.",
-            "different runs, or ranks without a number, under one identity",
+            "Several runs share one run id, or the ranks of one run do not report their rank.",
+            "several runs with one id, or ranks that do not report their rank",
             (_APART if case.context.project else _FILES,),
-            "The processes belong to one training.",
+            "Compare the commands of the processes: they belong to different runs.",
         )  # fmt: skip
     return Cause(
         "all-ranks-log",
-        "Every process reports, and each believes to be alone: either all ranks log, or they were never "
-        "joined and each trains the whole model on the same data."
+        "Each process reports as the only one: either all ranks log, or they were never "
+        "joined and each trains its own copy of the model."
         + (
             ""
             if case.context.project
-            else " Or one process writes each line twice: a logger with two handlers."
+            else " One process may also write each line twice because its logger has two handlers."
         ),
-        "processes that do not know of each other",
+        "processes that were started without ranks",
         (
             Remedy(
-                "Start them together, so that each knows its rank.", "torchrun --nproc-per-node=4 train.py"
+                "Start the processes with torchrun, so that each gets its rank.",
+                "torchrun --nproc-per-node=4 train.py",
             ),
             Remedy("Report from rank 0 only.", "if rank == 0:\n    run = tocsin.watch('project')"),
-            Remedy("See whether gradients are shared.", "torch.distributed.is_initialized()"),
+            Remedy(
+                "Check that gradients are averaged over all processes.", "torch.distributed.is_initialized()"
+            ),
         ),
-        "Each process has a rank of its own and reports it.",
+        "Print the world size in each process: it is 1 everywhere.",
     )
 
 

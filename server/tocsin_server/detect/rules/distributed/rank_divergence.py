@@ -69,7 +69,7 @@ class State(RuleState):
 class RankDivergence(RunRule[Settings, State]):
     """Severity: warning."""
 
-    title = "Ranks diverge"
+    title = "Ranks train different models"
     severity = WARNING
 
     def reported(self, at: View, reports: RankReports) -> None:
@@ -111,7 +111,7 @@ class RankDivergence(RunRule[Settings, State]):
             for rank, value in sorted(said.items())[:8]
         ]
         summary = (
-            f"Ranks differ in their {NAMES[name]} for {count(steps, 'step')}: "
+            f"{NAMES[name].capitalize()} differs between ranks for {count(steps, 'step')}: "
             f"{number(said[low])} on rank {low}, {number(said[high])} on rank {high}"
         )
         self.fire(at, 0, WARNING, self.state.since[name], summary, evidence, level=ladder(steps), kind=name)
@@ -129,23 +129,23 @@ def agree(values: list[float], tolerance: float) -> bool:
 def ranks_apart(case: DiagnosisContext) -> Cause | None:
     """Return the cause of ranks that differ."""
     what = {
-        "scale": "each rank has a scaler of its own that saw other overflows",
-        "lr": "the schedules are not stepped alike",
-        "grad_norm": "gradients are not reduced over all ranks, or the weights are no longer the same",
+        "scale": "each rank has its own loss scaler, and the scalers saw different overflows",
+        "lr": "the ranks step their schedules differently",
+        "grad_norm": "gradients are not averaged over all ranks, or the weights already differ",
     }.get(case.result.kind, "the ranks train different models")
     return Cause(
         "ranks-apart",
-        f"The ranks do not train one model any more: {what}.",
+        f"The ranks no longer train one model: {what}.",
         "ranks that no longer train one model",
         (
-            Remedy("Wrap the model and call it through the wrapper.",
+            Remedy("Wrap the model in DistributedDataParallel and call the wrapper.",
                    "model = torch.nn.parallel.DistributedDataParallel(model, device_ids=[local_rank])"),
             Remedy("Compare the weights of all ranks.",
                    "total = sum(p.double().sum() for p in model.parameters())\n"
                    "torch.distributed.all_gather(sums, total)"),
-            Remedy("Seed and load the checkpoint alike on every rank."),
+            Remedy("Use the same seed and checkpoint on every rank."),
         ),
-        "The weights of all ranks are equal.",
+        "Compare a checksum of the weights on all ranks: they differ.",
     )  # fmt: skip
 
 

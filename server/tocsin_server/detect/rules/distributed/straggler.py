@@ -117,24 +117,26 @@ class Straggler(RunRule[Settings, State]):
             ("ranks", float(len(medians)), "compared", None),
         ]
         summary = (
-            f"Rank {rank} takes {times} times as long as the fastest rank, {number(medians[rank])} s a step"
+            f"Rank {rank} takes {times} times as long as the fastest rank, {number(medians[rank])} s per step"
         )
         self.fire(at, 0, WARNING, self.state.since, summary, evidence, level=rank)
 
 
 _CAUSE = Cause(
     "slow-rank",
-    "All ranks wait for the slowest: a GPU that is throttled or shared, a slower link or disk, or more "
-    "work than the others have.",
-    "a rank whose machine is slower",
+    "All ranks wait for the slowest one: its GPU is throttled or shared, its network or "
+    "disk is slower, or it has more work.",
+    "a rank on a slower machine",
     (
         Remedy(
-            "Look at that machine's clocks and throttle reasons.",
+            "Check the clocks and throttle reasons of that machine's GPU.",
             "nvidia-smi -q -d PERFORMANCE,CLOCK",
         ),
-        Remedy("Share the data evenly.", "sampler = DistributedSampler(dataset, drop_last=True)"),
-        Remedy("Change that rank's machine and compare."),
+        Remedy(
+            "Give each rank the same amount of data.", "sampler = DistributedSampler(dataset, drop_last=True)"
+        ),
+        Remedy("Move that rank to another machine and compare."),
     ),
-    "The same rank is slow on another machine.",
+    "Swap two machines: the slow rank moves with its machine.",
 )
 CAUSES = ((SYSTEM, _CAUSE),)

@@ -60,7 +60,7 @@ class State(RuleState):
 class ClipAlwaysActive(Rule[Settings, State]):
     """Severity: info."""
 
-    title = "Every gradient is clipped"
+    title = "Almost every gradient is clipped"
     severity = INFO
     inhibited_by = ("nonfinite-loss",)
     bears_on = ("slow-convergence",)
@@ -83,7 +83,7 @@ class ClipAlwaysActive(Rule[Settings, State]):
                 ("usual norm", middle(sorted(norms)), "median", view.step[row]),
                 ("clipped", share, "of the records", None),
             ]
-            summary = f"{share:.0%} of the gradients exceed the clip of {number(clip)}"
+            summary = f"{share:.0%} of the gradient norms exceed the clipping threshold of {number(clip)}"
             self.fire(view, row, INFO, self.state.stretch.since, summary, evidence)
         elif share < limits.free and self.episode.state:
             self.settle(view, row, at_once=True)
@@ -92,14 +92,14 @@ class ClipAlwaysActive(Rule[Settings, State]):
 def clipped(case: DiagnosisContext) -> Cause | None:
     """Return the meaning of norms that are always clipped."""
     usual = case.usual_norm
-    to = f" to {number(2 * usual)}, twice the usual norm" if usual else ""
+    to = f" to {number(2 * usual)} (twice the usual norm)" if usual else ""
     return Cause(
         "clip-always-active",
-        "Each update has the same length, learning rate times clip: the clip sets the step size, and a "
-        "learning rate found without it means something else here.",
-        "a clip below the usual norm",
-        (Remedy(f"Raise the clip{to}, or keep it and tune the learning rate with it."),),
-        "The run is still in its warm-up and the norm is falling.",
+        "Nearly every update has the same length, so the clipping threshold sets the step "
+        "size instead of the gradient.",
+        "a clipping threshold below the usual norm",
+        (Remedy(f"Raise the clipping threshold{to}."),),
+        "Double the threshold: updates get longer at the same learning rate.",
     )
 
 

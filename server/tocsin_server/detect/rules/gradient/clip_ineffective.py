@@ -70,7 +70,7 @@ class State(RuleState):
 class ClipIneffective(Rule[Settings, State]):
     """Info; warning for a clipping threshold of 0, which removes every gradient."""
 
-    title = "Clip value is out of place"
+    title = "Clipping threshold is out of range"
     severity = WARNING
     inhibited_by = ("nonfinite-loss", "zero-grad-norm", "norm-after-zero")
     bears_on = ("grad-explosion",)
@@ -97,7 +97,10 @@ class ClipIneffective(Rule[Settings, State]):
                 continue
             state.seen, state.highest = state.seen + 1, max(state.highest, norm)
             if state.seen == limits.soon and state.highest * limits.above < clip:
-                summary = f"Clip of {number(clip)} never acts: no norm was above {number(state.highest)}"
+                summary = (
+                    f"Clipping threshold {number(clip)} has no effect: the highest norm is "
+                    f"{number(state.highest)}"
+                )
                 evidence: list[Fact] = [
                     ("highest norm", state.highest, "", view.step[row]),
                     ("clip", clip, "", None),
@@ -116,26 +119,31 @@ class ClipIneffective(Rule[Settings, State]):
             return
         evidence.append(("clip", clip, "", None))
         if clip <= 0:
-            kind, summary = "zero", f"Clip of {number(clip)} removes every gradient"
+            kind, summary = "zero", f"Clipping threshold {number(clip)} removes every gradient"
         elif clip > high:
             kind = "never"
-            summary = f"Clip of {number(clip)} never acts: 99 % of the norms are below {number(high)}"
+            summary = (
+                f"Clipping threshold {number(clip)} has no effect: 99 % of the norms are below {number(high)}"
+            )
         else:
             kind = "tiny"
-            summary = f"Clip of {number(clip)} leaves less than a hundredth of a gradient of {number(low)}"
+            summary = (
+                f"Clipping threshold {number(clip)} cuts a gradient norm of {number(low)} by more than 100x"
+            )
         self.fire(view, row, WARNING if clip <= 0 else INFO, since, summary, evidence, kind=kind)
 
 
 def clip_value(case: DiagnosisContext) -> Cause | None:
     """Return the cause of an ineffective clipping threshold."""
     text = {
-        "zero": "Gradients are multiplied by 0, so nothing is learned: 0 does not switch clipping off.",
-        "never": "The clip is far above any gradient of this run, so it protects against nothing.",
-        "tiny": "The clip is far below any gradient, so training creeps at a fraction of its learning rate.",
+        "zero": "A threshold of 0 multiplies every gradient by 0, so nothing is learned.",
+        "never": "The clipping threshold is far above every gradient of this run, so it has no effect.",
+        "tiny": "The clipping threshold is far below every gradient, so updates are tiny.",
     }
     return Cause(
-        "clip-value", text.get(case.result.kind, text["never"]), "a clip value from another model",
-        (remedies.clip(case),), "The norms come from somewhere else than the gradients that are clipped.",
+        "clip-value", text.get(case.result.kind, text["never"]), "a clipping threshold copied "
+        "from another model",
+        (remedies.clip(case),), "Log the norm returned by clip_grad_norm_: it agrees with the reported norm.",
     )  # fmt: skip
 
 

@@ -136,11 +136,11 @@ class GradExplosion(Rule[Settings, State]):
         evidence: list[Fact] = [
             ("usual norm", median, "median", state.onset[0]),
             ("highest norm", state.peak, "", view.step[row]),
-            ("times the usual", state.peak / median, "", None),
+            ("x usual norm", state.peak / median, "", None),
         ]
         summary = (
-            f"Gradient norm {number(median)} → {number(state.peak)} since step {state.onset[0]}, "
-            f"{number(round(state.peak / median))} times its usual level"
+            f"Gradient norm rose {number(median)} → {number(state.peak)} "
+            f"({number(round(state.peak / median))}x its usual level) since step {state.onset[0]}"
         )
         self.fire(view, row, WARNING, state.onset, summary, evidence, level=level)
 
@@ -165,15 +165,15 @@ def exploding(case: DiagnosisContext) -> Cause | None:
     """Return the cause of a gradient norm that left its level."""
     loss = case.rise("loss")
     flat = loss is not None and loss[2] < 1.25
-    tail = " The loss stays where it was, so it is not the batch alone." if flat else ""
+    tail = " The loss has not changed, so it is not a single batch." if flat else ""
     evidence = (Evidence("learning rate", case.lr, "", case.onset),) if case.lr else ()
     return Cause(
         "grad-explosion",
-        f"Likely gradients that are not held: a learning rate at its limit, no clipping, or recurrent or "
+        "Likely a learning rate that is too high, missing gradient clipping, or recurrent or "
         f"attention layers whose outputs grow.{tail}",
-        "gradients that grow layer by layer, with nothing that clips them",
+        "gradients that grow layer by layer without clipping",
         (remedies.clip(case), remedies.lower_lr(case), remedies.go_back(case)),
-        "With clipping at the usual norm the loss leaves its level all the same.",
+        "Clip at the usual norm: the loss stays at its level.",
         evidence,
     )
 

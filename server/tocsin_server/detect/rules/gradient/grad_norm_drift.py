@@ -72,7 +72,7 @@ class State(RuleState):
 class GradNormDrift(Rule[Settings, State]):
     """Warning; info if the learning rate decays meanwhile."""
 
-    title = "Gradient norm drifts upwards"
+    title = "Gradient norm drifts upward"
     severity = WARNING
     inhibited_by = ("nonfinite-loss", "grad-explosion")
     needs = ("grad_norm",)
@@ -132,18 +132,21 @@ def drifting(case: DiagnosisContext) -> Cause | None:
     """Return the cause of drifting norms."""
     if case.result.kind == "decay":
         return Cause(
-            "late-growth", "The norm grows while the learning rate decays, which is common late in training; "
-            "it matters only if the evaluation stalls as well.",
-            "growth that is common late in training", (remedies.WATCH, remedies.clip(case)),
-            "The evaluation stalls from the same step on.",
-        )  # fmt: skip
+            "late-growth",
+            "The norm grows while the learning rate decays, which is common late "
+            "in training and "
+            "harmless while the validation metric improves.",
+            "growth that is common late in training",
+            (remedies.WATCH, remedies.clip(case)),
+            "Check the validation metric: it still improves.",
+        )
     return Cause(
         "grad-norm-drift",
-        "Likely weights or activations that grow slowly: attention logits or output logits without "
-        "normalisation, weight decay that is too small, a learning rate that is too high for this stage.",
+        "Likely weights or logits that grow slowly: missing normalization, too little weight "
+        "decay, or a learning rate that is too high for this stage.",
         "weights that grow slowly",
         (remedies.clip(case), remedies.lower_lr(case, 1.5), remedies.go_back(case)),
-        "The norms of the weights and of the logits are level over the same steps.",
+        "Log the norm of the weights: it grows over the same steps.",
     )
 
 

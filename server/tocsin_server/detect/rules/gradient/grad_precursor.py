@@ -67,7 +67,7 @@ class State(RuleState):
 class GradPrecursor(Rule[Settings, State]):
     """Warning for two consecutive norms that are unusually high and rising."""
 
-    title = "Gradient norm rises as before a loss spike"
+    title = "Gradient norm precedes a loss spike"
     severity = WARNING
     inhibited_by = ("grad-explosion", "loss-spike", "loss-divergence", "nonfinite-loss")
     needs = ("grad_norm",)
@@ -123,7 +123,7 @@ class GradPrecursor(Rule[Settings, State]):
             ("norm", norm, "", view.step[row]),
             ("records in a row", float(len(state.rising)), "rising", None),
         ]
-        self.fire(view, row, WARNING, state.onset, f"Gradient norm rises {way}", evidence)
+        self.fire(view, row, WARNING, state.onset, f"Gradient norm rose {way}", evidence)
 
     def _usual(self, view: View, row: int, norm: float) -> None:
         state = self.state
@@ -144,11 +144,11 @@ def imminent(case: DiagnosisContext) -> Cause | None:
     """Return what a rising norm indicates."""
     return Cause(
         "grad-precursor",
-        "The norm rises before the loss does: a batch that meets the present weights badly, or a learning "
-        "rate at its limit. The loss may spike within the next records.",
-        "a loss spike that is about to come",
+        "Likely an unusual batch or a learning rate that is nearly too high; the loss may "
+        "spike within the next records.",
+        "an imminent loss spike",
         (remedies.clip(case), remedies.lower_lr(case, 2.0), remedies.WATCH),
-        "The norm is back at its level and the loss did not move.",
+        "Watch the next records: the loss spikes.",
     )
 
 

@@ -60,7 +60,7 @@ class State(ZeroStreak):
 class NormAfterZero(Rule[Settings, State]):
     """Severity: warning."""
 
-    title = "Gradient norm is taken after zero_grad"
+    title = "Gradient norm measured after zero_grad"
     severity = WARNING
     inhibited_by = ("nonfinite-loss",)
     needs = ("grad_norm",)
@@ -116,7 +116,7 @@ class NormAfterZero(Rule[Settings, State]):
             ("lowest loss", state.low, "", None),
             ("highest loss", state.high, "", None),
         ]
-        summary = f"Gradient norm reads 0 in {count(state.streak, 'record')} while the loss moves {span}"
+        summary = f"Gradient norm is 0 in {count(state.streak, 'record')} while the loss changes {span}"
         self.fire(
             view, row, WARNING, state.since, summary, evidence,
             level=level, kind="falls" if falls else "moves",
@@ -127,15 +127,17 @@ def measured_late(case: DiagnosisContext) -> Cause | None:
     """Return the cause if the measurement is wrong and not the model."""
     certain = case.result.kind == "falls"
     reason = (
-        "the loss has fallen, so updates are taken" if certain else "the loss moves, so there are gradients"
+        "the loss has fallen, so updates are applied"
+        if certain
+        else "the loss changes, so there are gradients"
     )
     return Cause(
         "measurement",
-        f"Likely a fault of measurement: {reason}; the norm is taken after zero_grad, or at a micro-step "
-        "without update.",
-        "the norm is taken after zero_grad",
+        f"Likely a measurement error: {reason}. The norm is probably measured after "
+        "zero_grad, or at a micro-step without an update.",
+        "a norm measured after zero_grad",
         (remedies.NORM_BEFORE_ZERO, remedies.UPDATE_STEPS_ONLY),
-        "A norm taken directly after backward() is 0 too.",
+        "Print the norm directly after backward(): it is above 0.",
     )
 
 
@@ -145,10 +147,10 @@ def only_noise(case: DiagnosisContext) -> Cause | None:
         return None
     return Cause(
         "no-gradient",
-        "No gradient reaches the parameters, and the loss moves only as its batches differ.",
-        "a detached graph: the loss moves only as its batches differ",
+        ("No gradient reaches the parameters, and the loss changes only because batches differ."),
+        "a detached graph; the loss changes only because batches differ",
         (remedies.CHECK_GRAPH,),
-        "The same batch gives a lower loss after an update.",
+        "Train on one batch repeatedly: its loss does not change.",
     )
 
 

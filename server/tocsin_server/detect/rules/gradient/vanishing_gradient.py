@@ -74,7 +74,7 @@ class State(RuleState):
 class VanishingGradient(Rule[Settings, State]):
     """Warning if the loss has not fallen; info if it has, because it may have converged."""
 
-    title = "Gradients vanish"
+    title = "Gradients have nearly vanished"
     severity = WARNING
     inhibited_by = ("nonfinite-loss", "zero-grad-norm", "norm-after-zero")
     needs = ("grad_norm",)
@@ -138,7 +138,7 @@ class VanishingGradient(Rule[Settings, State]):
         if state.loss is not None:
             evidence.append(("loss", state.loss, "", view.step[row]))
         times = count(state.streak, "record")
-        summary = f"Gradient norm is {number(norm)} in {times}, {number(state.usual)} early on"
+        summary = f"Gradient norm is {number(norm)} in {times}, down from {number(state.usual)}"
         converged = self._converged()
         self.fire(
             view, row, INFO if converged else WARNING, state.since, summary, evidence,
@@ -154,20 +154,27 @@ def vanished(case: DiagnosisContext) -> Cause | None:
     """Return the cause of vanishing gradients."""
     if case.result.kind == "converged":
         return Cause(
-            "converged", "The loss has fallen far: training has probably converged, nothing is left to do.",
-            "training that has converged", (Remedy("Stop here, or look at the evaluation."),),
-            "The loss is still far from what the same model reaches elsewhere.",
+            "converged", "The loss has fallen far, so training has probably converged.",
+            "training that has converged", (Remedy("Stop the run if the validation metric no "
+            "longer improves."),),
+            "Check the validation metric: it no longer improves.",
         )  # fmt: skip
     return Cause(
         "vanishing",
-        "No update worth its name reaches the weights: saturated activations, a very deep network without "
-        "residuals or normalisation, a loss weight that is tiny, or gradients that underflow fp16.",
-        "gradients that vanish on their way back",
-        (remedies.CHECK_GRAPH,
-         Remedy("Keep a loss scaler, or bf16: fp16 ends at 6e-8.", "scaler = torch.amp.GradScaler()"),
-         Remedy("Normalise layers, initialise anew, or weigh the loss up.")),
-        "The norms of single layers are at their usual level.",
-    )  # fmt: skip
+        "Updates are too small to change the weights: saturated activations, a very deep "
+        "network without residual connections or normalization, a tiny loss weight, or "
+        "gradients that underflow fp16.",
+        "vanishing gradients",
+        (
+            remedies.CHECK_GRAPH,
+            Remedy(
+                "Use a loss scaler or bfloat16; fp16 cannot represent values below 6e-8.",
+                "scaler = torch.amp.GradScaler()",
+            ),
+            Remedy("Add normalization layers, change the initialization, or raise the weight of the loss."),
+        ),
+        "Log the gradient norm of each layer: it shrinks toward the input.",
+    )
 
 
 CAUSES = ((GRADIENT, vanished),)

@@ -113,7 +113,7 @@ class ZeroGradNorm(Rule[Settings, State]):
             return
         k = state.gap + 1
         summary = f"Gradient norm is 0 in {state.gap} of every {k} records: gradient accumulation over {k}"
-        evidence: list[Fact] = [("micro-steps", float(k), "records an update", view.step[row])]
+        evidence: list[Fact] = [("micro-steps", float(k), "records per update", view.step[row])]
         self.fire(
             view, row, INFO, (view.step[row], view.time_ns[row]), summary, evidence, kind="accumulation"
         )

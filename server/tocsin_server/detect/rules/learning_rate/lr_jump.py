@@ -176,8 +176,8 @@ class LrJump(Rule[Settings, State]):
             ("rate", rate, "", step),
             ("peak before", self.state.peak, "", None),
         ]
-        way = "rises" if up else "falls"
-        summary = f"Learning rate {way} {times} times at step {step}, {number(before)} → {number(rate)}"
+        way = "rose" if up else "fell"
+        summary = f"Learning rate {way} {times}x at step {step}, {number(before)} → {number(rate)}"
         self.fire(
             view, row, severity, (step, view.time_ns[row]), summary, evidence,
             level=len(self.state.jumps), kind="up" if up else "down",
@@ -188,15 +188,19 @@ def jumped(case: DiagnosisContext) -> Cause | None:
     """Return the cause of a jump of the learning rate."""
     return Cause(
         "lr-jump",
-        "Something sets the rate outside its schedule: a milestone, a callback, a second scheduler.",
-        "a rate that is set outside its schedule",
+        (
+            "Something other than the schedule sets the learning rate: a milestone, a callback "
+            "or a second scheduler."
+        ),
+        "a learning rate that is set outside its schedule",
         (
             remedies.CHECK_SCHEDULE,
             Remedy(
-                "If it is meant, say so once.", f'run.expect("lr-jump", steps=[{case.result.onset_step}])'
+                "Declare the change if it is intended.",
+                f'run.expect("lr-jump", steps=[{case.result.onset_step}])',
             ),
         ),
-        "The configured schedule has this rate at this step.",
+        "Print the schedule's learning rate at this step: it differs from the optimizer's.",
     )
 
 

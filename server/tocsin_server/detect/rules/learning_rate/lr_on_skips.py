@@ -85,21 +85,21 @@ class LrOnSkips(Rule[Settings, State]):
     def _fire(self, view: View, row: int) -> None:
         ahead = self.state.ahead
         evidence: list[Fact] = [("skipped steps", float(ahead), "that advanced the schedule", view.step[row])]
-        summary = f"The schedule is {count(ahead, 'step')} ahead: it advances on skipped updates"
+        summary = f"Schedule is {count(ahead, 'step')} ahead because it advances on skipped updates"
         self.fire(view, row, INFO, self.state.since, summary, evidence, level=ladder(ahead))
 
 
 _CAUSE = Cause(
     "lr-on-skips",
-    "scheduler.step() is called although the scaler skipped the update.",
+    "scheduler.step() is called even if the scaler skipped the update.",
     "a scheduler that is stepped on skipped updates",
     (
         Remedy(
-            "Step the schedule only where the update was taken.",
+            "Call scheduler.step() only after an update that was not skipped.",
             "before = scaler.get_scale()\nscaler.step(optimizer)\nscaler.update()\n"
             "if scaler.get_scale() >= before:\n    scheduler.step()",
         ),
     ),
-    "The rate stays the same over skipped updates.",
+    "Print the learning rate before and after a skipped update: it changes.",
 )
 CAUSES = ((RATE, _CAUSE),)

@@ -147,14 +147,12 @@ class LrOutOfRange(Rule[Settings, State]):
         if usual is None:
             name = optimizer_of(self.context, self.suffix)
             limit = self.settings.adam
-            summary = f"Learning rate {number(rate)} is above {number(limit)}, high for {name}"
+            summary = f"Learning rate {number(rate)} is above {number(limit)}, which is high for {name}"
             evidence.append(("usual limit", limit, name, None))
         else:
             times = number(round(max(peak / usual, usual / peak)))
             way = "below" if peak < usual else "above"
-            summary = (
-                f"Learning rate {number(peak)} is {times} times {way} that of similar runs, {number(usual)}"
-            )
+            summary = f"Learning rate {number(peak)} is {times}x {way} that of similar runs, {number(usual)}"
             evidence.append(("peak of similar runs", usual, "median", None))
         began = self.state.over if kind == "adam" else self.state.since
         since = began or (view.step[row], view.time_ns[row])
@@ -165,19 +163,20 @@ def out_of_range(case: DiagnosisContext) -> Cause | None:
     """Return the cause of a learning rate out of range."""
     if case.result.kind == "below-siblings":
         return Cause(
-            "lr-too-low", "The rate is far below what similar runs used: training will be slow or stuck.",
+            "lr-too-low", "The learning rate is far below that of similar runs, so training is "
+            "slow or stuck.",
             "a learning rate far below that of similar runs",
-            (Remedy("Raise the rate to that of the similar runs."), remedies.CHECK_SCHEDULE),
-            "This run learns as fast as the others at the same step.",
+            (Remedy("Raise the learning rate to that of the similar runs."), remedies.CHECK_SCHEDULE),
+            "Compare the loss with a similar run at the same step: this run is behind.",
         )  # fmt: skip
     adam = case.result.kind == "adam"
-    where = "for optimizers that normalise their updates" if adam else "in similar runs"
+    where = "for optimizers that normalize their updates" if adam else "in similar runs"
     return Cause(
         "lr-too-high",
-        f"The rate is far above what usually works {where}.",
+        f"The learning rate is far above what usually works {where}.",
         "a learning rate that is too high",
         (remedies.lower_lr(case, 10.0), remedies.CHECK_SCHEDULE),
-        "The loss falls steadily at this rate.",
+        "Divide the learning rate by 10: the loss falls faster.",
     )
 
 

@@ -145,7 +145,7 @@ class LrRestart(Rule[Settings, State]):
     def _fire(self, view: View, row: int, rate: float) -> None:
         state = self.state
         step, low = state.low_at[0], state.low
-        times = f", {number(round(rate / low, 1))} times" if low > 0 else ""
+        times = f", {number(round(rate / low, 1))}x" if low > 0 else ""
         evidence: list[Fact] = [
             ("lowest rate", low, "", step),
             ("rate", rate, "", view.step[row]),
@@ -154,7 +154,7 @@ class LrRestart(Rule[Settings, State]):
         ]
         again = f", {count(state.restarts, 'restart')} so far" if state.restarts > 1 else ""
         risen = f"{number(low)} → {number(rate)} by step {view.step[row]}{times}"
-        summary = f"Learning rate rises again from step {step}: {risen}{again}"
+        summary = f"Learning rate rose again from step {step}: {risen}{again}"
         self.fire(view, row, WARNING, state.low_at, summary, evidence, level=state.restarts)
 
 
@@ -164,18 +164,19 @@ def restarted(case: DiagnosisContext) -> Cause | None:
     reported = f" ({name})" if name else ""
     return Cause(
         "lr-restart",
-        f"The schedule{reported} starts over. Likely a cosine or lambda whose length is counted in epochs, "
-        "while "
-        "scheduler.step() is called for every batch; or a scheduler made anew.",
+        f"The schedule{reported} starts over, likely because its length is given in epochs "
+        "but it is stepped per batch, or because it was created again.",
         "a schedule that starts over",
         (
             remedies.CHECK_SCHEDULE,
-            Remedy("Give the schedule its length in the unit in which it is stepped.",
-                   "scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=total_updates)"),
-            Remedy("If it is meant, say so once.", 'run.expect("lr-restart")'),
+            Remedy(
+                "Give the schedule's length in the unit in which it is stepped.",
+                "scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=total_updates)",
+            ),
+            Remedy("Declare the restart if it is intended.", 'run.expect("lr-restart")'),
         ),
-        "The rise is part of the configured schedule.",
-    )  # fmt: skip
+        "Compare the schedule's length with the step of the rise: they agree.",
+    )
 
 
 CAUSES = ((RATE, restarted),)

@@ -190,7 +190,7 @@ class ZeroLr(Rule[Settings, State]):
         ]
         if planned is not None:
             evidence.append(("planned steps", float(planned), "", None))
-        summary = f"Learning rate is {what} since step {since[0]}, {updates} updates"
+        summary = f"Learning rate has been {what} since step {since[0]} ({updates} updates)"
         self.fire(view, row, severity, since, summary, evidence, level=level, kind=kind)
 
 

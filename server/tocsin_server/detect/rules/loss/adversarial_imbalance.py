@@ -82,7 +82,7 @@ class State(RuleState):
 class AdversarialImbalance(WideRule[Settings, State]):
     """Severity: warning."""
 
-    title = "One side of a GAN has won"
+    title = "GAN training is unbalanced"
     severity = WARNING
     inhibited_by = ("nonfinite-loss", "loss-saturated")
     needs = ("loss/",)
@@ -149,7 +149,7 @@ class AdversarialImbalance(WideRule[Settings, State]):
             evidence.append((f"{_shown(who)} at first", other.first or 0.0, "median of 50 records", None))
         now, first = number(side.level), number(side.first or 0.0)
         summary = {
-            "won": f"{_shown(name)} is near 0 ({now}) while the other side's loss rises: it has won",
+            "won": f"{_shown(name)} is near 0 ({now}) while the other network's loss rises",
             "unbounded": f"{_shown(name)} grows without bound, {first} → {now}",
         }[kind]
         self.fire(view, row, WARNING, side.since, summary, evidence, kind=kind)
@@ -170,14 +170,14 @@ def _unbounded(case: DiagnosisContext) -> Cause | None:
     bound = "layer = torch.nn.utils.parametrizations.spectral_norm(layer)"
     return Cause(
         "unbounded-critic",
-        "Nothing keeps the critic in bounds: no gradient penalty or spectral norm, or one that is too weak.",
-        "a critic without bounds",
+        ("The critic grows without bound: it has no gradient penalty or spectral norm, or too weak a one."),
+        "an unbounded critic",
         (
-            Remedy("Bound the critic's slope.", bound),
-            Remedy("Or penalise its gradient (WGAN-GP, weight 10)."),
+            Remedy("Add spectral norm to the critic's layers.", bound),
+            Remedy("Add a gradient penalty (WGAN-GP, weight 10)."),
             remedies.lower_lr(case),
         ),
-        "The penalty's term is logged and is near 0.",
+        "Log the gradient norm of the critic: it grows.",
     )
 
 
@@ -186,16 +186,23 @@ def _won(case: DiagnosisContext) -> Cause | None:
         return None
     return Cause(
         "one-sided",
-        "One side tells real from made without effort, and leaves the other no gradient to learn from.",
-        "one side that is too strong",
         (
-            Remedy("Give the stronger side a lower rate, or fewer updates, and label smoothing of 0.9."),
+            "One network separates real from generated samples perfectly, so the other gets no "
+            "useful gradient."
+        ),
+        "one network that is too strong",
+        (
             Remedy(
-                "Use a loss whose gradient does not vanish: non-saturating, hinge, Wasserstein with penalty."
+                "Lower the stronger network's learning rate, update it less often, or use label "
+                "smoothing of 0.9."
+            ),
+            Remedy(
+                "Use a loss whose gradient does not vanish: non-saturating, hinge, or Wasserstein "
+                "with penalty."
             ),
             Remedy("Add noise to the discriminator's inputs, or spectral norm to its layers."),
         ),
-        "Samples go on getting better.",
+        "Look at generated samples: they no longer improve.",
     )
 
 

@@ -71,7 +71,7 @@ class State(RuleState):
 class BadShard(RunRule[Settings, State]):
     """Warning that names the data."""
 
-    title = "Trouble comes with the same data"
+    title = "Alerts recur with the same data"
     severity = WARNING
 
     def on_event(self, at: View, event: RunEvent) -> None:
@@ -109,7 +109,7 @@ class BadShard(RunRule[Settings, State]):
         evidence: list[Fact] = [("data", name, "", steps[-1])]
         evidence += [("trouble", "began", "", step) for step in steps[-5:]]
         shown = ", ".join(str(step) for step in steps[-5:])
-        summary = f"{count(len(steps), 'episode')} of trouble came with {name}, at steps {shown}"
+        summary = f"{count(len(steps), 'episode')} started with {name}, at steps {shown}"
         onset = (steps[0], at.time_ns[0])
         self.fire(at, 0, WARNING, onset, summary, evidence, level=len(steps))
 
@@ -133,17 +133,17 @@ def _why(case: DiagnosisContext) -> Cause | None:
     name = next(str(fact[1]) for fact in reported.evidence if fact[0] == "data")
     return Cause(
         "bad-shard",
-        f"Likely the data: the trouble comes whenever {name} is read.",
+        f"Likely the data: an alert starts whenever {name} is read.",
         f"the data of {name}",
         (
             Remedy(
-                f"Take {name} out, and go on.",
+                f"Exclude {name} and resume.",
                 f"dataset = [item for item in dataset if item.name != {name!r}]",
             ),
-            Remedy("Look at these samples: NaN, empty or overlong inputs, labels out of range."),
+            Remedy("Check these samples for NaN, empty or overlong inputs, and labels out of range."),
             Remedy("Check each batch before it is used.", "run.check(batch=batch)"),
         ),
-        "The trouble comes at the same step with that data left out.",
+        "Train without that data: the alert does not recur.",
     )
 
 

@@ -139,17 +139,25 @@ def _why(case: DiagnosisContext) -> Cause | None:
     grown = case.result.kind == "grown"
     return Cause(
         "unbalanced",
-        f"{case.result.summary}: the others hardly train any more. "
-        + ("It was not so at the start: its weight moves, or the other terms have been learned." if grown else
-           "Likely a term that is summed where others are averaged, or a transform that is not normalised."),
-        "terms of the loss that are not balanced",
-        (
-            Remedy("Normalise the transform, and average over elements as the other terms do.",
-                   'fft = torch.fft.rfft2(x.float(), norm="ortho").abs().mean()'),
-            Remedy("Weigh the terms so that their gradients are of one size; log both forms."),
+        f"{case.result.summary}, so the other terms are hardly trained. "
+        + (
+            ("It did not dominate at the start: its weight changes, or the other terms have been learned.")
+            if grown
+            else (
+                "Likely a term that is summed where the others are averaged, or a transform that is "
+                "not normalized."
+            )
         ),
-        "The gradients of the other terms are of the same size as that of the leading one.",
-    )  # fmt: skip
+        "unbalanced terms of the loss",
+        (
+            Remedy(
+                "Normalize the transform, and average over elements as the other terms do.",
+                'fft = torch.fft.rfft2(x.float(), norm="ortho").abs().mean()',
+            ),
+            Remedy("Weight the terms so that their gradients have similar norms."),
+        ),
+        "Log the gradient norm of each term: one dominates.",
+    )
 
 
 CAUSES = ((OPTIMISATION, _why),)

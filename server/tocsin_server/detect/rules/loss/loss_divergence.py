@@ -95,7 +95,7 @@ class LossDivergence(Rule[Settings, State]):
     The loss of a Q function climbs above its first values while it learns.
     """
 
-    title = "Loss diverges"
+    title = "Training loss diverges"
     severity = WARNING
     inhibited_by = ("nonfinite-loss",)
     adversarial = False
@@ -220,7 +220,7 @@ class LossDivergence(Rule[Settings, State]):
             ("times the best", ratio, "", None),
         ]
         summary = (
-            f"Loss climbs {number(state.best)} → {number(smooth)}, {number(round(ratio, 1))} times its best"
+            f"Loss rose {number(state.best)} → {number(smooth)}, {number(round(ratio, 1))} times its best"
         )
         kind = "slow" if slow else kind
         self.fire(view, row, severity, onset, summary, evidence, level=level, kind=kind)

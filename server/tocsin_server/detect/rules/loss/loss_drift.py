@@ -154,7 +154,7 @@ class LossDrift(Rule[Settings, State]):
             ("trend", kendall(medians), "Mann-Kendall z", None),
         ]
         over = count(view.step[row] - steps[0], "step")
-        summary = f"Loss rises slowly, {number(medians[0])} → {number(medians[-1])} in {over}"
+        summary = f"Loss rose slowly, {number(medians[0])} → {number(medians[-1])} in {over}"
         self.fire(view, row, severity, onset, summary, evidence, kind=kind)
 
 
@@ -163,10 +163,10 @@ def _rate(case: DiagnosisContext) -> Cause | None:
         return None
     return Cause(
         "rate-rises",
-        "The learning rate rises meanwhile: the loss follows it.",
-        "a learning rate that rises",
+        "The learning rate rises at the same time, and the loss follows it.",
+        "a rising learning rate",
         (remedies.CHECK_SCHEDULE,),
-        "The loss goes on rising after the rate has begun to fall.",
+        "Wait until the learning rate falls: the loss falls too.",
     )
 
 
@@ -176,11 +176,11 @@ def _why(case: DiagnosisContext) -> Cause | None:
     rate = f" ({number(case.lr)})" if case.lr else ""
     return Cause(
         "slow-divergence",
-        f"Likely a learning rate{rate} just above what this point of training bears, so that weights or "
-        "logits grow; or data that become harder.",
-        "data that become harder",
+        f"Likely a learning rate{rate} that is slightly too high, so that weights or logits "
+        "grow, or harder data.",
+        "data that gets harder",
         (remedies.lower_lr(case, 2.0), remedies.go_back(case), remedies.clip(case)),
-        "Validation improves meanwhile, or the loss still rises at half the rate.",
+        "Resume at half the learning rate: the loss stops rising.",
     )
 
 

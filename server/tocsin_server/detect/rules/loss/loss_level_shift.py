@@ -188,7 +188,7 @@ class LossLevelShift(Rule[Settings, State]):
             ("level before", old, "median of 208 records", onset[0]),
             ("level after", new, "median of 208 records", view.step[row]),
         ]
-        summary = f"Loss jumped {number(old)} → {number(new)} and stays there"
+        summary = f"Loss jumped {number(old)} → {number(new)} and has stayed there"
         self.fire(
             view, row, INFO if rose else WARNING, onset, summary, evidence, kind="rate" if rose else "jump"
         )
@@ -235,9 +235,13 @@ def _sudden(before: list[float], after: list[float], height: float) -> bool:
 def _rate(case: DiagnosisContext) -> Cause | None:
     if case.result.kind != "rate":
         return None
-    return Cause("rate-rose", "The learning rate rose there: a higher rate holds the loss at a higher level.",
-                 "a learning rate that rose", (remedies.CHECK_SCHEDULE, remedies.lower_lr(case, 2.0)),
-                 "The loss stays at the higher level after the rate has fallen again.")  # fmt: skip
+    return Cause(
+        "rate-rose",
+        ("The learning rate rose at that step, and a higher rate keeps the loss at a higher level."),
+        "a learning rate that rose",
+        (remedies.CHECK_SCHEDULE, remedies.lower_lr(case, 2.0)),
+        "Lower the learning rate again: the loss returns to its level.",
+    )
 
 
 _BESIDES = (
@@ -267,19 +271,22 @@ def _data(case: DiagnosisContext) -> Cause | None:
         return None
     moved = _moved(case)
     still = "Nothing else changed in the records at that step"
-    lead = f"With it went {' and '.join(moved)}" if moved else still
+    lead = f"At the same step: {' and '.join(moved)}" if moved else still
     return Cause(
         "other-data",
-        f"{lead}. Likely other data (a new shard or mix, longer sequences, another augmentation), or weights "
-        "that were damaged by one update.",
-        "other data from there on",
+        f"{lead}. Likely different data (a new shard or mix, longer sequences, another "
+        "augmentation), or weights that were damaged by one update.",
+        "different data from that step on",
         (
-            Remedy("Compare what the loader gave before and after that step."),
+            Remedy("Compare the batches before and after that step."),
             remedies.go_back(case),
             remedies.SKIP_DATA,
             remedies.clip(case),
         ),
-        "The loss of a fixed batch, under the weights from before and after, is the same.",
+        (
+            "Evaluate a fixed batch with the weights from before and after: only with damaged "
+            "weights does its loss change."
+        ),
     )
 
 
@@ -291,7 +298,7 @@ def _damaged(case: DiagnosisContext) -> Cause | None:
         "One update damaged the weights.",
         "one update that damaged the weights",
         (remedies.go_back(case),),
-        "The weights from before the step give the same loss.",
+        ("Evaluate the new batches with the weights from before the step: the loss is at its old level."),
     )
 
 

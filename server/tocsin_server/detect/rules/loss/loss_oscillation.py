@@ -82,7 +82,7 @@ class State(RuleState):
 class LossOscillation(Rule[Settings, State]):
     """Info; warning if the swings grow."""
 
-    title = "Loss swings to and fro"
+    title = "Loss oscillates around its level"
     severity = WARNING
     inhibited_by = ("nonfinite-loss", "loss-divergence", "loss-saturated")
     adversarial = False
@@ -161,7 +161,9 @@ class LossOscillation(Rule[Settings, State]):
             ("height before", before, "robust sigma", None),
             ("level", level, "median of 256 records", view.step[row]),
         ]
-        summary = f"Loss swings by {number(height)} around {number(level)} with a period of {period} records"
+        summary = (
+            f"Loss oscillates by {number(height)} around {number(level)} with a period of {period} records"
+        )
         kind = "rate" if cycle else "turns" if turns else "swing"
         onset = (state.since, view.time_ns[row])
         self.fire(view, row, severity, onset, summary, evidence, level=severity, kind=kind)
@@ -178,12 +180,13 @@ def _turns(case: DiagnosisContext) -> Cause | None:
     by_rate = case.result.kind == "rate"
     return Cause(
         "by-plan",
-        "The learning rate swings with it." if by_rate else
-        "Every other record is higher: likely two data sets, tasks or micro-batches in turn.",
-        "data sets or tasks in turn",
+        "The learning rate oscillates with the same period."
+        if by_rate
+        else ("Every other record is higher, so two data sets, tasks or micro-batches likely alternate."),
+        "alternating data sets or tasks",
         (Remedy("Log the loss of each data set under its own name.", "run.log(text_loss=a, image_loss=b)"),),
-        "All batches are drawn from one shuffled set.",
-    )  # fmt: skip
+        "Log the data set of each step: it changes with the loss.",
+    )
 
 
 def _why(case: DiagnosisContext) -> Cause | None:
@@ -192,13 +195,16 @@ def _why(case: DiagnosisContext) -> Cause | None:
     rate = f" ({number(case.lr)})" if case.lr else ""
     return Cause(
         "rate-high",
-        f"Likely a learning rate{rate} or momentum at the edge of what is stable: each update overshoots.",
-        "a learning rate or momentum at the edge of what is stable",
+        (
+            f"Likely a learning rate{rate} or momentum at the edge of stability, so that each "
+            "update overshoots."
+        ),
+        "a learning rate or momentum at the edge of stability",
         (
             remedies.lower_lr(case, 2.0),
-            Remedy("A larger batch or gradient accumulation, and an average of the weights (EMA)."),
+            Remedy("Use a larger batch or gradient accumulation, and average the weights (EMA)."),
         ),
-        "At half the rate the swings are as high.",
+        "Halve the learning rate: the oscillation shrinks.",
     )
 
 

@@ -172,7 +172,7 @@ class LossSaturated(Rule[Settings, State]):
             ("in a row", float(state.streak), "records", None),
             ("range", state.high - state.low, "", None),
         ]
-        return f"Loss stays at {number(round(loss, 9))} in {count(state.streak, 'record')}", evidence
+        return f"Loss has stayed at {number(round(loss, 9))} for {count(state.streak, 'record')}", evidence
 
     def _kind(self, loss: float) -> str:
         """Return zero, clamp, chance, rounded (too few digits), converged or constant."""
@@ -199,14 +199,14 @@ def is_round(value: float) -> bool:
 
 
 _CLAMP = Remedy(
-    "Take the clamp out of the loss, or let it bend softly: outside of it the gradient is 0.",
+    "Replace the clamp by a soft bound: outside of a clamp the gradient is 0.",
     "loss = bound * torch.tanh(raw / bound)   # instead of raw.clamp(-bound, bound)",
 )
 _CRITIC = Remedy(
-    "Keep the critic in range: spectral norm or a gradient penalty, layer norm, a small gain at the start.",
+    "Bound the critic with spectral norm, a gradient penalty or layer norm.",
     "layer = torch.nn.utils.parametrizations.spectral_norm(layer)",
 )
-_TARGETS = Remedy("Look at the targets of one batch: one class only, all padding or all -100.")
+_TARGETS = Remedy("Check the targets of one batch: a single class, all padding, or all -100.")
 
 
 def _clamp(case: DiagnosisContext) -> Cause | None:
@@ -219,15 +219,14 @@ def _clamp(case: DiagnosisContext) -> Cause | None:
         for rule, subject, result in case.others
         if rule == "loss-saturated" and abs(_height(result) + value) <= 1e-5 * abs(value)
     ]
-    besides = f" {mirror[0]} stands at the same number with the other sign." if mirror else ""
+    besides = f" {mirror[0]} is constant at the same number with the opposite sign." if mirror else ""
     return Cause(
         "clamp",
-        "The loss stands at a round number: a clamp (or nan_to_num) cuts it off there, and passes no "
-        f"gradient.{besides}"
-        " What is behind it has grown beyond all bounds.",
-        "a clamp that cuts the loss off",
+        "The loss is constant at a round number: a clamp (or nan_to_num) cuts it off and "
+        f"passes no gradient.{besides} The unclamped value keeps growing.",
+        "a clamp that cuts off the loss",
         (_CLAMP, _CRITIC, remedies.lower_lr(case)),
-        "The loss before the clamp moves within its bounds.",
+        "Log the loss before the clamp: it is outside the clamp's bounds.",
     )
 
 
@@ -257,12 +256,11 @@ def _zero(case: DiagnosisContext) -> Cause | None:
         return None
     return Cause(
         "zero-loss",
-        "The loss is exactly 0 from the start: targets that make it vanish (one class only, all "
-        "ignored), a mask over "
-        "everything, or a weight of 0.",
-        "targets that make the loss vanish",
+        "The loss has been exactly 0 from the start: a single class, ignored targets, a mask "
+        "over everything, or a weight of 0.",
+        "targets for which the loss is always 0",
         (_TARGETS, remedies.CHECK_GRAPH),
-        "A batch whose targets were looked at has a loss above 0.",
+        "Evaluate one batch whose targets you have checked: its loss is 0.",
     )
 
 
@@ -270,17 +268,17 @@ def _dead(case: DiagnosisContext) -> Cause | None:
     if case.result.kind not in ("constant", "chance", "converged"):
         return None
     text = {
-        "constant": "The loss no longer depends on the batch: saturated activations, a detached graph, or a "
-        "learning rate of 0 with the same batch again and again.",
-        "chance": "The loss is exactly that of guessing: the outputs are all alike, whatever the input.",
-        "converged": "The loss has come down to where it cannot fall further.",
+        "constant": "The loss no longer depends on the batch: saturated activations, a detached graph, "
+        "or a learning rate of 0 on a repeated batch.",
+        "chance": "The loss equals that of guessing: the model gives the same output for every input.",
+        "converged": "The loss has reached its lower limit.",
     }[case.result.kind]
     return Cause(
         "dead",
         text,
         "saturated activations or a detached graph",
         (remedies.CHECK_GRAPH, remedies.lower_lr(case)),
-        "The loss differs between two batches.",
+        "Evaluate two different batches: their losses are equal.",
     )
 
 

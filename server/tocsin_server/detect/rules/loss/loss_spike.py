@@ -117,7 +117,7 @@ class State(RuleState):
 class LossSpike(Rule[Settings, State]):
     """Warning when confirmed, critical when far above for ten consecutive records."""
 
-    title = "Loss spikes"
+    title = "Training loss spikes"
     severity = CRITICAL
     inhibited_by = ("nonfinite-loss", "loss-divergence")
     adversarial = False

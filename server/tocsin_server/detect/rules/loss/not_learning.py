@@ -95,7 +95,7 @@ class State(RuleState):
 class NotLearning(Rule[Settings, State]):
     """Severity: warning. The likely causes are checked in a fixed order."""
 
-    title = "Loss does not fall from the start"
+    title = "Loss has never decreased"
     severity = WARNING
     inhibited_by = ("nonfinite-loss", "loss-divergence", "loss-saturated")
     adversarial = False
@@ -194,9 +194,9 @@ class NotLearning(Rule[Settings, State]):
             ("loss", now, "median of 40 records", view.step[row]),
             ("records", float(state.n), "records", None),
         ]
-        summary = f"Loss does not fall: {number(first)} → {number(now)} in {count(view.age(row), 'step')}"
+        summary = f"Loss has not decreased: {number(first)} → {number(now)} in {count(view.age(row), 'step')}"
         if guess is not None:
-            summary += f"; that is guessing among {guess} (ln {guess} = {number(math.log(guess))})"
+            summary += f"; this is chance level for {guess} classes (ln {guess} = {number(math.log(guess))})"
             evidence.append(("chance level", math.log(guess), f"ln {guess}", None))
         if state.rates:
             evidence.append(("learning rate", state.rates[-1], "", view.step[row]))
@@ -214,14 +214,14 @@ class NotLearning(Rule[Settings, State]):
 
 
 _FEW = Remedy(
-    "Train on one small batch only: a sound model drives its loss to nearly 0.",
+    "Train on one small batch: a working model drives its loss to nearly 0.",
     "batch = next(iter(loader))\nfor _ in range(500):\n    train_step(batch)",
 )
 _RATES = Remedy(
-    "Try rates a hundred times apart; where it is stuck at chance, a rate that is too high is as likely.",
+    ("Try learning rates a factor of 10 apart; at chance level, a rate that is too high is as likely."),
     "for lr in (1e-5, 1e-4, 1e-3, 1e-2): ...",
 )
-_LABELS = Remedy("Look at one batch with its labels: shuffled apart, all one class, or all ignored (-100).")
+_LABELS = Remedy("Check the labels of one batch: shuffled apart, a single class, or all ignored (-100).")
 
 
 def _why(case: DiagnosisContext) -> Cause | None:
@@ -229,23 +229,23 @@ def _why(case: DiagnosisContext) -> Cause | None:
     if case.result.kind not in ("chance", "flat"):
         return None
     rate = f" ({number(case.lr)})" if case.lr else ""
-    stands = "stays at that of guessing" if case.result.kind == "chance" else "stands still"
+    stands = "stays at chance level" if case.result.kind == "chance" else "does not change"
     if case.kind("grad-explosion") is not None:
         return Cause(
             "rate-high",
-            f"The loss {stands} while the gradient norm has left its level: likely a learning rate{rate} "
-            "that is too high, or gradients that nothing holds.",
+            f"The loss {stands} while the gradient norm has left its level, likely because of a "
+            f"learning rate{rate} that is too high or missing gradient clipping.",
             "a learning rate that is too high",
             (remedies.lower_lr(case), remedies.clip(case), _RATES),
-            "The gradient norm grows at a tenth of the learning rate too.",
+            "Divide the learning rate by 10: the gradient norm stays at its level.",
         )
     return Cause(
         "rate-wrong",
-        f"Updates are taken and the loss {stands}. Likely a learning rate{rate} far off: too high (the model "
-        "collapsed) or too low.",
+        f"Updates are applied but the loss {stands}, likely because the learning rate{rate} "
+        "is far too high (the model collapsed) or far too low.",
         "a learning rate far too high or too low",
         (_RATES, _FEW, remedies.CHECK_GRAPH),
-        "The loss does not fall at any of four rates a decade apart.",
+        "Try four learning rates a factor of 10 apart: the loss falls at one of them.",
     )
 
 
@@ -254,10 +254,10 @@ def _labels(case: DiagnosisContext) -> Cause | None:
         return None
     return Cause(
         "labels",
-        "The labels tell nothing of the inputs.",
-        "labels that do not belong to their inputs",
+        "The labels are unrelated to their inputs.",
+        "labels that are unrelated to their inputs",
         (_LABELS, _FEW),
-        "A batch that was looked at has the right labels.",
+        "Check one batch: its labels are wrong.",
     )
 
 
@@ -266,10 +266,10 @@ def _rate_zero(case: DiagnosisContext) -> Cause | None:
         return None
     return Cause(
         "rate-zero",
-        "The learning rate is 0: nothing is learned.",
+        "The learning rate is 0, so nothing is learned.",
         "a learning rate of 0",
         (remedies.CHECK_SCHEDULE,),
-        "The optimizer's own param_groups show another rate.",
+        "Print optimizer.param_groups: the learning rate is 0.",
     )
 
 
@@ -279,9 +279,9 @@ def _skipping(case: DiagnosisContext) -> Cause | None:
     return Cause(
         "all-skipped",
         "Every update is skipped, so the weights never change.",
-        "updates that are all skipped",
+        "skipped updates",
         (remedies.FIND_MODULE, remedies.WIRE_SCALER, remedies.BF16),
-        "An update is taken.",
+        "Compare the weights of two steps: they are equal.",
     )
 
 
@@ -290,10 +290,10 @@ def _norm_zero(case: DiagnosisContext) -> Cause | None:
         return None
     return Cause(
         "no-gradient",
-        "The gradient norm is 0: no gradient reaches the parameters.",
+        "The gradient norm is 0, so no gradient reaches the parameters.",
         "a detached graph",
         (remedies.CHECK_GRAPH,),
-        "Some parameter has a gradient other than 0.",
+        "Print the gradients after backward(): all are 0 or None.",
     )
 
 

@@ -189,18 +189,18 @@ def _why(case: DiagnosisContext) -> Cause | None:
     rate = f" ({number(case.lr)})" if case.lr else ""
     return Cause(
         "rate-high",
-        f"Likely the learning rate{rate}: it keeps the loss above what a lower one would reach. It "
-        "may also be all "
-        "that model and data give.",
+        f"Likely a learning rate{rate} that is too high for a lower loss; it may also be the "
+        "limit of model and data.",
         "a learning rate that is still too high",
         (
-            Remedy("Let the rate fall where the loss no more does.",
-                   "scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.3, "
-                   "patience=5)"),
+            Remedy(
+                "Lower the learning rate when the loss stops falling.",
+                "scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.3, patience=5)",
+            ),
             remedies.lower_lr(case, 3.0),
         ),
-        "The loss stays the same at a third of the rate.",
-    )  # fmt: skip
+        "Divide the learning rate by 3: the loss falls again.",
+    )
 
 
 CAUSES = ((OPTIMISATION, _why),)

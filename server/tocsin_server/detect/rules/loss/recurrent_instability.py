@@ -82,7 +82,7 @@ class State(RuleState):
 class RecurrentInstability(RunRule[Settings, State]):
     """Warning at the third episode."""
 
-    title = "Instability comes again and again"
+    title = "Instability keeps recurring"
     severity = WARNING
 
     def began(self, at: View, rule: str, subject: str, result: RuleResult) -> None:
@@ -125,7 +125,7 @@ class RecurrentInstability(RunRule[Settings, State]):
         ]
         evidence += [("the same period", clock, "", None) for clock in matches[:3]] if periodic else []
         shown = ", ".join(str(step) for step in state.steps[-5:])
-        summary = f"{len(state.steps)} episodes of instability, at steps {shown}"
+        summary = f"Training became unstable {len(state.steps)} times, at steps {shown}"
         if periodic:
             summary += f": every {number(round(mean))} steps"
             summary += f", as often as {matches[0]}" if matches else ""
@@ -147,31 +147,36 @@ def _periodic(case: DiagnosisContext) -> Cause | None:
         return None
     same = [str(fact[1]) for fact in case.result.evidence if fact[0] == "the same period"]
     matched = (
-        f"has the period of {same[0]}"
+        f"has the same period as {same[0]}"
         if same
-        else "has a period: the schedule's cycle, an epoch, one data shard"
+        else "is periodic: a cycle of the schedule, an epoch, or one data shard"
     )
     return Cause(
         "periodic",
-        f"The trouble {matched}. What recurs with it is its cause.",
-        "what recurs at the same distance",
+        f"The instability {matched}; what recurs with it is the likely cause.",
+        "something that recurs with the same period",
         (
-            Remedy("Name each batch, so that the shard is known.", "run.batch({'shard': shard, 'index': i})"),
-            Remedy("Declare restarts that are meant.", 'run.expect("lr-restart", steps=[...])'),
-            Remedy("Shuffle anew each epoch with another seed, and see whether the steps change."),
+            Remedy(
+                "Name each batch, so that the shard is recorded.", "run.batch({'shard': shard, 'index': i})"
+            ),
+            Remedy("Declare intended restarts of the schedule.", 'run.expect("lr-restart", steps=[...])'),
+            Remedy("Shuffle each epoch with a different seed and check whether the steps change."),
         ),
-        "With another order of the data and a schedule without cycles it comes at the same steps.",
+        "Change the data order: the instability moves to other steps.",
     )
 
 
 _CAUSE = Cause(
     "at-the-edge",
-    "It comes at uneven distances: training runs at the edge of stability, and some batches push it over.",
+    (
+        "It recurs at irregular intervals: training is at the edge of stability, and some "
+        "batches push it over."
+    ),
     "training at the edge of stability",
     (
-        Remedy("Lower the peak learning rate by a third, or Adam's beta2 to 0.95."),
-        Remedy("Clip at the usual gradient norm."),
+        Remedy("Reduce the peak learning rate by a third, or Adam's beta2 to 0.95."),
+        Remedy("Clip gradients at the usual norm."),
     ),
-    "With a third less of the rate it comes as often.",
+    "Reduce the learning rate by a third: it recurs less often.",
 )
 CAUSES = ((DATA, _periodic), (OPTIMISATION, _CAUSE))

@@ -67,7 +67,7 @@ class State(RuleState):
 class SlowConvergence(Rule[Settings, State]):
     """Severity: info."""
 
-    title = "Loss is behind that of similar runs"
+    title = "Loss lags behind similar runs"
     severity = INFO
     inhibited_by = ("nonfinite-loss", "loss-divergence", "not-learning", "loss-saturated")
     adversarial = False
@@ -118,7 +118,7 @@ class SlowConvergence(Rule[Settings, State]):
         share = 100 * (loss - reference) / abs(reference) if reference else math.inf
         summary = f"Loss is {number(round(share))} % above that of similar runs at step {step}"
         if low:
-            summary += f"; the learning rate is {number(round(theirs / state.peak))} times lower than theirs"
+            summary += f"; the learning rate is {number(round(theirs / state.peak))}x lower than theirs"
         onset = state.since or (step, view.time_ns[row])
         self.fire(view, row, INFO, onset, summary, evidence, kind="rate" if low else "behind")
 
@@ -145,13 +145,13 @@ def _why(case: DiagnosisContext) -> Cause | None:
     return Cause(
         "slower-than-siblings",
         "Likely the learning rate, which is far below that of the similar runs." if by_rate else
-        "Something in the configuration differs from the similar runs: see the comparison of their settings.",
+        "The configuration differs from that of the similar runs.",
         "a learning rate far below that of similar runs",
         (
-            Remedy(f"Take the similar runs' rate, {number(float(theirs or 0.0))}." if by_rate else
-                   "Compare the configurations, and take over one difference at a time.", code),
+            Remedy(f"Use the similar runs' learning rate, {number(float(theirs or 0.0))}." if by_rate else
+                   "Compare the configurations and adopt one difference at a time.", code),
         ),
-        "At the similar runs' rate the loss is as far behind.",
+        "Use the similar runs' learning rate: the loss catches up.",
     )  # fmt: skip
 
 

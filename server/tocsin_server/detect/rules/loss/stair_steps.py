@@ -72,7 +72,7 @@ class State(RuleState):
 class StairSteps(Rule[Settings, State]):
     """Info, because the pattern is not wrong by itself; validation shows whether it matters."""
 
-    title = "Loss falls in steps at epoch boundaries"
+    title = "Loss drops at epoch boundaries"
     severity = INFO
     inhibited_by = ("nonfinite-loss", "loss-divergence")
     adversarial = False
@@ -122,9 +122,7 @@ class StairSteps(Rule[Settings, State]):
             ("drops", float(len(state.drops)), "", None),
             ("height", state.sizes[-1], "relative", state.drops[-1]),
         ]
-        summary = (
-            f"Loss falls in steps every {period} steps, by {number(round(100 * state.sizes[-1], 1))} % last"
-        )
+        summary = f"Loss drops every {period} steps, last by {number(round(100 * state.sizes[-1], 1))} %"
         onset = (state.drops[0], view.time_ns[row])
         self.fire(view, row, INFO, onset, summary, evidence, level=len(state.drops))
 
@@ -140,17 +138,16 @@ def _apart(first: float, second: float) -> float:
 
 _CAUSE = Cause(
     "memorisation",
-    "Likely an epoch's length: the model meets samples again that it remembers. The training "
-    "loss then says little "
-    "of what it does on new data.",
+    "Likely memorized training samples: the loss drops when an epoch starts and the "
+    "model sees samples again.",
     "samples that are seen again",
     (
         Remedy(
-            "Judge by a validation set, and stop where it turns.",
+            "Evaluate on a validation set and stop when its loss rises.",
             "run.evaluate(loss=val_loss, goal='min')",
         ),
-        Remedy("Fewer epochs, more data, augmentation or dropout."),
+        Remedy("Train for fewer epochs, or use more data, augmentation or dropout."),
     ),
-    "The distance of the drops is no epoch's length, or validation falls in the same steps.",
+    "Compare the distance of the drops with the epoch's length: they are equal.",
 )
 CAUSES = ((DATA, _CAUSE),)

@@ -77,7 +77,7 @@ class State(RuleState):
 class WeightsReset(Rule[Settings, State]):
     """Critical, because everything learned is lost."""
 
-    title = "Loss is back at its initial value"
+    title = "Loss returned to initial value"
     severity = CRITICAL
     inhibited_by = ("nonfinite-loss",)
     adversarial = False
@@ -191,8 +191,8 @@ class WeightsReset(Rule[Settings, State]):
             ("loss", state.after[0], "", onset[0]),
         ]
         summary = (
-            f"Loss is back at its initial value: {number(state.level)} → {number(state.after[0])} in "
-            f"one record"
+            f"Loss returned to its initial value in one record, {number(state.level)} → "
+            f"{number(state.after[0])}"
         )
         self.fire(view, row, CRITICAL, onset, summary, evidence)
 
@@ -202,21 +202,21 @@ def _why(case: DiagnosisContext) -> Cause | None:
     path = saved[1] if saved and saved[1] else "checkpoint.pt"
     return Cause(
         "reinitialised",
-        "The weights were made anew, or a checkpoint was not loaded: the loss is where an untrained "
-        "model has it.",
-        "weights that were made anew",
+        "The weights were initialized again or a checkpoint was not loaded: the loss is that "
+        "of an untrained model.",
+        "weights that were initialized again",
         (
             Remedy(
-                "Load the newest checkpoint strictly, and the optimizer's state with it.",
+                "Load the newest checkpoint with strict=True, including the optimizer's state.",
                 f"state = torch.load({path!r})\nmodel.load_state_dict(state['model'], strict=True)\n"
                 "optimizer.load_state_dict(state['optimizer'])",
             ),
             Remedy(
-                "Look for a model built inside the loop, or loaded after the optimizer took its parameters."
+                "Check whether the model is built inside the loop, or loaded after the optimizer was created."
             ),
             remedies.go_back(case),
         ),
-        "The weights at that step are those of the step before.",
+        "Compare the weights before and after that step: they are unrelated.",
     )
 
 

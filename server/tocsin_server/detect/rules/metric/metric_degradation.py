@@ -114,7 +114,7 @@ class State(RuleState):
 class MetricDegradation(WideRule[Settings, State]):
     """Warning at 10 %, critical at 25 %, at three consecutive evaluations; one alert for all metrics."""
 
-    title = "Validation has got worse since its best"
+    title = "Validation is worse than its best"
     severity = CRITICAL
     needs = ("val/",)
     about = "val/*"
@@ -208,8 +208,9 @@ class MetricDegradation(WideRule[Settings, State]):
         name, track = worst[0]
         shown, when = name.removeprefix("val/"), "already " if early else ""
         summary = (
-            f"Validation {shown} {number(track.best)} → {number(track.last)} "
-            f"({number(round(100 * _share(track), 1))} % worse); its best was {when}at step {track.best_step}"
+            f"Validation {shown} got {number(round(100 * _share(track), 1))} % worse, "
+            f"{number(track.best)} → {number(track.last)}; its best was {when}at step "
+            f"{track.best_step}"
         )
         return summary, evidence
 
@@ -226,35 +227,35 @@ def _share(track: Track) -> float:
 def _keep(case: DiagnosisContext) -> Remedy:
     saved = case.context.checkpoint_before(case.onset)
     if saved is None:
-        return Remedy(f"Keep the weights of about step {case.onset}, the best so far, and go on from there.")
-    return Remedy(f"Keep the checkpoint of step {saved[0]}, the newest up to the best.", saved[1])
+        return Remedy(f"Resume from the weights of about step {case.onset}, the best so far.")
+    return Remedy(f"Keep the checkpoint of step {saved[0]}, the newest one before the best value.", saved[1])
 
 
 def _why(case: DiagnosisContext) -> Cause | None:
     text = (
-        "Training goes on to optimise something else than what is validated: a loss whose terms or weights "
-        "changed, batch-norm or EMA statistics that no longer fit, or overfitting."
+        "Training optimizes something other than what is validated: a loss whose terms or "
+        "weights changed, outdated batch-norm or EMA statistics, or overfitting."
     )
     if case.result.kind == "early":
-        text += " The best came so early that the later training did harm on the whole."
+        text += " The best value was so early that most of the training did harm."
     return Cause(
         "other-goal",
         text,
-        "a training goal that is not what is validated",
+        "a training objective that differs from the validation metric",
         (
             _keep(case),
             Remedy(
-                "Evaluate the same weights with batch statistics and with running ones: if only one is bad, "
-                "the running statistics are.",
+                "Evaluate the same weights with batch statistics and with running statistics; if "
+                "only one is bad, the running statistics are wrong.",
                 "model.train(); by_batch = evaluate(model)\nmodel.eval(); by_running = evaluate(model)",
             ),
             Remedy(
-                "Log every term of the loss, weighted and unweighted, and see which moves the wrong way.",
+                ("Log every term of the loss, weighted and unweighted, and find the one that got worse."),
                 'run.check(losses={"l1": l1, "fft": fft})',
             ),
             remedies.lower_lr(case, 3.0),
         ),
-        "Another seed or sample of the evaluation gives the old value.",
+        "Repeat the evaluation with another seed: the metric is as bad.",
     )
 
 

@@ -93,7 +93,7 @@ class State(RuleState):
 class Overfitting(WideRule[Settings, State]):
     """Warning; info if a task metric still improves."""
 
-    title = "Held-out loss rises while training loss falls"
+    title = "Validation loss rises, training loss falls"
     severity = WARNING
     inhibited_by = ("nonfinite-loss", "loss-divergence")
     needs = ("val/",)
@@ -180,8 +180,9 @@ class Overfitting(WideRule[Settings, State]):
             ("training loss now", now, f"median of {RECENT} records", view.step[row]),
         ]
         summary = (
-            f"Held-out loss {number(held.best)} → {number(held.last[-1])} in "
-            f"{count(held.since, 'evaluation')} while training loss falls {number(then)} → {number(now)}"
+            f"Validation loss rose {number(held.best)} → {number(held.last[-1])} in "
+            f"{count(held.since, 'evaluation')} while training loss fell {number(then)} → "
+            f"{number(now)}"
         )
         if improving:
             summary += f"; {improving[0].removeprefix('val/')} still improves"
@@ -193,23 +194,23 @@ class Overfitting(WideRule[Settings, State]):
 def _why(case: DiagnosisContext) -> Cause | None:
     saved = case.context.checkpoint_before(case.onset)
     conflict = (
-        "Held-out loss rises while a task metric improves: the model grows over-confident in what it gets "
-        "wrong, which is no loss of skill by itself."
+        "The validation loss rises while a task metric improves: the model becomes "
+        "overconfident, but not worse at the task."
     )
-    by_heart = "The model learns its training samples by heart: they get better, held-out ones get worse."
+    by_heart = "The model memorizes its training samples instead of generalizing."
     return Cause(
         "overfitting",
         conflict if case.result.kind == "conflict" else by_heart,
         "overfitting",
         (
-            Remedy("Stop here, and keep the best checkpoint.", saved[1] if saved else ""),
-            Remedy("Augment, add weight decay or dropout, use a smaller model, or more data."),
+            Remedy("Stop the run and keep the best checkpoint.", saved[1] if saved else ""),
+            Remedy("Add augmentation, weight decay or dropout, use a smaller model, or add data."),
             Remedy(
-                "Choose by the metric that counts, and tell its direction.",
+                "Select checkpoints by the task metric, and report its direction.",
                 "run.evaluate(wer=wer, goal='min')",
             ),
         ),
-        "Held-out samples that are surely none of the training set behave differently.",
+        "Evaluate other held-out samples: their loss rises too.",
     )
 
 

@@ -80,7 +80,7 @@ class State(RuleState):
 class MaskedNan(Rule[Settings, State]):
     """Critical if the norm is non-finite; warning if there is only a drop to exactly 0."""
 
-    title = "A NaN is hidden behind a finite loss"
+    title = "Finite loss hides a NaN"
     severity = CRITICAL
     inhibited_by = ("nonfinite-loss",)
     needs = ("loss",)
@@ -154,32 +154,33 @@ class MaskedNan(Rule[Settings, State]):
         if rates == 0.0:
             evidence.append(("learning rate", 0.0, "", view.step[row]))
         norm = "" if kind == "alone" else " while the gradient norm is not finite"
-        summary = f"Loss reads {number(state.anchor)} in {count(times, 'record')}{norm}: a NaN is hidden"
+        summary = f"Loss is {number(state.anchor)} in {count(times, 'record')}{norm}, which hides a NaN"
         self.fire(view, row, severity, state.since, summary, evidence, level=level, kind=kind)
 
 
 def _why(case: DiagnosisContext) -> Cause | None:
     skipped = any(fact[0] == "learning rate" for fact in case.result.evidence)
     rate = (
-        " The rate of 0 is a consequence: updates are skipped, so the schedule does not advance."
+        (" The learning rate of 0 is a consequence: updates are skipped, so the schedule does not advance.")
         if skipped
         else ""
     )
     return Cause(
         "masked",
-        "The loss that is reported is not the loss that is trained: a logging filter or an average "
-        "leaves NaN out, or "
-        f"nan_to_num or a mask hides it in the graph.{rate}",
+        "The reported loss is not the one that is trained: a logging filter or an average "
+        f"drops NaN, or nan_to_num or a mask hides it.{rate}",
         "a filter that hides NaN",
         (
-            Remedy("Let the logger show what is (Hugging Face Trainer hides NaN by default).",
-                   "TrainingArguments(..., logging_nan_inf_filter=False)"),
-            Remedy("Look for torch.nan_to_num and for batches in which all labels are ignored (-100)."),
+            Remedy(
+                "Turn off the logger's NaN filter (Hugging Face Trainer hides NaN by default).",
+                "TrainingArguments(..., logging_nan_inf_filter=False)",
+            ),
+            Remedy("Search for torch.nan_to_num and for batches in which all labels are ignored (-100)."),
             remedies.FIND_MODULE,
             remedies.BF16,
         ),
-        "The loss tensor itself, printed before backward, is finite.",
-    )  # fmt: skip
+        "Print the loss tensor before backward(): it is NaN.",
+    )
 
 
 CAUSES = ((MEASUREMENT, _why),)

@@ -106,7 +106,7 @@ class NonfiniteGradNorm(Rule[Settings, State]):
             times = count(state.streak, "record")
             since = self.episode.onset_step if self.episode.state else state.since[0]
             last = "the last " if since != state.since[0] else ""
-            summary = f"Gradient norm is not finite since step {since}, {last}{times} in a row"
+            summary = f"Gradient norm has been non-finite since step {since}, {last}{times} in a row"
         evidence: list[Fact] = [
             ("grad norm", value, "", view.step[row]),
             ("in a row", float(state.streak), "records", None),

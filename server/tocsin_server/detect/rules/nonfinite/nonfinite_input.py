@@ -61,7 +61,7 @@ class NonfiniteInput(WideRule[Settings, State]):
     loss or the gradient as critical.
     """
 
-    title = "Batch holds NaN or infinity"
+    title = "Batch contains NaN or Inf"
     severity = WARNING
     needs = (NAME,)
     about = NAME
@@ -91,10 +91,10 @@ class NonfiniteInput(WideRule[Settings, State]):
         ]
         evidence += [("input", text, "", step) for text in self.context.inputs_at(step)]
         if state.bad == 1:
-            summary = f"Batch of step {step} holds values that are not finite"
+            summary = f"Batch of step {step} contains non-finite values"
         else:
             times = count(state.bad, "batch").replace("batchs", "batches")
-            summary = f"{times} of {state.seen} hold values that are not finite ({number(100 * share)} %)"
+            summary = f"{times} of {state.seen} contain non-finite values ({number(100 * share)} %)"
         severity = INFO if usual else WARNING
         onset = (self.episode.onset_step if self.episode.state else step, view.time_ns[row])
         kind = "mask" if usual else "batch"

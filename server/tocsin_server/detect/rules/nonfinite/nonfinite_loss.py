@@ -115,7 +115,7 @@ class NonfiniteLoss(Rule[Settings, State]):
             onset,
             f"Loss is {number(value)} at step {step}"
             if state.total == 1
-            else f"Loss is not finite since step {onset[0]}, {count(state.total, 'record')}",
+            else f"Loss has been non-finite since step {onset[0]} ({count(state.total, 'record')})",
             [("loss", value, "", step), ("non-finite losses", float(state.total), "records", None)],
             level=level,
             kind="nan" if math.isnan(value) else "inf",

@@ -64,7 +64,7 @@ class NonfiniteLossComponent(WideRule[Settings, State]):
     A non-finite total loss is reported by nonfinite-loss.
     """
 
-    title = "A term of the loss is NaN or infinite"
+    title = "Loss term is NaN or infinite"
     severity = WARNING
     needs = ("loss/",)
     about = "loss/*"
@@ -120,10 +120,10 @@ def _why(case: DiagnosisContext) -> Cause | None:
         return None
     return Cause(
         "loss-term",
-        f"{reported.summary}: the fault is in the computation of that term, not in the model as a whole.",
+        (f"{reported.summary}: the error is in the computation of that term, not in the model as a whole."),
         "one term of the loss",
         (remedies.FP32_ISLAND, remedies.CHECK_BATCH, remedies.BF16),
-        "The term is finite when it is computed in float32 from the same batch.",
+        "Compute the term in float32 from the same batch: it is finite.",
     )
 
 
@@ -132,10 +132,10 @@ def _all(case: DiagnosisContext) -> Cause | None:
         return None
     return Cause(
         "all-terms",
-        "Every term of the loss is not finite: what they share is the model's output or the batch.",
+        "Every term of the loss is non-finite, so the model's output or the batch is.",
         "the model's output or the batch, which all terms share",
         (remedies.FIND_MODULE, remedies.CHECK_BATCH, remedies.go_back(case)),
-        "The model's output for the same batch is finite.",
+        "Check the model's output for the same batch: it is non-finite.",
     )
 
 

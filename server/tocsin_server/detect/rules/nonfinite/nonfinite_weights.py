@@ -61,7 +61,7 @@ class State(RuleState):
 class NonfiniteWeights(Rule[Settings, State]):
     """Critical, because only older weights help."""
 
-    title = "Weights are not finite"
+    title = "Weights are NaN or infinite"
     severity = CRITICAL
     needs = ("loss", "nonfinite/weights")
     idles = True
@@ -91,8 +91,8 @@ class NonfiniteWeights(Rule[Settings, State]):
             evidence: list[Fact] = [("weights that are not finite", known, "values", view.step[row])]
             onset = self.state.since or (view.step[row], view.time_ns[row])
             began = self.episode.onset_step if self.episode.state else onset[0]
-            seen = f", looked at after step {view.step[row]}" if view.step[row] > began else ""
-            summary = f"Weights are not finite since step {began}{seen}"
+            seen = f", checked after step {view.step[row]}" if view.step[row] > began else ""
+            summary = f"Weights have been non-finite since step {began}{seen}"
             self.fire(view, row, CRITICAL, onset, summary, evidence, level=1, kind="told")
         elif self.episode.state:
             self.settle(view, row)
@@ -117,8 +117,8 @@ class NonfiniteWeights(Rule[Settings, State]):
             ("losses not finite since", float(self.state.bad), "records", None),
         ]
         summary = (
-            f"The update of step {onset[0]} spoilt the weights: no loss is finite since, "
-            f"{count(self.state.bad, 'record')}"
+            f"The update of step {onset[0]} corrupted the weights: "
+            f"{count(self.state.bad, 'record')} since then without a finite loss"
         )
         self.fire(view, row, CRITICAL, onset, summary, evidence, kind="concluded")
 
@@ -141,18 +141,18 @@ def _corrupts(view: View, row: int) -> bool:
 def _why(case: DiagnosisContext) -> Cause | None:
     return Cause(
         "weights-spoilt",
-        "An update was taken with a gradient that is not finite; the weights hold it now, so that "
-        "every later loss is "
-        "spoilt too. Only older weights help.",
-        "weights that hold NaN",
+        "An update with a non-finite gradient corrupted the weights, so every later loss is non-finite.",
+        "NaN weights",
         (
             remedies.go_back(case),
-            Remedy("Take no update whose gradient is not finite.",
-                   "norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, error_if_nonfinite=True)"),
+            Remedy(
+                "Skip every update whose gradient is not finite.",
+                "norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, error_if_nonfinite=True)",
+            ),
             remedies.FIND_MODULE,
         ),
-        "All parameters are finite: all(p.isfinite().all() for p in model.parameters()).",
-    )  # fmt: skip
+        "Run all(p.isfinite().all() for p in model.parameters()): it is False.",
+    )
 
 
 CAUSES = ((FORWARD, _why),)

@@ -50,7 +50,7 @@ from tocsin_server.detect.sdk import (
 )
 
 UNSCALE = Remedy(
-    "Unscale before the norm is taken and gradients are clipped.",
+    "Call unscale_() before you measure the norm and clip gradients.",
     "scaler.scale(loss).backward()\n"
     "scaler.unscale_(optimizer)\n"
     "norm = torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)\n"
@@ -88,7 +88,7 @@ class State(RuleState):
 class ScaledGradNorm(Rule[Settings, State]):
     """Warning if the norm follows the scale or the hook detected it; info if it is only high."""
 
-    title = "Gradient norm is taken before unscale_"
+    title = "Gradient norm measured before unscale_"
     severity = WARNING
     inhibited_by = ("nonfinite-loss",)
     needs = ("grad_norm",)
@@ -187,9 +187,11 @@ class ScaledGradNorm(Rule[Settings, State]):
         if kind == "follows":
             evidence.append(("changes of scale", float(state.followed), "that the norm followed", None))
         summary = {
-            "follows": f"Gradient norm follows the loss scale over {state.followed} changes",
-            "seen": f"The script takes its norm of scaled gradients; unscaled it is {number(norm)}",
-            "high": f"Gradient norm {number(norm)} at a scale of {scale(state.scale)}: perhaps not unscaled",
+            "follows": f"Gradient norm followed {state.followed} changes of the loss scale",
+            "seen": f"Gradient norm is that of scaled gradients; unscaled it is {number(norm)}",
+            "high": (
+                f"Gradient norm is {number(norm)} at a scale of {scale(state.scale)}, perhaps not unscaled"
+            ),
         }[kind]
         self.fire(view, row, severity, onset, summary, evidence, level=severity, kind=kind)
 
@@ -199,11 +201,11 @@ def measured_scaled(case: DiagnosisContext) -> Cause | None:
     sure = "Perhaps the" if case.result.kind == "high" else "The"
     return Cause(
         "scaled-norm",
-        f"{sure} norm is taken before scaler.unscale_(): it is the true norm times the scale, and a clip "
-        "there cuts gradients tens of thousands of times too short.",
-        "a norm taken before unscale_",
+        f"{sure} norm is measured before scaler.unscale_(), so it is the true norm times the "
+        "scale, and clipping cuts gradients far too short.",
+        "a norm measured before unscale_",
         (UNSCALE, remedies.WIRE_SCALER),
-        "The norm stays the same when the scale halves.",
+        "Watch the norm when the scale halves: it halves too.",
     )
 
 

@@ -65,7 +65,7 @@ class State(RuleState):
 class ScalerAtFloor(Rule[Settings, State]):
     """Critical: at 0 no update is made any more; at the minimum, updates are still skipped."""
 
-    title = "Loss scale is 0 or at its minimum"
+    title = "Loss scale is at its minimum"
     severity = CRITICAL
     needs = ("scale",)
     idles = True
@@ -121,7 +121,7 @@ class ScalerAtFloor(Rule[Settings, State]):
             ("updates lost at it", float(state.stuck), "records", None),
         ]
         if kind == "zero":
-            summary = f"Loss scale is 0 since step {state.since[0]}: every update is skipped from here on"
+            summary = f"Loss scale has been 0 since step {state.since[0]}, so every update is skipped"
         else:
             times = count(state.stuck, "more overflow")
             summary = f"Loss scale is at its minimum {scale(value)}, {times} without a change"

@@ -69,7 +69,7 @@ class State(RuleState):
 class ScalerNotUpdating(Rule[Settings, State]):
     """Critical after three consecutive overflows that left the scale unchanged."""
 
-    title = "Gradients overflow, the loss scale does not react"
+    title = "Loss scale ignores overflows"
     severity = CRITICAL
     needs = ("scale",)
     idles = True
@@ -143,8 +143,8 @@ class ScalerNotUpdating(Rule[Settings, State]):
         kind = "abandoned" if state.abandoned else "static"
         times = count(state.streak, "overflow")
         again = self.episode.state and state.since[0] > self.episode.onset_step
-        where = f", these from step {state.since[0]} on" if again else ""
-        summary = f"{times} in a row{where}: loss scale stays {scale(value)}"
+        where = f", from step {state.since[0]} on" if again else ""
+        summary = f"{times} in a row{where} while the loss scale stays {scale(value)}"
         self.fire(view, row, CRITICAL, state.since, summary, evidence, level=level, kind=kind)
 
 

@@ -72,7 +72,7 @@ class State(RuleState):
 class OverflowBurst(Rule[Settings, State]):
     """Warning for a burst or 10 times the healthy rate, critical for 100 times."""
 
-    title = "Updates overflow in a burst"
+    title = "Gradients overflow in a burst"
     severity = CRITICAL
     needs = ("scale", "skipped", "found_inf")
     idles = True
@@ -116,10 +116,10 @@ class OverflowBurst(Rule[Settings, State]):
         rate, healthy = total / span, max(1, math.ceil(scaler_settings.healthy_rate * span))
         evidence: list[Fact] = [
             ("overflows", float(total), f"in {span} updates", step),
-            ("rate", rate, "an update", None),
+            ("rate", rate, "per update", None),
             ("healthy", float(healthy), f"at most in {span} updates", None),
         ]
-        summary = f"{count(total, 'overflow')} in {span} updates; healthy is at most {healthy}"
+        summary = f"{count(total, 'overflow')} in {span} updates; a healthy run has at most {healthy}"
         self.fire(view, row, severity, first, summary, evidence, level=level)
 
     def _judge(self, now: int, rate: float) -> tuple[int, tuple[int, int], int, int] | None:

@@ -73,7 +73,7 @@ class State(RuleState):
 class ScalerRunaway(Rule[Settings, State]):
     """Warning with negligible gradients or a constant loss; info above Apex's maximum scale."""
 
-    title = "Loss scale runs away upwards"
+    title = "Loss scale grows without overflow"
     severity = WARNING
     inhibited_by = ("nonfinite-loss",)
     bears_on = ("scaler-collapse", "scaler-overflow-burst", "nonfinite-loss", "nonfinite-grad-norm")
@@ -143,7 +143,7 @@ class ScalerRunaway(Rule[Settings, State]):
             ("scale before", state.first, "", state.start[0]),
             ("growths", float(state.growths), "without overflow", None),
         ]
-        why = {"dead": " while gradients are next to nothing", "still": " while the loss stands still"}
+        why = {"dead": " while gradients are close to 0", "still": " while the loss is constant"}
         summary = (
             f"Loss scale grew {scale(state.first)} → {scale(state.scale)} without overflow{why.get(kind, '')}"
         )
@@ -155,24 +155,24 @@ def running_away(case: DiagnosisContext) -> Cause | None:
     """Return the cause of a scale that grows without overflows."""
     if case.result.kind == "high":
         return Cause(
-            "small-gradients", "Nothing overflows, so the scale grows: usual for losses that are small.",
-            "a loss that is small by itself",
-            (Remedy("Nothing, while loss and gradients are sound."), remedies.BF16),
-            "The gradient norm falls to nothing.",
+            "small-gradients", "Nothing overflows, so the scale grows, which is normal for small losses.",
+            "a small loss",
+            (Remedy("Do nothing while loss and gradient norm are normal."), remedies.BF16),
+            "Watch the gradient norm: it stays at its level.",
         )  # fmt: skip
     usual = case.usual_norm
     norm = f" (norm {number(usual)})" if usual is not None else ""
     return Cause(
         "no-gradient",
-        f"Gradients are next to nothing{norm}, so nothing can overflow: a target or mask that makes the loss "
-        "vanish, a detached graph, frozen parameters, or a loss weight that is tiny.",
-        "gradients that are next to nothing",
+        f"Gradients are close to 0{norm}, so nothing can overflow: a target or mask that "
+        "makes the loss 0, a detached graph, frozen parameters, or a tiny loss weight.",
+        "gradients close to 0",
         (
             remedies.CHECK_GRAPH,
-            Remedy("Look at the targets of one batch, and at how the loss is reduced."),
+            Remedy("Check the targets of one batch and how the loss is reduced."),
             remedies.BF16,
         ),
-        "The unscaled gradients of one batch are of usual size.",
+        "Print the unscaled gradients of one batch: they are close to 0.",
     )
 
 

@@ -64,7 +64,7 @@ class State(RuleState):
 class DataBound(Rule[Settings, State]):
     """Warning if half of the time is spent waiting for data, info from a third."""
 
-    title = "Training waits for its data"
+    title = "Training waits for data"
     severity = WARNING
     bears_on = ("throughput-regression", "stalled")
     needs = ("data_time",)
@@ -101,21 +101,24 @@ class DataBound(Rule[Settings, State]):
     def _fire(self, view: View, row: int, share: float) -> None:
         severity = WARNING if share > self.settings.warned else INFO
         evidence: list[Fact] = [("waiting for data", share, "of the step time", view.step[row])]
-        summary = f"{number(round(100 * share))} % of each step is spent waiting for data"
+        summary = f"{number(round(100 * share))} % of the step time is spent waiting for data"
         self.fire(view, row, severity, self.state.start, summary, evidence, level=severity)
 
 
 _CAUSE = Cause(
     "data-bound",
-    "The loader is slower than the model: too few workers, decoding on the CPU, small files far away.",
+    (
+        "The data loader is slower than the model: too few workers, decoding on the CPU, or "
+        "small files on remote storage."
+    ),
     "a data loader that is slower than the model",
     (
         Remedy(
-            "More workers that stay, and batches made ahead.",
+            "Use more workers, keep them alive, and prefetch batches.",
             "DataLoader(dataset, num_workers=8, pin_memory=True, persistent_workers=True)",
         ),
-        Remedy("Keep data on a local disk, in large files."),
+        Remedy("Keep the data on a local disk, in large files."),
     ),
-    "With one batch used again and again, steps take as long.",
+    "Train on one cached batch: steps get shorter.",
 )
 CAUSES = ((SYSTEM, _CAUSE),)

@@ -94,19 +94,22 @@ class GpuUnderused(Rule[Settings, State]):
             ("95th percentile", high, "%", view.step[row]),
             ("median", median, "%", None),
         ]
-        summary = f"GPU utilisation stays below {number(round(high))} % in 95 % of the samples"
+        summary = f"GPU utilization is below {number(round(high))} % in 95 % of the samples"
         self.fire(view, row, INFO, self.state.start, summary, evidence)
 
 
 _CAUSE = Cause(
     "idle-gpu",
-    "The GPU waits for data, for the CPU that launches kernels, for other ranks; or batches are small.",
-    "a GPU that waits",
+    ("The GPU waits for data, for the CPU that launches kernels or for other ranks, or batches are small."),
+    "a waiting GPU",
     (
-        Remedy("A larger batch, if it fits."),
+        Remedy("Use a larger batch if it fits."),
         Remedy("Fuse small kernels.", "model = torch.compile(model)"),
-        Remedy("Time loading and computing apart.", "tocsin.log(data_time=data_s, step_time=step_s)"),
+        Remedy(
+            "Measure data loading and computation separately.",
+            "tocsin.log(data_time=data_s, step_time=step_s)",
+        ),
     ),
-    "Another process shares the GPU, and is what keeps it from this one.",
+    "Profile some steps: the GPU is idle between kernels.",
 )
 CAUSES = ((SYSTEM, _CAUSE),)

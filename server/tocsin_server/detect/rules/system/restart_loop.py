@@ -51,7 +51,7 @@ class State(RuleState):
 class RestartLoop(RunRule[Settings, State]):
     """Severity: warning."""
 
-    title = "Restarts get no further"
+    title = "Restarts make no progress"
     severity = WARNING
 
     def resumed(self, at: View, attempt: int, furthest: int) -> None:
@@ -78,19 +78,19 @@ class RestartLoop(RunRule[Settings, State]):
             ("restarts", float(state.restarts), "since then", None),
             ("attempt", float(attempt), "", at.step[0]),
         ]
-        summary = f"{count(state.restarts, 'restart')} without getting past step {state.furthest}"
+        summary = f"{count(state.restarts, 'restart')} without passing step {state.furthest}"
         self.fire(at, 0, WARNING, state.since, summary, evidence, level=state.restarts)
 
 
 _CAUSE = Cause(
     "restart-loop",
-    "Each restart fails before it gets past the same step: the cause is in what is restored or comes "
-    "next (checkpoint, batch, schedule, memory), not chance.",
+    "Each restart fails before it passes the same step, so the checkpoint, batch, "
+    "schedule or memory use at that step is the likely cause.",
     "a cause that every restart meets again",
     (
-        Remedy("Go on from an older checkpoint, or skip the data around that step."),
-        Remedy("Read the error of the last attempt before starting another."),
+        Remedy("Resume from an older checkpoint, or skip the data around that step."),
+        Remedy("Read the error of the last attempt before you restart again."),
     ),
-    "The attempts ended by preemption, each at another step.",
+    "Read the errors of the attempts: they agree.",
 )
 CAUSES = ((SYSTEM, _CAUSE),)

@@ -70,7 +70,7 @@ class State(RuleState):
 class SameStepFailure(RunRule[Settings, State]):
     """Severity: warning."""
 
-    title = "Similar runs failed at the same step"
+    title = "Similar runs failed at this step"
     severity = WARNING
 
     def began(self, at: View, rule: str, subject: str, result: RuleResult) -> None:
@@ -119,17 +119,16 @@ class SameStepFailure(RunRule[Settings, State]):
 
 _CAUSE = Cause(
     "systematic",
-    "Runs that fail at the same step share what they meet there: the same order of the data, or a "
-    "schedule that does the same at that step. Chance and hardware do not repeat.",
+    "The runs likely share the cause: the same data order, or a schedule that changes at that step.",
     "the same data or schedule at that step",
     (
         Remedy(
-            "Look at the batch of that step.",
+            "Check the batch of that step.",
             "run.batch(batch_id)  # before each step names it in the record",
         ),
-        Remedy("Look at what learning rate and loss weights do there."),
-        Remedy("Run once with another seed of the data order."),
+        Remedy("Check the learning rate and the loss weights at that step."),
+        Remedy("Run once with another data order."),
     ),
-    "With another order of the data it fails at the same step again.",
+    "Change the data order: the run passes that step.",
 )
 CAUSES = ((DATA, _CAUSE),)

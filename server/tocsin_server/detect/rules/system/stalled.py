@@ -57,20 +57,24 @@ INFO = RuleInfo(
 )
 
 _REMEDIES = (
-    Remedy("See where every process stands; a rank that waits in a collective waits for another one.",
-           "py-spy dump --pid PID"),
-    Remedy("Name long pauses, so that they are not taken for stalls.", 'with run.phase("eval"):\n    ...'),
-)  # fmt: skip
+    Remedy(
+        ("Dump the stack of every process; a rank that waits in a collective waits for another rank."),
+        "py-spy dump --pid PID",
+    ),
+    Remedy(
+        "Declare long pauses, so that they are not reported as stalls.", 'with run.phase("eval"):\n    ...'
+    ),
+)
 
 
 def judge(liveness: Liveness, now_ns: int, settings: Settings = DEFAULTS) -> list[Finding]:
     """Return a finding while the run is stalled, one that resolves it afterwards, or none."""
     if liveness.ended or not liveness.connected:
-        return over(INFO.id, liveness, now_ns, "The run ended or lost its trainer")
+        return over(INFO.id, liveness, now_ns, "The run ended or lost its training process")
     since_ns, limit_s = _limit(liveness, settings)
     silence_s = seconds(now_ns - since_ns)
     if silence_s <= limit_s:
-        return over(INFO.id, liveness, now_ns, f"Steps go on at step {liveness.last_step}")
+        return over(INFO.id, liveness, now_ns, f"Steps continue at step {liveness.last_step}")
     critical = silence_s > _critical_s(limit_s, settings)
     severity = Severity.CRITICAL if critical else Severity.WARNING
     return [_finding(liveness, now_ns, since_ns, limit_s, severity, settings)]
@@ -117,15 +121,15 @@ def _finding(
         summary=f"No record for more than {span(passed_s)} {place}",
         onset_ns=since_ns,
         diagnosis=Diagnosis(
-            cause="The process is connected, but takes no step: a hang, a deadlock or a long pause.",
+            cause="The process is connected but takes no steps: a hang, a deadlock or a long pause.",
             evidence=evidence,
             alternatives=(
-                "A collective waits for a rank that is gone (NCCL gives up after 10 min).",
+                "A collective waits for a rank that died (NCCL gives up after 10 min).",
                 "The data loader waits for its workers or for storage.",
                 "An evaluation or checkpoint that was not declared as a phase.",
             ),
             remedies=_REMEDIES,
-            how_to_confirm=f"A record within the next {span(max(limit_s, silence_s))} at the usual pace.",
+            how_to_confirm=f"Wait {span(max(limit_s, silence_s))}: no record arrives.",
             timeline=((liveness.last_step or 0, f"Last record, {place}", INFO.id),),
         ),
     )

@@ -91,7 +91,7 @@ class StepRewind(Rule[Settings, State]):
         ]
         summary = f"Steps went back {count(lost, 'step')}, {furthest} → {step}"
         if state.times > 1:
-            summary = f"Steps went back {state.times} times; the last time {furthest} → {step}"
+            summary = f"Steps went back {state.times} times, the last time {furthest} → {step}"
         self.fire(view, 0, INFO, (step, view.time_ns[0]), summary, evidence, level=state.times)
         for row in range(1, view.n):
             if self.episode.state:
@@ -101,8 +101,8 @@ class StepRewind(Rule[Settings, State]):
 _CAUSE = Cause(
     "rewind",
     "The process went back to a checkpoint, or several runs report as one.",
-    "a roll-back within the process",
-    (Remedy("Give each run a name or id of its own.", 'tocsin.watch("project", resume="run-id")'),),
-    "The script counts its steps anew in each epoch.",
+    "a rollback within the process",
+    (Remedy("Give each run its own name or id.", 'tocsin.watch("project", resume="run-id")'),),
+    ("Check the log: the script loaded a checkpoint, or another process reports under this id."),
 )
 CAUSES = ((MEASUREMENT, _CAUSE),)

@@ -169,22 +169,25 @@ def slower(case: DiagnosisContext) -> Cause | None:
     """Return the cause of slower steps."""
     sibling = case.result.kind == "sibling"
     where = (
-        "The same work is several times faster elsewhere: another machine, fewer loader workers, work "
-        "that is done several times (a process for each GPU that shares no data), logging in the inner loop."
+        "The same work is several times faster in similar runs: another machine, fewer "
+        "loader workers, duplicated work on several GPUs, or logging in the inner loop."
         if sibling
-        else "Something on the machine got slower: data from shared storage, another job beside it, a GPU "
-        "that is throttled, memory that is swapped or fragmented."
+        else "The machine got slower: data from shared storage, another job, a throttled GPU, or "
+        "memory that is swapped or fragmented."
     )
     return Cause(
         "slower",
         where,
-        "a machine or a loader that got slower",
+        "a machine or a data loader that got slower",
         (
-            Remedy("Time loading and computing apart.", "tocsin.log(data_time=data_s, step_time=step_s)"),
-            Remedy("Look at the GPU's clocks and throttle reasons.", "nvidia-smi -q -d PERFORMANCE,CLOCK"),
-            Remedy("See where the process is.", "py-spy top --pid <pid>"),
+            Remedy(
+                "Measure data loading and computation separately.",
+                "tocsin.log(data_time=data_s, step_time=step_s)",
+            ),
+            Remedy("Check the GPU's clocks and throttle reasons.", "nvidia-smi -q -d PERFORMANCE,CLOCK"),
+            Remedy("Profile the process.", "py-spy top --pid <pid>"),
         ),
-        "Sequence length, resolution or batch size changed at that step.",
+        ("Compare sequence length, resolution and batch size before and after: they are unchanged."),
     )
 
 

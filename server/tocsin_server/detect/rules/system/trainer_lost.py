@@ -39,18 +39,22 @@ class Settings(RuleSettings):
 DEFAULTS = Settings()
 INFO = RuleInfo(
     id="trainer-lost",
-    title="Trainer is lost",
+    title="Training process is lost",
     severity=Severity.CRITICAL,
     clock="time",
     settings=describe(Settings),
 )
 
 _REMEDIES = (
-    Remedy("Look at the last lines of the job and for the kernel's out-of-memory killer.",
-           'dmesg --ctime | grep -iE "killed process|out of memory"'),
-    Remedy("If it was preempted, resume from the newest checkpoint under the same run id.",
-           "TOCSIN_RUN_ID=<run id> python train.py --resume"),
-)  # fmt: skip
+    Remedy(
+        ("Check the last lines of the job's output and the kernel log for the out-of-memory killer."),
+        'dmesg --ctime | grep -iE "killed process|out of memory"',
+    ),
+    Remedy(
+        "If it was preempted, resume from the newest checkpoint under the same run id.",
+        "TOCSIN_RUN_ID=<run id> python train.py --resume",
+    ),
+)
 
 
 def judge(liveness: Liveness, now_ns: int, settings: Settings = DEFAULTS) -> list[Finding]:
@@ -58,7 +62,7 @@ def judge(liveness: Liveness, now_ns: int, settings: Settings = DEFAULTS) -> lis
     if liveness.ended:
         return over(INFO.id, liveness, now_ns, "The run ended")
     if liveness.connected:
-        return over(INFO.id, liveness, now_ns, "The trainer is back")
+        return over(INFO.id, liveness, now_ns, "The training process reconnected")
     last_ns = liveness.silent_since_ns or liveness.last_record_ns or liveness.opened_ns
     since_ns = max(last_ns, liveness.server_started_ns)
     silence_s = seconds(now_ns - since_ns)
@@ -80,21 +84,21 @@ def _finding(liveness: Liveness, now_ns: int, last_ns: int, silence_s: float, se
         onset_step=liveness.last_step,
         step=liveness.last_step,
         time_ns=now_ns,
-        summary=f"No word from the trainer for more than {span(passed_s)}, {place}, and no finish",
+        summary=f"The training process has been disconnected for more than {span(passed_s)}, {place}",
         onset_ns=last_ns,
         diagnosis=Diagnosis(
-            cause="The process was killed, its machine is gone, or the network between is cut.",
+            cause="The process was killed, its machine is gone, or the network is down.",
             evidence=(
                 Evidence(
                     "last step", float(liveness.last_step) if liveness.last_step is not None else "none"
                 ),
             ),
             alternatives=(
-                "Killed for memory, or by the scheduler at its time limit.",
-                "The network is cut: then the trainer goes on, keeps its records and hands them in later.",
+                "The process was killed for memory, or by the scheduler at its time limit.",
+                ("The network is down; the process continues, buffers its records and delivers them later."),
             ),
             remedies=_REMEDIES,
-            how_to_confirm="The trainer connects again and hands in records of steps after this one.",
-            timeline=((liveness.last_step or 0, f"Last word, {place}", INFO.id),),
+            how_to_confirm="Check the job: its process no longer runs.",
+            timeline=((liveness.last_step or 0, f"Last record, {place}", INFO.id),),
         ),
     )
