@@ -91,7 +91,7 @@ def gravest(pulse: Heartbeat, silence_s: float, *, cut: bool) -> tuple[Severity 
         ended=False, longest_pause_s=pulse.longest_pause_s,
     )  # fmt: skip
     said = [
-        [finding.severity for finding in rule.judge(liveness, now_ns)] for rule in (stalled, trainer_lost)
+        [finding.severity for finding in rule.check(liveness, now_ns)] for rule in (stalled, trainer_lost)
     ]
     return (said[0] or [None])[0], (said[1] or [None])[0]
 

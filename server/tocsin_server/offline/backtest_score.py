@@ -36,7 +36,7 @@ def settings_of(rule: str, changes: Mapping[str, Any]) -> RuleSettings:
     if rule not in kinds:
         known = [info.id for info in catalogue()]
         if rule in known:
-            raise SettingError("rule", "one that judges records, not the server's clock", rule)
+            raise SettingError("rule", "one that checks records, not the server's clock", rule)
         near = get_close_matches(rule, kinds, n=3, cutoff=0.5)
         raise SettingError("rule", f"the id of a built-in rule{_guess(near)}", rule)
     return with_changes(rule, kinds[rule], changes)
@@ -110,12 +110,12 @@ class Tally:
         """Return the alerts of ``rule`` among ``alerts``, and the number of healthy steps."""
         steps = np.array(self._steps, dtype=np.int64)
         others = [alert for alert in alerts if alert.rule != rule and alert.severity is not Severity.INFO]
-        sick, before = troubled(steps, others)
+        sick, before = steps_with_alerts(steps, others)
         firings = [_firing(run, alert, steps, sick | before) for alert in alerts if alert.rule == rule]
         return Tested(run, len(steps), int((~sick).sum()), firings)
 
 
-def troubled(
+def steps_with_alerts(
     steps: NDArray[np.int64], alerts: Sequence[Alert]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return two masks over the records: another alert is open; one begins within ``LEAD_RECORDS`` records.

@@ -65,10 +65,10 @@ def _judged(rule: str, known: Liveness, now_ns: int, plan: Plan) -> list[Finding
     given = plan.settings.get(rule)
     if rule == stalled.INFO.id:
         pace = given if isinstance(given, stalled.Settings) else stalled.Settings()
-        said = stalled.judge(known, now_ns, pace)
+        said = stalled.check(known, now_ns, pace)
     else:
         silence = given if isinstance(given, trainer_lost.Settings) else trainer_lost.Settings()
-        said = trainer_lost.judge(known, now_ns, silence)
+        said = trainer_lost.check(known, now_ns, silence)
     severity = plan.severity(rule)
     return said if severity is None else [replace(finding, severity=severity) for finding in said]
 

@@ -11,7 +11,7 @@ import pytest
 from tocsin_server.core.models import Alert, AlertState, Column, Diagnosis, RecordBatch, Severity, Writer
 from tocsin_server.detect.custom.settings_changes import SettingError
 from tocsin_server.detect.rules.catalog import settings_types
-from tocsin_server.offline.backtest_score import Tally, per_thousand, settings_of, troubled
+from tocsin_server.offline.backtest_score import Tally, per_thousand, settings_of, steps_with_alerts
 
 
 def alert_of(
@@ -75,7 +75,7 @@ def test_steps_are_training_records_of_the_lowest_process() -> None:
 def test_steps_under_an_alert_are_not_healthy() -> None:
     """From its onset to its end, or without an end if it stays open."""
     steps = np.arange(100)
-    sick, before = troubled(steps, [alert_of("a", 70, 80), alert_of("b", 95)])
+    sick, before = steps_with_alerts(steps, [alert_of("a", 70, 80), alert_of("b", 95)])
     assert np.flatnonzero(sick).tolist() == [*range(70, 81), *range(95, 100)]
     assert np.flatnonzero(before).tolist()[0] == 20
 

@@ -226,7 +226,7 @@ class AbsenceEvaluator:
             if row in reset or row in there:
                 absence.seen = now
             value = 1.0 if gap(rule.window, absence.seen, now) else 0.0
-            result = absence.evaluator.judge(rule, rule.series, row, now, value)
+            result = absence.evaluator.evaluate(rule, rule.series, row, now, value)
             if result is not None:
                 yield rule_ref_of(rule, rule.series), result
 

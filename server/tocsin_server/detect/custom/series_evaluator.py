@@ -44,13 +44,13 @@ class SeriesEvaluator(msgspec.Struct):
         if self.last is not None and now[0] < self.last[0]:
             self.discontinuity()
         self.last = now
-        return self.judge(rule, series, row, now, self._reduced(rule, now, value))
+        return self.evaluate(rule, series, row, now, self._reduced(rule, now, value))
 
     def discontinuity(self) -> None:
         """Reset the counts because steps went back; an open episode stays open."""
         self.window, self.since, self.calm = None, None, None
 
-    def judge(
+    def evaluate(
         self, rule: CustomRule, series: str, row: int, now: Moment, value: float | None
     ) -> RuleResult | None:
         """Evaluate a reduced value. None and NaN match no comparison and change nothing."""

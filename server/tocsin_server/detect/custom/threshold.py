@@ -85,7 +85,7 @@ class CustomRule:
         )
 
     @property
-    def judged(self) -> tuple[Any, ...]:
+    def evaluated(self) -> tuple[Any, ...]:
         """Return all fields that decide when and as which alert it fires; a change restarts the rule."""
         return (
             self.series, self.reducer, self.window, self.comparison, self.limit, self.for_,

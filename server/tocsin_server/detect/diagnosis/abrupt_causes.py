@@ -27,11 +27,11 @@ RESCALED, SAME_NORM = 4.0, 1.5
 PAIRS = 3
 
 LOG_WHAT_IS_TRAINED = Remedy(
-    ("Log the tensor that backward() is called on, with the same reduction throughout the run."),
+    "Log the tensor that backward() is called on, with the same reduction throughout the run.",
     "loss.backward()\nrun.step(loss=loss.detach(), grad_norm=norm)",
 )
 COMPARE_DATA = Remedy(
-    ("Compare the batches before and after that step: shard, labels, scaling of the inputs."),
+    "Compare the batches before and after that step: shard, labels, scaling of the inputs.",
     "for batch in (batch_before, batch_after):\n"
     "    for value in batch:\n"
     "        print(value.dtype, value.shape, value.float().mean(), value.float().std(),\n"

@@ -201,7 +201,7 @@ def runaway(case: DiagnosisContext) -> Cause | None:
         f"({', '.join(signs)}).",
         "a learning rate that is too high",
         (r.lower_lr(case), r.clip(case), r.go_back(case), r.FP32_ISLAND, r.BF16),
-        ("Resume from a checkpoint before the onset at a fifth of the learning rate: it passes that step."),
+        "Resume from a checkpoint before the onset at a fifth of the learning rate: it passes that step.",
         tuple(evidence),
         (case.runaway_step, f"Training diverges: {', '.join(signs)}") if loss or norm else None,
     )
@@ -265,7 +265,7 @@ def nan_from_nowhere(case: DiagnosisContext) -> Cause | None:
         "were at their usual level before.",
         "one batch, or a log, sqrt or division at 0",
         (r.CHECK_BATCH, r.FIND_MODULE, r.go_back(case), r.lower_lr(case)),
-        ("Evaluate the same batch with the weights from before the step: its loss is non-finite."),
+        "Evaluate the same batch with the weights from before the step: its loss is non-finite.",
     )
 
 
@@ -280,7 +280,7 @@ def spike(case: DiagnosisContext) -> Cause | None:
             "data: the loss does not recover. The records cannot tell which.",
             "a learning rate that is too high, or different data",
             (r.go_back(case), r.lower_lr(case), r.SKIP_DATA, r.clip(case)),
-            ("Resume from before the onset at a fifth of the learning rate: the loss stays at its level."),
+            "Resume from before the onset at a fifth of the learning rate: the loss stays at its level.",
         )
     lead = f" The gradient norm rose first, {number(norm[0])} → {number(norm[1])}." if norm else ""
     return Cause(
@@ -310,7 +310,7 @@ def diverging(case: DiagnosisContext) -> Cause | None:
         f"Likely a learning rate{rate} that is too high at this point of training.",
         "a learning rate that is too high",
         (r.lower_lr(case), r.go_back(case), r.clip(case)),
-        ("Resume from a checkpoint before the onset at a fifth of the learning rate: the loss stays low."),
+        "Resume from a checkpoint before the onset at a fifth of the learning rate: the loss stays low.",
     )
 
 

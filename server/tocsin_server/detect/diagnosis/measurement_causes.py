@@ -22,7 +22,7 @@ LOG_WHAT_IS_TRAINED = Remedy(
     "loss.backward()\nrun.step(loss=loss.detach(), grad_norm=norm)",
 )
 TAKE_THE_NORM = Remedy(
-    ("Measure the norm between backward() and zero_grad(), over all parameters that have a gradient."),
+    "Measure the norm between backward() and zero_grad(), over all parameters that have a gradient.",
     "loss.backward()\nnorm = torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)\noptimizer.step()",
 )
 

@@ -27,7 +27,7 @@ CHECK_BATCH = Remedy(
     'run.check(batch=batch, losses={"l1": l1, "fft": fft})',
 )
 WIRE_SCALER = Remedy(
-    ("Let the scaler skip steps, and call update() in every iteration, without a continue before it."),
+    "Let the scaler skip steps, and call update() in every iteration, without a continue before it.",
     "scaler.unscale_(optimizer)\n"
     "torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)\n"
     "scaler.step(optimizer)\n"
@@ -35,7 +35,7 @@ WIRE_SCALER = Remedy(
     "optimizer.zero_grad(set_to_none=True)",
 )
 NORM_BEFORE_ZERO = Remedy(
-    ("Measure the norm between backward() and zero_grad(): use what clip_grad_norm_ returns."),
+    "Measure the norm between backward() and zero_grad(): use what clip_grad_norm_ returns.",
     "norm = torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)\n"
     "optimizer.step()\n"
     "optimizer.zero_grad(set_to_none=True)",
@@ -119,13 +119,13 @@ def clip(case: DiagnosisContext) -> Remedy:
     )
 
 
-SPOILING = NUMERIC | LOSS_SHAPE | {"grad-explosion", "loss-level-shift", "weights-reset"}
+CORRUPTING = NUMERIC | LOSS_SHAPE | {"grad-explosion", "loss-level-shift", "weights-reset"}
 """Rules about events that may have corrupted the weights."""
 
 
 def corrupted_since(case: DiagnosisContext) -> int:
     """Return the step from which the weights may be corrupted, at the latest this alert's onset."""
-    onsets = [result.onset_step for rule, _, result in case.episode if rule in SPOILING]
+    onsets = [result.onset_step for rule, _, result in case.episode if rule in CORRUPTING]
     return min([*onsets, case.onset])
 
 

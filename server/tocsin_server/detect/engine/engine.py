@@ -84,7 +84,7 @@ class Engine:
             views[WIDE] = wide
         for order, (suffix, view) in enumerate(views.items()):
             stream = writer.streams.get(suffix) or self._stream(writer, suffix)
-            for number, rule, result in stream.judge(view):
+            for number, rule, result in stream.check(view):
                 emitted.append((result.row, order, number, stream, rule, result))
             if suffix and suffix != WIDE and suffix not in writer.compared:
                 self._compare(writer, suffix, view, views.get(""), batch.seq)
@@ -360,7 +360,7 @@ class Engine:
         joined = subject.add(RUN if rule.info.scope == RUN_SCOPE else no, result)
         if joined is None:
             return
-        yield from self._told_before(stream, number, subject, joined)
+        yield from self._reported_before(stream, number, subject, joined)
         if joined.state == FIRING and begins and rule.info.scope not in (SCOPE, RUN_SCOPE):
             at = moment(result.row, result.step, result.time_ns)
             for run_rule in self._run_rules:
@@ -381,7 +381,7 @@ class Engine:
             joined = subject.add(RUN, result)
             if joined is not None:
                 stream, number = place or self._latest()
-                yield from self._told_before(stream, number, subject, joined)
+                yield from self._reported_before(stream, number, subject, joined)
 
     def _latest(self) -> tuple[Stream, int]:
         """Return the stream of a primary optimizer and the number of its newest record."""
@@ -395,7 +395,7 @@ class Engine:
                 return writer.streams[""]
         return Stream("", self.context, self._settings)
 
-    def _told_before(
+    def _reported_before(
         self, stream: Stream, number: int, subject: Subject, joined: RuleResult
     ) -> Iterator[Finding]:
         yield self._finding(stream, number, subject, joined)

@@ -69,7 +69,7 @@ class Plan:
     def reset_rules(self, before: Plan) -> frozenset[str]:
         """Return the rules that were added, removed or changed since ``before`` so that they must restart."""
         names = {*self.by_id, *before.by_id}
-        mine = {name for name in names if _judged(self, name) != _judged(before, name)}
+        mine = {name for name in names if _evaluated(self, name) != _evaluated(before, name)}
         names = {*self.tunings, *before.tunings}
         return frozenset(mine | {name for name in names if _tuned(self, name) != _tuned(before, name)})
 
@@ -105,9 +105,9 @@ def _read(body: Any) -> CustomRule | None:
         return None
 
 
-def _judged(plan: Plan, name: str) -> Any:
+def _evaluated(plan: Plan, name: str) -> Any:
     rule = plan.by_id.get(name)
-    return None if rule is None else rule.judged
+    return None if rule is None else rule.evaluated
 
 
 def _tuned(plan: Plan, name: str) -> Any:
@@ -118,8 +118,8 @@ def explained(rule: CustomRule, reported: Diagnosis, subject: str) -> Diagnosis:
     """Return the diagnosis of an alert of a custom rule: its texts, and the timeline of the run."""
     named = rule.title or rule.id
     cause = rule.description or (
-        f"{named}: people watch {subject} for this. The rule says that it holds, not why; "
-        "what other rules say of the same steps is in the story."
+        f"{named}: the condition on {subject} holds. A custom rule does not know the cause; the timeline "
+        "shows what other rules found at the same steps."
     )
     remedies = (Remedy(rule.remedy),) if rule.remedy else reported.remedies
     return Diagnosis(

@@ -64,7 +64,7 @@ class Process:
             suffix: {rule.info.id: carried for rule in stream.rules if (carried := rule.carried_state())}
             for suffix, stream in self.streams.items()
         }
-        return {suffix: estates for suffix, estates in left.items() if estates}
+        return {suffix: states for suffix, states in left.items() if states}
 
     def change(self, settings: Mapping[str, RuleSettings], plan: Plan, reset: frozenset[str]) -> None:
         """Apply another plan from here on; rules in ``reset`` lose their statistics."""

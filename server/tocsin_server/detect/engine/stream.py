@@ -88,7 +88,7 @@ class Stream:
         self.carried_states: dict[str, bytes] = {}
         """States carried over from the previous attempt, by rule."""
 
-    def judge(self, view: View) -> list[Said]:
+    def check(self, view: View) -> list[Said]:
         """Check the records of ``view``; return the results with their record numbers in the stream."""
         if not self.bases.issuperset(view.bases):
             self._meet(view)

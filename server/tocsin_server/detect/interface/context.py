@@ -12,7 +12,7 @@ from typing import Any
 
 from tocsin_server.detect.interface.layers import NAMES as LAYER_NAMES
 from tocsin_server.detect.interface.layers import VECTORS as LAYER_VECTORS
-from tocsin_server.detect.interface.layers import LayerBook
+from tocsin_server.detect.interface.layers import LayerNorms
 from tocsin_server.detect.interface.similar_runs import KIND as SIMILAR_RUNS
 from tocsin_server.detect.interface.similar_runs import SimilarRuns
 
@@ -106,7 +106,7 @@ class RunContext:
     """Similar runs of the same project."""
     bad_inputs: tuple[tuple[int, str], ...] = ()
     """Step and description of the newest ``INPUTS`` non-finite inputs."""
-    layers: LayerBook = field(default_factory=lambda: LayerBook({}, ()))
+    layers: LayerNorms = field(default_factory=lambda: LayerNorms({}, ()))
     """Gradient norms of single layers at the newest reported steps."""
 
     @classmethod
@@ -266,7 +266,7 @@ class RunContext:
             metrics={name: (goal, unit) for name, (goal, unit) in learned.get("metrics", {}).items()},
             siblings=SimilarRuns.from_plain(learned.get("siblings", {})),
             bad_inputs=tuple((int(step), str(text)) for step, text in learned.get("bad_inputs", ())),
-            layers=LayerBook.from_plain(learned.get("layers", {})),
+            layers=LayerNorms.from_plain(learned.get("layers", {})),
         )
 
 

@@ -58,13 +58,13 @@ class LayerVector:
 
 
 @dataclass(frozen=True, slots=True)
-class LayerBook:
+class LayerNorms:
     """The newest vectors of a run, and the layer names by (series, table)."""
 
     names: Mapping[tuple[str, int], tuple[str, ...]]
     vectors: tuple[LayerVector, ...]
 
-    def learn(self, kind: str, step: int | None, data: Mapping[str, Any]) -> LayerBook:
+    def learn(self, kind: str, step: int | None, data: Mapping[str, Any]) -> LayerNorms:
         """Return the book after an event; malformed events leave it unchanged."""
         key = (str(data.get("series", ""))[:LONGEST], _whole(data.get("table")))
         if kind == NAMES:
@@ -75,14 +75,14 @@ class LayerBook:
         vector = LayerVector(*key, step, norms)
         return replace(self, vectors=(*self.vectors, vector)[-KEPT:])
 
-    def _named(self, key: tuple[str, int], names: Any) -> LayerBook:
+    def _named(self, key: tuple[str, int], names: Any) -> LayerNorms:
         if not isinstance(names, (list, tuple)) or not 0 < len(names) <= PLACES:
             return self
         others = {known: reported for known, reported in self.names.items() if known != key}
         kept = tuple(str(name)[:LONGEST] for name in names)
         names_by_key = dict(list(others.items())[1 - TABLES :]) | {key: kept}
         vectors = tuple(one for one in self.vectors if (one.series, one.table) != key)
-        return LayerBook(names_by_key, vectors)
+        return LayerNorms(names_by_key, vectors)
 
     def plain(self) -> dict[str, Any]:
         """Return plain data for a snapshot."""
@@ -95,7 +95,7 @@ class LayerBook:
         }
 
     @classmethod
-    def from_plain(cls, saved: Mapping[str, Any]) -> LayerBook:
+    def from_plain(cls, saved: Mapping[str, Any]) -> LayerNorms:
         """Return the book that ``plain`` wrote; empty data give an empty book."""
         names = {(series, table): tuple(reported) for series, table, reported in saved.get("names", ())}
         vectors = tuple(
@@ -156,7 +156,7 @@ def origin_in(diagnosis: Diagnosis | None) -> Origin | None:
     return Origin(timeline, tuple(item for item in diagnosis.evidence if item.name in FACTS))
 
 
-def origin(book: LayerBook, rule: str, subject: str, onset: int) -> Origin | None:
+def origin(book: LayerNorms, rule: str, subject: str, onset: int) -> Origin | None:
     """Return where the episode of ``rule`` with onset step ``onset`` originated, or None if unknown."""
     if rule not in LOCATED:
         return None

@@ -24,7 +24,7 @@ class ScalerTrack(msgspec.Struct):
     last_flag: int = 0
     active: bool = False
     """A scale other than 1.0 was seen, so there is an active scaler."""
-    quiet_from: int | None = None
+    calm_from: int | None = None
     """Step of the last change of scale, the start of the current clean span."""
     interval: int = 0
     """Shortest clean span before an observed growth, in updates; 0: none yet."""
@@ -98,7 +98,7 @@ class ScalerTrack(msgspec.Struct):
         """Count the overflows behind a backoff, or learn the growth interval from a growth."""
         step, before = view.step[row], self.last or 0.0
         if scale > before:
-            span = step - self.quiet_from if self.quiet_from is not None else 0
+            span = step - self.calm_from if self.calm_from is not None else 0
             if span > 0 and (not self.interval or span < self.interval):
                 self.interval = span
         else:
@@ -107,7 +107,7 @@ class ScalerTrack(msgspec.Struct):
             count = backoffs(before, scale, scaler_settings.backoff_factor) - known
             if count > 0 and not (flagged and distance <= 1):
                 overflows.append((row, count, self.last_step if distance <= 1 else self.last_step + 1))
-        self.quiet_from = step
+        self.calm_from = step
 
 
 @lru_cache(maxsize=64)

@@ -46,7 +46,7 @@ class RuleSettings:
 
     recover_updates: int = setting(100, "updates", "calm updates before a firing alert is recovering")
     resolve_updates: int = setting(300, "updates", "calm updates before it is resolved")
-    recover_records: int = setting(3, "records", "calm records that are needed besides")
+    recover_records: int = setting(3, "records", "calm records that are also needed")
 
     def __init_subclass__(cls) -> None:
         """Make the subclass a frozen dataclass."""

@@ -1,7 +1,7 @@
 """Which rules exist: every module in ``rules/`` is one, so that adding a rule is adding its file.
 
 A module defines a subclass of :class:`Rule` with a title, which checks records, or ``INFO`` and a
-``judge`` function for conditions that only the server's clock can detect (``stalled``, ``trainer-lost``).
+``check`` function for conditions that only the server's clock can detect (``stalled``, ``trainer-lost``).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tocsin_server.detect.engine.engine import Engine
-from tocsin_server.detect.interface.layers import KEPT, LayerBook, norms_of, origin
+from tocsin_server.detect.interface.layers import KEPT, LayerNorms, norms_of, origin
 
 NAMES = ["stem.weight", "block.weight", "block.bias", "head.weight"]
 NAN, INF = math.nan, math.inf
@@ -21,14 +21,14 @@ def _packed(norms: Sequence[float]) -> dict[str, str]:
     return {"dtype": "f4", "bdata": base64.b64encode(np.array(norms, "<f4").tobytes()).decode()}
 
 
-def _book(*vectors: tuple[int, Sequence[float]], series: str = "") -> LayerBook:
-    book = LayerBook({}, ()).learn("layer-names", 0, {"series": series, "table": 0, "names": NAMES})
+def _book(*vectors: tuple[int, Sequence[float]], series: str = "") -> LayerNorms:
+    book = LayerNorms({}, ()).learn("layer-names", 0, {"series": series, "table": 0, "names": NAMES})
     for step, norms in vectors:
         book = book.learn("layers", step, {"series": series, "table": 0, "norms": _packed(norms)})
     return book
 
 
-def _said(book: LayerBook, onset: int, subject: str = "loss") -> list[tuple[int, str]]:
+def _said(book: LayerNorms, onset: int, subject: str = "loss") -> list[tuple[int, str]]:
     found = origin(book, "nonfinite-loss", subject, onset)
     return [] if found is None else [(step, text) for step, text, _ in found.timeline]
 
@@ -76,7 +76,7 @@ def test_another_optimizers_layers_are_its_own() -> None:
 def test_vectors_that_do_not_fit_are_left_out(data: dict[str, Any]) -> None:
     """Whatever a script puts into such an event, nothing breaks and nothing is believed."""
     assert _book().learn("layers", 3, data).vectors == ()
-    assert LayerBook({}, ()).learn("layer-names", 0, {"names": "abc"}).names == {}
+    assert LayerNorms({}, ()).learn("layer-names", 0, {"names": "abc"}).names == {}
 
 
 def test_the_bits_of_a_norm_survive() -> None:

@@ -46,7 +46,7 @@ class Settings(RuleSettings):
 
     recover_updates: int = setting(50, "updates", "reported once before the alert is recovering")
     resolve_updates: int = setting(200, "updates", "reported once before it is resolved")
-    steps: int = setting(10, "steps", "in a row that are reported several times")
+    steps: int = setting(10, "steps", "in a row that are reported more than once")
 
 
 class State(RuleState):
@@ -85,7 +85,7 @@ class DuplicateSteps(RunRule[Settings, State]):
         how = "the same values" if equal else "different values"
         evidence: list[Fact] = [
             ("processes", float(sources), "with the same rank", at.step[0]),
-            ("told world size", float(self.context.world_size), "", None),
+            ("reported world size", float(self.context.world_size), "", None),
         ]
         summary = f"{sources} processes of the same rank report each step, with {how}"
         self.fire(

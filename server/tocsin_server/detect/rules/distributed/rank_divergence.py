@@ -53,9 +53,9 @@ class Settings(RuleSettings):
 
     recover_updates: int = setting(20, "updates", "in agreement before the alert is recovering")
     resolve_updates: int = setting(100, "updates", "in agreement before it is resolved")
-    tolerance: float = setting(1e-3, "relative", "within which ranks agree")
+    tolerance: float = setting(1e-3, "relative", "difference up to which ranks agree")
     steps: int = setting(3, "steps", "in a row without agreement")
-    agreed: int = setting(20, "steps", "in agreement before a norm that differs says anything")
+    agreed: int = setting(20, "steps", "in agreement before a different norm counts")
 
 
 class State(RuleState):

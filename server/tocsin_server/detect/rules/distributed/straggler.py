@@ -47,11 +47,11 @@ class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
     recover_updates: int = setting(1, "updates", "after an even window before the alert is recovering")
-    resolve_updates: int = setting(100, "updates", "even before it is resolved")
-    recover_records: int = setting(1, "windows", "even ones that are needed besides")
-    window: int = setting(50, "steps", "over which each rank's median is taken")
-    score: float = setting(0.7, "best / own", "below which a rank is a straggler")
-    windows: int = setting(3, "windows", "in a row with the same straggler; also the warm-up")
+    resolve_updates: int = setting(100, "updates", "of even windows before it is resolved")
+    recover_records: int = setting(1, "windows", "that must be even before recovering")
+    window: int = setting(50, "steps", "over which the median step time of each rank is taken")
+    score: float = setting(0.7, "fastest / own", "below which a rank is a straggler")
+    windows: int = setting(3, "windows", "in a row with the same slow rank; also the warm-up")
 
 
 class State(RuleState):
@@ -112,7 +112,7 @@ class Straggler(RunRule[Settings, State]):
         times = number(round(medians[rank] / best, 1))
         evidence: list[Fact] = [
             (f"step time of rank {rank}", medians[rank], "s", at.step[0]),
-            ("step time of the best", best, "s", at.step[0]),
+            ("step time of the fastest rank", best, "s", at.step[0]),
             ("score", best / medians[rank], "best / own", None),
             ("ranks", float(len(medians)), "compared", None),
         ]

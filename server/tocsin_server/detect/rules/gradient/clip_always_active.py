@@ -43,12 +43,12 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    recover_updates: int = setting(1, "updates", "after a window with free gradients, before recovering")
+    recover_updates: int = setting(1, "updates", "after a window with unclipped gradients, before recovering")
     resolve_updates: int = setting(1, "updates", "the same, before it is resolved")
-    recover_records: int = setting(1, "windows", "with free gradients that are needed")
+    recover_records: int = setting(1, "windows", "with unclipped gradients that are needed")
     window: int = setting(500, "records", "over which clipping is counted; also the warm-up")
-    share: float = setting(0.95, "of the records", "with a norm above the clip")
-    free: float = setting(0.8, "of the records", "below which it is over")
+    share: float = setting(0.95, "of the records", "with a norm above the clipping threshold")
+    free: float = setting(0.8, "of the records", "below which the alert resolves")
 
 
 class State(RuleState):

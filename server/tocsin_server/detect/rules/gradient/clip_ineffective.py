@@ -48,14 +48,18 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    recover_updates: int = setting(1, "updates", "after a window with a sound clip, before recovering")
+    recover_updates: int = setting(1, "updates", "after a window with a normal threshold, before recovering")
     resolve_updates: int = setting(1, "updates", "the same, before it is resolved")
-    recover_records: int = setting(1, "windows", "with a sound clip that are needed")
+    recover_records: int = setting(1, "windows", "with a normal threshold that are needed")
     window: int = setting(200, "records", "over which norms are taken; also the warm-up")
-    above: float = setting(30.0, "x 99th percentile", "of the norms, above which a clip never acts")
-    absurd: float = setting(1e6, "grad norm", "from which on a clip is told at once, whatever the norms")
-    soon: int = setting(10, "records", "of finite norms, 0 included, before that is told")
-    below: float = setting(0.01, "x 1st percentile", "of the norms, below which it leaves next to nothing")
+    above: float = setting(30.0, "x 99th percentile", "above which a threshold never has an effect")
+    absurd: float = setting(
+        1e6, "grad norm", "from which a threshold is reported at once, whatever the norms"
+    )
+    soon: int = setting(10, "records", "with finite norms, including 0, before that is reported")
+    below: float = setting(
+        0.01, "x 1st percentile", "below which a threshold removes nearly the whole gradient"
+    )
 
 
 class State(RuleState):

@@ -54,15 +54,17 @@ class Settings(RuleSettings):
 
     recover_updates: int = setting(20, "updates", "near the usual norm before the alert is recovering")
     resolve_updates: int = setting(100, "updates", "near the usual norm before it is resolved")
-    recover_records: int = setting(10, "records", "near the usual norm that are needed besides")
-    warm_up: int = setting(50, "records", "before the rule says anything")
-    window: int = setting(200, "records", "of the usual norm")
-    ratio: float = setting(10.0, "x median", "above which a norm is far off")
+    recover_records: int = setting(10, "records", "near the usual norm that are also needed")
+    warm_up: int = setting(50, "records", "before the rule starts")
+    window: int = setting(200, "records", "over which the usual norm is taken")
+    ratio: float = setting(10.0, "x median", "above which a norm is abnormal")
     near: float = setting(5.0, "x median", "below which a norm is usual")
-    deviations: float = setting(6.0, "robust sigma of the logarithm", "that it must be off besides")
-    confirm: int = setting(3, "records", "of the last five that are far off")
+    deviations: float = setting(
+        6.0, "robust sigma of the logarithm", "above the median that is also required"
+    )
+    confirm: int = setting(3, "records", "of the last five that must be abnormal")
     alone: float = setting(1000.0, "x median", "at which one record is enough")
-    adopt: int = setting(400, "records", "off after which the new level is the usual one")
+    adopt: int = setting(400, "records", "at a new level after which it counts as usual")
 
 
 class State(RuleState):
@@ -88,12 +90,12 @@ class GradExplosion(Rule[Settings, State]):
         if norms is None:
             return
         level, near = self.state.level, self.settings.near
-        if self._quiet() and level.quick(norms, near, self.settings.warm_up):
+        if self._calm() and level.quick(norms, near, self.settings.warm_up):
             return
-        for row in level.unusual(norms, near, self._quiet):
+        for row in level.unusual(norms, near, self._calm):
             self._one(view, row, norms[row])
 
-    def _quiet(self) -> bool:
+    def _calm(self) -> bool:
         return not self.state.recent and not self.episode.state
 
     def _one(self, view: View, row: int, norm: float | None) -> None:

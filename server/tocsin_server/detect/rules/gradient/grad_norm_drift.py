@@ -52,12 +52,14 @@ class Settings(RuleSettings):
 
     recover_updates: int = setting(500, "updates", "without growth before the alert is recovering")
     resolve_updates: int = setting(2000, "updates", "without growth before it is resolved")
-    recover_records: int = setting(1, "windows", "without growth that are needed besides")
-    window: int = setting(500, "records", "of one median")
-    growth: float = setting(3.0, "x median before", "that a window must show")
-    windows: int = setting(3, "windows", "in succession that grow so")
-    lr_rises: float = setting(1.1, "x rate before", "above which the learning rate explains growth")
-    lr_decays: float = setting(0.7, "x rate of the first window", "below which growth is common: info")
+    recover_records: int = setting(1, "windows", "without growth that are also needed")
+    window: int = setting(500, "records", "per median")
+    growth: float = setting(3.0, "x median before", "growth of a window over the one before")
+    windows: int = setting(3, "windows", "in a row with that growth")
+    lr_rises: float = setting(
+        1.1, "x rate before", "rise of the learning rate above which it explains the growth"
+    )
+    lr_decays: float = setting(0.7, "x rate of the first window", "below which growth is common: info only")
 
 
 class State(RuleState):
@@ -116,7 +118,7 @@ class GradNormDrift(Rule[Settings, State]):
         medians = self.state.medians
         first, last = medians[0], medians[-1]
         evidence: list[Fact] = [
-            ("norm then", first[2], f"median of {self.settings.window} records", first[0]),
+            ("norm before", first[2], f"median of {self.settings.window} records", first[0]),
             ("norm now", last[2], "", view.step[row]),
             ("growth", last[2] / first[2], "x", None),
         ]

@@ -47,12 +47,14 @@ class Settings(RuleSettings):
 
     recover_updates: int = setting(10, "updates", "near the usual norm before the alert is recovering")
     resolve_updates: int = setting(50, "updates", "near the usual norm before it is resolved")
-    recover_records: int = setting(5, "records", "near the usual norm that are needed besides")
-    warm_up: int = setting(50, "records", "before the rule says anything")
-    ratio: float = setting(5.0, "x median", "above which a norm is off")
-    last: float = setting(10.0, "x median", "that the second record must reach")
-    deviations: float = setting(6.0, "robust sigma of the logarithm", "that a norm must be off besides")
-    adopt: int = setting(200, "records", "off after which the new level is the usual one")
+    recover_records: int = setting(5, "records", "near the usual norm that are also needed")
+    warm_up: int = setting(50, "records", "before the rule starts")
+    ratio: float = setting(5.0, "x median", "above which a norm is abnormal")
+    last: float = setting(10.0, "x median", "that the second norm must reach")
+    deviations: float = setting(
+        6.0, "robust sigma of the logarithm", "above the median that is also required"
+    )
+    adopt: int = setting(200, "records", "at a new level after which it counts as usual")
 
 
 class State(RuleState):
@@ -77,12 +79,12 @@ class GradPrecursor(Rule[Settings, State]):
         if norms is None:
             return
         level, near = self.state.level, self.settings.ratio
-        if self._quiet() and level.quick(norms, near, self.settings.warm_up):
+        if self._calm() and level.quick(norms, near, self.settings.warm_up):
             return
-        for row in level.unusual(norms, near, self._quiet):
+        for row in level.unusual(norms, near, self._calm):
             self._one(view, row, norms[row])
 
-    def _quiet(self) -> bool:
+    def _calm(self) -> bool:
         return not (self.state.rising or self.state.outside or self.episode.state)
 
     def _one(self, view: View, row: int, norm: float | None) -> None:

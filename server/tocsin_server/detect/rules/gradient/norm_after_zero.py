@@ -46,8 +46,8 @@ class Settings(RuleSettings):
     recover_updates: int = setting(3, "updates", "with a norm above 0 before it is recovering")
     resolve_updates: int = setting(50, "updates", "with a norm above 0 before it is resolved")
     streak: int = setting(20, "records", "with a norm of exactly 0 in a row; also the warm-up")
-    constant: float = setting(1e-5, "relative", "range of the loss within which it stands still")
-    falls: float = setting(0.05, "relative", "fall of the loss that shows that updates are taken")
+    constant: float = setting(1e-5, "relative", "range of the loss within which it is constant")
+    falls: float = setting(0.05, "relative", "fall of the loss that shows that updates are applied")
 
 
 class State(ZeroStreak):
@@ -147,7 +147,7 @@ def only_noise(case: DiagnosisContext) -> Cause | None:
         return None
     return Cause(
         "no-gradient",
-        ("No gradient reaches the parameters, and the loss changes only because batches differ."),
+        "No gradient reaches the parameters, and the loss changes only because batches differ.",
         "a detached graph; the loss changes only because batches differ",
         (remedies.CHECK_GRAPH,),
         "Train on one batch repeatedly: its loss does not change.",

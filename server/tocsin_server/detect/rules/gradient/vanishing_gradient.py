@@ -53,11 +53,13 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    early: int = setting(50, "records", "with a norm above 0 that make the early norm; also the warm-up")
-    relative: float = setting(1e-6, "x early norm", "below which a norm is next to nothing")
-    absolute: float = setting(1e-8, "", "below which it is so whatever the early norm (fp16 ends at 6e-8)")
-    records: int = setting(200, "records", "next to nothing in a row")
-    learned: float = setting(0.5, "of the first loss", "below which the loss has converged rather")
+    early: int = setting(50, "records", "with a norm above 0 that define the early norm; also the warm-up")
+    relative: float = setting(1e-6, "x early norm", "below which a norm has vanished")
+    absolute: float = setting(
+        1e-8, "", "below which a norm has vanished, whatever the early norm (fp16 ends at 6e-8)"
+    )
+    records: int = setting(200, "records", "in a row with a vanished norm")
+    learned: float = setting(0.5, "of the first loss", "below which the loss counts as converged")
 
 
 class State(RuleState):

@@ -59,13 +59,15 @@ class Settings(RuleSettings):
 
     recover_updates: int = setting(5, "updates", "without a jump before the alert is recovering")
     resolve_updates: int = setting(10, "updates", "without a jump before it is resolved")
-    ratio: float = setting(1.5, "x rate before", "between two records that make a jump")
-    steady: int = setting(10, "records", "of nearly the same rate before it")
-    drift: float = setting(0.05, "relative", "change a record that is still steady")
-    still: int = setting(5000, "updates", "at one rate, from the start, after which a rise is no warm-up")
-    planned: float = setting(0.1, "of planned steps", "after which a rise is no warm-up either")
+    ratio: float = setting(1.5, "x rate before", "between two records that counts as a jump")
+    steady: int = setting(10, "records", "at nearly the same rate before a jump")
+    drift: float = setting(0.05, "relative", "change per record that counts as steady")
+    still: int = setting(
+        5000, "updates", "at a constant rate from the start, after which a rise is no warm-up"
+    )
+    planned: float = setting(0.1, "of planned steps", "after which a rise is no warm-up")
     higher: float = setting(1.05, "x peak", "above which a rise is a jump, not a restart")
-    habit: int = setting(4, "jumps", "in the last 200 records, from which on they are the script's habit")
+    habit: int = setting(4, "jumps", "in the last 200 records from which jumps count as intended")
 
 
 class State(RuleState):

@@ -40,7 +40,9 @@ class Settings(RuleSettings):
 
     recover_updates: int = setting(100, "updates", "without such a step before the alert is recovering")
     resolve_updates: int = setting(300, "updates", "without such a step before it is resolved")
-    steps: int = setting(10, "skipped steps", "after which the rate changed all the same")
+    steps: int = setting(
+        10, "skipped steps", "after which the learning rate changed although the update was skipped"
+    )
 
 
 class State(RuleState):

@@ -56,10 +56,10 @@ class Settings(RuleSettings):
     recover_updates: int = setting(1, "updates", "at another rate before the alert is recovering")
     resolve_updates: int = setting(100, "updates", "at another rate before it is resolved")
     adam: float = setting(5e-3, "", "rate above which one of Adam's family is out of range")
-    warm_up: int = setting(200, "records", "before anything is said")
-    every: int = setting(100, "records", "after which the rate is looked at again")
+    warm_up: int = setting(200, "records", "before the rule starts")
+    every: int = setting(100, "records", "after which the rate is checked again")
     first: int = setting(20, "records", "whose median is the first loss")
-    improves: float = setting(0.05, "relative", "fall of the loss that shows that the rate works here")
+    improves: float = setting(0.05, "relative", "fall of the loss that shows that the rate works")
     siblings: float = setting(30.0, "x", "above or below the peak rate of similar runs", least=1.0)
 
 
@@ -108,7 +108,7 @@ class LrOutOfRange(Rule[Settings, State]):
         if view.loss is not None:
             self._follow(finite_of(view.loss[start:stop]))
         if rates and state.seen >= limits.warm_up and state.seen % limits.every == 0:
-            self._judge(view, stop - 1, rates[-1])
+            self._evaluate(view, stop - 1, rates[-1])
 
     def _follow(self, losses: Sequence[float]) -> None:
         state, first = self.state, self.settings.first
@@ -118,7 +118,7 @@ class LrOutOfRange(Rule[Settings, State]):
             losses = losses[room:]
         state.recent = [*state.recent, *losses][-first:]
 
-    def _judge(self, view: View, row: int, rate: float) -> None:
+    def _evaluate(self, view: View, row: int, rate: float) -> None:
         high = rate > self.settings.adam and is_adam(optimizer_of(self.context, self.suffix))
         if high and not self.context.is_reinforcement and not self._improves():
             self._fire(view, row, rate, WARNING, "adam", None)

@@ -55,10 +55,10 @@ class Settings(RuleSettings):
     recover_updates: int = setting(100, "updates", "without a rise before the alert is recovering")
     resolve_updates: int = setting(2000, "updates", "without a rise before it is resolved")
     fallen: float = setting(0.5, "x peak", "below which the rate must have fallen")
-    fallen_records: int = setting(3, "records", "below that, which are needed")
+    fallen_records: int = setting(3, "records", "below that limit that are needed")
     rise: float = setting(2.0, "x lowest", "above which it has risen again")
-    least: float = setting(0.02, "x peak", "that it must reach as well, for rates that had fallen to 0")
-    records: int = setting(5, "records", "above that in a row")
+    least: float = setting(0.02, "x peak", "that it must also reach, for rates that had fallen to 0")
+    records: int = setting(5, "records", "in a row above that limit")
 
 
 class State(RuleState):

@@ -48,18 +48,16 @@ class Settings(RuleSettings):
 
     recover_updates: int = setting(3, "updates", "updates with a rate above 0 before it is recovering")
     resolve_updates: int = setting(50, "updates", "updates with a rate above 0 before it is resolved")
-    updates: int = setting(20, "updates", "at 0 before it is said")
-    records: int = setting(3, "records", "at 0 that are needed besides")
-    never_records: int = setting(
-        20, "records", "at 0 from the first on, for logs that round small rates to 0"
-    )
+    updates: int = setting(20, "updates", "at 0 before the alert fires")
+    records: int = setting(3, "records", "at 0 that are also needed")
+    never_records: int = setting(20, "records", "at 0 from the start, for logs that round small rates to 0")
     improving: float = setting(
         0.02, "relative", "fall of the loss that shows that a rate of 0 is only rounding"
     )
     tiny: float = setting(1e-3, "x peak", "rate below which training hardly learns")
-    faded: float = setting(0.1, "x peak", "last rate before 0 below which a schedule came to its end")
-    faded_updates: int = setting(200, "updates", "at 0 after a schedule came to its end, length unknown")
-    end: float = setting(0.98, "of planned steps", "from which on a rate near 0 is the schedule's end")
+    faded: float = setting(0.1, "x peak", "last rate before 0 below which the schedule has ended")
+    faded_updates: int = setting(200, "updates", "at 0 after the end of a schedule of unknown length")
+    end: float = setting(0.98, "of planned steps", "from which a rate near 0 is the end of the schedule")
 
 
 class State(RuleState):
@@ -131,7 +129,7 @@ class ZeroLr(Rule[Settings, State]):
         state.records += 1
         self._follow_loss(view, row)
         if not self._expected(view.step[row]):
-            self._judge(view, row, rate)
+            self._evaluate(view, row, rate)
 
     def _follow_loss(self, view: View, row: int) -> None:
         loss = view.loss[row] if view.loss is not None else None
@@ -144,7 +142,7 @@ class ZeroLr(Rule[Settings, State]):
         planned = self.context.planned_steps
         return planned is not None and step >= self.settings.end * planned
 
-    def _judge(self, view: View, row: int, rate: float) -> None:
+    def _evaluate(self, view: View, row: int, rate: float) -> None:
         state, limits = self.state, self.settings
         since = state.since or (view.step[row], view.time_ns[row])
         updates = view.step[row] - since[0] + 1

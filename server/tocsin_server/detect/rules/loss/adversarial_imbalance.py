@@ -53,12 +53,12 @@ class Settings(RuleSettings):
     recover_updates: int = setting(200, "updates", "in balance before it is recovering")
     resolve_updates: int = setting(1000, "updates", "in balance before it is resolved")
     recover_records: int = setting(2, "bins", "in balance that are needed")
-    bin: int = setting(50, "records", "whose median is one level")
-    won: int = setting(10, "bins", "in a row with one side at 0 and the other risen")
+    bin: int = setting(50, "records", "per median")
+    won: int = setting(10, "bins", "in a row with one loss at 0 and the other risen")
     zero: float = setting(0.02, "of the first level", "below which a positive loss counts as 0")
-    risen: float = setting(1.5, "x", "first level, of the other side")
-    large: float = setting(100.0, "loss", "size from which a critic is large")
-    grown: float = setting(10.0, "x", "first level, of a critic that grows")
+    risen: float = setting(1.5, "x", "first level of the other loss")
+    large: float = setting(100.0, "loss", "absolute loss from which a critic is large")
+    grown: float = setting(10.0, "x", "first level of a growing critic")
     growing: int = setting(4, "bins", "in a row, each larger than the last")
 
 
@@ -116,7 +116,7 @@ class AdversarialImbalance(WideRule[Settings, State]):
         if len(side.waiting) >= self.settings.bin:
             level, side.waiting = middle(sorted(side.waiting)), []
             self._level(view, row, side, level)
-            self._judge(view, row, name, side)
+            self._evaluate(view, row, name, side)
 
     def _level(self, view: View, row: int, side: Side, level: float) -> None:
         if side.first is None:
@@ -128,7 +128,7 @@ class AdversarialImbalance(WideRule[Settings, State]):
         side.growing = side.growing + 1 if abs(level) > abs(side.level) else 0
         side.level = level
 
-    def _judge(self, view: View, row: int, name: str, side: Side) -> None:
+    def _evaluate(self, view: View, row: int, name: str, side: Side) -> None:
         limits = self.settings
         others = [other for who, other in self.state.sides.items() if who != name and other.first is not None]
         if not others or _alike(side, others[0]):
@@ -170,7 +170,7 @@ def _unbounded(case: DiagnosisContext) -> Cause | None:
     bound = "layer = torch.nn.utils.parametrizations.spectral_norm(layer)"
     return Cause(
         "unbounded-critic",
-        ("The critic grows without bound: it has no gradient penalty or spectral norm, or too weak a one."),
+        "The critic grows without bound: it has no gradient penalty or spectral norm, or too weak a one.",
         "an unbounded critic",
         (
             Remedy("Add spectral norm to the critic's layers.", bound),

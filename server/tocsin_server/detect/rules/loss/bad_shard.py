@@ -1,4 +1,4 @@
-"""Detect trouble that returns with the same data.
+"""Detect alerts that recur with the same data.
 
 A warning if the same data (the whole name of a batch, or a part of it such as a shard) occurred at three
 episodes of other rules at least 20 steps apart, and at half or more of the episodes whose batch is known.
@@ -41,7 +41,7 @@ from tocsin_server.detect.sdk import (
     setting,
 )
 
-TROUBLES = frozenset(
+TRIGGERS = frozenset(
     {"loss-spike", "nonfinite-loss", "nonfinite-grad-norm", "nonfinite-input", "nonfinite-loss-component",
      "grad-explosion", "scaler-overflow-burst"}
 )  # fmt: skip
@@ -56,16 +56,16 @@ class Settings(RuleSettings):
     recover_updates: int = setting(20_000, "updates", "without the data before it is recovering")
     resolve_updates: int = setting(50_000, "updates", "without the data before it is resolved")
     episodes: int = setting(3, "episodes", "with the same data")
-    apart: int = setting(20, "steps", "between episodes, less belongs to one")
-    near: int = setting(2, "steps", "between the batch and the beginning of the trouble")
-    share: float = setting(0.5, "of troubles with a name", "that must be with the same data")
+    apart: int = setting(20, "steps", "between episodes; closer ones count as one")
+    near: int = setting(2, "steps", "between the batch and the onset of the alert")
+    share: float = setting(0.5, "of alerts with a batch name", "that must be with the same data")
 
 
 class State(RuleState):
     """Names of batches by step, and the steps at which episodes started."""
 
     batches: list[tuple[int, list[str]]] = msgspec.field(default_factory=list)
-    troubles: list[int] = msgspec.field(default_factory=list)
+    onsets: list[int] = msgspec.field(default_factory=list)
 
 
 class BadShard(RunRule[Settings, State]):
@@ -78,14 +78,14 @@ class BadShard(RunRule[Settings, State]):
         if event.kind == "batch":
             names = sorted(set(_names(event.data.get("id"))))
             self.state.batches = [*self.state.batches, (at.step[0], names)][-KEPT:]
-            self._judge(at)
+            self._evaluate(at)
 
     def began(self, at: View, rule: str, subject: str, result: RuleResult) -> None:
-        if rule in TROUBLES:
-            self.state.troubles = [*self.state.troubles, result.onset_step][-KEPT:]
-            self._judge(at)
+        if rule in TRIGGERS:
+            self.state.onsets = [*self.state.onsets, result.onset_step][-KEPT:]
+            self._evaluate(at)
 
-    def _judge(self, at: View) -> None:
+    def _evaluate(self, at: View) -> None:
         limits, by_name = self.settings, self._coincidences()
         named = {step for steps in by_name.values() for step in steps}
         for name, steps in sorted(by_name.items(), key=lambda item: (-len(item[1]), -len(item[0]), item[0])):
@@ -97,7 +97,7 @@ class BadShard(RunRule[Settings, State]):
         """Return by name of data the steps at which episodes started; nearby steps count once."""
         found: dict[str, set[int]] = {}
         for step, names in self.state.batches:
-            if not any(abs(step - trouble) <= self.settings.near for trouble in self.state.troubles):
+            if not any(abs(step - onset) <= self.settings.near for onset in self.state.onsets):
                 continue
             for name in names:
                 steps = found.setdefault(name, set())
@@ -107,7 +107,7 @@ class BadShard(RunRule[Settings, State]):
 
     def _fire(self, at: View, name: str, steps: list[int]) -> None:
         evidence: list[Fact] = [("data", name, "", steps[-1])]
-        evidence += [("trouble", "began", "", step) for step in steps[-5:]]
+        evidence += [("alert", "started", "", step) for step in steps[-5:]]
         shown = ", ".join(str(step) for step in steps[-5:])
         summary = f"{count(len(steps), 'episode')} started with {name}, at steps {shown}"
         onset = (steps[0], at.time_ns[0])
@@ -128,7 +128,7 @@ def _names(identifier: Any) -> Iterator[str]:
 
 def _why(case: DiagnosisContext) -> Cause | None:
     reported = next((result for rule, _, result in case.episode if rule == "bad-shard"), None)
-    if reported is None or (case.rule not in TROUBLES and case.rule != "bad-shard"):
+    if reported is None or (case.rule not in TRIGGERS and case.rule != "bad-shard"):
         return None
     name = next(str(fact[1]) for fact in reported.evidence if fact[0] == "data")
     return Cause(

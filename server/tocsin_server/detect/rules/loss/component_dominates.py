@@ -52,15 +52,17 @@ class Settings(RuleSettings):
     recover_updates: int = setting(200, "updates", "with a smaller share before it is recovering")
     resolve_updates: int = setting(1000, "updates", "with a smaller share before it is resolved")
     recover_records: int = setting(50, "records", "with a smaller share that are needed")
-    share: float = setting(0.99, "of the sum of sizes", "of one term that is told after ``often`` records")
-    often: int = setting(100, "records", "in a row with that share")
-    much: float = setting(0.9, "of the sum of sizes", "of one term that is told after ``long`` records")
-    long: int = setting(1000, "records", "in a row with that share")
-    apart: float = setting(1e4, "x", "size of the largest term over all others: warning")
-    grown: float = setting(
-        0.8, "of the sum of sizes", "of the term at the start, below which dominance has grown"
+    share: float = setting(
+        0.99, "of the sum of sizes", "of one term that is reported after ``often`` records"
     )
-    first: int = setting(50, "records", "whose mean share is that of the start")
+    often: int = setting(100, "records", "in a row with that share")
+    much: float = setting(0.9, "of the sum of sizes", "of one term that is reported after ``long`` records")
+    long: int = setting(1000, "records", "in a row with that share")
+    apart: float = setting(1e4, "x", "largest term divided by the sum of the others: warning")
+    grown: float = setting(
+        0.8, "of the sum of sizes", "of the term at the start, below which its dominance has grown"
+    )
+    first: int = setting(50, "records", "over which the share at the start is taken")
 
 
 class State(RuleState):
@@ -117,9 +119,9 @@ class ComponentDominates(WideRule[Settings, State]):
         state.much += 1
         state.often = state.often + 1 if share >= limits.share else 0
         state.apart = state.apart + 1 if sizes[leader] > limits.apart * rest else 0
-        self._judge(view, row, sizes, share)
+        self._evaluate(view, row, sizes, share)
 
-    def _judge(self, view: View, row: int, sizes: dict[str, float], share: float) -> None:
+    def _evaluate(self, view: View, row: int, sizes: dict[str, float], share: float) -> None:
         state, limits = self.state, self.settings
         if state.often < limits.often and state.much < limits.long:
             return

@@ -56,16 +56,16 @@ class Settings(RuleSettings):
 
     recover_updates: int = setting(50, "updates", "below the limit before the alert is recovering")
     resolve_updates: int = setting(200, "updates", "below the limit before it is resolved")
-    recover_records: int = setting(2, "blocks", "of 16 records below the limit that are needed besides")
-    smooth: int = setting(50, "records", "of the running median; also the warm-up")
+    recover_records: int = setting(2, "blocks", "of 16 records below the limit that are also needed")
+    smooth: int = setting(50, "records", "in the running median; also the warm-up")
     first: int = setting(10, "records", "whose median is the initial loss")
     ratio: float = setting(2.0, "x best", "smoothed loss above which it may be diverging")
-    records: int = setting(50, "records", "above that, with the later half above the earlier")
-    warm_up: int = setting(50, "records", "before the rule says anything")
-    fallen: float = setting(0.5, "of the initial loss", "below which it must have been to have learned")
-    slow: float = setting(0.4, "of all steps", "that a climb takes which is only told")
-    floor: float = setting(0.25, "of the initial loss", "least rise above the best, for losses near 0")
-    habit: float = setting(1.2, "x", "a height from which it came back before: only told")
+    records: int = setting(50, "records", "above that limit, with the later half above the earlier")
+    warm_up: int = setting(50, "records", "before the rule starts")
+    fallen: float = setting(0.5, "of the initial loss", "below which the loss must have been to have learned")
+    slow: float = setting(0.4, "of all steps", "that a rise takes to be reported as info only")
+    floor: float = setting(0.25, "of the initial loss", "minimum rise above the best, for losses near 0")
+    habit: float = setting(1.2, "x", "level from which the loss recovered before: info only")
 
 
 class State(RuleState):
@@ -128,7 +128,7 @@ class LossDivergence(Rule[Settings, State]):
         if middle(ordered) < state.best:
             self._best(view, last, state.initial, ordered)
         if ordered[limits.smooth // 4] > state.best_upper or state.above or self.episode.state:
-            self._judge(view, last, state.initial, ordered)
+            self._evaluate(view, last, state.initial, ordered)
 
     def _healthy(self, view: View, row: int, losses: Values) -> Values:
         """Return the finite losses above 0; after a negative one the rule stops, as it has no ratios."""
@@ -169,7 +169,7 @@ class LossDivergence(Rule[Settings, State]):
         state.initial_upper = state.initial_upper or max(initial, upper)
         state.best, state.best_upper, state.best_step = middle(ordered), upper, view.step[row]
 
-    def _judge(self, view: View, row: int, initial: float, ordered: list[float]) -> None:
+    def _evaluate(self, view: View, row: int, initial: float, ordered: list[float]) -> None:
         state, limits = self.state, self.settings
         smooth, lower = middle(ordered), ordered[limits.smooth // 4]
         if lower <= state.best_upper or smooth <= limits.ratio * state.best:

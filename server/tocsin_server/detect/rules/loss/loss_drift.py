@@ -55,15 +55,15 @@ class Settings(RuleSettings):
     recover_updates: int = setting(0, "updates", "without a rise before it is recovering")
     resolve_updates: int = setting(0, "updates", "without a rise before it is resolved")
     recover_records: int = setting(5, "bins", "of 100 records without a rise that are needed")
-    short: int = setting(10, "bins", "of 100 records whose rise is told", least=5)
+    short: int = setting(10, "bins", "of 100 records whose rise is reported", least=5)
     long: int = setting(20, "bins", "of 100 records whose rise is a warning", least=5)
-    short_z: float = setting(3.6, "z", "of Mann-Kendall's test over the short stretch")
-    long_z: float = setting(4.5, "z", "of Mann-Kendall's test over the long stretch")
+    short_z: float = setting(3.6, "z", "of Mann-Kendall's test over the short window")
+    long_z: float = setting(4.5, "z", "of Mann-Kendall's test over the long window")
     rise: float = setting(0.01, "relative", "of the last fifth above the first fifth")
-    floor: float = setting(0.25, "of the initial loss", "least rise, for losses near 0")
+    floor: float = setting(0.25, "of the initial loss", "minimum rise, for losses near 0")
     near_zero: float = setting(0.05, "of the initial loss", "below which a loss is near 0")
-    own: float = setting(2.0, "x spread", "least rise of a loss that was ever 0 or negative")
-    habit: float = setting(1.2, "x", "a height from which it came back before: info only")
+    own: float = setting(2.0, "x spread", "minimum rise of a loss that was ever 0 or negative")
+    habit: float = setting(1.2, "x", "level from which the loss recovered before: info only")
     rate: float = setting(1.2, "x", "rise of the learning rate that explains it: info only")
 
 
@@ -101,7 +101,7 @@ class LossDrift(Rule[Settings, State]):
             state.rate = (view.lr[row] if view.lr is not None else None) or state.rate
             state.rates = [*state.rates, state.rate][-self.settings.long :]
             self._note(view.loss[row], state.bins.medians[-1])
-            self._judge(view, row)
+            self._evaluate(view, row)
 
     def _note(self, loss: float | None, median: float) -> None:
         state = self.state
@@ -109,7 +109,7 @@ class LossDrift(Rule[Settings, State]):
         state.lowest = min(state.lowest, median, single)
         state.rests = [*state.rests, abs(single - median)][-64:]
 
-    def _judge(self, view: View, row: int) -> None:
+    def _evaluate(self, view: View, row: int) -> None:
         state, limits = self.state, self.settings
         medians = state.bins.medians
         if state.initial is None:

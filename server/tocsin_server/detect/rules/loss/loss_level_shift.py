@@ -65,18 +65,20 @@ class Settings(RuleSettings):
     recover_records: int = setting(3, "bins", "of 16 records back at the level that are needed")
     bins: int = setting(13, "bins", "of 16 records each, before and after the jump", least=3)
     rise: float = setting(0.1, "relative", "of the new level above the old one")
-    crossing: float = setting(0.25, "of the largest size", "of a loss that was ever 0 or negative")
-    own: float = setting(2.0, "x spread", "least height, of a loss that was ever 0 or negative")
-    swing: float = setting(1.5, "x", "the largest rise before, least height of such a loss")
-    history: int = setting(52, "bins", "of such a loss that show what it does by itself")
-    floor: float = setting(0.25, "of the initial loss", "least height, for losses near 0")
+    crossing: float = setting(
+        0.25, "of the largest absolute loss", "rise of a loss that was ever 0 or negative"
+    )
+    own: float = setting(2.0, "x spread", "minimum rise of a loss that was ever 0 or negative")
+    swing: float = setting(1.5, "x", "largest earlier rise that such a loss must exceed")
+    history: int = setting(52, "bins", "of such a loss that show its usual variation")
+    floor: float = setting(0.25, "of the initial loss", "minimum rise, for losses near 0")
     near_zero: float = setting(0.05, "of the initial loss", "below which a loss is near 0")
     back: float = setting(0.03, "relative", "of the old level within which the loss is back")
-    adopt: int = setting(250, "bins", "of 16 records after which the new level is the usual one")
-    brief_records: int = setting(3, "records", "at the start of an excerpt that make its level")
-    brief_rise: float = setting(1.35, "x", "that level, in two records of an excerpt in a row")
-    brief_from: int = setting(500, "steps", "into the run at which a stream must begin to be an excerpt")
-    brief_spacing: int = setting(10, "steps", "between records, at least, in an excerpt")
+    adopt: int = setting(250, "bins", "of 16 records after which the new level counts as usual")
+    brief_records: int = setting(3, "records", "at the start of an excerpt that define its level")
+    brief_rise: float = setting(1.35, "x", "that level, in two records in a row")
+    brief_from: int = setting(500, "steps", "from which the first record makes the log an excerpt")
+    brief_spacing: int = setting(10, "steps", "minimum distance of records in an excerpt")
     rate: float = setting(1.3, "x", "rise of the learning rate that explains a shift: info only")
 
 
@@ -157,7 +159,7 @@ class LossLevelShift(Rule[Settings, State]):
         if state.before is not None:
             self._within(view, row, state.before, medians[-1])
         elif len(medians) >= 2 * limits.bins and medians[limits.bins] > medians[limits.bins - 1]:
-            self._judge(view, row, medians[: limits.bins], medians[limits.bins :])
+            self._evaluate(view, row, medians[: limits.bins], medians[limits.bins :])
 
     def _note(self, view: View, row: int, medians: list[float]) -> None:
         """Update what is normal for this loss: its bounds, its spread, and earlier upward swings."""
@@ -170,7 +172,7 @@ class LossLevelShift(Rule[Settings, State]):
         if len(medians) > bins:
             state.risen = max(state.risen, medians[-bins - 1] - medians[0])
 
-    def _judge(self, view: View, row: int, before: list[float], after: list[float]) -> None:
+    def _evaluate(self, view: View, row: int, before: list[float], after: list[float]) -> None:
         state, limits = self.state, self.settings
         if min(after) <= max(before):
             return
@@ -237,7 +239,7 @@ def _rate(case: DiagnosisContext) -> Cause | None:
         return None
     return Cause(
         "rate-rose",
-        ("The learning rate rose at that step, and a higher rate keeps the loss at a higher level."),
+        "The learning rate rose at that step, and a higher rate keeps the loss at a higher level.",
         "a learning rate that rose",
         (remedies.CHECK_SCHEDULE, remedies.lower_lr(case, 2.0)),
         "Lower the learning rate again: the loss returns to its level.",
@@ -298,7 +300,7 @@ def _damaged(case: DiagnosisContext) -> Cause | None:
         "One update damaged the weights.",
         "one update that damaged the weights",
         (remedies.go_back(case),),
-        ("Evaluate the new batches with the weights from before the step: the loss is at its old level."),
+        "Evaluate the new batches with the weights from before the step: the loss is at its old level.",
     )
 
 

@@ -57,15 +57,15 @@ class Settings(RuleSettings):
     The autocorrelations of pure noise have a spread of 0.06 (fast) and 0.12 (slow).
     """
 
-    recover_updates: int = setting(0, "updates", "without a swing before it is recovering")
-    resolve_updates: int = setting(0, "updates", "without a swing before it is resolved")
-    recover_records: int = setting(3, "windows", "of 256 records without a swing that are needed")
-    window: int = setting(256, "records", "judged together, for swings of a few records")
-    bins: int = setting(64, "bins", "of 16 records judged together, for slow swings")
-    against: float = setting(-0.5, "autocorrelation", "at half a period, at most")
-    along: float = setting(0.4, "autocorrelation", "at a whole period, at least")
-    height: float = setting(0.1, "of the level", "of the swings, at least")
-    grown: float = setting(1.5, "x", "height of the swings four windows before: warning")
+    recover_updates: int = setting(0, "updates", "without oscillation before it is recovering")
+    resolve_updates: int = setting(0, "updates", "without oscillation before it is resolved")
+    recover_records: int = setting(3, "windows", "of 256 records without oscillation that are needed")
+    window: int = setting(256, "records", "evaluated together, for oscillations of a few records")
+    bins: int = setting(64, "bins", "of 16 records evaluated together, for slow oscillations")
+    against: float = setting(-0.5, "autocorrelation", "maximum at half a period")
+    along: float = setting(0.4, "autocorrelation", "minimum at a whole period")
+    height: float = setting(0.1, "of the level", "minimum amplitude")
+    grown: float = setting(1.5, "x", "amplitude four windows before: warning")
 
 
 class State(RuleState):
@@ -110,10 +110,10 @@ class LossOscillation(Rule[Settings, State]):
         state.rates = [*state.rates, rate or 0.0][-5:]
         medians = [middle(sorted(state.last[at : at + 16])) for at in range(0, len(state.last), 16)]
         state.medians = [*state.medians, *medians][-self.settings.bins :]
-        self._judge(view, row)
+        self._evaluate(view, row)
         state.last = []
 
-    def _judge(self, view: View, row: int) -> None:
+    def _evaluate(self, view: View, row: int) -> None:
         state, limits = self.state, self.settings
         ordered = sorted(state.last)
         level, height = middle(ordered), _spread(ordered)
@@ -157,8 +157,8 @@ class LossOscillation(Rule[Settings, State]):
         severity = WARNING if grown and not cycle and not turns else INFO
         evidence: list[Fact] = [
             ("period", float(period), "records", view.step[row]),
-            ("height", height, "robust sigma", view.step[row]),
-            ("height before", before, "robust sigma", None),
+            ("amplitude", height, "robust sigma", view.step[row]),
+            ("amplitude before", before, "robust sigma", None),
             ("level", level, "median of 256 records", view.step[row]),
         ]
         summary = (
@@ -182,7 +182,7 @@ def _turns(case: DiagnosisContext) -> Cause | None:
         "by-plan",
         "The learning rate oscillates with the same period."
         if by_rate
-        else ("Every other record is higher, so two data sets, tasks or micro-batches likely alternate."),
+        else "Every other record is higher, so two data sets, tasks or micro-batches likely alternate.",
         "alternating data sets or tasks",
         (Remedy("Log the loss of each data set under its own name.", "run.log(text_loss=a, image_loss=b)"),),
         "Log the data set of each step: it changes with the loss.",

@@ -56,15 +56,15 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of the rule; "constant" as in SageMaker's UnchangedTensor (rtol 1e-5)."""
 
-    recover_updates: int = setting(10, "updates", "with a loss that moves before it is recovering")
-    resolve_updates: int = setting(100, "updates", "with a loss that moves before it is resolved")
+    recover_updates: int = setting(10, "updates", "with a changing loss before it is recovering")
+    resolve_updates: int = setting(100, "updates", "with a changing loss before it is resolved")
     records: int = setting(50, "records", "in a row within the range")
     constant: float = setting(1e-5, "relative", "range of the loss within which it is constant")
-    digits: float = setting(0.01, "loss", "below it, constant in four decimals may be rounding")
-    few: int = setting(2, "records", "in a row, the first of all, that tell a clamp", least=2)
-    size: float = setting(100.0, "loss", "least size of a round number that few records tell")
-    spacing: int = setting(10, "steps", "between records, at least, of which few tell a clamp")
-    moved: float = setting(0.001, "relative", "from where it stood, for a loss to count as one that moves")
+    digits: float = setting(0.01, "loss", "below which four constant decimals may be rounding")
+    few: int = setting(2, "records", "at the very start that reveal a clamp", least=2)
+    size: float = setting(100.0, "loss", "minimum size of a round number that few records reveal")
+    spacing: int = setting(10, "steps", "minimum distance of records of which few reveal a clamp")
+    moved: float = setting(0.001, "relative", "change of the loss that ends the alert")
 
 
 class State(RuleState):
@@ -143,7 +143,7 @@ class LossSaturated(Rule[Settings, State]):
         far = view.step[row] - since[0] >= limits.spacing * (limits.few - 1)
         if far and abs(loss) >= limits.size and is_round(loss):
             self.state.height = loss
-            self.fire(view, row, WARNING, since, *self._words(view, row, loss), kind="clamp")
+            self.fire(view, row, WARNING, since, *self._describe(view, row, loss), kind="clamp")
 
     def _excursion(self, view: View, row: int, loss: float) -> None:
         """Ignore single records off a clamp: a loss that is back at it, or nearly, has not moved."""
@@ -162,10 +162,10 @@ class LossSaturated(Rule[Settings, State]):
         state.height = loss
         if self.already_reported(view, row, severity, level):
             return
-        words = self._words(view, row, loss)
-        self.fire(view, row, severity, state.since, *words, level=level, kind=kind)
+        described = self._describe(view, row, loss)
+        self.fire(view, row, severity, state.since, *described, level=level, kind=kind)
 
-    def _words(self, view: View, row: int, loss: float) -> tuple[str, list[Fact]]:
+    def _describe(self, view: View, row: int, loss: float) -> tuple[str, list[Fact]]:
         state = self.state
         evidence: list[Fact] = [
             ("loss", loss, "constant", view.step[row]),

@@ -75,22 +75,22 @@ class Settings(RuleSettings):
     recover_updates: int = setting(1, "updates", "back at the baseline before the alert is recovering")
     resolve_updates: int = setting(10, "updates", "back at the baseline before it is resolved")
     recover_records: int = setting(3, "records", "back at the baseline that are needed")
-    window: int = setting(50, "records", "of the baseline; also the warm-up", least=3)
+    window: int = setting(50, "records", "in the baseline; also the warm-up", least=3)
     deviations: float = setting(8.0, "robust sigma", "above the median")
     relative: float = setting(0.2, "relative", "above the median, where all losses are positive")
-    floor: float = setting(0.02, "of the first losses", "least height, for losses near 0")
+    floor: float = setting(0.02, "of the first losses", "minimum height, for losses near 0")
     confirm: int = setting(2, "records", "above the limit, of the last five, before a warning")
     alone: float = setting(
         2.0, "x median", "height at which one record is enough, where records are far apart"
     )
-    apart: int = setting(10, "steps", "between records that are far apart: one batch lasts one step")
+    apart: int = setting(10, "steps", "minimum distance of records that are far apart")
     beyond: float = setting(3.0, "of the first losses", "height at which one record is always enough")
-    critical_ratio: float = setting(3.0, "x median", "height that, sustained, is critical")
-    lost: float = setting(0.5, "of what was learned", "that must be lost again besides")
+    critical_ratio: float = setting(3.0, "x median", "sustained height that is critical")
+    lost: float = setting(0.5, "of what was learned", "that must also be lost again")
     sustained: int = setting(10, "records", "above the critical height in a row that make it critical")
     back: float = setting(0.05, "relative", "of the baseline within which the loss is back")
-    adopt: int = setting(200, "records", "outside after which the new level is the baseline")
-    after_nan: int = setting(50, "records", "of silence after a non-finite loss")
+    adopt: int = setting(200, "records", "at a new level after which it is the baseline")
+    after_nan: int = setting(50, "records", "without alerts after a non-finite loss")
 
 
 class State(RuleState):
@@ -128,7 +128,7 @@ class LossSpike(Rule[Settings, State]):
             return
         row, losses = 0, view.loss
         while row < view.n:
-            if self._quiet():
+            if self._calm():
                 # Nearly every loss takes this path: it does not exceed the baseline, so it exceeds no limit.
                 row = self.state.base.pass_over(losses, row)
                 if row == view.n:
@@ -138,7 +138,7 @@ class LossSpike(Rule[Settings, State]):
                 self._one(view, row, loss)
             row += 1
 
-    def _quiet(self) -> bool:
+    def _calm(self) -> bool:
         """Return whether the baseline is known and nothing exceeds it, now or shortly before."""
         state = self.state
         full = len(state.base.arrived) >= self.settings.window
@@ -237,13 +237,13 @@ class LossSpike(Rule[Settings, State]):
         if state.muted:
             return
         if not confirmed:
-            self.pend(view, row, state.onset, *self._words(view, row))
+            self.pend(view, row, state.onset, *self._describe(view, row))
             return
         severity = CRITICAL if state.high >= limits.sustained else WARNING
         level = ladder(len(state.outside)) + 10 * ladder(int(state.peak / median) if median > 0 else 1)
         if self.already_reported(view, row, severity, level):
             return
-        summary, evidence = self._words(view, row)
+        summary, evidence = self._describe(view, row)
         self.fire(view, row, severity, state.onset, summary, evidence, level=level)
 
     def _enough(self, view: View, row: int, loss: float, median: float) -> bool:
@@ -280,7 +280,7 @@ class LossSpike(Rule[Settings, State]):
 
     def _close(self, view: View, row: int) -> None:
         if self.episode.state == FIRING:
-            self.episode.summary, self.episode.evidence = self._words(view, row)
+            self.episode.summary, self.episode.evidence = self._describe(view, row)
         self.settle(view, row, at_once=self.episode.state != FIRING and not any(self.state.recent))
         if not self.episode.state:
             self.state.outside, self.state.recent = [], []
@@ -292,7 +292,7 @@ class LossSpike(Rule[Settings, State]):
             base.push(loss)
         self.state.base, self.state.outside, self.state.recent = base, [], []
 
-    def _words(self, view: View, row: int) -> tuple[str, list[Fact]]:
+    def _describe(self, view: View, row: int) -> tuple[str, list[Fact]]:
         state = self.state
         median, sigma = state.baseline, state.base.sigma
         steps = view.step[row] - state.onset[0]

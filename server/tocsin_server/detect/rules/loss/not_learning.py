@@ -66,16 +66,16 @@ class Settings(RuleSettings):
     recover_updates: int = setting(0, "updates", "after the loss has fallen before it is recovering")
     resolve_updates: int = setting(0, "updates", "after the loss has fallen before it is resolved")
     recover_records: int = setting(1, "records", "after the loss has fallen that are needed")
-    records: int = setting(200, "records", "before the rule says anything")
-    updates: int = setting(1000, "updates", "before the rule says anything")
+    records: int = setting(200, "records", "before the rule starts")
+    updates: int = setting(1000, "updates", "before the rule starts")
     first: int = setting(10, "records", "whose median is the initial loss")
-    recent: int = setting(40, "records", "whose median is the loss now")
-    fall: float = setting(0.05, "relative", "below the initial loss: it learns")
-    long: int = setting(5000, "updates", "from which on a slight fall must be significant")
-    slight: float = setting(0.01, "relative", "below the initial loss: a slight fall, which may be enough")
+    recent: int = setting(40, "records", "whose median is the current loss")
+    fall: float = setting(0.05, "relative", "fall below the initial loss that shows learning")
+    long: int = setting(5000, "updates", "from which a slight fall must be significant")
+    slight: float = setting(0.01, "relative", "fall that is slight and may be enough")
     significant: float = setting(3.0, "z", "of Mann-Whitney's test between the first and the last third")
     few: int = setting(100, "classes", "below which chance counts only where the loss did not fall at all")
-    chance: float = setting(0.005, "relative", "around ln K within which the loss is that of guessing")
+    chance: float = setting(0.005, "relative", "around ln K that counts as chance level")
 
 
 class State(RuleState):
@@ -120,7 +120,7 @@ class NotLearning(Rule[Settings, State]):
                 last = row
         self._signals(view, block)
         if last >= 0 and state.n >= self.settings.records and view.age(last) >= self.settings.updates:
-            self._judge(view, last)
+            self._evaluate(view, last)
 
     def _take(self, view: View, row: int, loss: float) -> None:
         state = self.state
@@ -143,7 +143,7 @@ class NotLearning(Rule[Settings, State]):
             kept += [value for value in (column or ())[block.start : block.stop] if value is not None]
             del kept[: -self.settings.recent * 2]
 
-    def _judge(self, view: View, row: int) -> None:
+    def _evaluate(self, view: View, row: int) -> None:
         state, limits = self.state, self.settings
         first, now = middle(sorted(state.first)), middle(sorted(state.last))
         early, late = state.bins.medians[:10], state.bins.medians[-10:]
@@ -218,7 +218,7 @@ _FEW = Remedy(
     "batch = next(iter(loader))\nfor _ in range(500):\n    train_step(batch)",
 )
 _RATES = Remedy(
-    ("Try learning rates a factor of 10 apart; at chance level, a rate that is too high is as likely."),
+    "Try learning rates a factor of 10 apart; at chance level, a rate that is too high is as likely.",
     "for lr in (1e-5, 1e-4, 1e-3, 1e-2): ...",
 )
 _LABELS = Remedy("Check the labels of one batch: shuffled apart, a single class, or all ignored (-100).")

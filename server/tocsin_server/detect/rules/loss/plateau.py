@@ -54,21 +54,19 @@ class Settings(RuleSettings):
     recover_updates: int = setting(0, "updates", "after a new best before it is recovering")
     resolve_updates: int = setting(0, "updates", "after a new best before it is resolved")
     recover_records: int = setting(1, "records", "after a new best that are needed")
-    patience: int = setting(3000, "records", "without a new best, at least")
-    share: float = setting(0.5, "of the run so far", "without a new best, at least")
-    better: float = setting(0.005, "relative", "below the best that makes a new one")
-    spread: float = setting(0.5, "x spread", "below the best, instead, of a loss that was ever 0 or negative")
+    patience: int = setting(3000, "records", "minimum without a new best")
+    share: float = setting(0.5, "of the run so far", "minimum without a new best")
+    better: float = setting(0.005, "relative", "below the best that counts as a new best")
+    spread: float = setting(0.5, "x spread", "below the best, for a loss that was ever 0 or negative")
     falling: float = setting(1.0, "z", "of Mann-Whitney's test above which the loss is still falling")
-    rising: float = setting(3.0, "z", "above which it is rising, which other rules judge")
-    compared: int = setting(20, "medians", "at least, in each of the two quarters that are compared")
+    rising: float = setting(3.0, "z", "above which the loss is rising and other rules apply")
+    compared: int = setting(20, "medians", "minimum in each of the two quarters that are compared")
     level: float = setting(3.0, "x spread", "range of the medians of the last half, of a loss ever <= 0")
-    rate: float = setting(
-        0.5, "of the peak", "of the learning rate: below it a plateau is the schedule's end"
-    )
+    rate: float = setting(0.5, "of the peak", "learning rate below which a plateau is the schedule's end")
     moves: float = setting(
-        0.02, "relative", "fall of the learning rate since the best: a schedule is at work already"
+        0.02, "relative", "fall of the learning rate since the best that shows an active schedule"
     )
-    converged: float = setting(0.02, "of the initial loss", "below which there is nothing more to fall")
+    converged: float = setting(0.02, "of the initial loss", "below which the loss has converged")
 
 
 class State(RuleState):
@@ -110,7 +108,7 @@ class Plateau(Rule[Settings, State]):
             if rate is not None and math.isfinite(rate):
                 state.peak, state.rate = max(state.peak, rate), rate
             self._note(view, row)
-            self._judge(view, row, state.bins.medians[-1])
+            self._evaluate(view, row, state.bins.medians[-1])
 
     def _note(self, view: View, row: int) -> None:
         state, level = self.state, self.state.bins.medians[-1]
@@ -121,7 +119,7 @@ class Plateau(Rule[Settings, State]):
         state.lowest = min(state.lowest, level, single)
         state.rests = [*state.rests, abs(single - level)][-64:]
 
-    def _judge(self, view: View, row: int, level: float) -> None:
+    def _evaluate(self, view: View, row: int, level: float) -> None:
         state, limits = self.state, self.settings
         if state.initial is None:
             state.initial = level

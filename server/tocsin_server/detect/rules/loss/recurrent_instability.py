@@ -1,7 +1,7 @@
 """Detect the same kind of instability that comes back again and again.
 
 A warning at the third episode of at least warning severity, with the episodes at least 100 steps and 2 % of
-the step count apart. If the distances vary by less than 25 %, the trouble is periodic, and the alert names
+the step count apart. If the distances vary by less than 25 %, it is periodic, and the alert names
 what else in the run has that period. It recovers after 20,000 updates without another episode.
 
 Signals:
@@ -47,7 +47,7 @@ from tocsin_server.detect.sdk import (
     setting,
 )
 
-TROUBLES = frozenset(
+TRIGGERS = frozenset(
     {
         "loss-spike", "loss-divergence", "loss-level-shift", "nonfinite-loss", "nonfinite-grad-norm",
         "grad-explosion", "scaler-overflow-burst", "scaler-collapse",
@@ -64,11 +64,11 @@ class Settings(RuleSettings):
 
     recover_updates: int = setting(20_000, "updates", "without an episode before it is recovering")
     resolve_updates: int = setting(50_000, "updates", "without an episode before it is resolved")
-    episodes: int = setting(3, "episodes", "that make it recurrent")
-    apart: int = setting(100, "steps", "between episodes, less belongs to one")
-    share: float = setting(0.02, "of the step", "between episodes, less belongs to one")
-    even: float = setting(0.25, "variation", "(sigma over mean) of the distances below which it is periodic")
-    same: float = setting(0.1, "relative", "by which another period may differ to be the same")
+    episodes: int = setting(3, "episodes", "that count as recurrent")
+    apart: int = setting(100, "steps", "between episodes; closer ones count as one")
+    share: float = setting(0.02, "of the step", "between episodes; closer ones count as one")
+    even: float = setting(0.25, "variation", "(sigma / mean) of the distances below which it is periodic")
+    same: float = setting(0.1, "relative", "difference up to which two periods are the same")
 
 
 class State(RuleState):
@@ -88,7 +88,7 @@ class RecurrentInstability(RunRule[Settings, State]):
     def began(self, at: View, rule: str, subject: str, result: RuleResult) -> None:
         if rule == "lr-restart":
             self._tick("learning rate restarts", result.onset_step)
-        if rule not in TROUBLES or result.severity < WARNING:
+        if rule not in TRIGGERS or result.severity < WARNING:
             return
         state, limits, step = self.state, self.settings, result.onset_step
         least = max(limits.apart, int(limits.share * step))

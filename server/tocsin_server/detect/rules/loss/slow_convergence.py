@@ -52,8 +52,8 @@ class Settings(RuleSettings):
     resolve_updates: int = setting(500, "updates", "no longer behind before it is resolved")
     recover_records: int = setting(2, "bins", "of 32 records no longer behind that are needed")
     behind: float = setting(0.1, "relative", "above the similar runs' loss at the same step")
-    updates: int = setting(500, "updates", "behind without a break")
-    rate: float = setting(30.0, "x", "lower peak learning rate than theirs that explains it")
+    updates: int = setting(500, "updates", "behind without interruption")
+    rate: float = setting(30.0, "x", "lower peak learning rate that explains it")
 
 
 class State(RuleState):
@@ -83,9 +83,9 @@ class SlowConvergence(Rule[Settings, State]):
             rate = view.lr[row] if view.lr is not None else None
             if rate is not None and state.peak < rate < math.inf:
                 state.peak = rate
-            self._judge(view, row, state.bins.medians[-1])
+            self._evaluate(view, row, state.bins.medians[-1])
 
-    def _judge(self, view: View, row: int, loss: float) -> None:
+    def _evaluate(self, view: View, row: int, loss: float) -> None:
         state, limits = self.state, self.settings
         if not self.context.siblings.runs and not self.episode.state:
             return

@@ -50,13 +50,11 @@ class Settings(RuleSettings):
 
     recover_updates: int = setting(1000, "updates", "without a drop before it is recovering")
     resolve_updates: int = setting(5000, "updates", "without a drop before it is resolved")
-    bins: int = setting(5, "bins", "of 16 records, before and after a drop, that must not overlap", least=3)
+    bins: int = setting(5, "bins", "of 16 records before and after a drop that must not overlap", least=3)
     fall: float = setting(0.1, "relative", "of the loss at a drop")
-    even: float = setting(0.15, "relative", "by which the distances of drops may differ")
-    drops: int = setting(2, "drops", "at equal distances, counted from the start")
-    rate: float = setting(
-        1.3, "x", "change of the learning rate from one bin to the next that explains a drop"
-    )
+    even: float = setting(0.15, "relative", "difference up to which distances of drops are equal")
+    drops: int = setting(2, "drops", "in a row at equal distances")
+    rate: float = setting(1.3, "x", "change of the learning rate between bins that explains a drop")
 
 
 class State(RuleState):
@@ -87,11 +85,11 @@ class StairSteps(Rule[Settings, State]):
         for row in state.bins.extend(view):
             state.rate = (view.lr[row] if view.lr is not None else None) or state.rate
             state.rates = [*state.rates, state.rate][-2 * self.settings.bins :]
-            self._judge(view, row)
+            self._evaluate(view, row)
             if self.episode.state:
                 self.settle(view, row)
 
-    def _judge(self, view: View, row: int) -> None:
+    def _evaluate(self, view: View, row: int) -> None:
         state, limits = self.state, self.settings
         medians, n = state.bins.medians, limits.bins
         if len(medians) < 2 * n:

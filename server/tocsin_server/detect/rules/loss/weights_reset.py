@@ -54,8 +54,10 @@ class Settings(RuleSettings):
     first: int = setting(5, "records", "whose median is the initial loss")
     before: int = setting(40, "records", "whose median is the level before")
     learned: float = setting(0.7, "of the initial loss", "below which the loss must have been")
-    near: float = setting(0.1, "of the way down", "around the initial loss in which it is back")
-    confirm: int = setting(6, "records", "after the jump that must still be in the upper half of the way")
+    near: float = setting(0.1, "of the total decrease", "around the initial loss that counts as back")
+    confirm: int = setting(
+        6, "records", "after the jump that must still be in the upper half of the decrease"
+    )
 
 
 class State(RuleState):

@@ -78,11 +78,11 @@ class Settings(RuleSettings):
     far: float = setting(0.25, "relative", "worse than the best: critical")
     decibel: float = setting(0.3, "dB", "worse than the best, for metrics in dB")
     decibel_far: float = setting(2.0, "dB", "worse than the best, for metrics in dB: critical")
-    noise: float = setting(3.0, "sigma", "of the noise between evaluations that it must exceed")
+    noise: float = setting(3.0, "sigma", "of the noise between evaluations that the change must exceed")
     learned: float = setting(
         4.0, "sigma", "of the noise by which the best must be better than the first value"
     )
-    early: float = setting(0.05, "of the run", "within which a best is told to be early")
+    early: float = setting(0.05, "of the run", "within which a best is reported as early")
 
 
 class Track(msgspec.Struct):
@@ -138,7 +138,7 @@ class MetricDegradation(WideRule[Settings, State]):
             for name, value in seen:
                 self._take(view, row, name, value)
             if seen:
-                self._judge(view, row)
+                self._evaluate(view, row)
 
     def _take(self, view: View, row: int, name: str, value: float) -> None:
         reported, unit = self.context.metrics.get(name, ("", ""))
@@ -169,16 +169,16 @@ class MetricDegradation(WideRule[Settings, State]):
         loss, gain = sign * (track.level - track.last), sign * (track.best - track.first)
         noise = middle(sorted(track.changes)) if track.changes else 0.0
         # A metric that never left its first level has no best: its changes are noise.
-        sound = loss > limits.noise * noise or track.n <= 5
-        sound = sound and (gain > limits.learned * noise or track.best_step == track.first_step)
-        sound = sound and not (up and 0 < track.first < CHANCE and track.best < 3 * track.first)
+        significant = loss > limits.noise * noise or track.n <= 5
+        significant = significant and (gain > limits.learned * noise or track.best_step == track.first_step)
+        significant = significant and not (up and 0 < track.first < CHANCE and track.best < 3 * track.first)
         relative = loss / abs(track.level) if track.level else math.inf * (loss > 0)
         worse = loss >= limits.decibel if decibel else relative >= limits.worse
         far = loss >= limits.decibel_far if decibel else relative >= limits.far
-        track.worse = track.worse + 1 if worse and sound else 0
-        track.far = track.far + 1 if far and sound else 0
+        track.worse = track.worse + 1 if worse and significant else 0
+        track.far = track.far + 1 if far and significant else 0
 
-    def _judge(self, view: View, row: int) -> None:
+    def _evaluate(self, view: View, row: int) -> None:
         limits, tracks = self.settings, self.state.tracks
         bad = {name: track for name, track in tracks.items() if track.worse >= limits.evaluations}
         if not bad:
@@ -189,7 +189,7 @@ class MetricDegradation(WideRule[Settings, State]):
         first = min(bad.values(), key=lambda track: track.best_step)
         onset = (first.best_step, first.best_ns)
         early = self._early(view.step[row], first)
-        summary, evidence = self._words(bad, early=early)
+        summary, evidence = self._describe(bad, early=early)
         kind = "early" if early else "late"
         severity = CRITICAL if far else WARNING
         self.fire(view, row, severity, onset, summary, evidence, level=len(bad), kind=kind)
@@ -199,7 +199,7 @@ class MetricDegradation(WideRule[Settings, State]):
         length = max(self.context.planned_steps or 0, step)
         return track.best_step <= self.settings.early * length
 
-    def _words(self, bad: dict[str, Track], *, early: bool) -> tuple[str, list[Fact]]:
+    def _describe(self, bad: dict[str, Track], *, early: bool) -> tuple[str, list[Fact]]:
         worst = sorted(bad.items(), key=lambda item: (-_share(item[1]), item[0]))
         evidence: list[Fact] = []
         for name, track in worst[:4]:
@@ -250,7 +250,7 @@ def _why(case: DiagnosisContext) -> Cause | None:
                 "model.train(); by_batch = evaluate(model)\nmodel.eval(); by_running = evaluate(model)",
             ),
             Remedy(
-                ("Log every term of the loss, weighted and unweighted, and find the one that got worse."),
+                "Log every term of the loss, weighted and unweighted, and find the one that got worse.",
                 'run.check(losses={"l1": l1, "fft": fft})',
             ),
             remedies.lower_lr(case, 3.0),

@@ -63,10 +63,10 @@ class Settings(RuleSettings):
     recover_records: int = setting(1, "evaluations", "after a new best that are needed")
     patience: int = setting(5, "evaluations", "without a new best")
     worse: float = setting(
-        0.05, "relative", "above its best, the held-out loss of the last three evaluations"
+        0.05, "relative", "rise of the validation loss above its best, over three evaluations"
     )
-    noise: float = setting(3.0, "x", "usual change between evaluations that it must exceed")
-    fall: float = setting(0.02, "relative", "of the training loss since the best, at least")
+    noise: float = setting(3.0, "x", "usual change between evaluations that the rise must exceed")
+    fall: float = setting(0.02, "relative", "minimum fall of the training loss since the best")
 
 
 class Held(msgspec.Struct):
@@ -124,7 +124,7 @@ class Overfitting(WideRule[Settings, State]):
             elif math.isfinite(value):
                 self._score(name, value)
         if seen:
-            self._judge(view, row)
+            self._evaluate(view, row)
 
     def _held(self, view: View, row: int, name: str, value: float) -> None:
         state = self.state
@@ -150,7 +150,7 @@ class Overfitting(WideRule[Settings, State]):
         best, since = scores.get(name, (-math.inf, 0))
         scores[name] = (height, 0) if height > best else (best, since + 1)
 
-    def _judge(self, view: View, row: int) -> None:
+    def _evaluate(self, view: View, row: int) -> None:
         state = self.state
         turned = sorted(name for name, held in state.held.items() if self._turned(held))
         if turned:

@@ -51,13 +51,13 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    recover_updates: int = setting(5, "updates", "with sound values before it is recovering")
-    resolve_updates: int = setting(50, "updates", "with sound values before it is resolved")
-    zeros: int = setting(3, "records", "with a loss of exactly 0 and a norm that is not finite, in a row")
-    alone: int = setting(20, "records", "with a loss of exactly 0, in a row, where no norm is known")
-    flat: int = setting(5, "records", "with a loss that stands still and a norm of NaN, in a row")
-    constant: float = setting(1e-5, "relative", "range of the loss within which it stands still")
-    height: float = setting(0.2, "of the first loss", "least size of the loss before a fall to exactly 0")
+    recover_updates: int = setting(5, "updates", "with normal values before it is recovering")
+    resolve_updates: int = setting(50, "updates", "with normal values before it is resolved")
+    zeros: int = setting(3, "records", "in a row with a loss of exactly 0 and a non-finite norm")
+    alone: int = setting(20, "records", "in a row with a loss of exactly 0 and no known norm")
+    flat: int = setting(5, "records", "in a row with a constant loss and a norm of NaN")
+    constant: float = setting(1e-5, "relative", "range of the loss within which it is constant")
+    height: float = setting(0.2, "of the first loss", "minimum loss before a fall to exactly 0")
 
 
 class State(RuleState):

@@ -49,12 +49,10 @@ class Settings(RuleSettings):
 
     recover_updates: int = setting(10, "updates", "updates with a finite norm before the alert is recovering")
     resolve_updates: int = setting(100, "updates", "updates with a finite norm before it is resolved")
-    recover_records: int = setting(5, "records", "finite records that are needed besides")
+    recover_records: int = setting(5, "records", "finite records that are also needed")
     persistent: int = setting(5, "records", "consecutive non-finite norms that no scaler explains")
-    start_up: int = setting(30, "updates", "in which a scaler may calibrate (B0)")
-    lowest_scale: float = setting(
-        1.0, "", "scale at or below which a non-finite norm is no overflow of scaling"
-    )
+    start_up: int = setting(30, "updates", "in which a scaler may still calibrate")
+    lowest_scale: float = setting(1.0, "", "scale up to which a non-finite norm is not caused by scaling")
 
 
 class State(RuleState):
@@ -94,10 +92,10 @@ class NonfiniteGradNorm(Rule[Settings, State]):
         if not state.streak:
             state.since = (view.step[row], view.time_ns[row])
         state.streak += 1
-        judged = self._judge(view, row)
-        if judged is None:
+        found = self._evaluate(view, row)
+        if found is None:
             return
-        severity, kind = judged
+        severity, kind = found
         level = ladder(state.streak)
         if self.already_reported(view, row, severity, level):
             return
@@ -113,7 +111,7 @@ class NonfiniteGradNorm(Rule[Settings, State]):
         ]
         self.fire(view, row, severity, state.since, summary, evidence, level=level, kind=kind)
 
-    def _judge(self, view: View, row: int) -> tuple[int, str] | None:
+    def _evaluate(self, view: View, row: int) -> tuple[int, str] | None:
         """Return severity and kind, or None if the scaler explains it."""
         limits, streak = self.settings, self.state.streak
         scale = view.scale[row] if view.scale is not None else None

@@ -43,8 +43,8 @@ class Settings(RuleSettings):
 
     recover_updates: int = setting(50, "updates", "with finite batches before it is recovering")
     resolve_updates: int = setting(500, "updates", "with finite batches before it is resolved")
-    batches: int = setting(100, "batches", "that must have been looked at for a share")
-    mask: float = setting(0.9, "of batches", "from which on it is a mask value and no fault: info")
+    batches: int = setting(100, "batches", "that must have been checked before a share is reported")
+    mask: float = setting(0.9, "of batches", "from which non-finite values are a mask: info only")
 
 
 class State(RuleState):

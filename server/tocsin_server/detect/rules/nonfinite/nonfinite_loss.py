@@ -50,8 +50,8 @@ class Settings(RuleSettings):
 
     recover_updates: int = setting(5, "updates", "updates with a finite loss before the alert is recovering")
     resolve_updates: int = setting(50, "updates", "updates with a finite loss before it is resolved")
-    recover_records: int = setting(5, "records", "finite records that are needed besides")
-    window: int = setting(5, "records", "stretch in which repeats are counted")
+    recover_records: int = setting(5, "records", "finite records that are also needed")
+    window: int = setting(5, "records", "window in which non-finite losses are counted")
     critical_count: int = setting(2, "records", "non-finite losses in the window that make it critical")
 
 

@@ -120,7 +120,7 @@ def _why(case: DiagnosisContext) -> Cause | None:
         return None
     return Cause(
         "loss-term",
-        (f"{reported.summary}: the error is in the computation of that term, not in the model as a whole."),
+        f"{reported.summary}: the error is in the computation of that term, not in the model as a whole.",
         "one term of the loss",
         (remedies.FP32_ISLAND, remedies.CHECK_BATCH, remedies.BF16),
         "Compute the term in float32 from the same batch: it is finite.",

@@ -48,7 +48,7 @@ class Settings(RuleSettings):
 
     recover_updates: int = setting(5, "updates", "with a finite loss before it is recovering")
     resolve_updates: int = setting(50, "updates", "with a finite loss before it is resolved")
-    losses: int = setting(3, "records", "in a row after the update whose loss is not finite")
+    losses: int = setting(3, "records", "in a row after the update with a non-finite loss")
 
 
 class State(RuleState):
@@ -140,7 +140,7 @@ def _corrupts(view: View, row: int) -> bool:
 
 def _why(case: DiagnosisContext) -> Cause | None:
     return Cause(
-        "weights-spoilt",
+        "weights-corrupted",
         "An update with a non-finite gradient corrupted the weights, so every later loss is non-finite.",
         "NaN weights",
         (

@@ -62,13 +62,13 @@ UNSCALE = Remedy(
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    resolve_updates: int = setting(2000, "updates", "with a norm that does not follow, before it is resolved")
+    resolve_updates: int = setting(2000, "updates", "with an independent norm before it is resolved")
     beside: int = setting(8, "records", "before and after a change of scale that are compared")
-    least: int = setting(4, "records", "that there must be on each side")
+    least: int = setting(4, "records", "minimum on each side")
     match: float = setting(0.35, "x the logarithm of the change", "within which the norm follows the scale")
     changes: int = setting(4, "changes of scale", "in a row that the norm follows")
     high: float = setting(1e4, "", "median norm that is suspicious at a scale of 1024 or more")
-    window: int = setting(200, "records", "of that median")
+    window: int = setting(200, "records", "over which that median is taken")
 
 
 class State(RuleState):
@@ -78,7 +78,7 @@ class State(RuleState):
     before: list[float] = msgspec.field(default_factory=list)
     ratio: float = 1.0
     now: list[float] = msgspec.field(default_factory=list)
-    judged: bool = True
+    compared: bool = True
     followed: int = 0
     since: tuple[int, int] = (0, 0)
     at: tuple[int, int] = (0, 0)
@@ -113,7 +113,7 @@ class ScaledGradNorm(Rule[Settings, State]):
         state, limits = self.state, self.settings
         if scales.count(1.0) == view.n:
             return True
-        one_scale = state.judged and state.scale > 0 and scales.count(state.scale) == view.n
+        one_scale = state.compared and state.scale > 0 and scales.count(state.scale) == view.n
         if not (one_scale and positive(norms)):
             return False
         known = cast(list[float], norms)
@@ -133,15 +133,15 @@ class ScaledGradNorm(Rule[Settings, State]):
         state.ratio = loss_scale / state.scale if state.scale else 1.0
         state.before, state.now = state.now[-self.settings.beside :], []
         state.scale, state.at = loss_scale, (view.step[row], view.time_ns[row])
-        state.judged = state.ratio == 1.0 or len(state.before) < self.settings.least
+        state.compared = state.ratio == 1.0 or len(state.before) < self.settings.least
 
     def _one(self, view: View, row: int, norm: float) -> None:
         state, limits = self.state, self.settings
-        if state.judged:
+        if state.compared:
             state.now = [*state.now[1 - limits.beside :], norm]
         else:
             state.now.append(norm)
-        if not state.judged and len(state.now) >= limits.beside:
+        if not state.compared and len(state.now) >= limits.beside:
             self._compare(view, row)
         state.window.append(norm)
         if len(state.window) >= limits.window:
@@ -151,7 +151,7 @@ class ScaledGradNorm(Rule[Settings, State]):
     def _compare(self, view: View, row: int) -> None:
         """Check whether the norm changed as the scale did."""
         state, limits = self.state, self.settings
-        state.judged = True
+        state.compared = True
         change = math.log(state.ratio)
         moved = math.log(middle(sorted(state.now)) / middle(sorted(state.before)))
         if abs(moved - change) > limits.match * abs(change):

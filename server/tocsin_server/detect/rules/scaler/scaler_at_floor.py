@@ -44,7 +44,7 @@ class Settings(RuleSettings):
 
     recover_updates: int = setting(50, "updates", "updates without overflow before the alert is recovering")
     resolve_updates: int = setting(200, "updates", "updates without overflow before it is resolved")
-    repeats: int = setting(5, "overflows", "at an unchanged lowest scale that say it is the floor")
+    repeats: int = setting(5, "overflows", "at an unchanged lowest scale that show that it is the minimum")
 
 
 class State(RuleState):

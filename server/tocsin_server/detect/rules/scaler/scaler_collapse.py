@@ -62,7 +62,9 @@ class Settings(RuleSettings):
 
     recover_updates: int = setting(200, "updates", "updates without backoff before the alert is recovering")
     resolve_updates: int = setting(500, "updates", "updates without backoff before it is resolved")
-    start_up: int = setting(30, "updates", "in which a scaler may calibrate (B0), unless it falls below 1")
+    start_up: int = setting(
+        30, "updates", "in which a scaler may still calibrate, unless the scale falls below 1"
+    )
     window: int = setting(500, "updates", "within which the fall must happen, with no growth between")
     pending_fall: float = setting(3.0, "powers of two", "below the run's level: pending")
     warn_fall: float = setting(4.0, "powers of two", "below the run's level: warning")
@@ -128,7 +130,7 @@ class ScalerCollapse(Rule[Settings, State]):
         state.level = level_of(value)
         self._prune(view.step[row])
         if value == 0.0 or (move is not None and move[1] < move[0]):
-            self._judge(view, row, value)
+            self._evaluate(view, row, value)
         elif self.episode.state:
             self.settle(view, row)
         if view.age(row) >= self.settings.start_up and not self.episode.state:
@@ -166,7 +168,7 @@ class ScalerCollapse(Rule[Settings, State]):
                 return level
         return None
 
-    def _judge(self, view: View, row: int, value: float) -> None:
+    def _evaluate(self, view: View, row: int, value: float) -> None:
         limits, falls = self.settings, self.state.falls
         level = self.state.level if self.state.level is not None else LOWEST
         below_one = value < limits.lowest_scale and self.state.backed_off
@@ -181,11 +183,11 @@ class ScalerCollapse(Rule[Settings, State]):
         if below_one or depth >= limits.warn_fall:
             severity = CRITICAL if below_one or depth >= limits.critical_fall else WARNING
             if not self.already_reported(view, row, severity, self._depth(depth)):
-                summary, evidence = self._words(view, row, value, run)
+                summary, evidence = self._describe(view, row, value, run)
                 kind = "below-one" if below_one else "fall"
                 self.fire(view, row, severity, onset, summary, evidence, level=self._depth(depth), kind=kind)
         elif depth >= limits.pending_fall:
-            self.pend(view, row, onset, *self._words(view, row, value, run))
+            self.pend(view, row, onset, *self._describe(view, row, value, run))
         elif self.episode.state:
             self.episode.calm, self.episode.last_step = 0, view.step[row]
 
@@ -193,7 +195,7 @@ class ScalerCollapse(Rule[Settings, State]):
         """Return the level of an episode, which increases every four powers of two."""
         return int(min(depth, 160.0) // 4)
 
-    def _words(self, view: View, row: int, value: float, run: list[Fall]) -> tuple[str, list[Fact]]:
+    def _describe(self, view: View, row: int, value: float, run: list[Fall]) -> tuple[str, list[Fact]]:
         step, start = view.step[row], run[0]
         since = self.episode.onset_step if self.episode.state else start[0]
         top = self._top(start)

@@ -48,7 +48,7 @@ class Settings(RuleSettings):
     recover_updates: int = setting(10, "updates", "updates with finite gradients before it is recovering")
     resolve_updates: int = setting(100, "updates", "updates with finite gradients before it is resolved")
     repeats: int = setting(3, "records", "in a row that overflow while the scale does not change")
-    spacing: float = setting(0.5, "growth intervals", "records further apart than this say nothing")
+    spacing: float = setting(0.5, "growth intervals", "maximum distance of records that are compared")
 
 
 class State(RuleState):

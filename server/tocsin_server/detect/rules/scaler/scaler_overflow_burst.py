@@ -49,11 +49,11 @@ class Settings(RuleSettings):
 
     recover_updates: int = setting(200, "updates", "updates without overflow before the alert is recovering")
     resolve_updates: int = setting(500, "updates", "updates without overflow before it is resolved")
-    start_up: int = setting(30, "updates", "in which a scaler may calibrate (B0)")
-    burst_window: int = setting(50, "updates", "stretch of a burst")
-    burst_count: int = setting(5, "overflows", "in that stretch that make a burst")
-    window: int = setting(1000, "updates", "stretch over which the rate is taken")
-    least: int = setting(5, "overflows", "in that stretch before its rate says anything")
+    start_up: int = setting(30, "updates", "in which a scaler may still calibrate")
+    burst_window: int = setting(50, "updates", "window of a burst")
+    burst_count: int = setting(5, "overflows", "in that window that count as a burst")
+    window: int = setting(1000, "updates", "window over which the rate is taken")
+    least: int = setting(5, "overflows", "minimum in that window before the rate counts")
     warn_factor: float = setting(10.0, "x healthy rate", "above which it is a warning")
     critical_factor: float = setting(100.0, "x healthy rate", "above which it is critical")
 
@@ -104,11 +104,11 @@ class OverflowBurst(Rule[Settings, State]):
         while seen[0][0] <= view.step[row] - self.settings.window:
             state.total -= seen.pop(0)[2]
         scaler_settings = view.scaler_at(row)
-        judged = self._judge(view.step[row], scaler_settings.healthy_rate)
-        if judged is None:
+        found = self._evaluate(view.step[row], scaler_settings.healthy_rate)
+        if found is None:
             self.episode.calm, self.episode.last_step = 0, view.step[row]
             return
-        severity, first, total, span = judged
+        severity, first, total, span = found
         level = ladder(total)
         if self.already_reported(view, row, severity, level):
             return
@@ -122,7 +122,7 @@ class OverflowBurst(Rule[Settings, State]):
         summary = f"{count(total, 'overflow')} in {span} updates; a healthy run has at most {healthy}"
         self.fire(view, row, severity, first, summary, evidence, level=level)
 
-    def _judge(self, now: int, rate: float) -> tuple[int, tuple[int, int], int, int] | None:
+    def _evaluate(self, now: int, rate: float) -> tuple[int, tuple[int, int], int, int] | None:
         """Return severity, onset, overflows and updates of the checked stretch, or None if healthy."""
         limits, seen, total = self.settings, self.state.seen, self.state.total
         if total >= limits.least and total / limits.window > min(limits.critical_factor * rate, 0.9):

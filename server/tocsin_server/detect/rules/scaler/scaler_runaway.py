@@ -50,9 +50,9 @@ class Settings(RuleSettings):
     recover_updates: int = setting(100, "updates", "after an overflow before the alert is recovering")
     resolve_updates: int = setting(500, "updates", "after an overflow before it is resolved")
     growths: int = setting(8, "growths", "in a row without an overflow; also the warm-up")
-    check_from: int = setting(4, "growths", "from which on norms and losses are looked at")
-    dead_norm: float = setting(1e-6, "", "norm below which gradients are next to nothing")
-    constant: float = setting(1e-5, "relative", "range of the loss within which it stands still")
+    check_from: int = setting(4, "growths", "from which norms and losses are checked")
+    dead_norm: float = setting(1e-6, "", "norm below which gradients are close to 0")
+    constant: float = setting(1e-5, "relative", "range of the loss within which it is constant")
     records: int = setting(10, "records", "in a row with such norms or losses")
     cap: float = setting(2.0**24, "", "scale at which other scalers stop growing (Apex, InternEvo)")
 

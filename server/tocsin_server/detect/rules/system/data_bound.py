@@ -44,11 +44,11 @@ class Settings(RuleSettings):
 
     recover_updates: int = setting(1, "updates", "after a window below the limit, before recovering")
     resolve_updates: int = setting(100, "updates", "below the limit before it is resolved")
-    recover_records: int = setting(2, "windows", "below the limit that are needed besides")
-    skip: int = setting(20, "records", "at the start that are left out")
+    recover_records: int = setting(2, "windows", "below the limit that are also needed")
+    skip: int = setting(20, "records", "at the start that are ignored")
     window: int = setting(100, "records", "over which the share is taken; also the warm-up")
-    info: float = setting(0.3, "of the step time", "spent waiting for data that is told")
-    warned: float = setting(0.5, "of the step time", "spent waiting for data that is a warning")
+    info: float = setting(0.3, "of the step time", "spent waiting for data: info")
+    warned: float = setting(0.5, "of the step time", "spent waiting for data: warning")
 
 
 class State(RuleState):

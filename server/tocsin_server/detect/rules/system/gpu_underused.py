@@ -43,8 +43,8 @@ class Settings(RuleSettings):
 
     recover_updates: int = setting(1, "updates", "after a busy window, before the alert is recovering")
     resolve_updates: int = setting(1, "updates", "the same, before it is resolved")
-    recover_records: int = setting(1, "windows", "busy ones that are needed")
-    skip: int = setting(20, "samples", "at the start that are left out")
+    recover_records: int = setting(1, "windows", "that must be busy before recovering")
+    skip: int = setting(20, "samples", "at the start that are ignored")
     window: int = setting(200, "samples", "over which the percentile is taken; also the warm-up")
     busy: float = setting(70.0, "%", "95th percentile below which the GPU is underused")
 
@@ -82,9 +82,9 @@ class GpuUnderused(Rule[Settings, State]):
             state.samples.append(percent)
             if len(state.samples) >= limits.window:
                 ordered, state.samples = sorted(state.samples), []
-                self._judge(view, row, ordered)
+                self._evaluate(view, row, ordered)
 
-    def _judge(self, view: View, row: int, ordered: list[float]) -> None:
+    def _evaluate(self, view: View, row: int, ordered: list[float]) -> None:
         high, median = ordered[len(ordered) * 95 // 100], ordered[len(ordered) // 2]
         if high >= self.settings.busy:
             if self.episode.state:
@@ -100,7 +100,7 @@ class GpuUnderused(Rule[Settings, State]):
 
 _CAUSE = Cause(
     "idle-gpu",
-    ("The GPU waits for data, for the CPU that launches kernels or for other ranks, or batches are small."),
+    "The GPU waits for data, for the CPU that launches kernels or for other ranks, or batches are small.",
     "a waiting GPU",
     (
         Remedy("Use a larger batch if it fits."),

@@ -37,7 +37,7 @@ class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
     restarts: int = setting(3, "restarts", "without passing the furthest step")
-    beyond: int = setting(20, "updates", "beyond the furthest step that end it")
+    beyond: int = setting(20, "updates", "beyond the furthest step that resolve the alert")
 
 
 class State(RuleState):

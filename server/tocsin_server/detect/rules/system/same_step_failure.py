@@ -51,9 +51,9 @@ class Settings(RuleSettings):
 
     recover_updates: int = setting(200, "updates", "past it before the alert is recovering")
     resolve_updates: int = setting(1000, "updates", "past it before it is resolved")
-    near: float = setting(0.01, "relative", "distance of steps that are the same")
-    least: int = setting(3, "steps", "distance that is the same in any case")
-    early: int = setting(10, "steps", "below which every failure is at the same step: nothing is said")
+    near: float = setting(0.01, "relative", "difference up to which two steps are the same")
+    least: int = setting(3, "steps", "difference that always counts as the same")
+    early: int = setting(10, "steps", "below which failures are not compared")
 
 
 class State(RuleState):

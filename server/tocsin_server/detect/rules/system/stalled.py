@@ -34,16 +34,14 @@ from tocsin_server.detect.interface.rule import RuleInfo, RuleSettings, describe
 class Settings(RuleSettings):
     """Thresholds: NeMo's factor and SageMaker's MaxInitializationTime."""
 
-    least_s: float = setting(120.0, "seconds", "shortest time without a record that counts as a stall")
-    factor: float = setting(5.0, "x longest interval", "silence that is a stall")
-    again: float = setting(2.0, "x longest pause", "of the attempt so far")
+    least_s: float = setting(120.0, "seconds", "minimum time without a record: warning")
+    factor: float = setting(5.0, "x longest interval", "without a record: warning")
+    again: float = setting(2.0, "x longest pause", "in this attempt without a record: warning")
     few: int = setting(3, "intervals", "needed before the length of a step is known")
-    critical_factor: float = setting(3.0, "x warning limit", "silence that is critical")
-    critical_s: float = setting(1800.0, "seconds", "shortest silence that is critical")
-    first_step_s: float = setting(
-        1200.0, "seconds", "until the first record, and until a few intervals are known"
-    )
-    phase_s: float = setting(3600.0, "seconds", "a declared phase may last without records")
+    critical_factor: float = setting(3.0, "x warning limit", "without a record: critical")
+    critical_s: float = setting(1800.0, "seconds", "minimum time without a record: critical")
+    first_step_s: float = setting(1200.0, "seconds", "allowed until a few intervals are known")
+    phase_s: float = setting(3600.0, "seconds", "allowed without records in a declared phase")
 
 
 DEFAULTS = Settings()
@@ -58,7 +56,7 @@ INFO = RuleInfo(
 
 _REMEDIES = (
     Remedy(
-        ("Dump the stack of every process; a rank that waits in a collective waits for another rank."),
+        "Dump the stack of every process; a rank that waits in a collective waits for another rank.",
         "py-spy dump --pid PID",
     ),
     Remedy(
@@ -67,7 +65,7 @@ _REMEDIES = (
 )
 
 
-def judge(liveness: Liveness, now_ns: int, settings: Settings = DEFAULTS) -> list[Finding]:
+def check(liveness: Liveness, now_ns: int, settings: Settings = DEFAULTS) -> list[Finding]:
     """Return a finding while the run is stalled, one that resolves it afterwards, or none."""
     if liveness.ended or not liveness.connected:
         return over(INFO.id, liveness, now_ns, "The run ended or lost its training process")

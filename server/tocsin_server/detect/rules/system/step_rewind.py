@@ -103,6 +103,6 @@ _CAUSE = Cause(
     "The process went back to a checkpoint, or several runs report as one.",
     "a rollback within the process",
     (Remedy("Give each run its own name or id.", 'tocsin.watch("project", resume="run-id")'),),
-    ("Check the log: the script loaded a checkpoint, or another process reports under this id."),
+    "Check the log: the script loaded a checkpoint, or another process reports under this id.",
 )
 CAUSES = ((MEASUREMENT, _CAUSE),)

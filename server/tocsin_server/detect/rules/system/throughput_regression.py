@@ -51,17 +51,17 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of the rule; the factor of a warning is tocsin's, as shared machines vary."""
 
-    recover_updates: int = setting(1, "updates", "at the usual pace before the alert is recovering")
-    resolve_updates: int = setting(50, "updates", "at the usual pace before it is resolved")
-    recover_records: int = setting(2, "windows", "at the usual pace that are needed besides")
-    skip: int = setting(50, "records", "at the start that are left out (compilation, caches)")
-    base: int = setting(200, "records", "after them that make the usual pace; also the warm-up")
-    window: int = setting(50, "records", "of one median")
-    windows: int = setting(4, "windows", "in a row that are slow")
-    slow: float = setting(1.3, "x usual", "median that is told")
-    slower: float = setting(2.0, "x usual", "median that is a warning")
-    seconds: float = setting(60.0, "s", "that the slow windows must have lasted")
-    sibling: float = setting(3.0, "x similar runs", "median that is a warning")
+    recover_updates: int = setting(1, "updates", "at the usual step time before the alert is recovering")
+    resolve_updates: int = setting(50, "updates", "at the usual step time before it is resolved")
+    recover_records: int = setting(2, "windows", "at the usual step time that are also needed")
+    skip: int = setting(50, "records", "at the start that are ignored (compilation, caches)")
+    base: int = setting(200, "records", "after those that define the usual step time; also the warm-up")
+    window: int = setting(50, "records", "per median")
+    windows: int = setting(4, "windows", "in a row that must be slow")
+    slow: float = setting(1.3, "x usual", "median step time: info")
+    slower: float = setting(2.0, "x usual", "median step time: warning")
+    seconds: float = setting(60.0, "s", "minimum duration of the slow windows")
+    sibling: float = setting(3.0, "x similar runs", "median step time: warning")
 
 
 class State(RuleState):
@@ -121,10 +121,10 @@ class ThroughputRegression(Rule[Settings, State]):
             state.start = (view.step[row], view.time_ns[row])
         state.window.append(seconds)
         if len(state.window) >= limits.window:
-            self._judge(view, row, middle(sorted(state.window)))
+            self._evaluate(view, row, middle(sorted(state.window)))
             state.window = []
 
-    def _judge(self, view: View, row: int, median: float) -> None:
+    def _evaluate(self, view: View, row: int, median: float) -> None:
         state, limits = self.state, self.settings
         others = [throughput for item in self.context.siblings.runs if (throughput := item.step_time_s)]
         other = middle(sorted(others)) if others else 0.0
@@ -187,7 +187,7 @@ def slower(case: DiagnosisContext) -> Cause | None:
             Remedy("Check the GPU's clocks and throttle reasons.", "nvidia-smi -q -d PERFORMANCE,CLOCK"),
             Remedy("Profile the process.", "py-spy top --pid <pid>"),
         ),
-        ("Compare sequence length, resolution and batch size before and after: they are unchanged."),
+        "Compare sequence length, resolution and batch size before and after: they are unchanged.",
     )
 
 

@@ -32,8 +32,8 @@ from tocsin_server.detect.interface.rule import RuleInfo, RuleSettings, describe
 class Settings(RuleSettings):
     """Thresholds: six missed heartbeats; the ten minutes were measured (docs/internals/detection.md)."""
 
-    silence_s: float = setting(30.0, "seconds", "without connection and without finish")
-    critical_s: float = setting(600.0, "seconds", "without connection that are critical")
+    silence_s: float = setting(30.0, "seconds", "without a connection: warning")
+    critical_s: float = setting(600.0, "seconds", "without a connection: critical")
 
 
 DEFAULTS = Settings()
@@ -47,7 +47,7 @@ INFO = RuleInfo(
 
 _REMEDIES = (
     Remedy(
-        ("Check the last lines of the job's output and the kernel log for the out-of-memory killer."),
+        "Check the last lines of the job's output and the kernel log for the out-of-memory killer.",
         'dmesg --ctime | grep -iE "killed process|out of memory"',
     ),
     Remedy(
@@ -57,7 +57,7 @@ _REMEDIES = (
 )
 
 
-def judge(liveness: Liveness, now_ns: int, settings: Settings = DEFAULTS) -> list[Finding]:
+def check(liveness: Liveness, now_ns: int, settings: Settings = DEFAULTS) -> list[Finding]:
     """Return a finding while the training process is lost, one that resolves it afterwards, or none."""
     if liveness.ended:
         return over(INFO.id, liveness, now_ns, "The run ended")
@@ -95,7 +95,7 @@ def _finding(liveness: Liveness, now_ns: int, last_ns: int, silence_s: float, se
             ),
             alternatives=(
                 "The process was killed for memory, or by the scheduler at its time limit.",
-                ("The network is down; the process continues, buffers its records and delivers them later."),
+                "The network is down; the process continues, buffers its records and delivers them later.",
             ),
             remedies=_REMEDIES,
             how_to_confirm="Check the job: its process no longer runs.",

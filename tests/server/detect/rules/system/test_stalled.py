@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tocsin_server.detect.interface.liveness import Liveness
-from tocsin_server.detect.rules.system.stalled import judge
+from tocsin_server.detect.rules.system.stalled import check
 
 S = 10**9
 RUNNING = Liveness(
@@ -26,7 +26,7 @@ RUNNING = Liveness(
 
 
 def verdicts(liveness: Liveness, silence_s: float) -> list[str]:
-    return [f"{item.state} {item.severity}" for item in judge(liveness, (1000 + int(silence_s)) * S)]
+    return [f"{item.state} {item.severity}" for item in check(liveness, (1000 + int(silence_s)) * S)]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tocsin_server.detect.interface.liveness import Liveness
-from tocsin_server.detect.rules.system.trainer_lost import judge
+from tocsin_server.detect.rules.system.trainer_lost import check
 
 S = 10**9
 GONE = Liveness(
@@ -23,7 +23,7 @@ GONE = Liveness(
 
 
 def verdicts(liveness: Liveness, at_s: int) -> list[str]:
-    return [f"{item.state} {item.severity}" for item in judge(liveness, at_s * S)]
+    return [f"{item.state} {item.severity}" for item in check(liveness, at_s * S)]
 
 
 def test_thirty_seconds_without_connection() -> None:
@@ -60,6 +60,6 @@ def test_resolves_when_the_trainer_is_back() -> None:
 def test_a_run_without_any_record_can_be_lost() -> None:
     """Killed before its first step."""
     never = replace(GONE, last_record_ns=None, last_step=None, intervals_s=())
-    (finding,) = judge(never, 1031 * S)
+    (finding,) = check(never, 1031 * S)
     assert finding.onset_step is None
     assert "before its first step" in finding.summary
