@@ -53,7 +53,7 @@ def test_its_alerts_name_the_learning_rate(run: Any) -> None:
     for alert in chain:
         found = alert["diagnosis"]
         assert found["cause"].startswith("Likely a learning rate that is too high"), alert["rule"]
-        assert found["remedies"][0]["text"].startswith("Lower the learning rate")
+        assert found["remedies"][0]["text"].startswith("Divide the learning rate")
         assert any("autocast" in remedy["code"] for remedy in found["remedies"])
 
 

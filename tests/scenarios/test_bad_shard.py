@@ -40,9 +40,9 @@ def outcome(checked: bool) -> JudgedRun:
 def test_the_shard_that_recurs_is_named() -> None:
     """After three epochs, with the steps at which it occurred; no other rule identifies the data."""
     alert = outcome(False).of("bad-shard")
-    assert f"came with shard {BROKEN}" in alert.summary
+    assert f"started with shard {BROKEN}" in alert.summary
     assert str(BROKEN + 2 * SHARDS) in alert.summary
-    assert alert.diagnosis.cause == f"Likely the data: the trouble comes whenever shard {BROKEN} is read."
+    assert alert.diagnosis.cause == f"Likely the data: an alert starts whenever shard {BROKEN} is read."
 
 
 def test_the_broken_input_is_named_by_kind() -> None:

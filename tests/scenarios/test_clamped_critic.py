@@ -131,7 +131,7 @@ def test_the_clamp_is_named_for_both_losses(subject: str) -> None:
 def test_the_mirror_image_is_seen() -> None:
     """The loss that saturated last is reported to equal the negative of the other."""
     causes = [alert.diagnosis.cause for alert in outcome(False).alerts if alert.rule == "loss-saturated"]
-    assert any("the same number with the other sign" in cause for cause in causes)
+    assert any("the same number with the opposite sign" in cause for cause in causes)
 
 
 def test_a_gradient_of_zero_is_explained_by_the_clamp() -> None:
@@ -142,19 +142,19 @@ def test_a_gradient_of_zero_is_explained_by_the_clamp() -> None:
 def test_the_rate_is_seen_beside_its_siblings() -> None:
     """A hundred times below that of similar runs; this alone raises no alert."""
     found = outcome(False).of("lr-out-of-range", "lr")
-    assert (found.severity, "100 times below" in found.summary) == (Severity.INFO, True)
+    assert (found.severity, "100x below" in found.summary) == (Severity.INFO, True)
 
 
 def test_a_rate_that_is_too_low_is_not_to_be_lowered() -> None:
     """Once that is known, no remedy suggests the opposite."""
     known = [alert for alert in outcome(False).alerts if "similar runs" in str(alert.diagnosis.timeline)]
     assert len(known) >= 3
-    assert not any("Lower the learning rate" in str(alert.diagnosis.remedies) for alert in known)
+    assert not any("Divide the learning rate" in str(alert.diagnosis.remedies) for alert in known)
 
 
 def test_the_clip_that_never_acts_is_told() -> None:
     """1e7, above all gradients: info, with a clip to paste. The twin's clip is fine."""
     found = [alert for alert in outcome(False).alerts if alert.rule == "clip-ineffective"]
     assert {alert.severity for alert in found} == {Severity.INFO}
-    assert found[0].summary.startswith("Clip of 1e7 never acts")
+    assert found[0].summary.startswith("Clipping threshold 1e7 has no effect")
     assert not [alert for alert in outcome(True).alerts if alert.rule == "clip-ineffective"]

@@ -109,7 +109,7 @@ def test_the_decline_is_told_from_its_best() -> None:
     found = outcome(False).of("metric-degradation")
     assert found.severity is Severity.CRITICAL
     assert (found.onset_step or STEPS) < 0.05 * STEPS
-    assert "The best came so early" in found.diagnosis.cause
+    assert "The best value was so early" in found.diagnosis.cause
 
 
 def test_the_training_loss_falls_all_the_while() -> None:

@@ -94,7 +94,7 @@ def test_every_alert_of_the_chain_names_the_learning_rate() -> None:
     for alert in outcome(False).severe:
         found = alert.diagnosis
         assert found.cause.startswith("Likely a learning rate that is too high"), alert.rule
-        assert found.remedies[0].text.startswith("Lower the learning rate")
+        assert found.remedies[0].text.startswith("Divide the learning rate")
         assert any("autocast" in remedy.code for remedy in found.remedies)
 
 

@@ -14,10 +14,10 @@ STEPS, TROUBLE = 260, 200
 WIDTH, CLASSES, BATCH = 32, 16, 32
 FIRST = {
     "rate": "Likely the learning rate",
-    "data": "The batch itself holds values that are not finite",
-    "operation": "one operation that leaves the range of fp16",
-    "scaler": "The scaler never hears of the overflows",
-    "measurement": "Likely a fault of measurement",
+    "data": "The batch itself contains non-finite values",
+    "operation": "one operation that exceeds the range of fp16",
+    "scaler": "The scaler is not informed of the overflows",
+    "measurement": "Likely a measurement error",
 }
 """Words of the first cause by what was done to the training."""
 
@@ -126,7 +126,7 @@ def test_the_first_cause_changes_with_the_cause(cause: str) -> None:
 def test_a_loss_that_is_misread_is_told_from_one_that_is_lost() -> None:
     """A reported NaN with continuing gradients is distinguished from a loss that really is NaN."""
     said = judged(trained(misread("loss"))).of("nonfinite-loss").diagnosis
-    assert said.cause.startswith("Likely a fault of logging")
+    assert said.cause.startswith("Likely a logging error")
     assert "backward()" in said.remedies[0].code
     others = [outcome(cause).of("nonfinite-loss").diagnosis for cause in ("rate", "data", "operation")]
     assert not any("logging" in " ".join([other.cause, *other.alternatives]) for other in others)

@@ -38,13 +38,13 @@ def test_the_layer_nearest_to_the_loss_is_where_it_began() -> None:
     book = _book((4, [1, 1, 1, 1]), (8, [NAN, INF, 1, 1]), (9, [NAN, NAN, NAN, NAN]))
     ((step, text),) = _said(book, 8)
     assert step == 8
-    assert "block.weight stop being finite first (+Inf), with 1 of the 1 layer before it" in text
+    assert "block.weight become non-finite first (+Inf), with 1 of the 1 layer before it" in text
 
 
 def test_all_layers_at_once_blame_none() -> None:
     """A loss that is NaN makes every gradient NaN; one without gradient does not count."""
     book = _book((8, [NAN, NAN, -1.0, NAN]))
-    assert "all 3 layers stop being finite at once: it came out of the loss" in _said(book, 8)[0][1]
+    assert "all 3 layers become non-finite at once, so the loss is the origin" in _said(book, 8)[0][1]
 
 
 def test_growth_before_it_is_told_with_its_beginning() -> None:
@@ -52,7 +52,7 @@ def test_growth_before_it_is_told_with_its_beginning() -> None:
     calm = [(step, [1.0, 1.0, 1.0, 1.0]) for step in range(0, 60, 10)]
     rising = [(60 + 10 * k, [1.0, 3.0 * 2**k, 1.0, 1.0]) for k in range(4)]
     said = _said(_book(*calm, *rising, (100, [NAN, INF, 1, 1])), 100)
-    assert said[1] == (60, "Gradients of block.weight grow 24 times, 1 → 24")
+    assert said[1] == (60, "Gradients of block.weight grow 24x, 1 → 24")
 
 
 def test_another_optimizers_layers_are_its_own() -> None:

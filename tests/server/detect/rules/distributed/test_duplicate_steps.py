@@ -34,7 +34,7 @@ def test_different_values_are_different_runs(watch: Any) -> None:
     """One identity, two runs."""
     run = watch()
     reported(run, 60, 2, spread=0.1)
-    assert "one identity" in run.firing(RULE)[0].diagnosis.cause
+    assert "one run id" in run.firing(RULE)[0].diagnosis.cause
 
 
 def test_ranks_are_no_duplicates(watch: Any) -> None:

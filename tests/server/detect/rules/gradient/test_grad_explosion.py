@@ -82,4 +82,4 @@ def test_a_flat_loss_is_named(watch: Any) -> None:
     """The norm explodes while the loss barely moves: no loss rule would say so."""
     run = watch()
     run.records(loss=[4.5 + 0.01 * (step % 7) for step in range(210)], grad_norm=norms(200) + [1e6] * 10)
-    assert "loss stays where it was" in run.firing(RULE)[0].diagnosis.cause
+    assert "loss has not changed" in run.firing(RULE)[0].diagnosis.cause

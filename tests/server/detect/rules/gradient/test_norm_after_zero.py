@@ -19,7 +19,7 @@ def test_zero_with_a_falling_loss_is_a_fault_of_measurement(watch: Any) -> None:
     run.records(loss=falling(30), grad_norm=[0.0] * 30)
     finding = run.firing(RULE)[0]
     assert (finding.onset_step, finding.step, finding.severity) == (0, 19, "warning")
-    assert "updates are taken" in finding.diagnosis.cause
+    assert "updates are applied" in finding.diagnosis.cause
 
 
 def test_a_loss_that_only_wavers_leaves_another_cause_open(watch: Any) -> None:

@@ -39,9 +39,7 @@ def test_an_end_of_unknown_length_is_only_told(watch: Any) -> None:
     run = watch()
     run.records(lr=cosine(1000) + [0.0] * 300)
     assert run.alarms == []
-    assert next(finding.diagnosis.cause for finding in run.firing(RULE)).startswith(
-        "The schedule has come to its end"
-    )
+    assert next(finding.diagnosis.cause for finding in run.firing(RULE)).startswith("The schedule has ended")
 
 
 def test_rates_printed_with_six_digits_raise_nothing(watch: Any) -> None:

@@ -21,10 +21,10 @@ def test_a_small_regulariser_is_info(watch: Any) -> None:
 
 
 def test_ten_thousand_times_all_others_is_a_warning(watch: Any) -> None:
-    """An FFT that is not normalised."""
+    """An FFT that is not normalized."""
     run = terms(watch, [0.1] * 300, [5e4] * 300)
     assert run.severities(RULE) == ["warning"]
-    assert "not normalised" in run.firing(RULE)[0].diagnosis.cause
+    assert "not normalized" in run.firing(RULE)[0].diagnosis.cause
 
 
 def test_a_share_that_grew_is_a_warning(watch: Any) -> None:

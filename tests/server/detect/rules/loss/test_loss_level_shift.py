@@ -99,4 +99,4 @@ def test_what_went_with_the_jump_is_named(watch: Any) -> None:
         run.event("finish")
         causes.append(run.firing(RULE)[-1].diagnosis.cause)
     assert causes[0].startswith("Nothing else changed in the records")
-    assert causes[1].startswith("With it went the loss scale 2¹⁶ → 2¹²")
+    assert causes[1].startswith("At the same step: the loss scale 2¹⁶ → 2¹²")

@@ -37,7 +37,7 @@ def test_two_losses_at_mirror_values_are_one_clamp(watch: Any) -> None:
     """Critic and generator at minus and plus 1000: each names the other."""
     run = watch()
     run.records(loss=[1000.0] * 64, more={"loss/D": [-1000.0002] * 64})
-    assert any("with the other sign" in finding.diagnosis.cause for finding in run.firing(RULE))
+    assert any("with the opposite sign" in finding.diagnosis.cause for finding in run.firing(RULE))
 
 
 def test_a_loss_that_came_down_to_zero_is_info(watch: Any) -> None:

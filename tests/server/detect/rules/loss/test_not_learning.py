@@ -17,12 +17,12 @@ def stuck(count: int, level: float = 6.9078, sigma: float = 0.01) -> list[float]
 
 
 def test_a_loss_at_chance_is_named(watch: Any) -> None:
-    """ln 1000 for 200 records of a hundred steps: guessing among 1000."""
+    """ln 1000 for 200 records of a hundred steps: chance level for 1000 classes."""
     run = watch()
     run.records(every=100, loss=stuck(240), lr=[1e-3] * 240)
     finding = run.firing(RULE)[0]
     assert finding.severity == "warning"
-    assert "guessing among 1000" in finding.summary
+    assert "chance level for 1000 classes" in finding.summary
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_a_loss_at_chance_is_named(watch: Any) -> None:
         ({"lr": [0.0] * 1200}, "learning rate is 0"),
         ({"skipped": [1.0] * 1200}, "Every update is skipped"),
         ({"grad_norm": [0.0] * 1200}, "no gradient reaches"),
-        ({"lr": [0.6] * 1200}, "learning rate (0.6) far off"),
+        ({"lr": [0.6] * 1200}, "learning rate (0.6) is far too high"),
     ],
 )
 def test_the_cause_follows_the_records(watch: Any, series: Any, cause: str) -> None:
@@ -86,5 +86,5 @@ def test_a_rate_may_be_too_high_as_well_as_too_low(watch: Any) -> None:
         norm = [grows ** max(0, step - 600) for step in range(1300)]
         run.records(loss=[5.3 + 0.01 * math.sin(step) for step in range(1300)], grad_norm=norm)
         causes.append(run.firing(RULE)[-1].diagnosis.cause)
-    assert "too high (the model collapsed) or too low" in causes[0]
+    assert "far too high (the model collapsed) or far too low" in causes[0]
     assert "gradient norm has left its level" in causes[1]

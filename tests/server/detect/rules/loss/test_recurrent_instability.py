@@ -22,7 +22,7 @@ def test_the_third_episode_is_a_warning(watch: Any) -> None:
     run.records(loss=spiking([300, 500, 1500], 2000))
     finding = run.firing(RULE)[0]
     assert (finding.severity, finding.onset_step) == ("warning", 300)
-    assert "uneven" in finding.diagnosis.cause
+    assert "irregular intervals" in finding.diagnosis.cause
 
 
 def test_even_distances_have_a_period(watch: Any) -> None:

@@ -20,7 +20,7 @@ def test_back_at_the_initial_loss_in_one_record(watch: Any) -> None:
     run.records(loss=learned() + learned(50))
     finding = run.firing(RULE)[0]
     assert (finding.severity, finding.onset_step) == ("critical", 300)
-    assert "made anew" in finding.diagnosis.cause
+    assert "initialized again" in finding.diagnosis.cause
 
 
 def test_a_spike_that_falls_back_is_none(watch: Any) -> None:

@@ -18,7 +18,7 @@ def test_an_update_with_a_bad_gradient_spoils_them(watch: Any) -> None:
     )
     finding = run.firing(RULE)[0]
     assert (finding.severity, finding.onset_step) == ("critical", 9)
-    assert "Only older weights help" in finding.diagnosis.cause
+    assert "corrupted the weights" in finding.diagnosis.cause
 
 
 def test_a_skipped_overflow_spoils_nothing(watch: Any) -> None:

@@ -72,4 +72,4 @@ def test_what_is_healthy_stands_beside_it(watch: Any, torch_scale: Any) -> None:
     scale, skipped = torch_scale([step in (300, 305, 311, 320, 333) for step in range(400)])
     run = watch()
     run.records(scale=scale, skipped=skipped)
-    assert run.firing(BURST)[0].summary == "5 overflows in 50 updates; healthy is at most 1"
+    assert run.firing(BURST)[0].summary == "5 overflows in 50 updates; a healthy run has at most 1"

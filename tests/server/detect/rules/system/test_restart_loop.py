@@ -20,7 +20,7 @@ def test_three_restarts_that_get_no_further(watch: Any) -> None:
     attempts(run, 100, 100, 98, 100)
     finding = run.firing(RULE)[0]
     assert (finding.onset_step, finding.severity) == (99, "warning")
-    assert finding.summary == "3 restarts without getting past step 99"
+    assert finding.summary == "3 restarts without passing step 99"
 
 
 def test_restarts_that_get_further_are_health(watch: Any) -> None:

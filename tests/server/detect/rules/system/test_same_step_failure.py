@@ -31,7 +31,7 @@ def test_a_nan_at_the_step_of_another_run(watch: Any) -> None:
     finding = run.firing(RULE)[0]
     assert (finding.onset_step, finding.severity) == (512, "warning")
     assert "run-0" in finding.summary
-    assert "Chance and hardware do not repeat" in finding.diagnosis.cause
+    assert "likely share the cause" in finding.diagnosis.cause
 
 
 def test_another_rule_may_have_seen_the_failure_before(watch: Any) -> None:

@@ -43,4 +43,4 @@ def test_several_rewinds_are_counted_in_the_summary(watch: Any) -> None:
     run = watch()
     run.records(steps=[*range(200), *range(180, 220), *range(150, 230)], loss=[1.0] * 320)
     finding = run.firing(RULE)[-1]
-    assert (finding.onset_step, finding.summary) == (180, "Steps went back 2 times; the last time 219 → 150")
+    assert (finding.onset_step, finding.summary) == (180, "Steps went back 2 times, the last time 219 → 150")
