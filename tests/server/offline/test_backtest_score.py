@@ -45,14 +45,14 @@ def batch_of(steps: list[int], rank: int = 0, name: str = "loss", at: list[int] 
         ("loss-spike", {"window": "many"}, "window: expected a whole number"),
     ],
 )
-def test_settings_that_cannot_be_are_refused_by_name(rule: str, changes: dict[str, Any], said: str) -> None:
-    """The field, what was expected, and what was given."""
+def test_invalid_settings_are_rejected_by_name(rule: str, changes: dict[str, Any], said: str) -> None:
+    """The error has the field, what was expected and what was given."""
     with pytest.raises(SettingError, match=said):
         settings_of(rule, changes)
 
 
 @pytest.mark.parametrize("rule", sorted(settings_types()))
-def test_every_rule_takes_its_own_defaults(rule: str) -> None:
+def test_every_rule_accepts_its_defaults(rule: str) -> None:
     """As numbers and as text."""
     defaults = settings_types()[rule]()
     reported = {item.name: getattr(defaults, item.name) for item in fields(defaults)}

@@ -92,14 +92,14 @@ def test_any_batching_gives_the_same_findings(rows: Any, cuts: Any) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(records.map(told), st.lists(st.integers(0, 59), max_size=20), st.integers(0, 59))
-def test_a_snapshot_anywhere_changes_nothing(rows: Any, cuts: Any, restore_at: int) -> None:
+def test_a_snapshot_at_any_point_changes_no_finding(rows: Any, cuts: Any, restore_at: int) -> None:
     """Windows, waits, open episodes and the plan itself are in it."""
     assert judged(rows, cuts, restore_at) == judged(rows, cuts)
 
 
 @settings(max_examples=100, deadline=None)
 @given(records.map(told), st.lists(st.integers(0, 59), max_size=9), st.integers(0, 59), st.integers(0, 59))
-def test_a_change_of_rules_is_judged_alike_by_a_recovery(
+def test_a_change_of_rules_is_evaluated_equally_after_a_restore(
     rows: Any, cuts: Any, restore_at: int, change_at: int
 ) -> None:
     """Wherever it occurs, wherever the state was saved, and in any batches."""
@@ -108,16 +108,16 @@ def test_a_change_of_rules_is_judged_alike_by_a_recovery(
     assert judged(rows, list(range(len(rows))), None, change_at) == whole
 
 
-def test_each_series_that_matches_has_an_alert_of_its_own(watch: Any) -> None:
-    """A glob over names; the subject has the name."""
+def test_each_matching_series_has_its_own_alert(watch: Any) -> None:
+    """A glob matches several names; the subject of each alert is the name."""
     run = watch()
     run.reported_by_server("rules", rules=[{"id": "a", "series": "val/*", "comparison": ">", "limit": 1}])
     run.records(loss=[1.0] * 3, more={"val/x": [0, 2, 2], "val/y": [2, 2, 2], "train/x": [2, 2, 2]})
     assert [(item.subject, item.step) for item in run.firing("a")] == [("val/y", 0), ("val/x", 1)]
 
 
-def test_what_all_ranks_say_is_one_alert(watch: Any) -> None:
-    """It resolves when the last of them returns."""
+def test_all_ranks_share_one_alert(watch: Any) -> None:
+    """It resolves when the condition ends on the last of them."""
     run = watch()
     run.reported_by_server("rules", rules=[{"id": "a", "series": "x", "comparison": ">", "limit": 1}])
     for rank in (0, 1):
@@ -128,7 +128,7 @@ def test_what_all_ranks_say_is_one_alert(watch: Any) -> None:
     assert run.states("a") == ["firing", "resolved"]
 
 
-def test_a_restart_goes_on_with_the_open_alert(watch: Any) -> None:
+def test_a_restart_keeps_the_open_alert(watch: Any) -> None:
     """It resolves by the values of the new attempt."""
     run = watch()
     run.reported_by_server("rules", rules=[{"id": "a", "series": "x", "comparison": ">", "limit": 1}])
@@ -154,7 +154,7 @@ def test_absence_is_that_of_every_process(watch: Any) -> None:
     assert run.states("a") == ["firing", "resolved"]
 
 
-def test_a_series_that_never_came_is_absent(watch: Any) -> None:
+def test_a_series_without_any_value_is_absent(watch: Any) -> None:
     """Counted from the first record; without any records, nothing is evaluated."""
     run = watch()
     run.reported_by_server("rules", rules=[{"id": "a", "series": "x", "reducer": "absent", "window": "10 s"}])

@@ -14,8 +14,8 @@ texts = st.text("ab/*?.", max_size=12)
 
 
 @given(texts, st.text("ab/.", max_size=12))
-def test_a_glob_means_what_it_means_in_a_shell(pattern: str, name: str) -> None:
-    """As fnmatch, which knows brackets besides: these are themselves here."""
+def test_globs_match_like_in_a_shell(pattern: str, name: str) -> None:
+    """As fnmatch does, except that brackets are literal."""
     assert matches(pattern, name) is fnmatch.fnmatchcase(name, pattern)
 
 
@@ -29,8 +29,8 @@ def test_brackets_are_letters() -> None:
     ("pattern", "expected"),
     [("", "1 to 200"), ("x" * 201, "1 to 200"), ("*a" * 9, "at most 8 stars"), (5, "1 to 200")],
 )
-def test_what_would_take_long_is_refused(pattern: object, expected: str) -> None:
-    """Length and stars have bounds."""
+def test_expensive_globs_are_rejected(pattern: object, expected: str) -> None:
+    """The length and the number of stars are limited."""
     assert expected in str(problem(pattern))
     assert problem("val/*psnr?") is None
 

@@ -36,13 +36,13 @@ def test_for_waits_without_a_break(watch: Any) -> None:
     assert reported == [("pending", 0), ("resolved", 2), ("firing", 9), ("resolved", 10)]
 
 
-def test_recovery_has_a_limit_of_its_own(watch: Any) -> None:
+def test_recovery_has_its_own_limit(watch: Any) -> None:
     """Hysteresis: between the two thresholds it keeps firing."""
     assert states(watch, [6, 4, 4, 3], recover=3.0) == [("firing", 0), ("resolved", 3)]
 
 
-def test_it_goes_on_firing_for_a_while(watch: Any) -> None:
-    """It is recovering meanwhile; a new rise fires again, and values in between restart the wait."""
+def test_it_keeps_firing_for_a_while(watch: Any) -> None:
+    """It is recovering at that time; a new rise fires again, and values in between restart the wait."""
     reported = states(watch, [6, 3, 3, 6, 3, 4, 3, 3, 3], keep_firing_for="2 steps", recover=3.0)
     assert reported == [
         ("firing", 0), ("recovering", 1), ("firing", 3), ("recovering", 4), ("firing", 5), ("recovering", 6),
@@ -70,10 +70,10 @@ def test_it_goes_on_firing_for_a_while(watch: Any) -> None:
          [("firing", 2), ("resolved", 3)]),
     ],
 )  # fmt: skip
-def test_what_a_reducer_makes_of_values(
+def test_results_of_each_reducer(
     watch: Any, fields: dict[str, Any], values: list[float], expected: list[tuple[str, int]]
 ) -> None:
-    """NaN compares with nothing and is counted by nonfinite only; infinities are numbers."""
+    """NaN never satisfies a comparison and is counted by nonfinite only; infinities are numbers."""
     assert states(watch, values, **fields) == expected
 
 
@@ -83,7 +83,7 @@ def test_a_missing_value_is_no_record(watch: Any) -> None:
     assert [state for state, _ in reported] == ["pending", "firing", "resolved"]
 
 
-def test_an_alert_says_what_was_compared(watch: Any) -> None:
+def test_an_alert_states_the_comparison(watch: Any) -> None:
     """Numbers, the rule's text, its labels and severity; the onset is where it became true."""
     run = watch()
     rule = made(reducer="mean", window="2 steps", severity="critical", labels={"team": "a"}, remedy="Stop.",

@@ -67,8 +67,8 @@ def judge(rule: str, settings: RuleSettings) -> None:
 
 
 @pytest.mark.parametrize("rule", sorted(settings_types()))
-def test_a_setting_is_refused_or_can_be_judged_by(rule: str) -> None:
-    """The least and the largest value of each field that is taken raise nothing while records are judged."""
+def test_every_setting_is_rejected_or_works(rule: str) -> None:
+    """With the smallest and the largest accepted value of each field, no rule raises an exception."""
     kind = settings_types()[rule]
     for item in fields(kind):
         taken: list[RuleSettings] = []
@@ -80,7 +80,7 @@ def test_a_setting_is_refused_or_can_be_judged_by(rule: str) -> None:
             judge(rule, settings)  # an engine does not catch what a rule raises
 
 
-def test_a_window_too_small_is_refused_with_the_least() -> None:
-    """Before anything is judged: the field, what it takes, what was given."""
+def test_a_window_that_is_too_small_is_rejected() -> None:
+    """The error names the field, the smallest accepted value and the given one, before any evaluation."""
     with pytest.raises(SettingError, match="loss-spike: window: expected a whole number from 3 on, got 1"):
         with_changes("loss-spike", every_settings_type()["loss-spike"], {"window": 1})

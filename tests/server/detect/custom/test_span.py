@@ -38,7 +38,7 @@ def test_a_span_is_written_in_its_largest_whole_unit(text: str, written: str) ->
 @pytest.mark.parametrize(
     "text", ["", "20", "-1 steps", "1.5 steps", "9999999 steps", "31 d", "1e3 s", 5, None]
 )
-def test_what_is_no_span_is_refused_by_field(text: object) -> None:
+def test_an_invalid_span_is_rejected_with_its_field(text: object) -> None:
     """With the field's name."""
     with pytest.raises(FieldError) as reported:
         read_span(text, "window")

@@ -27,7 +27,7 @@ def test_a_rule_is_read_as_it_was_written(body: dict[str, Any]) -> None:
     assert plain(read_rule(FULL)) == FULL
 
 
-def test_brief_holds_what_is_not_usual() -> None:
+def test_brief_omits_defaults() -> None:
     """Fields with default values are omitted."""
     assert brief(read_rule(SMALLEST)) == SMALLEST
 
@@ -54,7 +54,7 @@ def test_brief_holds_what_is_not_usual() -> None:
         ({"labels": {"a": "\udfff"}}, "labels.a"), ({"projects": ["\0"]}, "projects[0]"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_refused_by_field(change: dict[str, Any], field: str) -> None:
+def test_invalid_fields_are_rejected_by_name(change: dict[str, Any], field: str) -> None:
     """With its position, in a file of several rules."""
     for where in ("", "rule[3]."):
         with pytest.raises(FieldError) as reported:
@@ -62,7 +62,7 @@ def test_what_does_not_fit_is_refused_by_field(change: dict[str, Any], field: st
         assert reported.value.field == where + field
 
 
-def test_an_absence_compares_nothing() -> None:
+def test_an_absence_rule_has_no_limit() -> None:
     """It is true without a value, and resolves at the next value."""
     rule = read_rule({"id": "quiet", "series": "val/*", "reducer": "absent", "window": "2 h"})
     assert (rule.holds(1.0), rule.holds(0.0), rule.is_back(0.0)) == (True, False, True)

@@ -33,7 +33,7 @@ def test_a_project_goes_before_all_projects() -> None:
         ("loss-spike", {"colour": 1}, "colour"),
     ],
 )
-def test_what_does_not_fit_is_refused_by_field(rule: str, body: dict[str, Any], field: str) -> None:
+def test_invalid_fields_are_rejected_by_name(rule: str, body: dict[str, Any], field: str) -> None:
     """Clock-based rules have settings too."""
     with pytest.raises(FieldError) as reported:
         read_tuning(rule, body)

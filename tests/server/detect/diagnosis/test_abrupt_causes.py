@@ -51,27 +51,27 @@ def test_the_same_spike_has_the_cause_of_what_was_done(watch: Any, what: str, of
     assert cause(watch, "loss-spike", **story(what, offset)).startswith(WORDS[what])
 
 
-def test_a_loss_that_climbs_over_many_steps_is_not_laid_to_the_data(watch: Any) -> None:
-    """At a constant rate, loss and norm climb together."""
+def test_a_loss_that_rises_over_many_steps_is_not_a_data_problem(watch: Any) -> None:
+    """At a constant learning rate, loss and norm rise together."""
     assert "a learning rate that is too high" in cause(watch, "loss-spike", **story("climb"))
 
 
-def test_a_loss_that_is_summed_is_told_from_one_that_rose(watch: Any) -> None:
-    """Eight times the loss with the same gradients; without gradients it cannot be told."""
+def test_a_summed_loss_is_distinguished_from_one_that_rose(watch: Any) -> None:
+    """Eight times the loss with the same gradients; without gradients they cannot be distinguished."""
     columns = story("sum")
     assert cause(watch, "loss-spike", **columns).startswith("Likely a change of the logged loss")
     del columns["grad_norm"]
     assert cause(watch, "loss-spike", **columns).startswith("Likely different data")
 
 
-def test_an_infinite_term_is_told_from_a_bad_batch(watch: Any) -> None:
-    """The loss is infinite step after step while its gradients are finite."""
+def test_an_infinite_term_is_distinguished_from_a_bad_batch(watch: Any) -> None:
+    """The loss is infinite at every step while its gradients are finite."""
     columns = {"loss": noise(1, 200, 1) + [math.inf] * 50, "grad_norm": noise(0.5, 250, 2)}
     assert cause(watch, "nonfinite-loss", **columns).startswith("Likely one term of the loss")
 
 
-def test_a_norm_within_its_own_noise_did_not_run_away(watch: Any) -> None:
-    """Norms that vary tenfold, then a NaN: no word of a learning rate that is too high."""
+def test_a_norm_within_its_own_noise_is_not_a_divergence(watch: Any) -> None:
+    """Norms that vary tenfold, then a NaN: a high learning rate is not named as the cause."""
     draw = random.Random(7)
     norms = [draw.lognormvariate(0, 1.5) for _ in range(295)] + [4.0] * 5
     columns = {"loss": [*noise(1, 300, 1), *[math.nan] * 30], "grad_norm": [*norms, *[math.nan] * 30]}
@@ -79,7 +79,7 @@ def test_a_norm_within_its_own_noise_did_not_run_away(watch: Any) -> None:
 
 
 def test_a_second_spike_soon_after_has_its_own_onset(watch: Any) -> None:
-    """An alert that is resolved leaves nothing to the next."""
+    """A resolved alert does not affect the next one."""
     run = watch()
     quiet = noise(1.0, 100, 1)
     run.records(loss=[*quiet, 9.0, *[1.0] * 12, 9.0, *[1.0] * 12, 9.0, *[1.0] * 12])

@@ -37,7 +37,7 @@ def ramp(values: list[float], start: int, factor: float) -> list[float]:
 
 
 def test_flat_loss_is_one_operation(watch: Any, torch_scale: Any) -> None:
-    """Overflow in the middle of a flat loss at high scales: one operation leaves fp16."""
+    """Overflows in the middle of a flat loss at high scales: one operation exceeds fp16."""
     diagnosis = collapse(watch, torch_scale, init=2.0**60, loss=flat(COUNT, 2.0))
     assert "one operation that exceeds the range of fp16" in diagnosis.cause
     assert "x = x.float()" in diagnosis.remedies[0].code
@@ -83,7 +83,7 @@ def test_a_learning_rate_that_rose_comes_first(watch: Any, torch_scale: Any) -> 
     assert diagnosis.timeline[0] == (340, "Learning rate rises 10.1x, 5e-5 → 5.1e-4", "")
 
 
-def test_the_scaler_not_wired_comes_before_the_model(watch: Any) -> None:
+def test_a_bypassed_scaler_ranks_before_the_model(watch: Any) -> None:
     """Abandoned steps at a constant scale: the loop is the cause, whatever the norm is."""
     run = watch()
     run.records(loss=[12.06] * 40, grad_norm=[1.0] * 20 + [math.inf] * 20, scale=[65536.0] * 40,
@@ -106,15 +106,15 @@ def test_the_newest_checkpoint_before_the_onset_is_named(watch: Any, torch_scale
     assert "ckpt/300.pt" in [remedy.code for remedy in diagnosis.remedies]
 
 
-def test_the_story_is_in_order_of_steps(watch: Any, torch_scale: Any) -> None:
-    """What each rule saw, from its onset on."""
+def test_the_timeline_is_in_order_of_steps(watch: Any, torch_scale: Any) -> None:
+    """Each rule has an entry at its onset."""
     loss = [*flat(ONSET, 2.0), *[math.nan] * (COUNT - ONSET)]
     timeline = collapse(watch, torch_scale, loss=loss).timeline
     assert [step for step, _, _ in timeline] == sorted(step for step, _, _ in timeline)
     assert {"scaler-collapse", "scaler-overflow-burst", "nonfinite-loss"} <= {rule for _, _, rule in timeline}
 
 
-def test_another_rules_word_changes_what_an_open_alert_says(watch: Any, torch_scale: Any) -> None:
+def test_another_rules_finding_updates_an_open_alert(watch: Any, torch_scale: Any) -> None:
     """The burst is updated with another cause once the norm is infinite at a scale of 1."""
     scale, skipped = torch_scale([step >= ONSET for step in range(COUNT)])
     run = watch()
@@ -126,10 +126,10 @@ def test_another_rules_word_changes_what_an_open_alert_says(watch: Any, torch_sc
 
 
 @pytest.mark.parametrize("lr", [None, RATE])
-def test_every_alert_says_cause_evidence_remedy_and_disproof(
+def test_every_alert_has_cause_evidence_remedy_and_confirmation(
     watch: Any, torch_scale: Any, lr: float | None
 ) -> None:
-    """Whatever is known, a diagnosis is complete, plain, and without exclamation marks."""
+    """Every diagnosis is complete, and has no exclamation marks."""
     scale, skipped = torch_scale([step >= ONSET for step in range(COUNT)])
     run = watch()
     run.records(loss=[*flat(ONSET, 2.0), *[math.nan] * 40], scale=scale, skipped=skipped, lr=[lr] * COUNT)
@@ -155,8 +155,8 @@ def test_a_gradient_that_was_there_and_is_exactly_zero_is_saturation(watch: Any)
     assert "forward_hook" in diagnosis.remedies[0].code
 
 
-def test_a_gradient_that_never_was_is_a_detached_graph(watch: Any) -> None:
-    """Zero from the first step on: nothing has saturated, and no graph was connected."""
+def test_a_gradient_that_was_never_above_zero_is_a_detached_graph(watch: Any) -> None:
+    """Zero from the first step: this is not saturation."""
     run = watch()
     run.records(loss=[0.7] * 30, grad_norm=[0.0] * 30)
     assert "detached graph" in run.firing("zero-grad-norm")[-1].diagnosis.cause
@@ -202,7 +202,7 @@ def test_a_clip_that_never_acts_is_part_of_an_explosion(watch: Any) -> None:
     assert "clip-ineffective" in {rule for _, _, rule in timeline}
 
 
-def test_a_story_of_several_series_says_which(watch: Any) -> None:
+def test_a_timeline_of_several_series_names_them(watch: Any) -> None:
     """Two losses that are constant are distinguished by their names."""
     run = watch()
     run.records(loss=[1000.0] * 64, more={"loss/D": [-1000.0] * 64})

@@ -105,7 +105,7 @@ def test_any_batching_gives_the_same_findings(records: Any, cuts: Any) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(runs, cuts, st.integers(0, 2000))
-def test_a_snapshot_anywhere_changes_nothing(records: Any, cuts: Any, restore_at: Any) -> None:
+def test_a_snapshot_at_any_point_changes_no_finding(records: Any, cuts: Any, restore_at: Any) -> None:
     """Saved and restored after any batch, the engine continues with the same findings."""
     assert judge(records, cuts, restore_at) == judge(records, cuts)
 
@@ -113,7 +113,7 @@ def test_a_snapshot_anywhere_changes_nothing(records: Any, cuts: Any, restore_at
 @settings(max_examples=40, deadline=None)
 @given(runs)
 def test_an_episode_begins_once_and_ends_once(records: Any) -> None:
-    """Per rule and subject: after resolved comes a beginning, never a second end; severity never falls."""
+    """Per rule and subject: a resolved episode is followed by a new one; severity never decreases."""
     engine, last = Engine(RunContext()), dict[str, Finding]()
     for index, record in enumerate(records):
         for finding in engine.observe(batch_of([record], index)):
@@ -126,7 +126,7 @@ def test_an_episode_begins_once_and_ends_once(records: Any) -> None:
             last[key] = finding
 
 
-def test_a_damaged_snapshot_is_refused() -> None:
+def test_a_damaged_snapshot_is_rejected() -> None:
     """Any changed byte is detected, even if the result is valid msgpack; so is an unknown field."""
     body = Engine(RunContext()).save()
     for place in range(1, len(body)):
@@ -138,8 +138,8 @@ def test_a_damaged_snapshot_is_refused() -> None:
             Engine.restore(RunContext(), msgspec.msgpack.encode(reported | {member: {"metrics": True}}))
 
 
-def test_a_snapshot_of_another_version_is_refused() -> None:
-    """Unreadable state is reported, not guessed."""
+def test_a_snapshot_of_another_version_is_rejected() -> None:
+    """An unreadable state is reported, not guessed."""
     with pytest.raises(EngineStateError, match="expected a snapshot of version"):
         Engine.restore(RunContext(), b"\x93\x01\x02\x03")
 
@@ -189,7 +189,7 @@ def test_optimizers_have_subjects_of_their_own(watch: Any) -> None:
 
 
 def test_settings_replace_defaults() -> None:
-    """A rule takes other settings by its identifier: five zeros are enough here."""
+    """A rule gets other settings by its identifier: five zeros are enough here."""
     engine = Engine(RunContext(), {"zero-grad-norm": zero_grad_norm.Settings(streak=5)})
     records = [(1, step, {"loss": 1.0, "grad_norm": 0.0}) for step in range(6)]
     assert engine.observe(batch_of(records, 0))[0].step == 4
@@ -206,8 +206,8 @@ def test_every_rule_describes_itself() -> None:
         assert all(setting.help and setting.unit is not None for setting in rule.settings)
 
 
-def test_extras_of_the_script_are_not_judged(watch: Any) -> None:
-    """``fft_loss`` and ``train/loss`` are not vital signs."""
+def test_extra_metrics_of_the_script_are_ignored(watch: Any) -> None:
+    """``fft_loss`` and ``train/loss`` are not signals of a stream."""
     run = watch()
     run.records(loss=[1.0] * 60, more={"fft_loss": [math.nan] * 60, "train/loss": [math.inf] * 60})
     assert run.findings == []

@@ -18,8 +18,8 @@ def ends(run: Any, rule: str) -> list[str]:
     return [item.summary for item in run.findings if item.rule == rule and item.state is AlertState.RESOLVED]
 
 
-def test_a_rule_judges_from_its_change_on(watch: Any) -> None:
-    """Not the records that came before it."""
+def test_a_changed_rule_applies_to_later_records(watch: Any) -> None:
+    """Earlier records are not evaluated."""
     run = watch()
     run.records(loss=[1.0] * 5, x=[9] * 5)
     run.reported_by_server("rules", rules=[LIMIT])
@@ -30,7 +30,7 @@ def test_a_rule_judges_from_its_change_on(watch: Any) -> None:
 @pytest.mark.parametrize(
     "after", [[], [{**LIMIT, "limit": 6}], [{**LIMIT, "enabled": True, "labels": {"a": "b"}}]]
 )
-def test_an_open_alert_of_what_is_gone_or_changed_is_over(watch: Any, after: Any) -> None:
+def test_a_removed_or_changed_rule_resolves_its_alert(watch: Any, after: Any) -> None:
     """Its history has the reason."""
     run = watch()
     run.reported_by_server("rules", rules=[LIMIT])
@@ -41,7 +41,7 @@ def test_an_open_alert_of_what_is_gone_or_changed_is_over(watch: Any, after: Any
     assert len(run.firing("mine")) == 1 + len(after)
 
 
-def test_other_words_leave_an_alert_open_and_a_severity_is_told_at_once(watch: Any) -> None:
+def test_a_changed_text_keeps_the_alert_and_a_changed_severity_is_sent(watch: Any) -> None:
     """A changed title does not affect the evaluation."""
     run = watch()
     run.reported_by_server("rules", rules=[LIMIT])
@@ -65,7 +65,7 @@ def test_a_built_in_rule_is_switched_off_and_on(watch: Any) -> None:
     assert [item.step for item in run.firing("nonfinite-loss")][-1] >= 30
 
 
-def test_a_built_in_rule_takes_the_severity_of_people(watch: Any) -> None:
+def test_a_built_in_rule_uses_the_configured_severity(watch: Any) -> None:
     """Instead of its default."""
     run = watch()
     run.reported_by_server("rules", builtin={"nonfinite-loss": {"severity": "info"}})
@@ -73,7 +73,7 @@ def test_a_built_in_rule_takes_the_severity_of_people(watch: Any) -> None:
     assert run.severities("nonfinite-loss") == ["info"]
 
 
-def test_settings_take_hold_in_a_running_run(watch: Any) -> None:
+def test_settings_apply_to_a_running_run(watch: Any) -> None:
     """With a fresh baseline: a spike of 30 % is one at the default, and none at twice the level."""
     for tuned, fired in (({}, 1), ({"loss-spike": {"settings": {"relative": 1.0}}}, 0)):
         run = watch()
@@ -85,8 +85,8 @@ def test_settings_take_hold_in_a_running_run(watch: Any) -> None:
         assert len({item.onset_step for item in run.firing("loss-spike")}) == fired
 
 
-def test_an_open_alert_goes_on_under_other_settings(watch: Any) -> None:
-    """It is over when the rule says so."""
+def test_an_open_alert_continues_under_changed_settings(watch: Any) -> None:
+    """It ends when the rule resolves it."""
     run = watch()
     run.records(loss=[1.0] * 20 + [float("nan")] * 5)
     run.reported_by_server(
@@ -96,7 +96,7 @@ def test_an_open_alert_goes_on_under_other_settings(watch: Any) -> None:
     assert run.states("nonfinite-loss") == ["firing", "recovering", "resolved"]
 
 
-def test_no_script_can_say_which_rules_judge_it(watch: Any) -> None:
+def test_a_script_cannot_change_the_rules(watch: Any) -> None:
     """An event of that kind counts from the server's own writer only."""
     run = watch()
     run.event("rules", builtin={"nonfinite-loss": {"enabled": False}})
@@ -117,6 +117,6 @@ def test_a_plan_is_read_as_it_was_written() -> None:
 
 
 def test_an_older_snapshot_has_no_plan() -> None:
-    """An upgrade begins with the rules as they are built in."""
+    """After an upgrade the built-in rules have their defaults."""
     engine = Engine.restore(RunContext(), Engine(RunContext()).save())
     assert engine.plan == NO_PLAN

@@ -41,17 +41,17 @@ def taken(cuts: list[int], *, saved: bool = False) -> list[tuple[int, int, float
 
 @given(st.lists(st.integers(1, COUNT - 1), max_size=20), st.booleans())
 def test_any_cut_gives_the_same_blocks(cuts: list[int], saved: bool) -> None:
-    """Values, overflows and the record at which each is said, with or without a snapshot after each cut."""
+    """The same values, overflows and result rows, with or without a snapshot after each part."""
     assert taken(cuts, saved=saved) == taken(list(range(COUNT)))
 
 
-def test_a_record_is_said_at_the_end_of_its_block() -> None:
-    """Sixteen records later at most."""
+def test_results_are_reported_at_the_end_of_a_block() -> None:
+    """At most sixteen records later."""
     assert {said for step, said, _, _ in taken([])} == set(range(PACE - 1, COUNT, PACE))
 
 
-def test_what_is_left_comes_with_the_end() -> None:
-    """A run that ends within a block."""
+def test_remaining_records_are_evaluated_at_the_end() -> None:
+    """The run ends within a block."""
     block = Block()
     block.take(view(0, 20))
     rest = block.flush()

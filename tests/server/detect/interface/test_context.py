@@ -21,7 +21,7 @@ def test_healthy_rate_at_the_defaults() -> None:
     "told", [{"growth_factor": 1.0}, {"growth_interval": 0}, {"backoff_factor": 2.0}, {"growth_factor": "x"},
              {"init_scale": math.nan}, {"growth_interval": math.inf}, {"growth_interval": True}],
 )  # fmt: skip
-def test_impossible_settings_count_as_untold(told: dict[str, Any]) -> None:
+def test_invalid_settings_are_ignored(told: dict[str, Any]) -> None:
     """Values of a client must not cause a division by zero."""
     assert ScalerSettings.from_plain(told) == ScalerSettings()
 
@@ -45,7 +45,7 @@ def test_disabled_scalers_are_none() -> None:
 
 
 def test_events_refine_it() -> None:
-    """Sources of norms, declared changes and checkpoints; other events change nothing."""
+    """Sources of norms, declared changes and checkpoints; other events have no effect."""
     context = RunContext().learn("grad-norm-source", None, {"optimizer": "D", "source": "own"})
     context = context.learn("grad-norm-source", 0, {"optimizer": "opt1", "series": "", "clip": 1.0})
     assert context.clips == {"D": None, "": 1.0}
@@ -65,8 +65,8 @@ def test_checkpoints_are_bounded() -> None:
     assert context.checkpoint_before(3) is None
 
 
-def test_what_events_added_survives_a_snapshot() -> None:
-    """A hello's own words are newer than those of a snapshot."""
+def test_a_snapshot_keeps_what_events_added() -> None:
+    """Values of a newer handshake replace those of the snapshot."""
     context = RunContext(scalers=[{"growth_interval": 5}]).learn("checkpoint", 7, {"path": "7.pt"})
     again = RunContext(scalers=[{"growth_interval": 9}]).relearn(context.learned())
     assert again.checkpoints == ((7, "7.pt"),)
@@ -99,8 +99,8 @@ KINDS = ("expect", "checkpoint", "attached", "grad-norm-source", "schedule", "lo
         st.sampled_from([*FIELDS, "names", "name", "goal", "inputs", "runs", "norms", "table"]), ODD
     ),
 )
-def test_nothing_that_an_event_says_ends_the_judging(kind: str, data: dict[str, Any]) -> None:
-    """A script may send any data under any kind; unexpected data is ignored."""
+def test_unexpected_events_are_ignored(kind: str, data: dict[str, Any]) -> None:
+    """A script may send any data under any kind."""
     learnt = RunContext().learn(kind, 5, data)
     assert learnt.learn("expect", 5, {"what": "eval", "steps": [math.nan, math.inf, 7.0, "x"]}).expected[
         "eval"

@@ -25,7 +25,7 @@ def test_numbers(value: float, text: str) -> None:
     ("value", "text"), [(131072.0, "2¹⁷"), (1.0, "2⁰"), (0.5, "2⁻¹"), (0.0, "0"), (1500.0, "1500")]
 )
 def test_scales(value: float, text: str) -> None:
-    """Powers of two as such."""
+    """Powers of two are written as powers."""
     assert scale(value) == text
 
 

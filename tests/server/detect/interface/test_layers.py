@@ -41,13 +41,13 @@ def test_the_layer_nearest_to_the_loss_is_where_it_began() -> None:
     assert "block.weight become non-finite first (+Inf), with 1 of the 1 layer before it" in text
 
 
-def test_all_layers_at_once_blame_none() -> None:
-    """A loss that is NaN makes every gradient NaN; one without gradient does not count."""
+def test_if_all_layers_fail_at_once_none_is_named() -> None:
+    """A loss that is NaN makes every gradient NaN; a layer without gradient does not count."""
     book = _book((8, [NAN, NAN, -1.0, NAN]))
     assert "all 3 layers become non-finite at once, so the loss is the origin" in _said(book, 8)[0][1]
 
 
-def test_growth_before_it_is_told_with_its_beginning() -> None:
+def test_earlier_growth_is_reported_with_its_onset() -> None:
     """The layer's own growth, from the step at which it left its usual level."""
     calm = [(step, [1.0, 1.0, 1.0, 1.0]) for step in range(0, 60, 10)]
     rising = [(60 + 10 * k, [1.0, 3.0 * 2**k, 1.0, 1.0]) for k in range(4)]
@@ -73,7 +73,7 @@ def test_another_optimizers_layers_are_its_own() -> None:
         {"table": "x", "norms": _packed([1.0, 1.0])},
     ],
 )
-def test_vectors_that_do_not_fit_are_left_out(data: dict[str, Any]) -> None:
+def test_invalid_vectors_are_ignored(data: dict[str, Any]) -> None:
     """Whatever a script puts into such an event, nothing breaks and nothing is believed."""
     assert _book().learn("layers", 3, data).vectors == ()
     assert LayerNorms({}, ()).learn("layer-names", 0, {"names": "abc"}).names == {}
@@ -101,8 +101,8 @@ def _tell(run: Any) -> None:
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_the_story_of_an_alert_names_the_layer(watch: Callable[..., Any], first: bool) -> None:
-    """Whether the vectors come before the record or behind it, as they do from a device."""
+def test_the_timeline_of_an_alert_names_the_layer(watch: Callable[..., Any], first: bool) -> None:
+    """Whether the vectors arrive before or after the record; those from a device arrive after it."""
     run = watch()
     run.records(loss=[1.0 - 0.001 * step for step in range(60)], grad_norm=[1.0] * 60)
     if first:

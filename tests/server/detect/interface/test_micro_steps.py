@@ -34,7 +34,7 @@ def test_more_at_once_and_fewer_when_they_stay(counts: list[float], rows: list[i
     assert _rows(counts) == rows
 
 
-def test_divided_losses_change_nothing() -> None:
+def test_divided_losses_raise_no_alert() -> None:
     """Their gradients are those of a mean, however many there are."""
     assert _rows([1, 1, 4, 4, 2, 8], divided=True) == []
 
@@ -61,7 +61,7 @@ def test_a_growing_accumulation_is_no_explosion(watch: Any) -> None:
 
 
 def test_the_same_jump_of_one_loss_is_an_explosion(watch: Any) -> None:
-    """The control: what the number of micro-steps does not explain is still said."""
+    """The control: a jump that the number of micro-steps does not explain is reported."""
     draw, run = random.Random(0), watch()
     levels = [1.0] * 200 + [32.0] * 200
     run.records(

@@ -23,7 +23,7 @@ from tocsin_server.detect.interface.view import layout, split, split_name
     ],
 )
 def test_names(name: str, known: tuple[str, str] | None) -> None:
-    """Base name and optimizer; extras of the script are neither."""
+    """Base name and optimizer; other metrics of the script have neither."""
     assert split_name(name) == known
 
 

@@ -13,8 +13,8 @@ norms = st.lists(st.floats(1e-3, 1e3), min_size=60, max_size=200)
 
 
 @given(norms, st.integers(1, 30))
-def test_the_level_does_not_depend_on_how_values_come(values: list[float], size: int) -> None:
-    """One by one or in stretches that keep to ``room``: the same median."""
+def test_the_level_does_not_depend_on_batches(values: list[float], size: int) -> None:
+    """One by one or in parts that keep to ``room``: the same median."""
     one, other, at = Level(), Level(), 0
     for value in values:
         one.extend([value])

@@ -15,13 +15,13 @@ from tocsin_server.detect.stats.metric import goal_of, is_decibel, is_loss
         ("thing", None), ("lr", None),
     ],
 )  # fmt: skip
-def test_a_name_tells_which_way_is_better(name: str, goal: str | None) -> None:
-    """By whole words; unknown where none is known."""
+def test_the_goal_follows_from_the_name(name: str, goal: str | None) -> None:
+    """By whole words; None for unknown names."""
     assert goal_of(name, "") == goal
 
 
-def test_what_was_told_comes_first() -> None:
-    """A score that is to fall."""
+def test_a_reported_goal_overrides_the_name() -> None:
+    """A score that should fall."""
     assert goal_of("score", "min") == "min"
 
 

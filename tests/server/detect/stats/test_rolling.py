@@ -15,7 +15,7 @@ values = st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=60)
 
 @given(values, st.integers(1, 20))
 def test_median_and_deviation_of_the_last_values(items: list[float], size: int) -> None:
-    """As the standard library says of the last ``size`` values, duplicates and all."""
+    """Equal to those of the standard library for the last ``size`` values, including duplicates."""
     rolling = RollingMedian(size)
     for item in items:
         rolling.push(item)
@@ -35,8 +35,8 @@ def test_saved_and_restored(items: list[float]) -> None:
 
 
 @given(st.lists(st.floats(-2, 9), min_size=1, max_size=60), st.integers(0, 20))
-def test_passing_over_is_pushing_until_one_stands_out(items: list[float], start: int) -> None:
-    """What is passed over is in the window as if pushed; it ends at the first above all, or not above 0."""
+def test_passing_over_equals_pushing_until_an_outlier(items: list[float], start: int) -> None:
+    """The values are in the window as if pushed; it stops at the first one above all, or not above 0."""
     passed, pushed = RollingMedian(10), RollingMedian(10)
     for window in (passed, pushed):
         window.push(5.0)
@@ -49,8 +49,10 @@ def test_passing_over_is_pushing_until_one_stands_out(items: list[float], start:
 
 
 @given(values, st.floats(0, 1e10), st.floats(0, 10))
-def test_within_is_what_the_deviation_says(items: list[float], height: float, deviations: float) -> None:
-    """The quick answer by quartiles is never another than the exact one."""
+def test_the_quick_check_agrees_with_the_deviation(
+    items: list[float], height: float, deviations: float
+) -> None:
+    """The check by quartiles never contradicts the exact one."""
     rolling = RollingMedian(20)
     for item in items:
         rolling.push(item)

@@ -43,10 +43,8 @@ def alike(a: float | None, b: float | None) -> bool:
 
 
 @given(runs, st.integers(1, SLOTS), st.sampled_from(["mean", "min", "max", "change", "rate", "nonfinite"]))
-def test_a_window_says_what_all_its_values_say(
-    run: list[tuple[int, float]], amount: int, reducer: str
-) -> None:
-    """At every record; what left it, an infinity or 1e300 too, leaves no trace."""
+def test_a_window_equals_its_values(run: list[tuple[int, float]], amount: int, reducer: str) -> None:
+    """At every record; values that left it, even an infinity or 1e300, have no effect."""
     window, points, x = Window.of(amount), list[tuple[int, float]](), 0
     huge = False
     for gap, value in run:
@@ -60,8 +58,8 @@ def test_a_window_says_what_all_its_values_say(
 
 
 @given(runs, st.integers(0, 119))
-def test_a_saved_window_goes_on(run: list[tuple[int, float]], cut: int) -> None:
-    """To the bit."""
+def test_a_saved_window_continues(run: list[tuple[int, float]], cut: int) -> None:
+    """With identical bits."""
     one, x = Window.of(30), 0
     other = one
     for place, (gap, value) in enumerate(run):

@@ -18,8 +18,8 @@ def view_of(values: list[float], start: int) -> View:
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=30))
-def test_bins_do_not_depend_on_how_records_come(sizes: list[int]) -> None:
-    """One by one or in pieces: the same medians at the same steps."""
+def test_bins_do_not_depend_on_batches(sizes: list[int]) -> None:
+    """One by one or in parts: the same medians at the same steps."""
     draw = random.Random(1)
     values = [draw.gauss(0, 1) for _ in range(sum(sizes))]
     single, pieces, at = Bins(16, 5), Bins(16, 5), 0
@@ -32,7 +32,7 @@ def test_bins_do_not_depend_on_how_records_come(sizes: list[int]) -> None:
 
 
 @given(st.integers(1, 2000))
-def test_growing_bins_stay_few_and_keep_the_beginning(count: int) -> None:
+def test_growing_bins_stay_few_and_keep_the_start(count: int) -> None:
     """Neighbours are joined: at most ``keep``, the first still begins at the first step."""
     bins = Bins(4, 60, grow=True)
     for step in range(count):
@@ -41,14 +41,14 @@ def test_growing_bins_stay_few_and_keep_the_beginning(count: int) -> None:
     assert not bins.steps or (bins.steps[0] == 0 and bins.medians == sorted(bins.medians))
 
 
-def test_kendall_tells_a_rise_from_noise() -> None:
+def test_kendall_distinguishes_a_rise_from_noise() -> None:
     """Ten rising values have a z of 3.9, and falling ones its negative."""
     assert kendall(range(10)) > 3.8
     assert kendall(range(10)) == -kendall(range(9, -1, -1))
     assert kendall([1.0] * 10) == 0.0
 
 
-def test_mann_whitney_tells_a_fall() -> None:
+def test_mann_whitney_detects_a_fall() -> None:
     """All late values below all early ones; none where they are alike."""
     assert falls([2.0] * 10, [1.0] * 10) > 3.5
     assert falls([1.0] * 10, [1.0] * 10) == 0.0

@@ -19,8 +19,8 @@ def reported(run: Any, steps: int, processes: int, *, spread: float = 0.0, attem
 
 
 @pytest.mark.parametrize("attempts", [False, True])
-def test_four_processes_that_do_not_know_of_each_other(watch: Any, attempts: bool) -> None:
-    """Each reports as rank 0 of 1: told with their number, whether the server saw one attempt or four."""
+def test_four_processes_without_ranks_are_reported(watch: Any, attempts: bool) -> None:
+    """Each reports as rank 0 of 1; their number is reported, as one attempt or as four."""
     run = watch()
     reported(run, 60, 4, attempts=attempts)
     finding = run.firing(RULE)[-1]
@@ -47,7 +47,7 @@ def test_ranks_are_no_duplicates(watch: Any) -> None:
 
 
 def test_a_restart_that_replays_steps_is_no_duplicate(watch: Any) -> None:
-    """Deterministic training gives the same values again, but only one process is at work."""
+    """Deterministic training gives the same values again, but only one process is running."""
     run = watch()
     loss = [2.0 / (1 + step) for step in range(300)]
     run.records(loss=loss[:200])

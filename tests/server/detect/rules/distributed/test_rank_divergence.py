@@ -48,7 +48,7 @@ def test_norms_that_never_agreed_are_those_of_shards(watch: Any) -> None:
     assert run.firing(RULE) == []
 
 
-def test_norms_that_agreed_and_part_are_told(watch: Any) -> None:
+def test_norms_that_start_to_differ_are_reported(watch: Any) -> None:
     """The weights are no longer the same."""
     run = watch(world_size=2)
     together(run, 100, {"grad_norm": 1.0}, {"grad_norm": lambda step: 1.0 if step < 60 else 1.2})
@@ -64,7 +64,7 @@ def test_nan_agrees_with_nan(watch: Any) -> None:
 
 
 def test_ends_in_agreement(watch: Any) -> None:
-    """A hundred steps alike."""
+    """It resolves after a hundred steps in agreement."""
     run = watch(world_size=2)
     together(run, 200, {"lr": 1e-3}, {"lr": lambda step: 2e-3 if step < 40 else 1e-3})
     assert run.states(RULE) == ["firing", "recovering", "resolved"]

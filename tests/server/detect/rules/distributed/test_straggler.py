@@ -26,8 +26,8 @@ def test_a_rank_at_half_the_speed_is_a_warning(watch: Any) -> None:
     assert finding.summary.startswith("Rank 2 takes")
 
 
-def test_even_ranks_raise_nothing(watch: Any) -> None:
-    """Noise is no straggler."""
+def test_equal_ranks_raise_no_alert(watch: Any) -> None:
+    """Noise does not make a straggler."""
     run = watch(world_size=3)
     together(run, 2000, 0.2, 0.21, 0.22)
     assert run.firing(RULE) == []

@@ -19,7 +19,7 @@ def clipped_at(watch: Any, clip: float | None) -> Any:
     return run
 
 
-def test_every_gradient_above_the_clip_is_told(watch: Any) -> None:
+def test_norms_above_the_threshold_are_reported(watch: Any) -> None:
     """Info: normal for many recipes."""
     run = clipped_at(watch, 1.0)
     run.records(grad_norm=norms(600, 10.0))
@@ -34,8 +34,8 @@ def test_a_clip_that_acts_now_and_then_is_healthy(watch: Any) -> None:
     assert run.findings == []
 
 
-def test_without_a_clip_nothing_is_said(watch: Any) -> None:
-    """Norms may be as high as they like; an infinite clip only measures."""
+def test_without_clipping_there_is_no_alert(watch: Any) -> None:
+    """Norms may be any size; an infinite threshold only measures."""
     for clip in (None, float("inf")):
         run = clipped_at(watch, clip)
         run.records(grad_norm=norms(2000, 50.0))

@@ -41,7 +41,7 @@ def test_a_thousand_times_the_median_needs_no_second_record(watch: Any) -> None:
 
 @pytest.mark.parametrize("sigma", [0.2, 0.8, 1.5])
 @pytest.mark.parametrize("seed", range(2))
-def test_heavy_tails_raise_nothing(watch: Any, sigma: float, seed: int) -> None:
+def test_heavy_tails_raise_no_alert(watch: Any, sigma: float, seed: int) -> None:
     """What is far for one run is usual for another: the spread counts."""
     run = watch()
     run.records(grad_norm=norms(10_000, sigma=sigma, seed=seed))
@@ -49,14 +49,14 @@ def test_heavy_tails_raise_nothing(watch: Any, sigma: float, seed: int) -> None:
 
 
 @pytest.mark.parametrize("level", [0.07, 21.0, 2e5])
-def test_no_level_is_too_high_by_itself(watch: Any, level: float) -> None:
+def test_a_high_level_alone_raises_no_alert(watch: Any, level: float) -> None:
     """Healthy medians run from 0.07 to 21, and far above where losses are summed."""
     run = watch()
     run.records(grad_norm=norms(2000, level=level))
     assert run.findings == []
 
 
-def test_the_high_norms_of_a_start_raise_nothing(watch: Any) -> None:
+def test_high_norms_at_the_start_raise_no_alert(watch: Any) -> None:
     """They fall by two orders of magnitude within the warm-up."""
     run = watch()
     run.records(grad_norm=[60.0 * 0.9**step + value for step, value in enumerate(norms(300, level=0.4))])
@@ -78,8 +78,8 @@ def test_a_level_that_stays_is_adopted(watch: Any) -> None:
     assert run.states(RULE)[-1] == "resolved"
 
 
-def test_a_flat_loss_is_named(watch: Any) -> None:
-    """The norm explodes while the loss barely moves: no loss rule would say so."""
+def test_the_cause_names_a_flat_loss(watch: Any) -> None:
+    """The norm explodes while the loss barely changes, so that no loss rule fires."""
     run = watch()
     run.records(loss=[4.5 + 0.01 * (step % 7) for step in range(210)], grad_norm=norms(200) + [1e6] * 10)
     assert "loss has not changed" in run.firing(RULE)[0].diagnosis.cause

@@ -36,7 +36,7 @@ def test_growth_with_a_rising_rate_is_the_warm_up(watch: Any) -> None:
     assert run.firing(RULE) == []
 
 
-def test_growth_while_the_rate_decays_is_only_told(watch: Any) -> None:
+def test_growth_while_the_rate_decays_is_info_only(watch: Any) -> None:
     """Common late in training."""
     run = watch()
     run.records(grad_norm=growing(2500, 3.7), lr=[1e-3 * 0.999**step for step in range(2500)])

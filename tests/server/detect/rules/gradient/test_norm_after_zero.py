@@ -13,8 +13,8 @@ def falling(count: int) -> list[float]:
     return [5.0 / (1 + 0.01 * step) for step in range(count)]
 
 
-def test_zero_with_a_falling_loss_is_a_fault_of_measurement(watch: Any) -> None:
-    """The norm taken after zero_grad: a warning that names the instrument, not the model."""
+def test_zero_with_a_falling_loss_is_a_measurement_error(watch: Any) -> None:
+    """The norm is measured after zero_grad: a warning about the measurement, not the model."""
     run = watch()
     run.records(loss=falling(30), grad_norm=[0.0] * 30)
     finding = run.firing(RULE)[0]
@@ -30,7 +30,7 @@ def test_a_loss_that_only_wavers_leaves_another_cause_open(watch: Any) -> None:
     assert any("detached graph" in text for text in run.firing(RULE)[0].diagnosis.alternatives)
 
 
-def test_a_loss_that_stands_still_is_another_rules(watch: Any) -> None:
+def test_a_constant_loss_is_left_to_zero_grad_norm(watch: Any) -> None:
     """Then the zero is real."""
     run = watch()
     run.records(loss=[1.0] * 60, grad_norm=[0.0] * 60)
@@ -44,7 +44,7 @@ def test_gradient_accumulation_is_another_rules(watch: Any) -> None:
     assert run.firing(RULE) == []
 
 
-def test_long_cycles_of_accumulation_raise_nothing_once_seen(watch: Any) -> None:
+def test_known_accumulation_cycles_raise_no_alert(watch: Any) -> None:
     """Zeros of the length of the last cycle are expected."""
     run = watch()
     run.records(loss=falling(400), grad_norm=[1.0 if step % 16 == 15 else 0.0 for step in range(400)])

@@ -29,8 +29,8 @@ def test_a_small_loss_has_small_gradients(watch: Any) -> None:
     assert run.findings == []
 
 
-def test_convergence_is_only_told(watch: Any) -> None:
-    """The loss has fallen far: nothing is left to learn."""
+def test_convergence_is_info_only(watch: Any) -> None:
+    """The loss has fallen far, so the model has converged."""
     run = watch()
     run.records(loss=[0.9**step + 1e-3 for step in range(600)], grad_norm=[0.9**step for step in range(600)])
     assert run.alarms == []
@@ -45,7 +45,7 @@ def test_norms_of_exactly_zero_are_other_rules(watch: Any) -> None:
 
 
 def test_ends_with_the_usual_norm(watch: Any) -> None:
-    """A hundred updates towards recovering, three hundred to the end."""
+    """Recovering after a hundred updates, resolved after three hundred."""
     run = watch()
     run.records(loss=[2.3] * 900, grad_norm=[1.0] * 100 + [1e-7] * 300 + [1.0] * 500)
     assert run.states(RULE) == ["firing", "recovering", "resolved"]

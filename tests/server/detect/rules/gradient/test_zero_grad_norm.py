@@ -12,15 +12,15 @@ def falling(count: int) -> list[float]:
     return [5.0 / (1 + 0.01 * step) for step in range(count)]
 
 
-def test_zero_with_a_moving_loss_is_left_to_norm_after_zero(watch: Any) -> None:
-    """That is a fault of measurement, not of the model."""
+def test_zero_with_a_changing_loss_is_left_to_norm_after_zero(watch: Any) -> None:
+    """That is a measurement error, not a problem of the model."""
     run = watch()
     run.records(loss=falling(30), grad_norm=[0.0] * 30)
     assert run.firing(RULE) == []
 
 
 def test_zero_without_a_loss_is_only_a_warning(watch: Any) -> None:
-    """Nothing tells whether it is real."""
+    """Without a loss it is unknown whether the zero is real."""
     run = watch()
     run.records(grad_norm=[0.0] * 30)
     assert run.severities(RULE) == ["warning"]
@@ -33,7 +33,7 @@ def test_zero_with_a_constant_loss_is_real(watch: Any) -> None:
     assert run.severities(RULE) == ["critical"]
 
 
-def test_gradient_accumulation_is_only_told(watch: Any) -> None:
+def test_gradient_accumulation_is_info_only(watch: Any) -> None:
     """0 in seven of every eight records is accumulation over eight: info, whatever the loss does."""
     run = watch()
     run.records(loss=falling(200), grad_norm=[1.0 if step % 8 == 7 else 0.0 for step in range(200)])
@@ -41,7 +41,7 @@ def test_gradient_accumulation_is_only_told(watch: Any) -> None:
     assert "accumulation over 8" in run.firing(RULE)[0].summary
 
 
-def test_nineteen_zeros_say_nothing(watch: Any) -> None:
+def test_nineteen_zeros_raise_no_alert(watch: Any) -> None:
     """Fewer than twenty in a row may happen."""
     run = watch()
     run.records(loss=[1.0] * 60, grad_norm=[1.0] * 20 + [0.0] * 19 + [1.0] * 21)
@@ -70,7 +70,7 @@ def test_ends_with_a_norm_above_zero(watch: Any) -> None:
 
 
 def test_single_norms_above_zero_do_not_resolve_it(watch: Any) -> None:
-    """A critic at its clamp: one sample in hundreds still has a gradient, and nothing has healed."""
+    """A critic at its clamp: one sample in hundreds still has a gradient."""
     norm = [6.4] * 40 + [0.0] * 900
     for step in (70, 71, 75, 90, 108, 288, 460, 700, 760, 765):
         norm[step] = 0.1

@@ -24,7 +24,7 @@ def test_a_rise_after_a_long_constant_rate_is_a_warning(watch: Any) -> None:
 
 
 @pytest.mark.parametrize("steps", [1, 20, 390])
-def test_a_warm_up_in_steps_raises_nothing(watch: Any, steps: int) -> None:
+def test_a_warm_up_in_steps_raises_no_alert(watch: Any, steps: int) -> None:
     """Per update, or per epoch from 1e-6 on as timm does."""
     rates = [1e-6, 2e-4, 4e-4, 6e-4, 8e-4, 1e-3]
     run = watch()
@@ -32,22 +32,22 @@ def test_a_warm_up_in_steps_raises_nothing(watch: Any, steps: int) -> None:
     assert run.alarms == []
 
 
-def test_milestones_are_only_told(watch: Any) -> None:
-    """A rate that falls ten times is a schedule, known or not."""
+def test_milestones_are_info_only(watch: Any) -> None:
+    """A rate that falls tenfold is a schedule, known or not."""
     run = watch()
     run.records(lr=[0.1] * 300 + [0.01] * 300 + [0.001] * 300)
     assert run.severities(RULE) == ["info"]
 
 
-def test_known_milestones_are_not_told(watch: Any) -> None:
-    """MultiStepLR is there to do so."""
+def test_known_milestones_raise_no_alert(watch: Any) -> None:
+    """MultiStepLR lowers the rate by design."""
     run = watch(schedulers=[{"optimizer": "", "scheduler": "MultiStepLR", "arguments": {"gamma": 0.1}}])
     run.records(lr=[0.1] * 300 + [0.01] * 300 + [0.001] * 300)
     assert run.findings == []
 
 
 def test_a_return_to_the_former_rate_is_a_restart(watch: Any) -> None:
-    """Another rule tells it."""
+    """lr-restart reports it."""
     run = watch()
     run.records(lr=[1e-3] * 100 + [1e-4] * 100 + [1e-3] * 100)
     assert [finding for finding in run.firing(RULE) if finding.severity == "warning"] == []
@@ -61,7 +61,7 @@ def test_declared_jumps_are_expected(watch: Any) -> None:
     assert run.findings == []
 
 
-def test_rates_that_follow_the_batch_size_are_a_habit(watch: Any) -> None:
+def test_rates_that_follow_the_batch_size_are_normal(watch: Any) -> None:
     """Jumps every few records are normal for this script: reported once at most."""
     run = watch()
     run.records(lr=([1e-3] * 12 + [2e-3] * 12) * 80)
@@ -76,7 +76,7 @@ def test_the_last_digit_of_a_rounded_rate_is_no_jump(watch: Any) -> None:
     assert run.alarms == []
 
 
-def test_a_resume_seam_is_no_jump(watch: Any) -> None:
+def test_a_resume_discontinuity_is_no_jump(watch: Any) -> None:
     """A new attempt starts from scratch."""
     run = watch()
     run.records(lr=[1e-3] * 300)

@@ -7,15 +7,15 @@ from typing import Any
 RULE = "lr-on-skips"
 
 
-def test_a_schedule_that_goes_on_while_updates_are_skipped(watch: Any) -> None:
-    """Told once ten of them moved the rate."""
+def test_a_schedule_that_advances_on_skipped_updates(watch: Any) -> None:
+    """Reported after ten of them changed the rate."""
     run = watch()
     run.records(lr=[1e-3 - 1e-6 * step for step in range(40)], skipped=[1.0] * 15 + [0.0] * 25)
     finding = run.firing(RULE)[0]
     assert (finding.severity, finding.onset_step) == ("info", 1)
 
 
-def test_a_schedule_that_waits_is_sound(watch: Any) -> None:
+def test_a_schedule_that_waits_raises_no_alert(watch: Any) -> None:
     """The rate stays while updates are skipped."""
     run = watch()
     rates = [1e-3] * 16 + [1e-3 - 1e-6 * step for step in range(40)]
@@ -23,14 +23,14 @@ def test_a_schedule_that_waits_is_sound(watch: Any) -> None:
     assert run.findings == []
 
 
-def test_a_constant_rate_says_nothing(watch: Any) -> None:
-    """There is no schedule to run ahead."""
+def test_a_constant_rate_raises_no_alert(watch: Any) -> None:
+    """There is no schedule that could run ahead."""
     run = watch()
     run.records(lr=[1e-3] * 60, skipped=[1.0] * 20 + [0.0] * 40)
     assert run.firing(RULE) == []
 
 
-def test_a_skip_now_and_then_is_nothing(watch: Any) -> None:
+def test_occasional_skips_raise_no_alert(watch: Any) -> None:
     """One every two thousand updates."""
     run = watch()
     count = 9000

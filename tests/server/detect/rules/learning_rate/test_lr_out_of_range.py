@@ -23,14 +23,14 @@ def test_a_high_rate_for_adam_at_which_nothing_is_learned(watch: Any) -> None:
     assert "AdamW" in run.firing(RULE)[0].summary
 
 
-def test_a_high_rate_that_works_raises_nothing(watch: Any) -> None:
+def test_a_high_rate_that_works_raises_no_alert(watch: Any) -> None:
     """A small network may learn at 0.01."""
     run = watch(optimizers=ADAM)
     run.records(loss=falling(400), lr=[0.01] * 400)
     assert run.severities(RULE) == []
 
 
-def test_an_agents_loss_says_nothing_about_the_rate(watch: Any) -> None:
+def test_an_agents_loss_raises_no_alert(watch: Any) -> None:
     """In reinforcement learning the loss need not fall: torch's own examples train at 0.03."""
     run = watch(optimizers=ADAM, libraries=frozenset({"gymnasium"}))
     run.records(loss=[2.3] * 400, lr=[0.03] * 400)
@@ -52,7 +52,7 @@ def test_the_same_rate_is_usual_for_sgd(watch: Any) -> None:
 
 
 def test_an_unknown_optimizer_has_no_range(watch: Any) -> None:
-    """Logs tell no class."""
+    """Logs do not contain the optimizer's class."""
     run = watch()
     run.records(loss=[2.3] * 400, lr=[0.1] * 400)
     assert run.firing(RULE) == []
@@ -62,16 +62,16 @@ def siblings(*peaks: float) -> SimilarRuns:
     return SimilarRuns(tuple(SimilarRun(f"r_{index}", "", peak_lr=peak) for index, peak in enumerate(peaks)))
 
 
-def test_far_below_similar_runs_is_told(watch: Any) -> None:
-    """A hundred times: the alternative is a model that does not learn."""
+def test_far_below_similar_runs_is_reported(watch: Any) -> None:
+    """A factor of 100: the alternative cause is a model that does not learn."""
     run = watch(siblings=siblings(1e-4, 2e-4, 1e-4))
     run.records(loss=falling(400), lr=[1e-6] * 400)
     finding = run.firing(RULE)[0]
     assert (finding.severity, "100x below" in finding.summary) == ("info", True)
 
 
-def test_a_sweep_of_rates_raises_nothing(watch: Any) -> None:
-    """Ten times is what a sweep does."""
+def test_a_sweep_of_rates_raises_no_alert(watch: Any) -> None:
+    """A sweep varies the rate by a factor of ten."""
     run = watch(siblings=siblings(1e-4, 1e-3, 3e-4))
     run.records(loss=falling(400), lr=[3e-5] * 400)
     assert run.findings == []

@@ -32,7 +32,7 @@ def test_a_rise_after_a_fall_is_a_warning(watch: Any, rates: list[float]) -> Non
 
 
 def test_every_restart_is_counted_in_one_episode(watch: Any) -> None:
-    """One alert that tells how often."""
+    """One alert reports how many."""
     run = watch()
     run.records(lr=instant(1600, 300))
     assert run.states(RULE).count("firing") >= 1
@@ -40,7 +40,7 @@ def test_every_restart_is_counted_in_one_episode(watch: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["CosineAnnealingWarmRestarts", "OneCycleLR", "CyclicLR"])
-def test_a_cyclic_scheduler_means_it(watch: Any, name: str) -> None:
+def test_a_cyclic_scheduler_raises_no_alert(watch: Any, name: str) -> None:
     """Known from the script itself."""
     run = watch(schedulers=[{"optimizer": "", "scheduler": name, "arguments": {}}])
     run.records(lr=instant(1600, 300))
@@ -70,15 +70,15 @@ def test_a_declared_restart_is_expected(watch: Any) -> None:
     ],
     ids=["warm-up and cosine", "steps down", "constant", "wavering"],
 )
-def test_usual_schedules_raise_nothing(watch: Any, rates: list[float]) -> None:
+def test_usual_schedules_raise_no_alert(watch: Any, rates: list[float]) -> None:
     """Warm-up, decay, milestones."""
     run = watch()
     run.records(lr=rates)
     assert run.firing(RULE) == []
 
 
-def test_a_restart_of_the_run_is_a_seam(watch: Any) -> None:
-    """A resumed run warms up again: nothing is compared across the restart."""
+def test_a_restart_of_the_run_is_a_discontinuity(watch: Any) -> None:
+    """A resumed run warms up again, so nothing is compared across the restart."""
     run = watch()
     run.records(lr=cosine(280, 290))
     run.records(attempt=2, start=200, lr=[5e-4] * 200)
@@ -92,8 +92,8 @@ def test_thinned_records_show_it_too(watch: Any) -> None:
     assert run.firing(RULE)
 
 
-def test_the_rise_is_told_as_of_the_record_that_said_so(watch: Any) -> None:
-    """It goes on afterwards: the sentence says by which step it was how high."""
+def test_the_summary_describes_the_record_that_fired(watch: Any) -> None:
+    """The rise continues; the summary has the step and rate at which the alert fired."""
     run = watch()
     run.records(lr=cosine(600, 290))
     finding = run.firing(RULE)[0]

@@ -20,21 +20,21 @@ def test_dropped_to_zero_in_the_middle(watch: Any) -> None:
     assert (finding.onset_step, finding.step, finding.severity) == (100, 119, "critical")
 
 
-def test_step_zero_of_a_warm_up_raises_nothing(watch: Any) -> None:
+def test_step_zero_of_a_warm_up_raises_no_alert(watch: Any) -> None:
     """A linear warm-up begins at 0."""
     run = watch()
     run.records(lr=[1e-3 * step / 500 for step in range(500)])
     assert run.findings == []
 
 
-def test_the_end_of_a_cosine_raises_nothing(watch: Any) -> None:
+def test_the_end_of_a_cosine_raises_no_alert(watch: Any) -> None:
     """Where the planned length is known, its last 2 % may be at 0."""
     run = watch(planned_steps=1000)
     run.records(lr=cosine(1000) + [0.0] * 30)
     assert run.findings == []
 
 
-def test_an_end_of_unknown_length_is_only_told(watch: Any) -> None:
+def test_an_end_of_unknown_length_is_info_only(watch: Any) -> None:
     """A rate that faded to 0 with no planned length: info after 200 updates."""
     run = watch()
     run.records(lr=cosine(1000) + [0.0] * 300)
@@ -42,7 +42,7 @@ def test_an_end_of_unknown_length_is_only_told(watch: Any) -> None:
     assert next(finding.diagnosis.cause for finding in run.firing(RULE)).startswith("The schedule has ended")
 
 
-def test_rates_printed_with_six_digits_raise_nothing(watch: Any) -> None:
+def test_rates_printed_with_six_digits_raise_no_alert(watch: Any) -> None:
     """0.000000 while the loss falls is rounding: with a rate of 0 it could not fall."""
     run = watch()
     run.records(every=10, lr=[0.0] * 100, loss=[7.0 - 0.02 * index for index in range(100)])
@@ -56,7 +56,7 @@ def test_zero_from_the_start_with_a_still_loss(watch: Any) -> None:
     assert run.severities(RULE) == ["critical"]
 
 
-def test_a_frozen_group_raises_nothing(watch: Any) -> None:
+def test_a_frozen_group_raises_no_alert(watch: Any) -> None:
     """One group at 0 on purpose, another learns."""
     run = watch()
     run.records(lr=[0.0] * 100, more={"lr/g1": [1e-3] * 100})
@@ -71,7 +71,7 @@ def test_all_groups_at_zero(watch: Any) -> None:
 
 
 def test_zero_as_a_consequence_of_skipped_updates(watch: Any) -> None:
-    """Every update skipped: the schedule never leaves 0, and the diagnosis says so."""
+    """Every update is skipped, so the schedule never leaves 0, and the diagnosis says so."""
     run = watch()
     run.records(lr=[0.0] * 60, grad_norm=[math.nan] * 60, loss=[2.3] * 60)
     assert "consequence, not the cause" in run.firing(RULE)[-1].diagnosis.cause

@@ -35,14 +35,14 @@ def test_a_critic_without_bounds(watch: Any) -> None:
     assert "grows without bound" in run.firing(RULE)[0].diagnosis.cause
 
 
-def test_rise_and_fall_raise_nothing(watch: Any) -> None:
+def test_oscillating_losses_raise_no_alert(watch: Any) -> None:
     """Two losses that go up and down, and change their sign."""
     swing = [math.sin(step / 60) for step in range(3000)]
     assert gan(watch, swing, [0.5 - value for value in swing]).alarms == []
 
 
-def test_two_optimizers_of_one_objective_are_no_adversaries(watch: Any) -> None:
-    """They report the same loss, which may well come down to 0."""
+def test_two_optimizers_of_one_objective_are_not_adversarial(watch: Any) -> None:
+    """They report the same loss, which may fall to 0."""
     loss = noise(200, 1.0) + noise(1000, 0.001)
     assert gan(watch, loss, loss).firing(RULE) == []
 

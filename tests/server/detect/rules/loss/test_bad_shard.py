@@ -28,8 +28,8 @@ def test_the_shard_is_named(watch: Any) -> None:
     assert "whenever shard 12 is read" in finding.diagnosis.cause
 
 
-def test_different_data_are_none(watch: Any) -> None:
-    """Each trouble has a batch of its own."""
+def test_different_data_raises_no_alert(watch: Any) -> None:
+    """Each episode has its own batch."""
     assert troubled(watch, [(100 + 300 * i, f"file-{i}") for i in range(5)]).firing(RULE) == []
 
 
@@ -38,7 +38,7 @@ def test_steps_close_together_count_once(watch: Any) -> None:
     assert troubled(watch, [(100 + i, "file-1") for i in range(3)]).firing(RULE) == []
 
 
-def test_batches_without_trouble_say_nothing(watch: Any) -> None:
+def test_batches_without_alerts_do_not_count(watch: Any) -> None:
     """Only what comes with trouble counts."""
     run = watch()
     run.records(loss=[1.0 + 0.01 * (step % 5) for step in range(1000)])

@@ -14,8 +14,8 @@ def terms(watch: Any, l1: list[float], fft: list[float]) -> Any:
     return run
 
 
-def test_a_small_regulariser_is_info(watch: Any) -> None:
-    """99.5 % from the start on is told, no more."""
+def test_a_small_regularizer_is_info(watch: Any) -> None:
+    """A share of 99.5 % from the start is info only."""
     run = terms(watch, [2.0] * 300, [0.01] * 300)
     assert run.severities(RULE) == ["info"]
 
@@ -33,7 +33,7 @@ def test_a_share_that_grew_is_a_warning(watch: Any) -> None:
     assert run.severities(RULE) == ["warning"]
 
 
-def test_a_balance_raises_nothing(watch: Any) -> None:
+def test_a_balance_raises_no_alert(watch: Any) -> None:
     """80 to 20."""
     assert terms(watch, [0.8] * 2000, [0.2] * 2000).firing(RULE) == []
 

@@ -15,15 +15,15 @@ def learning(count: int) -> list[float]:
 
 
 def test_twice_the_best_and_rising(watch: Any) -> None:
-    """A climb that goes on for fifty records is a warning; the onset is where it left its best."""
+    """A rise over fifty records is a warning; the onset is where the loss left its best."""
     run = watch()
     run.records(loss=learning(300) + [1.01**step for step in range(330)])
     assert run.severities(DIVERGENCE) == ["warning"]
     assert 300 <= run.firing(DIVERGENCE)[0].onset_step <= 325
 
 
-def test_a_height_from_which_it_came_back_is_only_told(watch: Any) -> None:
-    """The second of two equal climbs is this run's own, as of a weight that is raised again and again."""
+def test_a_level_it_recovered_from_before_is_info_only(watch: Any) -> None:
+    """The second of two equal rises, such as of a weight that is raised repeatedly."""
     climb = [min(4.0, 1.02**step) for step in range(200)]
     run = watch()
     run.records(loss=[*learning(300), *climb, *learning(700)[300:], *climb])
@@ -38,15 +38,15 @@ def test_above_the_start_after_having_learned(watch: Any) -> None:
     assert run.severities(DIVERGENCE) == ["warning"]
 
 
-def test_a_climb_for_most_of_the_run_is_only_told(watch: Any) -> None:
-    """As of a VAE whose KL term is warmed up: it may be meant, and is said so."""
+def test_a_rise_for_most_of_the_run_is_info_only(watch: Any) -> None:
+    """Such as of a VAE whose KL term is warmed up."""
     run = watch()
     run.records(loss=learning(300) + [1.0 + 0.002 * step for step in range(1000)])
     assert run.severities(DIVERGENCE) == ["info"]
     assert "KL warm-up" in run.firing(DIVERGENCE)[0].diagnosis.cause
 
 
-def test_a_plateau_above_the_best_raises_nothing(watch: Any) -> None:
+def test_a_plateau_above_the_best_raises_no_alert(watch: Any) -> None:
     """Twice the best and level is not rising."""
     run = watch()
     run.records(loss=learning(400) + [1.9] * 300)
@@ -60,7 +60,7 @@ def test_negative_losses_have_no_ratios(watch: Any) -> None:
     assert run.firing(DIVERGENCE) == []
 
 
-def test_a_loss_near_zero_raises_nothing(watch: Any) -> None:
+def test_a_loss_near_zero_raises_no_alert(watch: Any) -> None:
     """0.002 to 0.006 after a start at 8 is noise at the bottom."""
     draw = random.Random(5)
     run = watch()
@@ -68,8 +68,8 @@ def test_a_loss_near_zero_raises_nothing(watch: Any) -> None:
     assert run.alarms == []
 
 
-def test_a_rewind_is_a_seam(watch: Any) -> None:
-    """After a restart from an early checkpoint the loss is higher and nothing is wrong."""
+def test_a_rewind_is_a_discontinuity(watch: Any) -> None:
+    """After a restart from an early checkpoint the loss is higher, which is normal."""
     run = watch()
     run.records(loss=learning(600))
     run.records(start=20, attempt=2, loss=[2 * loss for loss in learning(600)[20:]])
@@ -84,13 +84,13 @@ def test_nonfinite_values_are_left_out(watch: Any) -> None:
 
 
 def test_resolves_when_the_loss_is_back(watch: Any) -> None:
-    """A climb that comes down again is recovering, then resolved."""
+    """A rise that ends is recovering, then resolved."""
     run = watch()
     run.records(loss=learning(300) + [20.0] * 40 + [1.0] * 400)
     assert run.states(DIVERGENCE) == ["firing", "recovering", "resolved"]
 
 
-def test_noise_of_small_batches_raises_nothing(watch: Any) -> None:
+def test_noise_of_small_batches_raises_no_alert(watch: Any) -> None:
     """The best window of very noisy losses is far below the usual one; their quartiles overlap."""
     draw = random.Random(6)
     run = watch()

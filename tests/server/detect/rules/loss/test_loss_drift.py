@@ -16,16 +16,16 @@ def drifting(count: int, share: float, sigma: float = 0.02, start: float = 2.0) 
     return [start * (1 + share * step / count) * (1 + draw.gauss(0, sigma)) for step in range(count)]
 
 
-def test_a_slow_rise_is_told_then_warned_of(watch: Any) -> None:
-    """Five per cent in 3000 records, which no rule about spikes sees."""
+def test_a_slow_rise_is_info_then_warning(watch: Any) -> None:
+    """5 % in 3000 records, which no spike rule detects."""
     run = watch()
     run.records(loss=drifting(3000, 0.05))
     assert run.severities(RULE) == ["info", "warning"]
     assert run.firing("loss-spike") == []
 
 
-def test_less_than_one_per_cent_is_nothing(watch: Any) -> None:
-    """Significant or not, it does not matter."""
+def test_less_than_one_percent_raises_no_alert(watch: Any) -> None:
+    """Even if significant."""
     run = watch()
     run.records(loss=drifting(3000, 0.005, sigma=0.001))
     assert run.firing(RULE) == []
@@ -40,7 +40,7 @@ def test_a_rate_that_rises_explains_it(watch: Any) -> None:
 
 
 def test_a_negative_loss_never_warns(watch: Any) -> None:
-    """A critic's loss climbs by its trade."""
+    """A critic's loss normally rises."""
     run = watch()
     run.records(loss=[-30 + 20 * step / 4000 for step in range(4000)])
     assert "warning" not in run.severities(RULE)
@@ -71,7 +71,7 @@ def test_a_healthy_swing_through_zero_never_warns(watch: Any, turn: int) -> None
     assert "warning" not in run.severities(RULE)
 
 
-def test_a_rise_within_the_spread_of_a_loss_around_zero_is_nothing(watch: Any) -> None:
+def test_a_rise_within_the_spread_raises_no_alert(watch: Any) -> None:
     """From -15 to 15 in noise of 30, over 4000 records."""
     draw = random.Random(6)
     run = watch()

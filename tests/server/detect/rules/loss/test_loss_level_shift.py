@@ -41,7 +41,7 @@ def test_with_the_learning_rate_it_is_info(watch: Any) -> None:
 
 
 def test_a_loss_that_crosses_zero(watch: Any) -> None:
-    """Judged by how far the loss has come: 4 to -1, back to 0.5."""
+    """Measured by the largest absolute loss: 4 to -1, back to 0.5."""
     run = watch()
     falling = [4.0 - 5.0 * step / 400 for step in range(400)]
     run.records(loss=falling + noisy(400, -1.0) + noisy(500, 0.5, seed=2))
@@ -67,7 +67,7 @@ def test_a_shift_within_the_spread_of_the_loss_is_none(watch: Any) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_noise_raises_nothing(watch: Any, seed: int) -> None:
+def test_noise_raises_no_alert(watch: Any, seed: int) -> None:
     """Heavy-tailed noise of small batches on a falling loss, 20 000 records."""
     draw = random.Random(seed)
     run = watch()
@@ -75,7 +75,7 @@ def test_noise_raises_nothing(watch: Any, seed: int) -> None:
     assert run.firing(RULE) == []
 
 
-def test_an_excerpt_is_judged_by_its_first_records(watch: Any) -> None:
+def test_an_excerpt_is_compared_with_its_first_records(watch: Any) -> None:
     """A few iteration lines out of a long run: 6.4 to 10.2 within five records."""
     run = watch()
     run.records(start=6900, every=10, loss=[6.37, 6.6, 6.5, 9.1, 10.2])
@@ -90,7 +90,7 @@ def test_back_at_the_old_level_it_ends(watch: Any) -> None:
     assert run.states(RULE) == ["firing", "recovering", "resolved"]
 
 
-def test_what_went_with_the_jump_is_named(watch: Any) -> None:
+def test_the_cause_names_what_changed_with_the_jump(watch: Any) -> None:
     """Of an excerpt of a few records: the scale fell at the same record."""
     causes = []
     for scale in ([65536.0] * 8, [65536.0] * 3 + [4096.0] * 5):

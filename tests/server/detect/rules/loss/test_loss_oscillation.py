@@ -19,7 +19,7 @@ def swing(count: int, period: int, height: float = 0.5) -> list[float]:
 
 
 @pytest.mark.parametrize("period", [4, 6, 8])
-def test_a_fast_swing_is_told(watch: Any, period: int) -> None:
+def test_a_fast_oscillation_is_reported(watch: Any, period: int) -> None:
     """Info, with its period."""
     run = watch()
     run.records(loss=swing(600, period))
@@ -28,7 +28,7 @@ def test_a_fast_swing_is_told(watch: Any, period: int) -> None:
     assert f"period of {period} records" in finding.summary
 
 
-def test_a_slow_swing_is_told(watch: Any) -> None:
+def test_a_slow_oscillation_is_reported(watch: Any) -> None:
     """A period of 256 records."""
     run = watch()
     run.records(loss=swing(2500, 256))
@@ -42,7 +42,7 @@ def test_swings_that_grow_are_a_warning(watch: Any) -> None:
     assert run.severities(RULE) == ["info", "warning"]
 
 
-def test_two_data_sets_in_turn_are_told_as_such(watch: Any) -> None:
+def test_alternating_data_sets_are_named(watch: Any) -> None:
     """A period of two records: info only."""
     run = watch()
     run.records(loss=[1.0 + step % 2 for step in range(3000)])

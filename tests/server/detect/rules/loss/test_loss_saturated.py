@@ -24,8 +24,10 @@ def moving(count: int, height: float = 3.0) -> list[float]:
         (0.7312, "warning", "no longer depends on the batch"),
     ],
 )
-def test_a_constant_loss_is_told_apart(watch: Any, loss: float, severity: str, cause: str) -> None:
-    """At a round number a clamp, at 0 the targets, at ln 4 guessing, elsewhere a dead graph."""
+def test_the_cause_of_a_constant_loss_depends_on_its_value(
+    watch: Any, loss: float, severity: str, cause: str
+) -> None:
+    """A clamp at a round number, targets at 0, guessing at ln 4, otherwise a detached graph."""
     run = watch()
     run.records(loss=[loss] * 64)
     finding = run.firing(RULE)[0]
@@ -34,13 +36,13 @@ def test_a_constant_loss_is_told_apart(watch: Any, loss: float, severity: str, c
 
 
 def test_two_losses_at_mirror_values_are_one_clamp(watch: Any) -> None:
-    """Critic and generator at minus and plus 1000: each names the other."""
+    """Critic and generator at minus and plus 1000: each alert names the other."""
     run = watch()
     run.records(loss=[1000.0] * 64, more={"loss/D": [-1000.0002] * 64})
     assert any("with the opposite sign" in finding.diagnosis.cause for finding in run.firing(RULE))
 
 
-def test_a_loss_that_came_down_to_zero_is_info(watch: Any) -> None:
+def test_a_loss_that_fell_to_zero_is_info(watch: Any) -> None:
     """Hinge losses end at exactly 0."""
     run = watch()
     run.records(loss=moving(200) + [0.0] * 100, grad_norm=[1.0] * 300)
@@ -48,7 +50,7 @@ def test_a_loss_that_came_down_to_zero_is_info(watch: Any) -> None:
 
 
 @pytest.mark.parametrize("loss", [[0.0012] * 200, [1.0 - 1e-7 * step for step in range(200)]])
-def test_rounding_and_creeping_raise_nothing(watch: Any, loss: list[float]) -> None:
+def test_rounding_and_tiny_improvements_raise_no_alert(watch: Any, loss: list[float]) -> None:
     """Four decimals of a small loss; a full batch that falls a little at each step."""
     run = watch()
     run.records(loss=loss)
@@ -62,7 +64,7 @@ def test_resolved_when_it_moves(watch: Any) -> None:
     assert run.states(RULE) == ["firing", "recovering", "resolved"]
 
 
-def test_rare_excursions_from_a_clamp_end_nothing(watch: Any) -> None:
+def test_rare_excursions_from_a_clamp_do_not_resolve(watch: Any) -> None:
     """A critic at -1000: a record in hundreds is a little above, or far off, and the alert stays firing."""
     loss = [-25.0 * step for step in range(40)] + [-1000.0002] * 1200
     for step, value in ((100, -999.67), (101, -999.94), (140, -990.0), (145, -999.4), (500, -640.0)):
@@ -91,7 +93,7 @@ def test_a_loss_that_leaves_for_good_resolves_it(watch: Any) -> None:
     ids=["a clamp", "one batch twice", "two digits", "no round number", "in mid-run"],
 )
 def test_two_records_of_an_excerpt(watch: Any, every: int, loss: list[float], told: list[str]) -> None:
-    """Far apart, at a large round number, with nothing before: a clamp; anything less says nothing."""
+    """Far apart, at a large round number, with nothing before: a clamp; otherwise no alert."""
     run = watch()
     run.records(start=100, every=every, loss=loss)
     run.event("finish")

@@ -33,7 +33,7 @@ def test_a_spike_of_twice_the_median_needs_no_second_record(watch: Any) -> None:
 
 
 def test_one_lonely_outlier_is_pending_only(watch: Any) -> None:
-    """A single bad batch raises no alarm."""
+    """A single bad batch does not fire."""
     run = watch()
     run.records(loss=[*noisy(200), 3.7, *noisy(200, seed=2)])
     assert run.states(SPIKE) == ["pending", "resolved"]
@@ -54,7 +54,7 @@ def test_three_times_the_first_losses_needs_no_second_record(watch: Any) -> None
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_losses_of_two_samples_raise_nothing(watch: Any, seed: int) -> None:
+def test_losses_of_two_samples_raise_no_alert(watch: Any, seed: int) -> None:
     """Some samples are not learned: a hundred times the median, now and then two of them at once."""
     draw = random.Random(seed)
     run = watch()
@@ -84,7 +84,7 @@ def test_far_above_for_ten_records_is_critical(watch: Any) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_noise_raises_nothing(watch: Any, seed: Any) -> None:
+def test_noise_raises_no_alert(watch: Any, seed: Any) -> None:
     """Ten thousand records of heavy-tailed noise on a falling loss."""
     draw = random.Random(seed)
     run = watch()
@@ -92,7 +92,7 @@ def test_noise_raises_nothing(watch: Any, seed: Any) -> None:
     assert run.alarms == []
 
 
-def test_the_negative_loss_of_a_critic_raises_nothing(watch: Any) -> None:
+def test_the_negative_loss_of_a_critic_raises_no_alert(watch: Any) -> None:
     """A WGAN critic's loss is negative, drifts and changes sign."""
     draw = random.Random(3)
     run = watch()
@@ -100,8 +100,8 @@ def test_the_negative_loss_of_a_critic_raises_nothing(watch: Any) -> None:
     assert run.alarms == []
 
 
-def test_a_loss_that_crosses_zero_is_judged_by_deviation(watch: Any) -> None:
-    """No ratios there, but a jump of many deviations is a spike all the same."""
+def test_a_loss_that_crosses_zero_is_measured_by_deviation(watch: Any) -> None:
+    """Ratios have no meaning there, but a jump of many deviations is a spike."""
     draw = random.Random(4)
     run = watch()
     run.records(loss=[draw.gauss(0, 0.1) for _ in range(100)] + [6.0, 7.0])
@@ -109,13 +109,13 @@ def test_a_loss_that_crosses_zero_is_judged_by_deviation(watch: Any) -> None:
 
 
 def test_losses_near_zero_need_an_absolute_height(watch: Any) -> None:
-    """0.003 to 0.006 is nothing after a start at 2.0 (floor: 2 % of the first losses)."""
+    """0.003 to 0.006 raises no alert after a start at 2.0 (floor: 2 % of the first losses)."""
     run = watch()
     run.records(loss=noisy(60) + noisy(500, level=0.003) + [0.006, 0.007, 0.006])
     assert run.alarms == []
 
 
-def test_nothing_in_the_first_fifty_records(watch: Any) -> None:
+def test_no_alert_in_the_first_fifty_records(watch: Any) -> None:
     """The warm-up is the baseline's length."""
     run = watch()
     run.records(loss=noisy(40) + [20.0] * 5)
@@ -143,7 +143,7 @@ def test_adversaries_are_left_alone(watch: Any) -> None:
     assert run.alarms == []
 
 
-def test_two_optimizers_of_one_loss_are_judged(watch: Any) -> None:
+def test_two_optimizers_of_one_loss_are_evaluated(watch: Any) -> None:
     """Muon and AdamW share one loss, so they are not adversaries."""
     loss = noisy(100) + [9.0] * 20
     run = watch()
@@ -152,7 +152,7 @@ def test_two_optimizers_of_one_loss_are_judged(watch: Any) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_losses_of_single_samples_raise_nothing(watch: Any, seed: int) -> None:
+def test_losses_of_single_samples_raise_no_alert(watch: Any, seed: int) -> None:
     """A squared error of one sample is chi-squared: many times its median is usual."""
     draw = random.Random(seed)
     run = watch()
@@ -160,7 +160,7 @@ def test_losses_of_single_samples_raise_nothing(watch: Any, seed: int) -> None:
     assert run.alarms == []
 
 
-def test_an_agents_loss_raises_nothing(watch: Any) -> None:
+def test_an_agents_loss_raises_no_alert(watch: Any) -> None:
     """In reinforcement learning the loss jumps while the reward rises."""
     run = watch(libraries=frozenset({"gymnasium"}))
     run.records(loss=[1.0 + 0.01 * (k % 7) for k in range(200)] + [50.0] * 20)

@@ -41,7 +41,7 @@ def test_the_cause_follows_the_records(watch: Any, series: Any, cause: str) -> N
     assert cause in run.firing(RULE)[0].diagnosis.cause
 
 
-def test_a_loss_that_falls_raises_nothing(watch: Any) -> None:
+def test_a_loss_that_falls_raises_no_alert(watch: Any) -> None:
     """A tenth in a thousand noisy steps is learning."""
     draw = random.Random(2)
     run = watch()
@@ -49,14 +49,14 @@ def test_a_loss_that_falls_raises_nothing(watch: Any) -> None:
     assert run.firing(RULE) == []
 
 
-def test_warm_up_of_the_rate_is_waited_for(watch: Any) -> None:
+def test_no_alert_while_the_rate_warms_up(watch: Any) -> None:
     """While the rate rises nothing is said."""
     run = watch()
     run.records(loss=stuck(1500, 2.0), lr=[1e-6 * step for step in range(1500)])
     assert run.firing(RULE) == []
 
 
-def test_a_run_that_goes_on_is_not_judged_from_its_first_record(watch: Any) -> None:
+def test_a_resumed_run_is_not_compared_with_its_first_record(watch: Any) -> None:
     """Resumed at step 50 000 and flat: it may have learned before."""
     run = watch()
     run.records(start=50_000, loss=stuck(1500, 2.2))
@@ -79,7 +79,7 @@ def test_resolved_when_it_learns_after_all(watch: Any) -> None:
 
 
 def test_a_rate_may_be_too_high_as_well_as_too_low(watch: Any) -> None:
-    """Both are named, unless a gradient norm that left its level tells which."""
+    """Both are named, unless the gradient norm left its level."""
     causes = []
     for grows in (1.0, 1.1):
         run = watch()

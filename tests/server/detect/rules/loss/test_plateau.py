@@ -19,7 +19,7 @@ def falling(count: int) -> list[float]:
 
 
 def test_no_new_best_for_thousands_of_records(watch: Any) -> None:
-    """Told as info, dated to the best."""
+    """Reported as info, dated to the best."""
     run = watch()
     run.records(loss=falling(600) + level(4400, 1.1), lr=[1e-3] * 5000)
     finding = run.firing(RULE)[0]
@@ -28,13 +28,13 @@ def test_no_new_best_for_thousands_of_records(watch: Any) -> None:
 
 
 def test_the_end_of_a_schedule_is_no_plateau(watch: Any) -> None:
-    """At a tenth of the peak rate the loss is meant to stand."""
+    """At a tenth of the peak rate the loss is expected to be constant."""
     run = watch()
     run.records(loss=falling(600) + level(4400, 1.1), lr=[1e-3] * 600 + [1e-4] * 4400)
     assert run.firing(RULE) == []
 
 
-def test_a_loss_that_has_come_down_is_no_plateau(watch: Any) -> None:
+def test_a_converged_loss_is_no_plateau(watch: Any) -> None:
     """Below 2 % of the first loss there is nothing more to fall."""
     run = watch()
     run.records(loss=level(50, 5.0) + level(6000, 0.01))
@@ -56,7 +56,7 @@ def test_a_negative_loss_has_its_best_too(watch: Any) -> None:
 
 
 def test_a_loss_that_still_falls_slowly_is_no_plateau(watch: Any) -> None:
-    """A lucky best, and noise larger than what is won since: the stretches still come down."""
+    """A lucky best, and noise larger than the improvement since: the medians still fall."""
     draw = random.Random(3)
     loss = falling(600) + [1.1 * (1 - 0.1 * step / 6000) * (1 + draw.gauss(0, 0.1)) for step in range(6000)]
     loss[600:650] = [1.05] * 50
@@ -73,8 +73,8 @@ def test_a_critic_that_swings_is_no_plateau(watch: Any) -> None:
     assert run.firing(RULE) == []
 
 
-def test_a_negative_loss_that_stands_is_a_plateau(watch: Any) -> None:
-    """Falls to -5, stays there within its spread."""
+def test_a_constant_negative_loss_is_a_plateau(watch: Any) -> None:
+    """It falls to -5 and stays there within its spread."""
     draw = random.Random(5)
     run = watch()
     run.records(loss=[max(3 - 8 * step / 1000, -5.0) + draw.gauss(0, 0.2) for step in range(6000)])

@@ -33,7 +33,7 @@ def test_even_distances_have_a_period(watch: Any) -> None:
 
 
 def test_what_has_the_same_period_is_named(watch: Any) -> None:
-    """An evaluation phase begins as often."""
+    """An evaluation phase starts at the same interval."""
     run = watch()
     loss = spiking([500, 1000, 1500], 1800)
     for start in range(0, 1800, 450):
@@ -49,8 +49,8 @@ def test_two_episodes_are_none(watch: Any) -> None:
     assert run.firing(RULE) == []
 
 
-def test_any_batching_says_the_same(watch: Any) -> None:
-    """Episodes are told in the order of the records."""
+def test_any_batching_gives_the_same_alerts(watch: Any) -> None:
+    """Episodes are reported in the order of the records."""
     said = []
     for size in (1, 7, 500):
         run = watch(size=size)

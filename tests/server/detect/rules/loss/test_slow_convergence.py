@@ -25,7 +25,7 @@ def losses(slope: float, count: int = 2000) -> list[float]:
     return [3.0 - slope * step / 1000 + 0.02 * draw.gauss(0, 1) for step in range(count)]
 
 
-def test_behind_a_sibling_for_500_steps(watch: Any) -> None:
+def test_behind_a_similar_run_for_500_steps(watch: Any) -> None:
     """Half as fast: info, with both numbers."""
     run = known(watch)
     run.records(loss=losses(0.5))
@@ -35,28 +35,28 @@ def test_behind_a_sibling_for_500_steps(watch: Any) -> None:
 
 
 def test_a_rate_far_below_theirs_is_the_cause(watch: Any) -> None:
-    """A hundredth of the sibling's."""
+    """A hundredth of the similar run's rate."""
     run = known(watch)
     run.records(loss=losses(0.3), lr=[1e-5] * 2000)
     assert "far below" in run.firing(RULE)[0].diagnosis.cause
 
 
-def test_as_fast_as_a_sibling_is_nothing(watch: Any) -> None:
+def test_as_fast_as_a_similar_run_raises_no_alert(watch: Any) -> None:
     """The same curve with noise."""
     run = known(watch)
     run.records(loss=losses(1.0))
     assert run.firing(RULE) == []
 
 
-def test_without_siblings_nothing_is_said(watch: Any) -> None:
-    """No facts, no comparison."""
+def test_without_similar_runs_there_is_no_alert(watch: Any) -> None:
+    """Nothing to compare with."""
     run = watch()
     run.records(loss=losses(0.1))
     assert run.firing(RULE) == []
 
 
-def test_a_script_cannot_tell_such_facts(watch: Any) -> None:
-    """The event is taken from the server only."""
+def test_a_script_cannot_send_similar_runs(watch: Any) -> None:
+    """The event is accepted from the server only."""
     run = watch()
     run.event("similar-runs", runs=[{"run_id": "r_0", "name": "x", "steps": [0, 9000], "losses": [0.0, 0.0]}])
     run.records(loss=losses(0.1))

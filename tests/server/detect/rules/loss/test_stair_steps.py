@@ -18,7 +18,7 @@ def stairs(lengths: list[int], levels: list[float]) -> list[float]:
 
 
 def test_drops_at_equal_distances(watch: Any) -> None:
-    """Three epochs of 406 steps: told as info, with their length."""
+    """Three epochs of 406 steps: reported as info, with their length."""
     run = watch()
     run.records(loss=stairs([406, 406, 406], [1.09, 0.72, 0.41]))
     finding = run.firing(RULE)[0]
@@ -26,8 +26,8 @@ def test_drops_at_equal_distances(watch: Any) -> None:
     assert "samples again" in finding.diagnosis.cause
 
 
-def test_drops_of_the_rate_are_none(watch: Any) -> None:
-    """A MultiStep schedule makes stairs too."""
+def test_drops_of_the_rate_raise_no_alert(watch: Any) -> None:
+    """A MultiStep schedule also causes steps."""
     run = watch()
     rates = [0.1] * 400 + [0.01] * 400 + [0.001] * 400
     run.records(loss=stairs([400, 400, 400], [1.0, 0.7, 0.4]), lr=rates)

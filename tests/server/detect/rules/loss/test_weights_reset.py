@@ -15,7 +15,7 @@ def learned(count: int = 300) -> list[float]:
 
 
 def test_back_at_the_initial_loss_in_one_record(watch: Any) -> None:
-    """1.07 to its initial value, and learning anew from there."""
+    """From 1.07 to its initial value, and learning again from there."""
     run = watch()
     run.records(loss=learned() + learned(50))
     finding = run.firing(RULE)[0]
@@ -59,15 +59,15 @@ def test_resolved_when_it_has_learned_again(watch: Any) -> None:
     assert run.states(RULE) == ["firing", "recovering", "resolved"]
 
 
-def test_a_resume_with_new_weights_is_known_in_the_next_attempt(watch: Any) -> None:
-    """The process died, the next one goes on at its step, and the loss is back where it began."""
+def test_a_resume_with_new_weights_is_detected(watch: Any) -> None:
+    """The next attempt continues at the same step, and the loss is back at its initial value."""
     run = watch()
     run.records(loss=[6.0 / (1 + step / 40) for step in range(300)])
     run.records(start=300, attempt=2, process=1, loss=[5.9 - step / 500 for step in range(40)])
     assert [(finding.onset_step, finding.severity) for finding in run.firing(RULE)] == [(300, "critical")]
 
 
-def test_an_attempt_from_the_first_step_on_has_new_weights_on_purpose(watch: Any) -> None:
+def test_an_attempt_from_the_first_step_raises_no_alert(watch: Any) -> None:
     """Nothing was resumed."""
     run = watch()
     run.records(loss=[6.0 / (1 + step / 40) for step in range(300)])
@@ -75,8 +75,8 @@ def test_an_attempt_from_the_first_step_on_has_new_weights_on_purpose(watch: Any
     assert run.firing(RULE) == []
 
 
-def test_back_at_a_step_where_nothing_was_learned_the_loss_is_high_by_right(watch: Any) -> None:
-    """Steps go back to the fifth: the loss is what it was there, and nothing was lost on the way."""
+def test_a_rewind_to_an_early_step_raises_no_alert(watch: Any) -> None:
+    """Steps go back to the fifth, where the loss was as high."""
     run = watch()
     run.records(steps=[*range(300), *range(5, 105)], loss=learned() + learned(105)[5:])
     assert run.firing(RULE) == []

@@ -29,7 +29,7 @@ def test_three_evaluations_ten_per_cent_worse(watch: Any) -> None:
     assert run.firing(RULE)[0].onset_step == 3500
 
 
-def test_two_metrics_are_one_alert_and_an_early_best_is_told(watch: Any) -> None:
+def test_two_metrics_are_one_alert_that_names_an_early_best(watch: Any) -> None:
     """PSNR and SSIM fall from their best at the second of forty evaluations."""
     psnr = [11.2, 11.51, *[11.4 - 0.011 * index for index in range(38)]]
     ssim = [0.46, 0.4685, *[0.46 - 0.003 * index for index in range(38)]]
@@ -52,21 +52,21 @@ def test_for_a_goal_of_min_up_is_worse(watch: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["thing", "loss"])
-def test_without_a_direction_nothing_is_said(watch: Any, name: str) -> None:
+def test_without_a_direction_there_is_no_alert(watch: Any, name: str) -> None:
     """Neither given nor known by its name; overfitting handles held-out losses."""
     run = watch()
     run.records(every=500, more={f"val/{name}": [0.9, 0.5, 0.3, 0.2, 0.2, 0.9, 0.9, 0.9]})
     assert run.firing(RULE) == []
 
 
-def test_a_name_tells_the_direction(watch: Any) -> None:
+def test_the_direction_follows_from_the_name(watch: Any) -> None:
     """Accuracy goes up."""
     run = watch()
     run.records(every=500, more={"val/top1_accuracy": [*RISE, 0.2, 0.1, 0.1, 0.1]})
     assert "critical" in run.severities(RULE)
 
 
-def test_a_noisy_validation_set_raises_nothing(watch: Any) -> None:
+def test_a_noisy_validation_set_raises_no_alert(watch: Any) -> None:
     """A sigma of 5 %, 200 times."""
     draw = random.Random(1)
     run = evaluated(watch, f1=[min(0.5, 0.1 * step) * (1 + draw.gauss(0, 0.05)) for step in range(200)])

@@ -30,19 +30,19 @@ def test_held_out_loss_turns(watch: Any) -> None:
     assert (finding.severity, finding.onset_step) == ("warning", 199)
 
 
-def test_training_that_does_not_fall_is_none(watch: Any) -> None:
-    """Both rise or stand: another rule's matter."""
+def test_a_training_loss_that_does_not_fall_raises_no_alert(watch: Any) -> None:
+    """Other rules handle two rising losses."""
     assert trained(watch, TURNED, falls=0.0).firing(RULE) == []
 
 
-def test_a_task_metric_that_improves_makes_it_info(watch: Any) -> None:
+def test_an_improving_task_metric_makes_it_info(watch: Any) -> None:
     """Loss up, word error rate down: both are shown."""
     run = trained(watch, TURNED, wer=[0.9 - 0.01 * index for index in range(len(TURNED))])
     assert run.severities(RULE) == ["info"]
     assert "wer still improves" in run.firing(RULE)[0].summary
 
 
-def test_a_noisy_validation_set_raises_nothing(watch: Any) -> None:
+def test_a_noisy_validation_set_raises_no_alert(watch: Any) -> None:
     """Up and down by 3 % around a level."""
     draw = random.Random(1)
     run = trained(watch, [1.0 + 0.03 * draw.gauss(0, 1) for _ in range(100)])

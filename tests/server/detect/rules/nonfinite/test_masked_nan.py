@@ -17,7 +17,7 @@ def test_zero_loss_with_a_bad_norm(watch: Any) -> None:
     assert "consequence" in finding.diagnosis.cause
 
 
-def test_a_loss_that_stands_still_with_a_norm_of_nan(watch: Any) -> None:
+def test_a_constant_loss_with_a_norm_of_nan(watch: Any) -> None:
     """nan_to_num in the graph."""
     run = watch()
     run.records(loss=[1.0, 1.1, *[2.0] * 30], grad_norm=[1.0, 1.0, *[math.nan] * 30])
@@ -38,14 +38,14 @@ def test_overflows_are_none(watch: Any) -> None:
     assert run.firing(RULE) == []
 
 
-def test_a_true_zero_is_another_rules_matter(watch: Any) -> None:
-    """Loss and norm are 0: nothing is hidden."""
+def test_a_true_zero_raises_no_alert(watch: Any) -> None:
+    """Loss and norm are 0, so nothing is hidden."""
     run = watch()
     run.records(loss=[0.0] * 100, grad_norm=[0.0] * 100)
     assert run.firing(RULE) == []
 
 
-def test_resolved_with_sound_values(watch: Any) -> None:
+def test_resolved_after_normal_values(watch: Any) -> None:
     """Fifty updates."""
     run = watch()
     run.records(loss=[0.0] * 16 + [1.0, 1.1] * 40, grad_norm=[math.nan] * 16 + [1.0] * 80)

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def test_isolated_infinite_norm_of_a_skipped_step_is_healthy(watch: Any, torch_scale: Any) -> None:
-    """One infinite norm followed by a backoff is how a scaler works."""
+    """One infinite norm followed by a backoff is normal for a scaler."""
     overflows = [step in (500, 2600, 4700) for step in range(6000)]
     scale, skipped = torch_scale(overflows)
     run = watch()
@@ -40,7 +40,7 @@ def test_five_in_a_row_under_a_scaler_are_critical(watch: Any, torch_scale: Any)
 
 
 def test_bf16_with_constant_scale_one_has_no_scaler(watch: Any) -> None:
-    """A constant scale of 1.0 guards nothing: the first infinite norm is critical."""
+    """A constant scale of 1.0 skips nothing: the first infinite norm is critical."""
     run = watch()
     run.records(grad_norm=[1.0] * 50 + [math.inf], scale=[1.0] * 51)
     assert run.severities("nonfinite-grad-norm") == ["critical"]
@@ -54,7 +54,7 @@ def test_nonfinite_at_scale_one_or_less_is_critical(watch: Any) -> None:
     assert run.firing("nonfinite-grad-norm")[0].step == 1002
 
 
-def test_a_norm_taken_every_sixteenth_step_is_judged(watch: Any) -> None:
+def test_a_norm_at_every_sixteenth_step_is_checked(watch: Any) -> None:
     """Missing norms between are neither finite nor non-finite."""
     norms = [math.nan if step >= 160 else 1.0 for step in range(320)]
     run = watch()

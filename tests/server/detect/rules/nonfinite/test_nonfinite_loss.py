@@ -33,7 +33,7 @@ def test_a_step_abandoned_in_time_is_a_warning(watch: Any) -> None:
 
 
 def test_missing_is_not_nan(watch: Any) -> None:
-    """Records without a loss say nothing."""
+    """Records without a loss raise no alert."""
     run = watch()
     run.records(loss=[1.0, None, None, 1.0] * 20, lr=[1e-3] * 80)
     assert run.findings == []
@@ -46,7 +46,7 @@ def test_recovers_and_resolves(watch: Any) -> None:
     assert run.states("nonfinite-loss") == ["firing", "recovering", "resolved"]
 
 
-def test_an_endless_nan_is_told_a_few_times_only(watch: Any) -> None:
+def test_an_endless_nan_is_reported_rarely(watch: Any) -> None:
     """Ten thousand NaN losses are one episode with a handful of updates."""
     run = watch()
     run.records(loss=[1.0] + [math.nan] * 10_000)
@@ -54,8 +54,8 @@ def test_an_endless_nan_is_told_a_few_times_only(watch: Any) -> None:
     assert run.states("nonfinite-loss") == ["firing"]
 
 
-def test_a_huge_but_finite_loss_is_no_alarm(watch: Any) -> None:
-    """Losses whose sum overflows are finite all the same."""
+def test_a_huge_finite_loss_raises_no_alert(watch: Any) -> None:
+    """Losses whose sum overflows are still finite."""
     run = watch()
     run.records(loss=[1.7e308] * 20)
     assert run.firing("nonfinite-loss") == []

@@ -30,7 +30,7 @@ def test_it_is_the_cause_of_a_bad_loss(watch: Any) -> None:
 
 
 def test_the_term_stays_a_warning_and_the_total_is_critical(watch: Any) -> None:
-    """Ten in a row: the alarm that wakes somebody is that of the loss itself."""
+    """Ten in a row: the critical alert is that of the loss itself."""
     run = terms(watch, [1.0] * 20, [0.5] * 10 + [math.nan] * 10)
     assert run.severities(RULE) == ["warning"]
     assert "critical" in run.severities("nonfinite-loss")
@@ -49,8 +49,8 @@ def test_another_optimizers_loss_is_no_term(watch: Any) -> None:
     assert run.firing(RULE) == []
 
 
-def test_terms_are_no_adversaries(watch: Any) -> None:
-    """Where a loss has terms, the rules about its shape still judge it."""
+def test_terms_are_not_adversarial(watch: Any) -> None:
+    """Rules about the shape of the loss still apply to a loss with terms."""
     spiked = [1.0 + 0.01 * (step % 7) for step in range(100)] + [9.0] * 5
     run = terms(watch, spiked, [0.1 + 0.001 * (step % 5) for step in range(105)])
     assert run.firing("loss-spike") != []

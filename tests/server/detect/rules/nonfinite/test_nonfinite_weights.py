@@ -8,8 +8,8 @@ from typing import Any
 RULE = "nonfinite-weights"
 
 
-def test_an_update_with_a_bad_gradient_spoils_them(watch: Any) -> None:
-    """Without a scaler the update is taken, and no loss is finite after it."""
+def test_an_update_with_a_bad_gradient_corrupts_them(watch: Any) -> None:
+    """Without a scaler the update is applied, and no loss is finite after it."""
     run = watch()
     run.records(
         loss=[1.0] * 10 + [math.nan] * 10,
@@ -21,8 +21,8 @@ def test_an_update_with_a_bad_gradient_spoils_them(watch: Any) -> None:
     assert "corrupted the weights" in finding.diagnosis.cause
 
 
-def test_a_skipped_overflow_spoils_nothing(watch: Any) -> None:
-    """The scaler did its work; the NaN losses have another reason."""
+def test_a_skipped_overflow_corrupts_nothing(watch: Any) -> None:
+    """The scaler skipped the update; the NaN losses have another cause."""
     run = watch()
     bad = [1.0] * 9 + [math.inf] * 11
     run.records(loss=[1.0] * 10 + [math.nan] * 10, grad_norm=bad, scale=[1024.0] * 20,
@@ -37,8 +37,8 @@ def test_one_nan_loss_is_not_the_weights(watch: Any) -> None:
     assert run.firing(RULE) == []
 
 
-def test_told_by_the_script(watch: Any) -> None:
-    """run.check(weights=model) says so."""
+def test_reported_by_the_script(watch: Any) -> None:
+    """From run.check(weights=model)."""
     run = watch()
     run.records(loss=[1.0] * 10, more={"nonfinite/weights": [0.0] * 9 + [3.0]})
     assert run.firing(RULE)[0].step == 9

@@ -42,21 +42,21 @@ def test_an_unscaled_norm_does_not_follow(watch: Any, torch_scale: Scaler) -> No
 
 
 def test_what_the_hook_saw_needs_no_statistics(watch: Any) -> None:
-    """Capture watches unscale_ itself."""
+    """The hook observes unscale_ itself."""
     run = watch()
     run.event("grad-norm-source", 0, optimizer="", source="clip", clip=1.0, scaled=True)
     run.records(scale=[65536.0] * 300, grad_norm=noisy(300, level=2e5))
     assert run.severities(RULE) == ["warning"]
 
 
-def test_a_high_norm_alone_is_only_told(watch: Any) -> None:
+def test_a_high_norm_alone_is_info_only(watch: Any) -> None:
     """Summed losses have norms of 2e5 too."""
     run = watch()
     run.records(scale=[65536.0] * 600, grad_norm=noisy(600, level=2e5))
     assert run.severities(RULE) == ["info"]
 
 
-def test_without_a_scaler_a_norm_may_be_high(watch: Any) -> None:
+def test_without_a_scaler_a_high_norm_raises_no_alert(watch: Any) -> None:
     """Nothing is scaled."""
     run = watch()
     run.records(scale=[1.0] * 600, grad_norm=noisy(600, level=2e5))

@@ -9,7 +9,7 @@ FLOOR = "scaler-at-floor"
 
 
 def test_scale_zero_is_critical(watch: Any, torch_scale: Any) -> None:
-    """From 65536 the scale is 0.0 at last, and nothing brings it back."""
+    """The scale falls from 65536 to 0.0 and never recovers."""
     scale, skipped = torch_scale([True] * 400)
     run = watch()
     run.records(scale=scale, skipped=skipped)
@@ -19,7 +19,7 @@ def test_scale_zero_is_critical(watch: Any, torch_scale: Any) -> None:
     assert run.states(FLOOR) == ["firing"]
 
 
-def test_a_told_minimum_with_skips_going_on(watch: Any, torch_scale: Any) -> None:
+def test_overflows_at_a_reported_minimum(watch: Any, torch_scale: Any) -> None:
     """Megatron's floor of 1: five overflows at it without a change."""
     scale, skipped = torch_scale([step >= 100 for step in range(140)], init=1024.0, floor=1.0)
     run = watch(scalers=[{"min_scale": 1.0}])
@@ -28,8 +28,8 @@ def test_a_told_minimum_with_skips_going_on(watch: Any, torch_scale: Any) -> Non
     assert run.firing("scaler-not-updating") == []
 
 
-def test_an_untold_minimum_is_recognised(watch: Any, torch_scale: Any) -> None:
-    """Where backing off comes to an end while updates overflow, there the floor is."""
+def test_an_unknown_minimum_is_detected(watch: Any, torch_scale: Any) -> None:
+    """If backing off ends while updates overflow, the scale is at its minimum."""
     scale, skipped = torch_scale([step >= 100 for step in range(140)], init=1024.0, floor=0.25)
     run = watch()
     run.records(scale=scale, skipped=skipped, grad_norm=[math.nan if skip else 1.0 for skip in skipped])
@@ -37,8 +37,8 @@ def test_an_untold_minimum_is_recognised(watch: Any, torch_scale: Any) -> None:
     assert run.firing("scaler-not-updating") == []
 
 
-def test_a_removed_scaler_raises_nothing(watch: Any) -> None:
-    """A scale of 0 from the first record with a moving loss only says that there is no scaler."""
+def test_a_removed_scaler_raises_no_alert(watch: Any) -> None:
+    """A scale of 0 from the first record with a changing loss means that there is no scaler."""
     run = watch()
     run.records(scale=[0.0] * 300, loss=[1.0 / (1 + step) for step in range(300)])
     assert run.findings == []

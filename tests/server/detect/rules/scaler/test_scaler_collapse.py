@@ -40,7 +40,7 @@ def test_an_ordinary_overflow_before_the_collapse_is_not_its_onset(watch: Any, t
     assert run.firing(COLLAPSE)[0].summary == "Loss scale fell 2¹⁶ → 2¹² in 4 steps"
 
 
-def test_a_growth_that_overflows_again_and_again_is_the_onset(watch: Any, torch_scale: Any) -> None:
+def test_a_growth_that_overflows_repeatedly_is_the_onset(watch: Any, torch_scale: Any) -> None:
     """The collapse begins with the overflow after a growth where the next ones follow at once."""
     scale, skipped = torch_scale([step >= 2000 for step in range(2010)])
     run = watch()
@@ -56,7 +56,7 @@ def test_backoffs_at_even_distances_are_one_fall(watch: Any, torch_scale: Any) -
     assert run.firing(COLLAPSE)[0].onset_step == 400
 
 
-def test_the_healthy_saw_tooth_raises_nothing(watch: Any, torch_scale: Any) -> None:
+def test_the_healthy_saw_tooth_raises_no_alert(watch: Any, torch_scale: Any) -> None:
     """One skip after each growth, for 20 000 updates."""
     scale, skipped = torch_scale([step % 2001 == 2000 for step in range(20_000)])
     run = watch()
@@ -64,16 +64,16 @@ def test_the_healthy_saw_tooth_raises_nothing(watch: Any, torch_scale: Any) -> N
     assert run.findings == []
 
 
-def test_a_low_but_steady_scale_raises_nothing(watch: Any) -> None:
-    """Health at 2048 to 16384, and at 8 to 32: only the change counts."""
+def test_a_low_but_steady_scale_raises_no_alert(watch: Any) -> None:
+    """2048 to 16384 and 8 to 32 are healthy: only the change counts."""
     for low in (2048.0, 8.0):
         run = watch()
         run.records(every=10, scale=[low * 2.0 ** (index // 150 % 3) for index in range(3000)])
         assert run.alarms == []
 
 
-def test_a_slow_descent_raises_no_alarm(watch: Any) -> None:
-    """65536 to 4096 over thousands of updates is a scaler that finds its level."""
+def test_a_slow_descent_raises_no_alert(watch: Any) -> None:
+    """A scaler that falls from 65536 to 4096 over thousands of updates is calibrating."""
     run = watch()
     run.records(
         every=10, scale=[65536.0] * 120 + [32768.0] * 60 + [16384.0] * 60 + [8192.0] * 80 + [4096.0] * 200
@@ -81,7 +81,7 @@ def test_a_slow_descent_raises_no_alarm(watch: Any) -> None:
     assert run.alarms == []
 
 
-def test_start_up_calibration_raises_nothing(watch: Any, torch_scale: Any) -> None:
+def test_start_up_calibration_raises_no_alert(watch: Any, torch_scale: Any) -> None:
     """From 2^32 down to 2^15 in the first updates, as DeepSpeed does."""
     scale, skipped = torch_scale([step < 17 for step in range(300)], init=2.0**32)
     run = watch()
@@ -115,16 +115,16 @@ def test_collapse_to_zero_stays_one_alert(watch: Any, torch_scale: Any) -> None:
     assert len([finding for finding in run.findings if finding.rule == COLLAPSE]) < 60
 
 
-def test_summary_says_from_what_to_what_within_how_many_steps(watch: Any, torch_scale: Any) -> None:
-    """The sentence of the alert, in powers of two."""
+def test_the_summary_has_both_scales_and_the_steps(watch: Any, torch_scale: Any) -> None:
+    """In powers of two."""
     scale, skipped = torch_scale([step >= 400 for step in range(409)])
     run = watch()
     run.records(scale=scale, skipped=skipped)
     assert run.firing(COLLAPSE)[-1].summary == "Loss scale fell 2¹⁶ → 2⁸ in 8 steps"
 
 
-def test_recovers_after_quiet_updates(watch: Any, torch_scale: Any) -> None:
-    """A fall that ends is recovering after 200 quiet updates and resolved after 500."""
+def test_recovers_after_calm_updates(watch: Any, torch_scale: Any) -> None:
+    """A fall that ends is recovering after 200 calm updates and resolved after 500."""
     scale, skipped = torch_scale([400 <= step < 405 for step in range(1000)])
     run = watch()
     run.records(scale=scale, skipped=skipped)

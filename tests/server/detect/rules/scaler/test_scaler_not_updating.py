@@ -31,7 +31,7 @@ def test_from_the_first_step_on(watch: Any) -> None:
     assert run.firing(RULE)[0].step == 3
 
 
-def test_a_scaler_that_backs_off_raises_nothing(watch: Any, torch_scale: Any) -> None:
+def test_a_scaler_that_backs_off_raises_no_alert(watch: Any, torch_scale: Any) -> None:
     """A working scaler halves in the update after."""
     scale, skipped = torch_scale([step % 40 < 4 for step in range(200)])
     run = watch()
@@ -40,21 +40,21 @@ def test_a_scaler_that_backs_off_raises_nothing(watch: Any, torch_scale: Any) ->
 
 
 @pytest.mark.parametrize("scale", [None, 1.0])
-def test_without_a_scaler_it_is_another_rules_matter(watch: Any, scale: Any) -> None:
-    """No scale, or a constant 1.0 (bf16, enabled=False): nothing that could be updated."""
+def test_without_a_scaler_there_is_no_alert(watch: Any, scale: Any) -> None:
+    """No scale, or a constant 1.0 (bf16, enabled=False)."""
     run = watch()
     run.records(grad_norm=[1.0] * 20 + [math.nan] * 20, scale=[scale] * 40)
     assert run.firing(RULE) == []
 
 
-def test_steps_abandoned_for_a_large_norm_raise_nothing(watch: Any) -> None:
+def test_steps_abandoned_for_a_large_norm_raise_no_alert(watch: Any) -> None:
     """A loop that drops steps with a large but finite norm has its reasons."""
     run = watch()
     run.records(grad_norm=[900.0] * 20, scale=[1024.0] * 20, stepped=[0.0] * 20, start=100)
     assert run.firing(RULE) == []
 
 
-def test_records_too_far_apart_say_nothing(watch: Any) -> None:
+def test_records_too_far_apart_raise_no_alert(watch: Any) -> None:
     """Between two records 2000 updates apart the scale may fall and grow again."""
     run = watch()
     run.records(every=2000, grad_norm=[math.inf] * 8, scale=[1024.0] * 8)

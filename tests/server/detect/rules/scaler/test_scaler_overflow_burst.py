@@ -19,7 +19,7 @@ def test_five_overflows_in_fifty_updates_are_a_burst(watch: Any, torch_scale: An
 
 
 def test_the_same_burst_without_skip_flags(watch: Any, torch_scale: Any) -> None:
-    """Where nobody tells of skips, falls of the scale do."""
+    """Falls of the scale replace missing skip flags."""
     scale, _ = torch_scale([step in (300, 305, 311, 320, 333) for step in range(400)])
     run = watch()
     run.records(scale=scale)
@@ -27,8 +27,8 @@ def test_the_same_burst_without_skip_flags(watch: Any, torch_scale: Any) -> None
 
 
 @pytest.mark.parametrize("interval", [2, 10, 100, 2000])
-def test_a_healthy_saw_tooth_raises_nothing(watch: Any, torch_scale: Any, interval: Any) -> None:
-    """Growth after every interval and one skip after it is health, whatever the interval."""
+def test_a_healthy_saw_tooth_raises_no_alert(watch: Any, torch_scale: Any, interval: Any) -> None:
+    """Growth after every interval and one skip after it is healthy."""
     overflows = [step % (interval + 1) == interval for step in range(6000)]
     scale, skipped = torch_scale(overflows, interval=interval)
     run = watch(scalers=[{"growth_interval": interval}])
@@ -36,7 +36,7 @@ def test_a_healthy_saw_tooth_raises_nothing(watch: Any, torch_scale: Any, interv
     assert run.findings == []
 
 
-def test_start_up_calibration_raises_nothing(watch: Any, torch_scale: Any) -> None:
+def test_start_up_calibration_raises_no_alert(watch: Any, torch_scale: Any) -> None:
     """Skips of the first 30 updates are not counted, then or later."""
     scale, skipped = torch_scale([step < 8 or step == 40 for step in range(300)])
     run = watch()
@@ -60,15 +60,15 @@ def test_a_burst_ends(watch: Any, torch_scale: Any) -> None:
     assert run.states(BURST) == ["firing", "recovering", "resolved"]
 
 
-def test_thinned_records_count_what_their_scales_tell(watch: Any) -> None:
+def test_thinned_records_count_backoffs_from_the_scale(watch: Any) -> None:
     """2^16 to 2^11 within 20 updates is five backoffs, also at every tenth step."""
     run = watch()
     run.records(start=5000, every=10, scale=[65536.0] * 20 + [4096.0] + [2048.0] * 5)
     assert run.firing(BURST)[0].severity == "warning"
 
 
-def test_what_is_healthy_stands_beside_it(watch: Any, torch_scale: Any) -> None:
-    """A number of overflows, not a multiple of a rate."""
+def test_the_summary_has_the_healthy_number(watch: Any, torch_scale: Any) -> None:
+    """As a number of overflows, not a multiple of a rate."""
     scale, skipped = torch_scale([step in (300, 305, 311, 320, 333) for step in range(400)])
     run = watch()
     run.records(scale=scale, skipped=skipped)

@@ -27,13 +27,13 @@ def test_growth_with_dead_gradients_is_a_warning(watch: Any, torch_scale: Scaler
     assert "close to 0" in finding.diagnosis.cause
 
 
-def test_growth_with_a_loss_that_stands_still(watch: Any, torch_scale: Scaler) -> None:
-    """Without a norm the loss tells."""
+def test_growth_with_a_constant_loss(watch: Any, torch_scale: Scaler) -> None:
+    """Without a norm the loss is used."""
     assert grown(watch, torch_scale, loss=[0.0] * COUNT).severities(RULE) == ["warning"]
 
 
-def test_growth_with_healthy_gradients_is_only_told(watch: Any, torch_scale: Scaler) -> None:
-    """Above 2^24 it is worth a word; up to 2^21 it is worth none."""
+def test_growth_with_healthy_gradients_is_info_only(watch: Any, torch_scale: Scaler) -> None:
+    """Info above 2^24, no alert up to 2^21."""
     loss = [1.0 / (1 + step) for step in range(COUNT)]
     run = grown(watch, torch_scale, loss=loss, grad_norm=[0.5] * COUNT)
     assert run.severities(RULE) == ["info"]
@@ -50,7 +50,7 @@ def test_a_saw_tooth_is_healthy(watch: Any, torch_scale: Scaler) -> None:
 
 
 def test_a_high_start_is_no_growth(watch: Any) -> None:
-    """DeepSpeed begins at 2^32."""
+    """DeepSpeed starts at 2^32."""
     run = watch()
     run.records(scale=[2.0**32] * 500, grad_norm=[1.0] * 500)
     assert run.firing(RULE) == []

@@ -10,8 +10,8 @@ RULE = "data-bound"
 
 
 @pytest.mark.parametrize(("share", "said"), [(0.6, ["warning"]), (0.4, ["info"]), (0.076, [])])
-def test_by_the_share_of_the_step(watch: Any, share: float, said: list[str]) -> None:
-    """Half is a warning, a third is told, healthy logs stay below 0.076."""
+def test_severity_follows_the_share_of_the_step(watch: Any, share: float, said: list[str]) -> None:
+    """Half is a warning, a third is info, healthy logs stay below 0.076."""
     run = watch()
     run.records(step_time=[0.2] * 300, data_time=[0.2 * share] * 300)
     assert run.severities(RULE) == said

@@ -7,8 +7,8 @@ from typing import Any
 RULE = "gpu-underused"
 
 
-def test_a_gpu_that_idles_is_told(watch: Any) -> None:
-    """Never more than info: it may be meant."""
+def test_an_idle_gpu_is_info(watch: Any) -> None:
+    """Never more than info, because it may be intended."""
     run = watch()
     run.records(gpu_util=[30.0 + step % 20 for step in range(400)])
     assert run.severities(RULE) == ["info"]

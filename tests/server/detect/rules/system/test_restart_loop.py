@@ -14,8 +14,8 @@ def attempts(run: Any, *ends: int, start: int = 50) -> None:
         run.records(attempt=number, start=first, loss=[1.0 + 0.01 * (step % 7) for step in range(first, end)])
 
 
-def test_three_restarts_that_get_no_further(watch: Any) -> None:
-    """Told when the third begins."""
+def test_three_restarts_without_progress(watch: Any) -> None:
+    """Reported when the third one starts."""
     run = watch()
     attempts(run, 100, 100, 98, 100)
     finding = run.firing(RULE)[0]

@@ -48,8 +48,8 @@ def test_failures_elsewhere_are_chance(watch: Any) -> None:
     assert failing(watch, 512, siblings(530, 90, None)).firing(RULE) == []
 
 
-def test_a_failure_in_the_first_steps_says_nothing(watch: Any) -> None:
-    """A script with a fault fails there every time."""
+def test_a_failure_in_the_first_steps_raises_no_alert(watch: Any) -> None:
+    """A broken script fails there every time."""
     assert failing(watch, 4, siblings(4, 5)).firing(RULE) == []
 
 
@@ -61,7 +61,7 @@ def test_an_exception_counts_as_a_failure(watch: Any) -> None:
     assert run.firing(RULE)[0].onset_step == 299
 
 
-def test_a_run_that_does_not_fail_says_nothing(watch: Any) -> None:
+def test_a_run_that_does_not_fail_raises_no_alert(watch: Any) -> None:
     """Whatever happened to others."""
     run = watch(siblings=siblings(100, 101))
     run.records(loss=[1.0 + 0.01 * (n % 7) for n in range(300)])

@@ -85,12 +85,12 @@ def test_ended_or_unconnected_runs_are_not_stalled(change: Any) -> None:
     assert verdicts(replace(RUNNING, **change), 4000) == []
 
 
-def test_counted_from_the_servers_own_start() -> None:
-    """An hour of downtime of the server makes no run look stalled."""
+def test_counted_from_the_start_of_the_server() -> None:
+    """An hour of downtime of the server does not count as a stall."""
     assert verdicts(replace(RUNNING, server_started_ns=4000 * S), 3030) == []
 
 
-def test_resolves_when_steps_come_again() -> None:
-    """An open alert is resolved by the next record; without one there is nothing to say."""
+def test_resolves_at_the_next_record() -> None:
+    """Without an open alert there is no finding."""
     again = replace(RUNNING, open=frozenset({"stalled"}))
     assert verdicts(again, 1) == ["resolved info"]

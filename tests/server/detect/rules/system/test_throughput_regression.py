@@ -26,15 +26,15 @@ def test_twice_the_time_for_two_hundred_steps_is_a_warning(watch: Any) -> None:
     assert 450 <= finding.onset_step <= 550
 
 
-def test_a_little_slower_is_only_told(watch: Any) -> None:
+def test_slightly_slower_is_info_only(watch: Any) -> None:
     """From 1.3 times on."""
     run = watch()
     run.records(step_time=paced(500) + paced(400, 0.45))
     assert run.severities(RULE) == ["info"]
 
 
-def test_outliers_are_nothing(watch: Any) -> None:
-    """Checkpoints take their time."""
+def test_outliers_raise_no_alert(watch: Any) -> None:
+    """Checkpoints take longer."""
     run = watch()
     run.records(step_time=[20.0 if step % 100 == 0 else time for step, time in enumerate(paced(5000))])
     assert run.findings == []
@@ -48,7 +48,7 @@ def test_the_start_may_be_slow(watch: Any) -> None:
 
 
 @pytest.mark.parametrize("sigma", [0.3, 0.8])
-def test_a_wavering_pace_raises_nothing(watch: Any, sigma: float) -> None:
+def test_a_varying_step_time_raises_no_alert(watch: Any, sigma: float) -> None:
     """A machine shared with others."""
     run = watch()
     run.records(step_time=paced(20_000, sigma=sigma))
@@ -56,7 +56,7 @@ def test_a_wavering_pace_raises_nothing(watch: Any, sigma: float) -> None:
 
 
 def test_four_times_slower_than_similar_runs(watch: Any) -> None:
-    """Slow from the start: only the others can tell."""
+    """Slow from the start, so only a comparison with similar runs shows it."""
     run = watch(siblings=SimilarRuns((SimilarRun("r_2", "other", step_time_s=0.25),)))
     run.records(step_time=paced(400, 1.0))
     finding = run.firing(RULE)[0]
