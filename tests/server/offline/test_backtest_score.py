@@ -34,7 +34,7 @@ def batch_of(steps: list[int], rank: int = 0, name: str = "loss", at: list[int] 
     ("rule", "changes", "said"),
     [
         ("loss-spikes", {}, r"rule: expected the id of a built-in rule \(perhaps loss-spike"),
-        ("stalled", {}, "rule: expected one that judges records"),
+        ("stalled", {}, "rule: expected one that checks records"),
         ("loss-spike", {"sigma": 3}, "loss-spike: sigma: expected one of"),
         ("loss-spike", {"window": 2.5}, "window: expected a whole number"),
         ("loss-spike", {"window": 0}, "window: expected a whole number above 0"),

@@ -210,4 +210,4 @@ def test_four_processes_in_one_log_are_told(tmp_path: Path) -> None:
     judged = judge(open_log(file))
     (alert,) = [one for one in judged.alerts if one.severity is not Severity.INFO]
     assert (alert.rule, "4 processes" in alert.summary) == ("duplicate-steps", True)
-    assert "each believes to be alone" in alert.diagnosis.cause
+    assert "reports as the only one" in alert.diagnosis.cause
