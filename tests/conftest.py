@@ -23,13 +23,15 @@ import pytest
 from hypothesis import settings
 
 from tests import fork_server
+from tests.matrix import ALL
 from tests.small_disk import NoSmallDiskError, small_disk
 
 DEADLINE_S = 60.0
 LASTING = ("resource_tracker", "forkserver", "compile_worker")
 """Helpers of multiprocessing and of torch's compiler that end with the interpreter."""
 
-settings.register_profile("suite", deadline=None)  # a slow machine must not fail a test
+# Without a deadline: a slow machine must not fail a test.
+settings.register_profile("suite", deadline=None, max_examples=300 if ALL else 50)
 settings.load_profile("suite")
 
 

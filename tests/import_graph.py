@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
@@ -29,8 +30,13 @@ def modules(package: Path) -> dict[str, Path]:
     return found
 
 
-def imports(name: str, path: Path) -> Iterator[Import]:
-    """Yield what a module imports as dotted names: for ``from a import b`` both ``a`` and ``a.b``."""
+@functools.cache
+def imports(name: str, path: Path) -> tuple[Import, ...]:
+    """Return what a module imports as dotted names: for ``from a import b`` both ``a`` and ``a.b``."""
+    return tuple(_imports(name, path))
+
+
+def _imports(name: str, path: Path) -> Iterator[Import]:
     tree = ast.parse(path.read_text("utf-8"))
     parts = name.split(".")
     base = parts if path.stem == "__init__" else parts[:-1]

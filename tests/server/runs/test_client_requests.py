@@ -131,7 +131,7 @@ def test_one_rank_missing_drops_it() -> None:
     coordination = Coordination(2, 1)
     coordination.requests.alert(_alert())
     assert coordination.said() == []
-    assert coordination.recorded.events[0]["reason"] == "of 2 ranks these take no part: 1"
+    assert coordination.recorded.events[0]["reason"] == "of 2 ranks, these do not take part: 1"
 
 
 @pytest.mark.parametrize("how", ["silent", "late", "gone", "refuses"])

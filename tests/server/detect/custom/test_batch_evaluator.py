@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tocsin_server.core.models import Column, Finding, RecordBatch, RunEvent, Writer
@@ -83,21 +83,18 @@ def judged(
     return [repr(finding) for finding in found]
 
 
-@settings(max_examples=150, deadline=None)
 @given(records.map(told), st.lists(st.integers(0, 59), max_size=20))
 def test_any_batching_gives_the_same_findings(rows: Any, cuts: Any) -> None:
     """One by one or in any batches, with discontinuities, restarts and NaN: exactly the same."""
     assert judged(rows, cuts) == judged(rows, list(range(len(rows))))
 
 
-@settings(max_examples=100, deadline=None)
 @given(records.map(told), st.lists(st.integers(0, 59), max_size=20), st.integers(0, 59))
 def test_a_snapshot_at_any_point_changes_no_finding(rows: Any, cuts: Any, restore_at: int) -> None:
     """Windows, waits, open episodes and the plan itself are in it."""
     assert judged(rows, cuts, restore_at) == judged(rows, cuts)
 
 
-@settings(max_examples=100, deadline=None)
 @given(records.map(told), st.lists(st.integers(0, 59), max_size=9), st.integers(0, 59), st.integers(0, 59))
 def test_a_change_of_rules_is_evaluated_equally_after_a_restore(
     rows: Any, cuts: Any, restore_at: int, change_at: int
