@@ -93,3 +93,15 @@ test("labels identify their ticks at every size of values", () => {
     }
   }
 });
+
+test("the widest and the narrowest floats have an axis with finite ends and few ticks", () => {
+  const ends = [-1.797e308, -1e308, -1, -1e-310, 0, 5e-324, 1e-310, 3, 1e308, 1.797e308];
+  for (const low of ends) {
+    for (const high of ends.filter((each) => each >= low)) {
+      const plan = withRail(linearAxis(low, high), 0.2, 0.14);
+      const [from, to] = plan.range;
+      assert.ok(from < to && Number.isFinite(to - from), `${low} to ${high}: ${plan.range}`);
+      assert.ok(plan.ticks.length > 1 && plan.ticks.length < 12, `${low} to ${high}: ${plan.ticks}`);
+    }
+  }
+});

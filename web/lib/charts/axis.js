@@ -33,6 +33,13 @@ function multiples(low, high, step) {
   return out;
 }
 
+/** Beyond these values the ends of an axis, or the distance between them, are not exact or not finite. */
+const LEAST = 1e-300;
+const MOST = 2e307;
+
+/** @param {number} v */
+const withinMost = (v) => Math.max(-MOST, Math.min(MOST, v));
+
 /**
  * A constant series is drawn flat: the axis spans at least 5 % of the value.
  *
@@ -41,7 +48,8 @@ function multiples(low, high, step) {
  * @returns {[number, number]}
  */
 function open(low, high) {
-  const least = Math.max(Math.abs(low), Math.abs(high)) * 0.05 || 1;
+  const share = Math.max(Math.abs(low), Math.abs(high)) * 0.05;
+  const least = share < LEAST ? 1 : share;
   const lack = Math.max(0, least - (high - low));
   return [low - lack / 2, high + lack / 2];
 }
@@ -54,6 +62,7 @@ function open(low, high) {
  */
 export function linearAxis(low, high, o = {}) {
   if (!(low <= high)) [low, high] = [0, 1];
+  [low, high] = [withinMost(low), withinMost(high)];
   const [bottom, b] = open(low, high);
   const fromZero = low >= 0 && (o.zero || bottom < 0 || low < high * 0.4);
   const a = fromZero ? 0 : bottom;
