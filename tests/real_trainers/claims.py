@@ -1,4 +1,4 @@
-"""What holds for every trainer. A test file derives from RealTrainer and says what its framework is like."""
+"""Tests that hold for every trainer. A test file derives from RealTrainer and sets its attributes."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class RealTrainer:
     framework: ClassVar[str]
     """Its name in the table of docs/reference/frameworks.md."""
     notes: ClassVar[str] = ""
-    """What the table says of it besides."""
+    """Notes in the table."""
     training: ClassVar[str]
     """The script, without ``.py``."""
     packages: ClassVar[tuple[str, ...]] = ("requirements",)
     """The requirements files that list its packages, without ``.txt``."""
     steps: ClassVar[int] = STEPS
     norm_every: ClassVar[int] = 1
-    """SAMPLED where the framework does not clip."""
+    """SAMPLED if the framework does not clip."""
     caught: ClassVar[tuple[str, int]]
-    """The rule that catches the broken case, and the step at which it says that the fault began."""
+    """The rule that catches the broken case, and the onset step that it reports."""
 
     def test_every_step_is_recorded_once(self, compared: Comparison) -> None:
         """As many steps as the framework counts, in order."""
@@ -55,20 +55,20 @@ class RealTrainer:
         assert [case for case in plain if not compared.weights_are_equal(case)] == []
 
     def test_a_healthy_run_has_no_warning_and_no_alert(self, compared: Comparison) -> None:
-        """Neither the config check nor a rule has anything to say."""
+        """Neither the config check nor a rule reports anything."""
         for case in compared.logs["plain"]:
             assert (compared.recorded(case).warnings, compared.recorded(case).fired) == ([], [])
 
     def test_a_fault_is_caught_where_it_began(self, compared: Comparison) -> None:
-        """By the rule that is meant for it, with the step of its onset."""
+        """The expected rule fires with the right onset step."""
         assert self.caught in compared.recorded("broken").fired
 
 
 class ScaledTrainer(RealTrainer):
-    """One that also trains in float16 with a GradScaler."""
+    """A trainer that also trains in float16 with a GradScaler."""
 
     def test_the_scale_and_its_skipped_steps_are_recorded(self, compared: Comparison) -> None:
-        """The scale is that of the framework at every step; where it fell, the step before was skipped."""
+        """The scale is that of the framework at every step; if it fell, the step before was skipped."""
         scale = compared.own("scaled")["scale"]
         fell = [step for step in range(self.steps - 1) if scale[step + 1] < scale[step]]
         skipped = compared.recorded("scaled").series("skipped")
@@ -78,7 +78,7 @@ class ScaledTrainer(RealTrainer):
 
 
 class LaunchedTrainer(RealTrainer):
-    """One that also trains on two ranks, started by its own launcher."""
+    """A trainer that also trains on two ranks, started by its own launcher."""
 
     launcher: ClassVar[str]
     """Arguments of Python before the script; ``{port}`` is a free one."""

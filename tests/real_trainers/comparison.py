@@ -1,4 +1,4 @@
-"""Runs a training of ``trainings/`` against a real server; compares what its framework logged with the run.
+"""Run a training of ``trainings/`` against a real server; compare the framework's log with the run.
 
 The Makefile installs the frameworks into FOLDER, so that none changes the environment of the tests.
 """
@@ -118,7 +118,7 @@ class Comparison:
 
     @cached_property
     def logs(self) -> dict[str, Any]:
-        """What the script wrote: its framework's own logs with and without the hook."""
+        """Return the framework's logs with and without the hook, as the script wrote them."""
         out = self.folder / f"{self.training}.json"
         self.run([self.script, str(out), self.training])
         found: dict[str, Any] = json.loads(out.read_text("utf-8"))
@@ -153,7 +153,7 @@ class Comparison:
         return differences(self.own(case)[name], self.recorded(case).series(name))
 
     def weights_are_equal(self, case: str) -> bool:
-        """Whether the weights at the end are bit-identical with and without the hook."""
+        """Return whether the weights at the end are bit-identical with and without the hook."""
         found: bool = self.logs["plain"][case]["weights"] == self.logs["watched"][case]["weights"]
         return found
 
@@ -181,7 +181,7 @@ def ended(tower: Tower, name: str) -> list[dict[str, Any]]:
 
 
 def series_of(log: dict[str, Any]) -> dict[str, Values]:
-    """Return the series of a log; JSON has its steps as texts."""
+    """Return the series of a log; JSON has the steps as text."""
     return {
         name: {int(step): value for step, value in values.items()} for name, values in log["series"].items()
     }
@@ -194,7 +194,7 @@ def differences(own: Values, recorded: Values) -> list[Difference]:
 
 
 def is_equal(one: float | None, other: float | None) -> bool:
-    """Whether two values are the same number, NaN and infinities included, up to float32's rounding."""
+    """Return whether two values are equal up to float32 rounding; NaN equals NaN."""
     if one is None or other is None:
         return one is other
     return math.isclose(one, other, rel_tol=RELATIVE) or (math.isnan(one) and math.isnan(other))

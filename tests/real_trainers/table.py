@@ -1,4 +1,4 @@
-"""Trains with every framework and writes what was compared into docs/reference/frameworks.md."""
+"""Train with every framework and write the comparison into docs/reference/frameworks.md."""
 
 from __future__ import annotations
 
@@ -52,30 +52,30 @@ def row(trainer: type[RealTrainer], compared: Comparison) -> list[str]:
 
 
 def compared_values(compared: Comparison, name: str) -> str:
-    """Say whether every value of a series equals the log of the framework."""
+    """Return whether every value of a series equals the log of the framework, as a word."""
     cases = [case for case in compared.logs["plain"] if name in compared.own(case)]
-    return verdict([len(compared.differences(case, name)) for case in cases])
+    return outcome([len(compared.differences(case, name)) for case in cases])
 
 
 def norms(trainer: type[RealTrainer], compared: Comparison) -> str:
-    """Say whether the recorded norms equal those of the framework."""
+    """Return whether the recorded norms equal those of the framework, as a word."""
     own = compared.own("healthy").get("grad_norm")
     found = compared.recorded("healthy").series("grad_norm")
     if own is None:
         return "recorded, not logged by it" if found else "none"
-    said = verdict([len(differences({step: own.get(step, 0.0) for step in found}, found))])
-    return said + (f", every {trainer.norm_every}th step" if trainer.norm_every > 1 else "")
+    word = outcome([len(differences({step: own.get(step, 0.0) for step in found}, found))])
+    return word + (f", every {trainer.norm_every}th step" if trainer.norm_every > 1 else "")
 
 
-def verdict(counts: list[int]) -> str:
-    """Say in a word what the numbers of differing values are."""
+def outcome(counts: list[int]) -> str:
+    """Return a word for the numbers of differing values."""
     if not counts:
         return NONE
     return "equal" if not sum(counts) else f"{sum(counts)} differ"
 
 
 def ranks(trainer: type[RealTrainer], compared: Comparison) -> str:
-    """Say whether two ranks were one run."""
+    """Return whether two ranks were one run, as a word."""
     if not issubclass(trainer, LaunchedTrainer):
         return NONE
     run, _ = compared.ranks(trainer.launcher.format(port=closed_port()).split())

@@ -9,7 +9,7 @@ from tests.real_trainers.trainings.length import BROKEN_AT
 
 @LONG
 class TestStableBaselines3(RealTrainer):
-    """A DQN, whose logger tells no gradient norm."""
+    """A DQN, whose logger has no gradient norm."""
 
     framework = "Stable-Baselines3"
     notes = "DQN; its logger tells no norm"

@@ -578,9 +578,9 @@ class Run:
         """Report a failed alert handler to the server, at most HANDLERS times."""
         self._failures += 1
         if self._failures <= HANDLERS:
-            said = self._reporter.redact.text(f"{type(error).__name__}: {error}"[:300])
+            reason = self._reporter.redact.text(f"{type(error).__name__}: {error}"[:300])
             name, rule = getattr(handler, "__name__", ""), getattr(message, "rule", "")
-            self._reporter.put_event("handler-failed", {"handler": name, "rule": rule, "error": said})
+            self._reporter.put_event("handler-failed", {"handler": name, "rule": rule, "error": reason})
 
     # -- the end
 
@@ -612,12 +612,12 @@ class Run:
         """Write the last line in the terminal: what was sent, what the server found, and the run's page."""
         sender: Any = self._reporter.sender
         unsent = f", {sender.unsent:,} records not sent yet" if sender.unsent else ""
-        told = f"{console.steps(self._reporter.steps)} {'recorded' if unsent else 'sent'}{unsent}"
+        summary = f"{console.steps(self._reporter.steps)} {'recorded' if unsent else 'sent'}{unsent}"
         if not self._reporter.steps and has_children():
-            told = "its child processes send the steps"
+            summary = "its child processes send the steps"
         is_checked = sender.run and self._reporter.steps  # nothing is checked without a connection or a step
         found = f", {self.problems}" if is_checked else ""
-        console.write(f'"{self.name}" {state}: {told}{found}. {self.url}')
+        console.write(f'"{self.name}" {state}: {summary}{found}. {self.url}')
 
     def forget(self) -> None:
         """In a forked child: discard everything, because the run belongs to the parent."""

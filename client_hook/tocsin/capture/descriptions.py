@@ -62,23 +62,23 @@ class Describer:
             self._wait()
 
     def _wait(self) -> None:
-        """Wait for the end of the primary's next step, so that all news is reported together."""
+        """Wait for the end of the primary's next step, so that all changes are reported together."""
         self._due = True
         self._ledger.step_scheduler.schedule(0, self._send_changes)
 
     def _send_changes(self) -> None:
         self._due = False
-        told = self._run_info.described["schedulers"]
+        before = self._run_info.described["schedulers"]
         described = self.describe()
         self._ledger.alive = None  # the config check has used it already
-        self._send_schedules(told)
+        self._send_schedules(before)
         self._reporter.put_event("attached", {key: described[key] for key in ("optimizers", "scalers")})
 
-    def _send_schedules(self, told: list[Any]) -> None:
+    def _send_schedules(self, before: list[Any]) -> None:
         for scheduler in self._run_info.described["schedulers"]:
             whose = (
                 scheduler["optimizer"],
                 scheduler["scheduler"],
             )  # its arguments count steps
-            if whose not in [(one["optimizer"], one["scheduler"]) for one in told]:
+            if whose not in [(one["optimizer"], one["scheduler"]) for one in before]:
                 self._reporter.put_event("schedule", scheduler)

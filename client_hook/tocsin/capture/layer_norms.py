@@ -73,11 +73,11 @@ class Table:
 class State:
     """State of one optimizer."""
 
-    __slots__ = ("bad", "held", "latest", "level", "sampled", "seen", "tables", "told")
+    __slots__ = ("bad", "held", "latest", "level", "sampled", "seen", "sent", "tables")
 
     def __init__(self) -> None:
         self.level = 0.0
-        self.seen = self.told = 0
+        self.seen = self.sent = 0
         self.sampled = -1
         """Step of the newest ordinary sample that was reported."""
         self.bad = False
@@ -146,7 +146,7 @@ class LayerNorms:
         if vector is None or (tracker.user_clips and tracker.number % EVERY != 1):
             return
         if self._is_due(state):
-            state.told, state.sampled = state.told + 1, step
+            state.sent, state.sampled = state.sent + 1, step
             self._send(tracker, step, vector, "sample")
 
     def arrived(self, item: tuple[Any, ...]) -> None:
@@ -207,7 +207,7 @@ class LayerNorms:
         if self._rank:
             return False
         now = self._clock()
-        if state.told >= FIRST and now - self._ordinary_at < ORDINARY_S:
+        if state.sent >= FIRST and now - self._ordinary_at < ORDINARY_S:
             return False
         self._ordinary_at = now
         return True

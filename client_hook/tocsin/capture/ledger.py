@@ -149,7 +149,7 @@ class Ledger:
         self._is_requested_known: bool | None = None
         """Whether a known optimizer is the one that ``primary=`` requests; None before the first step."""
         self._awaited: OptimizerTracker | None = None
-        """That optimizer, if it can be told before its first step."""
+        """That optimizer, if it is known before its first step."""
         self._named = 0
         self._given = {id(inner_of(one) or one): name for name, one in (optimizers or {}).items()}
         self.scales_on_device: dict[str, Any] = {}  # scaler -> its scale, which updates write in place
@@ -690,9 +690,9 @@ class Ledger:
         tracker.doubts += known is not None
         if known is None or why != BATCH or tracker.doubts >= DOUBTS:
             tracker.meaning, tracker.doubts = why, 0
-            said = {"count": len(losses), "loss": "sum" if why else "mean", "why": why}
+            data = {"count": len(losses), "loss": "sum" if why else "mean", "why": why}
             series = tracker.suffix.removeprefix("/")
-            self.reporter.put_event("accumulation", {"series": series, **said}, max(self.step, 0))
+            self.reporter.put_event("accumulation", {"series": series, **data}, max(self.step, 0))
 
     def _new_names(self, tracker: OptimizerTracker, flags: int) -> tuple[str, ...]:
         names = tracker.record_names(flags)

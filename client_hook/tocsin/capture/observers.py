@@ -30,6 +30,6 @@ class UpdateObserver(Protocol):
 
 
 class EvaluationObserver(Protocol):
-    """Is told when a module is put into evaluation mode."""
+    """Is called when a module is put into evaluation mode."""
 
     def begin(self, module: Any) -> None: ...

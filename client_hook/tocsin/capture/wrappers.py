@@ -2,7 +2,7 @@
 
 Accelerate, Lightning and Fabric wrap the script's optimizer in an object of a subclass of ``Optimizer`` whose
 ``__init__`` never ran: it has no groups, and torch calls no hook around its ``step``. It only passes calls
-on, so it is not an optimizer of its own.
+on, so it is not a separate optimizer.
 """
 
 from __future__ import annotations

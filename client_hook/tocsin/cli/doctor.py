@@ -90,8 +90,8 @@ def _tcp(target: Target) -> Check:
     try:
         socket.create_connection((target.host, target.port), TIMEOUT_S).close()
     except OSError as error:
-        says = f"cannot connect to {target.host} port {target.port} ({error}). {LISTENING}"
-        return Check("connection", False, says)
+        detail = f"cannot connect to {target.host} port {target.port} ({error}). {LISTENING}"
+        return Check("connection", False, detail)
     took_ms = 1e3 * (time.monotonic() - started)
     return Check("connection", True, f"port {target.port} answers in {took_ms:.1f} ms")
 
@@ -103,12 +103,12 @@ def _health(target: Target) -> Check:
         return Check("server", False, f"no HTTP response from this address: {error!r}. Is it a web server?")
     try:
         answer = json.loads(body)
-        said, version = answer["status"], answer["version"]
+        status_text, version = answer["status"], answer["version"]
     except (ValueError, KeyError, TypeError):
         place = f"{target.base}{HEALTH}"
-        says = f"{place} is not tocsin's health page (HTTP {status}). Is it another service?"
-        return Check("server", False, says)
-    return Check("server", said == "ok", f"tocsin-server {version} says {said}")
+        detail = f"{place} is not tocsin's health page (HTTP {status}). Is it another service?"
+        return Check("server", False, detail)
+    return Check("server", status_text == "ok", f"tocsin-server {version} reports status {status_text}")
 
 
 def _get(target: Target, path: str) -> tuple[int, bytes]:

@@ -64,9 +64,9 @@ def _folder(root: Path, destination: Destination, project: str) -> Iterator[Outc
 
 def _import(log: Log, name: str, project: str, destination: Destination) -> Outcome:
     run_id = run_id_of(log.path)
-    told = {"imported": True, "path": str(log.path), "format": log.format.name}
-    run_info = _run_info(run_id, name, project, log, destination.token, told)
-    run = LogRun(run_info, destination, {"kind": "imported", "data": told}, wait=True)
+    source = {"imported": True, "path": str(log.path), "format": log.format.name}
+    run_info = _run_info(run_id, name, project, log, destination.token, source)
+    run = LogRun(run_info, destination, {"kind": "imported", "data": source}, wait=True)
     began = log.path.stat().st_mtime_ns
     try:
         run.take(log.items(), lambda: began)
@@ -82,7 +82,7 @@ def _import(log: Log, name: str, project: str, destination: Destination) -> Outc
 
 
 def _run_info(
-    run_id: str, name: str, project: str, log: Log, token: str, told: dict[str, Any]
+    run_id: str, name: str, project: str, log: Log, token: str, source: dict[str, Any]
 ) -> Callable[[int], RunInfo]:
     def of(attempt: int) -> RunInfo:
         return RunInfo(
@@ -90,7 +90,7 @@ def _run_info(
             name=name,
             identity=identity_of(run_id, attempt),
             token=token,
-            config=told,
+            config=source,
             tags=["imported"],
             planned_steps=log.planned_steps,
         )

@@ -85,14 +85,14 @@ class GrowingLog:
         self._first_attempt = self._attempt = 0
         self._any = False
 
-    def feed(self, data: bytes, anew: bool) -> list[Item]:
+    def feed(self, data: bytes, rewritten: bool) -> list[Item]:
         """Return the records that are complete now.
 
         Raises:
             UnreadableLogError: the format rewrites its file instead of appending to it.
         """
-        items = self.end() if anew else []
-        if anew:
+        items = self.end() if rewritten else []
+        if rewritten:
             self._stream, self._head = None, b""
             self._first_attempt = self._attempt + int(self._any)
         if self._stream is None:
@@ -116,8 +116,8 @@ class GrowingLog:
             return b""
         if not found.grows:
             raise UnreadableLogError(
-                f"{self.path}: expected a log that grows at its end, got {found.name}, which is written anew "
-                "each time; use `tocsin import`"
+                f"{self.path}: cannot be followed, because a {found.name} file is rewritten each "
+                "time. Use `tocsin import` when the training has ended."
             )
         self.format, self._stream = found, Stream(found)
         head, self._head = self._head, b""
@@ -158,8 +158,8 @@ def follow(
     known, looks = None, 0
     try:
         while True:
-            data, anew = follower.read()
-            run.take(growing.feed(data, anew), time.time_ns)
+            data, rewritten = follower.read()
+            run.take(growing.feed(data, rewritten), time.time_ns)
             if growing.format is not known:
                 known = growing.format
                 say(f"{path}: {known.name if known else ''}")

@@ -19,7 +19,7 @@ _ITERATION = re.compile(
 )
 
 
-def tells_evaluation(before: str) -> bool:
+def announces_evaluation(before: str) -> bool:
     """Return whether the text before the first value announces an evaluation."""
     return _SAID.search(before) is not None and _TRAINING.search(before) is None
 

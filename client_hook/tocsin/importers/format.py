@@ -13,7 +13,7 @@ from .clock import rank_of, stamp_ns
 from .digits import is_coarse
 from .items import Parsed, Row
 from .lines import Lines, encoding_of
-from .phrases import said
+from .phrases import rows_of
 
 ENOUGH = 50
 """Maximum number of recognized lines that are counted."""
@@ -97,7 +97,7 @@ class TextReader:
             found = found or isinstance(item, Row)
             yield _dated(item, line)
         if self._phrases and not found:
-            for row in said(line, number):
+            for row in rows_of(line, number):
                 yield _dated(row, line)
 
 

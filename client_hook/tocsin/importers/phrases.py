@@ -35,7 +35,7 @@ _SCALER = re.compile(
 _HINT = re.compile(r"overflow|inf|nan|finite|scaler", re.IGNORECASE)
 
 
-def said(line: str, number: int) -> Iterator[Row]:
+def rows_of(line: str, number: int) -> Iterator[Row]:
     """Yield the rows of the messages in ``line``."""
     if not _HINT.search(line):
         return

@@ -75,5 +75,5 @@ def nanoseconds(seconds: float) -> int | None:
 
 
 def is_null(value: Any) -> bool:
-    """Return whether the value stands for a missing number: null, None."""
+    """Return whether the value represents a missing number: null, None."""
     return value is None or (isinstance(value, str) and value.strip().lower() in ("null", "none"))

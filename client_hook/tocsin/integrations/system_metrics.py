@@ -26,15 +26,15 @@ REASONS = {
 """NVML's clock event reasons that slow training down (nvml.h, nvmlClocksEventReason*)."""
 
 Event = tuple[str, dict[str, Any]]
-Told = Callable[[dict[str, float], list[Event]], None]
+OnReading = Callable[[dict[str, float], list[Event]], None]
 
 
 class SystemMetrics:
-    """Read the metrics when they are due, and pass them to ``told``."""
+    """Read the metrics when they are due, and pass them to ``on_reading``."""
 
-    def __init__(self, environ: Mapping[str, str], told: Told) -> None:
+    def __init__(self, environ: Mapping[str, str], on_reading: OnReading) -> None:
         self._environ = environ
-        self._on_reading = told
+        self._on_reading = on_reading
         self._due: float | None = None
         self._sources: list[Any] | None = None
         self._failed: dict[int, int] = {}
@@ -54,9 +54,9 @@ class SystemMetrics:
         events: list[Event] = []
         for source in tuple(self._sources or ()):
             try:
-                read, told = source.read()
+                read, new_events = source.read()
                 values.update(read)
-                events += told
+                events += new_events
                 self._failed[id(source)] = 0
             except Exception:
                 self._fail(source)

@@ -103,11 +103,11 @@ def check_gradients(idle: list[Any], every: list[Any], names: Mapping[int, str],
     report.checks.append("parameters-without-gradient")
     if not idle:
         return
-    told = [names.get(id(param)) or f"shape {tuple(param.shape)}" for param in idle]
+    labels = [names.get(id(param)) or f"shape {tuple(param.shape)}" for param in idle]
     share = sum(map(size_of, idle)) / max(sum(map(size_of, every)), 1)
-    grave = report.stage != "first-step" and share >= MOST
+    is_warning = report.stage != "first-step" and share >= MOST
     report.add(
-        "parameters-without-gradient", "warning" if grave else "info", some(told),
+        "parameters-without-gradient", "warning" if is_warning else "info", some(labels),
         expected="a gradient after backward",
         got=f"none for {len(idle)} parameters, {share:.0%} of the trained weights",
     )  # fmt: skip

@@ -179,8 +179,8 @@ class Preflight:
             return
 
         def threshold() -> float | None:
-            told = primary.reported_source
-            return told[-1] if told is not None and told[0] == "clip" else None
+            source = primary.reported_source
+            return source[-1] if source is not None and source[0] == "clip" else None
 
         self._clip = ClipWatch(threshold, self._clip_done)
         self._reporter.add_observer(self._clip)

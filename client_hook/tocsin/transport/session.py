@@ -41,7 +41,7 @@ class Phase(enum.Enum):
 
     WAITING = "waiting"
     DIALLING = "dialling"
-    GREETING = "greeting"
+    HANDSHAKE = "handshake"
     STREAMING = "streaming"
     STOPPED = "stopped"
 
@@ -96,7 +96,7 @@ class Session:
 
     def opened(self, now: float) -> bytes:
         """Note that the WebSocket is open; return the handshake to send."""
-        self.phase = Phase.GREETING
+        self.phase = Phase.HANDSHAKE
         self._heard_at = now
         self._deadline = now + WELCOME_S
         return protocol.encode(self._hello())
@@ -147,7 +147,7 @@ class Session:
 
     def overdue(self, now: float) -> str | None:
         """Return why the connection timed out, or None."""
-        if self.phase is Phase.GREETING and now >= self._deadline:
+        if self.phase is Phase.HANDSHAKE and now >= self._deadline:
             return f"the server sent no welcome within {WELCOME_S:g} s"
         if self.phase is Phase.STREAMING and now - self._heard_at >= SILENCE_S:
             return f"the server sent nothing for {SILENCE_S:g} s"
@@ -158,7 +158,7 @@ class Session:
         if self.phase is Phase.STOPPED:
             return
         self.last_error = reason
-        if self.phase is Phase.GREETING and code in FINAL_CODES:
+        if self.phase is Phase.HANDSHAKE and code in FINAL_CODES:
             self.phase = Phase.STOPPED
             return
         if self.phase is Phase.STREAMING and code in POISON_CODES:
@@ -173,19 +173,20 @@ class Session:
         """Return the latest time at which the session must be called again."""
         if self.phase is Phase.WAITING:
             return self._retry_at
-        if self.phase is Phase.GREETING:
+        if self.phase is Phase.HANDSHAKE:
             return self._deadline
         if self.phase is Phase.STREAMING:
             return min(self._alive_at, self._heard_at + SILENCE_S)
         return float("inf")
 
     def _backoff(self) -> float:
-        """Return the pause: it doubles from 0.25 s to 30 s, half of it jitter to spare a restarted server."""
+        """Return the pause: it doubles from 0.25 s to 30 s, half of it jitter, so that clients of a restarted
+        server do not reconnect together."""
         cap = CLOSING_CAP_S if self._closing else BACKOFF_CAP_S
         return min(cap, BACKOFF_FIRST_S * 2.0 ** min(self._failures, 10)) * (0.5 + 0.5 * self._random())
 
     def _welcomed(self, message: protocol.Welcome, now: float) -> None:
-        if self.phase is not Phase.GREETING:
+        if self.phase is not Phase.HANDSHAKE:
             return
         self.phase = Phase.STREAMING
         self._steady_at = now + STEADY_S
@@ -213,7 +214,7 @@ class Session:
         self.sentences[message.code] = sentence_of(message)
         if message.scope == "connection":
             self.refusal = self.sentences[message.code]
-        if message.scope == "connection" and self.phase is Phase.GREETING and not message.retry:
+        if message.scope == "connection" and self.phase is Phase.HANDSHAKE and not message.retry:
             self.phase = Phase.STOPPED
 
     def _count_poison(self) -> None:

@@ -1,4 +1,4 @@
-"""Rows into columns: dense where every row has it, sparse otherwise, and nothing invented."""
+"""Rows are converted to columns: dense if every row has the value, otherwise sparse."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = st.sets(st.sampled_from("abcdef"), max_size=4).map(lambda names: tuple(s
 
 
 def rows_of(column: Column, n: int) -> dict[int, bytes]:
-    """The value of each row that has one, as its eight bytes."""
+    """Return the value of each row that has one, as its eight bytes."""
     at = range(n) if isinstance(column, bytes) else struct.unpack(f"<{len(column.at) // 4}I", column.at)
     values = column if isinstance(column, bytes) else column.v
     return {row: values[8 * index : 8 * index + 8] for index, row in enumerate(at)}
@@ -34,8 +34,10 @@ def rows_of(column: Column, n: int) -> dict[int, bytes]:
         max_size=30,
     )
 )
-def test_columns_hold_exactly_what_the_rows_said(shapes: list[tuple[tuple[str, ...], list[float]]]) -> None:
-    """Whatever shapes are mixed: every value is at its row, bit for bit, and no other is there."""
+def test_columns_hold_exactly_the_values_of_the_rows(
+    shapes: list[tuple[tuple[str, ...], list[float]]],
+) -> None:
+    """For any mix of shapes, every value is at its row, bit for bit, and there are no others."""
     rows = [(step, step, names, *values) for step, (names, values) in enumerate(shapes)]
     _, _, columns = columns_of(rows)
     found = {
@@ -43,12 +45,12 @@ def test_columns_hold_exactly_what_the_rows_said(shapes: list[tuple[tuple[str, .
         for name, column in columns.items()
         for row, value in rows_of(column, len(rows)).items()
     }
-    said = {
+    expected = {
         (row, name): struct.pack("<d", value)
         for row, (names, values) in enumerate(shapes)
         for name, value in zip(names, values, strict=True)
     }
-    assert found == said
+    assert found == expected
 
 
 def test_a_column_of_every_row_is_dense_and_another_is_sparse() -> None:
@@ -59,8 +61,8 @@ def test_a_column_of_every_row_is_dense_and_another_is_sparse() -> None:
     assert columns["lr"] == Sparse(struct.pack("<I", 0), struct.pack("<d", 0.1))
 
 
-def test_what_is_no_number_is_missing() -> None:
-    """None, text and a tensor with two elements leave their row out; the others stay."""
+def test_a_value_that_is_not_a_number_is_missing() -> None:
+    """None, text and a tensor with two elements are left out; the other values stay."""
     values = [1.0, None, "x", torch.zeros(2), torch.tensor(math.nan), True]
     _, _, columns = columns_of([(0, 0, ("loss",), value) for value in values])
     assert columns["loss"] == Sparse(struct.pack("<3I", 0, 4, 5), struct.pack("<3d", 1.0, math.nan, 1.0))
@@ -71,7 +73,7 @@ def test_a_column_without_any_number_is_left_out() -> None:
     assert columns_of([(0, 0, ("loss",), None)])[2] == {}
 
 
-def test_a_step_that_is_no_step_is_refused_by_the_server_not_lost_here() -> None:
+def test_an_invalid_step_is_rejected_by_the_server_and_not_lost_here() -> None:
     """Text, or more than 2**53, becomes -1: the server answers `negative-step`."""
     given = ["x", 2**70, 2**53 + 1, 2**53, torch.tensor(7)]
     steps, times, _ = columns_of([(step, at, ()) for at, step in enumerate(given)])

@@ -34,14 +34,14 @@ class Inner:
 
 
 class Mappinglike:
-    """What omegaconf's DictConfig looks like from outside."""
+    """Has the interface of omegaconf's DictConfig."""
 
     def items(self) -> Iterator[tuple[str, Any]]:
         return iter([("lr", 0.1), ("steps", Listlike())])
 
 
 class Listlike:
-    """And its ListConfig."""
+    """Has the interface of omegaconf's ListConfig."""
 
     def __len__(self) -> int:
         return 2
@@ -82,7 +82,7 @@ def test_each_kind_of_configuration_is_read(given: Any, expected: Any) -> None:
 
 
 class Plain:
-    """What scripts write where they want no library."""
+    """A configuration class as scripts write it without a library."""
 
     lr = 0.1
     layers = (2, 3)
@@ -97,7 +97,7 @@ class Plain:
         self.inner = Part()
 
     def build(self) -> None:
-        """No setting."""
+        """A method, which is not a setting."""
 
     @property
     def derived(self) -> float:
@@ -129,7 +129,7 @@ class Point(NamedTuple):
 
 
 class Model:
-    """What a pydantic model looks like from outside."""
+    """Has the interface of a pydantic model."""
 
     def model_dump(self) -> dict[str, Any]:
         return {"lr": 0.1}
@@ -169,7 +169,7 @@ OPTIMIZER = "<class 'torch.optim.adamw.AdamW'>"
     ],
 )
 def test_a_configuration_of_any_kind_is_read(given: Any, expected: Any) -> None:
-    """Classes, plain objects, dataclass types: their settings, and no ``repr``."""
+    """Of classes, plain objects and dataclass types, the settings are read, not the ``repr``."""
     assert settings_of(given) == expected
 
 
@@ -181,7 +181,7 @@ def test_a_configuration_of_any_kind_is_read(given: Any, expected: Any) -> None:
         ("base.yaml", "a str", "base.yaml"),
     ],
 )
-def test_a_configuration_without_names_is_kept_and_said(
+def test_a_configuration_without_names_is_kept_with_a_warning(
     given: Any, kind: str, shown: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The value is shown under ``value``, and one warning says what to pass instead."""
@@ -190,8 +190,8 @@ def test_a_configuration_without_names_is_kept_and_said(
     assert caplog.text.count(f"config is {kind}, expected a mapping such as vars(args)") == 1
 
 
-def test_a_configuration_with_names_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
-    """Nor is a run without one."""
+def test_a_configuration_with_names_causes_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """Neither does a run without a configuration."""
     for config, shown in ((None, None), ({}, {}), (argparse.Namespace(lr=0.1), {"lr": 0.1})):
         with watched(config=config) as (run, _):
             assert run._run_info.config == shown
@@ -199,7 +199,7 @@ def test_a_configuration_with_names_is_no_warning(caplog: pytest.LogCaptureFixtu
 
 
 def test_an_object_in_a_mapping_is_not_read() -> None:
-    """A dataset among the settings is named, not sent."""
+    """A dataset among the settings is sent as its type name only."""
     assert "Part object" in settings_of({"dataset": Part()})["dataset"]
 
 
@@ -211,7 +211,7 @@ def test_a_module_is_read_as_a_configuration() -> None:
 
 
 def test_non_finite_numbers_stay() -> None:
-    """Infinity and NaN are values of a configuration too."""
+    """Infinity and NaN are kept as they are."""
     assert plain(math.inf) == math.inf
     assert math.isnan(plain(torch.tensor(math.nan)))
 
@@ -228,8 +228,8 @@ def test_depth_size_and_loops_are_bounded() -> None:
     assert plain(circle) == {"self": "..."}
 
 
-def test_a_type_is_told_by_its_name() -> None:
-    """A class is no dataclass instance and no mapping."""
+def test_a_type_is_sent_as_its_name() -> None:
+    """A class is neither a dataclass instance nor a mapping."""
     assert "Inner" in plain(Inner)
     assert "dict" in plain(dict)
 
@@ -239,8 +239,8 @@ _trees = st.recursive(_leaves, lambda kids: st.lists(kids) | st.dictionaries(st.
 
 
 @given(_trees)
-def test_whatever_comes_can_be_encoded(tree: Any) -> None:
-    """The result passes msgpack and comes back as it was."""
+def test_any_configuration_can_be_encoded(tree: Any) -> None:
+    """The result is unchanged after encoding and decoding with msgpack."""
     described = plain(tree)
     back = msgspec.msgpack.decode(msgspec.msgpack.encode(described))
     assert repr(back) == repr(described)  # a NaN is equal to nothing

@@ -1,4 +1,4 @@
-"""A frame knows which numbers its message covers, and carries it as bytes that no collection looks at."""
+"""A frame holds an encoded message and the sequence numbers that it covers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tocsin.transport.outbox import Outbox
 
 
 def test_records_cover_their_range() -> None:
-    """The second message of an outbox that gave out 7 records holds numbers 7 to 11; its bytes are it."""
+    """After 7 records, a message of 5 covers the numbers 7 to 11, and its bytes are the encoded message."""
     outbox = Outbox()
     for count in (7, 5):
         for step in range(count):
@@ -28,12 +28,12 @@ def test_records_cover_their_range() -> None:
     "message", [protocol.Event(3, "checkpoint", 1, 7, {}), protocol.Finish(3, 1, records=9)]
 )
 def test_events_and_the_finish_are_one_each(message: protocol.Event | protocol.Finish) -> None:
-    """They are numbered together, apart from records."""
+    """They share one sequence, separate from that of records."""
     frame = frame_of(message)
     assert (frame.kind, frame.first, frame.last) == (EVENT, 3, 3)
     assert protocol.decode_client(frame.body) == message
 
 
-def test_a_backlog_of_frames_is_nothing_to_the_collector() -> None:
+def test_a_backlog_of_frames_is_not_tracked_by_the_garbage_collector() -> None:
     """A hundred thousand waiting frames must not make training pause for a garbage collection."""
     assert not gc.is_tracked(Frame(RECORDS, 0, 1, b""))

@@ -1,4 +1,4 @@
-"""Hello says who reports, with which versions, optimizers, scalers, schedules and configuration."""
+"""The handshake has the writer, versions, optimizers, scalers, schedules and configuration."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tocsin.core.identity import identify
 from tocsin.protocol import decode_client, encode
 
 
-def test_hello_says_who_what_and_with_which_settings() -> None:
-    """Versions, optimizers, scalers, schedulers and configuration are in the hello, which can be encoded."""
+def test_the_handshake_describes_writer_versions_and_settings() -> None:
+    """It has versions, optimizers, scalers, schedulers and configuration, and can be encoded."""
     net = torch.nn.Linear(2, 1)
     optimizer = torch.optim.AdamW(net.parameters(), lr=0.01, fused=True)
     scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=7)
@@ -44,7 +44,7 @@ def test_hello_says_who_what_and_with_which_settings() -> None:
 
 
 def test_versions_are_of_what_is_imported() -> None:
-    """Python, the hook and torch are told; a library that nobody imported is not."""
+    """Python, the hook and torch are listed; a library that is not imported is not."""
     found = versions()
     assert (found["python"], found["torch"]) == (platform.python_version(), torch.__version__)
     assert ("lightning" in found) == ("lightning" in sys.modules)
@@ -72,7 +72,7 @@ class Group(ModuleType):
 def test_rank_and_world_are_those_of_the_process_group(
     monkeypatch: pytest.MonkeyPatch, group: ModuleType | None, rank: int, size: int
 ) -> None:
-    """A group made by the script itself counts where the environment says less."""
+    """A process group takes precedence over an environment without ranks."""
     monkeypatch.setitem(sys.modules, "torch.distributed", group)
     who = settle(RunInfo("p", "n", identify("p", "n", 0)))
     assert (who.writer.rank, who.world_size, who.writer.pid) == (rank, size, os.getpid())

@@ -48,19 +48,19 @@ def test_every_launcher_of_one_machine_gives_one_run(environ: dict[str, str]) ->
 
 
 def test_lightning_children_join_the_process_that_started_them() -> None:
-    """They have a local rank and no rank; rank 0 watched before it knew of any other."""
+    """They have a local rank and no rank; rank 0 called ``watch`` before they existed."""
     body = (
         "import os\nfrom tocsin.core.identity import identify\n"
         "who = identify('p', 'n', 0)\nprint(who.run, who.writer.attempt, who.writer.rank)\n"
     )
-    told = {"LOCAL_RANK": "1", "NODE_RANK": "0", "WORLD_SIZE": "2"}
+    launched_as = {"LOCAL_RANK": "1", "NODE_RANK": "0", "WORLD_SIZE": "2"}
     done = subprocess.run(
         [sys.executable, "-c", body],
         capture_output=True,
         text=True,
         timeout=60,
         check=True,
-        env=os.environ | told,
+        env=os.environ | launched_as,
     )
     first = identify("p", "n", 0, environ={})
     assert done.stdout.split() == [first.run, first.writer.attempt, "1"]
@@ -74,7 +74,7 @@ def test_two_jobs_of_one_ray_node_are_two_runs() -> None:
 
 
 def test_a_script_that_replaces_itself_is_a_restart() -> None:
-    """After ``exec`` the process is the same and what it marked is of another import."""
+    """After ``exec`` the process is the same, but its mark is from another import."""
     first = identify("p", "n", 0)
     marked = {identity._EXEC_MARKER: f"{os.getpid()}:1:0"}
     again = identify("p", "n", 0, environ=marked)
@@ -93,7 +93,7 @@ def test_a_restart_is_a_new_attempt_of_the_same_run() -> None:
 
 
 def test_without_a_launch_id_the_server_joins_the_ranks() -> None:
-    """World size above 1 and no launch id: the run is left open, the rendezvous is told."""
+    """World size above 1 and no launch id: the run id is empty, and the rendezvous is sent."""
     who = _who({"RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "n1", "MASTER_PORT": "29500"})
     assert (who.run, who.rendezvous, who.world_size) == ("", "n1:29500", 4)
 
@@ -127,14 +127,14 @@ def test_the_launch_is_named_by_its_launcher(environ: dict[str, str], launch: st
 
 
 def test_two_watches_of_one_process_never_share_a_writer() -> None:
-    """Even with a shared run each watch is an attempt of its own, so no record is taken for a resend."""
+    """Each watch is a separate attempt, also of a shared run, so no record is mistaken for a repeated one."""
     one, two = (_who({"TOCSIN_RUN_ID": "mine"}, ordinal=ordinal) for ordinal in (0, 1))
     assert one.run == two.run
     assert one.writer != two.writer
 
 
 def test_the_writer_is_this_process() -> None:
-    """Boot, pid and start of this process, the same each time it is asked."""
+    """Boot, pid and start of this process, the same at every call."""
     one, two = _who({}), _who({})
     assert one.writer == two.writer
     assert one.writer.pid == os.getpid()
@@ -143,7 +143,7 @@ def test_the_writer_is_this_process() -> None:
 
 
 @given(st.dictionaries(st.sampled_from(["RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_NTASKS"]), st.text()))
-def test_a_strange_environment_is_survived(environ: dict[str, str]) -> None:
+def test_an_invalid_environment_is_accepted(environ: dict[str, str]) -> None:
     """Whatever the variables hold, rank is at least 0 and world size at least 1."""
     rank, size = world(environ)
     assert rank >= 0
@@ -151,7 +151,7 @@ def test_a_strange_environment_is_survived(environ: dict[str, str]) -> None:
 
 
 def test_a_script_that_replaces_itself_is_another_writer() -> None:
-    """``exec`` keeps pid and start, also under a launcher that names the launch: the numbers begin anew."""
+    """``exec`` keeps pid and start, also under a launcher that names the launch: the numbers start again."""
     body = (
         "import os, sys\nfrom tocsin.core.identity import writer_id\nwriter = writer_id('job', 0)\n"
         "print(writer.pid, writer.started_ns, flush=True)\n"

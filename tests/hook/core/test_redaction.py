@@ -1,4 +1,4 @@
-"""What looks like a secret is replaced before it is sent; what training scripts call so otherwise stays."""
+"""Values that look like secrets are replaced before they are sent; usual names of training scripts stay."""
 
 from __future__ import annotations
 
@@ -90,25 +90,25 @@ CODE = [
 
 @pytest.mark.parametrize("name", SECRET_NAMES.split())
 def test_a_name_of_a_secret_hides_its_value(name: str) -> None:
-    """However it is written and however deep it lies."""
+    """In any spelling and at any depth."""
     assert Redactor().data({"a": [{name: "hunter2"}]}) == {"a": [{name: REDACTED}]}
 
 
 @pytest.mark.parametrize("name", list(HARMLESS))
-def test_what_training_scripts_call_so_otherwise_stays(name: str) -> None:
+def test_usual_names_of_training_scripts_stay(name: str) -> None:
     """Tokens of a tokenizer, keys of a mapping, passes over the data."""
     assert Redactor().data({name: HARMLESS[name]}) == {name: HARMLESS[name]}
 
 
 @pytest.mark.parametrize("kind", list(SHAPES))
-def test_a_secret_is_known_by_its_shape(kind: str) -> None:
+def test_a_secret_is_recognized_by_its_format(kind: str) -> None:
     """Under any name, in any place."""
     assert Redactor().data({"x": [SHAPES[kind]], "y": "plain"}) == {"x": [REDACTED], "y": "plain"}
 
 
 @pytest.mark.parametrize("text", list(PARTS))
 def test_only_the_secret_in_a_text_is_replaced(text: str) -> None:
-    """The rest stays readable; what is redacted already stays as it is."""
+    """The rest stays readable; text that is already redacted does not change."""
     redact = Redactor()
     assert redact.text(text) == PARTS[text]
     assert redact.text(PARTS[text]) == PARTS[text]
@@ -116,18 +116,18 @@ def test_only_the_secret_in_a_text_is_replaced(text: str) -> None:
 
 @pytest.mark.parametrize("line", CODE)
 def test_lines_of_code_stay(line: str) -> None:
-    """A traceback shows code: what it assigns is no secret."""
+    """An assignment in a traceback is code, not a secret."""
     assert Redactor().text(line) == line
 
 
-def test_random_values_are_secrets_only_beside_a_name_that_says_so() -> None:
-    """A hash of a commit stays, the same under ``session.key`` does not."""
+def test_random_values_are_secrets_only_under_the_name_of_a_secret() -> None:
+    """A commit hash stays; the same value under ``session.key`` does not."""
     data = {"commit": HEX, "name": RANDOM, "room": {"key": HEX}, "upload_sig": RANDOM, "my_token": RANDOM}
     hidden = {"room": {"key": REDACTED}, "upload_sig": REDACTED, "my_token": REDACTED}
     assert Redactor().data(data) == {**data, **hidden}
 
 
-def test_names_may_lie_in_several_levels_or_values() -> None:
+def test_the_name_may_be_spread_over_levels_or_be_part_of_a_value() -> None:
     """``api: {key: ..}``, variables of a container, a command line, whole lists and mappings of secrets."""
     data: dict[str, Any] = {
         "api": {"key": "hunter2"},
@@ -150,7 +150,7 @@ def test_names_may_lie_in_several_levels_or_values() -> None:
 
 
 def test_a_script_and_the_environment_name_further_secrets_or_switch_it_off() -> None:
-    """``redact=`` goes before the variables."""
+    """``redact=`` takes precedence over the variables."""
     data = {"customer_id": "c1", "site": "x", "password": "p"}
     both = redactor(["Customer*"], {"TOCSIN_REDACT_KEYS": "site, other"})
     assert both.data(data) == dict.fromkeys(data, REDACTED)
@@ -163,13 +163,13 @@ def test_a_script_and_the_environment_name_further_secrets_or_switch_it_off() ->
     "part", ["-----BEGIN X-----", "eyJ-", "a", "a://x:", "password=", "--a ", "sk-ant-", "'"]
 )
 def test_long_texts_take_time_in_proportion(part: str) -> None:
-    """Half a million letters of anything are through at once: no pattern begins in the midst of a run."""
+    """Half a million letters take no noticeable time: no pattern starts in the middle of a word."""
     begun = time.process_time()
     Redactor().text(part * (500_000 // len(part)))
     assert time.process_time() - begun < 20  # a quadratic pattern takes hours
 
 
-def test_nothing_that_a_run_sends_holds_a_secret(server: IngestServer, spool: Any) -> None:
+def test_no_message_of_a_run_contains_a_secret(server: IngestServer, spool: Any) -> None:
     """Configuration, notes, events, batches and the error of a run that failed."""
     body = (
         "run = watch(config={'db': {'password': 'hunter2'}, 'max_tokens': 5}, notes='api_key=hunter2')\n"
@@ -187,7 +187,7 @@ def test_nothing_that_a_run_sends_holds_a_secret(server: IngestServer, spool: An
 
 
 def test_the_host_may_have_another_name_or_none(server: IngestServer, spool: Any) -> None:
-    """By argument, else by variable; where it has one, no address of a host is sent either."""
+    """By argument, else by variable; then no address of the host is sent either."""
     ranks = {"MASTER_ADDR": "node7.corp", "MASTER_PORT": "29500", "WORLD_SIZE": "2", "RANK": "0"}
     for body, environ in (
         ("watch(host='w1')", {**ranks, "TOCSIN_HOSTNAME": "w2"}),

@@ -1,4 +1,4 @@
-"""What a script calls its run fits what the server takes, and a warning says what became of it."""
+"""Names, tags and notes are adapted to the limits of the server, with a warning."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()), max_size=30
 
 
 @given(name=ANY_TEXT, tag=ANY_TEXT, run=ANY_TEXT, notes=ANY_TEXT, steps=st.one_of(st.integers(), st.floats()))
-def test_no_watch_is_refused_for_what_it_is_called(
+def test_no_run_is_rejected_because_of_its_name(
     name: str, tag: str, run: str, notes: str, steps: float
 ) -> None:
-    """Whatever a script says: the server takes the hello."""
+    """For any values of a script, the server accepts the handshake."""
     writer = WriterId("a", 0, "b", 1, 1)
     hello = Hello(
         *(1, "", "p", name_of(name, "name") or "n", run_of(run) or "r", writer, 1, "h", 0),
@@ -41,12 +41,12 @@ def test_no_watch_is_refused_for_what_it_is_called(
         tags=tags_of([tag] * (TAGS + 3)),
         notes=notes_of(notes),
     )
-    _, told = read_handshake(read_sealed(protocol.encode(hello)), Limits())
-    assert [refusal for refusal in told if refusal.scope == "connection"] == []
+    _, rejected = read_handshake(read_sealed(protocol.encode(hello)), Limits())
+    assert [refusal for refusal in rejected if refusal.scope == "connection"] == []
 
 
-def test_what_fits_stays_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
-    """Names of any script, without a word about them."""
+def test_valid_fields_stay_as_they_are(caplog: pytest.LogCaptureFixture) -> None:
+    """Usual names are sent without a warning."""
     assert name_of("Ünïcode 実験 #3", "name") == "Ünïcode 実験 #3"
     assert tags_of("fp16") == tags_of(["fp16"]) == ["fp16"]
     assert run_of("r_1:a.b-c") == "r_1:a.b-c"
@@ -56,8 +56,8 @@ def test_what_fits_stays_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.text == ""
 
 
-def test_what_does_not_fit_is_made_to_and_said(caplog: pytest.LogCaptureFixture) -> None:
-    """One warning each, with what was expected and what came."""
+def test_invalid_fields_are_adapted_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """One warning each, with the expected and the actual value."""
     assert name_of("ü" * 200, "name") == "ü" * (NAME_BYTES // 2)
     assert name_of("a\nb\udcff", "name") == "a b?"
     assert run_of("my run/1") == "my-run-1"
@@ -78,8 +78,8 @@ def test_counts_are_read_from_any_number(given_: Any) -> None:
 
 
 @pytest.mark.parametrize("given_", [-1, float("nan"), float("inf"), "many", 2**62, object()])
-def test_what_is_no_count_is_left_out(given_: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """The run goes on without it."""
+def test_an_invalid_count_is_left_out(given_: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """The run starts without it."""
     assert count_of(given_, "planned_steps") is None
     assert "planned_steps: expected a whole number" in caplog.text
 
@@ -88,12 +88,12 @@ def test_what_is_no_count_is_left_out(given_: Any, caplog: pytest.LogCaptureFixt
     ("given_", "seconds"),
     [(None, 3.0), (2, 2.0), ("5", 5.0), (-1, 0.0), (float("inf"), 86_400.0), (float("nan"), 3.0), ([], 3.0)],
 )
-def test_a_time_to_wait_is_one_that_can_be_waited(given_: Any, seconds: float) -> None:
-    """``join`` takes neither None nor infinity."""
+def test_a_timeout_is_finite_and_not_negative(given_: Any, seconds: float) -> None:
+    """``join`` accepts neither None nor infinity."""
     assert seconds_of(given_, 3.0) == seconds
 
 
 @pytest.mark.parametrize("given", [".", "..", "..."])
-def test_a_run_id_of_dots_alone_is_made_to_fit(given: str) -> None:
-    """Addresses and paths read it as another place, so the server refuses it."""
+def test_a_run_id_of_only_dots_is_adapted(given: str) -> None:
+    """URLs and paths treat it as another directory, so the server rejects it."""
     assert run_of(given) == "-" * len(given)

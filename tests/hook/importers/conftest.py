@@ -13,18 +13,18 @@ Written = Callable[..., Log]
 
 
 def records(items: list[Item]) -> list[LogRecord]:
-    """The records among ``items``."""
+    """Return the records among ``items``."""
     return [item for item in items if isinstance(item, LogRecord)]
 
 
 def facts(items: list[Item], kind: str) -> list[Fact]:
-    """The facts of one kind among ``items``."""
+    """Return the facts of one kind among ``items``."""
     return [item for item in items if isinstance(item, Fact) and item.kind == kind]
 
 
 @pytest.fixture
 def written(tmp_path: Path) -> Written:
-    """Writes a log and opens it: ``written("train.log", text)``."""
+    """Return a function that writes a log and opens it: ``written("train.log", text)``."""
 
     def write(name: str, content: str | bytes) -> Log:
         path = tmp_path / name
@@ -36,7 +36,7 @@ def written(tmp_path: Path) -> Written:
 
 @pytest.fixture
 def steps_of(written: Written) -> Callable[..., list[tuple[int, dict[str, float]]]]:
-    """(step, values) of every record of a log that is written."""
+    """Return a function that writes a log and returns (step, values) of every record."""
 
     def read(name: str, content: str | bytes) -> list[tuple[int, dict[str, float]]]:
         return [(record.step, record.values) for record in records(list(written(name, content).items()))]

@@ -1,4 +1,4 @@
-"""Processes that print into one log are told apart, and nothing else is taken for them."""
+"""Processes that print into one log are separated, and nothing else is mistaken for them."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def in_turn() -> str:
 
 
 def jumbled() -> str:
-    """Four processes, up to a step apart."""
+    """Return the log of four processes that are up to a step apart."""
     draw = random.Random(1)
-    told = [(step * 4 + draw.uniform(-3, 3), line(step, rank)) for step in range(STEPS) for rank in range(4)]
-    return "".join(text for _, text in sorted(told))
+    timed = [(step * 4 + draw.uniform(-3, 3), line(step, rank)) for step in range(STEPS) for rank in range(4)]
+    return "".join(text for _, text in sorted(timed))
 
 
 @pytest.mark.parametrize("text", [in_turn, jumbled])
-def test_four_processes_are_four_after_ten_steps(written: Written, text: Callable[[], str]) -> None:
+def test_four_processes_are_recognized_after_ten_steps(written: Written, text: Callable[[], str]) -> None:
     """Each then has every step once; before, they count as one."""
     found = records(list(written("train.log", text()).items()))
     late = [record for record in found if record.step >= 2 * ENOUGH + 16]
@@ -48,13 +48,13 @@ def test_four_processes_are_four_after_ten_steps(written: Written, text: Callabl
     ],
     ids=["a step over two lines", "the last of an epoch twice", "evaluations"],
 )
-def test_other_repetitions_are_no_processes(written: Written, text: str) -> None:
-    """Lines that complete each other, a bar that repeats its end, metrics."""
+def test_other_repetitions_are_not_mistaken_for_processes(written: Written, text: str) -> None:
+    """Lines that complete each other, a progress bar that repeats its end, metrics."""
     assert {record.copy for record in records(list(written("train.log", text).items()))} == {0}
 
 
 def test_memory_is_bounded() -> None:
-    """However long the log, the newest steps only."""
+    """Only the newest steps are kept, for a log of any length."""
     copies = Copies()
     for step in range(10_000):
         copies.place(step, {"loss"})

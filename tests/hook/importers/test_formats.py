@@ -1,4 +1,4 @@
-"""Each format is recognised without being told, and read to steps and names of ours."""
+"""Each format is detected from its content and read into tocsin's steps and names."""
 
 # ruff: noqa: E501  (lines of logs are as long as they are)
 
@@ -132,15 +132,15 @@ CASES.append(
 
 
 def equal(one: Any, other: Any) -> bool:
-    """Equality to which NaN is NaN."""
+    """Return whether two values are equal; NaN equals NaN."""
     return bool(one == pytest.approx(other, nan_ok=True))
 
 
 @pytest.mark.parametrize(("name", "form", "text", "expected"), CASES, ids=[case[1] for case in CASES])
-def test_a_log_is_read_to_steps_and_names_of_ours(
+def test_a_log_is_read_into_our_steps_and_names(
     name: str, form: str, text: str, expected: list[tuple[int, dict[str, float]]], written: Written
 ) -> None:
-    """The format by its content, the numbers as they are, non-finite ones too."""
+    """The format is detected by content, and numbers are kept exactly, including non-finite ones."""
     log = written(name, text)
     found = records(list(log.items()))
     assert log.format.name == form
@@ -166,12 +166,12 @@ def test_bytes_may_come_in_any_pieces(
 
 
 def test_the_planned_steps_of_a_trainer_state_are_known(written: Written) -> None:
-    """They stand behind the history, so they are looked up at the end of the file."""
+    """They follow the history, so they are read from the end of the file."""
     assert written("trainer_state.json", HF_STATE).planned_steps == 500
 
 
 def test_metrics_come_with_goal_and_unit(written: Written) -> None:
-    """A metric's direction is told before its first record."""
+    """A metric's goal is reported before its first record."""
     items = list(written("a.log", BASICSR).items())
     (fact,) = facts(items, "metric")
     assert fact.data == {"name": "val/psnr", "goal": "max", "unit": "dB"}
@@ -179,7 +179,7 @@ def test_metrics_come_with_goal_and_unit(written: Written) -> None:
 
 
 def test_times_in_front_of_lines_are_read(written: Written) -> None:
-    """A line's own time is the record's."""
+    """The time of a line becomes the time of its record."""
     (record,) = records(list(written("a.log", SWIN.format(loss="1.0")).items()))
     assert record.time_ns == 1767323045 * 10**9
 
@@ -196,7 +196,7 @@ EXPORTED_CSV = (
 
 @pytest.mark.parametrize(("name", "text"), [("a.jsonl", EXPORTED_JSON), ("a.csv", EXPORTED_CSV)])
 def test_our_own_exports_are_read_back(name: str, text: str, written: Written) -> None:
-    """Names, steps, times as they were; terms of the loss are told from other optimizers' losses."""
+    """Names, steps and times are unchanged; loss terms are not mistaken for other optimizers' losses."""
     items = list(written(name, text).items())
     (record,) = records(items)
     assert (record.step, record.time_ns) == (5, 10**9)
@@ -206,7 +206,7 @@ def test_our_own_exports_are_read_back(name: str, text: str, written: Written) -
 
 
 def packed(lines: int) -> bytes:
-    """Lines of a script, gzipped."""
+    """Return gzipped lines of a script."""
     return gzip.compress(
         "".join(f"step={step} loss={random.Random(step).random()}\n" for step in range(lines)).encode()
     )
@@ -214,7 +214,7 @@ def packed(lines: int) -> bytes:
 
 @pytest.mark.parametrize("damage", ["cut", "overwritten"])
 def test_a_damaged_archive_is_read_up_to_the_damage(damage: str, written: Written) -> None:
-    """What a killed job left behind: the records before are there, and why there are no more."""
+    """Of a killed job, the records before the damage are read, and the reason is reported."""
     data = packed(20_000)
     at = len(data) * 3 // 4
     log = written("train.log.gz", data[:at] + (b"" if damage == "cut" else b"\xff" * 64 + data[at + 64 :]))
@@ -225,13 +225,13 @@ def test_a_damaged_archive_is_read_up_to_the_damage(damage: str, written: Writte
 
 
 def test_an_archive_without_a_record_before_its_end_is_unreadable(written: Written) -> None:
-    """With the reason."""
+    """The error contains the reason."""
     with pytest.raises(UnreadableLogError, match="ended before"):
         written("train.log.gz", packed(20_000)[:30])
 
 
 @pytest.mark.parametrize("step", ["1e30", "-1"])
-def test_a_step_beyond_all_bounds_is_an_unread_line(step: str, written: Written) -> None:
+def test_a_step_that_is_too_large_is_an_unread_line(step: str, written: Written) -> None:
     """It is counted, and the rows around it are read."""
     log = written("a.csv", f"step,loss\n1,0.5\n{step},0.5\n2,0.5\n")
     assert [record.step for record in records(list(log.items()))] == [1, 2]
@@ -239,13 +239,13 @@ def test_a_step_beyond_all_bounds_is_an_unread_line(step: str, written: Written)
 
 
 @pytest.mark.parametrize("step", ["inf", "nan", "9" * 400])
-def test_a_step_that_is_no_number_is_none(step: str, written: Written) -> None:
-    """The row is the next one."""
+def test_a_step_that_is_not_a_number_is_ignored(step: str, written: Written) -> None:
+    """The row gets the next step."""
     log = written("a.csv", f"step,loss\n1,0.5\n{step},0.5\n3,0.5\n")
     assert [record.step for record in records(list(log.items()))] == [1, 2, 3]
 
 
-def test_a_time_beyond_all_bounds_is_none(written: Written) -> None:
-    """The record stands without it."""
+def test_a_time_that_is_out_of_range_is_ignored(written: Written) -> None:
+    """The record is kept without it."""
     text = '{"step": 1, "loss": 0.5, "timestamp": 1e300}\n{"step": 2, "loss": 0.5, "time_ns": -5}\n'
     assert [record.time_ns for record in records(list(written("a.jsonl", text).items()))] == [None, None]

@@ -1,4 +1,4 @@
-"""No line of a foreign log, however it was made, takes the readers more than linear time or breaks them."""
+"""Any line of a log is read in linear time and without an error."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ TABLES = ("algoperf", "lightning", "yolo")
 
 @contextmanager
 def cpu_limit(what: str) -> Iterator[None]:
-    """Fails where the block takes more processor time than any linear pattern would, by far."""
+    """Fail if the block takes far more processor time than a linear pattern would."""
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         raise AssertionError(f"more than {CPU_S} s of CPU for {what}")
@@ -98,7 +98,7 @@ def readers() -> list[Format]:
 
 @pytest.mark.parametrize("form", readers(), ids=lambda form: form.name)
 def test_a_hostile_line_takes_linear_time(form: Format) -> None:
-    """Whatever a log says, it is never an error. A table is read up to its header and beyond it."""
+    """No content is an error. A table is read up to its header and beyond it."""
     for head in ("", "step,loss\n1,2\n") if form.name == "CSV" else ("",):
         for line in LINES:
             with cpu_limit(f"{form.name}: {line[:40]!r}..."):  # this fails where it takes longer
@@ -110,8 +110,8 @@ def test_a_hostile_line_takes_linear_time(form: Format) -> None:
 @pytest.mark.parametrize(
     "text", ["1" * 5000, "%" * 5000, "1" + "%" * 5000, "tensor(" * 5000, "1,111" * 5000, "0." + "0" * 5000]
 )
-def test_a_number_that_is_none_breaks_nothing(text: str) -> None:
-    """Neither the recursion limit nor the limit of digits of an integer is met."""
+def test_text_that_looks_like_a_number_causes_no_error(text: str) -> None:
+    """Neither the recursion limit nor the limit of integer digits is reached."""
     assert text_number(text) is None
     for name in (f"lr_{text}", f"lr-x/pg{text}", f"loss {text}"):
         assert alias(name) is None or normal(name)

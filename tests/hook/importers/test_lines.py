@@ -20,7 +20,7 @@ from tocsin.importers.lines import LINE_LIMIT, Lines
     st.integers(1, 7),
 )
 def test_lines_come_out_whole(texts: list[str], size: int) -> None:
-    """Wherever the pieces are cut, within a character too."""
+    """For any division into pieces, also within a character."""
     data, lines = "\r\n".join(texts).encode(), Lines()
     found = [line for at in range(0, len(data), size) for line in lines.feed(data[at : at + size])]
     found += list(lines.end())
@@ -34,7 +34,7 @@ def test_a_carriage_return_ends_a_line_but_does_not_count(steps_of: Read) -> Non
 
 
 def test_a_line_without_end_costs_no_memory() -> None:
-    """It is cut, the rest let go, and the next line read."""
+    """It is cut, the rest is dropped, and the next line is read."""
     lines = Lines()
     found = [item for _ in range(40) for item in lines.feed(b"x" * (LINE_LIMIT // 10))]
     found += list(lines.feed(b"\nloss\n"))
@@ -44,17 +44,17 @@ def test_a_line_without_end_costs_no_memory() -> None:
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
 def test_byte_order_marks_are_understood(encoding: str, steps_of: Read) -> None:
-    """As PowerShell writes what it redirects."""
+    """As PowerShell writes redirected output."""
     assert steps_of("a.log", "step 1 loss 0.5\n".encode(encoding)) == [(1, {"loss": 0.5})]
 
 
 def test_gzipped_logs_are_read(steps_of: Read) -> None:
-    """Known by their content, not by their name."""
+    """They are detected by their content, not by their name."""
     assert steps_of("a.log", gzip.compress(b"step 1 loss 0.5\n")) == [(1, {"loss": 0.5})]
 
 
 def test_lines_that_cannot_be_read_are_counted_and_named(written: Written) -> None:
-    """The first few by number and reason."""
+    """The first few are listed with line number and reason."""
     log = written("a.jsonl", '{"step": 1, "loss": 1.0}\n{"step": 2, "lo\n{"step": 3, "loss": 0.5}\n')
     assert len(records(list(log.items()))) == 2
     assert log.stream.unread == 1
@@ -62,7 +62,7 @@ def test_lines_that_cannot_be_read_are_counted_and_named(written: Written) -> No
 
 
 def test_a_file_of_no_known_format_says_so(tmp_path: Path) -> None:
-    """With what was expected."""
+    """The error lists the expected formats."""
     (tmp_path / "poem.txt").write_text("The sea is calm to-night.\n")
     with pytest.raises(UnreadableLogError, match="expected one of TensorBoard events"):
         open_log(tmp_path / "poem.txt")

@@ -65,7 +65,7 @@ def text_of(name: str) -> str:
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_text_of_a_known_tool_is_read(written: Written, name: str) -> None:
-    """Every step once, in order, with its loss bit for bit; nothing unread, no run taken for two."""
+    """Every step once, in order, with its exact loss; no line is unread and no run is split."""
     log = written("train.log", text_of(name))
     found = [record for record in records(list(log.items())) if "loss" in record.values]
     assert log.format.name == TEXTS[name][2]
@@ -88,15 +88,15 @@ def test_a_text_of_a_known_tool_is_read(written: Written, name: str) -> None:
     ],
 )
 def test_its_signals_have_our_names(written: Written, name: str, ours: set[str]) -> None:
-    """And what is no signal of the training (a file's name and line, a chart's bounds) is none."""
+    """Other numbers (a file's name and line, the bounds of a chart) are not read as signals."""
     log = written("train.log", text_of(name))
     found = {key for record in records(list(log.items())) for key in record.values}
     assert found - {"loss/celoss", "CELoss", "logged/CELoss"} == ours
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-8-sig", "latin-1"])
-def test_encodings_are_told_by_their_marks(written: Written, encoding: str) -> None:
-    """With a mark in front, or in a code page whose letters are not those of UTF-8."""
+def test_encodings_are_detected_by_their_marks(written: Written, encoding: str) -> None:
+    """With a byte order mark, or in a code page that is not valid UTF-8."""
     text = "Début\n" + text_of("nanogpt")
     mark = b"\xff\xfe" if encoding == "utf-16-le" else b""
     found = records(list(written("train.log", mark + text.encode(encoding)).items()))
@@ -104,7 +104,7 @@ def test_encodings_are_told_by_their_marks(written: Written, encoding: str) -> N
 
 
 def test_yolo_results_are_components(written: Written) -> None:
-    """Padded names, a colon in one of them; a loss that is the sum of parts is not there to be judged."""
+    """Padded names, one with a colon; no total loss is made up from the parts."""
     head = "      epoch,   train/box_loss,  train/obj_loss, metrics/mAP_0.5:0.95, val/box_loss, x/lr0\n"
     text = head + "".join(f"{i:10d},{spelled(i)},  0.5,  0.2,  1.1, 0.01\n" for i in range(STEPS))
     found = records(list(written("results.csv", text).items()))
@@ -113,8 +113,8 @@ def test_yolo_results_are_components(written: Written) -> None:
     assert math.isnan(found[-1].values["loss/box"])
 
 
-def test_parts_of_epochs_are_no_steps(written: Written) -> None:
-    """An epoch that happens to be whole is no step 1; an epoch that begins again is another run."""
+def test_fractions_of_epochs_are_not_steps(written: Written) -> None:
+    """Epoch 1.0 among fractions is not step 1; an epoch that starts again is another run."""
     one = "".join(f"{{'loss': 2.0, 'epoch': {i / 4}}}\n" for i in range(1, 9))
     found = records(list(written("train.log", one + one).items()))
     assert [record.step for record in found] == [*range(8), *range(8)]
@@ -122,13 +122,13 @@ def test_parts_of_epochs_are_no_steps(written: Written) -> None:
 
 
 def test_whole_epochs_are_steps(written: Written) -> None:
-    """One line an epoch."""
+    """One line per epoch."""
     text = "".join(f"epoch: {i} loss: 2.0\n" for i in range(1, 6))
     assert [record.step for record in records(list(written("a.log", text).items()))] == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("text", ["0   2.5\n1   2.4\n" * 20, "nothing to see\n" * 50, "", "\0" * 1000])
-def test_what_names_nothing_is_refused(written: Written, text: str) -> None:
-    """Two columns without a name may be anything."""
+def test_columns_without_names_are_rejected(written: Written, text: str) -> None:
+    """Two columns without names could be anything."""
     with pytest.raises(UnreadableLogError, match="expected one of"):
         written("train.log", text)

@@ -12,7 +12,7 @@ from tocsin.importers.steps import StepCount
 
 
 def attempts(count: StepCount, steps: list[int]) -> list[int]:
-    """The attempt of each step."""
+    """Return the attempt of each step."""
     found = []
     for step in steps:
         count.place(Row(1, {}, step=step))
@@ -26,7 +26,7 @@ def test_a_step_back_to_the_first_is_a_new_run() -> None:
 
 
 def test_a_rewind_stays_in_its_run() -> None:
-    """Back to a checkpoint is for rules to see, and it is counted."""
+    """A return to a checkpoint is kept for the rules, and it is counted."""
     count = StepCount()
     assert attempts(count, [0, 10, 20, 10, 20]) == [0] * 5
     assert count.went_back == 1
@@ -41,7 +41,7 @@ def test_a_header_that_comes_again_is_a_new_run(written: Written) -> None:
 
 
 def test_ranks_are_bounded() -> None:
-    """A file in which every line is another rank's costs no memory without end; the first ranks are read."""
+    """A file with a new rank in every line uses bounded memory; the first ranks are read."""
     assembly = Assembly()
     rows = [Row(line, {"loss": 1.0}, step=1, rank=line) for line in range(2 * MOST_RANKS)]
     found = list(assembly.take([*rows, Row(0, {"loss": 2.0}, step=2, rank=5)]))
@@ -51,7 +51,7 @@ def test_ranks_are_bounded() -> None:
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=6), st.integers(1, 9))
 def test_steps_of_epochs_never_fall(ends: list[int], stride: int) -> None:
-    """However long the epochs of a run turn out to be."""
+    """For epochs of any length."""
     count = StepCount()
     found = [
         count.place(Row(1, {}, epoch=epoch, iteration=iteration))

@@ -1,4 +1,4 @@
-"""Numbers in every spelling count as what they are."""
+"""Numbers are read in every spelling."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tocsin.importers.values import number
     "text", ["nan", "NaN", "NAN", "-nan", "N/A", "n/a", "nan(ind)", "tensor(nan)", " NaN "]
 )
 def test_nan_in_any_spelling(text: str) -> None:
-    """Is NaN, never missing."""
+    """It is NaN, never missing."""
     value = number(text)
     assert value is not None
     assert math.isnan(value)
@@ -30,29 +30,29 @@ NEGATIVE = ["-inf", "-Infinity", "-1.#INF", "-∞"]
     ("text", "sign"), [*((text, 1) for text in POSITIVE), *((text, -1) for text in NEGATIVE)]
 )
 def test_infinities_in_any_spelling(text: str, sign: int) -> None:
-    """Keep their sign."""
+    """They keep their sign."""
     assert number(text) == sign * math.inf
 
 
-def test_words_that_begin_like_a_number_are_none() -> None:
-    """``name`` is no NA, ``information`` no infinity."""
+def test_words_that_begin_like_a_number_are_not_numbers() -> None:
+    """``name`` is not NA, and ``information`` is not infinity."""
     assert [number(text) for text in ("name", "nano", "information", "--", "")] == [None] * 5
 
 
 @given(st.floats(allow_nan=False))
 def test_what_python_writes_is_read_back(value: float) -> None:
-    """To the bit."""
+    """Bit for bit."""
     assert number(repr(value)) == value
 
 
 @pytest.mark.parametrize("text", ["", "abc", "1_000", "12:30", None, "none"])
-def test_what_is_no_number(text: str | None) -> None:
-    """Is None, and no error."""
+def test_text_that_is_not_a_number(text: str | None) -> None:
+    """It is None, without an error."""
     assert number(text) is None
 
 
-def test_null_where_a_number_was_due_is_nan(written: Written) -> None:
-    """A logger whose JSON has no NaN writes null; a column that is only sometimes filled is none of it."""
+def test_null_in_place_of_an_expected_number_is_nan(written: Written) -> None:
+    """Loggers without NaN in JSON write null; a column that is only sometimes filled is not NaN."""
     rows = [
         f'{{"step": {step}, "loss": 1.0, "grad_norm": {"2.0" if step == 0 else "null"}}}' for step in range(4)
     ]

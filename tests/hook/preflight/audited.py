@@ -1,4 +1,4 @@
-"""Small trainings that the audit looks at, and what it said of them."""
+"""Small trainings for the config check, and its findings."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def train(model: nn.Module, forward: Forward, optimizer: torch.optim.Optimizer, 
 def audited(
     model: nn.Module, forward: Forward | None = None, *, steps: int = 1, lr: float = 1e-3, **options: Any
 ) -> KeptOutbox:
-    """What is said of a model in training with AdamW on all its parameters."""
+    """Return the findings for a model that is trained with AdamW on all its parameters."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
     with watched(model=model, **options) as (_, outbox):
         train(model, forward or (lambda: model(torch.ones(4, 6)).mean()), optimizer, steps)

@@ -1,4 +1,4 @@
-"""The walk through the loss graph: what it reaches, and what it says it cannot see."""
+"""The walk through the loss graph reports what it cannot see."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tocsin.preflight.findings import Report
 from tocsin.preflight.graph_checks import check_graph
 
 
-def test_a_compiled_model_is_not_auditable() -> None:
-    """One CompiledFunctionBackward hides everything: that is said, and nothing is called clean."""
+def test_a_compiled_model_cannot_be_checked() -> None:
+    """One CompiledFunctionBackward hides everything: this is reported, and no check passes."""
     model = net()
     compiled = torch.compile(model, backend="aot_eager")
     outbox = audited(model, lambda: torch.nan_to_num(compiled(torch.ones(4, 6))).mean())
@@ -24,7 +24,7 @@ def test_a_compiled_model_is_not_auditable() -> None:
 
 
 def test_checkpoints() -> None:
-    """A reentrant one hides its operations, the other one does not."""
+    """A reentrant checkpoint hides its operations, the other kind does not."""
     model = net()
     x = torch.ones(4, 6, requires_grad=True)
 
@@ -46,8 +46,8 @@ def _chain(length: int) -> Any:
     return out.grad_fn
 
 
-def test_a_huge_graph_is_walked_in_part_and_that_is_said() -> None:
-    """By nodes and by the clock; what was not reached is not called clean."""
+def test_a_huge_graph_is_walked_in_part_and_this_is_reported() -> None:
+    """The number of nodes and the time are limited; what was not reached does not pass."""
     by_nodes = summarize_graph([_chain(50)], nodes=20)
     ticks = iter(range(10_000))
     by_clock = summarize_graph([_chain(3 * LOOK_AT_CLOCK)], limit_s=0.5, clock=lambda: float(next(ticks)))
@@ -60,7 +60,7 @@ def test_a_huge_graph_is_walked_in_part_and_that_is_said() -> None:
 
 
 def test_shared_parts_of_a_graph_are_counted_once() -> None:
-    """Two losses over one trunk: its clamp is one."""
+    """Two losses of one trunk: its clamp is counted once."""
     trunk = torch.ones(3, requires_grad=True).clamp(0, 1)
     summary = summarize_graph([(trunk * 2).sum().grad_fn, (trunk * 3).sum().grad_fn])
     assert (summary.count("Clamp"), summary.count("Mul"), len(summary.reached)) == (1, 2, 1)

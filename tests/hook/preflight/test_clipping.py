@@ -1,4 +1,4 @@
-"""Clip thresholds that never or always act."""
+"""Clipping thresholds that never or always have an effect."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tocsin.preflight.clipping import check_constant
 
 @pytest.mark.parametrize(("clip", "word"), [(1e9, "never clips"), (1e-9, "clips at all")])
 def test_a_clip_that_never_or_always_acts(clip: float, word: str) -> None:
-    """After fifty norms, as information: the first of a run are larger than later ones."""
+    """It is reported as info after 50 norms, because the first norms of a run are larger."""
     model = net()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     with watched(model=model) as (run, outbox):
@@ -29,8 +29,8 @@ def test_a_clip_that_never_or_always_acts(clip: float, word: str) -> None:
     assert finding["severity"] == "info"
 
 
-def test_norms_that_are_one_number_were_taken_behind_a_clip() -> None:
-    """A script that scales its gradients by hand leaves the hook the threshold: that is said."""
+def test_constant_norms_were_measured_after_a_clip() -> None:
+    """If a script scales its gradients by hand, the measured norm is the threshold: this is reported."""
     net = torch.nn.Linear(2, 1)
     optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
     with watched(grad_norm=1) as (_, outbox):
@@ -46,7 +46,7 @@ def test_norms_that_are_one_number_were_taken_behind_a_clip() -> None:
     assert event["findings"][0]["check"] == "constant-norm"
 
 
-def test_norms_that_differ_are_no_finding() -> None:
+def test_norms_that_differ_cause_no_finding() -> None:
     """An ordinary training."""
     assert check_constant([1.0, 1.1, 1.0, 1.2]) is None
     assert check_constant([0.0] * 8) is None

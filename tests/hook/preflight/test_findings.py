@@ -9,7 +9,7 @@ from tocsin.preflight.findings import FINDINGS, REMEDIES, Report
 
 
 def test_every_finding_has_its_remedy() -> None:
-    """A script with everything wrong is told of it in a bounded event, as plain data."""
+    """The findings for a script with every fault are plain data in a bounded event."""
     report = Report("first-step")
     for check in [*CHECKS, *CHECKS * FINDINGS]:
         report.add(check, "info", "x", expected="a", got="b")

@@ -1,4 +1,4 @@
-"""What is read out of the loss graph: masked values, clamps, operations that float16 cannot bear."""
+"""Findings from the loss graph: masked values, clamps, operations that overflow in float16."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def test_clamps_are_counted() -> None:
     assert (finding["severity"], finding["got"]) == ("info", "4 times")
 
 
-def test_an_fft_beside_float16_is_told() -> None:
-    """A functional one, that no list of modules shows; in float32 alone it is fine."""
+def test_an_fft_with_float16_is_reported() -> None:
+    """Also a functional one, which is not in a list of modules; in float32 alone there is no finding."""
     model = net()
 
     def forward(half: bool = True) -> Any:
@@ -53,8 +53,8 @@ def test_an_fft_beside_float16_is_told() -> None:
     assert found(audited(model, lambda: forward(False)), "fp16-unsafe") == []
 
 
-def test_powers_in_float16_are_told() -> None:
-    """By the dtype that a node computed, whatever autocast says by now."""
+def test_powers_in_float16_are_reported() -> None:
+    """The dtype that the node computed counts, not the present state of autocast."""
     model = net().half()
     x = torch.ones(4, 6, dtype=torch.float16)
     outbox = audited(model, lambda: model(x).pow(2).mean())
@@ -63,8 +63,8 @@ def test_powers_in_float16_are_told() -> None:
     assert "an eps within float16 operations" in unseen(outbox)
 
 
-def test_float16_without_a_scaler_is_told() -> None:
-    """With one it is not, and one without float16 is needless."""
+def test_float16_without_a_scaler_is_reported() -> None:
+    """With a scaler it is not, and a scaler without float16 is reported as needless."""
     model = net()
     scaler = torch.amp.GradScaler("cpu")
 

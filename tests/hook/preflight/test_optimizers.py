@@ -30,22 +30,22 @@ def test_rates_of_zero_and_out_of_range(lr: float, check: str) -> None:
     assert found == ([check] if check else [])
 
 
-def test_a_rate_of_an_unknown_family_is_not_called_sound() -> None:
-    """Nothing is known of Rprop's rates, and a tensor is not read: said, and no finding."""
+def test_a_rate_of_an_unknown_optimizer_does_not_pass() -> None:
+    """Usual rates of Rprop are unknown, and a tensor is not read: reported as not checkable."""
 
-    def said(make: Callable[[nn.Module], torch.optim.Optimizer]) -> str:
+    def unchecked(make: Callable[[nn.Module], torch.optim.Optimizer]) -> str:
         model = net()
         with watched(model=model) as (_, outbox):
             train(model, mean_of(model), make(model))
         assert not found(outbox, "lr-range")
         return unseen(outbox)
 
-    assert "not known for this kind" in said(lambda model: torch.optim.Rprop(model.parameters(), lr=1e6))
+    assert "not known for this kind" in unchecked(lambda model: torch.optim.Rprop(model.parameters(), lr=1e6))
     rate = torch.tensor(50.0)
-    assert "is a tensor" in said(lambda model: torch.optim.Adam(model.parameters(), lr=rate))
+    assert "is a tensor" in unchecked(lambda model: torch.optim.Adam(model.parameters(), lr=rate))
 
 
-def test_a_warm_up_from_zero_is_no_zero_rate() -> None:
+def test_a_warm_up_from_zero_is_not_a_zero_rate() -> None:
     """Unless it is still 0 at the tenth step."""
     for target, count in ((lambda step: step / 100, 0), (lambda step: 0.0, 1)):
         model = net()
@@ -59,7 +59,7 @@ def test_a_warm_up_from_zero_is_no_zero_rate() -> None:
         assert len(found(outbox, "lr-zero", "step-10")) == count
 
 
-def test_a_scheduler_that_notes_no_initial_rate_is_no_zero_rate() -> None:
+def test_a_scheduler_without_initial_rate_is_not_a_zero_rate() -> None:
     """DeepSpeed's warm-up sets the group's rate to 0, and nothing else; the optimizer was made with 0.1."""
     model = net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -13,7 +13,7 @@ from tests.hook.preflight.audited import audited, found, net, train, unseen
 
 
 def test_an_eps_in_a_module_of_the_script() -> None:
-    """torch's own LayerNorm computes in float32, so its 1e-5 is no finding, nor would 1e-8 be."""
+    """torch's own LayerNorm computes in float32, so neither its 1e-5 nor 1e-8 causes a finding."""
 
     class RMSNorm(nn.Module):
         def __init__(self) -> None:
@@ -30,7 +30,7 @@ def test_an_eps_in_a_module_of_the_script() -> None:
     assert subjects == ["eps of opt1 (AdamW)", "1 (RMSNorm.eps)"]
 
 
-def test_frozen_missing_and_idle_parameters_are_told_apart() -> None:
+def test_frozen_missing_and_idle_parameters_are_distinguished() -> None:
     """Frozen by a flag, given to no optimizer, reached by no backward."""
     model = nn.ModuleDict({name: nn.Linear(6, 1) for name in ("used", "frozen", "missing", "idle")})
     model["frozen"].requires_grad_(False)
@@ -50,8 +50,8 @@ def test_frozen_missing_and_idle_parameters_are_told_apart() -> None:
         assert (idle["subject"], idle["severity"]) == ("idle.weight, idle.bias", severity)
 
 
-def test_a_parameter_used_from_the_second_step_on_is_no_warning() -> None:
-    """The tenth step looks again."""
+def test_a_parameter_used_from_the_second_step_on_causes_no_warning() -> None:
+    """The check is repeated at the tenth step."""
     model, step = nn.ModuleDict({"a": nn.Linear(6, 1), "late": nn.Linear(6, 1)}), iter(range(99))
 
     def forward() -> Tensor:
@@ -79,7 +79,7 @@ def test_tied_weights_and_weights_registered_twice() -> None:
     assert (finding["severity"], finding["subject"]) == ("warning", "0.weight = 1.weight")
 
 
-def test_the_model_is_found_where_none_is_given() -> None:
+def test_the_model_is_found_if_none_is_passed() -> None:
     """It is the outermost module that owns what the optimizer steps."""
     inner = net()
     model = nn.Sequential(inner)
@@ -91,8 +91,8 @@ def test_the_model_is_found_where_none_is_given() -> None:
     assert extra.weight.requires_grad
 
 
-def test_without_a_model_missing_parameters_are_not_auditable() -> None:
-    """A parameter that belongs to no module: said, not passed over."""
+def test_without_a_model_missing_parameters_are_not_checkable() -> None:
+    """A parameter that belongs to no module is reported as not checkable."""
     alone = nn.Parameter(torch.ones(3))
     with watched() as (_, outbox):
         train(nn.Identity(), lambda: alone.mean(), torch.optim.SGD([alone], lr=0.1))
@@ -104,7 +104,7 @@ def _findings(outbox: KeptOutbox, *severities: str) -> list[str]:
     return [one["check"] for one in every if one["severity"] in severities]
 
 
-def test_copies_that_the_script_moves_itself_are_not_missing() -> None:
+def test_copies_that_the_script_updates_itself_are_not_missing() -> None:
     """An agent holds its target network, a model its averaged weights: no backward reaches them."""
     agent = nn.ModuleDict({"critic": nn.Linear(6, 1)})
     agent["target"], agent["average"] = copy.deepcopy(agent["critic"]), copy.deepcopy(agent["critic"])
@@ -122,8 +122,8 @@ def test_copies_that_the_script_moves_itself_are_not_missing() -> None:
     assert _findings(outbox, "warning", "info") == []
 
 
-def test_a_small_part_that_is_not_used_is_no_warning() -> None:
-    """The pooler of an encoder of which only the tokens are used."""
+def test_a_small_unused_part_causes_no_warning() -> None:
+    """Such as the pooler of an encoder whose tokens alone are used."""
     model = nn.ModuleDict({"encoder": nn.Linear(64, 64), "pooler": nn.Linear(64, 1)})
     outbox = audited(model, lambda: model["encoder"](torch.ones(2, 64)).mean(), steps=10)
     (finding,) = found(outbox, "parameters-without-gradient")
@@ -150,8 +150,8 @@ def test_an_optimizer_around_another_shares_nothing() -> None:
     assert _findings(outbox, "warning", "info") == []
 
 
-def test_optimizers_that_share_parameters_are_worth_knowing() -> None:
-    """InfoGAN's third optimizer steps what the other two do: information."""
+def test_optimizers_that_share_parameters_are_reported_as_info() -> None:
+    """InfoGAN's third optimizer steps the parameters of the other two."""
     model = net()
     both = [torch.optim.SGD(model.parameters(), lr=0.1) for _ in range(2)]
     with watched(model=model, optimizers={"a": both[0], "b": both[1]}) as (_, outbox):

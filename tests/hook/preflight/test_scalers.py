@@ -9,8 +9,8 @@ from tests.hook.preflight.audited import audited, found, net, scaled
 from tocsin.preflight.scalers import faults, skipped_share
 
 
-def test_a_scaler_that_cannot_keep_its_place() -> None:
-    """The living scaler's settings are judged; torch's defaults are fine."""
+def test_a_scaler_that_cannot_keep_its_scale() -> None:
+    """The settings of the scaler in use are checked; torch's defaults cause no finding."""
     model = net()
     for interval, count in ((1, 1), (2000, 0)):
         scaler = torch.amp.GradScaler("cpu", growth_interval=interval)
@@ -42,7 +42,7 @@ def test_settings_of_a_scaler(change: dict[str, float], setting: str | None) -> 
 
 
 def test_a_start_that_is_too_high_hides_no_other_fault() -> None:
-    """The scale comes down from it; that its interval is too short is found all the same."""
+    """The scale comes down from it; an interval that is too short is still found."""
     fault = {"init_scale": 2.0**30, "growth_factor": 2.0, "backoff_factor": 0.5, "growth_interval": 2.0}
     assert [name for name, _, _ in faults(**fault)] == ["init_scale", "growth_interval"]
 

@@ -1,4 +1,4 @@
-"""The audit as a whole: when it is made, and that it harms nothing."""
+"""The config check as a whole: when it runs, and that it does not affect training."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.hook.preflight.audited import audited, found, mean_of, net, train, un
 from tocsin.preflight import CHECKS
 
 
-def test_a_sound_training_has_no_finding() -> None:
-    """One event at the first step, one at the tenth; nothing to say and everything seen."""
+def test_a_correct_training_has_no_finding() -> None:
+    """One event at the first step and one at the tenth, without findings, with everything checked."""
     outbox = audited(net(), steps=12)
     events = outbox.events("preflight")
     assert [(event["stage"], event["step"]) for event in events] == [("first-step", 0), ("step-10", 9)]
@@ -25,7 +25,7 @@ def test_a_sound_training_has_no_finding() -> None:
     assert set(events[0]["checks"]) <= set(CHECKS)
 
 
-def test_what_has_not_changed_is_reported_once() -> None:
+def test_an_unchanged_finding_is_reported_once() -> None:
     """The tenth step repeats no finding of the first, nor what could not be checked then."""
     model = net()
     high = torch.optim.AdamW(model.parameters(), lr=0.02)
@@ -39,8 +39,8 @@ def test_what_has_not_changed_is_reported_once() -> None:
     assert unknown.param_groups
 
 
-def test_a_failing_check_is_said_and_harms_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The others go on."""
+def test_a_failing_check_is_reported_and_affects_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other checks still run."""
     monkeypatch.setattr("tocsin.preflight.optimizers.check_rates", lambda *given: 1 / 0)
     outbox = audited(net(), lambda: torch.ones(1, requires_grad=True).nan_to_num().sum())
     assert "learning rates: ZeroDivisionError" in unseen(outbox)
@@ -48,7 +48,7 @@ def test_a_failing_check_is_said_and_harms_nothing(monkeypatch: pytest.MonkeyPat
 
 
 def test_weights_are_bit_identical_and_nothing_is_kept() -> None:
-    """With and without the audit; and neither model nor graph lives on because of it."""
+    """With and without the check, and neither the model nor the graph is kept in memory."""
 
     def trained(inside: bool) -> list[Tensor]:
         torch.manual_seed(3)
@@ -90,7 +90,7 @@ def test_a_compiled_step_has_no_more_graph_breaks() -> None:
     assert counts[0] == counts[1]
 
 
-def test_the_audit_waits_for_no_device() -> None:
+def test_the_check_waits_for_no_device() -> None:
     """Graph, parameters, optimizer and scaler on a device that has no values: nothing asks for one."""
     with FakeTensorMode(), NoSync():  # type: ignore[no-untyped-call]
         model = nn.Linear(
@@ -116,7 +116,7 @@ def test_the_audit_waits_for_no_device() -> None:
 
 
 def test_the_second_loss_of_a_gan_is_seen() -> None:
-    """Its generator's backward comes after the first step: its graph is told of at the second."""
+    """Its generator's backward comes after the first step: its graph is reported at the second."""
     nets = [net(), net()]
     pair = [torch.optim.AdamW(one.parameters(), lr=1e-3) for one in nets]
     with watched() as (_, outbox):
@@ -133,7 +133,7 @@ def test_the_second_loss_of_a_gan_is_seen() -> None:
 
 
 def test_micro_steps_are_one_loss() -> None:
-    """An accumulation's graphs are alike: each operation is counted once."""
+    """The graphs of micro-steps are equal: each operation is counted once."""
     model = net()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     with watched(model=model) as (_, outbox):
@@ -144,8 +144,8 @@ def test_micro_steps_are_one_loss() -> None:
     assert finding["got"] == "1 times"
 
 
-def test_a_loop_that_reports_its_steps_is_audited_as_far_as_it_goes() -> None:
-    """Its optimizer is looked at; its graph is said to be unseen, never clean."""
+def test_a_loop_that_reports_its_steps_is_checked_in_part() -> None:
+    """Its optimizer is checked; its graph is reported as not checkable."""
     model = net()
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.0)
     with watched(model=model) as (run, outbox):
@@ -156,8 +156,8 @@ def test_a_loop_that_reports_its_steps_is_audited_as_far_as_it_goes() -> None:
     assert "loss graph: no backward was seen" in unseen(outbox)
 
 
-def test_without_capture_nothing_is_auditable() -> None:
-    """It says so, once."""
+def test_without_capture_nothing_is_checkable() -> None:
+    """This is reported once."""
     with watched(patch=False) as (run, outbox):
         run.step(loss=1.0)
         run.step(loss=1.0)
@@ -167,7 +167,7 @@ def test_without_capture_nothing_is_auditable() -> None:
 
 
 def test_an_earlier_training_that_is_still_in_memory_is_not_checked() -> None:
-    """Its rate has reached 0 and its scaler hunts; the optimizer and the scaler of this run are fine."""
+    """Its rate has reached 0 and its scale oscillates; the optimizer and the scaler of this run are fine."""
     earlier = torch.optim.AdamW(net().parameters(), lr=1e-3)
     scaler = torch.amp.GradScaler("cpu", growth_interval=1)
     for group in earlier.param_groups:

@@ -1,4 +1,4 @@
-"""fastai's ``Learner``, whose optimizer is a class of its own."""
+"""fastai's ``Learner``, whose optimizer is not a torch optimizer."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ class DeepSpeedParser:
         if step is not None:
             yield self._step(step, number)
         elif pipeline is not None:
-            told = (("step_time", text_number(pipeline[3])), ("loss", text_number(pipeline[2])))
-            values = {name: value for name, value in told if value is not None}
+            pairs = (("step_time", text_number(pipeline[3])), ("loss", text_number(pipeline[2])))
+            values = {name: value for name, value in pairs if value is not None}
             yield Row(number, values, step=float(pipeline[1]))
         elif _OVERFLOW.search(line):
             self._on_reading += 1

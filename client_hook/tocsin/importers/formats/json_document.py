@@ -142,8 +142,8 @@ def _rows(head: Head) -> int:
 
 def _named(head: Head) -> int:
     alone = head.first and head.text.strip().startswith("{") and "\n" not in head.text.strip()
-    told = alone or (_is_pretty(head) and not _rows(head))
-    return int(told and bool(_NAMED.search(head.text[: 1 << 16])))
+    complete = alone or (_is_pretty(head) and not _rows(head))
+    return int(complete and bool(_NAMED.search(head.text[: 1 << 16])))
 
 
 FORMAT = Format(

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from ..evaluations import is_part, tells_evaluation
+from ..evaluations import announces_evaluation, is_part
 from ..format import line_format
 from ..items import Parsed, Row
 from ..names import alias, normal
@@ -77,14 +77,14 @@ class KeyValueParser:
             return
         row = Row(number, {})
         first = _values(row, line)
-        told = tells_evaluation(line[:first])
-        row.evaluation = told and self._trained
+        is_evaluation = announces_evaluation(line[:first])
+        row.evaluation = is_evaluation and self._trained
         if row.evaluation and is_part(line[:first]):
             return
         self._place(row, line)
         if "train_runtime" in row.values or not _tells(row, line):
             return
-        self._trained = self._trained or (not told and _has_loss(row))
+        self._trained = self._trained or (not is_evaluation and _has_loss(row))
         yield row
 
     def _place(self, row: Row, line: str) -> None:

@@ -43,8 +43,8 @@ def _printed(line: str, number: int) -> Iterator[Parsed]:
     found = _PRINTED.match(line)
     if found is None:
         return
-    told = zip(("loss", "grad_norm", "lr"), found.groups()[1:4], strict=True)
-    values = {name: value for name, text in told if (value := text_number(text)) is not None}
+    pairs = zip(("loss", "grad_norm", "lr"), found.groups()[1:4], strict=True)
+    values = {name: value for name, text in pairs if (value := text_number(text)) is not None}
     if found[5] and (milliseconds := text_number(found[5])) is not None:
         values["step_time"] = milliseconds / 1000
     yield Row(number, values, step=float(found[1]))

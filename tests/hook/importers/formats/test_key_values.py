@@ -1,4 +1,4 @@
-"""Lines of ordinary scripts, and sentences that people print when something went wrong."""
+"""Lines of ordinary scripts, and messages that they print when something goes wrong."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ LINES = {
 
 @pytest.mark.parametrize("case", [case for case in LINES if case != "words"])
 def test_a_line_of_a_script_is_a_record(case: str, steps_of: Read) -> None:
-    """Steps and our signals, however the script writes them."""
+    """Steps and signals are read in any notation."""
     text, expected = LINES[case]
     found = steps_of("a.log", text)
     assert [step for step, _ in found] == [step for step, _ in expected]
@@ -87,17 +87,17 @@ def test_names_of_several_words_are_known(steps_of: Read) -> None:
          {"scale": 1024.0, "skipped": 1.0}),
     ],
 )  # fmt: skip
-def test_sentences_between_records_are_heard(
+def test_messages_between_records_are_read(
     line: str, step: int, values: dict[str, float], steps_of: Read
 ) -> None:
-    """Without a step of their own they belong to the step after the newest."""
+    """Without a step, they belong to the step after the newest."""
     found = steps_of("a.log", f"Batch 100: loss=1.5\n{line}\n")
     assert found[1][0] == step
     assert equal(found[1][1], values)
 
 
-def test_sentences_about_one_step_are_of_one_step(steps_of: Read) -> None:
-    """An overflow, and what the script says of it: the next line rewinds nothing."""
+def test_messages_about_one_step_belong_to_one_step(steps_of: Read) -> None:
+    """An overflow and the message about it: the next line does not go back a step."""
     overflow = "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 256.0\n"
     more = "Gradient overflow.  Skipping step, loss scaler 1 reducing loss scale to 64.0\n"
     found = steps_of(
@@ -106,8 +106,8 @@ def test_sentences_about_one_step_are_of_one_step(steps_of: Read) -> None:
     assert [step for step, _ in found] == [9, 10, 10, 10]
 
 
-def test_a_null_alone_is_a_loss_that_is_none(steps_of: Read) -> None:
-    """Beside nothing else, where every step before had a number."""
+def test_a_null_alone_is_a_missing_loss(steps_of: Read) -> None:
+    """The line has no other value, and every step before had a number."""
     found = steps_of(
         "a.log", "".join(f"step {step}: loss=1.5\n" for step in range(4)) + "step 4: loss=None\n"
     )
@@ -115,14 +115,14 @@ def test_a_null_alone_is_a_loss_that_is_none(steps_of: Read) -> None:
     assert math.isnan(found[-1][1]["loss"])
 
 
-def test_settings_are_no_records(steps_of: Read) -> None:
+def test_settings_are_not_records(steps_of: Read) -> None:
     """A page of settings before the training, some of them named like losses."""
     settings = "LR: 0.1\nloss_scale: 65536\n  freq_loss: 0.1\nepochs: 300\nloss: mse\n"
     assert steps_of("a.log", settings + "step 1 loss 0.5\n") == [(1, {"loss": 0.5})]
 
 
 def test_epochs_times_iterations_are_steps(steps_of: Read) -> None:
-    """The length of an epoch is learned from the one before; a summary of an epoch is no step."""
+    """The length of an epoch is that of the previous one; a summary of an epoch is not a step."""
     text = "".join(
         f"Epoch [{epoch}/9], Step [{step}/600], Loss: 0.5\n" for epoch in (1, 2, 3) for step in (300, 600)
     )
