@@ -155,7 +155,8 @@ def _imported() -> None:
 
     for module in pkgutil.walk_packages(tocsin_server.__path__, "tocsin_server."):
         if not module.name.startswith(("tocsin_server.demo", "tocsin_server.__main__")):
-            importlib.import_module(module.name)
+            with contextlib.suppress(ImportError):  # of an optional package
+                importlib.import_module(module.name)
     for name in ("psycopg", "uvloop", "uvicorn.protocols.http.httptools_impl"):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
