@@ -81,7 +81,7 @@ class Tally:
     lost_critical: int = 0
 
 
-def gravest(pulse: Heartbeat, silence_s: float, *, cut: bool) -> tuple[Severity | None, Severity | None]:
+def severities(pulse: Heartbeat, silence_s: float, *, cut: bool) -> tuple[Severity | None, Severity | None]:
     """Return the highest severities of ``stalled`` and ``trainer-lost`` in the last second of a silence."""
     last_ns = pulse.last_record_ns or 0
     now_ns = last_ns + int(silence_s * SECOND)
@@ -104,7 +104,7 @@ def count(kind: Callable[[random.Random], Silences], runs: int = RUNS, hours: fl
         pulse.record(0)
         for silence_s, cut in kind(random.Random(seed)):
             if silence_s > trainer_lost.Settings().silence_s:
-                note(tally, *gravest(pulse, silence_s, cut=cut))
+                note(tally, *severities(pulse, silence_s, cut=cut))
             now_s += silence_s
             pulse.record(int(now_s * SECOND))
             if now_s > hours * 3600:

@@ -22,7 +22,7 @@ from tocsin_server.store.periodic_jobs import PeriodicJob
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.writer import StoreWriter
 
-log = logging.getLogger("tocsin.housekeeping")
+log = logging.getLogger("tocsin.cleanup")
 
 BY_AGE = "retention"
 """Actor in the audit log of a run deleted by retention."""

@@ -57,7 +57,7 @@ def _moments(alert: Alert) -> str:
         else ""
     )
     took = span((alert.fired_ns - alert.onset_ns) / 1e9) if alert.fired_ns and alert.onset_ns else ""
-    soft = f' <span class="soft">{took} from onset to bell</span>' if took else ""
+    soft = f' <span class="soft">fired {took} after onset</span>' if took else ""
     return f"<p>Onset {step_link(alert.onset_step)} ({moment(alert.onset_ns)}){fired}{over}.{soft}</p>"
 
 

@@ -24,7 +24,7 @@ from tocsin_server.store.periodic_jobs import PeriodicJob
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.results import Recovery, StoredRun
 
-log = logging.getLogger("tocsin.roster")
+log = logging.getLogger("tocsin.registry")
 
 REJUDGED = 500_000
 """Maximum number of records that a restart replays if the saved rule state cannot be read."""

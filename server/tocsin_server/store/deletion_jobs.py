@@ -21,7 +21,7 @@ from tocsin_server.store.writer import StoreWriter
 
 T = TypeVar("T")
 Marked = TypeVar("Marked", list[str], list[str] | None)
-log = logging.getLogger("tocsin.removal")
+log = logging.getLogger("tocsin.deletion")
 
 
 class Transact(Protocol):

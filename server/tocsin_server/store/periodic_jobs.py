@@ -19,7 +19,7 @@ from typing import Any
 
 from tocsin_server.store.outage import is_outage, line
 
-log = logging.getLogger("tocsin.rounds")
+log = logging.getLogger("tocsin.jobs")
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 600.0
 """Pause before a failing subject is retried: it doubles from the first to the longest."""

@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy.engine import URL
 
 from tests.server.conftest import said
-from tests.server.store.whole_run import rows_of, tell_all_to
+from tests.server.store.whole_run import rows_of, write_run_to
 from tocsin_server.core.settings import Settings
 from tocsin_server.runs.registry import RunRegistry
 from tocsin_server.store.database import migrate, open_database
@@ -36,7 +36,7 @@ def fill(url: URL | str, *run_ids: str) -> None:
     migrate(url)
     database = open_database(url)
     for run_id in run_ids:
-        tell_all_to(database, run_id)
+        write_run_to(database, run_id)
     database.close()
 
 

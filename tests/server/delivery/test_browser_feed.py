@@ -13,7 +13,7 @@ QUICK = {"notify_private_addresses": True, "notify_poll_s": 0.05}
 AT_ONCE = {"routes": [{"name": "all", "group_wait_s": 0}]}
 
 
-def ring(client: Any) -> None:
+def fire(client: Any) -> None:
     client.acked(client.train([0, 1], loss=[1.0, math.nan]))
 
 
@@ -27,7 +27,7 @@ def test_an_open_page_gets_each_notification(
     api.ask("PUT", "/routes", **AT_ONCE)
     page = watch(server.base, server.token)
     page.receive("heartbeat")
-    ring(dial(server.base, "r1", server.token))
+    fire(dial(server.base, "r1", server.token))
     note = page.receive("notification")["note"]
     assert note["alerts"][0]["rule"] == "nonfinite-loss"
     assert api.get("/notifications")["items"] == [note]
@@ -42,7 +42,7 @@ def test_every_page_hears_that_deliveries_fail_and_that_they_work_again(
     page = watch(server.base, server.token)
     assert page.receive("deliveries")["trouble"] == ""
     api.hook(receiver.url, "phone")
-    ring(dial(server.base, "r1", server.token))
+    fire(dial(server.base, "r1", server.token))
     reported = page.receive("deliveries", lambda message: message["failed"] == 1)
     assert reported["failing"] == ["phone"]
     assert reported["trouble"] == "Notifications are not delivered by phone: 404 Not Found"

@@ -31,7 +31,7 @@ AT_ONCE = {"routes": [{"name": "all", "group_wait_s": 0, "group_interval_s": 1}]
 ROUTINGS: dict[str, Any] = {"not routed": {"routes": [{"name": "all", "group_wait_s": 3}]}}
 
 
-def ring(client: Any) -> None:
+def fire(client: Any) -> None:
     """Send a step with a NaN loss, and wait until it is durable."""
     client.acked(client.train([0, 1], loss=[1.0, math.nan]))
 
@@ -43,7 +43,7 @@ def test_an_alert_reaches_a_webhook(
     server, receiver = run_server(**QUICK), receive()
     api = admin_api(server)
     api.hook(receiver.url)
-    ring(dial(server.base, "r1", server.token))
+    fire(dial(server.base, "r1", server.token))
     eventually(lambda: receiver.received, "the webhook to be called")
     (alert,) = receiver.received[0].json["alerts"]
     assert (alert["rule"], alert["run_id"], alert["onset_step"]) == ("nonfinite-loss", "r1", 1)
@@ -63,10 +63,10 @@ def test_a_channel_that_hangs_delays_no_other_and_no_step(
     api.hook(stuck.url, "stuck")
     api.hook(well.url, "well")
     client = dial(server.base, "r1", server.token)
-    ring(client)
+    fire(client)
     eventually(lambda: stuck.received and well.received, "both to be called")
     client.acked(client.train(range(2, 500), loss=[1.0] * 498))
-    ring(dial(server.base, "r2", server.token))
+    fire(dial(server.base, "r2", server.token))
     eventually(lambda: len(well.received) == 2, "the second run's alert")
     assert len(stuck.received) == 1
     assert not stuck.release.is_set()
@@ -80,7 +80,7 @@ def test_a_receiver_that_is_too_busy_is_asked_again_when_it_said(
     server, receiver = run_server(**QUICK), receive((429, {"Retry-After": "120"}), 200)
     api = admin_api(server)
     api.hook(receiver.url)
-    ring(dial(server.base, "r1", server.token))
+    fire(dial(server.base, "r1", server.token))
     (item,) = eventually(lambda: [i for i in api.get("/deliveries")["items"] if i["error"]], "the failure")
     assert (item["state"], item["attempts"][0]["outcome"], item["error"]) == (
         "waiting",
@@ -98,7 +98,7 @@ def test_what_cannot_work_ends_at_once_and_can_be_retried(
     server, receiver = run_server(**QUICK), receive(404, 200)
     api = admin_api(server)
     api.hook(receiver.url)
-    ring(dial(server.base, "r1", server.token))
+    fire(dial(server.base, "r1", server.token))
     eventually(lambda: api.states() == ["failed"], "the delivery to be given up")
     (item,) = api.get("/deliveries")["items"]
     assert api.ask("POST", f"/deliveries/{item['id']}/retry").json()["state"] == "waiting"

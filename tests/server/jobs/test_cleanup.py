@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from tests.server.store.whole_run import rows_of, tell_all_to
+from tests.server.store.whole_run import rows_of, write_run_to
 from tocsin_server.core.settings import Settings
 from tocsin_server.jobs.cleanup import Housekeeper
 from tocsin_server.jobs.retention import DAY_NS
@@ -27,7 +27,7 @@ ENDED_NS = 10**18 + 5
 @pytest.fixture
 def database(database: Database) -> Database:
     """A database with one ended run that has rows in every table."""
-    tell_all_to(database)
+    write_run_to(database)
     return database
 
 

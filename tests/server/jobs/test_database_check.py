@@ -15,7 +15,7 @@ from sqlalchemy import Connection, literal, select, text
 from sqlalchemy.engine import URL
 
 from tests.server.app.test_isolation import listed
-from tests.server.store.whole_run import tell_all_to
+from tests.server.store.whole_run import write_run_to
 from tocsin_server.core.permissions import Scope, Token, digest_of
 from tocsin_server.store import alert_groups, notification_config, outbox, rules
 from tocsin_server.store.alert_groups import GroupRow
@@ -76,7 +76,7 @@ KEYS: dict[str, tuple[str, ...]] = {
 
 def populate(database: Database) -> None:
     """Store a whole run, and one row of everything that users configure."""
-    tell_all_to(database, "good")
+    write_run_to(database, "good")
     group = GroupRow("g_1", "alerts", "all", "c_1", {}, 1, FAR_NS, None)
     with database.engine.begin() as connection:
         notification_config.put_channel(connection, ChannelRow("c_1", "desk", "browser"))
@@ -168,7 +168,7 @@ def test_check_names_and_repairs_every_damaged_value(check: Run, kinds: list[str
         named = {(table, column) for table, run, key, column, _ in lines if kind in (run, *key.split("."))}
         assert named >= {(table, column) for table, columns in wrong_in(kind).items() for column in columns}
     of_good = {(line[0], line[3]) for line in lines if line[1] == "good"}
-    assert of_good == {("run", "summary")}  # `tell_all` stores half of one
+    assert of_good == {("run", "summary")}  # `write_run` stores half of one
     repaired = check("--repair")
     (kept,) = tmp_path.glob("damaged-*.jsonl")
     assert len([json.loads(line) for line in kept.read_text().splitlines()]) == len(lines)
@@ -186,7 +186,7 @@ def test_check_does_not_create_a_database(tocsin: Run, tmp_path: Path) -> None:
 
 def test_the_row_of_a_run_is_made_again_from_its_records(database: Database, check: Run) -> None:
     """Counts and newest values are those of an undamaged run."""
-    tell_all_to(database, "bad")
+    write_run_to(database, "bad")
     with database.engine.begin() as connection:
         connection.execute(text("UPDATE run SET summary = '{'"))
     assert check("--repair").returncode == 0
@@ -249,7 +249,7 @@ def test_a_number_of_the_record_path_is_named_and_left_alone(database: Database,
     """A guess could corrupt the numbering of records."""
     if database.dialect != "sqlite":
         pytest.skip("Postgres stores only numbers in such columns")
-    tell_all_to(database, "bad")
+    write_run_to(database, "bad")
     with database.engine.begin() as connection:
         connection.execute(text("UPDATE run SET summary = NULL"))
         connection.execute(text("UPDATE writer SET chunks = 'text'"))
@@ -267,7 +267,7 @@ def test_a_word_that_is_none_of_the_known_ones_is_repaired(
 ) -> None:
     """A token with a damaged scope grants nothing; a damaged state hides no run."""
     table, column = place.split(".")
-    tell_all_to(database, "bad")
+    write_run_to(database, "bad")
 
     def spoilt() -> None:
         with database.engine.begin() as connection:
@@ -304,7 +304,7 @@ def test_a_diagnosis_with_a_wrong_value_inside_is_damaged(told: dict[str, Any]) 
 
 def test_wrong_values_inside_tags_and_facts_stop_no_run(database: Database, run_server: Run) -> None:
     """The run is restored, and its alerts are routed."""
-    tell_all_to(database, "bad")
+    write_run_to(database, "bad")
     odd = {"tags": "[5]", "environment": '{"versions": 5}', "state": "running"}
     with database.engine.begin() as connection:
         connection.execute(
@@ -319,7 +319,7 @@ def test_wrong_values_inside_tags_and_facts_stop_no_run(database: Database, run_
 
 def test_what_can_be_derived_again_is_named_and_deleted(database: Database, check: Run) -> None:
     """The saved state of the rules is named once, and deleted by the repair."""
-    tell_all_to(database, "bad")
+    write_run_to(database, "bad")
     with database.engine.begin() as connection:
         connection.execute(text("UPDATE run SET summary = NULL"))
         connection.execute(rule_state.update().values(body=b"damaged"))
@@ -332,7 +332,7 @@ def test_what_can_be_derived_again_is_named_and_deleted(database: Database, chec
 @pytest.mark.both_databases
 def test_damaged_records_are_named_and_left_alone(database: Database, check: Run) -> None:
     """For a changed byte in a sealed chunk, it names run, series and chunk. --repair does not change it."""
-    tell_all_to(database, "bad")
+    write_run_to(database, "bad")
     with database.engine.begin() as connection:
         connection.execute(text("UPDATE run SET summary = NULL"))
         connection.execute(chunk.update().where(chunk.c.col_id == 0).values(body=b"damaged"))
@@ -347,7 +347,7 @@ def test_who_asks_for_damaged_records_is_told(
     database: Database, run_server: Run, tocsin: Run, address: str
 ) -> None:
     """The API and the command line report the damage and what to do; the run's page works."""
-    tell_all_to(database, "bad")
+    write_run_to(database, "bad")
     with database.engine.begin() as connection:
         connection.execute(chunk.update().where(chunk.c.col_id == 0).values(body=b"damaged"))
     exported = tocsin("export", "bad", "--database-url", address)

@@ -20,7 +20,7 @@ def alert(
     )  # fmt: skip
 
 
-def test_an_alert_of_a_chain_belongs_to_its_gravest() -> None:
+def test_an_alert_of_a_chain_belongs_to_its_most_severe() -> None:
     """The precursor is in the timeline of its consequence, with the same cause."""
     early = alert("grad-explosion", 71, "Nothing clips it.")
     late = alert("nonfinite-loss", 73, "The rate.", Severity.CRITICAL, (71, "grad-explosion"))

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from tests.server.store.conftest import batch, hello
-from tests.server.store.whole_run import NASTY, tell_all_to
+from tests.server.store.whole_run import NASTY, write_run_to
 from tocsin_server.core.models import (
     Alert,
     AlertState,
@@ -73,7 +73,7 @@ class BrokenRun:
             self.store.submit(WriteBatch(self.run_id, batch=one))
         self.seq = upto
 
-    def ring(self, **changes: Any) -> str:
+    def fire(self, **changes: Any) -> str:
         reported = alert_of(self.run_id, **changes)
         self.store.submit(WriteBatch(self.run_id, transitions=(Transition(reported, None, 7),)))
         self.store.call(lambda _: None).result(60)
@@ -122,7 +122,7 @@ def test_all_ranks_are_there_200_steps_each_way(
     broken_run.add_event("attached", None, optimizers=[{"name": "AdamW"}])
     broken_run.train(2000)
     broken_run.add_event("note", 3)
-    found = incident_snapshot_of(database, broken_run.ring())
+    found = incident_snapshot_of(database, broken_run.fire())
     assert steps_of(found) == {rank: list(range(ONSET - 200, ONSET + 201)) for rank in (0, 1)}
     assert [item.kind for item in found.items if isinstance(item, RunEvent)] == ["attached"]
     assert found.whole
@@ -137,10 +137,10 @@ def test_a_snapshot_is_whole_once_the_newest_attempt_has_passed_the_window(
     broken_run.train(2000)
     broken_run.again(900)
     broken_run.train(1005)
-    alert_id = broken_run.ring()
+    alert_id = broken_run.fire()
     assert not incident_snapshot_of(database, alert_id).whole
     broken_run.train(1300)
-    alert_id = broken_run.ring()
+    alert_id = broken_run.fire()
     found = incident_snapshot_of(database, alert_id)
     again = [item for item in found.items if not isinstance(item, RunEvent) and item.writer.attempt_no == 2]
     assert (found.whole, again[-1].step.tolist()[-1]) == (True, 1200)
@@ -149,7 +149,7 @@ def test_a_snapshot_is_whole_once_the_newest_attempt_has_passed_the_window(
 def test_the_snapshot_of_a_run_that_ended_is_whole(database: Database, broken_run: BrokenRun) -> None:
     """No more records will arrive, whatever its last step."""
     broken_run.train(1005)
-    alert_id = broken_run.ring()
+    alert_id = broken_run.fire()
     assert not incident_snapshot_of(database, alert_id).whole
     broken_run.end()
     assert incident_snapshot_of(database, alert_id).whole
@@ -158,7 +158,7 @@ def test_the_snapshot_of_a_run_that_ended_is_whole(database: Database, broken_ru
 def test_a_deleted_run_has_none(database: Database, store: StoreWriter, broken_run: BrokenRun) -> None:
     """Its alerts are deleted too."""
     broken_run.train(1100)
-    alert_id = broken_run.ring()
+    alert_id = broken_run.fire()
     assert download(database, alert_id) is not None
     deleted(store)
     assert download(database, alert_id) is None
@@ -170,7 +170,7 @@ def test_an_imported_run_has_the_same_snapshot(
     """Byte by byte: its records and alerts are the same."""
     broken_run.train(2000)
     broken_run.end()
-    alert_id = broken_run.ring()
+    alert_id = broken_run.fire()
     before = download(database, alert_id)
     assert before is not None
     export_run(database, "r1", tmp_path / "r1")
@@ -181,7 +181,7 @@ def test_an_imported_run_has_the_same_snapshot(
 
 def test_a_run_of_two_attempts_and_odd_numbers_is_gathered(database: Database) -> None:
     """From chunks and tail, in order of arrival, with every kind of number."""
-    tell_all_to(database, "r1")
+    write_run_to(database, "r1")
     found = incident_snapshot_of(database, "r1.f1.1")
     assert {item.writer.attempt_no for item in found.items if not isinstance(item, RunEvent)} == {1, 2}
     columns = [
@@ -196,7 +196,7 @@ def test_an_alert_without_a_step_has_the_end_of_its_run(
 ) -> None:
     """After the loss of a client, the snapshot has the last steps before it."""
     broken_run.train(900)
-    found = incident_snapshot_of(database, broken_run.ring(onset=None))
+    found = incident_snapshot_of(database, broken_run.fire(onset=None))
     assert steps_of(found)[0] == list(range(699, 900))
 
 
@@ -234,5 +234,5 @@ def test_a_step_at_the_end_of_64_bits_has_a_snapshot(database: Database, broken_
     broken_run.store.submit(
         WriteBatch("r1", batch=batch(who, 0, [0, 1, FARTHEST], 9, loss=[1.0, 2.0, math.nan]))
     )
-    alert_id = broken_run.ring(onset=FARTHEST)
+    alert_id = broken_run.fire(onset=FARTHEST)
     assert steps_of(incident_snapshot_of(database, alert_id)) == {0: [0, 1, FARTHEST]}

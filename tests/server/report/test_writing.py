@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.server.store.whole_run import tell_all_to
+from tests.server.store.whole_run import write_run_to
 from tocsin_server.http import plotlyjs
 from tocsin_server.report.material import ITEMS, MOST_RUNS, ReportError, buckets_for
 from tocsin_server.report.page import LIMIT_BYTES
@@ -21,7 +21,7 @@ SCRIPT = plotlyjs.installed().script.decode("utf-8")
 def reader(database: Database) -> StoreReader:
     """Two runs with data of every kind."""
     for run_id in ("r1", "r2"):
-        tell_all_to(database, run_id)
+        write_run_to(database, run_id)
     return StoreReader(database)
 
 

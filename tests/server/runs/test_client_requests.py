@@ -271,7 +271,7 @@ def test_a_training_saves_and_stops_when_its_loss_is_nan(server: Any, tmp_path: 
     ]
 
 
-def test_an_alert_comes_back_to_the_training_that_rang(server: Any, tmp_path: Path) -> None:
+def test_an_alert_returns_to_its_training_process(server: Any, tmp_path: Path) -> None:
     """Those it subscribed to, within the optimizer's step on the main thread, however much is logged."""
     code = HEARING.replace("NAME", repr("hearing"))
     subprocess.run([sys.executable, "-c", code], env=_environ(server, tmp_path), check=True, timeout=120)

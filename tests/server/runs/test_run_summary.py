@@ -109,7 +109,7 @@ def test_speed_is_that_of_the_last_half_minute() -> None:
         (RunState.FAILED, [Severity.CRITICAL], "ended"),
     ],
 )
-def test_health_is_the_gravest_of_state_and_alerts(
+def test_health_is_the_worst_of_state_and_alerts(
     state: RunState, severities: list[Severity], health: str
 ) -> None:
     """Health is critical, warning, ok or ended."""
@@ -118,7 +118,7 @@ def test_health_is_the_gravest_of_state_and_alerts(
     assert run.health == health
 
 
-def test_the_reason_is_the_gravest_alert() -> None:
+def test_the_reason_is_the_most_severe_alert() -> None:
     """A row has its most severe open alert, the oldest of these, and the number of all."""
     run = board()
     warning, late = alert("plateau", Severity.WARNING), alert("late", Severity.CRITICAL, 9)
@@ -179,7 +179,7 @@ def test_of_simultaneous_alerts_the_reason_is_the_cause(onsets: tuple[int, int])
     assert run.row(0)["reason"]["rule"] == "scaler-collapse"
 
 
-def test_an_ended_run_keeps_its_gravest_reason() -> None:
+def test_an_ended_run_keeps_its_most_severe_reason() -> None:
     """Alerts open at its end are resolved, but the row still has the cause, also after a restart."""
     run = board(state=RunState.FAILED, error={"type": "RuntimeError", "message": "x" * 999})
     run.part_with([alert("spike", Severity.WARNING), alert("trainer-lost", Severity.CRITICAL)])

@@ -13,7 +13,7 @@ from tocsin_server.store.tables import alert
 KEY = ("r1", "f", 1)
 
 
-def ring(connection: Any) -> None:
+def fire(connection: Any) -> None:
     key = {"run_id": "r1", "fingerprint": "f", "episode": 1, "rule": "r", "subject": "", "summary": "s"}
     state = {"severity": "critical", "state": "firing", "onset_ns": 1, "updated_ns": 1, "late": False}
     connection.execute(insert(alert), key | state)
@@ -23,7 +23,7 @@ def test_the_newest_act_counts(database: Database) -> None:
     """Acknowledged, undone, acknowledged by another user: each action is stored, also two at the same
     time."""
     with database.engine.begin() as connection:
-        ring(connection)
+        fire(connection)
         for ack, in_force in (
             (Ack(5, "ann", "mine"), "ann"),
             (Ack(5, "ann", "", True), None),

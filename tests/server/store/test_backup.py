@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy.engine import make_url
 
 from tests.server.store.conftest import batch
-from tests.server.store.whole_run import everything, tell_all
+from tests.server.store.whole_run import everything, write_run
 from tocsin_server.store.backup import BackupError, backup, file_of, restore, revision_of, revisions
 from tocsin_server.store.database import Database, migrate, open_database
 from tocsin_server.store.reader import StoreReader
@@ -31,7 +31,7 @@ def test_a_backup_holds_everything(
     database: Database, store: StoreWriter, admit: Any, put: Any, tmp_path: Path
 ) -> None:
     """All rows and exact values, of a database that is in use."""
-    tell_all(database, store, admit, put)
+    write_run(database, store, admit, put)
     made = backup(database, tmp_path / "copy.db")
     copy = open_database(f"sqlite:///{made.file}")
     assert everything(copy, "r1") == everything(database, "r1")

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import select
 
 from tests.server.store.conftest import batch
-from tests.server.store.whole_run import rows_of, tell_all
+from tests.server.store.whole_run import rows_of, write_run
 from tocsin_server.store import deletion
 from tocsin_server.store.database import Database
 from tocsin_server.store.deletion_jobs import mark_on, mark_runs
@@ -24,7 +24,7 @@ def test_a_deleted_run_leaves_no_row_in_any_table(
 ) -> None:
     """All tables that name a run had rows and are empty; another run is unchanged."""
     for run_id in ("r1", "r2"):
-        tell_all(database, store, admit, put, run_id)
+        write_run(database, store, admit, put, run_id)
     before = rows_of(database, "r2")
     assert all(count for name, count in before.items() if name not in KEPT), before
     store.call(partial(deletion.mark, run_id="r1", now_ns=1)).result(30)
@@ -42,7 +42,7 @@ def test_every_table_that_names_a_run_is_emptied() -> None:
 
 def test_a_piece_is_bounded(database: Database, store: StoreWriter, admit: Any, put: Any) -> None:
     """One transaction deletes at most its limit of rows, so that others do not wait long."""
-    tell_all(database, store, admit, put)
+    write_run(database, store, admit, put)
     store.call(partial(deletion.mark, run_id="r1", now_ns=1)).result(30)
     before = sum(rows_of(database, "r1").values())
     assert store.call(partial(deletion.sweep, run_id="r1", rows=7)).result(30)
@@ -53,7 +53,7 @@ def test_a_marked_run_is_gone_at_once_and_its_rows_are_not_forgotten(
     database: Database, store: StoreWriter, admit: Any, put: Any
 ) -> None:
     """No list shows it, and a process that starts after a kill finds the remaining work."""
-    tell_all(database, store, admit, put)
+    write_run(database, store, admit, put)
     store.call(partial(deletion.mark, run_id="r1", now_ns=5)).result(30)
     with database.reader.begin() as connection:
         assert connection.execute(select(run.c.id)).all() == []

@@ -12,7 +12,7 @@ import zstandard
 from sqlalchemy import select, update
 
 from tests.server.store.conftest import batch, sealed
-from tests.server.store.whole_run import tell_all
+from tests.server.store.whole_run import write_run
 from tocsin_server.store import chunks
 from tocsin_server.store.backup import BackupError, backup, restore
 from tocsin_server.store.database import Database
@@ -30,7 +30,7 @@ def found(database: Database) -> list[str]:
 @pytest.fixture
 def whole(database: Database, store: StoreWriter, admit: Any, put: Any) -> Database:
     """A database with a run that has data of every kind."""
-    tell_all(database, store, admit, put)
+    write_run(database, store, admit, put)
     return database
 
 

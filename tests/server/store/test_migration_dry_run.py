@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import make_url
 from sqlalchemy.engine import URL
 
-from tests.server.store.whole_run import tell_all
+from tests.server.store.whole_run import write_run
 from tocsin_server.store.backup import BackupError, revisions
 from tocsin_server.store.database import Database, migrate, open_database
 from tocsin_server.store.migration_dry_run import rehearse
@@ -42,7 +42,7 @@ def test_a_full_database_is_rehearsed_beside_its_server(
     database: Database, store: StoreWriter, admit: Any, put: Any
 ) -> None:
     """While the writer uses it; every table keeps its rows."""
-    tell_all(database, store, admit, put)
+    write_run(database, store, admit, put)
     went = rehearse(database)
     assert not went.lost
     assert went.rows["chunk"][0] == went.rows["chunk"][1] != 0

@@ -103,7 +103,7 @@ def test_a_job_survives_every_failure(job: PeriodicJob) -> None:
 
 def test_the_same_failure_is_logged_once(job: PeriodicJob, caplog: pytest.LogCaptureFixture) -> None:
     """With its traceback; another reason is logged again."""
-    with caplog.at_level(logging.INFO, "tocsin.rounds"):
+    with caplog.at_level(logging.INFO, "tocsin.jobs"):
         for reason in ("a", "a", "b"):
             fail(job, "run r1", ValueError(reason))
     assert [(line.exc_info is not None, line.levelname) for line in caplog.records] == [(True, "ERROR")] * 2
@@ -111,10 +111,10 @@ def test_the_same_failure_is_logged_once(job: PeriodicJob, caplog: pytest.LogCap
 
 def test_failures_are_bounded(job: PeriodicJob) -> None:
     """Ten thousand failing runs use bounded memory."""
-    logging.getLogger("tocsin.rounds").disabled = True
+    logging.getLogger("tocsin.jobs").disabled = True
     for number in range(MOST + 10):
         fail(job, f"run {number}")
-    logging.getLogger("tocsin.rounds").disabled = False
+    logging.getLogger("tocsin.jobs").disabled = False
     assert len(job.failing()) == MOST
     assert job.failing()[-1]["subject"] == f"run {MOST + 9}"
 

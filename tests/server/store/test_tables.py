@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.engine import URL
 
-from tests.server.store.whole_run import rows_of, tell_all_to
+from tests.server.store.whole_run import rows_of, write_run_to
 from tocsin_server.store.database import Database, migrate, open_database
 from tocsin_server.store.deletion_jobs import finish, mark_runs, on_database
 from tocsin_server.store.reader import StoreReader
@@ -43,7 +43,7 @@ def test_runs_live_in_partitions_of_their_own(own_postgres: Any) -> None:
     database = open_database(url)
     spread(database)
     for run_id in ("r1", "r2", "r3"):
-        tell_all_to(database, run_id)
+        write_run_to(database, run_id)
     reader = StoreReader(database)
     assert reader.records("r2", limit=10**6).n == reader.records("r1", limit=10**6).n > 4096
     assert reader.series("r3", ["loss"], buckets=50).series["loss"]

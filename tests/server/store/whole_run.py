@@ -49,7 +49,7 @@ LATE = 41
 """Records after the seal."""
 
 
-def tell_all(
+def write_run(
     database: Database, store: StoreWriter, admit: Admit, put: Callable[..., None], run_id: str = "r1"
 ) -> None:
     """Store the run, sealed and unsealed."""
@@ -72,7 +72,7 @@ def tell_all(
     _wait_for_latest(database, run_id)
 
 
-def tell_all_to(database: Database, run_id: str = "r1") -> None:
+def write_run_to(database: Database, run_id: str = "r1") -> None:
     """Store the run with a separate writer, for data that is created once for many tests."""
     store = StoreWriter(database, interval_s=0.005)
     store.start()
@@ -85,7 +85,7 @@ def tell_all_to(database: Database, run_id: str = "r1") -> None:
             store.submit(WriteBatch(one.run_id, batch=one))
 
     try:
-        tell_all(database, store, admit, put, run_id)
+        write_run(database, store, admit, put, run_id)
     finally:
         store.stop(10.0)
 

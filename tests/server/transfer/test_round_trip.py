@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import delete, make_url, select, update
 from sqlalchemy.engine import URL
 
-from tests.server.store.whole_run import LATE, NASTY, everything, rows_of, tell_all_to
+from tests.server.store.whole_run import LATE, NASTY, everything, rows_of, write_run_to
 from tocsin_server.core.errors import TocsinError
 from tocsin_server.runs.validation.limits import Limits
 from tocsin_server.store import deletion as life
@@ -70,7 +70,7 @@ def changing(tmp_path: Path, empty: Path) -> Iterator[Database]:
 def filled(url: URL) -> Iterator[Database]:
     """The database at ``url`` with the whole run in it."""
     database = open_database(url)
-    tell_all_to(database)
+    write_run_to(database)
     yield database
     database.close()
 
