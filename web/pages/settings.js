@@ -301,7 +301,7 @@ class Settings {
         ),
         soundOn() ? el("button.btn", { type: "button", onclick: () => playAlert() }, "Test") : null,
       ),
-      el("p.micro", {}, "Plays when a critical alert begins, while a page is open."),
+      el("p.micro", {}, "Plays when a critical alert fires, while a page is open."),
     ];
   }
 

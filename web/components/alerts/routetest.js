@@ -1,4 +1,4 @@
-/** Tests the edited routing document with open alerts or with a made-up one. */
+/** Tests the edited routing document with open alerts or with an example. */
 
 import { el, refill } from "../../browser/dom.js";
 import { ApiError } from "../../data/api.js";
@@ -122,7 +122,7 @@ export class RouteTest {
     const more = items.length - shown.length + leftOut;
     refill(
       this.list,
-      items.length ? null : el("p.muted", {}, "No alert is open. Test a made-up one."),
+      items.length ? null : el("p.muted", {}, "No alert is open. Test an example instead."),
       ...shown.map((item) => this.#item(item)),
       more ? el("p.micro", {}, `and ${int(more)} more`) : null,
     );
