@@ -16,7 +16,7 @@ from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 TRAININGS = Path(__file__).parent / "trainings"
-RINGING = Path(__file__).with_name("ringing_trainer.py")
+NAN_TRAINING = Path(__file__).with_name("nan_training.py")
 PATIENCE_MS = 120_000
 FLAGS = ["--no-sandbox", "--disable-gpu", "--process-per-site"]
 """Without a GPU, drawing by its emulation would cost more than all else. One process for the pages of all
@@ -60,9 +60,9 @@ class Visit:
     def __init__(self, page: Page, tower: Any) -> None:
         self.page = page
         self.tower = tower
-        self.faults: list[str] = []
+        self.errors: list[str] = []
         page.set_default_timeout(PATIENCE_MS)
-        page.on("pageerror", lambda error: self.faults.append(str(error)))
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.context.request.get(tower.login)
         page.goto(tower.base, wait_until="commit")
 
@@ -141,7 +141,7 @@ def visit(chromium: Browser, launched: Launched) -> Iterator[Callable[[Any], Vis
 
     yield come
     clear(profile, {one.tower.base for one in visits})
-    assert not [fault for one in visits for fault in one.faults]
+    assert not [error for one in visits for error in one.errors]
 
 
 def clear(profile: BrowserContext, addresses: set[str]) -> None:
@@ -185,14 +185,16 @@ def notify_at_once(tower: Any) -> None:
 
 
 @pytest.fixture(scope="session")
-def ringing(eventually_true: Callable[..., Any]) -> Callable[..., Any]:
-    """``with ringing(tower, "r_1", name="...", project="...")``: run a training of NaN, once its alert
+def alerting(eventually_true: Callable[..., Any]) -> Callable[..., Any]:
+    """``with alerting(tower, "r_1", name="...", project="...")``: run a training of NaN, once its alert
     fires."""
 
     @contextlib.contextmanager
-    def begin(tower: Any, run: str, name: str = "", project: str = "ringing") -> Iterator[str]:
-        with tower.training(str(RINGING), project, name or run, run):
-            eventually_true(lambda: tower.get("/alerts", run=run, state="firing")["items"], f"{run} to ring")
+    def begin(tower: Any, run: str, name: str = "", project: str = "alerting") -> Iterator[str]:
+        with tower.training(str(NAN_TRAINING), project, name or run, run):
+            eventually_true(
+                lambda: tower.get("/alerts", run=run, state="firing")["items"], f"an alert of {run}"
+            )
             yield str(tower.get("/alerts", run=run, state="firing")["items"][0]["id"])
 
     return begin

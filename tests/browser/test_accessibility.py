@@ -51,7 +51,7 @@ PAGES = {
 def looked_at(
     tower_of_the_module: Any,
     script: Callable[[str], str],
-    ringing: Callable[..., Any],
+    alerting: Callable[..., Any],
     eventually_true: Callable[..., Any],
 ) -> Iterator[Any]:
     """A server with a run with problems, two attempts, notes and tags, and a run with an alert and a
@@ -65,12 +65,12 @@ def looked_at(
     for first in ("0", "20"):
         with tower.training(script("scripted"), "seen", RUN, first, "40") as process:
             assert process.wait(120) == 0
-    with ringing(tower, "r_rings"):
+    with alerting(tower, "r_rings"):
         eventually_true(lambda: tower.get("/deliveries")["items"], "the first notification")
         yield tower
 
 
-def faults_of(tab: Any, within: str = "html") -> list[str]:
+def violations_of(tab: Any, within: str = "html") -> list[str]:
     """Return axe-core's violations in elements: all rules in light, color rules only in dark."""
     if not tab.page.evaluate("() => Boolean(globalThis.axe)"):
         tab.page.evaluate(AXE.read_text("utf-8"))
@@ -88,29 +88,29 @@ def test_axe_finds_nothing(looked_at: Any, visit: Callable[..., Any]) -> None:
     for name, (address, there) in PAGES.items():
         tab.page.goto(looked_at.base + address)
         tab.page.locator(there).first.wait_for()
-        found[name] = faults_of(tab)
+        found[name] = violations_of(tab)
     assert not {name: issues for name, issues in found.items() if issues}
 
 
-def test_axe_finds_nothing_in_what_opens(looked_at: Any, visit: Callable[..., Any]) -> None:
+def test_axe_finds_nothing_in_menus_dialogs_and_tabs(looked_at: Any, visit: Callable[..., Any]) -> None:
     """Nor do a chart's menu, the palette, the list of shortcuts, a table of values and the tabs."""
     tab = visit(looked_at)
     tab.open_run(RUN)
     found = {}
     tab.page.locator('[data-series="loss"] .menubutton').click()
-    found["menu"] = faults_of(tab, "[data-series=loss]")
+    found["menu"] = violations_of(tab, "[data-series=loss]")
     tab.page.get_by_role("menu").get_by_text("Show values").click()
     tab.page.get_by_role("dialog").locator("tbody").wait_for()
-    found["values"] = faults_of(tab, "[role=dialog], dialog")
+    found["values"] = violations_of(tab, "[role=dialog], dialog")
     tab.page.keyboard.press("Escape")
     for key, name in (("Control+k", "palette"), ("?", "shortcuts")):
         tab.page.keyboard.press(key)
         tab.page.get_by_role("dialog").wait_for()
-        found[name] = faults_of(tab, "[role=dialog], dialog")
+        found[name] = violations_of(tab, "[role=dialog], dialog")
         tab.page.keyboard.press("Escape")
     for name in ("Environment", "Series", "Attempts", "Config check", "Events", "Notes"):
         tab.page.get_by_role("tab", name=name).click()
-        found[name] = faults_of(tab, "[role=tablist], [role=tabpanel]")
+        found[name] = violations_of(tab, "[role=tablist], [role=tabpanel]")
     assert not {name: issues for name, issues in found.items() if issues}
 
 
@@ -128,7 +128,7 @@ def test_axe_finds_nothing_in_forms(looked_at: Any, visit: Callable[..., Any]) -
         tab.page.get_by_role("button", name=opener).first.click()
         tab.page.get_by_role("dialog").get_by_role("button", name=submit).click()
         tab.page.locator("[aria-invalid=true]").first.wait_for()
-        found[address] = faults_of(tab)
+        found[address] = violations_of(tab)
     assert not {name: issues for name, issues in found.items() if issues}
 
 
@@ -150,7 +150,7 @@ def test_a_run_is_found_and_opened_by_keyboard_alone(looked_at: Any, visit: Call
     assert "menubutton" in tab.page.evaluate("() => document.activeElement.className")
 
 
-def test_what_has_the_focus_is_seen(looked_at: Any, visit: Callable[..., Any]) -> None:
+def test_the_focused_element_is_visible(looked_at: Any, visit: Callable[..., Any]) -> None:
     """After each of twenty Tabs on the run page, the focused element has an outline and is not covered."""
     tab = visit(looked_at)
     tab.open_run(RUN)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
-from tests.browser.test_accessibility import faults_of
+from tests.browser.test_accessibility import violations_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 RUN = "r_states"
@@ -35,7 +35,7 @@ def test_axe_finds_nothing_before_the_login(quiet: Any, chromium: Browser) -> No
     for address in ("/", "/login?token=tcn_void"):
         tab.page.goto(quiet.base + address)
         tab.page.locator("form").wait_for()
-        found[address] = faults_of(tab)
+        found[address] = violations_of(tab)
     context.close()
     assert not {name: issues for name, issues in found.items() if issues}
 
@@ -44,10 +44,10 @@ def test_axe_finds_nothing_on_an_empty_fleet(quiet: Any, visit: Callable[..., An
     """The two lines to paste, before and after their token is created."""
     tab = visit(quiet)
     tab.page.locator(".empty").wait_for()
-    before = faults_of(tab)
+    before = violations_of(tab)
     tab.page.get_by_role("button", name="Insert token").click()
     tab.page.get_by_text("copy the lines now").wait_for()
-    assert [*before, *faults_of(tab)] == []
+    assert [*before, *violations_of(tab)] == []
 
 
 def test_axe_finds_nothing_in_toasts_and_editors(
@@ -60,21 +60,21 @@ def test_axe_finds_nothing_in_toasts_and_editors(
         assert process.wait(120) == 0
     found: dict[str, list[str]] = {"toast": []}
     if tab.page.locator(".toast").count():
-        found["toast"] = faults_of(tab)
+        found["toast"] = violations_of(tab)
     tab.open_run(RUN)
     tab.page.get_by_role("tab", name="Notes").click()
     tab.page.locator(".notesbar button").click()
     tab.page.get_by_label("Notes in Markdown").fill("# one\n| a | b |\n|---|---|\n| 1 | 2 |")
     tab.page.locator(".notespreview table").wait_for()
-    found["editor"] = faults_of(tab)
+    found["editor"] = violations_of(tab)
     tab.page.get_by_role("button", name="Cancel").click()
     tab.page.locator(".pagehead .menubutton").click()
     tab.page.get_by_role("menuitem", name="Rename").click()
-    found["form"] = faults_of(tab)
+    found["form"] = violations_of(tab)
     tab.page.keyboard.press("Escape")
     tab.page.locator(".pagehead .menubutton").click()
     tab.page.get_by_role("menuitem", name="Delete").click()
     tab.page.locator(".deleting button").wait_for()
     tab.page.locator(".undo").wait_for()
-    found["deleted"] = faults_of(tab)
+    found["deleted"] = violations_of(tab)
     assert not {name: issues for name, issues in found.items() if issues}

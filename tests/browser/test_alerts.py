@@ -15,23 +15,23 @@ CHOSEN = "[role=option][aria-selected=true]"
 
 
 @pytest.fixture(scope="module")
-def ringing_tower(
-    tower_of_the_module: Any, ringing: Callable[..., Any]
+def alerting_tower(
+    tower_of_the_module: Any, alerting: Callable[..., Any]
 ) -> Iterator[tuple[Any, dict[str, str]]]:
     """A server with three runs with a firing alert, and the ids of their alerts by run."""
     with ExitStack() as stack:
         names = {"r_a": "first", "r_b": HOSTILE, "r_c": "third"}
         alerts = {
-            run: stack.enter_context(ringing(tower_of_the_module, run, name, "p" if run == "r_a" else "q"))
+            run: stack.enter_context(alerting(tower_of_the_module, run, name, "p" if run == "r_a" else "q"))
             for run, name in names.items()
         }
         yield tower_of_the_module, alerts
 
 
 @pytest.fixture
-def tab(ringing_tower: tuple[Any, dict[str, str]], visit: Callable[..., Any]) -> Any:
+def tab(alerting_tower: tuple[Any, dict[str, str]], visit: Callable[..., Any]) -> Any:
     """The inbox with its rows; nothing is acknowledged or silenced."""
-    tower, alerts = ringing_tower
+    tower, alerts = alerting_tower
     opened = visit(tower)
     clear = """async (ids) => { for (const id of ids)
         await fetch(`/api/v1/alerts/${encodeURIComponent(id)}/ack`, { method: "DELETE" });
@@ -55,11 +55,11 @@ def chosen(tab: Any) -> str:
     return str(tab.page.locator(CHOSEN).get_attribute("data-alert"))
 
 
-def test_the_whole_inbox_by_keyboard(tab: Any, ringing_tower: tuple[Any, dict[str, str]]) -> None:
+def test_the_whole_inbox_by_keyboard(tab: Any, alerting_tower: tuple[Any, dict[str, str]]) -> None:
     """From the fleet to the inbox, down, acknowledge with a note, silence, and to the moment, without a
     pointer."""
     page = tab.page
-    page.goto(ringing_tower[0].base)
+    page.goto(alerting_tower[0].base)
     page.locator("[data-run]").first.wait_for()
     page.keyboard.press("g")
     page.keyboard.press("a")
@@ -93,11 +93,11 @@ def test_the_whole_inbox_by_keyboard(tab: Any, ringing_tower: tuple[Any, dict[st
 
 
 def test_two_browsers_see_an_acknowledgement(
-    tab: Any, ringing_tower: tuple[Any, dict[str, str]], visit: Callable[..., Any]
+    tab: Any, alerting_tower: tuple[Any, dict[str, str]], visit: Callable[..., Any]
 ) -> None:
     """The other page shows user, time and note automatically, and removes them when the acknowledgement is
     undone."""
-    tower, alerts = ringing_tower
+    tower, alerts = alerting_tower
     other = inbox(visit(tower), tower, f"?alert={alerts['r_a']}")
     row(tab, alerts["r_a"]).click()
     tab.page.get_by_role("button", name="Acknowledge").first.click()
@@ -110,20 +110,22 @@ def test_two_browsers_see_an_acknowledgement(
     row(tab, alerts["r_a"]).get_by_text("Acknowledged by").wait_for(state="detached")
 
 
-def test_an_acknowledgement_is_undone(tab: Any, ringing_tower: tuple[Any, dict[str, str]]) -> None:
+def test_an_acknowledgement_is_undone(tab: Any, alerting_tower: tuple[Any, dict[str, str]]) -> None:
     """The card that follows has Undo."""
-    alert = ringing_tower[1]["r_c"]
+    alert = alerting_tower[1]["r_c"]
     row(tab, alert).click()
     tab.page.keyboard.press("a")
     tab.page.keyboard.press("Enter")
     tab.page.get_by_role("button", name="Undo").click()
     row(tab, alert).get_by_text("Acknowledged by").wait_for(state="detached")
-    assert ringing_tower[0].get(f"/alerts/{alert}/history")["marks"]["ack"] is None
+    assert alerting_tower[0].get(f"/alerts/{alert}/history")["marks"]["ack"] is None
 
 
-def test_several_are_taken_on_at_once(tab: Any, ringing_tower: tuple[Any, dict[str, str]]) -> None:
+def test_several_alerts_are_acknowledged_together(
+    tab: Any, alerting_tower: tuple[Any, dict[str, str]]
+) -> None:
     """X selects, A acknowledges all selected alerts with one note."""
-    alerts = set(ringing_tower[1].values())
+    alerts = set(alerting_tower[1].values())
     tab.page.locator("[role=listbox]").focus()
     for _ in alerts:
         tab.page.keyboard.press("x")
@@ -132,13 +134,13 @@ def test_several_are_taken_on_at_once(tab: Any, ringing_tower: tuple[Any, dict[s
     tab.page.get_by_role("heading", name="Acknowledge 3 alerts").wait_for()
     tab.page.keyboard.press("Enter")
     tab.page.locator('[role=group][aria-label="Acknowledged"] [role=option]').nth(2).wait_for()
-    taken = tab.page.locator('[role=group][aria-label="Acknowledged"] [role=option]').all()
-    assert {each.get_attribute("data-alert") for each in taken} == alerts
+    acknowledged = tab.page.locator('[role=group][aria-label="Acknowledged"] [role=option]').all()
+    assert {each.get_attribute("data-alert") for each in acknowledged} == alerts
 
 
-def test_the_address_holds_the_filter(tab: Any, ringing_tower: tuple[Any, dict[str, str]]) -> None:
+def test_the_address_has_the_filter(tab: Any, alerting_tower: tuple[Any, dict[str, str]]) -> None:
     """Project, severity, search text and the selected alert are the same after a reload."""
-    alert = ringing_tower[1]["r_a"]
+    alert = alerting_tower[1]["r_a"]
     tab.page.get_by_label("Project", exact=True).select_option("p")
     tab.page.get_by_label("Severity", exact=True).select_option("critical")
     tab.page.get_by_label("Filter alerts").fill("rule:nonfinite")
@@ -153,22 +155,22 @@ def test_the_address_holds_the_filter(tab: Any, ringing_tower: tuple[Any, dict[s
     tab.page.locator("[role=option]").nth(2).wait_for()
 
 
-def test_what_is_chosen_stays_while_others_come(
-    tab: Any, ringing_tower: tuple[Any, dict[str, str]], ringing: Callable[..., Any]
+def test_the_selection_stays_when_new_alerts_appear(
+    tab: Any, alerting_tower: tuple[Any, dict[str, str]], alerting: Callable[..., Any]
 ) -> None:
     """A new alert appears in the list; the pane and the selected row are unchanged."""
-    tower, alerts = ringing_tower
+    tower, alerts = alerting_tower
     row(tab, alerts["r_a"]).click()
     tab.page.mouse.move(2, 2)
     pane = tab.page.locator("#pane .likely-cause").inner_text()
-    with ringing(tower, "r_new", "newcomer") as alert:
+    with alerting(tower, "r_new", "newcomer") as alert:
         row(tab, alert).wait_for()
         assert (chosen(tab), tab.page.locator("#pane .likely-cause").inner_text()) == (alerts["r_a"], pane)
 
 
-def test_hostile_names_are_text(tab: Any, ringing_tower: tuple[Any, dict[str, str]]) -> None:
+def test_hostile_names_are_text(tab: Any, alerting_tower: tuple[Any, dict[str, str]]) -> None:
     """The row, the pane, the dialogs and the preview show the name literally."""
-    row(tab, ringing_tower[1]["r_b"]).click()
+    row(tab, alerting_tower[1]["r_b"]).click()
     tab.page.locator("#pane").get_by_text(HOSTILE).first.wait_for()
     tab.page.keyboard.press("a")
     tab.page.get_by_role("dialog").get_by_text(HOSTILE).wait_for()
@@ -178,17 +180,17 @@ def test_hostile_names_are_text(tab: Any, ringing_tower: tuple[Any, dict[str, st
     assert tab.page.locator("img").count() == 0
 
 
-def test_history_names_each_step(tab: Any, ringing_tower: tuple[Any, dict[str, str]]) -> None:
+def test_history_names_each_step(tab: Any, alerting_tower: tuple[Any, dict[str, str]]) -> None:
     """The history of the alert is below its diagnosis."""
-    row(tab, ringing_tower[1]["r_a"]).click()
+    row(tab, alerting_tower[1]["r_a"]).click()
     tab.page.locator(".life").get_by_text("firing").first.wait_for()
 
 
 def test_a_run_page_shows_the_onset_and_the_title_counts_firing_alerts(
-    tab: Any, ringing_tower: tuple[Any, dict[str, str]]
+    tab: Any, alerting_tower: tuple[Any, dict[str, str]]
 ) -> None:
     """The onset is the first NaN loss; the number before the title is that of the API."""
-    tower, alerts = ringing_tower
+    tower, alerts = alerting_tower
     tab.open_run("r_a")
     alert = tab.page.locator(f'[data-alert="{alerts["r_a"]}"]').first
     onset = alert.locator("button", has_text="Onset").first.inner_text()
@@ -197,11 +199,9 @@ def test_a_run_page_shows_the_onset_and_the_title_counts_firing_alerts(
     tab.page.wait_for_function("(start) => document.title.startsWith(start)", arg=f"({firing}) first")
 
 
-def test_a_run_s_page_acknowledges_and_silences_too(
-    tab: Any, ringing_tower: tuple[Any, dict[str, str]]
-) -> None:
+def test_the_run_page_acknowledges_and_silences(tab: Any, alerting_tower: tuple[Any, dict[str, str]]) -> None:
     """Below the diagnosis: acknowledge with a note, undo, silence; the page says who did it."""
-    page, tower = tab.page, ringing_tower[0]
+    page, tower = tab.page, alerting_tower[0]
     tab.open_run("r_a")
     page.locator('[data-act="ack"]').click()
     page.get_by_role("dialog").get_by_label("Note").fill("seen on the run's page")

@@ -32,7 +32,7 @@ def make(page: Any, name: str, kind: str, url: str = "") -> Any:
     return page.get_by_role("article", name=f"Channel {name}", exact=True)
 
 
-def test_an_address_that_may_not_be_is_refused_at_its_field(tab: Any) -> None:
+def test_a_forbidden_address_is_rejected_at_its_field(tab: Any) -> None:
     """One in the server's own network, and a scheme that is not allowed."""
     make(tab.page, "inside", "webhook", "http://127.0.0.1:9/x")
     tab.page.get_by_text("outside the server's own network").wait_for()
@@ -59,7 +59,7 @@ def test_a_secret_is_never_shown_again(tab: Any, tower_of_the_module: Any) -> No
     assert next(one["config"] for one in stored if one["name"] == "secret one") == {"url": "***"}
 
 
-def test_a_test_says_what_came_of_it(tab: Any) -> None:
+def test_a_test_shows_its_result(tab: Any) -> None:
     """It succeeds with a browser channel, and fails with an address that does not exist."""
     kept = make(tab.page, "pages", "browser")
     kept.get_by_role("button", name="Test").click()
@@ -69,7 +69,7 @@ def test_a_test_says_what_came_of_it(tab: Any) -> None:
     lost.get_by_text("The test failed").wait_for()
 
 
-def test_a_deleted_channel_comes_back_with_its_secret(tab: Any, tower_of_the_module: Any) -> None:
+def test_undo_restores_a_deleted_channel_with_its_secret(tab: Any, tower_of_the_module: Any) -> None:
     """Undo within its time. Without it, the channel is deleted when the page is left."""
     channel = make(tab.page, "short-lived", "webhook", SECRET)
     channel.get_by_role("button", name="Delete").click()

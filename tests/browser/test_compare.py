@@ -37,7 +37,7 @@ def tab(pair: str, shared_tower: Any, visit: Callable[..., Any]) -> Any:
     return tab
 
 
-def test_each_run_has_a_color_of_its_own_and_keeps_it(tab: Any) -> None:
+def test_each_run_keeps_its_color(tab: Any) -> None:
     """After the first run is hidden and removed, the second keeps its color."""
     first, second = tab.page.evaluate(INKS)
     assert first != second
@@ -105,7 +105,7 @@ def test_a_run_is_added_by_its_name(tab: Any, shared_tower: Any) -> None:
     tab.page.wait_for_url("**run=r_left*")
 
 
-def test_the_run_pointed_at_is_lifted_without_drawing_the_chart_anew(tab: Any) -> None:
+def test_hovering_highlights_a_run_without_redrawing_the_chart(tab: Any) -> None:
     """By its row or its line; a run without a line, hidden or the baseline, dims no other."""
     lifted = tab.page.locator('[data-series="loss"] .lift path')
     tab.page.evaluate("() => { document.querySelector('[data-series=loss] .scatterlayer').old = true; }")
@@ -127,7 +127,7 @@ def test_the_run_pointed_at_is_lifted_without_drawing_the_chart_anew(tab: Any) -
 
 
 @pytest.mark.parametrize("width", [390, 1440])
-def test_a_long_name_at_the_cross_line_makes_the_page_no_wider(
+def test_a_long_name_at_the_crosshair_does_not_widen_the_page(
     width: int, tab: Any, shared_tower: Any
 ) -> None:
     """At the right edge as well."""
@@ -145,7 +145,7 @@ def test_a_long_name_at_the_cross_line_makes_the_page_no_wider(
     tab.page.evaluate(rename, "left")
 
 
-def test_only_the_line_that_changed_is_written_anew(tab: Any) -> None:
+def test_only_the_changed_row_is_redrawn(tab: Any) -> None:
     """Hiding one run leaves the other's row, and the focus stays."""
     tab.page.evaluate("() => document.querySelectorAll('tr[data-run]').forEach((row) => { row.old = true; })")
     tab.page.get_by_role("button", name="Hide left").focus()
@@ -156,7 +156,7 @@ def test_only_the_line_that_changed_is_written_anew(tab: Any) -> None:
     assert tab.page.evaluate("() => document.activeElement.ariaLabel") == "Show left"
 
 
-def test_a_run_is_taken_away_by_keyboard_and_the_next_has_the_focus(tab: Any) -> None:
+def test_removing_a_run_by_keyboard_focuses_the_next(tab: Any) -> None:
     """So that several can be removed one after another."""
     tab.page.get_by_role("button", name="Remove left").focus()
     tab.page.keyboard.press("Enter")
@@ -164,7 +164,7 @@ def test_a_run_is_taken_away_by_keyboard_and_the_next_has_the_focus(tab: Any) ->
     assert tab.page.evaluate("() => document.activeElement.dataset.act") == "drop r_right"
 
 
-def test_where_every_run_is_hidden_the_charts_say_so(tab: Any) -> None:
+def test_charts_say_that_every_run_is_hidden(tab: Any) -> None:
     """Not that there are no values."""
     for name in ("left", HOSTILE):
         tab.page.get_by_role("button", name=f"Hide {name}").click()
@@ -173,7 +173,7 @@ def test_where_every_run_is_hidden_the_charts_say_so(tab: Any) -> None:
     assert tab.page.evaluate(script) == '"every run is hidden"'
 
 
-def test_an_address_of_a_thousand_runs_is_opened_whole(tab: Any, pair: str, shared_tower: Any) -> None:
+def test_an_address_with_a_thousand_runs_opens_completely(tab: Any, pair: str, shared_tower: Any) -> None:
     """Also unchanged; if the page writes it, it is behind a #, which the link to the content leaves alone."""
     others = "&".join(f"run=r_not_there_{number:016}" for number in range(998))
     tab.page.goto(f"{shared_tower.base}{pair}&{others}")

@@ -25,7 +25,7 @@ def receiver() -> Iterator[Receiver]:
 
 @pytest.fixture(scope="module")
 def notifying(
-    tmp_path_factory: pytest.TempPathFactory, receiver: Receiver, ringing: Callable[..., Any]
+    tmp_path_factory: pytest.TempPathFactory, receiver: Receiver, alerting: Callable[..., Any]
 ) -> Iterator[Any]:
     """A server that notifies the receiver of one run with an alert."""
     with pytest.MonkeyPatch.context() as patch:
@@ -36,17 +36,19 @@ def notifying(
 
 
 @pytest.fixture
-def tab(notifying: Any, visit: Callable[..., Any], receiver: Receiver, ringing: Callable[..., Any]) -> Any:
+def tab(notifying: Any, visit: Callable[..., Any], receiver: Receiver, alerting: Callable[..., Any]) -> Any:
     """A fleet page that was opened before anything was sent."""
     opened = visit(notifying)
     config = {"url": f"{receiver.url}/x"}
     notifying.post("/channels", {"name": CHANNEL, "kind": "webhook", "config": config})
     opened.page.goto(notifying.base)
-    with ringing(notifying, "r_told"):
+    with alerting(notifying, "r_told"):
         yield opened
 
 
-def test_a_failure_is_told_on_every_page_and_retried(tab: Any, notifying: Any, receiver: Receiver) -> None:
+def test_a_failed_delivery_is_shown_on_every_page_and_retried(
+    tab: Any, notifying: Any, receiver: Receiver
+) -> None:
     """Badge and reason appear automatically; the log has the attempt; after Retry everything is healthy."""
     page = tab.page
     lamp = page.locator(".undelivered")

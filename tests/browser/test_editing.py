@@ -52,7 +52,7 @@ def secret(server: Any) -> str:
     return str(server.token)
 
 
-def test_notes_are_written_with_a_preview_and_seen_by_others(
+def test_notes_have_a_preview_and_other_browsers_show_them(
     tab: Any, edited: Any, visit: Callable[..., Any]
 ) -> None:
     """Ctrl Enter saves; HTML stays text; another open browser shows them automatically."""
@@ -68,9 +68,7 @@ def test_notes_are_written_with_a_preview_and_seen_by_others(
     assert stored(edited)["notes"] == f"# Plan\n**lower** the rate {HOSTILE}"
 
 
-def test_what_somebody_else_wrote_is_never_overwritten_unread(
-    tab: Any, edited: Any, eventually_true: Any
-) -> None:
+def test_a_conflicting_edit_is_never_overwritten_unread(tab: Any, edited: Any, eventually_true: Any) -> None:
     """The other user's text is shown next to mine. Saving is blocked until I choose; then both are there."""
     write_notes(tab, "mine")
     change(edited, notes="**theirs**")
@@ -106,7 +104,7 @@ def test_name_and_tags_change_by_keyboard_in_every_browser(
     change(edited, name=RUN, tags=[])
 
 
-def test_a_deleted_run_says_so_and_comes_back(tab: Any, edited: Any) -> None:
+def test_a_deleted_run_says_so_and_can_be_restored(tab: Any, edited: Any) -> None:
     """After a delete from its menu, a strip shows the deadline; Undo restores the run unchanged."""
     tab.page.locator(".pagehead .menubutton").click()
     tab.page.get_by_role("menuitem", name="Delete").click()
@@ -117,7 +115,7 @@ def test_a_deleted_run_says_so_and_comes_back(tab: Any, edited: Any) -> None:
     assert stored(edited)["deletion_ms"] is None
 
 
-def test_picked_runs_are_deleted_and_brought_back_in_every_browser(
+def test_selected_runs_are_deleted_and_restored_in_every_browser(
     edited: Any, visit: Callable[..., Any]
 ) -> None:
     """They disappear from the other browser's fleet and are listed as deleted; Undo restores them all."""
@@ -135,7 +133,7 @@ def test_picked_runs_are_deleted_and_brought_back_in_every_browser(
     tab.page.wait_for_function("() => document.querySelectorAll('[data-run]').length === 3")
 
 
-def test_who_may_only_read_is_offered_nothing_to_change(edited: Any, visit: Callable[..., Any]) -> None:
+def test_a_reader_sees_no_editing_controls(edited: Any, visit: Callable[..., Any]) -> None:
     """A reader's page has neither menu nor editor."""
     asked = {"name": "reader", "scope": "read", "project": None}
     headers = {"authorization": f"Bearer {secret(edited)}"}

@@ -44,7 +44,7 @@ def by_name(tab: Any) -> None:
     tab.page.wait_for_url("**sort=name**")
 
 
-def test_only_rows_in_sight_exist(tab: Any) -> None:
+def test_only_visible_rows_exist(tab: Any) -> None:
     """Only the rows of one screen exist, also at the end of the list."""
     tab.page.get_by_text(f"{RUNS + 1:,} runs".replace(",", "\u202f")).first.wait_for()
     assert tab.page.locator("[data-run]").count() < 60
@@ -68,7 +68,7 @@ def test_config_filters_and_columns_sort(tab: Any) -> None:
     assert names(tab) == sorted(names(tab))
 
 
-def test_a_run_is_archived_and_the_archiving_undone(tab: Any) -> None:
+def test_archiving_a_run_can_be_undone(tab: Any) -> None:
     """By keyboard: E archives the focused run, Undo restores it."""
     tab.page.get_by_label("Filter runs").fill("run-0042")
     row = tab.page.locator('[data-run="c_0042"]')
@@ -80,7 +80,7 @@ def test_a_run_is_archived_and_the_archiving_undone(tab: Any) -> None:
     row.wait_for()
 
 
-def test_runs_are_picked_by_keyboard_to_compare(tab: Any) -> None:
+def test_runs_are_selected_by_keyboard_to_compare(tab: Any) -> None:
     """J moves down, X selects, and the link to the comparison has the selected runs."""
     tab.page.keyboard.press("j")
     tab.page.keyboard.press("x")
@@ -91,7 +91,7 @@ def test_runs_are_picked_by_keyboard_to_compare(tab: Any) -> None:
     assert str(link.get_attribute("href")).count("run=") == 2
 
 
-def test_all_that_a_filter_lists_are_compared(tab: Any) -> None:
+def test_all_filtered_runs_can_be_compared(tab: Any) -> None:
     """Every tenth run: a row each, traces grouped by style, non-finite values marked, each run can be
     highlighted."""
     tab.page.get_by_label("Filter runs").fill("config.batch_size=128 -tag:bf16")

@@ -37,7 +37,7 @@ PAGES = {
 def named(
     tower_of_the_module: Any,
     script: Callable[[str], str],
-    ringing: Callable[..., Any],
+    alerting: Callable[..., Any],
     eventually_true: Callable[..., Any],
 ) -> Iterator[Any]:
     """A server with a run whose name is hostile and of maximum length, in every list."""
@@ -48,7 +48,7 @@ def named(
     tower.post("/silences", {"matchers": [f'run="{"x" * 200}"'], "ends_ms": ends_ms, "reason": NAME})
     with tower.training(script("scripted"), NAME, RUN, "0", "40") as process:
         assert process.wait(120) == 0
-    with ringing(tower, "r_rings", NAME):
+    with alerting(tower, "r_rings", NAME):
         eventually_true(lambda: tower.get("/deliveries")["items"], "the first notification")
         yield tower
 
@@ -66,13 +66,13 @@ def test_no_page_is_wider_than_a_phone(address: str, named: Any, visit: Callable
 
 
 def test_a_toast_of_a_hostile_run_fits(
-    named: Any, visit: Callable[..., Any], ringing: Callable[..., Any]
+    named: Any, visit: Callable[..., Any], alerting: Callable[..., Any]
 ) -> None:
     """It appears on the open page with the whole name, and is no wider than the phone."""
     tab = visit(named)
     tab.page.set_viewport_size({"width": 390, "height": 844})
     tab.page.locator("[data-run]").first.wait_for()
-    with ringing(named, "r_toast", NAME):
+    with alerting(named, "r_toast", NAME):
         tab.page.locator(".toast", has_text=NAME).first.wait_for()
         assert tab.page.evaluate(WIDER, OWN) == []
 
@@ -89,7 +89,7 @@ def test_a_hostile_name_is_text_everywhere(address: str, named: Any, visit: Call
     assert tab.page.locator("img").count() == 0
 
 
-def test_runs_are_picked_on_a_phone(named: Any, visit: Callable[..., Any]) -> None:
+def test_runs_are_selected_on_a_phone(named: Any, visit: Callable[..., Any]) -> None:
     """Two check marks and Compare; the report of both is available too."""
     tab = visit(named)
     tab.page.set_viewport_size({"width": 390, "height": 844})

@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 STEPS = 320
 
 
-def test_a_killed_server_costs_no_step(
+def test_a_killed_server_loses_no_step(
     tower: Any, visit: Callable[..., Any], run_of: Callable[..., str], script: Callable[[str], str]
 ) -> None:
     """After SIGKILL and restart no step is missing or duplicated, and the page continues automatically."""

@@ -81,7 +81,7 @@ def of_run(reported: Any, visit: Callable[..., Any], paper: Callable[[Path], Pap
     return paper(file)
 
 
-def test_every_fault_is_marked_at_its_step(of_run: Paper) -> None:
+def test_every_non_finite_value_is_marked_at_its_step(of_run: Paper) -> None:
     """NaN at 7, +Inf at 8, -Inf at 9 of the loss, and the zero that a log axis cannot show."""
     assert marks_in(of_run.page, "loss") == {"nan": [7], "pinf": [8], "ninf": [9]}
     assert marks_in(of_run.page, "grad_norm") == {"zero": [11]}
@@ -98,7 +98,7 @@ def test_values_are_drawn_exactly_and_gaps_stay_gaps(of_run: Paper) -> None:
     assert float(drawn[6]) == 1 + 1 / 7
 
 
-def test_alerts_stand_in_full_with_their_moments(of_run: Paper, reported: Any) -> None:
+def test_alerts_are_complete_and_link_to_their_steps(of_run: Paper, reported: Any) -> None:
     """Each alert of the run has its likely cause and what to do; its onset links to the charts."""
     alerts = reported.get("/alerts", run=RUN)["items"]
     shown = of_run.page.locator("[data-alert]")
@@ -112,7 +112,7 @@ def test_alerts_stand_in_full_with_their_moments(of_run: Paper, reported: Any) -
     assert of_run.page.evaluate(has_line)
 
 
-def test_what_came_from_outside_is_text(of_run: Paper) -> None:
+def test_external_text_is_never_markup(of_run: Paper) -> None:
     """Name, tags, notes, settings, events and series are shown literally."""
     page = of_run.page
     assert page.locator("h1").text_content() == HOSTILE
@@ -123,7 +123,7 @@ def test_what_came_from_outside_is_text(of_run: Paper) -> None:
     page.get_by_text("<script>alert(1)</script>").first.wait_for()
 
 
-def test_a_report_follows_the_theme_and_paper(of_run: Paper) -> None:
+def test_a_report_follows_the_theme_and_prints(of_run: Paper) -> None:
     """The line has different colors in dark, light and print, and in print every chart is drawn."""
     ink = "() => document.querySelector('.chart').data.find((each) => each.line && !each.fill).line.color"
     dark = of_run.page.evaluate(ink)
@@ -148,7 +148,7 @@ def test_zooming_one_chart_zooms_all(of_run: Paper) -> None:
     assert of_run.page.evaluate(range_of, 0) == of_run.page.evaluate(range_of, 1)
 
 
-def test_a_comparison_is_one_file_too(
+def test_a_comparison_is_one_file(
     reported: Any, visit: Callable[..., Any], paper: Callable[[Path], Paper], tmp_path: Path
 ) -> None:
     """Two runs in two colors, the setting in which they differ, the non-finite values of both."""

@@ -11,16 +11,16 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
-def rings(tower_of_the_module: Any, ringing: Callable[..., Any]) -> Iterator[tuple[Any, str]]:
+def alerting_tower(tower_of_the_module: Any, alerting: Callable[..., Any]) -> Iterator[tuple[Any, str]]:
     """A server with one run with an alert, and the id of the alert."""
-    with ringing(tower_of_the_module, "r_routed") as alert:
+    with alerting(tower_of_the_module, "r_routed") as alert:
         yield tower_of_the_module, alert
 
 
 @pytest.fixture
-def tab(rings: tuple[Any, str], visit: Callable[..., Any]) -> Any:
+def tab(alerting_tower: tuple[Any, str], visit: Callable[..., Any]) -> Any:
     """The routes page, with one browser channel and the default document."""
-    tower, _ = rings
+    tower, _ = alerting_tower
     opened = visit(tower)
     usual = """async () => {
         const send = (method, path, body) => fetch(`/api/v1${path}`, { method, body: JSON.stringify(body),
@@ -38,9 +38,9 @@ def order(tab: Any) -> list[str]:
     return names
 
 
-def test_a_draft_is_tried_before_it_is_in_force(tab: Any, rings: tuple[Any, str]) -> None:
+def test_a_draft_can_be_tested_before_it_is_saved(tab: Any, alerting_tower: tuple[Any, str]) -> None:
     """The open alert's route changes with the draft; the stored document changes only with Save."""
-    tower, alert = rings
+    tower, alert = alerting_tower
     tried = tab.page.locator(f'[data-tried="{alert}"]')
     tried.get_by_text("default → pages").wait_for()
     matchers = tab.page.locator('[data-field="routes[0].matchers"]')
@@ -53,9 +53,11 @@ def test_a_draft_is_tried_before_it_is_in_force(tab: Any, rings: tuple[Any, str]
     assert tower.get("/routes")["routes"][0]["matchers"] == ['severity="info"']
 
 
-def test_a_bad_field_says_so_and_nothing_is_stored(tab: Any, rings: tuple[Any, str]) -> None:
+def test_an_invalid_field_shows_its_error_and_nothing_is_stored(
+    tab: Any, alerting_tower: tuple[Any, str]
+) -> None:
     """Look-around in a regular expression, then an invalid time; each error is at its field."""
-    before = rings[0].get("/routes")
+    before = alerting_tower[0].get("/routes")
     matchers = tab.page.locator('[data-field="routes[0].matchers"]')
     matchers.fill('rule=~"(?=a)a"')
     tab.page.get_by_role("button", name="Save").click()
@@ -66,12 +68,12 @@ def test_a_bad_field_says_so_and_nothing_is_stored(tab: Any, rings: tuple[Any, s
     tab.page.get_by_role("button", name="Save").click()
     tab.page.locator('[data-field="routes[0].group_wait_s"][aria-invalid="true"]:focus').wait_for()
     tab.page.get_by_role("alert").get_by_text("seconds from 0").wait_for()
-    assert rings[0].get("/routes") == before
+    assert alerting_tower[0].get("/routes") == before
     tab.page.get_by_role("button", name="Discard").click()
     assert wait.input_value() == ""
 
 
-def test_routes_are_put_in_order_by_keyboard(tab: Any, rings: tuple[Any, str]) -> None:
+def test_routes_are_reordered_by_keyboard(tab: Any, alerting_tower: tuple[Any, str]) -> None:
     """Alt and an arrow moves the focused route, which keeps the focus."""
     tab.page.get_by_role("button", name="Add route").click()
     assert order(tab) == ["default", "new route"]
@@ -80,10 +82,10 @@ def test_routes_are_put_in_order_by_keyboard(tab: Any, rings: tuple[Any, str]) -
     assert order(tab) == ["new route", "default"]
     tab.page.keyboard.press("Control+s")
     tab.page.get_by_text("All changes saved").wait_for()
-    assert [route["name"] for route in rings[0].get("/routes")["routes"]] == ["new route", "default"]
+    assert [route["name"] for route in alerting_tower[0].get("/routes")["routes"]] == ["new route", "default"]
 
 
-def test_a_removed_route_comes_back(tab: Any) -> None:
+def test_undo_restores_a_removed_route(tab: Any) -> None:
     """With Undo, in the draft."""
     tab.page.get_by_role("button", name="Remove default").click()
     tab.page.get_by_text("Without routes, no notifications").wait_for()
@@ -91,7 +93,7 @@ def test_a_removed_route_comes_back(tab: Any) -> None:
     assert order(tab) == ["default"]
 
 
-def test_a_mute_time_is_made_and_used(tab: Any, rings: tuple[Any, str]) -> None:
+def test_a_mute_time_is_created_and_used(tab: Any, alerting_tower: tuple[Any, str]) -> None:
     """With zone and hours. The route that names it follows a rename, and says when it is muted."""
     page = tab.page
     page.get_by_role("button", name="Add mute time").click()
@@ -101,10 +103,10 @@ def test_a_mute_time_is_made_and_used(tab: Any, rings: tuple[Any, str]) -> None:
     page.locator('[data-field="routes[0].mute_times"]').get_by_text("nights").click()
     page.locator('[data-field="mute_times[0].name"]').fill("always")
     page.locator('[data-field="mute_times[0].name"]').blur()
-    page.locator(f'[data-tried="{rings[1]}"]').get_by_text("muted now").wait_for()
+    page.locator(f'[data-tried="{alerting_tower[1]}"]').get_by_text("muted now").wait_for()
     page.keyboard.press("Control+s")
     page.get_by_text("All changes saved").wait_for()
-    stored = rings[0].get("/routes")
+    stored = alerting_tower[0].get("/routes")
     assert stored["routes"][0]["mute_times"] == ["always"]
     assert (stored["mute_times"][0]["zone"], stored["mute_times"][0]["times"][0]["to"]) == (
         "Europe/Berlin",
@@ -112,7 +114,7 @@ def test_a_mute_time_is_made_and_used(tab: Any, rings: tuple[Any, str]) -> None:
     )
 
 
-def test_an_alert_made_up_finds_its_way(tab: Any) -> None:
+def test_a_made_up_alert_can_be_routed(tab: Any) -> None:
     """By severity and labels, if no open alert is suitable."""
     tab.page.get_by_label("What to test").select_option("made")
     tab.page.locator('[data-tried="made"]').get_by_text("default → pages").wait_for()
@@ -120,11 +122,11 @@ def test_an_alert_made_up_finds_its_way(tab: Any) -> None:
     tab.page.locator('[data-tried="made"]').get_by_text("No route matches").wait_for()
 
 
-def test_what_somebody_else_saved_is_told(
-    tab: Any, rings: tuple[Any, str], visit: Callable[..., Any]
+def test_changes_of_another_user_are_shown(
+    tab: Any, alerting_tower: tuple[Any, str], visit: Callable[..., Any]
 ) -> None:
     """Without local changes the page updates; with them it asks."""
-    other = visit(rings[0])
+    other = visit(alerting_tower[0])
     put = """(body) => fetch("/api/v1/routes", { method: "PUT", body: JSON.stringify(body),
         headers: { "content-type": "application/json" } })"""
     other.page.evaluate(put, {"routes": [{"name": "theirs"}]})

@@ -40,7 +40,7 @@ def until(true: Callable[[], Any], what: str) -> Any:
     raise AssertionError(f"waited for {what}")
 
 
-def test_a_rule_is_written_by_keyboard_and_tried_on_a_stored_run(stored: Any, visit: Any) -> None:
+def test_a_rule_is_written_by_keyboard_and_tested_on_a_stored_run(stored: Any, visit: Any) -> None:
     """While typing, the strip of the run shows where it would have fired; then it is saved and listed."""
     page = visit(stored).page
     page.goto(f"{stored.base}/rules?new=1")
@@ -59,7 +59,7 @@ def test_a_rule_is_written_by_keyboard_and_tried_on_a_stored_run(stored: Any, vi
     remove(stored, "loss-is-there")
 
 
-def test_what_does_not_fit_stands_at_its_field(stored: Any, visit: Any) -> None:
+def test_errors_are_shown_at_their_fields(stored: Any, visit: Any) -> None:
     """In the server's words; the rule is not saved."""
     page = visit(stored).page
     page.goto(f"{stored.base}/rules?new=1")
@@ -71,7 +71,7 @@ def test_what_does_not_fit_stands_at_its_field(stored: Any, visit: Any) -> None:
     assert "bad" not in rules(stored)
 
 
-def test_a_rule_that_was_not_saved_is_still_there_on_coming_back(stored: Any, visit: Any) -> None:
+def test_an_unsaved_rule_is_kept_while_the_page_is_left(stored: Any, visit: Any) -> None:
     """After a click elsewhere it is kept; after Discard it is gone."""
     page = visit(stored).page
     page.goto(f"{stored.base}/rules?new=1")
@@ -86,7 +86,7 @@ def test_a_rule_that_was_not_saved_is_still_there_on_coming_back(stored: Any, vi
     assert page.get_by_label("Title").input_value() == ""
 
 
-def test_each_rule_that_was_not_saved_waits_by_itself(stored: Any, visit: Any) -> None:
+def test_each_unsaved_rule_is_kept_separately(stored: Any, visit: Any) -> None:
     """Opening another rule in between loses nothing; also for the settings of a built-in rule."""
     page = visit(stored).page
     page.goto(f"{stored.base}/rules?new=1")
@@ -105,7 +105,7 @@ def test_each_rule_that_was_not_saved_waits_by_itself(stored: Any, visit: Any) -
     page.get_by_role("link", name="Discard").click()
 
 
-def test_a_rule_is_copied_switched_off_deleted_and_brought_back(stored: Any, visit: Any) -> None:
+def test_a_rule_is_copied_disabled_deleted_and_restored(stored: Any, visit: Any) -> None:
     """Each takes effect immediately, and a button undoes it."""
     stored.post("/rules", {"id": "mine", "title": "Mine", "series": "loss", "comparison": ">", "limit": 1e9})
     page = visit(stored).page
@@ -124,7 +124,7 @@ def test_a_rule_is_copied_switched_off_deleted_and_brought_back(stored: Any, vis
     remove(stored, "mine", "mine-copy")
 
 
-def test_a_pack_and_a_built_in_rule_are_switched(stored: Any, visit: Any) -> None:
+def test_a_pack_and_a_built_in_rule_are_enabled_and_disabled(stored: Any, visit: Any) -> None:
     """The pack's rules are switched together; a built-in rule is off in all projects, and on again."""
     page = visit(stored).page
     page.goto(f"{stored.base}/rules")
@@ -163,7 +163,7 @@ def test_a_built_in_rule_is_set_for_a_project(stored: Any, visit: Any) -> None:
     httpx.delete(f"{stored.base}/api/v1/rules/loss-spike/settings?project=elsewhere", headers=headers)
 
 
-def test_the_address_holds_the_view_and_no_page_is_wider_than_a_phone(stored: Any, visit: Any) -> None:
+def test_the_address_has_the_view_and_no_page_is_wider_than_a_phone(stored: Any, visit: Any) -> None:
     """Search and filters are read from the address and written to it."""
     page = visit(stored).page
     page.set_viewport_size({"width": 390, "height": 800})

@@ -49,7 +49,7 @@ def lines(tab: Any) -> int:
     return int(tab.page.evaluate(f"() => {LINES}.length"))
 
 
-def test_the_address_holds_what_was_chosen(tab: Any) -> None:
+def test_the_address_has_the_settings_of_the_charts(tab: Any) -> None:
     """X axis, smoothing and a log axis are in the address, so they survive a reload."""
     tab.page.locator('[data-x="relative"]').click()
     tab.page.get_by_label("Smoothing").fill("0.7")
@@ -72,7 +72,7 @@ def test_smoothing_keeps_the_raw_line_and_every_mark(tab: Any) -> None:
     assert all(kind in faults for kind in ("NaN", "+Inf", "−Inf"))
 
 
-def test_an_older_attempt_is_a_layer_on_demand(tab: Any) -> None:
+def test_an_older_attempt_can_be_shown(tab: Any) -> None:
     """Selecting attempt 1 draws the replayed steps completely and in a different color."""
     tab.page.locator('[data-attempt="1"]').click()
     tab.page.wait_for_url("**attempt=1*")
@@ -93,9 +93,7 @@ def test_the_csv_of_a_panel_is_exact(tab: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("kind", "begins"), [("PNG", b"\x89PNG"), ("SVG", b"<svg")])
-def test_a_panel_becomes_a_picture_under_the_policy(
-    kind: str, begins: bytes, tab: Any, tmp_path: Path
-) -> None:
+def test_a_panel_is_saved_as_a_picture(kind: str, begins: bytes, tab: Any, tmp_path: Path) -> None:
     """Charts are drawn, PNG and SVG are created, and the Content-Security-Policy reports nothing."""
     tab.page.add_init_script(VIOLATIONS)
     tab.page.reload()
@@ -122,7 +120,7 @@ def test_series_are_filtered_pinned_and_moved_by_keyboard(tab: Any) -> None:
     assert pinned.get_attribute("data-series") == "act/attn"
 
 
-def test_a_panel_fills_the_window_until_escape(tab: Any) -> None:
+def test_a_panel_is_full_screen_until_escape(tab: Any) -> None:
     """Full screen and back by keyboard."""
     choose(tab, "loss", "Full screen")
     tab.page.wait_for_url("**full=loss*")

@@ -19,7 +19,7 @@ def steady(shared_tower: Any, run_of: Callable[..., str], script: Callable[[str]
         yield run_of(shared_tower, "follow me")
 
 
-def test_new_steps_come_by_themselves_and_zoom_is_kept(
+def test_new_steps_appear_automatically_and_zoom_is_kept(
     shared_tower: Any, visit: Callable[..., Any], steady: str
 ) -> None:
     """The page follows a training, and a selected window stays."""

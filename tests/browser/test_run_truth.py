@@ -42,7 +42,7 @@ def steps(run: str, shared_tower: Any) -> dict[str, list[int]]:
     return found
 
 
-def test_every_series_lies_on_its_steps(steps: dict[str, list[int]]) -> None:
+def test_every_series_has_its_steps(steps: dict[str, list[int]]) -> None:
     """Vital signs at every step, checks of both micro-steps, nested, sparse and late names."""
     every = list(range(STEPS))
     for name in ("loss", "loss_n", "grad_norm", "scale", "lr", "skipped", "stepped", "probe/mean", "index"):
@@ -53,7 +53,7 @@ def test_every_series_lies_on_its_steps(steps: dict[str, list[int]]) -> None:
     assert steps["late"] == every[LATE:]
 
 
-def test_every_word_reaches_the_api(run: str, shared_tower: Any) -> None:
+def test_every_event_reaches_the_api(run: str, shared_tower: Any) -> None:
     """Events with their steps and data: expected, metric, phases, checkpoints, the bad batch by name."""
     events = shared_tower.get(f"/runs/{run}/events", limit=1000)["items"]
     reported = {
@@ -85,14 +85,14 @@ def test_the_page_says_where_the_norm_comes_from(tab: Any) -> None:
     tab.page.locator('[data-series="grad_norm"]').get_by_text("from the script's clipping at 0.5").wait_for()
 
 
-def test_the_overhead_gauge_has_a_figure(tab: Any) -> None:
+def test_the_overhead_gauge_has_a_number(tab: Any) -> None:
     """Microseconds per step and their share of it, as measured by the hook."""
     gauge = tab.page.locator(".gauge", has_text="Overhead")
     gauge.get_by_text("µs/step").wait_for()
     assert "% of the step" in gauge.inner_text()
 
 
-def test_the_audit_tab_names_findings_and_remedies(tab: Any) -> None:
+def test_the_config_check_lists_findings_and_remedies(tab: Any) -> None:
     """A scaler in the wrong place, a rate far out of range, masked and clamped values; each with a remedy."""
     tab.page.get_by_role("tab", name="Config check").click()
     rows = tab.page.locator("table.configcheck tbody tr")

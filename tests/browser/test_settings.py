@@ -44,7 +44,7 @@ def test_a_token_is_shown_once_works_and_is_revoked(tab: Any, tower_of_the_modul
     assert httpx.get(f"{tower_of_the_module.base}/api/v1/runs", headers=headers).status_code == 401
 
 
-def test_a_bad_name_is_refused_at_its_field(tab: Any) -> None:
+def test_a_missing_name_is_rejected_at_its_field(tab: Any) -> None:
     """A token without a name."""
     tab.page.get_by_role("button", name="New token").click()
     tab.page.get_by_role("dialog").get_by_role("button", name="Create").click()
@@ -59,8 +59,8 @@ FAKE = """window.shown = [];
     };"""
 
 
-def test_the_browser_is_asked_and_then_notified(
-    tab: Any, tower_of_the_module: Any, ringing: Callable[..., Any]
+def test_the_browser_shows_notifications_after_permission(
+    tab: Any, tower_of_the_module: Any, alerting: Callable[..., Any]
 ) -> None:
     """The real permission is requested; a browser channel's notifications are shown once, by any open
     page."""
@@ -74,7 +74,7 @@ def test_the_browser_is_asked_and_then_notified(
     page.add_init_script(FAKE)
     page.goto(f"{tower_of_the_module.base}/compare")
     page.locator(".foot").get_by_text("live").wait_for()
-    with ringing(tower_of_the_module, "r_note"):
+    with alerting(tower_of_the_module, "r_note"):
         page.wait_for_function("() => window.shown.length")
     (title, body), *more = page.evaluate("() => window.shown")
     assert title == "nonfinite-loss: r_note"
@@ -90,7 +90,7 @@ def test_the_theme_is_chosen_and_kept(tab: Any) -> None:
     tab.page.get_by_label("Theme: dark").wait_for()
 
 
-def test_facts_of_the_server_are_there(tab: Any) -> None:
+def test_server_information_is_shown(tab: Any) -> None:
     """Storage, retention, ping and the state of the record path."""
     for text in ("sqlite,", "indefinitely", "none. Set ping_url", "ok: records are stored"):
         tab.page.get_by_text(text).first.wait_for()

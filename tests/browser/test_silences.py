@@ -12,17 +12,17 @@ REASON = "maintenance <img src=x onerror=alert(1)>"
 
 
 @pytest.fixture(scope="module")
-def rings(tower_of_the_module: Any, ringing: Callable[..., Any]) -> Iterator[Any]:
+def alerting_tower(tower_of_the_module: Any, alerting: Callable[..., Any]) -> Iterator[Any]:
     """A server with one run with an alert."""
-    with ringing(tower_of_the_module, "r_quiet"):
+    with alerting(tower_of_the_module, "r_quiet"):
         yield tower_of_the_module
 
 
 @pytest.fixture
-def tab(rings: Any, visit: Callable[..., Any]) -> Any:
+def tab(alerting_tower: Any, visit: Callable[..., Any]) -> Any:
     """The silences page."""
-    opened = visit(rings)
-    opened.page.goto(f"{rings.base}/silences")
+    opened = visit(alerting_tower)
+    opened.page.goto(f"{alerting_tower.base}/silences")
     opened.page.get_by_role("heading", name="Silences").wait_for()
     return opened
 
@@ -39,7 +39,7 @@ def make(page: Any, matcher: str, reason: str) -> Any:
     return made
 
 
-def test_a_silence_is_made_changed_ended_and_brought_back(tab: Any) -> None:
+def test_a_silence_is_created_edited_expired_and_restored(tab: Any) -> None:
     """The preview lists the matching alerts; hostile text in the reason is shown literally; Undo
     restores it."""
     page = tab.page
@@ -65,7 +65,7 @@ def test_a_silence_is_made_changed_ended_and_brought_back(tab: Any) -> None:
     longer.get_by_text("expired", exact=True).wait_for()
 
 
-def test_what_does_not_fit_is_said_at_its_field(tab: Any) -> None:
+def test_errors_are_shown_at_their_fields(tab: Any) -> None:
     """An invalid matcher, then no reason: each error is at its field, which gets the focus."""
     page = tab.page
     page.get_by_role("button", name="New silence").click()

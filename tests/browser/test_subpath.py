@@ -46,9 +46,9 @@ def proxied(
 
 
 @pytest.fixture(scope="module")
-def alert(proxied: ProxiedTower, ringing: Callable[..., Any]) -> Iterator[str]:
+def alert(proxied: ProxiedTower, alerting: Callable[..., Any]) -> Iterator[str]:
     """An alert of a training that reports through the proxy."""
-    with ringing(proxied, "r_1", "behind a proxy") as found:
+    with alerting(proxied, "r_1", "behind a proxy") as found:
         yield found
 
 
@@ -94,7 +94,7 @@ def test_every_page_opens_by_its_address(tab: Any, proxied: ProxiedTower) -> Non
         assert marked.startswith("/tocsin/")
 
 
-def test_files_come_by_the_links_of_the_run(tab: Any, proxied: ProxiedTower) -> None:
+def test_links_of_the_run_download_files(tab: Any, proxied: ProxiedTower) -> None:
     """The report, saved with a click."""
     tab.open_run("r_1")
     with tab.page.expect_download() as saved:

@@ -37,7 +37,7 @@ def left_by_an_older_one(tower: Any) -> Any:
     return tower
 
 
-def test_the_pages_say_what_is_not_in_force(left_by_an_older_one: Any, visit: Callable[..., Any]) -> None:
+def test_pages_show_which_parts_are_ignored(left_by_an_older_one: Any, visit: Callable[..., Any]) -> None:
     """With the reason. After a corrected route is saved, the notice disappears."""
     page = visit(left_by_an_older_one).page
     page.goto(f"{left_by_an_older_one.base}/silences")

@@ -65,7 +65,7 @@ def test_the_timeline_begins_with_the_episode(run: Any) -> None:
     assert clip["onset_step"] < 100 < collapse["diagnosis"]["timeline"][0][0]
 
 
-def test_the_bell_rings_where_it_began(run: Any) -> None:
+def test_the_alert_has_the_onset_of_the_collapse(run: Any) -> None:
     """The collapse is critical, and its onset is an overflow with no other in the hundred steps before it."""
     found = [alert for alert in run[1] if alert["rule"] == "scaler-collapse"]
     assert [alert["severity"] for alert in found] == ["critical"]

@@ -90,12 +90,12 @@ def tricks(source: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("path", TRAININGS, ids=lambda path: path.stem)
-def test_trainings_make_their_trouble_themselves(path: Path) -> None:
+def test_trainings_cause_their_problems_themselves(path: Path) -> None:
     """Nothing writes the scale, multiplies by infinity, or replays recorded numbers."""
     assert not list(tricks(path.read_text("utf-8")))
 
 
-def test_there_are_trainings_to_look_at() -> None:
+def test_there_are_trainings_to_check() -> None:
     """The folders named above hold the demo's three trainings."""
     assert {"transformer", "deblur", "wgan"} <= {path.stem for path in TRAININGS}
 
@@ -124,7 +124,7 @@ def test_tricks_are_found(source: str) -> None:
     assert list(tricks(source))
 
 
-def test_an_unsafe_cast_is_no_trick() -> None:
+def test_an_unsafe_cast_is_allowed() -> None:
     """The training of the post-mortem is valid: its own numbers overflow."""
     assert not list(
         tricks("spectrum = torch.fft.rfft2(y.float()).abs().half()\nscaler.step(o)\nscaler.update()")

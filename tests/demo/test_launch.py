@@ -74,7 +74,7 @@ def run_demo_in(directory: Path, *options: str) -> subprocess.CompletedProcess[s
     return subprocess.run(command, capture_output=True, text=True, timeout=120, env=os.environ, check=False)
 
 
-def test_it_clears_no_directory_of_others(tmp_path: Path) -> None:
+def test_it_never_clears_a_directory_it_did_not_create(tmp_path: Path) -> None:
     """A directory with files that no demo created is rejected, and the files stay."""
     (tmp_path / "thesis.txt").touch()
     ended = run_demo_in(tmp_path, "--port", "0")
@@ -83,7 +83,7 @@ def test_it_clears_no_directory_of_others(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
-def test_a_taken_port_is_said(tmp_path: Path) -> None:
+def test_a_taken_port_is_an_error(tmp_path: Path) -> None:
     """If another server uses the port, the demo says so and does not send its trainings there."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         ended = run_demo_in(tmp_path, "--port", str(taken.getsockname()[1]))
@@ -109,7 +109,7 @@ def test_a_demo_that_runs_is_not_cleared(tmp_path: Path) -> None:
     assert (tmp_path / "tocsin.db").exists()
 
 
-def test_a_missing_torch_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_torch_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without PyTorch, the demo says what to install before it starts anything."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(StartError, match="pip install torch"):

@@ -47,7 +47,7 @@ def test_slow_steps_are_not_caught_up() -> None:
     assert clock.now == 110.75
 
 
-def test_time_ends_a_training() -> None:
+def test_a_training_ends_after_its_time() -> None:
     """``seconds`` limits the time, whatever the pace."""
     assert len(list(paced(Clock(), seconds=2.0, per_second=4.0))) == 8
 

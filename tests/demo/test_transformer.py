@@ -31,6 +31,6 @@ def test_it_never_overflows_after_start_up(run: Any) -> None:
     assert len(set(run[0]["scale"][START_UP:])) == 1
 
 
-def test_it_alarms_nobody(run: Any) -> None:
+def test_it_fires_no_alert(run: Any) -> None:
     """No rule fires."""
     assert run[1] == []

@@ -21,13 +21,13 @@ def test_it_has_two_losses(run: Any) -> None:
     assert len(run[0]["loss"]) == len(run[0]["loss/generator"]) == STEPS
 
 
-def test_its_losses_saturate_as_mirror_images(run: Any) -> None:
+def test_its_losses_saturate_symmetrically(run: Any) -> None:
     """They end at the clamp, -1000 and +1000, and did not start there."""
     assert abs(run[0]["loss"][0]) < 10
     assert run[0]["loss"][-1] == pytest.approx(-1000)
     assert run[0]["loss/generator"][-1] == pytest.approx(1000)
 
 
-def test_beyond_the_clamp_nothing_is_learnt(run: Any) -> None:
+def test_nothing_is_learned_beyond_the_clamp(run: Any) -> None:
     """Both gradient norms end at exactly zero."""
     assert run[0]["grad_norm"][-1] == run[0]["grad_norm/generator"][-1] == 0.0

@@ -38,7 +38,9 @@ ENDINGS = {
 
 
 @pytest.mark.parametrize("how", ENDINGS)
-def test_an_ending_process_delivers_all_and_says_why(server: IngestServer, spool: Path, how: str) -> None:
+def test_an_ending_process_delivers_everything_and_its_cause(
+    server: IngestServer, spool: Path, how: str
+) -> None:
     """All 300 steps and the finish with state, type, message and last lines; the exit status is kept."""
     last_line, status, state, kind = ENDINGS[how]
     body = f"run = watch(patch={how == 'SIGTERM'})\ntrain(run, 300)\n{last_line}\n"
@@ -53,7 +55,7 @@ def test_an_ending_process_delivers_all_and_says_why(server: IngestServer, spool
     assert (list(spool.iterdir()), buffers_of(spool)) == ([], [])
 
 
-def test_os_exit_leaves_all_for_the_next(server: IngestServer, spool: Path) -> None:
+def test_os_exit_leaves_everything_for_the_next_process(server: IngestServer, spool: Path) -> None:
     """No atexit, no flush: the newest records are delivered later."""
     status, _ = run_script("run = watch()\ntrain(run, 400)\nos._exit(3)\n", server.url, spool)
     assert status == 3
@@ -68,7 +70,7 @@ CHILDREN = {
 
 
 @pytest.mark.parametrize("how", CHILDREN)
-def test_a_fork_adds_nothing_and_takes_nothing(server: IngestServer, spool: Path, how: str) -> None:
+def test_a_fork_adds_and_removes_no_records(server: IngestServer, spool: Path, how: str) -> None:
     """The child logs, finishes and ends; only the parent's steps arrive, all of them."""
     body = f"run = watch()\ntrain(run, 200)\n{CHILDREN[how]}train(run, 200)\n"
     status, _ = run_script(body, server.url, spool)
@@ -141,7 +143,7 @@ def packages_for(python: str, version: str) -> Path:
 
 
 @pytest.mark.parametrize("version", interpreters() or ["none"])
-def test_the_end_of_the_interpreter_delivers_on_every_python(
+def test_interpreter_shutdown_delivers_on_every_python(
     server: IngestServer, spool: Path, version: str
 ) -> None:
     """The newest records and the finish are sent at exit without starting a thread."""
@@ -194,7 +196,7 @@ def test_a_run_of_a_worker_process_ends_with_it(
 
 
 @pytest.mark.parametrize("passes_on", [False, True])
-def test_an_uncaught_exception_is_told_behind_another_hook(
+def test_an_uncaught_exception_is_reported_with_another_excepthook(
     server: IngestServer, spool: Path, passes_on: bool
 ) -> None:
     """Libraries with their own traceback output replace our hook."""
@@ -210,7 +212,7 @@ def test_an_uncaught_exception_is_told_behind_another_hook(
 
 
 @pytest.mark.parametrize("error", ["diverged", ValueError("diverged")])
-def test_a_run_may_be_ended_as_failed_with_a_word(server: IngestServer, spool: Path, error: object) -> None:
+def test_a_run_can_be_finished_as_failed(server: IngestServer, spool: Path, error: object) -> None:
     """``run.finish(error="diverged")`` is not an exception, and is reported as text."""
     run = tocsin.watch("p", url=server.url, spool_dir=spool, patch=False)
     run.log(loss=1.0)

@@ -51,7 +51,7 @@ def test_without_a_server_the_process_ends_in_time_and_loses_nothing(
 @pytest.mark.parametrize(
     ("options", "environ"), [("patch=False", {}), ("patch=True", {"TOCSIN_SIGNALS": "0"})]
 )
-def test_it_is_left_alone_where_that_is_wished(
+def test_sigterm_can_be_left_alone(
     server: IngestServer, spool: Path, options: str, environ: dict[str, str]
 ) -> None:
     """Without our handler the process dies immediately, and its records are delivered without a finish."""
@@ -75,7 +75,7 @@ def test_a_handler_of_the_script_is_never_replaced(server: IngestServer, spool: 
     assert server.only.finish.state == "finished"
 
 
-def test_a_later_handler_that_passes_on_decides_what_comes(server: IngestServer, spool: Path) -> None:
+def test_a_later_handler_that_calls_ours_decides_the_exit(server: IngestServer, spool: Path) -> None:
     """It calls ours, continues for a while and exits itself: its status, and the run failed by SIGTERM."""
     body = (
         "run = watch(patch=True)\nours = signal.getsignal(signal.SIGTERM)\n"

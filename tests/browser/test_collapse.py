@@ -31,7 +31,7 @@ def tab(collapsing: tuple[Any, str], visit: Callable[..., Any]) -> Any:
     return opened
 
 
-def test_the_collapse_is_shown_where_it_began(tab: Any, collapsing: tuple[Any, str]) -> None:
+def test_the_alert_shows_the_onset_of_the_collapse(tab: Any, collapsing: tuple[Any, str]) -> None:
     """The alert appears on the open page; its onset is within 20 steps of the first overflow."""
     tower, run = collapsing
     shown = tab.page.locator("[data-alert] button", has_text="Onset").first.inner_text()
@@ -40,12 +40,12 @@ def test_the_collapse_is_shown_where_it_began(tab: Any, collapsing: tuple[Any, s
     assert abs(int(re.sub(r"\D", "", shown)) - first_burst) <= 20
 
 
-def test_the_loss_that_is_lost_is_drawn(tab: Any) -> None:
+def test_non_finite_losses_are_drawn(tab: Any) -> None:
     """The non-finite losses are marked at the top of the loss chart and counted next to its title."""
     tab.page.locator('[data-series="loss"] .faults', has_text=re.compile("NaN|Inf")).wait_for()
 
 
-def test_the_tab_says_how_many_alerts_fire(tab: Any, collapsing: tuple[Any, str]) -> None:
+def test_the_title_counts_firing_alerts(tab: Any, collapsing: tuple[Any, str]) -> None:
     """The number before the title is the number of firing alerts in the API."""
     firing = re.compile(r"^\((\d+)\) restorer-fp16")
     for _ in range(100):

@@ -1,4 +1,4 @@
-"""A loss that becomes NaN and stays NaN until the process is killed: ``ringing_trainer.py PROJECT NAME
+"""A loss that becomes NaN and stays NaN until the process is killed: ``nan_training.py PROJECT NAME
 RUN``."""
 
 from __future__ import annotations
