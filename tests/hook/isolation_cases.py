@@ -231,6 +231,30 @@ def by_hand(run: Any) -> nn.Module:
     return net
 
 
+def late(run: Any) -> nn.Module:
+    """A second optimizer that starts after ten steps, and steps inside every second backward."""
+    nets = nn.ModuleList([model(0), model(1)])
+    first, second = (_sgd(net) for net in nets)
+    steps_inside = False
+
+    def step(param: Tensor) -> None:
+        if steps_inside:
+            second.step()
+
+    next(nets[1].parameters()).register_post_accumulate_grad_hook(step)
+    for k, batch in enumerate(batches(16)):
+        first.zero_grad()
+        nets[0](batch).pow(2).mean().backward()
+        first.step()
+        if k >= 10:
+            second.zero_grad()
+            steps_inside = False
+            nets[1](batch).pow(2).mean().backward()
+            steps_inside = True
+            nets[1](batch).pow(2).mean().backward()
+    return nets
+
+
 def _restored() -> dict[str, Any]:
     net = model(5)
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
@@ -241,7 +265,7 @@ def _restored() -> dict[str, Any]:
 
 LOOPS: dict[str, Callable[[Any], nn.Module]] = {
     loop.__name__: loop
-    for loop in (plain, scaled, long, strange, framework, graphed, loaded, measured, by_hand)
+    for loop in (plain, scaled, long, strange, framework, graphed, loaded, measured, by_hand, late)
 }
 
 
