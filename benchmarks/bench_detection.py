@@ -32,7 +32,7 @@ from benchmarks.published import PUBLISHED
 from tocsin.importers import Item, LogRecord, open_log
 from tocsin_server.core.models import AlertState, Finding, Severity
 from tocsin_server.detect.interface.context import RunContext
-from tocsin_server.offline.replay import FULL_RECORDS, Judge, Replay
+from tocsin_server.offline.replay import FULL_RECORDS, Evaluator, Replay
 
 APART = 50
 """Records without an alarm that end one alarm of a published rule."""
@@ -163,7 +163,7 @@ def place(steps: Sequence[int], step: int) -> int:
 
 def ours(case: LabelledLog, items: Iterable[Item], planned: int | None) -> list[Alarm]:
     """Return the first finding of each alert at warning, and at critical."""
-    judge = Judge(RunContext(run_id=case.name, planned_steps=planned))
+    judge = Evaluator(RunContext(run_id=case.name, planned_steps=planned))
     firsts: dict[tuple[str, str, int | None, Severity], Alarm] = {}
     found: list[Finding] = []
     for received in Replay(case.name).take(items):

@@ -131,7 +131,7 @@ def _facts(rule: RulePage) -> str:
     clock = "steps of the run" if info.clock == "steps" else "the server's clock"
     rows = [
         ("Highest severity", info.severity.value),
-        ("Judged by", clock),
+        ("Evaluated by", clock),
         ("Signals", _linked(rule.sections["Signals"], rule.id)),
         ("Warm-up", rule.sections.get("Warm-up", "none")),
     ]

@@ -61,11 +61,11 @@ def test_the_ruin_is_where_the_loss_diverges_or_is_lost() -> None:
 
 
 @pytest.mark.parametrize(
-    ("label", "told"),
+    ("label", "expected"),
     [("UNSTABLE: NaN", ["unstable"] * 3), ("healthy", ["nothing", "nothing", "too few records"])],
 )
 def test_a_thinned_log_has_the_same_verdict_or_too_few_records(
-    tmp_path: Path, label: str, told: list[str]
+    tmp_path: Path, label: str, expected: list[str]
 ) -> None:
     """Every tenth and hundredth record of a run that loses its numbers for good, and of a healthy one."""
     (tmp_path / "label.json").write_text(json.dumps({"label": label, "onset": "step 4000"}))
@@ -76,7 +76,7 @@ def test_a_thinned_log_has_the_same_verdict_or_too_few_records(
     (tmp_path / "log.csv").write_text(
         "step,loss\n" + "".join(f"{at},{loss}\n" for at, loss in enumerate(losses))
     )
-    assert [text.partition(" (")[0] for text in outcomes(tmp_path)] == told
+    assert [text.partition(" (")[0] for text in outcomes(tmp_path)] == expected
 
 
 def test_silence_about_few_records_is_no_verdict() -> None:

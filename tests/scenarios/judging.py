@@ -26,7 +26,7 @@ from tocsin_server.core.models import Alert, RecordBatch, RunEvent, Severity, Wr
 from tocsin_server.detect.interface.context import RunContext
 from tocsin_server.detect.interface.similar_runs import KIND as SIMILAR_RUNS
 from tocsin_server.detect.interface.similar_runs import SERVER, SimilarRun, SimilarRuns
-from tocsin_server.offline.replay import Judge
+from tocsin_server.offline.replay import Evaluator
 from tocsin_server.runs.validation.limits import Limits
 from tocsin_server.runs.validation.records import Position, read_records
 
@@ -178,7 +178,7 @@ def judged(*wires: Wire, siblings: Sequence[SimilarRun] = (), planned_steps: int
     """Evaluate the rules over the data of these processes of one run, as if they had sent it
     simultaneously."""
     context = RunContext(run_id="r", project="tests", world_size=1, planned_steps=planned_steps)
-    judge = Judge(context)
+    judge = Evaluator(context)
     streams = [_heard(wire, number) for number, wire in enumerate(wires, 1)]
     arrival = 0
     if siblings:

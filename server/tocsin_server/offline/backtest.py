@@ -21,7 +21,7 @@ from tocsin_server.detect.interface.rule import RuleSettings
 from tocsin_server.detect.interface.similar_runs import SERVER
 from tocsin_server.detect.rules.catalog import catalogue
 from tocsin_server.offline.backtest_score import Tally, Tested
-from tocsin_server.offline.replay import Judge, Replay
+from tocsin_server.offline.replay import Evaluator, Replay
 from tocsin_server.runs.registry import context_of
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.results import StoredRun
@@ -70,7 +70,7 @@ class Backtest:
     def of_run(self, reader: StoreReader, stored_run: StoredRun) -> Tested:
         """Test a stored run, evaluated as the server does, including restarts."""
         run_id, others = stored_run.id, list[Alert]()
-        judge = Judge(context_of(stored_run), self._changed, from_start=False)
+        judge = Evaluator(context_of(stored_run), self._changed, from_start=False)
         if self.draft is not None:
             judge.take(only(self.draft, run_id))
             found = (stored.alert for stored in reader.alerts(run_id, limit=MOST_ALERTS))
@@ -87,7 +87,7 @@ class Backtest:
         log = open_log(path)
         context = RunContext(run_id=str(path), planned_steps=log.planned_steps)
         received = Replay(str(path)).take(log.items())
-        return self._over(str(path), Judge(context, self._changed), received)
+        return self._over(str(path), Evaluator(context, self._changed), received)
 
     @property
     def _changed(self) -> Mapping[str, RuleSettings]:
@@ -96,7 +96,7 @@ class Backtest:
     def _over(
         self,
         name: str,
-        judge: Judge,
+        judge: Evaluator,
         received: Iterable[RecordBatch | RunEvent],
         others: Sequence[Alert] = (),
     ) -> Tested:
@@ -114,7 +114,7 @@ class Backtest:
         tested.left_out = judge.left_out
         return tested
 
-    def _take(self, judge: Judge, item: RecordBatch | RunEvent) -> None:
+    def _take(self, judge: Evaluator, item: RecordBatch | RunEvent) -> None:
         try:
             judge.take(item)
         except (ArithmeticError, ValueError, IndexError, TypeError) as error:

@@ -144,7 +144,7 @@ class Judged:
         return max((alert.severity for alert in self.alerts), key=lambda found: found.level, default=None)
 
 
-class Judge:
+class Evaluator:
     """Evaluates the output of a replay with an engine and an :class:`AlertBook`; keeps the alerts that fired.
 
     A launch that starts at the first step is evaluated as a separate run: it is unknown whether the one
@@ -158,7 +158,7 @@ class Judge:
         *,
         from_start: bool = True,
     ) -> None:
-        """Create a judge.
+        """Create an evaluator.
 
         Args:
             context: The run.
@@ -241,7 +241,7 @@ def judge(log: Log, settings: Mapping[str, RuleSettings] | None = None) -> Judge
     """
     run_id = str(log.path)
     judged = Judged(run_id, log.format.name)
-    judge_ = Judge(RunContext(run_id=run_id, planned_steps=log.planned_steps), settings)
+    judge_ = Evaluator(RunContext(run_id=run_id, planned_steps=log.planned_steps), settings)
     listen(judged, judge_, Replay(run_id).take(log.items()))
     stream = log.stream
     judged.records, judged.unread, judged.first_unread = stream.records, stream.unread, stream.first_unread
@@ -252,7 +252,7 @@ def judge(log: Log, settings: Mapping[str, RuleSettings] | None = None) -> Judge
     return judged
 
 
-def listen(judged: Judged, judge_: Judge, received: Iterable[RecordBatch | RunEvent]) -> None:
+def listen(judged: Judged, judge_: Evaluator, received: Iterable[RecordBatch | RunEvent]) -> None:
     """Evaluate and count everything in ``received``, then finish."""
     for item in received:
         judge_.take(item)

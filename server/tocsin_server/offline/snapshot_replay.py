@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tocsin_server.detect.interface.context import RunContext
-from tocsin_server.offline.replay import Judge, Judged, listen
+from tocsin_server.offline.replay import Evaluator, Judged, listen
 from tocsin_server.offline.snapshot import IncidentSnapshot
 
 FORMAT = "tocsin incident snapshot"
@@ -26,7 +26,7 @@ def context_in(run: Mapping[str, Any]) -> RunContext:
 
 def judge_incident_snapshot(snapshot: IncidentSnapshot, path: str) -> Judged:
     """Return the alerts of an incident snapshot, with remarks on which ones its records reproduce."""
-    judged, judge = Judged(path, FORMAT), Judge(context_in(snapshot.run))
+    judged, judge = Judged(path, FORMAT), Evaluator(context_in(snapshot.run))
     listen(judged, judge, snapshot.items)
     judged.records = sum(getattr(item, "n", 0) for item in snapshot.items)
     judged.alerts = snapshot.alerts
@@ -44,7 +44,7 @@ def _about(snapshot: IncidentSnapshot) -> str:
     )
 
 
-def _agreement(snapshot: IncidentSnapshot, judge: Judge) -> list[str]:
+def _agreement(snapshot: IncidentSnapshot, judge: Evaluator) -> list[str]:
     """Return sentences on which alerts the records of the window reproduce."""
     again = {(alert.rule, alert.subject) for alert in judge.alerts}
     reported = list(dict.fromkeys((alert.rule, alert.subject) for alert in snapshot.alerts))

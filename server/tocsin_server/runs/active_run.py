@@ -42,7 +42,7 @@ Done = Callable[[], None]
 Said = TypeVar("Said")
 
 
-class Judge(Protocol):
+class RuleEvaluator(Protocol):
     """The part of ``detect.engine.Engine`` that a run uses."""
 
     def observe(self, batch: RecordBatch) -> list[Finding]: ...
@@ -50,7 +50,7 @@ class Judge(Protocol):
     def save(self) -> bytes: ...
 
 
-class Book(Protocol):
+class AlertTracker(Protocol):
     """The part of ``AlertBook`` that a run uses."""
 
     def apply(self, finding: Finding, now_ns: int) -> list[Transition]: ...
@@ -182,7 +182,14 @@ class ActiveRun:
     """A run in memory that accepts records."""
 
     def __init__(
-        self, summary: RunSummary, judge: Judge, book: Book, recent: Recent, *, arrival: int, now_ns: int
+        self,
+        summary: RunSummary,
+        judge: RuleEvaluator,
+        book: AlertTracker,
+        recent: Recent,
+        *,
+        arrival: int,
+        now_ns: int,
     ) -> None:
         self.summary = summary
         self.judge = judge
