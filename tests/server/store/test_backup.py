@@ -79,7 +79,7 @@ def test_a_backup_overwrites_nothing(database: Database, tmp_path: Path) -> None
     """Neither an existing file; a failed attempt leaves nothing behind."""
     migrate(database.url)
     (tmp_path / "there.db").write_text("mine")
-    with pytest.raises(BackupError, match="does not exist yet"):
+    with pytest.raises(BackupError, match="already exists"):
         backup(database, tmp_path / "there.db")
     assert (tmp_path / "there.db").read_text() == "mine"
     assert not list(tmp_path.glob("*.part*"))
