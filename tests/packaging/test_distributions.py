@@ -21,7 +21,7 @@ import yaml
 
 import tocsin
 from tests.conftest import Tower
-from tests.real_trainers.claims import LONG
+from tests.matrix import LONG
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECTS = {"tocsin": ROOT / "client_hook", "tocsin_server": ROOT}

@@ -329,12 +329,12 @@ def backward_that_raises(truth: Truth) -> nn.Module:
 
     class Fragile(torch.autograd.Function):
         @staticmethod
-        def forward(context: Any, value: Tensor, fails: bool) -> Tensor:  # type: ignore[override]
+        def forward(context: Any, value: Tensor, fails: bool) -> Tensor:
             context.fails = fails
             return value.clone()
 
         @staticmethod
-        def backward(context: Any, grad: Tensor) -> Any:  # type: ignore[override]
+        def backward(context: Any, grad: Tensor) -> Any:
             if context.fails:
                 raise RuntimeError("out of memory")
             return grad, None
@@ -344,7 +344,7 @@ def backward_that_raises(truth: Truth) -> nn.Module:
     for k, batch in enumerate(batches(20)):
         optimizer.zero_grad()
         if k % 7 == 3:
-            hidden = Fragile.apply(net[0](batch), True)
+            hidden = Fragile.apply(net[0](batch), True)  # type: ignore[no-untyped-call]
             with pytest.raises(RuntimeError, match="out of memory"):
                 net[2](net[1](hidden)).pow(2).mean().backward()
             batch = batch[:2]
@@ -357,7 +357,7 @@ def meta_learning(truth: Truth) -> nn.Module:
     net = model()
     optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
     for batch in batches(20):
-        params = dict(net.named_parameters())
+        params: dict[str, Tensor] = dict(net.named_parameters())
         inner = torch.func.functional_call(net, params, batch[:2]).pow(2).mean()
         grads = torch.autograd.grad(inner, list(params.values()), create_graph=True)
         fast = {name: param - 0.1 * grad for (name, param), grad in zip(params.items(), grads, strict=True)}
