@@ -37,7 +37,8 @@ MOST_STEP = 1 << 53
 
 class ProtocolError(ValueError):
     """A message that violates the protocol. Its text names the subject, what was expected and what was
-    received."""
+    received.
+    """
 
     def __init__(self, code: str, subject: str, expected: str, got: str) -> None:
         super().__init__(f"{subject}: expected {expected}, got {got}")
@@ -94,7 +95,8 @@ class Hello(msgspec.Struct, tag="hello", tag_field="type", omit_defaults=True):
 
 class Sparse(msgspec.Struct, frozen=True):
     """Values of a column that some records lack: ``at`` u32le[k] are the row indices, ``v`` f64le[k] the
-    values."""
+    values.
+    """
 
     at: bytes
     v: bytes
@@ -153,7 +155,8 @@ ClientMessage = Union[Hello, Records, Event, Alive, Finish]
 
 class Welcome(msgspec.Struct, tag="welcome", tag_field="type", omit_defaults=True):
     """Response to the handshake: the agreed version, the run's id, and what is stored durably of this
-    writer."""
+    writer.
+    """
 
     version: Int64
     run: str

@@ -51,7 +51,8 @@ class Batches:
 
     def _stands_out(self, loss: float, norm: float | None) -> bool:
         """Return whether the values stand out from their levels. Such values move the levels only up to the
-        limit."""
+        limit.
+        """
         self._seen += 1
         rate, above = max(0.05, 1.0 / self._seen), loss - self._loss
         limit = LOSS_DEVIATIONS * self._deviation

@@ -247,7 +247,8 @@ class RunReporter:
 
     def reserve_names(self, names: tuple[str, ...]) -> None:
         """Reserve names that capture reports. The script's own values with these names become
-        ``logged/<name>``."""
+        ``logged/<name>``.
+        """
         if not self.captured.issuperset(names):
             self.captured.update(names)
             self.names.clear()

@@ -494,7 +494,8 @@ class Run:
 
     def _report_terms(self, names: tuple[str, ...]) -> None:
         """Report the names of loss terms before their values, because ``loss/<name>`` may also be an
-        optimizer's."""
+        optimizer's.
+        """
         if not self._terms.issuperset(names) and len(self._terms) < NAMES:
             self._terms.update(names)
             self.event("loss-components", names=list(names))

@@ -50,7 +50,8 @@ def _learn_torch() -> None:
 
 def nonfinite(batch: Any) -> Any:
     """Return 1.0 if anything in ``batch`` is NaN or infinite, else 0.0; for device tensors a scalar on the
-    device."""
+    device.
+    """
     flags = [flag for leaf in _leaves(batch) if (flag := _flag(leaf)) is not None]
     host = max((flag for flag in flags if type(flag) is float), default=0.0)
     if host:

@@ -47,7 +47,8 @@ def _waited(took_ns: int) -> None:
 
 def marked(ledger: Any) -> None:
     """Count the time since the newest record as waiting for data, because ``run.batch`` was called without a
-    DataLoader."""
+    DataLoader.
+    """
     primary = ledger.primary
     if not ledger.loads and primary is not None and primary.began and not ledger.reporter.phases:
         ledger.data_ns = max(0, monotonic_ns() - ledger.reporter.paused_ns - primary.began)

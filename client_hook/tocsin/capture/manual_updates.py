@@ -157,7 +157,8 @@ class ManualUpdates:
 
     def _is_sharded(self) -> bool:
         """Return whether an optimizer holds parts of weights (FSDP2), so that it does not own a graph's
-        leaves."""
+        leaves.
+        """
         probes = [probe for one in self._ledger.trackers.values() for probe in one.probes]
         return any(type(probe) not in PLAIN for probe in probes)
 

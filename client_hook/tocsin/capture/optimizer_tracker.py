@@ -274,7 +274,8 @@ class OptimizerTracker:
 
     def look_for_changes(self) -> None:
         """Record whether the script may have changed the gradients since then, so that their norm may be
-        clipped."""
+        clipped.
+        """
         if self.norm_timing == BEFORE and (self._is_altered() or has_hooks(self._params())):
             self.norm_timing = UNKNOWN
 

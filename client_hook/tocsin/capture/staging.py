@@ -110,7 +110,8 @@ def _copied(value: Tensor) -> Tensor:
 
 def differ_later(pairs: list[tuple[Tensor, Tensor]]) -> Callable[[], bool | None]:
     """Compare tensors on their device. The returned function returns whether any differ, or None until that
-    is known."""
+    is known.
+    """
     flags = [(one != other).any() for one, other in pairs]
     flag = torch.stack([one.to(flags[0].device, non_blocking=True) for one in flags]).any()
     host = torch.empty((), dtype=torch.bool, pin_memory=True, device="cpu")
@@ -211,7 +212,8 @@ class Staging:
 
     def _elsewhere(self, item: Item, at: list[int]) -> bool:
         """Return whether the values were computed on another stream than the collected ones. They are copied
-        separately, because a copy must run after the computation of its values."""
+        separately, because a copy must run after the computation of its values.
+        """
         found = False
         for index in at:
             device = item[index].device

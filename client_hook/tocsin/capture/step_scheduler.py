@@ -19,7 +19,8 @@ class StepScheduler:
 
     def schedule(self, number: int, call: Callable[[], None]) -> None:
         """Call ``call`` after the ``number``-th attempted step (from 1), or after the next one if that is
-        past."""
+        past.
+        """
         self._calls.append((number, call))
         self.next = min(self.next, number)
 

@@ -109,7 +109,8 @@ _SHAPES = (
 @cache
 def _shapes() -> tuple[tuple[re.Pattern[str], str], ...]:
     """Return the compiled patterns. They are compiled at the first use, because that takes longer than
-    importing the hook."""
+    importing the hook.
+    """
     return tuple((re.compile(pattern), replacement) for pattern, replacement in _SHAPES)
 
 
@@ -281,7 +282,8 @@ def _words_of(key: str) -> tuple[str, ...]:
 
 def _is_strong(words: tuple[str, ...], text: str) -> bool:
     """Return whether the name alone marks a secret: ``password``, ``clientSecret``,
-    ``aws_secret_access_key``."""
+    ``aws_secret_access_key``.
+    """
     last, before = words[-1], words[-2] if len(words) > 1 else ""
     if last in _ABOUT:
         return False

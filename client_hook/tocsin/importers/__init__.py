@@ -64,7 +64,8 @@ def known_formats() -> tuple[Format, ...]:
 
 def detect(head: Head) -> Format | None:
     """Return the format with the lowest order that recognizes ``head``; among equals, the one that recognizes
-    most."""
+    most.
+    """
     best: tuple[int, int] | None = None
     chosen = None
     for candidate in known_formats():
@@ -95,7 +96,8 @@ class Stream:
     @property
     def went_back(self) -> int:
         """How often a step was below the one before without a new run, because of a rewind or several
-        writers."""
+        writers.
+        """
         return self._assembly.steps.went_back
 
     def feed(self, chunk: bytes) -> Iterator[Item]:

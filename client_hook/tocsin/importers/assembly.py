@@ -23,7 +23,8 @@ EXPECTED_AFTER = 3
 
 class Assembly:
     """Convert what a parser yields to items; one instance for each file. Memory is bounded by names and
-    ranks."""
+    ranks.
+    """
 
     def __init__(self) -> None:
         self.names = Naming()
@@ -56,7 +57,8 @@ class Assembly:
 
     def _count(self, row: Row) -> StepCount | None:
         """Return the step count of the row's rank, or None if there are too many ranks. Rows without a rank
-        belong to the first rank that was named."""
+        belong to the first rank that was named.
+        """
         if row.rank is None:
             row.rank = self._primary or 0
         elif self._primary is None:
@@ -101,7 +103,8 @@ class Assembly:
 
     def _step(self, row: Row, count: StepCount) -> int:
         """Return the step of a row. If several processes print into one file, a process that lags is not a
-        rewind."""
+        rewind.
+        """
         if count is self.steps and row.step is not None and self.copies.is_known(int(row.step)):
             return int(row.step)
         return count.place(row)
@@ -159,5 +162,6 @@ def _is_placed(row: Row) -> bool:
 
 def _is_optimizer(suffix: str, values: dict[str, float]) -> bool:
     """Return whether ``loss/<suffix>`` is the loss of an optimizer (or of a discriminator), not a term of the
-    loss."""
+    loss.
+    """
     return suffix == "D" or any(f"{base}/{suffix}" in values for base in ("lr", "grad_norm", "stepped"))

@@ -29,7 +29,8 @@ DEPTH = 3
 
 def flat(fields: Mapping[str, Any], prefix: str = "", depth: int = DEPTH) -> dict[str, Any]:
     """Return ``{"train": {"loss": 1}}`` as ``{"train/loss": 1}``. Lists, and levels below ``DEPTH``, are
-    omitted."""
+    omitted.
+    """
     found: dict[str, Any] = {}
     for key, value in fields.items():
         name = f"{prefix}{key}"
@@ -75,7 +76,8 @@ class Fields:
 
 def role_of(name: str) -> str:
     """Return the role of a field: step, iteration, epoch, time_ns, time_s, rank, attempt, left (ignored) or
-    value."""
+    value.
+    """
     plain = normal(name)
     for role, names in (("step", STEP), ("iteration", BATCH), ("epoch", EPOCH)):
         if plain in names or name in names:

@@ -72,7 +72,8 @@ Parsed = Union[Row, Restart, Unread, Fact]
 @dataclass(slots=True)
 class LogRecord:
     """The values of one writer at one step, with tocsin's names. ``attempt`` counts the runs in the file from
-    0."""
+    0.
+    """
 
     line: int
     step: int

@@ -30,7 +30,8 @@ class Characters:
 
     def feed(self, chunk: bytes) -> str:
         """Return the characters that are complete. The first bytes are buffered until there may be a byte
-        order mark."""
+        order mark.
+        """
         if self._decoder is not None:
             return self._decoder.decode(chunk)
         self._first += chunk

@@ -242,7 +242,8 @@ class Naming:
 
     def pair_up(self, header: list[str]) -> None:
         """Learn from a table's header: next to ``x_avg``, ``x_val`` is the present value, not that of an
-        evaluation."""
+        evaluation.
+        """
         plain = {name: normal(name) for name in header}
         for name in header:
             base = plain[name].removesuffix("_val")

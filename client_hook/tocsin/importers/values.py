@@ -42,7 +42,8 @@ def _whole(value: float) -> float:
 
 def text_number(text: str) -> float | None:
     """Return a number in text, such as ``1e-3``, ``1,024.5``, ``90.3%``, ``N/A``, ``-Infinity`` or
-    ``tensor(0.5)``."""
+    ``tensor(0.5)``.
+    """
     if len(text) > LONGEST:
         return None
     try:

@@ -41,7 +41,8 @@ class SystemMetrics:
 
     def step(self, now: float) -> None:
         """Read if it is due. The first reading is EVERY_S after the first call. ``now``: seconds, monotonic
-        clock."""
+        clock.
+        """
         if self._due is None or now >= self._due:
             first, self._due = self._due is None, now + EVERY_S
             if first:
@@ -176,7 +177,8 @@ class GpuMetrics:
 
     def read(self) -> tuple[dict[str, float], list[Event]]:
         """Return ``gpu_util`` (mean, percent), ``sys/gpu<k>/...``, and an event if the throttling reasons
-        changed."""
+        changed.
+        """
         values: dict[str, float] = {}
         events: list[Event] = []
         for k, (name, handle) in enumerate(self._handles):

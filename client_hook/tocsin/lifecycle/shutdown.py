@@ -107,7 +107,8 @@ def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackT
 
 def _note_interrupt() -> None:
     """Make CPython note the KeyboardInterrupt again, so that the process ends by SIGINT (status 130). Code
-    that is run from text meanwhile, such as a module that is imported late, clears that note."""
+    that is run from text meanwhile, such as a module that is imported late, clears that note.
+    """
     with contextlib.suppress(KeyboardInterrupt):
         exec("raise KeyboardInterrupt")  # noqa: S102 - our own text
 

@@ -70,7 +70,8 @@ def check_constant(norms: list[float]) -> Report | None:
 
 def _is_threshold(norm: float, clip: float | None) -> bool:
     """Return whether a constant norm is the threshold of this clip, or of one before it if this one only
-    measures."""
+    measures.
+    """
     return clip is None or math.isinf(clip) or abs(norm - clip) <= SAME * clip
 
 

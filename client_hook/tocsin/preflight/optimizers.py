@@ -54,7 +54,8 @@ def check_rates_still(optimizers: Named, report: Report) -> None:
 
 def _meant(optimizer: Any, group: dict[str, Any]) -> Any:
     """Return the rate that the script has set: a warm-up starts at 0, and not every scheduler stores the
-    target."""
+    target.
+    """
     rate = group.get("lr")
     if "initial_lr" in group or not isinstance(rate, (int, float)) or rate != 0:
         return group.get("initial_lr", rate)

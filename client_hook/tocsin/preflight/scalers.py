@@ -55,13 +55,15 @@ def faults(
 
 def skipped_share(growth: float, backoff: float, interval: float) -> float:
     """Return the share of skipped steps at the maximum scale: one per growth cycle of ln(1/b)/ln(g)
-    intervals."""
+    intervals.
+    """
     return 1.0 / (1.0 + interval * math.log(1.0 / backoff) / math.log(growth))
 
 
 def steps_down(init_scale: float, backoff: float) -> int:
     """Return the consecutive skips until the scale falls from ``init_scale`` to 2**7, the minimum of real
-    runs."""
+    runs.
+    """
     return math.ceil(max(0.0, math.log(init_scale / 2.0**7)) / math.log(1.0 / backoff))
 
 

@@ -140,7 +140,8 @@ class Preflight:
 
     def _other_losses(self) -> None:
         """At the second step, check the graphs of losses after the first one, such as the generator's in a
-        GAN."""
+        GAN.
+        """
         began = perf_counter()
         self._stop_inspecting()
         later, self._later = self._later, None

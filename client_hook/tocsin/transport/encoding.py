@@ -19,7 +19,8 @@ _FREE = ("config", "optimizers", "scalers", "schedulers")
 
 def packed(value: Any, limit: int) -> bytes:
     """Return ``value`` as msgpack. Unknown types become text; data above ``limit`` bytes is replaced by a
-    notice."""
+    notice.
+    """
     try:
         body = _encoder.encode(value)
     except Exception as error:

@@ -181,7 +181,8 @@ class Session:
 
     def _backoff(self) -> float:
         """Return the pause: it doubles from 0.25 s to 30 s, half of it jitter, so that clients of a restarted
-        server do not reconnect together."""
+        server do not reconnect together.
+        """
         cap = CLOSING_CAP_S if self._closing else BACKOFF_CAP_S
         return min(cap, BACKOFF_FIRST_S * 2.0 ** min(self._failures, 10)) * (0.5 + 0.5 * self._random())
 

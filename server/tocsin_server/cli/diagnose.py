@@ -96,7 +96,8 @@ def _judged(path: Path) -> Judged:
 @contextmanager
 def _rewindable(path: Path) -> Iterator[Path]:
     """Yield ``path`` itself, or for standard input and pipes a copy on disk, because they can be read only
-    once."""
+    once.
+    """
     if path != STDIN and not path.is_fifo():
         yield path
         return

@@ -138,7 +138,8 @@ def demo(
     config: Config = None,
 ) -> None:
     """Start the server with real PyTorch trainings that report to it; in one of them the loss scale
-    collapses."""
+    collapses.
+    """
     from tocsin_server.demo.launch import run_demo
 
     settings = load({"host": host, "port": port, "data_dir": data_dir}, config=config)

@@ -50,7 +50,8 @@ def trouble(failing: Sequence[str], errors: Mapping[str, str]) -> str:
 
 class BrowserNotifier:
     """Publish deliveries to pages. ``look`` reads the outbox and blocks; ``attempts`` counts by channel, kind
-    and outcome."""
+    and outcome.
+    """
 
     def __init__(self, hub: Hub, look: Callable[[], dict[str, Any]], work: PeriodicJob | None = None) -> None:
         self._work = work or PeriodicJob(NAME)

@@ -27,7 +27,8 @@ class AddressError(TocsinError):
 
 def is_public(text: str) -> bool:
     """Return whether an address is public: not private, loopback, link-local, CGNAT, multicast or reserved,
-    nor an IPv6 form of such an address."""
+    nor an IPv6 form of such an address.
+    """
     try:
         address = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:

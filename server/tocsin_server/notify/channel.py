@@ -20,7 +20,8 @@ UNPRINTABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})
 @dataclass(frozen=True, slots=True)
 class Field:
     """One field of a channel. A ``secret`` is never shown again. A ``header`` is sent in an HTTP header and
-    may contain printable ASCII only."""
+    may contain printable ASCII only.
+    """
 
     name: str
     help: str
@@ -46,7 +47,8 @@ Values = Mapping[str, Any]
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of channel. ``check`` raises FieldError. ``send`` runs in the channel's thread, blocks, returns
-    the receiver's response, and raises DeliveryError."""
+    the receiver's response, and raises DeliveryError.
+    """
 
     id: str
     title: str

@@ -27,7 +27,8 @@ MOST_NAMED = 50
 @dataclass(frozen=True, slots=True)
 class Inhibition:
     """While an alert that matches ``source`` is open, alerts that match ``target`` and have the same values
-    of the labels ``equal`` are not notified. As in Alertmanager, an alert never inhibits itself."""
+    of the labels ``equal`` are not notified. As in Alertmanager, an alert never inhibits itself.
+    """
 
     source: tuple[Matcher, ...]
     target: tuple[Matcher, ...]
@@ -35,7 +36,8 @@ class Inhibition:
 
     def mutes(self, labels: Mapping[str, str]) -> bool:
         """Return whether an alert with these labels is a target. An alert that is also a source is not a
-        target, or no notification would be sent for either."""
+        target, or no notification would be sent for either.
+        """
         return all_hold(self.target, labels) and not all_hold(self.source, labels)
 
     def key(self, labels: Mapping[str, str]) -> tuple[str, ...]:

@@ -23,7 +23,8 @@ MINUTES = 24 * 60
 @dataclass(frozen=True, slots=True)
 class Stretch:
     """On each of ``days`` (0: Monday) from minute ``start`` to ``end``, which is on the next day if not
-    later."""
+    later.
+    """
 
     days: frozenset[int]
     start: int

@@ -14,7 +14,8 @@ class Sent:
 
 class DeliveryError(Exception):
     """The message was not sent. ``permanent``: a retry will not help; ``retry_after_s``: retry after this
-    time."""
+    time.
+    """
 
     def __init__(self, detail: str, *, permanent: bool = False, retry_after_s: float | None = None) -> None:
         super().__init__(detail)

@@ -16,7 +16,8 @@ FAULTS = ("nan", "pinf", "ninf")
 @dataclass(frozen=True, slots=True)
 class Curve:
     """``m`` items in order of step, each f64[m]: first and last step; lowest, highest and mean finite value
-    (NaN if an item has none); and the counts of all values, NaN, +Inf and -Inf."""
+    (NaN if an item has none); and the counts of all values, NaN, +Inf and -Inf.
+    """
 
     attempt: int
     rank: int

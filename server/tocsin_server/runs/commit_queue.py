@@ -90,7 +90,8 @@ class Pressure:
     @property
     def flush_ms(self) -> int:
         """Return the flush interval for clients: it grows with the backlog; the longest if the database
-        fails."""
+        fails.
+        """
         return self._widened(self._settings.flush_ms, self._settings.flush_ms_max)
 
     @property

@@ -130,7 +130,8 @@ class EventAcceptor:
 
     def _over_rate(self, run: ActiveRun, state: WriterState, no: int) -> Refused | None:
         """Reject an event above the rate limit. At most one row per second counts them, to keep the table
-        small."""
+        small.
+        """
         self._counts.refused += 1
         state.event = no
         state.over_rate += 1

@@ -99,7 +99,8 @@ class Grid:
 
     def runs(self, width: int) -> tuple[list[int], list[int]]:
         """Return the buckets in the order in which steps fall into them, and the index of each one's first
-        step."""
+        step.
+        """
         found = self._runs.get(width)
         if found is None:
             keys = self.steps // width

@@ -1,5 +1,6 @@
 """Steps that span several lines: OLMo and Composer (a header, then indented ``name=value`` lines), and the
-boxes of Stable-Baselines3 (``|    loss    | 0.1 |`` between lines of dashes)."""
+boxes of Stable-Baselines3 (``|    loss    | 0.1 |`` between lines of dashes).
+"""
 
 from __future__ import annotations
 

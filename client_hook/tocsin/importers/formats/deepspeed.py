@@ -20,7 +20,8 @@ _OVERFLOW = re.compile(r"OVERFLOW! (?:Rank \d+ )?Skipping step")
 
 class DeepSpeedParser:
     """``skipped`` is a total in the file, and becomes the count since the line before, without overflows that
-    had a line of their own."""
+    had a line of their own.
+    """
 
     def __init__(self) -> None:
         self._others = KeyValueParser()

@@ -1,5 +1,6 @@
 """llm.c: ``main.log`` (``s:0 trl:11.0091 lr:0.000001 norm:15.37``, ``s:250 tel:6.17``) and its output (``step
-1/19560 | loss 11.009 (+nanz)| norm 15.37 (+nanz)| lr 8.57e-07 | 312.33 ms | ..``)."""
+1/19560 | loss 11.009 (+nanz)| norm 15.37 (+nanz)| lr 8.57e-07 | 312.33 ms | ..``).
+"""
 
 from __future__ import annotations
 

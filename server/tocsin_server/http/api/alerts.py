@@ -68,7 +68,8 @@ def list_alerts(
     limit: Annotated[int, Query(ge=1, le=10_000), WHOLE] = 200,
 ) -> ExactJSON:
     """List alerts of all runs or of one; without ``state``, unresolved alerts first, then the newest
-    resolved."""
+    resolved.
+    """
     states = chosen("state", state, AlertState)
     severities = chosen("severity", severity, Severity)
     found = services_of(request).reader.alerts(run, states, severities, limit)

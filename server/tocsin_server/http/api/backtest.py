@@ -39,7 +39,8 @@ _turn = threading.Lock()
 
 class BacktestRequest(Body):
     """A built-in rule with settings, or a ``draft`` of a custom rule, and the runs to test: given ones, or
-    the newest of a project. A draft without either is tested on the runs that it applies to."""
+    the newest of a project. A draft without either is tested on the runs that it applies to.
+    """
 
     rule: str | None = None
     settings: dict[str, float | int | str] = Field({}, max_length=100)

@@ -81,7 +81,8 @@ class RunChange(Body):
 @router.patch("/runs/{run_id:path}", response_model=RunRow, responses=failing(409))
 async def change_run(request: Request, run_id: str, change: RunChange, identity: Editor) -> ExactJSON:
     """Archive or edit a run. Its training process, records, rules and alerts are not affected. Responds with
-    409 if another user changed a field since it was ``seen``, so that no change is overwritten unread."""
+    409 if another user changed a field since it was ``seen``, so that no change is overwritten unread.
+    """
     services = services_of(request)
     wanted = Edit(change.values(), change.seen.model_dump(exclude_none=True))
     now_ns = time.time_ns()

@@ -57,7 +57,8 @@ class ChangedChannel(Body):
 
 class ChannelItem(TypedDict):
     """A channel; secrets are ``***``. ``trouble`` is the latest error if no delivery succeeded since, else
-    empty."""
+    empty.
+    """
 
     id: str
     name: str

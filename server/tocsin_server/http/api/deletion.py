@@ -60,7 +60,8 @@ async def restore_run(request: Request, run_id: str, identity: Editor) -> ExactJ
 async def delete_run(request: Request, run_id: str, identity: Editor, after_s: AfterS = 0) -> Response:
     """Delete a run with its records, events and alerts. If a training process still sends to it, that starts
     a new run. With ``after_s`` the run is deleted after that time; until then ``restore`` cancels the
-    deletion."""
+    deletion.
+    """
     if after_s:
         await _postpone(services_of(request), run_id, time.time_ns() + after_s * 10**9, actor_of(identity))
         return _gone()

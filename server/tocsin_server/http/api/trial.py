@@ -36,7 +36,8 @@ Short = Annotated[str, StringConstraints(max_length=1000)]
 
 class RoutesTrial(Body):
     """``routing``: the document to test, null for the one in effect. ``labels``: those of a hypothetical
-    alert, null for all open alerts."""
+    alert, null for all open alerts.
+    """
 
     routing: dict[str, Any] | None = None
     labels: Annotated[dict[Short, Short], Field(max_length=MOST_LABELS)] | None = None

@@ -1,5 +1,6 @@
 """``/ack``: the signed link in a notification. Opening it changes nothing, because mail programs and chats
-open links automatically; the button on its page acknowledges the alert."""
+open links automatically; the button on its page acknowledges the alert.
+"""
 
 from __future__ import annotations
 

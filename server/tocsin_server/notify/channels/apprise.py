@@ -99,7 +99,8 @@ def _environment(folder: str) -> dict[str, str]:
 
 def _packages() -> list[str]:
     """Return the paths of our packages: the process has another working directory, and they need not be
-    installed."""
+    installed.
+    """
     found = [find_spec(name) for name in ("tocsin_server", "tocsin")]
     places = [str(Path(spec.origin).parents[1]) for spec in found if spec is not None and spec.origin]
     return list(dict.fromkeys(places))
