@@ -131,7 +131,7 @@ def projects(file: Path) -> list[str]:
     ("spoil", "words"),
     [
         (lambda file: file.write_bytes(b"no database at all" * 100), "expected a sound"),
-        (lambda file: file.unlink(), "no such file"),
+        (lambda file: file.unlink(), "There is no backup"),
         (lambda file: change(file, "UPDATE alembic_version SET version_num = '9999'"), "revision 9999"),
         (lambda file: change(file, "DROP TABLE alembic_version"), "a database of tocsin"),
         (lambda file: damage(file), "expected a sound"),
