@@ -51,6 +51,6 @@ def test_a_full_database_is_rehearsed_beside_its_server(
 def test_nothing_to_upgrade_is_said(tmp_path: Path) -> None:
     """A missing file is not created."""
     database = open_database(f"sqlite:///{tmp_path / 'none.db'}")
-    with pytest.raises(BackupError, match="no such file"):
+    with pytest.raises(BackupError, match="There is no database"):
         rehearse(database)
     assert not (tmp_path / "none.db").exists()
