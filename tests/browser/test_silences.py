@@ -73,7 +73,7 @@ def test_errors_are_shown_at_their_fields(tab: Any) -> None:
     page.get_by_label("Reason").fill("x")
     page.get_by_role("dialog").get_by_role("button", name="Silence").click()
     page.locator('textarea[aria-invalid="true"]:focus').wait_for()
-    page.get_by_role("alert").get_by_text("a matcher as").wait_for()
+    page.get_by_role("alert").get_by_text("a matcher such as").wait_for()
     page.get_by_label("Matchers").fill('rule="x"')
     page.get_by_label("Reason").fill("")
     page.get_by_role("dialog").get_by_role("button", name="Silence").click()
