@@ -89,8 +89,9 @@ class Hello(msgspec.Struct, tag="hello", tag_field="type", omit_defaults=True):
     notes: str = ""
     wants: list[str] = []
     """What the trainer opted in to: ``"alerts"``, ``"checkpoint"``, ``"stop"``."""
-    recovered: bool = False
-    """Whether another process delivers what this writer, now dead, left on disk."""
+    began_ns: Int64 | None = None
+    """Wall clock at the first handshake of a writer that is now dead; set by the process that delivers what
+    it left on disk."""
 
 
 class Sparse(msgspec.Struct, frozen=True):

@@ -35,6 +35,7 @@ class SpoolDelivery:
     ) -> None:
         self.spool = spool
         self._token = token
+        self._began_ns = spool.header.hello.time_ns
         self.backlog = Backlog(spool)
         if spool.path is not None:
             recover_buffer(spool.path, self.backlog)
@@ -62,7 +63,7 @@ class SpoolDelivery:
     def _hello(self) -> protocol.Hello:
         """Return the dead writer's handshake with the present time: its clock is that of this machine."""
         hello = self.spool.header.hello
-        hello.token, hello.time_ns, hello.recovered = self._token, time.time_ns(), True
+        hello.token, hello.time_ns, hello.began_ns = self._token, time.time_ns(), self._began_ns
         return hello
 
 

@@ -268,7 +268,8 @@ def _attempt_of(connection: Connection, run_id: str, hello: Hello, now_ns: int) 
     fellow = _fellow_attempt(connection, hello, now_ns, run_id)
     if fellow is not None:
         return int(fellow.attempt_no)
-    number = _new_attempt_no(connection, run_id, hello, now_ns)
+    began_ns = _began_ns(hello, now_ns)
+    number = _new_attempt_no(connection, run_id, began_ns, is_dead=hello.began_ns is not None)
     row = {
         "run_id": run_id,
         "attempt_no": number,
@@ -277,17 +278,16 @@ def _attempt_of(connection: Connection, run_id: str, hello: Hello, now_ns: int) 
         "restarts": hello.restarts,
         "rendezvous": hello.rendezvous,
         "world_size": hello.world_size,
-        "started_ns": now_ns,
+        "started_ns": began_ns,
     }
     connection.execute(attempt.insert(), row)
     return number
 
 
-def _new_attempt_no(connection: Connection, run_id: str, hello: Hello, now_ns: int) -> int:
+def _new_attempt_no(connection: Connection, run_id: str, began_ns: int, *, is_dead: bool) -> int:
     """Return the number of a new attempt: the next one, or one below all if a later one is known.
 
-    A dead process that never reached the server may be delivered when its successor already trains. Process
-    starts decide; each is read from its own clock and converted to the server's.
+    A dead process that never reached the server may be delivered when its successor already trains.
     """
     lowest, highest = connection.execute(
         select(func.min(attempt.c.attempt_no), func.max(attempt.c.attempt_no)).where(
@@ -296,13 +296,15 @@ def _new_attempt_no(connection: Connection, run_id: str, hello: Hello, now_ns: i
     ).one()
     if lowest is None:
         return 1
-    began = hello.writer.started_ns + now_ns - hello.time_ns
-    newest_began = select(func.min(writer.c.process_ns + writer.c.clock_offset_ns)).where(
-        writer.c.run_id == run_id, writer.c.attempt_no == highest
-    )
-    if hello.recovered and began < (connection.execute(newest_began).scalar() or 0):
+    newest = select(attempt.c.started_ns).where(attempt.c.run_id == run_id, attempt.c.attempt_no == highest)
+    if is_dead and began_ns < connection.execute(newest).scalar_one():
         return int(lowest) - 1
     return int(highest) + 1
+
+
+def _began_ns(hello: Hello, now_ns: int) -> int:
+    """Return the time of the writer's first handshake on the server's clock; of a live one, now."""
+    return now_ns if hello.began_ns is None else max(0, min(now_ns, hello.began_ns + now_ns - hello.time_ns))
 
 
 def _update_writer(connection: Connection, who: Writer, hello: Hello, now_ns: int) -> None:

@@ -45,7 +45,14 @@ def live(server: Any, dial: Dial) -> Any:
 def dead(server: Any, dial: Dial) -> Any:
     """A process that began two hours ago, delivered by another one."""
     writer = WriterId("first", 0, "boot", 1, time.time_ns() - 2 * HOUR)
-    return dial(server.base, "lone", server.token, writer=writer, config={"lr": 1.0}, recovered=True)
+    return dial(
+        server.base,
+        "lone",
+        server.token,
+        writer=writer,
+        config={"lr": 1.0},
+        began_ns=time.time_ns() - 2 * HOUR,
+    )
 
 
 def test_its_steps_lie_below_those_of_its_successor(server: Any, dial: Dial, live: Any) -> None:

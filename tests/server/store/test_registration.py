@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from sqlalchemy import select
 
 from tests.server.store.conftest import hello
@@ -87,47 +88,42 @@ def test_a_resumed_run_lives_again(database: Database, admit: Any, store: Any) -
 
 def dead(at: int) -> dict[str, Any]:
     """Return the fields of a handshake that another process sends for one that began at ``at``."""
-    return {"writer": WriterId(f"dead-{at}", 0, "boot", at, at), "time_ns": 2_000, "recovered": True}
-
-
-def living(at: int) -> dict[str, Any]:
-    """Return the fields of a handshake of a process that began at ``at`` and sends for itself."""
-    return dead(at) | {"recovered": False}
+    return {"writer": WriterId(f"dead-{at}", 0, "boot", at, at), "time_ns": 2_000, "began_ns": at}
 
 
 def test_a_dead_process_that_comes_late_is_no_newer_attempt(admit: Any) -> None:
     """It died before it reached the server: its successor's attempt stays the newest one."""
-    live = admit(**living(900))
+    live = admit(now_ns=900)
     late, later = admit(**dead(500)), admit(**dead(300))
     assert [one.writer.attempt_no for one in (live, late, later)] == [1, 0, -1]
     assert [one.superseded for one in (live, late, later)] == [False, True, True]
-    assert admit(**living(900)).superseded is False
-    assert (later.attempts, admit(**living(1_500)).writer.attempt_no) == (3, 2)
+    assert admit().superseded is False
+    assert (later.attempts, admit(attempt="a2").writer.attempt_no) == (3, 2)
 
 
-def test_a_dead_process_that_began_last_is_the_newest_attempt(admit: Any) -> None:
-    """Everything before it reached the server; only the order of the starts matters."""
-    admit(**living(300))
-    assert admit(**dead(500)).writer.attempt_no == 2
+def test_dead_processes_are_ordered_by_their_beginning(admit: Any) -> None:
+    """None of them reached the server; the moment of delivery plays no part."""
+    assert [admit(**dead(at)).writer.attempt_no for at in (300, 500, 400)] == [1, 2, 0]
 
 
 def test_starts_are_compared_on_the_server_s_clock(admit: Any) -> None:
     """The clock of the dead process's machine is an hour ahead, which its handshake reveals."""
     hour = 3600 * SECOND
-    admit(now_ns=hour + 2_000, **living(hour + 900) | {"time_ns": hour + 2_000})
+    admit(now_ns=hour + 900)
     ahead = dead(2 * hour + 500) | {"time_ns": 2 * hour + 2_000}
     assert admit(now_ns=hour + 2_000, **ahead).writer.attempt_no == 0
 
 
-def test_a_process_that_sends_for_itself_is_always_the_newest_attempt(admit: Any) -> None:
-    """An interpreter may be older than the training that it continues, as in a notebook."""
-    admit(**living(900))
-    assert admit(**living(500)).writer.attempt_no == 2
+@pytest.mark.parametrize("at", [-(2**63), 2**63 - 1])
+def test_an_impossible_beginning_is_no_error(admit: Any, at: int) -> None:
+    """It is brought into the time up to now."""
+    admit(now_ns=900)
+    assert admit(**dead(at)).writer.attempt_no in (0, 2)
 
 
 def test_a_late_attempt_leaves_the_run_as_it_is(database: Database, admit: Any, store: Any) -> None:
     """Neither the state of an ended run nor its config, tags or host change."""
-    admit(**living(900), config={"lr": 1}, tags=["new"])
+    admit(now_ns=900, config={"lr": 1}, tags=["new"])
     end = run.update().values(state="finished", ended_ns=5)
     store.call(lambda connection: connection.execute(end)).result(30)
     greeting = hello(**dead(500), config={"lr": 2}, tags=["old"])
