@@ -241,7 +241,7 @@ def late(run: Any) -> nn.Module:
         if steps_inside:
             second.step()
 
-    next(nets[1].parameters()).register_post_accumulate_grad_hook(step)
+    hook = next(nets[1].parameters()).register_post_accumulate_grad_hook(step)
     for k, batch in enumerate(batches(16)):
         first.zero_grad()
         nets[0](batch).pow(2).mean().backward()
@@ -252,6 +252,7 @@ def late(run: Any) -> nn.Module:
             nets[1](batch).pow(2).mean().backward()
             steps_inside = True
             nets[1](batch).pow(2).mean().backward()
+    hook.remove()  # torch's reference to it would keep the optimizer alive, and the next run would find it
     return nets
 
 
