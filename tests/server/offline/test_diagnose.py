@@ -165,7 +165,7 @@ def test_the_attempts_of_an_export_are_counted(tmp_path: Path, numbers: list[int
     path.write_text("\n".join(lines) + "\n")
     (file,) = json.loads(run(path, "--json")[1])["files"]
     assert (file["attempts"], file["records"]) == (len(numbers), 100 * len(numbers))
-    assert ("attempts" in run(path)[1]) == (len(numbers) > 1)
+    assert (f", {len(numbers)} attempts\n" in run(path)[1]) == (len(numbers) > 1)
 
 
 def test_one_episode_is_one_story(tmp_path: Path) -> None:
