@@ -26,7 +26,7 @@ SCRIPT = str(Path(__file__).with_name("parent.py"))
 )
 def test_children_report_to_the_parents_run(shared_tower: Tower, method: str, is_group: bool) -> None:
     """Two children are two ranks of one attempt, each with all its steps; the run ends with the parent."""
-    name = f"{method}-{is_group}"
+    name = f"children-{method}-{is_group}"  # test_launchers.py uses the same server
     runs, ranks = ranks_of(shared_tower, name, SCRIPT, name, method, str(free_port() if is_group else 0))
     assert (len(runs), ranks) == (1, [(1, 0), (1, 1)])
     (run,) = runs
