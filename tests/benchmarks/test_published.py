@@ -24,7 +24,7 @@ def test_three_sigma_looks_at_the_last_hundred() -> None:
 
 
 def test_lightning_leaves_the_previous_value_out_of_the_mean() -> None:
-    """Three times the mean of those before, worse than the previous, or not finite."""
+    """Flags values that are not finite, or above the previous one and at least three times the mean."""
     assert p.lightning([1.0, 1.0, 1.0, 3.0]) == [3]
     assert p.lightning([1.0, 1.0, 1.0, 2.9]) == []
     assert p.lightning([1.0, 1.0, 2.5, 3.0]) == [3]

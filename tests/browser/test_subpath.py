@@ -95,7 +95,7 @@ def test_every_page_opens_by_its_address(tab: Any, proxied: ProxiedTower) -> Non
 
 
 def test_links_of_the_run_download_files(tab: Any, proxied: ProxiedTower) -> None:
-    """The report, saved with a click."""
+    """A click on the report's link downloads it."""
     tab.open_run("r_1")
     with tab.page.expect_download() as saved:
         tab.page.evaluate("document.querySelector('a[download][href*=\"/report\"]').click()")

@@ -135,14 +135,14 @@ def test_the_mirror_image_is_seen() -> None:
 
 
 def test_a_gradient_of_zero_is_explained_by_the_clamp() -> None:
-    """Not by a detached graph: the loss is constant at a round number."""
+    """The loss is constant at a round number, so the cause is not a detached graph."""
     assert "clamp" in outcome(False).of("zero-grad-norm").diagnosis.cause
 
 
 def test_the_rate_is_seen_beside_its_siblings() -> None:
-    """A hundred times below that of similar runs; this alone raises no alert."""
+    """A hundred times lower than in similar runs; this alone raises no alert."""
     found = outcome(False).of("lr-out-of-range", "lr")
-    assert (found.severity, "100x below" in found.summary) == (Severity.INFO, True)
+    assert (found.severity, "100x lower" in found.summary) == (Severity.INFO, True)
 
 
 def test_a_rate_that_is_too_low_is_not_to_be_lowered() -> None:

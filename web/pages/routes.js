@@ -76,7 +76,7 @@ class Routes {
         "p",
         {},
         icon("info"),
-        " Somebody else saved the document meanwhile. Saving overwrites their version.",
+        " Someone else has saved changes in the meantime. Saving overwrites their version.",
       ),
       el(
         "button.btn.then",
@@ -302,7 +302,7 @@ class Routes {
       this.mutes,
       ...(mutes.length
         ? mutes.map((each) => each.node)
-        : [el("p.muted", {}, "No mute times. They define hours in which a route sends nothing.")]),
+        : [el("p.muted", {}, "No mute times. A mute time defines hours in which a route sends nothing.")]),
     );
     refill(
       this.inhibitions,

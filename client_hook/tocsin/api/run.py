@@ -425,8 +425,8 @@ class Run:
     def batch(self, identifier: Any) -> None:
         """Name the data of the next step. The name is sent if that step fails or is unusual.
 
-        Call it once per step, when the data is loaded: without a DataLoader, the time since the previous step
-        counts as waiting for data (``data_time``).
+        Call it once per step, as soon as the batch is loaded: without a DataLoader, the time from the
+        previous step to this call counts as waiting for data (``data_time``).
         """
         self._batches.named = identifier
         if self._reporter.off:

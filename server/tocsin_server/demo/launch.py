@@ -25,7 +25,7 @@ TRAININGS = ("transformer", "deblur", "wgan")
 STORY = {
     "transformer": "a small language model in fp16; it stays healthy",
     "deblur": "its learning rate and an fp16-unsafe loss drive it into scaler collapse within a minute",
-    "wgan": "its critic runs into a clamp within a minute; both losses stand still at 1000",
+    "wgan": "its critic saturates at a clamp within a minute; both losses stay at 1000",
 }
 LONGEST_S = 3600.0
 """The trainings end after an hour if the demo is not stopped."""

@@ -39,7 +39,7 @@ def _board(value: Any) -> None:
 def _facts(value: Any) -> None:
     wrong = sorted(value.keys() - valid_environment(value).keys())
     if wrong:
-        raise ValueError(f"expected lists and maps, got others in {', '.join(wrong)}")
+        raise ValueError(f"expected lists and maps, got other types in {', '.join(wrong)}")
 
 
 def _texts_only(value: Any) -> None:

@@ -89,9 +89,8 @@ class Sealer:
         self._paused.pop(key, None)
         self._work.passed(_subject(key))
         left = self._cache.unsealed[key] - taken
-        # The count includes the sealed part of the batch across the seal: not a full chunk yet, so check
-        # again
-        # at the next batch.
+        # The count can include records that are already sealed, from a batch across the last seal. If
+        # nothing was sealed, the tail is not a full chunk yet: check again at the next batch.
         self._cache.unsealed[key] = left if taken else chunks.RECORDS - 1
         return taken > 0 and left >= chunks.RECORDS
 

@@ -100,7 +100,7 @@ def claim(
 def release(connection: Connection) -> int:
     """Release all claims, left by a server that stopped; return how many.
 
-    Requires that no other server runs.
+    Requires that no other server is running.
     """
     values = {"state": WAITING, "owner": None, "lease_ns": None}
     return connection.execute(

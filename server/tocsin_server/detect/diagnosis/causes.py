@@ -230,8 +230,8 @@ def every_scale(case: DiagnosisContext) -> Cause | None:
     return Cause(
         "forward-nonfinite",
         f"Loss or gradients are non-finite at every scale{at}, so the forward pass is the "
-        "cause, not the scale. Likely weights that are too large or NaN, or one operation or "
-        "batch.",
+        "cause, not the scale. Likely causes: weights that are too large or NaN, one operation, or "
+        "one batch.",
         "a forward pass that is non-finite at any scale",
         (r.go_back(case), r.FIND_MODULE, r.lower_lr(case), r.BF16),
         "Check the newest weights: some are NaN or very large.",

@@ -29,7 +29,7 @@ REPEATED = SimilarRuns((SimilarRun("r0", "healthy", "finished", peak_lr=1e-3),))
 
 @cache
 def troubles() -> dict[str, list[float]]:
-    """Series with some of each trouble: spikes, a jump, NaN, overflows, a rate that restarts, a clamp."""
+    """Series that contain each problem: spikes, a jump, NaN, overflows, a learning rate restart, a clamp."""
     draw, steps = random.Random(1), range(COUNT)
     loss = [3 * math.exp(-step / 200) + draw.gauss(0, 0.05) + 5 * (step > 900) for step in steps]
     loss[300] = loss[301] = loss[420] = 9.0

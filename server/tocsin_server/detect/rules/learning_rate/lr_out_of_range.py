@@ -151,8 +151,8 @@ class LrOutOfRange(Rule[Settings, State]):
             evidence.append(("usual limit", limit, name, None))
         else:
             times = number(round(max(peak / usual, usual / peak)))
-            way = "below" if peak < usual else "above"
-            summary = f"Learning rate {number(peak)} is {times}x {way} that of similar runs, {number(usual)}"
+            way = "lower" if peak < usual else "higher"
+            summary = f"Learning rate {number(peak)} is {times}x {way} than in similar runs, {number(usual)}"
             evidence.append(("peak of similar runs", usual, "median", None))
         began = self.state.over if kind == "adam" else self.state.since
         since = began or (view.step[row], view.time_ns[row])

@@ -160,7 +160,7 @@ class NotLearning(Rule[Settings, State]):
             return
         guess = chance(now, limits.chance)
         if guess is not None and guess < limits.few and fall >= limits.slight:
-            guess = None  # With few classes many losses are near some ln K.
+            guess = None  # For small K, a loss is often near ln K by coincidence.
         if state.start[0] > limits.updates or self._warming_up() or not self._certain(size):
             return
         if guess is None and self._slowly(fall, view.age(row)):

@@ -114,7 +114,7 @@ class State(RuleState):
 class MetricDegradation(WideRule[Settings, State]):
     """Warning at 10 %, critical at 25 %, at three consecutive evaluations; one alert for all metrics."""
 
-    title = "Validation is worse than its best"
+    title = "Validation metric is worse than its best value"
     severity = CRITICAL
     needs = ("val/",)
     about = "val/*"

@@ -67,7 +67,7 @@ def test_far_below_similar_runs_is_reported(watch: Any) -> None:
     run = watch(siblings=siblings(1e-4, 2e-4, 1e-4))
     run.records(loss=falling(400), lr=[1e-6] * 400)
     finding = run.firing(RULE)[0]
-    assert (finding.severity, "100x below" in finding.summary) == ("info", True)
+    assert (finding.severity, "100x lower" in finding.summary) == ("info", True)
 
 
 def test_a_sweep_of_rates_raises_no_alert(watch: Any) -> None:
