@@ -80,8 +80,8 @@ class ForkedProcess:
     def _looked(self, timeout_s: float) -> int | None:
         with self._lock:
             if self.returncode is None and select.select([self._status], [], [], timeout_s)[0]:
-                told = self._status.recv(16)
-                self.returncode = int(told) if told else KILLED
+                status_pipe = self._status.recv(16)
+                self.returncode = int(status_pipe) if status_pipe else KILLED
                 self._status.close()
             return self.returncode
 
@@ -117,15 +117,15 @@ def start(
             [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=stderr, env=env, cwd=cwd
         )
     reading, writing = os.pipe()
-    status, told = socket.socketpair()
+    status, status_pipe = socket.socketpair()
     request = {
         "arguments": arguments,
         "env": dict(os.environ) if env is None else env,
         "cwd": str(cwd or Path.cwd()),
     }
-    descriptors = [writing, writing if stderr == subprocess.STDOUT else stderr, told.fileno()]
+    descriptors = [writing, writing if stderr == subprocess.STDOUT else stderr, status_pipe.fileno()]
     try:
-        with told, _asking:
+        with status_pipe, _asking:
             asked = _started()
             socket.send_fds(asked, [json.dumps(request).encode()], descriptors)
             pid = int(asked.recv(16))
@@ -183,28 +183,28 @@ def _serve(asked: socket.socket) -> list[str]:
         text, descriptors, _, _ = socket.recv_fds(asked, MOST_BYTES, 3)
         if not text:
             raise SystemExit
-        out, err, told = descriptors
+        out, err, status_pipe = descriptors
         if (pid := os.fork()) == 0:
             signal.set_wakeup_fd(-1)
             for end in (asked, ended, wakeup):
                 end.close()
-            for descriptor in (told, *children.values()):
+            for descriptor in (status_pipe, *children.values()):
                 os.close(descriptor)
             return _become(json.loads(text), out, err)
         os.close(out)
         if err != out:
             os.close(err)
-        children[pid] = told
+        children[pid] = status_pipe
         asked.send(str(pid).encode())
 
 
 def _report(children: dict[int, int]) -> None:
-    for pid, told in list(children.items()):
+    for pid, status_pipe in list(children.items()):
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
             with contextlib.suppress(OSError):
-                os.write(told, str(os.waitstatus_to_exitcode(status)).encode())
-            os.close(told)
+                os.write(status_pipe, str(os.waitstatus_to_exitcode(status)).encode())
+            os.close(status_pipe)
             del children[pid]
 
 

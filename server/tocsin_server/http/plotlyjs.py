@@ -65,7 +65,7 @@ def installed() -> PlotlyJS:
 def style_sheet(script: str) -> str:
     """Return plotly.js's global style rules as CSS, from the text of plotly.min.js.
 
-    plotly.js inserts each rule before the existing ones, hence the reversed order.
+    plotly.js inserts each rule before the existing ones, so the order is reversed.
 
     Raises:
         StartError: The rules cannot be found, because plotly has another major version.

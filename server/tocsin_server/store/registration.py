@@ -21,7 +21,7 @@ from tocsin_server.store.writer_cache import last_event, last_seq, series_number
 
 ENDED = tuple(state for state in RunState if state.ended)
 JOIN_WITHIN_NS = 120 * 1_000_000_000
-"""Ranks without a launch id join one attempt if their handshakes are this close together."""
+"""Ranks without a launch id join one attempt if their first handshakes are this close together."""
 
 
 class ForeignRunError(TocsinError):
@@ -172,6 +172,7 @@ def _fellow_attempt(
     """
     if not hello.rendezvous or hello.world_size < 2 or hello.launch:
         return None
+    began_ns = _began_ns(hello, now_ns)
     taken = select(writer.c.rank).where(
         writer.c.run_id == attempt.c.run_id,
         writer.c.attempt_no == attempt.c.attempt_no,
@@ -182,7 +183,7 @@ def _fellow_attempt(
         .join(run, run.c.id == attempt.c.run_id)
         .where(
             attempt.c.rendezvous == hello.rendezvous,
-            attempt.c.started_ns >= now_ns - JOIN_WITHIN_NS,
+            attempt.c.started_ns.between(began_ns - JOIN_WITHIN_NS, began_ns + JOIN_WITHIN_NS),
             attempt.c.world_size == hello.world_size,
             attempt.c.restarts == hello.restarts,
             called(connection, hello.project, hello.name),

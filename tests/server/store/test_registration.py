@@ -132,3 +132,12 @@ def test_a_late_attempt_leaves_the_run_as_it_is(database: Database, admit: Any, 
     with database.reader.connect() as connection:
         row = connection.execute(select(run)).one()
     assert (row.state, row.ended_ns, row.tags, row.config) == ("finished", 5, ["new"], {"lr": 1})
+
+
+def test_dead_ranks_without_a_launch_join_when_they_are_delivered(admit: Any) -> None:
+    """They began together; that they are delivered an hour later, minutes apart, plays no part."""
+    met = {"run": "", "rendezvous": "10.0.0.1:29500", "world_size": 2, "began_ns": 500 * SECOND}
+    hour = 3600 * SECOND
+    zero = admit(rank=0, attempt="x", now_ns=hour, time_ns=hour, **met)
+    one = admit(rank=1, attempt="y", now_ns=hour + 300 * SECOND, time_ns=hour + 300 * SECOND, **met)
+    assert (one.writer.run_id, one.writer.attempt_no) == (zero.writer.run_id, 1)
