@@ -48,6 +48,12 @@ class RunState(enum.StrEnum):
         return self in (RunState.FINISHED, RunState.FAILED)
 
 
+FAILED = "failed"
+"""Rule of the alert that the server itself raises when a run fails."""
+TRACEBACK = "traceback"
+"""Name of the evidence of such an alert that holds the last lines of the traceback."""
+
+
 class AlertState(enum.StrEnum):
     """State of an alert, as in docs/explanation/alerts.md."""
 
@@ -55,6 +61,8 @@ class AlertState(enum.StrEnum):
     FIRING = "firing"
     RECOVERING = "recovering"
     RESOLVED = "resolved"
+    ENDED = "ended"
+    """The run ended while the alert was firing. The condition never recovered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,8 +222,13 @@ class Alert:
 
     @property
     def is_open(self) -> bool:
-        """Whether the alert is firing or recovering; pending and resolved alerts are not open."""
+        """Whether the alert is firing or recovering."""
         return self.state in (AlertState.FIRING, AlertState.RECOVERING)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the alert has resolved, or its run has ended."""
+        return self.state in (AlertState.RESOLVED, AlertState.ENDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,19 +248,6 @@ class Transition:
     first: bool = True
     reason: str = ""
     """Why the state changed, if a rule did not cause it; shown in the history instead of the summary."""
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A run failed. ``late``: the failure was reported long after it happened, from a recovered spool."""
-
-    run_id: str
-    attempt_no: int
-    severity: Severity
-    at_ns: int
-    step: int | None
-    summary: str
-    late: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +272,6 @@ class WriteBatch:
     rejected_to_seq: tuple[Writer, int] | None = None
     """Records of this writer up to this number were rejected and are acknowledged without being stored."""
     transitions: tuple[Transition, ...] = ()
-    failure: Failure | None = None
     rule_state: SavedRuleState | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)
     done: Callable[[], None] | None = None

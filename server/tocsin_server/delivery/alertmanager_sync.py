@@ -11,17 +11,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from tocsin_server.core.models import AlertState
-from tocsin_server.delivery.router import MIRRORED, id_of, marks_of, routed_alerts_of, routing_of, silence_of
-from tocsin_server.delivery.run_failures import routed_alert_of
+from tocsin_server.delivery.router import MIRRORED, marks_of, routed_alerts_of, routing_of, silence_of
 from tocsin_server.notify.channels.alertmanager import alert_of, watchdog
 from tocsin_server.notify.routing import channels_of
-from tocsin_server.store import alert_groups, notification_config, run_failures
+from tocsin_server.store import alert_groups, notification_config
+from tocsin_server.store.acks import acks_in_force
 from tocsin_server.store.connection import Connection
 from tocsin_server.store.notification_config import ChannelRow
 from tocsin_server.store.periodic_jobs import PeriodicJob
 
 RESOLVED_NS = 15 * 60 * 10**9
-"""How long resolved alerts and failed runs are pushed, in case Alertmanager was down."""
+"""How long resolved alerts are pushed, in case Alertmanager was down."""
+ENDED_NS = 3 * 86_400 * 10**9
+"""How long an alert that was firing when its run ended is pushed as firing, unless it is acknowledged."""
 
 
 def pictures(
@@ -31,13 +33,9 @@ def pictures(
     rows = [row for row in notification_config.channels(connection) if row.enabled and row.kind == MIRRORED]
     if not rows:
         return []
-    known = alert_groups.open_alerts(connection) | alert_groups.lately_resolved(
-        connection, now_ns - RESOLVED_NS
-    )
-    failed = run_failures.lately_failed(connection, now_ns - RESOLVED_NS)
-    routed_alerts = routed_alerts_of(known, ()) | {
-        id_of(key): routed_alert_of(one) for key, one in failed.items()
-    }
+    over = alert_groups.lately_over(connection, now_ns - RESOLVED_NS, now_ns - ENDED_NS)
+    known = alert_groups.open_alerts(connection) | over
+    routed_alerts = routed_alerts_of(known, acks_in_force(connection, {key[0] for key in over}))
     routing = routing_of(connection)
     work = work or PeriodicJob("alertmanagers")
     silences = [silence_of(row) for row in notification_config.silences(connection, ending_after_ns=now_ns)]

@@ -37,7 +37,6 @@ def note_of(item: Notification) -> dict[str, Any]:
         "created_ms": item.created_ns / 1e6,
         "reason": item.body["reason"],
         "alerts": item.body["alerts"],
-        "runs": item.body.get("runs", []),
     }
 
 

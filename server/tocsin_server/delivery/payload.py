@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tocsin_server.core import exact_json
-from tocsin_server.delivery.run_failures import run_row
+from tocsin_server.core.models import FAILED
 from tocsin_server.notify.grouping import Batch
 from tocsin_server.notify.labels import RoutedAlert
 from tocsin_server.runs.run_summary import alert_json
@@ -18,8 +18,14 @@ MOST_REPORTED = 50
 
 def every(batch: Batch, routed_alerts: Mapping[str, RoutedAlert]) -> list[str]:
     """Return the ids of everything that is notified: failed runs first, then what is new."""
-    names = list(dict.fromkeys([*batch.new, *batch.firing, *batch.resolved]))
-    return sorted(names, key=lambda name: routed_alerts[name].failure is None)
+    names = list(dict.fromkeys([*batch.new, *batch.firing, *batch.over]))
+    return sorted(names, key=lambda name: not _leads(routed_alerts[name], batch))
+
+
+def _leads(routed: RoutedAlert, batch: Batch) -> bool:
+    """Return whether this is the failure of a run, or its continuation if nothing else is new."""
+    continues = routed.over and not routed.ended
+    return routed.alert.rule == FAILED and not (continues and batch.new)
 
 
 def title_of(batch: Batch, routed_alerts: Mapping[str, RoutedAlert]) -> str:
@@ -31,25 +37,16 @@ def title_of(batch: Batch, routed_alerts: Mapping[str, RoutedAlert]) -> str:
 
 
 def body_of(row: GroupRow, batch: Batch, routed_alerts: Mapping[str, RoutedAlert]) -> dict[str, Any]:
-    """Return the data of a message: runs and alerts as they are now, bounded in size."""
+    """Return the data of a message: the alerts as they are now, bounded in size."""
     names = every(batch, routed_alerts)
-    reported = names[:MOST_REPORTED]
-    runs = [
-        run_row(routed_alerts[name], name in batch.resolved)
-        for name in reported
-        if routed_alerts[name].failure is not None
-    ]
     alerts = [
-        _alert(routed_alerts[name], name in batch.new, name in batch.resolved)
-        for name in reported
-        if routed_alerts[name].failure is None
+        _alert(routed_alerts[name], name in batch.new, name in batch.over) for name in names[:MOST_REPORTED]
     ]
     return {
         "reason": batch.reason,
         "route": row.route,
         "group_labels": dict(row.labels),
         "alerts": exact_json.plain(alerts),
-        "runs": exact_json.plain(runs),
         "left_out": max(0, len(names) - MOST_REPORTED),
     }
 

@@ -22,7 +22,6 @@ from tocsin_server.core import exact_json
 from tocsin_server.core.errors import FieldError
 from tocsin_server.core.models import AlertState
 from tocsin_server.delivery.payload import body_of, every, title_of
-from tocsin_server.delivery.run_failures import routed_alert_of
 from tocsin_server.notify import grouping, hourly_limit
 from tocsin_server.notify.grouping import Batch, Group
 from tocsin_server.notify.inhibition import inhibited_by
@@ -30,7 +29,7 @@ from tocsin_server.notify.labels import NO_MARKS, Marks, NotifiedState, RoutedAl
 from tocsin_server.notify.matching import Matcher, parse_matchers
 from tocsin_server.notify.routing import Route, Routing, channels_of, read_stored_routing
 from tocsin_server.notify.silences import Silence, silenced_by
-from tocsin_server.store import alert_groups, notification_config, outbox, run_failures
+from tocsin_server.store import alert_groups, notification_config, outbox
 from tocsin_server.store.acks import Key, acks_in_force
 from tocsin_server.store.alert_groups import GroupRow, Known
 from tocsin_server.store.alert_rows import alert_key
@@ -176,17 +175,14 @@ class RoutingPass:
         wanted = set(keys)
         known = alert_groups.known_alerts(self._connection, wanted)
         acked = acks_in_force(self._connection, {key[0] for key in known})
-        failed = run_failures.known_failures(self._connection, wanted)
-        return routed_alerts_of(known, acked) | {
-            id_of(key): routed_alert_of(one) for key, one in failed.items()
-        }
+        return routed_alerts_of(known, acked)
 
     # Transitions
 
     def _homes(self, routed: RoutedAlert) -> list[GroupRow]:
         """Return the groups that a firing alert belongs to, as new groups; none for an imported alert.
 
-        A severe alert that fired and resolved since the last pass has groups too.
+        A severe alert that fired and was over since the last pass has groups too.
         """
         if (
             routed.imported
@@ -201,7 +197,8 @@ class RoutingPass:
         return found
 
     def _is_brief(self, routed: RoutedAlert) -> bool:
-        return routed.alert.id in self._fresh and not routed.alert.late and grouping.is_severe(routed)
+        known_late = routed.alert.late and not routed.ended
+        return routed.alert.id in self._fresh and not known_late and grouping.is_severe(routed)
 
     def _new_group(self, routed: RoutedAlert, route: Route, channel: ChannelRow) -> GroupRow:
         late = routed.alert.late
@@ -308,7 +305,7 @@ class RoutingPass:
         since_ns = self.now_ns - hourly_limit.HOUR_NS
         sent = outbox.sent_since(self._connection, channel.id, since_ns) if channel.limit_per_hour else 0
         if hourly_limit.is_over(sent, channel.limit_per_hour):
-            self._hold_back(channel, [*batch.firing, *batch.resolved])
+            self._hold_back(channel, [*batch.firing, *batch.over])
         else:
             self._enqueue(row, batch, routed_alerts)
 
@@ -365,7 +362,7 @@ class RoutingPass:
             due_ns=self.now_ns,
         )
         states = [
-            (key_of(one), "resolved" if one in batch.resolved else "firing")
+            (key_of(one), routed_alerts[one].alert.state.value if one in batch.over else "firing")
             for one in every(batch, routed_alerts)
         ]
         outbox.enqueue(self._connection, item, states)

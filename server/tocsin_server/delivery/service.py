@@ -231,7 +231,6 @@ class Delivery:
         now_s = self._clock() / 1e9
         asked = Links(
             lambda alert: links.moment(self.base, alert),
-            lambda run: links.of_run(self.base, run),
             lambda alert: links.acknowledging(self.base, self.key, alert["id"], now_s),
         )
         image = self._picture(item) if pictured else None
@@ -262,7 +261,7 @@ class Delivery:
     async def test(self, channel: ChannelRow) -> str:
         """Send a test immediately, without the outbox. Raises DeliveryError."""
         now_ns = self._clock()
-        body = {"reason": "test", "route": "", "group_labels": {}, "alerts": [], "runs": [], "left_out": 0}
+        body = {"reason": "test", "route": "", "group_labels": {}, "alerts": [], "left_out": 0}
         item = Notification(
             outbox.new_id(now_ns), channel.id, "", "test", "tocsin: test", body, created_ns=now_ns
         )
@@ -388,12 +387,10 @@ def _is_key(value: object) -> bool:
 def _shown(item: Notification) -> tuple[Mapping[str, Any], str, int | None] | None:
     """Return run, series and step of a notification's chart.
 
-    They are those of its most severe alert, or the loss of a failed run.
+    They are those of its first alert.
     """
     for alert in item.body["alerts"]:
         return alert, alert["subject"] or "loss", alert["onset_step"]
-    for run in item.body.get("runs", ()):
-        return run, "loss", run["last_step"]
     return None
 
 

@@ -3,8 +3,8 @@
 As in Alertmanager, a new group waits ``group_wait`` for more alerts, later changes wait ``group_interval``,
 alerts that still fire are repeated after ``repeat_interval``, and a resolution is sent where the alert was
 sent. There are two differences. A critical alert waits ``group_wait`` only, even if its group was notified
-recently. An alert that resolved before it could be sent is still sent once as resolved, if it was critical or
-was resolved by the end of its run.
+recently. An alert that was over before it could be sent is still sent once, if it was critical or was firing
+when its run ended.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tocsin_server.core.causal_order import by_cause
-from tocsin_server.core.models import AlertState, Severity
+from tocsin_server.core.models import FAILED, AlertState, Severity
 from tocsin_server.notify.labels import NEVER_NOTIFIED, NO_MARKS, Marks, NotifiedState, RoutedAlert
 from tocsin_server.notify.routing import Route
 
 S = 10**9
-FOLLOWED_NS = 3600 * S
-"""How long a failed run is tracked after its notification, so that its resumption is notified too."""
+
+
+OVER = ("gone", "resolved", "ended", "known", "brief")
+"""Decisions after which an alert leaves its group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +45,10 @@ class Batch:
     """The alert ids of one notification. ``new``: those that were not notified before."""
 
     reason: str
-    """``failed``, ``new``, ``resolved`` or ``repeat``."""
+    """``new``, ``ended``, ``resolved`` or ``repeat``."""
     firing: tuple[str, ...]
-    resolved: tuple[str, ...]
+    over: tuple[str, ...]
+    """Alerts that resolved, or were firing when their run ended."""
     new: tuple[str, ...]
 
 
@@ -67,9 +70,7 @@ def arrive(group: Group, routed: RoutedAlert, route: Route, now_ns: int, *, brie
 def _wanted(group: Group, notified: NotifiedState, routed: RoutedAlert, route: Route, now_ns: int) -> int:
     """Return when this change should be notified."""
     wait = now_ns + route.wait_ns(routed.alert.severity)
-    levels = [notified.level] if routed.failure is None else [one.level for one in group.members.values()]
-    before = max(levels, default=-1)
-    more_severe = not routed.over and routed.alert.severity.level > before
+    more_severe = not routed.over and routed.alert.severity.level > notified.level
     if group.notified_ns is None or (more_severe and routed.alert.severity is Severity.CRITICAL):
         return wait
     return max(now_ns, group.notified_ns + int(route.group_interval_s * S))
@@ -115,22 +116,20 @@ def flush(
         if batch and decisions[key] in ("new", "firing", "acked")
         else notified
         for key, notified in known.items()
-        if decisions[key] not in ("gone", "resolved", "brief")
+        if decisions[key] not in OVER
     }
     after = replace(group, members=members, notified_ns=now_ns if batch else group.notified_ns)
-    looked_after = any(
-        decisions[key] in ("held", "noted") or routed_alerts[key].failure is not None for key in after.members
-    )
+    looked_after = any(decisions[key] == "held" for key in after.members)
     return _next(after, route, looked_after, now_ns), batch
 
 
 def _decision(routed: RoutedAlert, notified: NotifiedState, marks: Marks, now_ns: int) -> str:
     """Return what to do with one alert."""
-    if routed.failure is not None:
-        return _of_failure(routed, notified, marks, now_ns)
     if routed.over:
         if marks.silenced_by:
             return "gone"
+        if notified.ever and routed.ended:
+            return "known" if routed.alert.rule == FAILED else "ended"
         if notified.ever:
             return "resolved"
         return "brief" if is_severe(routed) and not marks.suppressed and not routed.acked else "gone"
@@ -142,18 +141,14 @@ def _decision(routed: RoutedAlert, notified: NotifiedState, marks: Marks, now_ns
 
 
 def is_severe(routed: RoutedAlert) -> bool:
-    """Return whether an alert that resolved before it could be sent is still notified."""
-    severe = routed.alert.severity is Severity.CRITICAL or "resolved_by" in routed.alert.labels
+    """Return whether an alert that was over before it could be sent is still notified.
+
+    A failure that another attempt followed at once is not.
+    """
+    if routed.alert.rule == FAILED and not routed.ended:
+        return False
+    severe = routed.alert.severity is Severity.CRITICAL or routed.ended
     return severe and routed.alert.fired_ns is not None
-
-
-def _of_failure(routed: RoutedAlert, notified: NotifiedState, marks: Marks, now_ns: int) -> str:
-    """Return what to do with a failed run: it is notified once, unless it has resumed by then."""
-    if routed.over:
-        return "resolved" if notified.ever and not marks.silenced_by else "gone"
-    if not notified.ever:
-        return "held" if marks.suppressed else "new"
-    return "noted" if now_ns - routed.alert.updated_ns < FOLLOWED_NS else "gone"
 
 
 def _batch(
@@ -166,14 +161,15 @@ def _batch(
     def those(*wanted: str) -> tuple[str, ...]:
         return tuple(key for key in _most_severe_first(routed_alerts, decisions) if decisions[key] in wanted)
 
-    new, over = those("new", "brief"), those("resolved") if route.send_resolved else ()
+    new, resolved = those("new", "brief"), those("resolved")
+    # The failure of a run was notified with these alerts; that no other attempt followed is no news.
+    ended = () if those("known") else those("ended")
+    over = (*ended, *(resolved if route.send_resolved else ()))
     firing = those("new", "firing", "acked")
     repeats = bool(those("firing")) and _is_old(group, route, now_ns)
     if not new and not over and not repeats:
         return None
-    reason = "new" if new else "resolved" if over else "repeat"
-    if any(routed_alerts[key].failure is not None for key in new):
-        reason = "failed"
+    reason = "new" if new else "ended" if ended else "resolved" if over else "repeat"
     return Batch(reason, firing, over + those("brief"), new)
 
 
@@ -209,7 +205,7 @@ def _waiting(group: Group, route: Route, now_ns: int) -> Group | None:
 def _without_unnotified(
     members: Mapping[str, NotifiedState], routed_alerts: Mapping[str, RoutedAlert], now_ns: int
 ) -> dict[str, NotifiedState]:
-    """Drop alerts that resolved during a mute time and would not be notified afterwards."""
+    """Drop alerts that ended during a mute time and would not be notified afterwards."""
     return {
         key: notified
         for key, notified in members.items()

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tocsin_server.core.models import Alert, AlertState
 
 NAMES = ("rule", "severity", "project", "run", "run_id", "subject", "host", "tags")
 """Labels of every alert, besides those from its rule."""
-FAILED = "failed"
-"""Value of the label ``rule`` for a failed run; it is not the id of a rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoutedAlert:
-    """An alert with the data of its run. ``acked``: it is acknowledged.
-
-    With ``failure`` (type, message, lines) it stands for a failed run. It is routed like an alert with the
-    rule :data:`FAILED`, notified once, and over when the run resumes.
-    """
+    """An alert with the data of its run. ``acked``: it is acknowledged."""
 
     alert: Alert
     run_name: str
@@ -29,8 +22,6 @@ class RoutedAlert:
     tags: tuple[str, ...] = ()
     imported: bool = False
     acked: bool = False
-    failure: Mapping[str, Any] | None = None
-    ended_ns: int | None = None
 
     @property
     def labels(self) -> dict[str, str]:
@@ -48,7 +39,13 @@ class RoutedAlert:
 
     @property
     def over(self) -> bool:
-        return self.alert.state is AlertState.RESOLVED
+        """Whether the alert resolved, or its run ended."""
+        return self.alert.is_over
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run ended while the alert was firing."""
+        return self.alert.state is AlertState.ENDED
 
 
 @dataclass(frozen=True, slots=True)

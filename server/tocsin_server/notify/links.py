@@ -18,12 +18,6 @@ def moment(base: str, alert: Mapping[str, Any]) -> str:
     return f"{base}/runs/{quote(alert['run_id'], safe='')}?{urlencode(asked | {'alert': alert['id']})}"
 
 
-def of_run(base: str, run: Mapping[str, Any]) -> str:
-    """Return a link to the page of a run at its last step."""
-    asked = {} if run["last_step"] is None else {"at": str(run["last_step"])}
-    return f"{base}/runs/{quote(run['run_id'], safe='')}" + (f"?{urlencode(asked)}" if asked else "")
-
-
 def acknowledging(base: str, key: bytes, alert_id: str, now_s: float) -> str:
     """Return a link to a page that acknowledges an alert without a login, valid for :data:`VALID_S`."""
     until = int(now_s) + VALID_S

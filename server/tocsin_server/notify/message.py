@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tocsin_server.core.models import FAILED, TRACEBACK
+
 LONGEST_LINE = 400
+LONGEST_TITLE = 80
+"""Characters of an error in a title."""
 IN_FULL = 3
 """Number of alerts with evidence and remedy; the others get one line each."""
-IN_LINES = 2
-"""Number of failed runs with the last lines of their traceback."""
 WORDS = {"late": "Late", "digest": "Held back", "test": "Test"}
 
 
@@ -19,20 +21,22 @@ class Links:
     """How to build the links of an alert."""
 
     moment: Callable[[Mapping[str, Any]], str]
-    run: Callable[[Mapping[str, Any]], str]
     acknowledge: Callable[[Mapping[str, Any]], str]
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What a channel sends. ``severity`` and ``over`` determine the color; ``picture`` is a PNG."""
+    """What a channel sends. ``severity`` and ``status`` determine the color; ``picture`` is a PNG.
+
+    ``status`` is firing, resolved, or ended if nothing fires and something was firing when its run ended.
+    """
 
     id: str
     title: str
     text: str
     markdown: str
     severity: str
-    over: bool
+    status: str
     body: Mapping[str, Any]
     picture: bytes | None = None
 
@@ -41,25 +45,35 @@ def message_of(
     notification_id: str, kind: str, body: Mapping[str, Any], links: Links, picture: bytes | None = None
 ) -> Message:
     """Return the message of a notification from its stored body."""
-    alerts, runs = list(body["alerts"]), list(body.get("runs", ()))
-    reported = [*alerts, *runs]
-    linked = [_linked(alert, links) for alert in alerts]
-    full = {**body, "alerts": linked, "runs": [{**run, "link": links.run(run)} for run in runs]}
+    alerts = list(body["alerts"])
+    full = {**body, "alerts": [_linked(alert, links) for alert in alerts]}
     return Message(
         notification_id,
         title_of(kind, full),
-        _text(kind, full, plain_run, plain_block),
-        _text(kind, full, markdown_run, markdown_block),
-        max((one["severity"] for one in reported), key=_level, default="info"),
-        bool(reported) and all(one["over"] for one in reported),
+        _text(kind, full, plain_block),
+        _text(kind, full, markdown_block),
+        max((alert["severity"] for alert in alerts), key=_level, default="info"),
+        _status(alerts),
         full,
         picture,
     )
 
 
+def _status(alerts: Sequence[Mapping[str, Any]]) -> str:
+    if not alerts or not all(alert["over"] for alert in alerts):
+        return "firing"
+    return "ended" if any(is_ended(alert) for alert in alerts) else "resolved"
+
+
+def is_ended(alert: Mapping[str, Any]) -> bool:
+    """Return whether the run ended while the alert was firing."""
+    return bool(alert["over"] and alert["state"] == "ended")
+
+
 def _linked(alert: Mapping[str, Any], links: Links) -> dict[str, Any]:
-    more = {"link": links.moment(alert)}
-    return {**alert, **more} if alert["over"] else {**alert, **more, "ack_link": links.acknowledge(alert)}
+    linked = {**alert, "link": links.moment(alert)}
+    done = alert["over"] and not is_ended(alert)
+    return linked if done else {**linked, "ack_link": links.acknowledge(alert)}
 
 
 def _level(severity: str) -> int:
@@ -69,45 +83,45 @@ def _level(severity: str) -> int:
 def title_of(kind: str, body: Mapping[str, Any]) -> str:
     """Return one line for subjects and lock screens, with the most severe alert first."""
     alerts: Sequence[Mapping[str, Any]] = body["alerts"]
-    runs: Sequence[Mapping[str, Any]] = body.get("runs", ())
-    if runs and not (runs[0]["over"] and any(alert.get("new") for alert in alerts)):
-        return _title_of_run(kind, body)
     if not alerts:
         return "tocsin: test"
     first = alerts[0]
-    state = WORDS.get(kind) or _state_of(first)
+    happened = f"{WORDS[kind]}: {first['rule']}" if kind in WORDS else _happened(first)
     repeated = "Still " if body["reason"] == "repeat" else ""
-    count = len(alerts) + len(runs) + body["left_out"]
+    count = len(alerts) + body["left_out"]
     more = f" (+{count - 1} more)" if count > 1 else ""
-    return line(f"{repeated}{state}: {first['rule']}{more} · {first['run_name']} · {first['project']}")
+    return line(f"{repeated}{happened}{more} · {first['run_name']} · {first['project']}")
 
 
-def _state_of(alert: Mapping[str, Any]) -> str:
-    """Return the state at the start of a title."""
+def _happened(alert: Mapping[str, Any]) -> str:
+    """Return what happened, for the start of a title."""
+    severity = alert["severity"].capitalize()
+    if alert["rule"] == FAILED:
+        return _of_run(alert)
+    if is_ended(alert):
+        return f"Run ended with {alert['rule']}"
     if not alert["over"]:
-        return str(alert["severity"]).capitalize()
-    return f"{alert['severity'].capitalize()}, already over" if alert.get("new") else "Resolved"
+        return f"{severity}: {alert['rule']}"
+    return f"{severity}, already over: {alert['rule']}" if alert.get("new") else f"Resolved: {alert['rule']}"
 
 
-def _title_of_run(kind: str, body: Mapping[str, Any]) -> str:
-    first = body["runs"][0]
-    state = WORDS.get(kind) or ("Goes on" if first["over"] else "Failed")
-    cause = "" if first["over"] else f"{first['error']['type'] or 'failed'} · "
-    count = len(body["runs"]) + len(body["alerts"]) + body["left_out"]
-    more = f" (+{count - 1} more)" if count > 1 else ""
-    return line(f"{state}: {cause}{first['run_name']} · {first['project']}{more}")
+def _of_run(alert: Mapping[str, Any]) -> str:
+    if alert["over"] and not is_ended(alert):
+        return "Run continues in a new attempt"
+    word = "crashed" if alert["severity"] == "critical" else "stopped"
+    return f"Run {word}: {_shortened(alert['summary'])}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= LONGEST_TITLE else text[: LONGEST_TITLE - 1] + "…"
 
 
 Block = Callable[[Mapping[str, Any]], str]
 
 
-def _text(kind: str, body: Mapping[str, Any], run_block: Block, block: Block) -> str:
+def _text(kind: str, body: Mapping[str, Any], block: Block) -> str:
     alerts: Sequence[Mapping[str, Any]] = body["alerts"]
-    runs: Sequence[Mapping[str, Any]] = body["runs"]
-    parts = [*_preface(kind, body), *(run_block(run) for run in runs[:IN_LINES])]
-    if len(runs) > IN_LINES:
-        parts.append("\n".join(f"- {_what_of_run(run)}" for run in runs[IN_LINES:]))
-    parts += [block(alert) for alert in alerts[:IN_FULL]]
+    parts = [*_preface(kind, body), *(block(alert) for alert in alerts[:IN_FULL])]
     rest = [f"- {alert['rule']} ({_state(alert)}): {line(alert['summary'])}" for alert in alerts[IN_FULL:]]
     if body["left_out"]:
         rest.append(f"- and {body['left_out']} more")
@@ -124,7 +138,7 @@ def _preface(kind: str, body: Mapping[str, Any]) -> list[str]:
 
 def plain_block(alert: Mapping[str, Any]) -> str:
     """Return an alert as plain text."""
-    lines = [f"{_what(alert)}", *(f"  {fact}" for fact in _evidence(alert))]
+    lines = [_what(alert), *(f"  {fact}" for fact in [*_evidence(alert), *_traceback(alert)])]
     remedy = first_remedy(alert)
     if remedy:
         lines.append(f"First: {remedy}")
@@ -137,6 +151,8 @@ def plain_block(alert: Mapping[str, Any]) -> str:
 def markdown_block(alert: Mapping[str, Any]) -> str:
     """Return an alert as Markdown; external text is escaped."""
     lines = [f"**{escaped(_what(alert))}**", *(f"- {escaped(fact)}" for fact in _evidence(alert))]
+    traceback = [each.replace("`", "'").replace("@", "@\u200b") for each in _traceback(alert)]
+    lines += ["```", *traceback, "```"] if traceback else []
     remedy = first_remedy(alert)
     if remedy:
         lines.append(f"\n**First:** {escaped(remedy)}")
@@ -145,39 +161,33 @@ def markdown_block(alert: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def plain_run(run: Mapping[str, Any]) -> str:
-    """Return a failed run as plain text with the last lines of its traceback."""
-    lines = [_what_of_run(run), *(f"  {line(each)}" for each in _last_lines(run))]
-    return "\n".join([*lines, f"Look: {run['link']}"])
-
-
-def markdown_run(run: Mapping[str, Any]) -> str:
-    """Return a failed run as Markdown; the traceback is shown verbatim and cannot mention users."""
-    said = [f"**{escaped(_what_of_run(run))}**"]
-    lines = [line(each).replace("`", "'").replace("@", "@\u200b") for each in _last_lines(run)]
-    if lines:
-        said.append("\n".join(["```", *lines, "```"]))
-    return "\n\n".join([*said, f"[Open the run]({run['link']})"])
-
-
-def _last_lines(run: Mapping[str, Any]) -> list[str]:
-    return [] if run["over"] else [part for each in run["error"]["lines"] for part in str(each).splitlines()]
-
-
-def _what_of_run(run: Mapping[str, Any]) -> str:
-    if run["over"]:
-        return line(f"{run['run_name']} continues in a new attempt, after {run['summary']}")
-    at = "before its first step" if run["last_step"] is None else f"at step {run['last_step']}"
-    attempt = f" of attempt {run['attempt']}" if run["attempt"] > 1 else ""
-    return line(f"{run['run_name']} failed {at}{attempt}: {run['summary']}")
+def _traceback(alert: Mapping[str, Any]) -> list[str]:
+    """Return the last lines of the traceback of a failed run; none if it continues."""
+    if alert["rule"] != FAILED or (alert["over"] and not is_ended(alert)):
+        return []
+    found = [item for item in _facts(alert) if item["name"] == TRACEBACK]
+    return [line(each) for item in found for each in str(item["value"]).splitlines()]
 
 
 def _what(alert: Mapping[str, Any]) -> str:
+    if alert["rule"] == FAILED:
+        return line(f"{alert['run_name']} {_failed(alert)}")
     since = "" if alert["onset_step"] is None else f", since step {alert['onset_step']}"
     return line(f"{alert['run_name']}: {alert['summary']} ({alert['rule']}, {_state(alert)}{since})")
 
 
+def _failed(alert: Mapping[str, Any]) -> str:
+    if alert["over"] and not is_ended(alert):
+        return f"continues in a new attempt, after {alert['summary']}"
+    at = "before its first step" if alert["onset_step"] is None else f"at step {alert['onset_step']}"
+    word = "crashed" if alert["severity"] == "critical" else "was stopped"
+    return f"{word} {at}: {alert['summary']}"
+
+
 def _state(alert: Mapping[str, Any]) -> str:
+    if is_ended(alert):
+        at = "" if alert["resolved_step"] is None else f" at step {alert['resolved_step']}"
+        return f"{alert['severity']}, still firing when the run ended{at}"
     if alert["over"]:
         step = alert["resolved_step"]
         return "resolved" if step is None else f"resolved at step {step}"
@@ -186,7 +196,7 @@ def _state(alert: Mapping[str, Any]) -> str:
 
 def _evidence(alert: Mapping[str, Any]) -> list[str]:
     found = []
-    for item in (alert.get("diagnosis") or {}).get("evidence", [])[:4]:
+    for item in [each for each in _facts(alert) if each["name"] != TRACEBACK][:4]:
         value = item["value"]
         shown = f"{value:.4g}" if isinstance(value, float) else str(value)
         at = "" if item.get("step") is None else f" at step {item['step']}"
@@ -194,10 +204,15 @@ def _evidence(alert: Mapping[str, Any]) -> list[str]:
     return found
 
 
+def _facts(alert: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return list((alert.get("diagnosis") or {}).get("evidence", []))
+
+
 def first_remedy(alert: Mapping[str, Any]) -> str:
     """Return the first remedy in one line, or "" if it is unknown or the resolution of a known alert."""
     remedies = (alert.get("diagnosis") or {}).get("remedies", [])
-    return line(remedies[0]["text"]) if remedies and (alert.get("new") or not alert["over"]) else ""
+    wanted = alert.get("new") or not alert["over"] or is_ended(alert)
+    return line(remedies[0]["text"]) if remedies and wanted else ""
 
 
 def line(text: str) -> str:

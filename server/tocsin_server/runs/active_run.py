@@ -54,9 +54,17 @@ class AlertTracker(Protocol):
     """The part of ``AlertBook`` that a run uses."""
 
     def apply(self, finding: Finding, now_ns: int) -> list[Transition]: ...
-    def rest(self, reason: str, step: int | None, now_ns: int, over: Collection[str]) -> list[Transition]: ...
-    def end(self, reason: str, step: int | None, now_ns: int) -> list[Transition]: ...
+    def resolve(
+        self, reason: str, step: int | None, now_ns: int, rules: Collection[str]
+    ) -> list[Transition]: ...
+    def end(
+        self, reason: str, step: int | None, now_ns: int, process_rules: Collection[str]
+    ) -> list[Transition]: ...
+    def resume(self, reason: str, step: int | None, now_ns: int) -> list[Transition]: ...
     def open(self) -> list[Alert]: ...
+    def ended(self) -> list[Alert]: ...
+    @property
+    def has_past(self) -> bool: ...
     @property
     def unsettled(self) -> bool: ...
 
@@ -208,7 +216,9 @@ class ActiveRun:
         """Write batches submitted to the database and not committed yet."""
         self._unsaved = 0
         self._saved_ns = now_ns
-        summary.open_alerts = tuple(book.open())
+        self._has_past = book.has_past
+        """Whether the next attempt has alerts of the one before to resolve."""
+        summary.show(book.open(), book.ended())
 
     @property
     def id(self) -> str:
@@ -274,30 +284,53 @@ class ActiveRun:
         self._unsaved += batch.n
         return self.note(self._judged(lambda: self.judge.observe(batch)), now_ns)
 
-    def take_event(self, event: RunEvent, now_ns: int) -> tuple[Transition, ...]:
-        """Evaluate and keep an event; return the alert transitions that it causes."""
+    def take_event(
+        self, event: RunEvent, now_ns: int, findings: Iterable[Finding] = ()
+    ) -> tuple[Transition, ...]:
+        """Evaluate and keep an event; return the alert transitions that it causes.
+
+        ``findings`` are those of the server itself about this event.
+        """
         self.recent.put(event)
         self.heartbeat.event(event, now_ns)
         self._unsaved += 1
-        return self.note(self._judged(lambda: self.judge.observe_event(event)), now_ns)
+        return self.note([*self._judged(lambda: self.judge.observe_event(event)), *findings], now_ns)
 
     def note(self, findings: Iterable[Finding], now_ns: int) -> tuple[Transition, ...]:
         """Turn findings into alert transitions.
 
-        The alerts of an ended run are resolved. Those of a failed run stay open for a while, because another
-        attempt may follow.
+        The end of a run closes its alerts, see :meth:`AlertBook.end`. Those of a failed run stay open for a
+        while, because another attempt may follow. That attempt supersedes the end of the one before.
         """
-        found: list[Transition] = []
+        found = self._resumed(now_ns)
         for finding in findings:
             found += self._judged(lambda finding=finding: self.book.apply(finding, now_ns))  # type: ignore[misc]
-        if self.rests(now_ns):
-            found += self.book.rest(self.summary.ending, self.summary.last_step, now_ns, OF_TIME)
-        elif self.state.ended:
-            self.summary.part_with(self.book.open())
-            found += self.book.end(self.summary.ending, self.summary.last_step, now_ns)
+        found += self._closed(now_ns)
         if found:
-            self.summary.open_alerts = tuple(self.book.open())
+            self._has_past = self.book.has_past
+            self.summary.show(self.book.open(), self.book.ended())
         return tuple(found)
+
+    def _closed(self, now_ns: int) -> list[Transition]:
+        """Return the transitions that the run's state causes."""
+        book, step = self.book, self.summary.last_step
+        if self.rests(now_ns):
+            return book.resolve(self.summary.ending, step, now_ns, OF_TIME)
+        if self.state.ended:
+            return book.end(self.summary.ending, step, now_ns, OF_TIME)
+        return []
+
+    def _resumed(self, now_ns: int) -> list[Transition]:
+        """Return the transitions of alerts that the attempt before left, once another one trains."""
+        if not self._has_past or self.state.ended:
+            return []
+        began = f"Attempt {self.summary.metadata.attempt} began"
+        return self.book.resume(began, self.summary.last_step, now_ns)
+
+    def checkpoint_before(self, step: int | None) -> tuple[int, str] | None:
+        """Return step and path of the newest checkpoint at or before ``step``, if one is known."""
+        context = getattr(self.judge, "context", None)
+        return None if context is None or step is None else context.checkpoint_before(step)
 
     def rests(self, now_ns: int) -> bool:
         """Return whether the run failed so recently that another attempt may continue its alerts."""

@@ -1,8 +1,9 @@
 """Manage the alerts of one run: findings in, transitions out. Pure; the clock is an argument.
 
-An episode begins with the first finding of a fingerprint and ends with ``resolved``. Within an episode, the
-severity only rises. A transition to a state and severity that the episode has already been in has ``first``
-set to False and is not notified again.
+An episode begins with the first finding of a fingerprint. It ends with ``resolved`` if the condition
+recovered, or with ``ended`` if the run ended while the alert was firing. Within an episode, the severity
+only rises. A transition to a state and severity that the episode has already been in has ``first`` set to
+False and is not notified again.
 """
 
 from __future__ import annotations
@@ -10,18 +11,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
-from tocsin_server.core.models import Alert, AlertState, Failure, Finding, Severity, Transition
+from tocsin_server.core.models import FAILED, Alert, AlertState, Finding, Severity, Transition
 
 LATE_NS = 600 * 10**9
 """Findings about records that arrive later than this (e.g. from a spool) are late and not notified."""
-
-RESOLVED_BY, RUN_ENDED = "resolved_by", "run ended"
-"""Label of an alert that was resolved by the end of its run, and its value."""
-
-BY_HAND, BY_SIGNAL = "KeyboardInterrupt", "SIGTERM"
-LONGEST_SUMMARY = 400
 
 Reported = set[tuple[AlertState, Severity]]
 
@@ -30,35 +24,6 @@ def fingerprint_of(rule: str, subject: str, labels: Mapping[str, str]) -> str:
     """Return 16 hex digits that identify (rule, subject, labels) across episodes."""
     parts = [rule, subject, *(f"{name}={labels[name]}" for name in sorted(labels))]
     return hashlib.sha256("\x00".join(parts).encode()).hexdigest()[:16]
-
-
-def failure_of(
-    run_id: str,
-    attempt_no: int,
-    error: Mapping[str, Any],
-    *,
-    step: int | None,
-    time_ns: int,
-    now_ns: int,
-) -> Failure:
-    """Return the notification for a run that failed.
-
-    The severity is critical by default, warning after SIGTERM (a person or a scheduler stopped the run and
-    may restart it), and info after Ctrl-C (the user knows).
-
-    Args:
-        run_id: The run.
-        attempt_no: The attempt that failed.
-        error: ``type`` and ``message`` of the error, if known.
-        step: The last step.
-        time_ns: When the run failed.
-        now_ns: When the server received the failure.
-    """
-    kind, message = (str(error.get(name) or "") for name in ("type", "message"))
-    severity = {BY_HAND: Severity.INFO, BY_SIGNAL: Severity.WARNING}.get(kind, Severity.CRITICAL)
-    summary = ": ".join(part for part in (kind, message) if part) or "without a reason"
-    late = now_ns - time_ns > LATE_NS
-    return Failure(run_id, attempt_no, severity, now_ns, step, summary[:LONGEST_SUMMARY], late)
 
 
 class AlertBook:
@@ -71,7 +36,7 @@ class AlertBook:
 
     @classmethod
     def restore(cls, run_id: str, alerts: Iterable[Alert]) -> AlertBook:
-        """Restore the book from the newest stored episode of each fingerprint, including resolved ones."""
+        """Restore the book from the newest stored episode of each fingerprint, open or over."""
         book = cls(run_id)
         for alert in alerts:
             known = book._alerts.get(alert.fingerprint)
@@ -84,16 +49,20 @@ class AlertBook:
         """Return the alerts that are firing or recovering."""
         return [alert for alert in self._alerts.values() if alert.is_open]
 
+    def ended(self) -> list[Alert]:
+        """Return the alerts that were firing when the run ended."""
+        return [alert for alert in self._alerts.values() if alert.state is AlertState.ENDED]
+
     @property
     def unsettled(self) -> bool:
-        """Whether any alert is not resolved, including pending ones."""
-        return any(alert.state is not AlertState.RESOLVED for alert in self._alerts.values())
+        """Whether any alert is not over, including pending ones."""
+        return any(not alert.is_over for alert in self._alerts.values())
 
     def apply(self, finding: Finding, now_ns: int) -> list[Transition]:
         """Apply a finding; return its transition, or nothing if the finding does not change the alert."""
         fingerprint = fingerprint_of(finding.rule, finding.subject, finding.labels)
         known = self._alerts.get(fingerprint)
-        if known is None or known.state is AlertState.RESOLVED:
+        if known is None or known.is_over:
             if finding.state in (AlertState.RESOLVED, AlertState.RECOVERING):
                 return []
             alert = self._begin(fingerprint, finding, 1 if known is None else known.episode + 1, now_ns)
@@ -104,38 +73,51 @@ class AlertBook:
             return []
         return [self._keep(alert, known.state, now_ns)]
 
-    def rest(self, reason: str, step: int | None, now_ns: int, over: Collection[str]) -> list[Transition]:
-        """Set firing alerts to recovering after a failure, so that another attempt can continue them.
-
-        Alerts of the rules in ``over`` concern the process that ended, and are resolved instead.
-        """
-        found = self.end(reason, step, now_ns, over)
-        for alert in [alert for alert in self._alerts.values() if alert.state is AlertState.FIRING]:
-            resting = replace(alert, state=AlertState.RECOVERING, updated_ns=now_ns)
-            found.append(replace(self._keep(resting, alert.state, now_ns), reason=reason))
-        return found
-
     def end(
-        self, reason: str, step: int | None, now_ns: int, rules: Collection[str] | None = None
+        self, reason: str, step: int | None, now_ns: int, process_rules: Collection[str]
     ) -> list[Transition]:
-        """Resolve all alerts of the run, or only those of ``rules``.
+        """Close all alerts of a run that ended.
 
-        Findings of a later attempt start the next episode of the same fingerprint and are notified again.
+        A firing alert is ``ended``, because its condition never recovered. Pending and recovering alerts are
+        resolved. Findings of a later attempt start the next episode of the same fingerprint.
+
+        Args:
+            reason: How the run ended; shown in the history instead of the summary.
+            step: The last step.
+            now_ns: The server's time.
+            process_rules: Rules about the process that ended (for example that it is silent). Their alerts
+                are resolved.
         """
-        ended = []
-        for alert in [alert for alert in self._alerts.values() if alert.state is not AlertState.RESOLVED]:
-            if rules is not None and alert.rule not in rules:
-                continue
-            over = replace(
-                alert,
-                state=AlertState.RESOLVED,
-                resolved_step=step,
-                resolved_ns=now_ns,
-                updated_ns=now_ns,
-                labels={**alert.labels, RESOLVED_BY: RUN_ENDED},
-            )
-            ended.append(replace(self._keep(over, alert.state, now_ns), reason=reason))
-        return ended
+        closed = self.resolve(reason, step, now_ns, process_rules)
+        for alert in [alert for alert in self._alerts.values() if not alert.is_over]:
+            firing = alert.state is AlertState.FIRING
+            state = AlertState.ENDED if firing else AlertState.RESOLVED
+            closed.append(self._close(alert, state, reason, step, now_ns))
+        return closed
+
+    def resolve(self, reason: str, step: int | None, now_ns: int, rules: Collection[str]) -> list[Transition]:
+        """Resolve the alerts of ``rules``; ``reason`` is shown in the history instead of the summary."""
+        mine = [alert for alert in self._alerts.values() if alert.rule in rules and not alert.is_over]
+        return [self._close(alert, AlertState.RESOLVED, reason, step, now_ns) for alert in mine]
+
+    def resume(self, reason: str, step: int | None, now_ns: int) -> list[Transition]:
+        """Resolve the failure and the ended alerts of a run that continues in another attempt.
+
+        Whatever is still wrong in that attempt starts the next episode.
+        """
+        past = [alert for alert in self._alerts.values() if _is_past(alert)]
+        return [self._close(alert, AlertState.RESOLVED, reason, step, now_ns) for alert in past]
+
+    @property
+    def has_past(self) -> bool:
+        """Whether :meth:`resume` has anything to resolve."""
+        return any(_is_past(alert) for alert in self._alerts.values())
+
+    def _close(
+        self, alert: Alert, state: AlertState, reason: str, step: int | None, now_ns: int
+    ) -> Transition:
+        closed = replace(alert, state=state, resolved_step=step, resolved_ns=now_ns, updated_ns=now_ns)
+        return replace(self._keep(closed, alert.state, now_ns), reason=reason)
 
     def _begin(self, fingerprint: str, finding: Finding, episode: int, now_ns: int) -> Alert:
         blank = Alert(
@@ -167,6 +149,11 @@ class AlertBook:
         reported.add((alert.state, alert.severity))
         self._alerts[alert.fingerprint] = alert
         return Transition(alert, previous, now_ns, first)
+
+
+def _is_past(alert: Alert) -> bool:
+    """Return whether an alert is about the end of an attempt, which another attempt supersedes."""
+    return alert.state is AlertState.ENDED or (alert.rule == FAILED and not alert.is_over)
 
 
 def _advance(alert: Alert, finding: Finding, now_ns: int) -> Alert:

@@ -9,7 +9,6 @@ from typing import Any
 
 from tocsin.protocol import NONE_YET
 from tocsin_server.core.models import (
-    Failure,
     RecordBatch,
     RunEvent,
     SavedRuleState,
@@ -55,7 +54,6 @@ class Durability:
         rejected_to_seq: tuple[Writer, int] | None = None,
         transitions: tuple[Transition, ...] = (),
         changes: Mapping[str, Any] | None = None,
-        failure: Failure | None = None,
     ) -> None:
         """Submit everything that must become durable together; the end of a run also saves its rule state."""
         now_ns, snapshot, changes = self._clock(), None, changes or {}
@@ -68,9 +66,7 @@ class Durability:
         run.pending += 1
         if self._oldest_ns is None:
             self._oldest_ns = now_ns
-        made = WriteBatch(
-            run.id, batch, event, rejected_to_seq, transitions, failure, snapshot, changes, done
-        )
+        made = WriteBatch(run.id, batch, event, rejected_to_seq, transitions, snapshot, changes, done)
         self._store.submit(made)
 
     def _saved(self, run: ActiveRun, now_ns: int, *, anyway: bool) -> SavedRuleState | None:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tocsin.protocol import Event, Finish, Refused
 from tocsin_server.core.memory_size import size_of
-from tocsin_server.core.models import Failure, RunEvent, RunState
+from tocsin_server.core.models import Finding, RunEvent, RunState
 from tocsin_server.core.settings import Settings
 from tocsin_server.core.stats import IngestCounts
 from tocsin_server.runs.active_run import ActiveRun, Done, WriterState
-from tocsin_server.runs.alert_state import failure_of
 from tocsin_server.runs.durability import Durability
 from tocsin_server.runs.rate_limit import EVENT_BURST_S, Allowance
+from tocsin_server.runs.run_failure import failure_finding
 from tocsin_server.runs.validation.events import error_of
 from tocsin_server.runs.validation.limits import HIGHEST, Limits
 
@@ -96,16 +96,19 @@ class EventAcceptor:
         error = error_of(held, self._limits)
         data = {"state": held.state, "records": held.records, "error": error}
         changes = self._ending(run, state, held.state, error)
-        time_ns, step, now_ns, failure = held.t + state.offset_ns, run.summary.last_step, self._clock(), None
+        time_ns, step, now_ns = held.t + state.offset_ns, run.summary.last_step, self._clock()
+        findings: list[Finding] = []
         if changes:
             run.rests_until_ns = 0
         if changes and changes["state"] is RunState.FAILED:
-            reported: dict[str, Any] = {"step": step, "time_ns": time_ns, "now_ns": now_ns}
-            failure = failure_of(run.id, state.writer.attempt_no, error, **reported)
+            firing, checkpoint = run.book.open(), run.checkpoint_before(step)
+            findings = [
+                failure_finding(error, step=step, time_ns=time_ns, firing=firing, checkpoint=checkpoint)
+            ]
             run.rests_until_ns = min(time_ns, now_ns) + int(self._settings.restart_grace_s * 1e9)
         if changes and not run.rests(now_ns):
             data["run_ended"] = True
-        self._put(run, state, held.no, "finish", time_ns, step, data, changes, failure)
+        self._put(run, state, held.no, "finish", time_ns, step, data, changes, findings)
 
     def _ending(
         self, run: ActiveRun, state: WriterState, word: str, error: Mapping[str, Any]
@@ -119,7 +122,6 @@ class EventAcceptor:
         metadata = run.summary.metadata
         metadata.state, metadata.ended_ns = RunState(word), now_ns
         metadata.error = dict(error) if failed else None
-        run.summary.parting = None
         return {"state": metadata.state, "ended_ns": now_ns, "error": metadata.error}
 
     def report_rejected(self, run: ActiveRun, now_ns: int) -> None:
@@ -161,7 +163,7 @@ class EventAcceptor:
         step: int | None,
         data: Mapping[str, Any],
         changes: Mapping[str, Any] | None = None,
-        failure: Failure | None = None,
+        findings: Iterable[Finding] = (),
         size: int = 0,
     ) -> None:
         state.event = no
@@ -170,12 +172,10 @@ class EventAcceptor:
         size = size or size_of(data)
         event = RunEvent(state.writer, run.next_arrival(), no, kind, time_ns, step, data, size)
         begun = time.perf_counter()
-        transitions = run.take_event(event, now_ns)
+        transitions = run.take_event(event, now_ns, findings)
         self._counts.events += 1
         self._counts.judged_s += time.perf_counter() - begun
-        self._durability.submit(
-            run, state, event=event, transitions=transitions, changes=changes, failure=failure
-        )
+        self._durability.submit(run, state, event=event, transitions=transitions, changes=changes)
 
 
 def _refusal(rejection: Refused) -> dict[str, Any]:

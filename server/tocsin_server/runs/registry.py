@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from tocsin_server.core.models import Alert, AlertState, RunState
@@ -183,10 +183,27 @@ class RunRegistry:
         for stored in newest[: self._settings.fleet_runs]:
             with self._work.isolated(f"run {stored.id}"):
                 summaries.append(_summary_of(stored)[1])
-        opened = self._open_alerts()
+        self._complete(summaries, self._open_alerts())
+        return summaries
+
+    def _is_acknowledged(self, summary: RunSummary) -> bool:
+        return summary.left is not None and bool(self._reader.acknowledged([summary.left["alert"]]))
+
+    def _complete(self, summaries: Sequence[RunSummary], opened: Mapping[str, list[Alert]]) -> None:
+        """Add to stored summaries what changes after a run left memory: its alerts and acknowledgements."""
+        left = {summary.left["alert"] for summary in summaries if summary.left is not None}
+        acknowledged = self._reader.acknowledged(left)
         for summary in summaries:
             summary.open_alerts = tuple(opened.get(summary.metadata.id, ()))
-        return summaries
+            summary.acknowledged = summary.left is not None and summary.left["alert"] in acknowledged
+
+    def acknowledge(self, alert_id: str, *, undone: bool) -> RunSummary | None:
+        """Note an acknowledgement or its withdrawal; return the summary whose row it changed, if any."""
+        summary = self._summaries.get(alert_id.rsplit(".", 2)[0])
+        if summary is None or summary.left is None or summary.left["alert"] != alert_id:
+            return None
+        summary.acknowledged = not undone
+        return summary
 
     def _open_alerts(self, run_id: str | None = None) -> dict[str, list[Alert]]:
         found: dict[str, list[Alert]] = {}
@@ -215,7 +232,9 @@ class RunRegistry:
         if stored is None:
             raise LookupError(f"Run {run_id} not found.")
         engine, recovery = load_engine(self._reader, stored)
-        return restore_run(stored, engine, recovery, self._settings, now_ns)
+        run = restore_run(stored, engine, recovery, self._settings, now_ns)
+        run.summary.acknowledged = self._is_acknowledged(run.summary)
+        return run
 
     async def find(self, run_id: str) -> RunSummary | None:
         """Return the summary of any run; one outside the live fleet is read from the store."""
@@ -226,7 +245,7 @@ class RunRegistry:
         if stored is None:
             return None
         summary = _summary_of(stored)[1]
-        summary.open_alerts = tuple(self._open_alerts(run_id).get(run_id, ()))
+        self._complete([summary], self._open_alerts(run_id))
         return summary
 
     def summary(self, run_id: str) -> RunSummary | None:

@@ -18,7 +18,8 @@ import numpy as np
 from tocsin.protocol import Alive
 from tocsin_server.core import exact_json
 from tocsin_server.core.causal_order import by_cause
-from tocsin_server.core.models import Alert, Column, RecordBatch, RunState, Severity
+from tocsin_server.core.models import FAILED, Alert, Column, RecordBatch, RunState, Severity
+from tocsin_server.runs.run_failure import BY_HAND, BY_SIGNAL
 from tocsin_server.runs.sparkline_buckets import SHORT, Grid, Spark
 
 VITALS = ("loss", "grad_norm", "scale", "lr")
@@ -76,8 +77,10 @@ class RunSummary:
         self.metadata = metadata
         self.sparks: dict[str, Spark] = {}
         self.open_alerts: tuple[Alert, ...] = ()
-        self.parting: dict[str, Any] | None = None
-        """The most severe alert that was open when the run ended."""
+        self.left: dict[str, Any] | None = None
+        """The most severe alert that was firing when the run ended."""
+        self.acknowledged = False
+        """Whether somebody acknowledged that alert."""
         self._counts = _Counts()
         self._progress: deque[tuple[int, int]] = deque(maxlen=_SPEED_POINTS)
         self._alive: dict[int, Alive] = {}
@@ -155,24 +158,71 @@ class RunSummary:
         """Forget the status of a process that disconnected."""
         self._alive.pop(writer_no, None)
 
-    def part_with(self, alerts: Iterable[Alert]) -> None:
-        """Keep the most severe of the alerts that were open when the run ended as the reason in its row."""
-        reason = _reason(alert for alert in alerts if alert.rule not in OF_TIME)
-        if reason is not None and (self.parting is None or _level(reason) > _level(self.parting)):
-            self.parting = reason
+    def show(self, opened: Iterable[Alert], ended: Iterable[Alert]) -> None:
+        """Show these alerts: those that are open, and those that were firing when the run ended."""
+        self.open_alerts = tuple(opened)
+        left = _reason(ended)
+        if left is None or self.left is None or left["alert"] != self.left["alert"]:
+            self.acknowledged = False
+        self.left = left
+
+    @property
+    def outcome(self) -> dict[str, Any] | None:
+        """Return how the run ended, or None while it trains.
+
+        ``kind`` is finished, stopped (by a person or a scheduler), crashed or lost. ``severity`` is that of
+        the most severe alert that was firing at the end, if it is at least a warning. ``text`` says both.
+        """
+        state = self.metadata.state
+        if not state.ended and state is not RunState.LOST:
+            return None
+        kind = self._ending_kind()
+        left = self._unrecovered()
+        text = kind
+        if kind == "crashed" and self._error():
+            text = f"crashed: {self._error()}"
+        elif left is not None and left["rule"] != FAILED and state.ended:
+            text = f"{kind} with problems: {left['summary']}"
+        severity = left["severity"] if left is not None else None
+        return {
+            "kind": kind,
+            "text": text,
+            "severity": severity,
+            "alert": left["alert"] if left is not None else None,
+            "acknowledged": self.acknowledged,
+        }
+
+    def _ending_kind(self) -> str:
+        state, kind = self.metadata.state, (self.metadata.error or {}).get("type")
+        if state is RunState.FAILED:
+            return "stopped" if kind in (BY_HAND, BY_SIGNAL) else "crashed"
+        return state.value
+
+    def _unrecovered(self) -> dict[str, Any] | None:
+        """Return the reason in the row of a run that ended, if it is at least a warning."""
+        reason = _reason(self.open_alerts) or self.left
+        return reason if reason is not None and reason["severity"] != Severity.INFO.value else None
+
+    def _error(self) -> str:
+        error = self.metadata.error or {}
+        said = ": ".join(str(error[name]) for name in ("type", "message") if error.get(name))
+        return said[:_LONGEST_CAUSE]
 
     @property
     def ending(self) -> str:
         """Return how the run ended, as an entry of an alert's timeline."""
-        error = self.metadata.error or {}
-        cause = ": ".join(str(error[name]) for name in ("type", "message") if error.get(name))
-        return f"Run ended: {self.metadata.state.value}" + (f", {cause[:_LONGEST_CAUSE]}" if cause else "")
+        cause = self._error()
+        return f"Run ended: {self.metadata.state.value}" + (f", {cause}" if cause else "")
 
     @property
     def health(self) -> str:
-        """Return "critical", "warning", "ok" or "ended"."""
+        """Return "critical", "warning", "ok" or "ended".
+
+        A run that ended broken keeps the severity of what was wrong until somebody acknowledges it.
+        """
         if self.metadata.state.ended:
-            return "ended"
+            left = None if self.acknowledged else self._unrecovered()
+            return "ended" if left is None else str(left["severity"])
         most_severe = max((alert.severity.level for alert in self.open_alerts), default=0)
         if self.metadata.state in (RunState.STALLED, RunState.LOST):
             most_severe = max(most_severe, Severity.WARNING.level)
@@ -255,8 +305,13 @@ class RunSummary:
         found = {severity.value: 0 for severity in reversed(Severity)}
         for alert in self.open_alerts:
             found[alert.severity.value] += 1
-        reason = _reason(self.open_alerts) or (self.parting if self.metadata.state.ended else None)
-        return {"alerts": len(self.open_alerts), "severities": found, "reason": reason}
+        reason = _reason(self.open_alerts) or (self.left if self.metadata.state.ended else None)
+        return {
+            "alerts": len(self.open_alerts),
+            "severities": found,
+            "reason": reason,
+            "outcome": self.outcome,
+        }
 
     def _client(self) -> dict[str, Any]:
         reported = self._alive.values()
@@ -278,7 +333,7 @@ class RunSummary:
             "last_step": counts.last_step,
             "last": dict(counts.last),
             "gpu_util": counts.gpu_util,
-            "parting": self.parting,
+            "left": self.left,
         }
 
     @classmethod
@@ -287,7 +342,7 @@ class RunSummary:
         summary = cls(metadata)
         if saved:
             summary.sparks = {name: Spark.restore(body) for name, body in saved["sparks"].items()}
-            summary.parting = saved.get("parting")
+            summary.left = saved.get("left")
             last = {name: exact_json.parse_number(value) for name, value in saved["last"].items()}
             gpu = saved.get("gpu_util")
             summary._counts = _Counts(
@@ -306,10 +361,6 @@ def _kind(name: str) -> tuple[str, bool]:
     """Return a series name without its suffix (``grad_norm/D``), and whether it has none."""
     base, _, suffix = name.partition("/")
     return base, not suffix
-
-
-def _level(reason: Mapping[str, Any]) -> int:
-    return Severity(reason["severity"]).level
 
 
 def _reason(alerts: Iterable[Alert]) -> dict[str, Any] | None:

@@ -51,13 +51,19 @@ class ServerChanges:
             self._durability.submit(run, None, transitions=transitions, changes=changes)
 
     def close(self, run_id: str) -> None:
-        """Resolve the alerts of a failed run after its grace period ended without another attempt."""
+        """Close the alerts of a failed run after its grace period ended without another attempt."""
         run = self.registry.active.get(run_id)
         if run is None:
             return
         run.rests_until_ns = 0
         if run.book.unsettled:
             self._add_event(run, CLOSED, {"state": run.state}, {"state": run.state})
+
+    def acknowledge(self, alert_id: str, *, undone: bool) -> None:
+        """Show an acknowledgement, or its withdrawal, in the row of the run that ended with this alert."""
+        summary = self.registry.acknowledge(alert_id, undone=undone)
+        if summary is not None:
+            self._hub.changed(summary.metadata.id)
 
     def add_event(self, run_id: str, kind: str, data: Mapping[str, Any]) -> None:
         """Add a server event to a run, for its rules. It is stored and replayed like any other event."""

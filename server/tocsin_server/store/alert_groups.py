@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, func, or_, select, text, tuple_, update
 
-from tocsin_server.core.models import Alert
+from tocsin_server.core.models import Alert, AlertState
 from tocsin_server.store.acks import Key
 from tocsin_server.store.alert_rows import OPEN_STATES, alert_of
 from tocsin_server.store.damage import texts, values_of
@@ -104,10 +104,34 @@ def open_alerts(connection: Connection, run_ids: Iterable[str] | None = None) ->
     return _known(connection, query if run_ids is None else query & alert.c.run_id.in_(sorted(set(run_ids))))
 
 
-def lately_resolved(connection: Connection, since_ns: int) -> dict[Key, Known]:
-    """Return alerts that fired and were resolved after ``since_ns``."""
-    resolved = (alert.c.state == "resolved") & (alert.c.updated_ns > since_ns) & alert.c.fired_ns.is_not(None)
-    return _known(connection, resolved)
+def lately_over(connection: Connection, since_ns: int, ended_since_ns: int) -> dict[Key, Known]:
+    """Return alerts that fired and were resolved after ``since_ns``, or ended after ``ended_since_ns``."""
+    resolved = (alert.c.state == AlertState.RESOLVED) & (alert.c.updated_ns > since_ns)
+    ended = (alert.c.state == AlertState.ENDED) & (alert.c.updated_ns > ended_since_ns)
+    return _known(connection, or_(resolved, ended) & alert.c.fired_ns.is_not(None))
+
+
+def ended_alerts(connection: Connection, limit: int) -> dict[Key, Known]:
+    """Return the alerts that were firing when their run ended, the newest ``limit``."""
+    newest = select(alert.c.run_id, alert.c.fingerprint, alert.c.episode).where(
+        alert.c.state == AlertState.ENDED
+    )
+    newest = newest.order_by(alert.c.updated_ns.desc()).limit(limit)
+    keys = [tuple(row) for row in connection.execute(newest)]
+    return known_alerts(connection, keys)
+
+
+def route_again(connection: Connection) -> None:
+    """Return the firing alerts to the inbox, so that new routes and channels receive them.
+
+    A group that has already notified an alert does not notify it again.
+    """
+    own = (alert_transition.c.run_id, alert_transition.c.fingerprint, alert_transition.c.episode)
+    firing = select(alert.c.run_id, alert.c.fingerprint, alert.c.episode).where(
+        alert.c.state == AlertState.FIRING, alert.c.late.is_(False)
+    )
+    wanted = (alert_transition.c.state == AlertState.FIRING) & tuple_(*own).in_(firing)
+    connection.execute(update(alert_transition).where(wanted).values(routed_ns=None))
 
 
 def _known(connection: Connection, condition: Any) -> dict[Key, Known]:

@@ -9,10 +9,10 @@ import msgspec
 from sqlalchemy import Connection, Row, Select, func, select
 
 from tocsin_server.core import exact_json
-from tocsin_server.core.models import Alert, AlertState, Diagnosis, Evidence, Remedy, Severity
+from tocsin_server.core.models import FAILED, Alert, AlertState, Diagnosis, Evidence, Remedy, Severity
 from tocsin_server.store.damage import Damaged, choice, place_of, values_of, warn
 from tocsin_server.store.results import AlertStep, StoredAlert
-from tocsin_server.store.tables import alert, alert_transition, run
+from tocsin_server.store.tables import alert, alert_transition, attempt, run
 
 LIVES = tuple(AlertState)
 """Alert states in the order in which an alert passes through them."""
@@ -38,8 +38,10 @@ def read_alerts(
         chosen = query.where(alert.c.state.in_([str(state) for state in states])).limit(limit)
         return [_stored(row) for row in connection.execute(chosen)]
     still_open = query.where(alert.c.state.in_(OPEN_STATES))
-    over = query.where(alert.c.state == AlertState.RESOLVED).limit(limit)
-    return [_stored(row) for part in (still_open, over) for row in connection.execute(part)]
+    ended, resolved = (
+        query.where(alert.c.state == state).limit(limit) for state in (AlertState.ENDED, AlertState.RESOLVED)
+    )
+    return [_stored(row) for part in (still_open, ended, resolved) for row in connection.execute(part)]
 
 
 def read_alert(connection: Connection, alert_id: str) -> StoredAlert | None:
@@ -76,8 +78,25 @@ def _place(step: AlertStep) -> tuple[int, int, int]:
     return step.at_ns, -1 if step.step is None else step.step, LIVES.index(AlertState(step.state))
 
 
+def turns(connection: Connection, run_id: str, since_ns: int, until_ns: int | None) -> list[tuple[int, str]]:
+    """Return the failures and new attempts of a run while an alert of it was open, as (Unix ns, sentence)."""
+    last = until_ns or (1 << 62)
+    failed = select(alert.c.onset_ns, alert.c.summary).where(alert.c.run_id == run_id, alert.c.rule == FAILED)
+    begun = select(attempt.c.started_ns, attempt.c.attempt_no).where(attempt.c.run_id == run_id)
+    found = [
+        (row.onset_ns, f"The run failed: {row.summary}")
+        for row in connection.execute(failed.where(alert.c.onset_ns.between(since_ns, last)))
+    ]
+    found += [
+        (row.started_ns, f"Attempt {row.attempt_no} began")
+        for row in connection.execute(begun.where(attempt.c.started_ns.between(since_ns + 1, last)))
+        if row.attempt_no > 1
+    ]
+    return sorted(found)
+
+
 def newest_episodes(connection: Connection, run_id: str) -> list[Alert]:
-    """Return the newest episode of each fingerprint of a run, including resolved ones."""
+    """Return the newest episode of each fingerprint of a run, including those that are over."""
     newest = (
         select(alert.c.fingerprint, func.max(alert.c.episode).label("episode"))
         .where(alert.c.run_id == run_id)

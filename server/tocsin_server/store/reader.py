@@ -5,13 +5,14 @@ Methods raise database errors (``sqlalchemy.exc``) if the database is unavailabl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from sqlalchemy import Connection
 
 from tocsin_server.core.models import RunEvent
 from tocsin_server.store import alert_rows, layer_rows, pagination, recovery, run_rows, series_window
+from tocsin_server.store.acks import acks_in_force
 from tocsin_server.store.database import Database
 from tocsin_server.store.results import (
     AlertStep,
@@ -136,9 +137,10 @@ class StoreReader:
 
         Args:
             run_id: Only alerts of this run.
-            states: Only these states; None for all unresolved alerts, then ``limit`` resolved ones.
+            states: Only these states; None for all alerts that are not over, then ``limit`` ended and
+                ``limit`` resolved ones.
             severities: Only these severities.
-            limit: Maximum number of alerts, or of resolved ones.
+            limit: Maximum number of alerts of the given states.
         """
         with self._engine.begin() as connection:
             return alert_rows.read_alerts(connection, run_id, states, severities, limit)
@@ -147,6 +149,13 @@ class StoreReader:
         """Return one alert, or None."""
         with self._engine.begin() as connection:
             return alert_rows.read_alert(connection, alert_id)
+
+    def acknowledged(self, alert_ids: Iterable[str]) -> set[str]:
+        """Return those of these alerts that are acknowledged."""
+        keys = {alert_rows.alert_key(alert_id): alert_id for alert_id in alert_ids}
+        with self._engine.begin() as connection:
+            found = acks_in_force(connection, {key[0] for key in keys if key is not None})
+        return {keys[key] for key in found if key in keys}
 
     def alert_history(self, alert_id: str) -> list[AlertStep]:
         """Return the transitions of one alert, oldest first; empty if it is unknown."""

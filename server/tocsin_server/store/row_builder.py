@@ -15,7 +15,6 @@ from tocsin_server.store import batch_codec
 from tocsin_server.store import environment as run_environment
 from tocsin_server.store.latest_values import Latest
 from tocsin_server.store.nonfinite_onsets import Onset
-from tocsin_server.store.run_failures import failure_row
 from tocsin_server.store.tables import (
     alert,
     alert_transition,
@@ -106,8 +105,6 @@ class RowBuilder:
             rows.alerts[row["run_id"], row["fingerprint"], row["episode"]] = row
             if transition.first:
                 rows.transitions.append(_transition_row(transition))
-        if write_batch.failure is not None:
-            rows.transitions.append(failure_row(write_batch.failure))
         if write_batch.rule_state is not None:
             state = write_batch.rule_state
             rows.rule_states[state.run_id] = {

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from sqlalchemy import Connection, Row, Select, func, select, update
 
-from tocsin_server.core.models import AlertState, RunState, Writer
+from tocsin_server.core.models import RunState, Writer
+from tocsin_server.store.alert_rows import OPEN_STATES
 from tocsin_server.store.arrays import Points
 from tocsin_server.store.chunk_reader import tail_points
 from tocsin_server.store.chunks import rows_of
@@ -42,8 +43,8 @@ def read_runs(connection: Connection, *, active: bool = False) -> list[StoredRun
 
 
 def read_unsettled(connection: Connection) -> list[StoredRun]:
-    """Return the failed runs with an unresolved alert."""
-    waits = select(alert.c.run_id).where(alert.c.run_id == run.c.id, alert.c.state != AlertState.RESOLVED)
+    """Return the failed runs with an alert that is not over."""
+    waits = select(alert.c.run_id).where(alert.c.run_id == run.c.id, alert.c.state.in_(OPEN_STATES))
     query = _rows().where(run.c.state == RunState.FAILED, waits.exists())
     return [_facts(row, 0) for row in connection.execute(query)]
 

@@ -293,7 +293,7 @@ alert_transition = Table(
 """``routed_ns`` is null until the transition is routed.
 
 A transition serves as its own inbox row and is committed with its records, so a kill can neither lose nor
-duplicate it. A failed run also has a row here, without an alert: see ``run_failures``.
+duplicate it.
 """
 Index(
     "ix_alert_transition_unrouted",

@@ -1,4 +1,4 @@
-"""A failed run is reported once, with its last lines. A finished, imported or old run is not."""
+"""A failed run is an alert: notified within seconds, with its last lines. An imported or old one is not."""
 
 from __future__ import annotations
 
@@ -41,19 +41,15 @@ def train(server: Any, dial: Any, run: str = "r1", loss: float = 1.0, attempt: s
 
 
 def notified(receiver: Any) -> list[Any]:
-    """Return reason, runs and alerts of each notification."""
+    """Return the reason of each notification, and run and rule of its alerts."""
     return [
-        (
-            received.json["reason"],
-            [run["run_id"] for run in received.json["runs"]],
-            len(received.json["alerts"]),
-        )
+        (received.json["reason"], [(alert["run_id"], alert["rule"]) for alert in received.json["alerts"]])
         for received in receiver.received
     ]
 
 
 @pytest.mark.both_databases
-def test_a_run_that_fails_is_told_with_its_last_lines(
+def test_a_run_that_fails_is_notified_with_its_last_lines(
     run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:
     """No alert is open: the notification has run, type, message, last lines, and a link to the last step."""
@@ -64,38 +60,36 @@ def test_a_run_that_fails_is_told_with_its_last_lines(
     eventually(lambda: receiver.received, "the webhook to be called")
     message = receiver.received[0].json
     assert (message["title"], message["severity"], message["status"], message["reason"]) == (
-        "Failed: OutOfMemoryError · r1 · project",
+        "Run crashed: OutOfMemoryError: CUDA out of memory · r1 · project",
         "critical",
         "firing",
-        "failed",
+        "new",
     )
-    (run,) = message["runs"]
-    assert (run["error"], run["last_step"], message["alerts"]) == (OOM, 1, [])
     for part in (
-        "failed at step 1: OutOfMemoryError: CUDA out of memory",
+        "r1 crashed at step 1: OutOfMemoryError: CUDA out of memory",
         "loss.backward()",
+        "First: Reduce the batch size",
         "/runs/r1?at=1",
     ):
         assert part in message["text"]
     eventually(lambda: api.states() == ["sent"], "the delivery to be marked")
-    assert api.get("/alerts")["items"] == [], "a state of a run is no finding of a rule"
+    (alert,) = api.get("/alerts")["items"]
+    assert (alert["rule"], alert["state"], alert["severity"]) == ("failed", "firing", "critical")
 
 
-def test_a_failure_goes_with_what_was_told_of_its_run(
+def test_a_failure_does_not_wait_for_the_next_notification_of_its_run(
     run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:
-    """After a recent critical alert, the failure joins the next notification of that group."""
+    """After a recent critical alert, it is sent at once, with the alert that still fires."""
     server, receiver = run_server(**QUICK), receive()
-    routing = {"routes": [{"name": "all", "group_wait_s": 0, "group_interval_s": 3}]}
+    routing = {"routes": [ONLY | {"group_wait_s": 0, "group_interval_s": 600}]}
     admin_api(server).hook(receiver.url, routing=routing)
     client = train(server, dial, loss=math.nan)
     eventually(lambda: receiver.received, "the alert to be sent")
     end(client)
     eventually(lambda: len(receiver.received) == 2, "the failure")
-    assert notified(receiver) == [("new", [], 1), ("failed", ["r1"], 1)]
-    assert receiver.received[1].at - receiver.received[0].at > 2
-    (alert,) = receiver.received[1].json["alerts"]
-    assert (alert["rule"], alert["new"], alert["over"]) == ("nonfinite-loss", False, False)
+    nan, failed = ("r1", "nonfinite-loss"), ("r1", "failed")
+    assert notified(receiver) == [("new", [nan]), ("new", [failed, nan])]
 
 
 def test_alert_and_failure_of_one_moment_are_one_notification(
@@ -103,13 +97,13 @@ def test_alert_and_failure_of_one_moment_are_one_notification(
 ) -> None:
     """If the run dies before its alert was sent."""
     server, receiver = run_server(**QUICK), receive()
-    admin_api(server).hook(receiver.url, routing={"routes": [{"name": "all", "group_wait_s": 2}]})
+    admin_api(server).hook(receiver.url, routing={"routes": [ONLY | {"group_wait_s": 2}]})
     end(train(server, dial, loss=math.nan))
     eventually(lambda: receiver.received, "the webhook to be called")
-    assert notified(receiver) == [("failed", ["r1"], 1)]
+    assert notified(receiver) == [("new", [("r1", "failed"), ("r1", "nonfinite-loss")])]
 
 
-def test_only_a_failure_of_now_is_told(
+def test_only_a_failure_of_now_is_notified(
     run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:
     """A finished run, one stopped by Ctrl-C and an import are not reported; one from a spool is in a digest.
@@ -130,13 +124,13 @@ def test_only_a_failure_of_now_is_told(
     imported.acked(0, 1)
     end(train(server, dial, "bad"))
     eventually(lambda: receiver.received, "the one that is sent")
-    assert notified(receiver) == [("failed", ["bad"], 0)]
+    assert notified(receiver) == [("new", [("bad", "failed")])]
     with server.services.database.reader.connect() as connection:
         kinds = connection.exec_driver_sql("SELECT kind FROM notify_group ORDER BY kind").scalars().all()
     assert list(kinds) == ["alerts", "late"]
 
 
-def test_that_a_run_goes_on_is_told_where_its_failure_was(
+def test_that_a_run_continues_is_sent_where_its_failure_was(
     run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:
     """When a new attempt starts, one more notification says so."""
@@ -146,9 +140,9 @@ def test_that_a_run_goes_on_is_told_where_its_failure_was(
     end(train(server, dial))
     eventually(lambda: receiver.received, "the failure")
     train(server, dial, attempt="a2")
-    eventually(lambda: len(receiver.received) == 2, "that it goes on")
-    assert notified(receiver) == [("failed", ["r1"], 0), ("resolved", ["r1"], 0)]
-    assert receiver.received[1].json["title"] == "Goes on: r1 · project"
+    eventually(lambda: len(receiver.received) == 2, "that it continues")
+    assert notified(receiver) == [("new", [("r1", "failed")]), ("resolved", [("r1", "failed")])]
+    assert receiver.received[1].json["title"] == "Run continues in a new attempt · r1 · project"
     assert receiver.received[1].json["status"] == "resolved"
 
 
@@ -161,10 +155,12 @@ def test_alerts_of_a_run_that_fails_and_comes_back_do_not_flap(
         receiver.url, routing={"routes": [ONLY | {"group_wait_s": 0, "group_interval_s": 1}]}
     )
     end(train(server, dial, loss=math.nan))
-    eventually(lambda: any("failed" in each for each in notified(receiver)), "the failure")
+    failed = ("r1", "failed")
+    eventually(lambda: any(failed in alerts for _, alerts in notified(receiver)), "the failure")
     train(server, dial, loss=math.nan, attempt="a2")
     eventually(lambda: any("resolved" in each for each in notified(receiver)), "that the run continues")
-    alerts = [alert for received in receiver.received for alert in received.json["alerts"]]
+    every = [alert for received in receiver.received for alert in received.json["alerts"]]
+    alerts = [alert for alert in every if alert["rule"] == "nonfinite-loss"]
     assert {(alert["id"], alert["over"]) for alert in alerts} == {(alerts[0]["id"], False)}
     assert [alert["new"] for alert in alerts] == [True] + [False] * (len(alerts) - 1)
     life = admin_api(server).get(f"/alerts/{alerts[0]['id']}/history")["items"]
@@ -194,7 +190,7 @@ def test_silences_and_alertmanagers_know_failures(
     end(train(server, dial))
     end(train(server, dial, "r2"))
     eventually(lambda: receiver.received, "the run that is not silenced")
-    assert notified(receiver) == [("failed", ["r2"], 0)]
+    assert notified(receiver) == [("new", [("r2", "failed")])]
     eventually(lambda: manager.received and "r2" in str(manager.received[-1].json), "the push")
     pushed = [each for each in manager.received[-1].json if each["labels"].get("run") == "r2"]
     assert pushed[0]["labels"]["alertname"] == "failed"

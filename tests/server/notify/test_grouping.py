@@ -114,7 +114,7 @@ def test_a_warning_that_comes_and_goes_within_the_wait_is_not_told(make_routed_a
         history.wait(100)
         assert history.reasons == reported
         assert history.group is None
-        assert all(batch.resolved == batch.new == (fact.alert.id,) for _, batch in history.sent)
+        assert all(batch.over == batch.new == (fact.alert.id,) for _, batch in history.sent)
 
 
 def test_what_still_fires_is_repeated_until_somebody_acknowledges(make_routed_alert: Make) -> None:
@@ -170,7 +170,7 @@ def test_a_mute_time_holds_back_and_lets_go(make_routed_alert: Make) -> None:
     history.wait(60)
     ((_, batch),) = history.sent
     assert [key.split(".")[1] for key in batch.new] == ["f-c", "f-a"]
-    assert [key.split(".")[1] for key in batch.resolved] == ["f-c"]
+    assert [key.split(".")[1] for key in batch.over] == ["f-c"]
 
 
 def test_a_deleted_run_takes_its_alerts_along(make_routed_alert: Make) -> None:
@@ -227,7 +227,7 @@ def test_nothing_is_told_twice_and_nothing_critical_is_forgotten(steps: list[tup
     history.marks.clear()
     history.wait(1000)
     new = [key for _, batch in history.sent for key in batch.new]
-    resolved = [key for _, batch in history.sent for key in batch.resolved]
+    resolved = [key for _, batch in history.sent for key in batch.over]
     assert all(new.count(one) <= 2 for one in new), "once as a warning, once as critical"
     assert len(resolved) == len(set(resolved))
     assert set(resolved) <= set(new)
@@ -240,65 +240,59 @@ def _id(rule: str, episode: int) -> str:
     return f"r1.f-{rule}.{episode}"
 
 
-def failure(make_routed_alert: Make, severity: str = "critical", run_id: str = "r1") -> RoutedAlert:
-    """Return a run that has just failed."""
-    routed: RoutedAlert = make_routed_alert("failed", severity, run_id=run_id, updated_ns=NOW)
-    return replace(routed, failure={"type": "OutOfMemoryError"})
+def ended(routed: RoutedAlert) -> RoutedAlert:
+    """Return an alert that was firing when its run ended."""
+    return replace(routed, alert=replace(routed.alert, state=AlertState.ENDED, resolved_ns=NOW))
 
 
-def test_a_failure_is_told_once_and_never_repeated(make_routed_alert: Make) -> None:
-    """It is sent after five seconds and not repeated a day later, and the group ends."""
-    history = GroupHistory()
-    history.add(failure(make_routed_alert))
-    history.wait(86_400)
-    assert history.reasons == [(5.0, "failed")]
+def test_an_alert_that_its_run_ended_with_is_not_sent_as_resolved(make_routed_alert: Make) -> None:
+    """Also where the route does not send resolved alerts: nothing has recovered."""
+    history = GroupHistory(replace(DEFAULT, send_resolved=False))
+    history.add(make_routed_alert("nonfinite-loss", "critical"))
+    history.wait(10)
+    history.add(ended(make_routed_alert("nonfinite-loss", "critical")))
+    history.wait(3600)
+    assert [reason for _, reason in history.reasons] == ["new", "ended"]
     assert history.group is None
 
 
-def test_a_failure_after_its_alert_is_the_groups_next_news(make_routed_alert: Make) -> None:
-    """Shortly after a critical alert, there is no second notification at once; the next one has both."""
+def test_an_alert_that_ends_before_it_was_sent_is_sent(make_routed_alert: Make) -> None:
+    """Also a warning: it will not resolve, and nobody would ever hear of it."""
+    history = GroupHistory()
+    history.add(make_routed_alert("plateau", "warning"))
+    history.wait(1)
+    history.add(ended(make_routed_alert("plateau", "warning")))
+    history.wait(3600)
+    ((_, batch),) = history.sent
+    assert (batch.new, batch.over) == (batch.over, batch.new)
+
+
+def test_the_end_of_a_failed_run_is_one_notification(make_routed_alert: Make) -> None:
+    """Its failure was sent with its alerts; that no attempt followed within ten minutes is no news."""
+    history = GroupHistory()
+    for rule in ("nonfinite-loss", "failed"):
+        history.add(make_routed_alert(rule, "critical"))
+    history.wait(10)
+    for rule in ("nonfinite-loss", "failed"):
+        history.add(ended(make_routed_alert(rule, "critical")))
+    history.wait(3600)
+    assert ([reason for _, reason in history.reasons], history.group) == (["new"], None)
+
+
+def test_a_failure_soon_after_its_alert_does_not_wait(make_routed_alert: Make) -> None:
+    """It is sent after five seconds although its group was notified just before."""
     history = GroupHistory()
     history.add(make_routed_alert("nonfinite-loss", "critical"))
     history.wait(10)
-    history.add(failure(make_routed_alert))
+    history.add(make_routed_alert("failed", "critical"))
     history.wait(120)
-    assert history.reasons == [(5.0, "new"), (65.0, "failed")]
-    assert len(history.sent[1][1].firing) == 2
+    assert history.reasons == [(5.0, "new"), (15.0, "new")]
 
 
-def test_a_failure_graver_than_what_was_told_does_not_wait(make_routed_alert: Make) -> None:
-    """Shortly after a warning, the failure is sent after five seconds."""
+def test_a_run_that_continues_before_its_failure_was_sent_is_not_notified(make_routed_alert: Make) -> None:
     history = GroupHistory()
-    history.add(make_routed_alert("plateau", "warning"))
-    history.wait(31)
-    history.add(failure(make_routed_alert))
-    history.wait(120)
-    assert history.reasons == [(30.0, "new"), (36.0, "failed")]
-
-
-def test_a_run_that_goes_on_before_its_failure_was_told_is_told_nobody(make_routed_alert: Make) -> None:
-    """One that resumes after its failure was sent is reported once, within the hour."""
-    quick, slow = GroupHistory(), GroupHistory()
-    quick.add(failure(make_routed_alert, "warning"))
-    quick.wait(20)
-    quick.facts = {key: over(routed) for key, routed in quick.facts.items()}
-    quick.wait(3600)
-    assert quick.reasons == []
-    slow.add(failure(make_routed_alert))
-    slow.wait(1800)
-    slow.facts = {key: over(routed) for key, routed in slow.facts.items()}
-    slow.wait(3600)
-    assert [reason for _, reason in slow.reasons] == ["failed", "resolved"]
-
-
-def test_a_silenced_failure_is_held_back_while_the_silence_lasts(make_routed_alert: Make) -> None:
-    """It is sent when the silence ends."""
-    history = GroupHistory()
-    routed = failure(make_routed_alert)
-    history.marks = {routed.alert.id: MUTED}
-    history.add(routed)
-    history.wait(600)
+    history.add(make_routed_alert("failed", "critical"))
+    history.wait(2)
+    history.add(over(make_routed_alert("failed", "critical")))
+    history.wait(3600)
     assert history.reasons == []
-    history.marks = {}
-    history.wait(120)
-    assert [reason for _, reason in history.reasons] == ["failed"]

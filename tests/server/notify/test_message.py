@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from tocsin_server.core import exact_json
+from tocsin_server.core.models import Diagnosis, Evidence, Remedy
 from tocsin_server.notify.message import Links, message_of
 from tocsin_server.runs.run_summary import alert_json
 
 LINKS = Links(
     lambda alert: f"https://t/{alert['id']}",
-    lambda run: f"https://t/runs/{run['run_id']}",
     lambda alert: f"https://t/ack/{alert['id']}",
 )
 
@@ -49,7 +49,7 @@ def test_it_says_run_what_since_when_evidence_remedy_and_links(make_routed_alert
             "https://t/ack/r1.f-loss-spike.1",
         ):
             assert part in text
-    assert (message.severity, message.over) == ("critical", False)
+    assert (message.severity, message.status) == ("critical", "firing")
 
 
 def test_what_is_over_needs_no_acknowledging(make_routed_alert: Callable[..., Any]) -> None:
@@ -60,7 +60,7 @@ def test_what_is_over_needs_no_acknowledging(make_routed_alert: Callable[..., An
     assert "resolved at step 1900" in message.text
     assert "ack" not in message.text
     assert "First:" not in message.text
-    assert message.over
+    assert message.status == "resolved"
 
 
 def test_what_is_over_before_it_was_told_reads_as_what_it_was(make_routed_alert: Callable[..., Any]) -> None:
@@ -70,22 +70,53 @@ def test_what_is_over_before_it_was_told_reads_as_what_it_was(make_routed_alert:
     )
     assert message.title.startswith("Critical, already over: loss-spike")
     assert "First: Skip the batch." in message.text
-    assert (message.severity, message.over) == ("critical", True)
+    assert (message.severity, message.status) == ("critical", "resolved")
 
 
-@pytest.mark.parametrize(
-    ("new", "title"), [(True, "Critical: loss-spike (+1 more)"), (False, "Goes on: mdt")]
-)
-def test_a_run_that_goes_on_does_not_hide_what_is_new(
-    make_routed_alert: Callable[..., Any], new: bool, title: str
-) -> None:
-    """If an alert fires in a new attempt, the title is that alert."""
-    run = {"run_id": "r1", "run_name": "mdt", "project": "deblur", "attempt": 1, "severity": "critical",
-           "summary": "boom", "error": {"type": "E", "lines": []}, "last_step": 9, "over": True}  # fmt: skip
-    ringing = alert_of(make_routed_alert(severity="critical"), new=new)
-    message = message_of("n1", "alerts", {**body(ringing), "runs": [run]}, LINKS)
-    assert message.title.startswith(title)
-    assert not message.over
+def test_what_a_run_ended_with_is_never_called_resolved(make_routed_alert: Callable[..., Any]) -> None:
+    """The title, the text and the status say that it was firing, with the remedy and the acknowledge link."""
+    ended = alert_of(make_routed_alert(severity="critical", state="ended", resolved_step=1900), new=False)
+    message = message_of("n1", "alerts", body(ended, reason="ended"), LINKS)
+    assert message.title == "Run ended with loss-spike · mdt-fp16 · deblur"
+    assert "critical, still firing when the run ended at step 1900" in message.text
+    assert "esolved" not in message.title + message.text
+    assert "First: Skip the batch." in message.text
+    assert "https://t/ack/" in message.text
+    assert (message.severity, message.status) == ("critical", "ended")
+
+
+def failed(make: Callable[..., Any], **about: Any) -> dict[str, Any]:
+    """Return the alert of a run that failed."""
+    lines = Evidence("traceback", '  File "train.py", line 7\n    loss.backward() # `@all`')
+    diagnosis = Diagnosis("", (Evidence("last step", 9.0), lines), remedies=(Remedy("Use less memory."),))
+    facts = {"severity": "critical", "summary": "E: boom", "onset_step": 9, "diagnosis": diagnosis}
+    return alert_of(make("failed", **{**facts, **about}))
+
+
+def test_a_failed_run_has_its_last_lines(make_routed_alert: Callable[..., Any]) -> None:
+    """In Markdown as code, which nothing in the traceback can end."""
+    message = message_of("n1", "alerts", body(failed(make_routed_alert)), LINKS)
+    assert message.title == "Run crashed: E: boom · mdt-fp16 · deblur"
+    assert "mdt-fp16 crashed at step 9: E: boom" in message.text
+    assert "    loss.backward() # `@all`" in message.text
+    assert "```\n  File" in message.markdown
+    assert "'@\u200ball'" in message.markdown
+    assert "First: Use less memory." in message.text
+
+
+def test_a_run_that_a_person_stopped_did_not_crash(make_routed_alert: Callable[..., Any]) -> None:
+    stopped = failed(make_routed_alert, severity="warning", summary="SIGTERM")
+    message = message_of("n1", "alerts", body(stopped), LINKS)
+    assert message.title.startswith("Run stopped: SIGTERM")
+    assert "mdt-fp16 was stopped at step 9" in message.text
+
+
+def test_a_run_that_continues_is_not_called_failed(make_routed_alert: Callable[..., Any]) -> None:
+    over = failed(make_routed_alert, state="resolved") | {"new": False}
+    message = message_of("n1", "alerts", body(over, reason="resolved"), LINKS)
+    assert message.title == "Run continues in a new attempt · mdt-fp16 · deblur"
+    assert "mdt-fp16 continues in a new attempt, after E: boom" in message.text
+    assert "loss.backward" not in message.text
 
 
 @pytest.mark.parametrize(

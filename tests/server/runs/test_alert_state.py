@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin_server.core.models import Alert, AlertState, Diagnosis, Failure, Finding, Severity, Transition
-from tocsin_server.runs.alert_state import LATE_NS, AlertBook, failure_of, fingerprint_of
+from tocsin_server.core.models import Alert, AlertState, Diagnosis, Finding, Severity, Transition
+from tocsin_server.runs.alert_state import LATE_NS, AlertBook, fingerprint_of
 
 NOW = 10**18
 
@@ -174,54 +174,52 @@ def test_a_restart_anywhere_ends_in_the_same_alerts(items: Any, at: Any) -> None
     assert sorted(map(repr, book.open())) == sorted(map(repr, straight.open()))
 
 
-def test_the_end_of_a_run_resolves_what_is_open() -> None:
-    """Pending, firing and recovering alerts resolve with a reason; resolved ones are unchanged."""
+def test_the_end_of_a_run_closes_what_is_open() -> None:
+    """A firing alert is ended, because nothing recovered. Pending and recovering alerts are resolved."""
     book = AlertBook("r_1")
     lives = {"a": ["pending"], "b": ["firing"], "c": ["firing", "recovering"], "d": ["firing", "resolved"]}
     apply_all(book, *(finding(state, subject=name) for name, life in lives.items() for state in life))
-    ended = book.end("Run ended: failed", 120, NOW + 5)
-    assert [transition.alert.subject for transition in ended] == ["a", "b", "c"]
-    assert {transition.reason for transition in ended} == {"Run ended: failed"}
-    assert {transition.alert.labels["resolved_by"] for transition in ended} == {"run ended"}
-    assert {(t.alert.resolved_step, t.alert.resolved_ns, t.first) for t in ended} == {(120, NOW + 5, True)}
-    assert book.open() == []
-    assert book.end("again", 121, NOW + 6) == []
+    closed = book.end("Run ended: finished", 120, NOW + 5, ())
+    assert {t.alert.subject: t.alert.state for t in closed} == {
+        "a": "resolved",
+        "b": "ended",
+        "c": "resolved",
+    }
+    assert {transition.reason for transition in closed} == {"Run ended: finished"}
+    assert {(t.alert.resolved_step, t.alert.resolved_ns, t.first) for t in closed} == {(120, NOW + 5, True)}
+    assert (book.open(), [alert.subject for alert in book.ended()]) == ([], ["b"])
+    assert book.end("again", 121, NOW + 6, ()) == []
 
 
-def test_a_failed_run_rests_before_its_alerts_end() -> None:
-    """Firing alerts recover and wait; rules about the process end immediately; new findings are handled as
-    usual."""
+def test_rules_about_the_process_resolve_at_its_end() -> None:
+    """That a process is silent is no longer a problem once it has ended."""
     book = AlertBook("r_1")
-    apply_all(book, finding("firing", subject="a"), finding("pending", subject="b"))
-    apply_all(book, replace(finding("firing", subject=""), rule="trainer-lost"))
-    rested = book.rest("Run ended: failed", 120, NOW, {"trainer-lost"})
-    assert [(t.alert.subject, t.alert.state, t.first) for t in rested] == [
-        ("", "resolved", True),
-        ("a", "recovering", True),
-    ]
-    assert book.rest("Run ended: failed", 120, NOW, {"trainer-lost"}) == []
-    (again,) = apply_all(book, finding("firing", subject="a"))
-    assert (again.alert.episode, again.first) == (1, False)
+    apply_all(book, finding("firing"), replace(finding("firing", subject=""), rule="trainer-lost"))
+    closed = book.end("Run ended: failed", 120, NOW, {"trainer-lost"})
+    assert {t.alert.rule: t.alert.state for t in closed} == {
+        "trainer-lost": "resolved",
+        "loss-spike": "ended",
+    }
 
 
-def test_who_stopped_a_run_decides_how_grave_that_is() -> None:
-    """An exception is critical, SIGTERM a warning, Ctrl-C info; late data is marked."""
-
-    def failed(kind: str, age_s: int = 0) -> Failure:
-        error = {"type": kind, "message": "m"}
-        return failure_of("r_1", 2, error, step=7, time_ns=NOW - age_s * 10**9, now_ns=NOW)
-
-    kinds = ("OutOfMemoryError", "SIGTERM", "KeyboardInterrupt")
-    assert [failed(kind).severity for kind in kinds] == ["critical", "warning", "info"]
-    assert failed("E").summary == "E: m"
-    assert (failed("E", 599).late, failed("E", 601).late) == (False, True)
-    assert failure_of("r_1", 1, {}, step=None, time_ns=NOW, now_ns=NOW).summary == "without a reason"
+def test_another_attempt_supersedes_the_end_of_the_one_before() -> None:
+    """The failure and the ended alerts resolve; a finding that still fires is left alone."""
+    book = AlertBook("r_1")
+    apply_all(book, finding("firing"))
+    book.end("Run ended: failed", 120, NOW, ())
+    apply_all(book, replace(finding("firing", subject=""), rule="failed"), finding("firing", subject="norm"))
+    resumed = book.resume("Attempt 2 began", 121, NOW)
+    assert {(t.alert.rule, t.alert.subject): t.alert.state for t in resumed} == {
+        ("loss-spike", "loss"): "resolved",
+        ("failed", ""): "resolved",
+    }
+    assert (book.has_past, [alert.subject for alert in book.open()]) == (False, ["norm"])
 
 
 def test_a_later_attempt_begins_the_next_episode() -> None:
-    """After the run's end, a rule that fires is a new alert with the same fingerprint, without that label."""
+    """After the run's end, a rule that fires is a new alert with the same fingerprint."""
     book = AlertBook("r_1")
     apply_all(book, finding("firing"))
-    book.end("Run ended: failed", 120, NOW)
+    book.end("Run ended: failed", 120, NOW, ())
     (again,) = apply_all(book, finding("recovering"), finding("resolved"), finding("firing"))
-    assert (again.alert.episode, again.first, dict(again.alert.labels)) == (2, True, {})
+    assert (again.alert.episode, again.first) == (2, True)

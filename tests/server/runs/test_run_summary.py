@@ -106,7 +106,8 @@ def test_speed_is_that_of_the_last_half_minute() -> None:
         (RunState.RUNNING, [Severity.WARNING], "warning"),
         (RunState.LOST, [], "warning"),
         (RunState.STALLED, [Severity.CRITICAL], "critical"),
-        (RunState.FAILED, [Severity.CRITICAL], "ended"),
+        (RunState.FAILED, [Severity.CRITICAL], "critical"),
+        (RunState.FAILED, [Severity.INFO], "ended"),
     ],
 )
 def test_health_is_the_worst_of_state_and_alerts(
@@ -179,12 +180,14 @@ def test_of_simultaneous_alerts_the_reason_is_the_cause(onsets: tuple[int, int])
     assert run.row(0)["reason"]["rule"] == "scaler-collapse"
 
 
+ERROR = {"type": "RuntimeError", "message": "x" * 999}
+COLLAPSE = replace(alert("collapse", Severity.CRITICAL), state=AlertState.ENDED, summary="Loss is NaN")
+
+
 def test_an_ended_run_keeps_its_most_severe_reason() -> None:
-    """Alerts open at its end are resolved, but the row still has the cause, also after a restart."""
-    run = board(state=RunState.FAILED, error={"type": "RuntimeError", "message": "x" * 999})
-    run.part_with([alert("spike", Severity.WARNING), alert("trainer-lost", Severity.CRITICAL)])
-    run.part_with([alert("collapse", Severity.CRITICAL)])
-    run.part_with([alert("later", Severity.WARNING)])
+    """Nothing is open, but the row still has the cause, also after a restart."""
+    run = board(state=RunState.FAILED, error=ERROR)
+    run.show([], [replace(alert("spike", Severity.WARNING), state=AlertState.ENDED), COLLAPSE])
     for row in (run.row(0), RunSummary.restore(run.metadata, run.saved()).row(0)):
         assert (row["alerts"], row["severities"]["critical"]) == (0, 0)
         assert row["reason"]["rule"] == "collapse"
@@ -192,11 +195,41 @@ def test_an_ended_run_keeps_its_most_severe_reason() -> None:
     assert len(run.ending) < 400
 
 
-def test_a_run_that_goes_on_has_no_old_reason() -> None:
+def test_a_run_that_continues_has_no_old_reason() -> None:
     """A resumed attempt is rated by its open alerts."""
     run = board(state=RunState.RUNNING)
-    run.part_with([alert("collapse", Severity.CRITICAL)])
-    assert run.row(0)["reason"] is None
+    run.show([], [COLLAPSE])
+    assert (run.row(0)["reason"], run.row(0)["outcome"]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("about", "text"),
+    [
+        ({"state": RunState.FINISHED}, "finished with problems: Loss is NaN"),
+        ({"state": RunState.FAILED, "error": {"type": "E", "message": "m"}}, "crashed: E: m"),
+        ({"state": RunState.FAILED, "error": {"type": "SIGTERM"}}, "stopped with problems: Loss is NaN"),
+        ({"state": RunState.LOST}, "lost"),
+    ],
+)
+def test_the_outcome_says_how_a_run_ended(about: dict[str, Any], text: str) -> None:
+    run = board(**about)
+    run.show([], [COLLAPSE])
+    assert run.row(0)["outcome"]["text"] == text
+
+
+def test_a_run_that_ended_broken_is_critical_until_acknowledged() -> None:
+    run = board(state=RunState.FINISHED)
+    run.show([], [COLLAPSE])
+    before, run.acknowledged = run.health, True
+    assert (before, run.health) == ("critical", "ended")
+
+
+def test_a_run_that_ended_well_has_no_severity() -> None:
+    """Also if an alert of severity info was firing: a plateau is no problem."""
+    run = board(state=RunState.FINISHED)
+    run.show([], [replace(alert("plateau", Severity.INFO), state=AlertState.ENDED)])
+    assert (run.outcome or {})["text"] == "finished"
+    assert ((run.outcome or {})["severity"], run.health) == (None, "ended")
 
 
 @pytest.mark.parametrize("used", [[40.0, 97.5], [math.nan]])

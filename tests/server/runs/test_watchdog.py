@@ -232,6 +232,6 @@ def test_five_ends_of_a_training_are_five_things(run_server: Start, dial: Dial, 
     after(server, 1210)
     rows = server.rows()
     assert {row["name"]: row["state"] for row in rows} == {name: name for name in clients}
-    eventually(lambda: len(server.services.reader.alerts()) == 2, "both alerts to be durable")
+    eventually(lambda: len(server.services.reader.alerts()) == 3, "all alerts to be durable")
     reported = {stored.alert.run_id: stored.alert.rule for stored in server.services.reader.alerts()}
-    assert reported == {"lost": "trainer-lost", "stalled": "stalled"}
+    assert reported == {"failed": "failed", "lost": "trainer-lost", "stalled": "stalled"}

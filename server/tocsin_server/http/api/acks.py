@@ -21,9 +21,8 @@ from tocsin_server.http.api.shapes import DeliveryState
 from tocsin_server.http.services import Services, services_of
 from tocsin_server.store import alert_groups, audit, notification_config, outbox
 from tocsin_server.store.acks import Ack, Key, acks_in_force, acks_of, add_ack
-from tocsin_server.store.alert_rows import alert_key, read_history
+from tocsin_server.store.alert_rows import alert_key, read_history, turns
 from tocsin_server.store.connection import Connection
-from tocsin_server.store.run_failures import turns
 
 router = resource("alerts")
 
@@ -103,6 +102,8 @@ async def _act(request: Request, alert_id: str, ack: Ack) -> ExactJSON:
 async def store_ack(services: Services, key: Key, ack: Ack) -> bool:
     """Store an acknowledgement or its withdrawal and audit it; return False if there is no such alert."""
     known = await asyncio.wrap_future(services.writer.call(partial(_write, key=key, ack=ack)))
+    if known:
+        services.pipeline.changes.acknowledge(f"{key[0]}.{key[1]}.{key[2]}", undone=ack.undone)
     services.live.changed("acks")
     return known
 
@@ -158,7 +159,8 @@ def life_of(connection: Connection, alert_id: str, key: Key) -> list[dict[str, A
     steps = read_history(connection, alert_id)
     lines = [_line("transition", step.at_ns, step.summary, step.state) for step in steps]
     if steps:
-        over_ns = next((step.at_ns for step in steps if step.state == AlertState.RESOLVED), None)
+        over = (AlertState.RESOLVED, AlertState.ENDED)
+        over_ns = next((step.at_ns for step in steps if step.state in over), None)
         lines += [_line("run", *turn, "") for turn in turns(connection, key[0], steps[0].at_ns, over_ns)]
     for ack in acks_of(connection, key):
         lines.append(_line("unack" if ack.undone else "ack", ack.at_ns, ack.note, "", ack.actor))

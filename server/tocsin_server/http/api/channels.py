@@ -24,7 +24,7 @@ from tocsin_server.http.services import Services, services_of
 from tocsin_server.notify.channel import Kind, masked, scrubbed
 from tocsin_server.notify.channels import kinds
 from tocsin_server.notify.outcome import DeliveryError
-from tocsin_server.store import audit, notification_config
+from tocsin_server.store import alert_groups, audit, notification_config
 from tocsin_server.store.connection import Connection, IntegrityError
 from tocsin_server.store.notification_config import ChannelRow
 from tocsin_server.store.outbox import UNKNOWN, Standing, standings
@@ -233,6 +233,8 @@ async def _store(services: Services, row: ChannelRow, action: str, actor: str) -
     def work(connection: Connection) -> None:
         before = notification_config.read_channel(connection, row.id)
         notification_config.put_channel(connection, row)
+        if row.enabled and (before is None or not before.enabled):
+            alert_groups.route_again(connection)
         details = {"name": row.name, "kind": row.kind, "changed": _changed(before, row)}
         audit.note(connection, row.updated_ns, actor, action, row.id, details)
 

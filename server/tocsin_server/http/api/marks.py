@@ -23,8 +23,12 @@ from tocsin_server.store.connection import Connection
 router = resource("alerts")
 
 
+ENDED = 1000
+"""Maximum number of alerts whose run ended while they were firing."""
+
+
 class MarkList(TypedDict):
-    """Open alerts that have a mark, and the silences that match any of them."""
+    """Open and ended alerts that have a mark, and the silences that match any of them."""
 
     items: list[AlertMarks]
     silences: list[SilenceItem]
@@ -32,14 +36,14 @@ class MarkList(TypedDict):
 
 @router.get("/alerts/marks", response_model=MarkList)
 def all_marks(request: Request, _identity: Reader) -> ExactJSON:
-    """List the marks of all open alerts that have any."""
+    """List the marks of all open and ended alerts that have any."""
     with services_of(request).database.reader.connect() as connection:
         return ExactJSON(every_mark(connection, time.time_ns()))
 
 
 def every_mark(connection: Connection, now_ns: int) -> dict[str, Any]:
-    """Return the marks of all open alerts, and the silences among them."""
-    known = alert_groups.open_alerts(connection)
+    """Return the marks of all open alerts and of the newest ended ones, and the silences among them."""
+    known = alert_groups.open_alerts(connection) | alert_groups.ended_alerts(connection, ENDED)
     acks = acks_in_force(connection, {key[0] for key in known})
     routed_alerts = routed_alerts_of(known, acks)
     rows = notification_config.silences(connection, ending_after_ns=now_ns)

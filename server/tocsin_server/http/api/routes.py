@@ -17,7 +17,7 @@ from tocsin_server.http.api.permission import Admin, Reader
 from tocsin_server.http.api.resource import resource
 from tocsin_server.http.services import services_of
 from tocsin_server.notify.routing import EVERY, Routing, plain, problems, read_routing
-from tocsin_server.store import audit, notification_config
+from tocsin_server.store import alert_groups, audit, notification_config
 from tocsin_server.store.connection import Connection
 
 router = resource("routes")
@@ -51,6 +51,7 @@ async def write_routes(request: Request, wanted: NewRouting, identity: Admin) ->
         now_ns = time.time_ns()
         details = {"before": plain(routing_of(connection)), "after": plain(routing)}
         notification_config.write_choice(connection, notification_config.ROUTING, plain(routing), now_ns)
+        alert_groups.route_again(connection)
         audit.note(connection, now_ns, actor_of(identity), "routes.change", "routes", details)
 
     await asyncio.wrap_future(services.writer.call(work))

@@ -1,5 +1,7 @@
 """Prometheus Alertmanager, API v2: push alerts while they fire, and once more when they are resolved.
 
+An alert that was firing when its run ended did not resolve: it is pushed as firing until it is acknowledged.
+
 Alertmanager drops an alert at its ``endsAt``. Each push extends it by a few minutes, as Prometheus does. If
 tocsin stops, its alerts therefore end, and so does the always-firing ``Watchdog``.
 """
@@ -15,7 +17,7 @@ from tocsin_server.notify import http
 from tocsin_server.notify.channel import Field, Kind, Sending, Values
 from tocsin_server.notify.channels.webhook import check_url
 from tocsin_server.notify.labels import RoutedAlert
-from tocsin_server.notify.links import moment, of_run
+from tocsin_server.notify.links import moment
 from tocsin_server.notify.message import Message, line
 
 PATH = "/api/v2/alerts"
@@ -35,15 +37,15 @@ def alert_of(routed: RoutedAlert, base: str, now_s: float, *, marked_over: bool 
     """Return an alert in Alertmanager's format."""
     alert = routed.alert
     labels = {name: value for name, value in routed.labels.items() if value}
-    ends_s = (alert.resolved_ns or 0) / 1e9 if routed.over else now_s if marked_over else now_s + LASTS_S
+    over = routed.over and not (routed.ended and not routed.acked)
+    ends_s = (alert.resolved_ns or 0) / 1e9 if over else now_s if marked_over else now_s + LASTS_S
     row = {"run_id": alert.run_id, "id": alert.id, "onset_step": alert.onset_step}
-    ended = {"run_id": alert.run_id, "last_step": alert.onset_step}
     return {
         "labels": {_name(name): line(value) for name, value in labels.items()} | {"alertname": alert.rule},
         "annotations": {"summary": line(alert.summary), "cause": line(alert.diagnosis.cause)},
         "startsAt": _time((alert.fired_ns or alert.onset_ns) / 1e9),
         "endsAt": _time(ends_s),
-        "generatorURL": moment(base, row) if routed.failure is None else of_run(base, ended),
+        "generatorURL": moment(base, row),
     }
 
 

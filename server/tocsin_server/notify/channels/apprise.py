@@ -51,7 +51,7 @@ def send(values: Values, message: Message, sending: Sending) -> str:
     picture = None if message.picture is None else base64.b64encode(message.picture).decode("ascii")
     kind = (
         "success"
-        if message.over and message.body.get("reason") != "new"
+        if message.status == "resolved" and message.body.get("reason") != "new"
         else {"critical": "failure", "warning": "warning"}.get(message.severity, "info")
     )
     job = {

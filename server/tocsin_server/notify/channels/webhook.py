@@ -47,7 +47,7 @@ def payload(message: Message, now_s: float) -> bytes:
         "version": VERSION,
         "id": message.id,
         "sent_at": now_s,
-        "status": "resolved" if message.over else "firing",
+        "status": message.status,
         "severity": message.severity,
         "title": message.title,
         "text": message.text,
@@ -55,7 +55,6 @@ def payload(message: Message, now_s: float) -> bytes:
         "route": message.body["route"],
         "group_labels": message.body["group_labels"],
         "alerts": message.body["alerts"],
-        "runs": message.body["runs"],
         "left_out": message.body["left_out"],
     }
     return exact_json.dumps(body).encode("utf-8", "replace")

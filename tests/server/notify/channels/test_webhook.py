@@ -22,10 +22,9 @@ BODY = {
     "route": "default",
     "group_labels": {"run_id": "r1"},
     "alerts": [{"value": "NaN"}],
-    "runs": [],
     "left_out": 0,
 }
-MESSAGE = Message("n_1", "title", "text", "**text**", "critical", False, BODY)
+MESSAGE = Message("n_1", "title", "text", "**text**", "critical", "firing", BODY)
 SENDING = Sending(timeout_s=30, private=True, now_s=1_800_000_000.5)
 SECRET = "0123456789abcdef"
 
