@@ -19,7 +19,16 @@ test("open alerts are counted by severity and by silence", () => {
     alertOf({ rule: "stalled", severity: "warning" }),
     alertOf({ rule: "trainer-lost", severity: "warning" }),
   ];
-  assert.deepEqual(badgeCounts(alerts), { critical: 1, warning: 3, stalled: 1, lost: 1, firing: 3 });
+  assert.deepEqual(
+    badgeCounts(alerts, () => false),
+    { critical: 1, warning: 3, stalled: 1, lost: 1, firing: 3 },
+  );
+});
+
+test("an alert that its run ended with is counted until it is acknowledged", () => {
+  const alerts = [alertOf({ id: "a", state: "ended" })];
+  assert.equal(badgeCounts(alerts, () => false).critical, 1);
+  assert.equal(badgeCounts(alerts, (id) => id === "a").critical, 0);
 });
 
 test("the tab title shows how many alerts fire, and no number for none", () => {

@@ -45,6 +45,27 @@ test("every alert is counted in each of its states", () => {
   assert.deepEqual(counts, { open: 3, mine: 1, silenced: 1, pending: 1, resolved: 1, all: 5 });
 });
 
+test("an alert that its run ended with stays open until it is acknowledged", () => {
+  const alerts = [alertOf({ id: "a", state: "ended" }), alertOf({ id: "b", state: "ended" })];
+  const marks = marksOf({ b: { ack: ACK } });
+  const keys = grouped(alerts, { ...PLAIN, state: "all" }, marks, "me").map(({ key, items }) => [
+    key,
+    items.map(({ id }) => id),
+  ]);
+  assert.deepEqual(keys, [
+    ["ended", ["a"]],
+    ["resolved", ["b"]],
+  ]);
+  assert.deepEqual(tally(alerts, marks, "me"), {
+    open: 1,
+    mine: 0,
+    silenced: 0,
+    pending: 0,
+    resolved: 1,
+    all: 2,
+  });
+});
+
 test("groups list each alert once: acknowledged, silenced and pending ones apart", () => {
   const alerts = [
     alertOf({ id: "a", severity: "warning" }),

@@ -2,10 +2,10 @@
  * All alerts that this browser knows: loaded once, updated by the socket, loaded again after each reconnect.
  */
 
-import { beginsFiring } from "../lib/alerts/attention.js";
+import { beginsFiring, isOver } from "../lib/alerts/attention.js";
 
-/** Resolved alerts kept in memory; the oldest are dropped first. Open alerts are never dropped. */
-const RESOLVED_KEPT = 400;
+/** Alerts that are over kept in memory; the oldest are dropped first. Open alerts are never dropped. */
+const OVER_KEPT = 400;
 
 export class AlertBook {
   /** @type {Map<string, Alert>} */
@@ -20,7 +20,7 @@ export class AlertBook {
   }
 
   /**
-   * Load all alerts. Open alerts missing from the response are removed. Older resolved alerts that were
+   * Load all alerts. Open alerts missing from the response are removed. Older alerts that are over and were
    * loaded with their run are kept, because the response never includes them.
    */
   async load() {
@@ -28,7 +28,7 @@ export class AlertBook {
     const fired = this.loaded
       ? items.find((alert) => beginsFiring(this.#alerts.get(alert.id), alert))
       : undefined;
-    const past = [...this.#alerts.values()].filter((alert) => alert.state === "resolved");
+    const past = [...this.#alerts.values()].filter(isOver);
     this.#alerts = new Map([...past, ...items].map((alert) => [alert.id, alert]));
     this.#bound();
     this.loaded = true;
@@ -55,8 +55,8 @@ export class AlertBook {
   }
 
   #bound() {
-    const resolved = [...this.#alerts.values()].filter((alert) => alert.state === "resolved");
-    for (const alert of resolved.slice(0, Math.max(0, resolved.length - RESOLVED_KEPT))) {
+    const over = [...this.#alerts.values()].filter(isOver);
+    for (const alert of over.slice(0, Math.max(0, over.length - OVER_KEPT))) {
       this.#alerts.delete(alert.id);
     }
   }

@@ -16,6 +16,7 @@ import { silenceForm, silenceOf } from "../components/alerts/silenceform.js";
 import { subnav } from "../components/alerts/subnav.js";
 import { announce } from "../components/form.js";
 import { showUndo } from "../components/undo.js";
+import { isOver } from "../lib/alerts/attention.js";
 import {
   grouped,
   narrows,
@@ -140,13 +141,13 @@ class Inbox {
     this.#look();
   }
 
-  /** Load marks, and more resolved alerts than the shared store keeps. It already holds all open alerts. */
+  /** Load marks, and more alerts that are over than the shared store keeps; it holds all open ones. */
   async #load() {
     try {
       const { alerts, alerting, marks } = this.app;
       await Promise.all([
         alerts.loaded ? null : alerts.load(),
-        alerting.alerts({ state: "resolved", limit: PAST }).then(({ items }) => alerts.learn(items)),
+        alerting.alerts({ state: "ended,resolved", limit: PAST }).then(({ items }) => alerts.learn(items)),
         marks.load(),
       ]);
       this.#error = null;
@@ -235,7 +236,7 @@ class Inbox {
    */
   #counts(all, narrow, me) {
     const counts = tally(narrow, this.#marks, me);
-    const taken = narrow.filter((alert) => alert.state !== "resolved" && this.#marks(alert.id).ack).length;
+    const taken = narrow.filter((alert) => !isOver(alert) && this.#marks(alert.id).ack).length;
     say(
       this.count,
       this.app.alerts.loaded

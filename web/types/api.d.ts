@@ -14,6 +14,14 @@ interface Reason {
   onset_step: number | null;
   alert: string;
 }
+/** How a run ended; `severity` is that of what was wrong then, and null if nothing was. */
+interface Outcome {
+  kind: "finished" | "stopped" | "crashed" | "lost";
+  text: string;
+  severity: Severity | null;
+  alert: string | null;
+  acknowledged: boolean;
+}
 interface RunRow {
   id: string;
   project: string;
@@ -42,6 +50,7 @@ interface RunRow {
   alerts: number;
   severities: Record<Severity, number>;
   reason: Reason | null;
+  outcome: Outcome | null;
   client: { queued: number; dropped: number; spooled_bytes: number; phase: string } | null;
 }
 interface SeriesRow {
@@ -125,7 +134,7 @@ interface Alert {
   rule: string;
   subject: string;
   severity: Severity;
-  state: "pending" | "firing" | "recovering" | "resolved";
+  state: "pending" | "firing" | "recovering" | "resolved" | "ended";
   onset_step: number | null;
   onset_ms: number | null;
   fired_step: number | null;
@@ -287,7 +296,6 @@ interface BrowserNote {
   created_ms: number;
   reason: string;
   alerts: (Alert & { over?: boolean })[];
-  runs?: { run_id: string; run_name: string; project: string }[];
 }
 interface RouteTrial {
   alert: string | null;

@@ -48,7 +48,7 @@ class RunState(enum.StrEnum):
         return self in (RunState.FINISHED, RunState.FAILED)
 
 
-FAILED = "failed"
+RUN_FAILED = "run-failed"
 """Rule of the alert that the server itself raises when a run fails."""
 TRACEBACK = "traceback"
 """Name of the evidence of such an alert that holds the last lines of the traceback."""

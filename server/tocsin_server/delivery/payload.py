@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tocsin_server.core import exact_json
-from tocsin_server.core.models import FAILED
+from tocsin_server.core.models import RUN_FAILED
 from tocsin_server.notify.grouping import Batch
 from tocsin_server.notify.labels import RoutedAlert
 from tocsin_server.runs.run_summary import alert_json
@@ -25,7 +25,7 @@ def every(batch: Batch, routed_alerts: Mapping[str, RoutedAlert]) -> list[str]:
 def _leads(routed: RoutedAlert, batch: Batch) -> bool:
     """Return whether this is the failure of a run, or its continuation if nothing else is new."""
     continues = routed.over and not routed.ended
-    return routed.alert.rule == FAILED and not (continues and batch.new)
+    return routed.alert.rule == RUN_FAILED and not (continues and batch.new)
 
 
 def title_of(batch: Batch, routed_alerts: Mapping[str, RoutedAlert]) -> str:

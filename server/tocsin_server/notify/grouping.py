@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tocsin_server.core.causal_order import by_cause
-from tocsin_server.core.models import FAILED, AlertState, Severity
+from tocsin_server.core.models import RUN_FAILED, AlertState, Severity
 from tocsin_server.notify.labels import NEVER_NOTIFIED, NO_MARKS, Marks, NotifiedState, RoutedAlert
 from tocsin_server.notify.routing import Route
 
@@ -129,7 +129,7 @@ def _decision(routed: RoutedAlert, notified: NotifiedState, marks: Marks, now_ns
         if marks.silenced_by:
             return "gone"
         if notified.ever and routed.ended:
-            return "known" if routed.alert.rule == FAILED else "ended"
+            return "known" if routed.alert.rule == RUN_FAILED else "ended"
         if notified.ever:
             return "resolved"
         return "brief" if is_severe(routed) and not marks.suppressed and not routed.acked else "gone"
@@ -145,7 +145,7 @@ def is_severe(routed: RoutedAlert) -> bool:
 
     A failure that another attempt followed at once is not.
     """
-    if routed.alert.rule == FAILED and not routed.ended:
+    if routed.alert.rule == RUN_FAILED and not routed.ended:
         return False
     severe = routed.alert.severity is Severity.CRITICAL or routed.ended
     return severe and routed.alert.fired_ns is not None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tocsin_server.core.models import FAILED, TRACEBACK
+from tocsin_server.core.models import RUN_FAILED, TRACEBACK
 
 LONGEST_LINE = 400
 LONGEST_TITLE = 80
@@ -96,7 +96,7 @@ def title_of(kind: str, body: Mapping[str, Any]) -> str:
 def _happened(alert: Mapping[str, Any]) -> str:
     """Return what happened, for the start of a title."""
     severity = alert["severity"].capitalize()
-    if alert["rule"] == FAILED:
+    if alert["rule"] == RUN_FAILED:
         return _of_run(alert)
     if is_ended(alert):
         return f"Run ended with {alert['rule']}"
@@ -163,14 +163,14 @@ def markdown_block(alert: Mapping[str, Any]) -> str:
 
 def _traceback(alert: Mapping[str, Any]) -> list[str]:
     """Return the last lines of the traceback of a failed run; none if it continues."""
-    if alert["rule"] != FAILED or (alert["over"] and not is_ended(alert)):
+    if alert["rule"] != RUN_FAILED or (alert["over"] and not is_ended(alert)):
         return []
     found = [item for item in _facts(alert) if item["name"] == TRACEBACK]
     return [line(each) for item in found for each in str(item["value"]).splitlines()]
 
 
 def _what(alert: Mapping[str, Any]) -> str:
-    if alert["rule"] == FAILED:
+    if alert["rule"] == RUN_FAILED:
         return line(f"{alert['run_name']} {_failed(alert)}")
     since = "" if alert["onset_step"] is None else f", since step {alert['onset_step']}"
     return line(f"{alert['run_name']}: {alert['summary']} ({alert['rule']}, {_state(alert)}{since})")

@@ -21,7 +21,7 @@ from tocsin_server.notify.mute_times import MuteTime
 
 EVERY = "*"
 """Used as the name of a channel for all enabled ones."""
-WAIT_CRITICAL_S, WAIT_S = 5.0, 30.0
+WAIT_CRITICAL_S, WAIT_S = 3.0, 30.0
 """How long a new group waits for more alerts, by its highest severity."""
 INTERVAL_S, REPEAT_S = 60.0, 4 * 3600.0
 GROUP_BY = ("project", "run_id")
@@ -33,7 +33,7 @@ _FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One entry of the ordered list. ``group_wait_s`` None: 5 s for a critical alert, else 30 s."""
+    """One entry of the ordered list. ``group_wait_s`` None: 3 s for a critical alert, else 30 s."""
 
     name: str
     matchers: tuple[Matcher, ...] = ()

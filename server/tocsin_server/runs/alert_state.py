@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from tocsin_server.core.models import FAILED, Alert, AlertState, Finding, Severity, Transition
+from tocsin_server.core.models import RUN_FAILED, Alert, AlertState, Finding, Severity, Transition
 
 LATE_NS = 600 * 10**9
 """Findings about records that arrive later than this (e.g. from a spool) are late and not notified."""
@@ -153,7 +153,7 @@ class AlertBook:
 
 def _is_past(alert: Alert) -> bool:
     """Return whether an alert is about the end of an attempt, which another attempt supersedes."""
-    return alert.state is AlertState.ENDED or (alert.rule == FAILED and not alert.is_over)
+    return alert.state is AlertState.ENDED or (alert.rule == RUN_FAILED and not alert.is_over)
 
 
 def _advance(alert: Alert, finding: Finding, now_ns: int) -> Alert:

@@ -187,20 +187,19 @@ class RunRegistry:
         return summaries
 
     def _is_acknowledged(self, summary: RunSummary) -> bool:
-        return summary.left is not None and bool(self._reader.acknowledged([summary.left["alert"]]))
+        return bool(summary.ended_with and self._reader.acknowledged(summary.ended_with))
 
     def _complete(self, summaries: Sequence[RunSummary], opened: Mapping[str, list[Alert]]) -> None:
         """Add to stored summaries what changes after a run left memory: its alerts and acknowledgements."""
-        left = {summary.left["alert"] for summary in summaries if summary.left is not None}
-        acknowledged = self._reader.acknowledged(left)
+        acknowledged = self._reader.acknowledged({name for one in summaries for name in one.ended_with})
         for summary in summaries:
             summary.open_alerts = tuple(opened.get(summary.metadata.id, ()))
-            summary.acknowledged = summary.left is not None and summary.left["alert"] in acknowledged
+            summary.acknowledged = not acknowledged.isdisjoint(summary.ended_with)
 
     def acknowledge(self, alert_id: str, *, undone: bool) -> RunSummary | None:
         """Note an acknowledgement or its withdrawal; return the summary whose row it changed, if any."""
         summary = self._summaries.get(alert_id.rsplit(".", 2)[0])
-        if summary is None or summary.left is None or summary.left["alert"] != alert_id:
+        if summary is None or alert_id not in summary.ended_with:
             return None
         summary.acknowledged = not undone
         return summary

@@ -7,7 +7,7 @@ from typing import Any
 
 from tocsin_server.core.causal_order import by_cause
 from tocsin_server.core.models import (
-    FAILED,
+    RUN_FAILED,
     TRACEBACK,
     Alert,
     AlertState,
@@ -49,9 +49,9 @@ def failure_finding(
     """
     kind = str(error.get("type") or "")
     severity = {BY_HAND: Severity.INFO, BY_SIGNAL: Severity.WARNING}.get(kind, Severity.CRITICAL)
-    before = by_cause(firing)
+    before = by_cause(alert for alert in firing if alert.severity is not Severity.INFO)
     return Finding(
-        rule=FAILED,
+        rule=RUN_FAILED,
         severity=severity,
         state=AlertState.FIRING,
         subject="",
@@ -64,7 +64,7 @@ def failure_finding(
             cause=_cause(error, before),
             evidence=_evidence(error, step),
             remedies=_remedies(error, before, checkpoint),
-            timeline=tuple((alert.onset_step or 0, alert.summary, alert.rule) for alert in before),
+            timeline=tuple(sorted((alert.onset_step or 0, alert.summary, alert.rule) for alert in before)),
         ),
     )
 
@@ -95,7 +95,7 @@ def _cause(error: Mapping[str, Any], before: Sequence[Alert]) -> str:
 def _evidence(error: Mapping[str, Any], step: int | None) -> tuple[Evidence, ...]:
     lines = error.get("lines")
     last = [str(line)[:LONGEST_LINE] for line in lines[-LAST_LINES:]] if isinstance(lines, list) else []
-    found = [Evidence("last step", float(step), "", step)] if step is not None else []
+    found = [Evidence("last step", float(step))] if step is not None else []
     return (*found, *([Evidence(TRACEBACK, "\n".join(last))] if last else ()))
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from tocsin.protocol import Alive
 from tocsin_server.core import exact_json
 from tocsin_server.core.causal_order import by_cause
-from tocsin_server.core.models import FAILED, Alert, Column, RecordBatch, RunState, Severity
+from tocsin_server.core.models import RUN_FAILED, Alert, Column, RecordBatch, RunState, Severity
 from tocsin_server.runs.run_failure import BY_HAND, BY_SIGNAL
 from tocsin_server.runs.sparkline_buckets import SHORT, Grid, Spark
 
@@ -29,6 +29,8 @@ SPEED_WINDOW_NS = 30_000_000_000
 _SPEED_POINTS = 600
 _MS = 1_000_000
 _LONGEST_CAUSE = 300
+MOST_ENDED = 50
+"""Maximum number of alerts of an ended run whose acknowledgement counts for the run."""
 OF_TIME = frozenset({"stalled", "trainer-lost"})
 """Rules whose alerts are meaningless once the run has ended."""
 
@@ -79,8 +81,10 @@ class RunSummary:
         self.open_alerts: tuple[Alert, ...] = ()
         self.left: dict[str, Any] | None = None
         """The most severe alert that was firing when the run ended."""
+        self.ended_with: tuple[str, ...] = ()
+        """Ids of the alerts of at least warning severity that were open when the run ended."""
         self.acknowledged = False
-        """Whether somebody acknowledged that alert."""
+        """Whether somebody acknowledged one of them."""
         self._counts = _Counts()
         self._progress: deque[tuple[int, int]] = deque(maxlen=_SPEED_POINTS)
         self._alive: dict[int, Alive] = {}
@@ -160,11 +164,12 @@ class RunSummary:
 
     def show(self, opened: Iterable[Alert], ended: Iterable[Alert]) -> None:
         """Show these alerts: those that are open, and those that were firing when the run ended."""
-        self.open_alerts = tuple(opened)
-        left = _reason(ended)
-        if left is None or self.left is None or left["alert"] != self.left["alert"]:
-            self.acknowledged = False
-        self.left = left
+        self.open_alerts, ended = tuple(opened), tuple(ended)
+        self.left = _reason(ended)
+        before = self.ended_with
+        severe = [alert.id for alert in (*self.open_alerts, *ended) if alert.severity is not Severity.INFO]
+        self.ended_with = tuple(severe[:MOST_ENDED]) if self.metadata.state.ended else ()
+        self.acknowledged = self.acknowledged and bool(set(before) & set(self.ended_with))
 
     @property
     def outcome(self) -> dict[str, Any] | None:
@@ -172,6 +177,7 @@ class RunSummary:
 
         ``kind`` is finished, stopped (by a person or a scheduler), crashed or lost. ``severity`` is that of
         the most severe alert that was firing at the end, if it is at least a warning. ``text`` says both.
+        Acknowledging any alert that the run ended with acknowledges its outcome.
         """
         state = self.metadata.state
         if not state.ended and state is not RunState.LOST:
@@ -181,7 +187,7 @@ class RunSummary:
         text = kind
         if kind == "crashed" and self._error():
             text = f"crashed: {self._error()}"
-        elif left is not None and left["rule"] != FAILED and state.ended:
+        elif left is not None and left["rule"] != RUN_FAILED and state.ended:
             text = f"{kind} with problems: {left['summary']}"
         severity = left["severity"] if left is not None else None
         return {
@@ -334,6 +340,7 @@ class RunSummary:
             "last": dict(counts.last),
             "gpu_util": counts.gpu_util,
             "left": self.left,
+            "ended_with": list(self.ended_with),
         }
 
     @classmethod
@@ -343,6 +350,7 @@ class RunSummary:
         if saved:
             summary.sparks = {name: Spark.restore(body) for name, body in saved["sparks"].items()}
             summary.left = saved.get("left")
+            summary.ended_with = tuple(saved.get("ended_with") or ())
             last = {name: exact_json.parse_number(value) for name, value in saved["last"].items()}
             gpu = saved.get("gpu_util")
             summary._counts = _Counts(

@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy import Connection, Row, Select, func, select
 
 from tocsin_server.core import exact_json
-from tocsin_server.core.models import FAILED, Alert, AlertState, Diagnosis, Evidence, Remedy, Severity
+from tocsin_server.core.models import RUN_FAILED, Alert, AlertState, Diagnosis, Evidence, Remedy, Severity
 from tocsin_server.store.damage import Damaged, choice, place_of, values_of, warn
 from tocsin_server.store.results import AlertStep, StoredAlert
 from tocsin_server.store.tables import alert, alert_transition, attempt, run
@@ -81,7 +81,9 @@ def _place(step: AlertStep) -> tuple[int, int, int]:
 def turns(connection: Connection, run_id: str, since_ns: int, until_ns: int | None) -> list[tuple[int, str]]:
     """Return the failures and new attempts of a run while an alert of it was open, as (Unix ns, sentence)."""
     last = until_ns or (1 << 62)
-    failed = select(alert.c.onset_ns, alert.c.summary).where(alert.c.run_id == run_id, alert.c.rule == FAILED)
+    failed = select(alert.c.onset_ns, alert.c.summary).where(
+        alert.c.run_id == run_id, alert.c.rule == RUN_FAILED
+    )
     begun = select(attempt.c.started_ns, attempt.c.attempt_no).where(attempt.c.run_id == run_id)
     found = [
         (row.onset_ns, f"The run failed: {row.summary}")

@@ -14,7 +14,7 @@ from tocsin.protocol import Event, Finish
 Start = Callable[..., Any]
 QUICK = {"notify_private_addresses": True, "notify_poll_s": 0.05}
 pytestmark = pytest.mark.usefixtures("url")
-ONLY = {"name": "all", "matchers": ['rule=~"failed|nonfinite-loss"']}
+ONLY = {"name": "all", "matchers": ['rule=~"run-failed|nonfinite-loss"']}
 """Other rules may have a word on runs that fail alike."""
 OOM = {
     "type": "OutOfMemoryError",
@@ -74,7 +74,7 @@ def test_a_run_that_fails_is_notified_with_its_last_lines(
         assert part in message["text"]
     eventually(lambda: api.states() == ["sent"], "the delivery to be marked")
     (alert,) = api.get("/alerts")["items"]
-    assert (alert["rule"], alert["state"], alert["severity"]) == ("failed", "firing", "critical")
+    assert (alert["rule"], alert["state"], alert["severity"]) == ("run-failed", "firing", "critical")
 
 
 def test_a_failure_does_not_wait_for_the_next_notification_of_its_run(
@@ -88,7 +88,7 @@ def test_a_failure_does_not_wait_for_the_next_notification_of_its_run(
     eventually(lambda: receiver.received, "the alert to be sent")
     end(client)
     eventually(lambda: len(receiver.received) == 2, "the failure")
-    nan, failed = ("r1", "nonfinite-loss"), ("r1", "failed")
+    nan, failed = ("r1", "nonfinite-loss"), ("r1", "run-failed")
     assert notified(receiver) == [("new", [nan]), ("new", [failed, nan])]
 
 
@@ -100,7 +100,7 @@ def test_alert_and_failure_of_one_moment_are_one_notification(
     admin_api(server).hook(receiver.url, routing={"routes": [ONLY | {"group_wait_s": 2}]})
     end(train(server, dial, loss=math.nan))
     eventually(lambda: receiver.received, "the webhook to be called")
-    assert notified(receiver) == [("new", [("r1", "failed"), ("r1", "nonfinite-loss")])]
+    assert notified(receiver) == [("new", [("r1", "run-failed"), ("r1", "nonfinite-loss")])]
 
 
 def test_only_a_failure_of_now_is_notified(
@@ -124,7 +124,7 @@ def test_only_a_failure_of_now_is_notified(
     imported.acked(0, 1)
     end(train(server, dial, "bad"))
     eventually(lambda: receiver.received, "the one that is sent")
-    assert notified(receiver) == [("new", [("bad", "failed")])]
+    assert notified(receiver) == [("new", [("bad", "run-failed")])]
     with server.services.database.reader.connect() as connection:
         kinds = connection.exec_driver_sql("SELECT kind FROM notify_group ORDER BY kind").scalars().all()
     assert list(kinds) == ["alerts", "late"]
@@ -141,7 +141,7 @@ def test_that_a_run_continues_is_sent_where_its_failure_was(
     eventually(lambda: receiver.received, "the failure")
     train(server, dial, attempt="a2")
     eventually(lambda: len(receiver.received) == 2, "that it continues")
-    assert notified(receiver) == [("new", [("r1", "failed")]), ("resolved", [("r1", "failed")])]
+    assert notified(receiver) == [("new", [("r1", "run-failed")]), ("resolved", [("r1", "run-failed")])]
     assert receiver.received[1].json["title"] == "Run continues in a new attempt · r1 · project"
     assert receiver.received[1].json["status"] == "resolved"
 
@@ -155,7 +155,7 @@ def test_alerts_of_a_run_that_fails_and_comes_back_do_not_flap(
         receiver.url, routing={"routes": [ONLY | {"group_wait_s": 0, "group_interval_s": 1}]}
     )
     end(train(server, dial, loss=math.nan))
-    failed = ("r1", "failed")
+    failed = ("r1", "run-failed")
     eventually(lambda: any(failed in alerts for _, alerts in notified(receiver)), "the failure")
     train(server, dial, loss=math.nan, attempt="a2")
     eventually(lambda: any("resolved" in each for each in notified(receiver)), "that the run continues")
@@ -178,7 +178,7 @@ def test_silences_and_alertmanagers_know_failures(
     eventually: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A failure has the label rule="failed": a silence holds it back, and Alertmanager gets it as an
+    """A failure has the label rule="run-failed": a silence holds it back, and Alertmanager gets it as an
     alert."""
     monkeypatch.setattr("tocsin_server.notify.channels.alertmanager.PUSH_S", 0.5)
     server, receiver, manager = run_server(**QUICK), receive(), receive()
@@ -186,12 +186,12 @@ def test_silences_and_alertmanagers_know_failures(
     api.hook(receiver.url)
     api.ask("POST", "/channels", name="am", kind="alertmanager", config={"url": manager.url})
     ends = (time.time() + 3600) * 1000
-    api.ask("POST", "/silences", matchers=['rule="failed"', 'run="r1"'], ends_ms=ends, reason="known")
+    api.ask("POST", "/silences", matchers=['rule="run-failed"', 'run="r1"'], ends_ms=ends, reason="known")
     end(train(server, dial))
     end(train(server, dial, "r2"))
     eventually(lambda: receiver.received, "the run that is not silenced")
-    assert notified(receiver) == [("new", [("r2", "failed")])]
+    assert notified(receiver) == [("new", [("r2", "run-failed")])]
     eventually(lambda: manager.received and "r2" in str(manager.received[-1].json), "the push")
     pushed = [each for each in manager.received[-1].json if each["labels"].get("run") == "r2"]
-    assert pushed[0]["labels"]["alertname"] == "failed"
+    assert pushed[0]["labels"]["alertname"] == "run-failed"
     assert pushed[0]["annotations"]["summary"] == "OutOfMemoryError: CUDA out of memory"

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from PIL import Image
 
 from tocsin.protocol import Finish

@@ -55,14 +55,14 @@ def over(routed: RoutedAlert) -> RoutedAlert:
     return replace(routed, alert=replace(routed.alert, state=AlertState.RESOLVED, resolved_ns=NOW))
 
 
-def test_a_critical_alert_waits_five_seconds_a_warning_thirty(make_routed_alert: Make) -> None:
+def test_a_critical_alert_waits_three_seconds_a_warning_thirty(make_routed_alert: Make) -> None:
     """Alerts that arrive meanwhile are included."""
     history = GroupHistory()
     history.add(make_routed_alert("plateau", "warning"))
     history.wait(10)
     history.add(make_routed_alert("loss-spike", "critical"))
     history.wait(60)
-    assert history.reasons == [(15.0, "new")]
+    assert history.reasons == [(13.0, "new")]
     assert len(history.sent[0][1].new) == 2
     assert "loss-spike" in history.sent[0][1].firing[0], "the most severe comes first"
 
@@ -80,7 +80,7 @@ def test_simultaneous_alerts_are_told_by_cause(make_routed_alert: Make, first: s
 
 
 def test_a_critical_alert_does_not_wait_for_the_interval(make_routed_alert: Make) -> None:
-    """Shortly after a notification, a new critical alert is sent after five seconds, a warning later."""
+    """Shortly after a notification, a new critical alert is sent after three seconds, a warning later."""
     history = GroupHistory()
     history.add(make_routed_alert("a", "warning"))
     history.wait(31)
@@ -88,7 +88,7 @@ def test_a_critical_alert_does_not_wait_for_the_interval(make_routed_alert: Make
     history.wait(9)
     history.add(make_routed_alert("c", "critical"))
     history.wait(60)
-    assert history.reasons == [(30.0, "new"), (45.0, "new")]
+    assert history.reasons == [(30.0, "new"), (43.0, "new")]
 
 
 def test_what_is_over_is_told_where_its_firing_was(make_routed_alert: Make) -> None:
@@ -105,7 +105,7 @@ def test_what_is_over_is_told_where_its_firing_was(make_routed_alert: Make) -> N
 
 def test_a_warning_that_comes_and_goes_within_the_wait_is_not_told(make_routed_alert: Make) -> None:
     """A critical one is sent as resolved."""
-    for severity, reported in (("warning", []), ("critical", [(5.0, "new")])):
+    for severity, reported in (("warning", []), ("critical", [(3.0, "new")])):
         history = GroupHistory()
         fact = make_routed_alert("a", severity)
         history.add(fact)
@@ -123,7 +123,7 @@ def test_what_still_fires_is_repeated_until_somebody_acknowledges(make_routed_al
     fact = make_routed_alert("a", "critical")
     history.add(fact)
     history.wait(9 * 3600)
-    assert history.reasons == [(5.0, "new"), (14405.0, "repeat"), (28805.0, "repeat")]
+    assert history.reasons == [(3.0, "new"), (14403.0, "repeat"), (28803.0, "repeat")]
     history.facts[fact.alert.id] = replace(fact, acked=True)
     history.wait(9 * 3600)
     assert len(history.sent) == 3
@@ -133,13 +133,13 @@ def test_what_still_fires_is_repeated_until_somebody_acknowledges(make_routed_al
 
 
 def test_a_graver_alert_is_told_again(make_routed_alert: Make) -> None:
-    """A warning that becomes critical is sent again after five seconds, even if it was acknowledged."""
+    """A warning that becomes critical is sent again after three seconds, even if it was acknowledged."""
     history = GroupHistory()
     history.add(make_routed_alert("a", "warning"))
     history.wait(40)
     history.add(make_routed_alert("a", "critical", acked=True))
     history.wait(10)
-    assert history.reasons == [(30.0, "new"), (45.0, "new")]
+    assert history.reasons == [(30.0, "new"), (43.0, "new")]
 
 
 def test_a_silence_holds_back_and_lets_go(make_routed_alert: Make) -> None:
@@ -270,29 +270,29 @@ def test_an_alert_that_ends_before_it_was_sent_is_sent(make_routed_alert: Make) 
 def test_the_end_of_a_failed_run_is_one_notification(make_routed_alert: Make) -> None:
     """Its failure was sent with its alerts; that no attempt followed within ten minutes is no news."""
     history = GroupHistory()
-    for rule in ("nonfinite-loss", "failed"):
+    for rule in ("nonfinite-loss", "run-failed"):
         history.add(make_routed_alert(rule, "critical"))
     history.wait(10)
-    for rule in ("nonfinite-loss", "failed"):
+    for rule in ("nonfinite-loss", "run-failed"):
         history.add(ended(make_routed_alert(rule, "critical")))
     history.wait(3600)
     assert ([reason for _, reason in history.reasons], history.group) == (["new"], None)
 
 
 def test_a_failure_soon_after_its_alert_does_not_wait(make_routed_alert: Make) -> None:
-    """It is sent after five seconds although its group was notified just before."""
+    """It is sent after three seconds although its group was notified just before."""
     history = GroupHistory()
     history.add(make_routed_alert("nonfinite-loss", "critical"))
     history.wait(10)
-    history.add(make_routed_alert("failed", "critical"))
+    history.add(make_routed_alert("run-failed", "critical"))
     history.wait(120)
-    assert history.reasons == [(5.0, "new"), (15.0, "new")]
+    assert history.reasons == [(3.0, "new"), (13.0, "new")]
 
 
 def test_a_run_that_continues_before_its_failure_was_sent_is_not_notified(make_routed_alert: Make) -> None:
     history = GroupHistory()
-    history.add(make_routed_alert("failed", "critical"))
+    history.add(make_routed_alert("run-failed", "critical"))
     history.wait(2)
-    history.add(over(make_routed_alert("failed", "critical")))
+    history.add(over(make_routed_alert("run-failed", "critical")))
     history.wait(3600)
     assert history.reasons == []

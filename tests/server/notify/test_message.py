@@ -90,7 +90,7 @@ def failed(make: Callable[..., Any], **about: Any) -> dict[str, Any]:
     lines = Evidence("traceback", '  File "train.py", line 7\n    loss.backward() # `@all`')
     diagnosis = Diagnosis("", (Evidence("last step", 9.0), lines), remedies=(Remedy("Use less memory."),))
     facts = {"severity": "critical", "summary": "E: boom", "onset_step": 9, "diagnosis": diagnosis}
-    return alert_of(make("failed", **{**facts, **about}))
+    return alert_of(make("run-failed", **{**facts, **about}))
 
 
 def test_a_failed_run_has_its_last_lines(make_routed_alert: Callable[..., Any]) -> None:

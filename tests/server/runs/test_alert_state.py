@@ -207,11 +207,13 @@ def test_another_attempt_supersedes_the_end_of_the_one_before() -> None:
     book = AlertBook("r_1")
     apply_all(book, finding("firing"))
     book.end("Run ended: failed", 120, NOW, ())
-    apply_all(book, replace(finding("firing", subject=""), rule="failed"), finding("firing", subject="norm"))
+    apply_all(
+        book, replace(finding("firing", subject=""), rule="run-failed"), finding("firing", subject="norm")
+    )
     resumed = book.resume("Attempt 2 began", 121, NOW)
     assert {(t.alert.rule, t.alert.subject): t.alert.state for t in resumed} == {
         ("loss-spike", "loss"): "resolved",
-        ("failed", ""): "resolved",
+        ("run-failed", ""): "resolved",
     }
     assert (book.has_past, [alert.subject for alert in book.open()]) == (False, ["norm"])
 

@@ -174,7 +174,7 @@ def test_a_run_that_ends_broken_stays_broken(
     error = {"type": "RuntimeError", "message": "loss is NaN"} if state == "failed" else {}
     client.send(Finish(0, time.time_ns(), state=state, error=error, records=2))
     client.acked(1, 0)
-    (stored,) = [one for one in server.services.reader.alerts("r1") if one.alert.rule != "failed"]
+    (stored,) = [one for one in server.services.reader.alerts("r1") if one.alert.rule != "run-failed"]
     assert (stored.alert.state, stored.alert.resolved_step) == ("ended", 1)
     last = server.services.reader.alert_history(stored.alert.id)[-1]
     assert last.summary.startswith(f"Run ended: {state}")

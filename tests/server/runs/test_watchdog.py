@@ -234,4 +234,4 @@ def test_five_ends_of_a_training_are_five_things(run_server: Start, dial: Dial, 
     assert {row["name"]: row["state"] for row in rows} == {name: name for name in clients}
     eventually(lambda: len(server.services.reader.alerts()) == 3, "all alerts to be durable")
     reported = {stored.alert.run_id: stored.alert.rule for stored in server.services.reader.alerts()}
-    assert reported == {"failed": "failed", "lost": "trainer-lost", "stalled": "stalled"}
+    assert reported == {"failed": "run-failed", "lost": "trainer-lost", "stalled": "stalled"}

@@ -3,7 +3,7 @@
  */
 
 import { el, refill, say } from "../../browser/dom.js";
-import { isOpen } from "../../lib/alerts/attention.js";
+import { isClosed, isOver } from "../../lib/alerts/attention.js";
 import { isMuted } from "../../lib/alerts/inbox.js";
 import { ago, clock as clockTime, int, moment, powers, ruleTitle, span } from "../../lib/format.js";
 import { icon } from "../icons.js";
@@ -48,17 +48,18 @@ export function markTexts(marks, context) {
 }
 
 /**
- * Return the age of an open alert, or the time when it was resolved.
+ * Return the age of an open alert, or the time when it resolved or its run ended.
  *
  * @param {Alert} alert
  * @param {number} now
  * @returns {[string, string]}
  */
 export function standingTexts(alert, now) {
-  if (alert.state === "resolved") {
+  if (isOver(alert)) {
+    const word = alert.state === "ended" ? "run ended" : "resolved";
     return [
       clockTime(alert.resolved_ms),
-      now - (alert.resolved_ms ?? 0) > 86_400_000 ? ago(alert.resolved_ms, now) : "resolved",
+      now - (alert.resolved_ms ?? 0) > 86_400_000 ? ago(alert.resolved_ms, now) : word,
     ];
   }
   const since = alert.fired_ms ?? alert.onset_ms;
@@ -130,11 +131,11 @@ export class AlertRow {
    * @param {string} state
    */
   #write(alert, context, state) {
-    const done = alert.state === "resolved";
+    const done = isClosed(alert, context.marks.ack !== null);
     this.node.classList.toggle("done", done);
     this.node.classList.toggle("is-muted", isMuted(context.marks));
     this.node.classList.toggle("is-picked", context.picked);
-    this.shape.className = `shape${isOpen(alert) ? ` is-${alert.severity}` : ""}`;
+    this.shape.className = `shape${done || alert.state === "pending" ? "" : ` is-${alert.severity}`}`;
     refill(this.shape, icon(alert.severity, alert.severity));
     say(this.title, ruleTitle(alert.rule));
     say(this.run, `${alert.run_name} · ${alert.project}`);

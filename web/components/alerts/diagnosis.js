@@ -1,7 +1,7 @@
 /** One alert in full: likely cause, timeline, evidence, first action, how to confirm. */
 
 import { el } from "../../browser/dom.js";
-import { isOpen } from "../../lib/alerts/attention.js";
+import { isOpen, isOver } from "../../lib/alerts/attention.js";
 import { asText, evidenceText } from "../../lib/alerts/evidence.js";
 import { clock as clockTime, counted, int, moment, powers, ruleTitle, span } from "../../lib/format.js";
 import { codeBlock, copyButton } from "../code.js";
@@ -23,7 +23,7 @@ import { icon } from "../icons.js";
  * @param {Acts} acts
  */
 export function actBar(alert, { may, acked, chips, acknowledge, silence }) {
-  const over = alert.state === "resolved";
+  const resolved = alert.state === "resolved";
   const act = (
     /** @type {string} */ name,
     /** @type {string} */ text,
@@ -36,13 +36,13 @@ export function actBar(alert, { may, acked, chips, acknowledge, silence }) {
       text,
     );
   return [
-    over || !may
+    resolved || !may
       ? null
       : el(
           "div.pad.row.paneacts.still",
           {},
           act("ack", acked ? "Unacknowledge" : "Acknowledge", acknowledge, !acked),
-          act("silence", "Silence", silence),
+          isOver(alert) ? null : act("silence", "Silence", silence),
         ),
     chips.length
       ? el(
@@ -62,13 +62,14 @@ export function actBar(alert, { may, acked, chips, acknowledge, silence }) {
 }
 
 /**
- * "firing for 4 min", "resolved 03:12:44".
+ * "firing for 4 min", "resolved 03:12:44", "firing when the run ended 03:12:44".
  *
  * @param {Alert} alert
  * @param {number} now
  */
 export function standing(alert, now) {
   if (alert.state === "resolved") return `resolved ${clockTime(alert.resolved_ms)}`;
+  if (alert.state === "ended") return `firing when the run ended ${clockTime(alert.resolved_ms)}`;
   const since = alert.fired_ms ?? alert.onset_ms;
   return since ? `${alert.state} for ${span(Math.max(0, Math.round((now - since) / 1000)))}` : alert.state;
 }
@@ -87,7 +88,7 @@ export function diagnosisCard(alert, mover, acts = null) {
   return el(
     "article.card.diag",
     {
-      class: isOpen(alert) ? severity : `${severity} past`,
+      class: alert.state === "resolved" ? `${severity} past` : severity,
       "aria-labelledby": "likely-cause",
       "data-alert": alert.id,
     },
@@ -204,25 +205,29 @@ function timelineOf(why, mover) {
  */
 function evidence(why, mover) {
   if (!why?.evidence?.length) return null;
+  const traceback = why.evidence.find(({ name }) => name === "traceback");
   return el(
     "section",
     {},
     el("h3", {}, "Evidence"),
+    traceback ? codeBlock("traceback", String(traceback.value)) : null,
     el(
       "table.evidence",
       {},
       el(
         "tbody",
         {},
-        ...why.evidence.map((item) =>
-          el(
-            "tr",
-            {},
-            el("th", { scope: "row" }, powers(item.name)),
-            el("td", {}, evidenceText(item)),
-            el("td", {}, stepLink(item.step, mover)),
+        ...why.evidence
+          .filter((item) => item !== traceback)
+          .map((item) =>
+            el(
+              "tr",
+              {},
+              el("th", { scope: "row" }, powers(item.name)),
+              el("td", {}, evidenceText(item)),
+              el("td", {}, stepLink(item.step, mover)),
+            ),
           ),
-        ),
       ),
     ),
   );

@@ -13,15 +13,15 @@ const TITLES = {
   mine: "Mine",
   silenced: "Silenced",
   pending: "Pending",
-  resolved: "Resolved",
+  resolved: "Closed",
   all: "All",
 };
 const NOTES = {
-  open: "Unresolved and not silenced",
+  open: "Open, or the run ended with it; not silenced",
   mine: "Acknowledged by me",
   silenced: "Silenced, or muted by another alert",
   pending: "Condition met, but not yet long enough to fire",
-  resolved: "No longer active",
+  resolved: "Resolved, or acknowledged after the run ended",
   all: "All alerts",
 };
 

@@ -2,6 +2,7 @@
 
 import { el, focusIn, refill, say } from "../../browser/dom.js";
 import { go } from "../../browser/navigate.js";
+import { isOver } from "../../lib/alerts/attention.js";
 import { isMuted } from "../../lib/alerts/inbox.js";
 import { ago, clock as clockTime, moment, powers } from "../../lib/format.js";
 import { runAddress } from "../../lib/route.js";
@@ -110,11 +111,11 @@ export class InboxPane {
   #actions(alert, context) {
     const { ack } = context.marks;
     const focused = /** @type {HTMLElement | null} */ (document.activeElement)?.dataset?.act;
-    const over = alert.state === "resolved";
+    const resolved = alert.state === "resolved";
     refill(
       this.actions,
       el("button.btn.narrow", { type: "button", onclick: this.acts.back }, "Back to the list"),
-      over
+      resolved
         ? null
         : el(
             "button.btn",
@@ -127,7 +128,7 @@ export class InboxPane {
             ack ? "Unacknowledge " : "Acknowledge ",
             el("kbd.wide-only", {}, "A"),
           ),
-      over
+      isOver(alert)
         ? null
         : el(
             "button.btn",

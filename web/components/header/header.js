@@ -42,7 +42,7 @@ const PULSE_MS = 2_800;
 export function pageHeader(host, foot, floats, app, finder) {
   const time = el("span.clock.wide-only");
   const links = PAGES.map(([href, text, shape]) => el("a", { href }, icon(shape), text));
-  const board = statusBar(app.alerts);
+  const board = statusBar(app);
   deliveryBadge(board, floats, app);
   host.append(
     el("a.home", { href: "/", "aria-label": "tocsin: fleet" }, wordmark()),
@@ -88,9 +88,15 @@ function mark(links) {
   }
 }
 
-/** @param {import("../../data/alertbook.js").AlertBook} alerts */
-function statusBar(alerts) {
-  const board = el("div.statusbar", { role: "status", "aria-label": "Open alerts of all projects" });
+/** @param {App} app */
+const counts = ({ alerts, marks }) => badgeCounts(alerts.all(), (id) => marks.of(id).ack !== null);
+
+/** @param {App} app */
+function statusBar(app) {
+  const board = el("div.statusbar", {
+    role: "status",
+    "aria-label": "Alerts of all projects that need somebody",
+  });
   const lit = BADGES.map(([key, text, style]) => {
     const number = el("b", {}, "0");
     const badge = el(
@@ -104,16 +110,20 @@ function statusBar(alerts) {
     board.append(badge);
     return { key, text, style, number, badge };
   });
-  alerts.onChange((fired) => {
-    const counts = badgeCounts(alerts.all());
+  const draw = () => {
+    const now = counts(app);
     for (const { key, text, style, number, badge } of lit) {
-      say(number, String(counts[key]));
-      badge.setAttribute("aria-label", `${counts[key]} ${text}`);
-      badge.classList.toggle(`lit-${style}`, counts[key] > 0);
-      badge.classList.toggle("calm", counts[key] === 0);
+      say(number, String(now[key]));
+      badge.setAttribute("aria-label", `${now[key]} ${text}`);
+      badge.classList.toggle(`lit-${style}`, now[key] > 0);
+      badge.classList.toggle("calm", now[key] === 0);
     }
+  };
+  app.alerts.onChange((fired) => {
+    draw();
     if (fired) pulse(lit[0].badge);
   });
+  app.marks.onChange(draw);
   return board;
 }
 
@@ -192,7 +202,7 @@ function footer(foot, app, shortcuts) {
     ),
   );
   app.alerts.onChange(() => {
-    const { firing } = badgeCounts(app.alerts.all());
+    const { firing } = counts(app);
     foot.title = counted(firing, "alert fires", "alerts fire");
   });
 }

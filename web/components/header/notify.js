@@ -27,19 +27,14 @@ export function show(title, body, tag, address) {
 /** @param {BrowserNote} note */
 export function words(note) {
   const [first] = note.alerts;
-  const run = note.runs?.[0];
-  const body =
-    note.alerts
-      .map((alert) => `${alert.over ? "resolved: " : ""}${powers(alert.summary)}`)
-      .slice(0, 3)
-      .join("\n") || (run ? `${run.run_name} failed` : "");
+  const state = (/** @type {BrowserNote["alerts"][number]} */ alert) =>
+    !alert.over ? "" : alert.state === "ended" ? "run ended: " : "resolved: ";
   return {
-    body,
-    address: first
-      ? runAddress(first.run_id, { at: first.onset_step, alert: first.id })
-      : run
-        ? runAddress(run.run_id)
-        : "/alerts",
+    body: note.alerts
+      .map((alert) => `${state(alert)}${powers(alert.summary)}`)
+      .slice(0, 3)
+      .join("\n"),
+    address: first ? runAddress(first.run_id, { at: first.onset_step, alert: first.id }) : "/alerts",
   };
 }
 

@@ -1,9 +1,22 @@
-/** Why a run failed: type, message and the last lines of the traceback, above the charts. */
+/**
+ * How a run ended, above the charts: the error that it failed with, or what was wrong when it finished.
+ */
 
 import { el, refill } from "../../browser/dom.js";
+import { powers } from "../../lib/format.js";
 import { endingOf } from "../../lib/runs/clienttext.js";
 import { codeBlock } from "../code.js";
 import { icon } from "../icons.js";
+
+/**
+ * Return what was wrong when the run finished, until somebody acknowledges it; null if nothing was.
+ *
+ * @param {RunRow} row
+ */
+function problemsOf({ state, outcome, reason }) {
+  if (state !== "finished" || !outcome?.severity || outcome.acknowledged) return null;
+  return { head: "Finished with problems", message: powers(reason?.summary ?? ""), lines: "" };
+}
 
 export class EndingCard {
   constructor() {
@@ -13,14 +26,14 @@ export class EndingCard {
 
   /** @param {RunRow} row */
   show(row) {
-    const ending = row.state === "failed" ? endingOf(row.error) : null;
+    const ending = row.state === "failed" ? endingOf(row.error) : problemsOf(row);
     const key = JSON.stringify(ending);
     this.node.hidden = !ending;
     if (!ending || key === this.key) return;
     this.key = key;
     refill(
       this.node,
-      el("h2", {}, icon("failed"), ` ${ending.head || "Failed"}`),
+      el("h2", {}, icon(row.state === "failed" ? "failed" : "critical"), ` ${ending.head || "Failed"}`),
       ending.message ? el("p.prose", {}, ending.message) : null,
       ending.lines
         ? el("details.then", {}, el("summary", {}, "Last lines"), codeBlock("traceback", ending.lines))

@@ -106,7 +106,7 @@ export class FleetRow {
     } else if (id === "name") {
       this.#when(
         cell,
-        [row.state, row.name, row.project, row.tags, row.reason, row.attempt, row.deletion_ms],
+        [row.state, row.name, row.project, row.tags, row.reason, row.outcome, row.attempt, row.deletion_ms],
         () => nameCell(row),
       );
     } else if (id === "alerts") this.#when(cell, row.severities, () => [countsCell(row)]);
@@ -232,7 +232,8 @@ function nameCell(row) {
       ),
     ];
   }
-  const why = powers(row.reason.summary);
+  const { outcome } = row;
+  const why = powers(outcome?.severity ? outcome.text : row.reason.summary);
   return [
     top,
     el("div.why.clip", { title: why }, why),

@@ -4,10 +4,18 @@
 const LEVEL = { critical: 2, warning: 1, info: 0 };
 
 export const GROUPS = /** @type {const} */ ([
-  { health: "critical", title: "Critical", note: "a critical alert is firing" },
-  { health: "warning", title: "Warning", note: "warnings, or a training process is not responding" },
+  {
+    health: "critical",
+    title: "Critical",
+    note: "a critical alert is firing, or the run ended with one",
+  },
+  {
+    health: "warning",
+    title: "Warning",
+    note: "warnings, or a training process is not responding",
+  },
   { health: "ok", title: "Healthy", note: "no open alerts" },
-  { health: "ended", title: "Ended", note: "finished or failed" },
+  { health: "ended", title: "Ended", note: "without problems, or acknowledged" },
 ]);
 
 /**
@@ -18,13 +26,33 @@ export const GROUPS = /** @type {const} */ ([
 export const isOpen = (alert) => alert.state === "firing" || alert.state === "recovering";
 
 /**
+ * Return whether the alert resolved, or its run ended.
+ *
+ * @param {Alert} alert
+ */
+export const isOver = (alert) => alert.state === "resolved" || alert.state === "ended";
+
+/**
+ * Return whether the alert needs nobody any more: it resolved, or its run ended with it and somebody
+ * acknowledged that. An alert of severity info needs no acknowledgement.
+ *
+ * @param {Alert} alert
+ * @param {boolean} acknowledged
+ */
+export const isClosed = (alert, acknowledged) =>
+  alert.state === "resolved" || (alert.state === "ended" && (acknowledged || alert.severity === "info"));
+
+/**
+ * Count the alerts that need somebody: the open ones, and those that a run ended with.
+ *
  * @param {Iterable<Alert>} alerts
+ * @param {(id: string) => boolean} acknowledged
  * @returns {{ critical: number, warning: number, stalled: number, lost: number, firing: number }}
  */
-export function badgeCounts(alerts) {
+export function badgeCounts(alerts, acknowledged) {
   const count = { critical: 0, warning: 0, stalled: 0, lost: 0, firing: 0 };
   for (const alert of alerts) {
-    if (!isOpen(alert)) continue;
+    if (alert.state === "pending" || isClosed(alert, acknowledged(alert.id))) continue;
     if (alert.severity === "critical" || alert.severity === "warning") count[alert.severity]++;
     if (alert.rule === "stalled") count.stalled++;
     if (alert.rule === "trainer-lost") count.lost++;
@@ -40,7 +68,7 @@ export function badgeCounts(alerts) {
 export const tabTitle = (page, firing) => `${firing ? `(${firing}) ` : ""}${page ? `${page} · ` : ""}tocsin`;
 
 /**
- * Order alerts by urgency: open, pending, resolved; then by severity; then newest first.
+ * Order alerts by urgency: open, ended, pending, resolved; then by severity; then newest first.
  *
  * @param {Alert} a
  * @param {Alert} b
@@ -55,7 +83,7 @@ export function bySeverity(a, b) {
 }
 
 /** @param {Alert} alert */
-const stage = (alert) => (isOpen(alert) ? 0 : alert.state === "pending" ? 1 : 2);
+const stage = (alert) => (isOpen(alert) ? 0 : 1 + ["ended", "pending", "resolved"].indexOf(alert.state));
 
 /**
  * Return whether to announce `next`: critical, just started to fire, and not from late records.

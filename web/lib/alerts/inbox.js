@@ -3,7 +3,7 @@
  * counts by state.
  */
 
-import { bySeverity, isOpen } from "./attention.js";
+import { bySeverity, isClosed, isOpen } from "./attention.js";
 
 export const STATES = /** @type {const} */ (["open", "mine", "silenced", "pending", "resolved", "all"]);
 /** @typedef {typeof STATES[number]} InboxState */
@@ -64,11 +64,11 @@ export const isMine = (marks, me) =>
 
 /** @type {Record<InboxState, (alert: Alert, marks: AlertMarks, me: string) => boolean>} */
 const HOLDS = {
-  open: (alert, marks) => alert.state !== "resolved" && !isMuted(marks),
+  open: (alert, marks) => !isClosed(alert, marks.ack !== null) && !isMuted(marks),
   mine: (alert, marks, me) => alert.state !== "resolved" && isMine(marks, me),
-  silenced: (alert, marks) => alert.state !== "resolved" && isMuted(marks),
+  silenced: (alert, marks) => !isClosed(alert, marks.ack !== null) && isMuted(marks),
   pending: (alert) => alert.state === "pending",
-  resolved: (alert) => alert.state === "resolved",
+  resolved: (alert, marks) => isClosed(alert, marks.ack !== null),
   all: () => true,
 };
 
@@ -172,6 +172,12 @@ export function grouped(alerts, view, marksOf, me) {
       items: shown.filter((a) => isOpen(a) && !acknowledged(a) && !muted(a)),
     },
     {
+      key: "ended",
+      title: "Run ended",
+      note: "while the alert was firing; acknowledge it to close it",
+      items: shown.filter((a) => a.state === "ended" && !isClosed(a, acknowledged(a))),
+    },
+    {
       key: "acknowledged",
       title: "Acknowledged",
       note: "no reminders; you'll hear when they resolve",
@@ -191,10 +197,10 @@ export function grouped(alerts, view, marksOf, me) {
     },
     {
       key: "resolved",
-      title: "Resolved",
-      note: "newest first",
+      title: "Closed",
+      note: "resolved, or acknowledged after the run ended; newest first",
       items: shown
-        .filter((a) => a.state === "resolved")
+        .filter((a) => isClosed(a, acknowledged(a)))
         .sort((a, b) => (b.resolved_ms ?? 0) - (a.resolved_ms ?? 0)),
     },
   ];

@@ -1,5 +1,7 @@
 /** Places the flags above the charts: most important first, without overlap. */
 
+import { isOver } from "../alerts/attention.js";
+
 /** @typedef {{ step: number, text: string, severity: Severity | "", weight: number, key: string }} Flag */
 
 const LETTER_PX = 6.2;
@@ -97,8 +99,7 @@ export function flagsOf(alerts, events, chosen) {
       step: Number(alert.onset_step),
       text: alert.rule,
       severity: alert.severity,
-      weight:
-        heights[alert.severity] + (alert.state === "resolved" ? 0 : 5) + (alert.id === chosen ? 100 : 0),
+      weight: heights[alert.severity] + (isOver(alert) ? 0 : 5) + (alert.id === chosen ? 100 : 0),
       key: alert.id,
     }));
   const ofEvents = events

@@ -38,8 +38,8 @@ def test_an_open_alert_tells_its_way(server: Any, ringing: tuple[str, str]) -> N
     before = ask(server, "GET", "/routes").json()
     found = way(server, ringing[1], {"routes": routes})
     assert [(one["name"], one["channels"], one["wait_s"]) for one in found["routes"]] == [
-        ("a", [channel], 5.0),
-        ("b", [channel], 5.0),
+        ("a", [channel], 3.0),
+        ("b", [channel], 3.0),
     ]
     assert found["routes"][0]["group"] == {"project": "tried", "run_id": ringing[0]}
     assert ask(server, "GET", "/routes").json() == before
@@ -47,7 +47,7 @@ def test_an_open_alert_tells_its_way(server: Any, ringing: tuple[str, str]) -> N
 
 def test_made_up_labels_tell_their_way(server: Any) -> None:
     """Without an alert: a critical one waits 5 s, an info one matches no default route."""
-    for severity, waits in (("critical", [5.0]), ("warning", [30.0]), ("info", [])):
+    for severity, waits in (("critical", [3.0]), ("warning", [30.0]), ("info", [])):
         labels = {"severity": severity, "rule": "loss-spike"}
         body = {"routing": {"mute_times": []}, "labels": labels}
         (row,) = ask(server, "POST", "/routes/test", body).json()["items"]

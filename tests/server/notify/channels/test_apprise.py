@@ -18,7 +18,7 @@ from tocsin_server.notify.message import Message
 from tocsin_server.notify.outcome import DeliveryError
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"x" * 40
-MESSAGE = Message("n_1", "Critical: loss-spike · mdt", "text", "**Loss** rose", "critical", False, {}, PNG)
+MESSAGE = Message("n_1", "Critical: loss-spike · mdt", "text", "**Loss** rose", "critical", "firing", {}, PNG)
 
 
 class Mailbox:
