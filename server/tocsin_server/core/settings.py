@@ -123,7 +123,7 @@ class Settings:
     ping_s: float = 60.0
     """How often ``ping_url`` is called."""
     restart_grace_s: float = 600.0
-    """How long the alerts of a failed run wait for another attempt of it; 0 resolves them with the run."""
+    """How long the alerts of a failed run wait for another attempt of it; 0 closes them with the run."""
     shutdown_s: float = 10.0
     """How long a stopping server waits for connections, then for the last commit."""
     retention_days: float = 0.0

@@ -62,6 +62,16 @@ class ClientStatus(TypedDict):
     phase: str
 
 
+class Outcome(TypedDict):
+    """How a run ended, and whether somebody acknowledged what was wrong then."""
+
+    kind: Literal["finished", "stopped", "crashed", "lost"]
+    text: str
+    severity: Severity | None
+    alert: str | None
+    acknowledged: bool
+
+
 class RunRow(TypedDict):
     """The row of the fleet page. Unknown values are null."""
 
@@ -92,6 +102,7 @@ class RunRow(TypedDict):
     alerts: int
     severities: dict[Severity, int]
     reason: Reason | None
+    outcome: Outcome | None
     client: ClientStatus
 
 

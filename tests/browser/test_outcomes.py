@@ -1,0 +1,88 @@
+"""A run that ended broken stays red until somebody acknowledges it, and nothing calls it resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+Train = Callable[[str, str], str]
+
+
+@pytest.fixture
+def train(
+    shared_tower: Any, run_of: Callable[..., str], script: Callable[[str], str], eventually_true: Any
+) -> Train:
+    """``train("name", "crash")``: train until the process has ended; return the run's id."""
+
+    def begin(name: str, how: str) -> str:
+        with shared_tower.training(script("broken"), name, how) as process:
+            process.wait(300)
+        run = run_of(shared_tower, name)
+        eventually_true(lambda: shared_tower.run_named(name)["ended_ms"], f"the end of {name}")
+        return run
+
+    return begin
+
+
+def fleet_row(tab: Any, tower: Any, run: str) -> Any:
+    tab.page.goto(f"{tower.base}/")
+    return tab.page.locator(f'[data-run="{run}"]')
+
+
+def test_a_run_that_finished_with_nan_is_red_until_acknowledged(
+    shared_tower: Any, visit: Callable[..., Any], train: Train
+) -> None:
+    """In the fleet, on its page and in the inbox; then it is among the ended runs."""
+    run, tab = train("finished-with-nan", "finish"), visit(shared_tower)
+    row = fleet_row(tab, shared_tower, run)
+    row.locator(".why", has_text="finished with problems: Loss has been non-finite").wait_for()
+    assert "critical" in row.get_attribute("class")
+    tab.open_run(run)
+    tab.page.get_by_role("heading", name="Finished with problems").wait_for()
+    tab.page.goto(f"{shared_tower.base}/alerts?q=run:finished-with-nan%20rule:nonfinite-loss")
+    tab.page.get_by_text("Run ended", exact=True).first.wait_for()
+    assert "firing when the run ended" in tab.page.locator(".standing").first.inner_text()
+    tab.page.locator('[data-act="ack"]').first.click()
+    tab.page.get_by_role("dialog").get_by_role("button", name="Acknowledge").click()
+    tab.page.get_by_text("acknowledged", exact=False).first.wait_for()
+    row = fleet_row(tab, shared_tower, run)
+    row.locator("xpath=self::*[contains(@class, 'ended')]").wait_for()
+
+
+def test_a_crash_is_an_alert_within_five_seconds(
+    shared_tower: Any, visit: Callable[..., Any], train: Train
+) -> None:
+    """It is open on the fleet, with the error, the last lines and the first action in the inbox."""
+    tab = visit(shared_tower)
+    run = train("crashes", "crash")
+    row = fleet_row(tab, shared_tower, run)
+    row.locator(".why", has_text="crashed: RuntimeError: CUDA error").wait_for(timeout=5000)
+    tab.page.goto(f"{shared_tower.base}/alerts?q=run:crashes")
+    tab.page.locator("[role=option]", has_text="Run failed").first.click()
+    pane = tab.page.locator("[data-alert].diag")
+    pane.get_by_text("device-side assert triggered").first.wait_for()
+    assert "broken.py" in pane.locator("pre").first.inner_text()
+    pane.get_by_text("Mend the error at the end of the traceback.").wait_for()
+
+
+def test_a_run_that_ends_well_is_not_red(shared_tower: Any, visit: Callable[..., Any], train: Train) -> None:
+    run, tab = train("ends-well", "nothing"), visit(shared_tower)
+    fleet_row(tab, shared_tower, run).locator("xpath=self::*[contains(@class, 'ended')]").wait_for()
+
+
+def test_a_new_channel_receives_what_is_firing(
+    shared_tower: Any, visit: Callable[..., Any], train: Train
+) -> None:
+    """The delivery page shows the message to a channel that was added after the alert fired."""
+    train("before-the-channel", "crash")
+    headers = {"authorization": f"Bearer {shared_tower.token}"}
+    channel = {"name": "added-later", "kind": "browser", "config": {}}
+    answer = httpx.post(f"{shared_tower.base}/api/v1/channels", json=channel, headers=headers, timeout=60)
+    answer.raise_for_status()
+    tab = visit(shared_tower)
+    tab.page.goto(f"{shared_tower.base}/deliveries")
+    tab.page.get_by_text("before-the-channel").first.wait_for()

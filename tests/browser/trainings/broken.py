@@ -1,0 +1,28 @@
+"""A regression that breaks: ``broken.py NAME HOW``, where HOW is ``finish``, ``crash`` or ``nothing``."""
+
+from __future__ import annotations
+
+import math
+import sys
+
+import torch
+
+import tocsin
+
+torch.set_num_threads(1)
+torch.manual_seed(0)
+name, how = sys.argv[1:3]
+model = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+tocsin.watch("broken", name=name, exit_timeout=30)
+
+for step in range(40):
+    x = torch.randn(32, 4)
+    loss = torch.nn.functional.mse_loss(model(x), x.sum(1, keepdim=True))
+    if how == "finish" and step >= 30:
+        loss = loss * math.nan
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+if how == "crash":
+    raise RuntimeError("CUDA error: device-side assert triggered")
