@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 
 import torch
@@ -20,7 +19,7 @@ for step in range(40):
     x = torch.randn(32, 4)
     loss = torch.nn.functional.mse_loss(model(x), x.sum(1, keepdim=True))
     if how == "finish" and step >= 30:
-        loss = loss * math.nan
+        loss = loss + torch.sqrt(model(x)).mean()  # of outputs below 0
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()

@@ -2,8 +2,8 @@
 
 A warning if 3 of 5 norms exceed 10 times the median of 200 records, the newest 50 norms, 30 % of the run's
 first level, and 6 robust deviations of the logarithm; or if one norm exceeds 1000 times the median. It
-recovers after 20 updates (10 records) below 5 times the median and resolves after 100. After 400 such norms
-they become the new level.
+recovers after 20 updates (10 records) below 5 times the median from before the onset and resolves after 100.
+After 400 such norms, further rises are measured from their level.
 
 Signals:
     `grad_norm`
@@ -64,7 +64,7 @@ class Settings(RuleSettings):
     )
     confirm: int = setting(3, "records", "of the last five that must be abnormal")
     alone: float = setting(1000.0, "x median", "at which one record is enough")
-    adopt: int = setting(400, "records", "at a new level after which it counts as usual")
+    adopt: int = setting(400, "records", "at a new level, which is then the baseline of further rises")
 
 
 class State(RuleState):
@@ -75,6 +75,8 @@ class State(RuleState):
     outside: list[float] = msgspec.field(default_factory=list)
     onset: tuple[int, int] = (0, 0)
     peak: float = 0.0
+    before: float = math.inf
+    """Highest norm that is usual by the level before the onset, once another level was adopted."""
 
 
 class GradExplosion(Rule[Settings, State]):
@@ -126,6 +128,8 @@ class GradExplosion(Rule[Settings, State]):
         if sum(state.recent) >= limits.confirm or ratio > limits.alone:
             self._fire(view, row)
         if len(state.outside) >= limits.adopt:
+            if self.episode.state and state.before == math.inf:
+                state.before = limits.near * state.level.median
             state.level.begin(state.outside)
             state.outside, state.recent = [], []
 
@@ -152,13 +156,15 @@ class GradExplosion(Rule[Settings, State]):
         It updates the level, unless an episode is open and the norm is not yet near the level.
         """
         state = self.state
-        near = norm <= self.settings.near * state.level.median
-        if near or not self.episode.state:
+        usual = norm <= self.settings.near * state.level.median
+        if usual or not self.episode.state:
             state.level.extend([norm])
         else:
             state.outside.append(norm)
-        if self.episode.state and near:
+        if self.episode.state and usual and norm <= state.before:
             self.settle(view, row)
+            if not self.episode.state:
+                state.before = math.inf
         elif self.episode.state:
             self.episode.calm, self.episode.last_step = 0, view.step[row]
 

@@ -54,7 +54,7 @@ class Settings(RuleSettings):
     deviations: float = setting(
         6.0, "robust sigma of the logarithm", "above the median that is also required"
     )
-    adopt: int = setting(200, "records", "at a new level after which it counts as usual")
+    adopt: int = setting(200, "records", "at a new level, which is then the baseline of further rises")
 
 
 class State(RuleState):
@@ -64,6 +64,8 @@ class State(RuleState):
     rising: list[float] = msgspec.field(default_factory=list)
     onset: tuple[int, int] = (0, 0)
     outside: list[float] = msgspec.field(default_factory=list)
+    before: float = math.inf
+    """Highest norm that is usual by the level before the onset, once another level was adopted."""
 
 
 class GradPrecursor(Rule[Settings, State]):
@@ -111,6 +113,8 @@ class GradPrecursor(Rule[Settings, State]):
         elif self.episode.state:
             self.episode.calm, self.episode.last_step = 0, view.step[row]
         if len(state.outside) >= limits.adopt:
+            if self.episode.state and state.before == math.inf:
+                state.before = limits.ratio * state.level.median
             state.level.begin(state.outside)
             state.outside, state.rising = [], []
 
@@ -136,8 +140,10 @@ class GradPrecursor(Rule[Settings, State]):
             state.outside = []
         else:
             state.outside.append(norm)
-        if self.episode.state and near:
+        if self.episode.state and near and norm <= state.before:
             self.settle(view, row)
+            if not self.episode.state:
+                state.before = math.inf
         elif self.episode.state:
             self.episode.calm, self.episode.last_step = 0, view.step[row]
 

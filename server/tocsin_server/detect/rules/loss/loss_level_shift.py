@@ -4,7 +4,7 @@ The rule compares medians of 16 records: a warning if each of the 13 medians aft
 the 13 before it, and the level rises by more than 10 %. Info if the learning rate rose by a factor of 1.3
 at the same time. In a log that starts at step 500 or later with records at least 10 steps apart, two
 records in a row that are 35 % above three steady ones are enough. It recovers within 3 % of the old level
-for three medians; after 4000 records the new level becomes the baseline.
+for three medians. A level at which the loss stays is no recovery.
 
 Signals:
     `loss`, `lr`
@@ -74,7 +74,6 @@ class Settings(RuleSettings):
     floor: float = setting(0.25, "of the initial loss", "minimum rise, for losses near 0")
     near_zero: float = setting(0.05, "of the initial loss", "below which a loss is near 0")
     back: float = setting(0.03, "relative", "of the old level within which the loss is back")
-    adopt: int = setting(250, "bins", "of 16 records after which the new level counts as usual")
     brief_records: int = setting(3, "records", "at the start of an excerpt that define its level")
     brief_rise: float = setting(1.35, "x", "that level, in two records in a row")
     brief_from: int = setting(500, "steps", "from which the first record makes the log an excerpt")
@@ -97,7 +96,6 @@ class State(RuleState):
     rests: list[float] = msgspec.field(default_factory=list)
     """Newest distances of single losses from the median of their bin, which give the spread."""
     before: float | None = None
-    stayed: int = 0
     brief: list[float] = msgspec.field(default_factory=list)
     """The first losses, while a stream is too short for bins."""
 
@@ -181,7 +179,7 @@ class LossLevelShift(Rule[Settings, State]):
             return
         if not (_level(before, new - old) and _level(after, new - old)):
             return
-        state.before, state.stayed = old, 0
+        state.before = old
         rose = state.rates[limits.bins - 1] > 0 and max(state.rates[-limits.bins :]) > limits.rate * min(
             state.rates[: limits.bins]
         )
@@ -212,8 +210,7 @@ class LossLevelShift(Rule[Settings, State]):
 
     def _within(self, view: View, row: int, before: float, median: float) -> None:
         state, limits = self.state, self.settings
-        state.stayed += 1
-        if median <= before + limits.back * abs(before) or state.stayed >= limits.adopt:
+        if median <= before + limits.back * abs(before):
             self.settle(view, row)
         else:
             self.episode.calm, self.episode.last_step = 0, view.step[row]

@@ -6,7 +6,8 @@ of their logarithms and what the tail of the run's own losses passes once in 10,
 five records are a warning; so is a single one at twice the median if records are 10 or more steps apart, or
 at three times the first losses. Otherwise a single outlier is pending. Critical if the loss stays above
 three times the median for 10 records and half of what was learned is lost. It recovers when the loss is
-within 5 % of its baseline for 3 records.
+within 5 % of its baseline from before the onset for 3 records. A level at which the loss stays for 200
+records becomes the baseline of further spikes, but resolves nothing.
 
 Signals:
     `loss`
@@ -14,7 +15,6 @@ Warm-up:
     50 records; also 50 records after a non-finite loss
 Does not fire on:
     - losses of batches with few samples, which can be a hundred times the median
-    - a loss that stays high for 200 records: it becomes the new baseline
     - losses near 0, which must rise by 2 % of the first losses
     - GAN losses and reinforcement learning
 Likely causes:
@@ -106,6 +106,8 @@ class State(RuleState):
     peak: float = 0.0
     baseline: float = 0.0
     """The median when the current episode started; the baseline is still updated during it."""
+    near: float = math.inf
+    """Loss below which the episode is over, once another level was adopted; infinite before."""
     high: int = 0
     muted: int = 0
     peaks: list[float] = msgspec.field(default_factory=list)
@@ -266,8 +268,9 @@ class LossSpike(Rule[Settings, State]):
         """Handle a loss within the limit: update the baseline, and end the alert once it is near it."""
         state, limits = self.state, self.settings
         median = state.base.median
-        near = loss - median <= limits.back * abs(median) or state.base.within(loss - median, 3)
-        if near or not self.episode.state:
+        usual = loss - median <= limits.back * abs(median) or state.base.within(loss - median, 3)
+        near = usual and loss <= state.near
+        if usual or not self.episode.state:
             state.base.push(loss)
         else:
             state.outside.append(loss)
@@ -283,14 +286,17 @@ class LossSpike(Rule[Settings, State]):
             self.episode.summary, self.episode.evidence = self._describe(view, row)
         self.settle(view, row, at_once=self.episode.state != FIRING and not any(self.state.recent))
         if not self.episode.state:
-            self.state.outside, self.state.recent = [], []
+            self.state.outside, self.state.recent, self.state.near = [], [], math.inf
 
     def _adopt(self) -> None:
-        """Adopt the current level, because the loss stays there; other rules report that."""
-        base = RollingMedian(self.settings.window)
-        for loss in self.state.outside[-self.settings.window :]:
+        """Adopt the current level, because the loss stays there; an episode ends at the level before it."""
+        state, limits = self.state, self.settings
+        if self.episode.state and state.near == math.inf:
+            state.near = state.baseline + max(limits.back * abs(state.baseline), 3 * state.base.sigma)
+        base = RollingMedian(limits.window)
+        for loss in state.outside[-limits.window :]:
             base.push(loss)
-        self.state.base, self.state.outside, self.state.recent = base, [], []
+        state.base, state.outside, state.recent = base, [], []
 
     def _describe(self, view: View, row: int) -> tuple[str, list[Fact]]:
         state = self.state

@@ -71,10 +71,12 @@ def test_infinite_norms_of_skipped_steps_are_another_rules(watch: Any) -> None:
     assert run.firing(RULE) == []
 
 
-def test_a_level_that_stays_is_adopted(watch: Any) -> None:
-    """After 400 records off, that is the level."""
+def test_a_level_that_stays_is_no_recovery(watch: Any) -> None:
+    """The alert fires until the norm is back at its level from before the onset."""
     run = watch()
     run.records(grad_norm=norms(200) + norms(1500, level=40.0, seed=2))
+    assert run.states(RULE)[-1] == "firing"
+    run.records(grad_norm=norms(200, seed=3))
     assert run.states(RULE)[-1] == "resolved"
 
 

@@ -25,6 +25,15 @@ def test_a_jump_that_stays(watch: Any) -> None:
     assert 384 <= finding.onset_step <= 400
 
 
+def test_a_level_that_stays_is_no_recovery(watch: Any) -> None:
+    """The alert fires until the loss is back, however long that takes."""
+    run = watch()
+    run.records(loss=noisy(400, 2.0) + noisy(6000, 2.5, seed=2))
+    assert run.states(RULE)[-1] == "firing"
+    run.records(loss=noisy(400, 2.0, seed=3))
+    assert run.states(RULE)[-1] == "resolved"
+
+
 def test_a_spike_that_recovers_is_none(watch: Any) -> None:
     """100 records above are no level."""
     run = watch()

@@ -129,11 +129,21 @@ def test_nan_mutes_it(watch: Any) -> None:
     assert run.firing(SPIKE) == []
 
 
-def test_a_new_level_is_adopted(watch: Any) -> None:
-    """A level that stays is the baseline after 200 records, and no longer a spike."""
+def test_a_level_that_stays_is_no_recovery(watch: Any) -> None:
+    """The alert fires until the loss is back at its level from before the onset."""
     run = watch()
-    run.records(loss=noisy(100) + noisy(400, level=3.4, seed=2))
+    run.records(loss=noisy(100) + noisy(1500, level=3.4, seed=2))
+    assert run.states(SPIKE)[-1] == "firing"
+    run.records(loss=noisy(60, seed=3))
     assert run.states(SPIKE)[-1] == "resolved"
+
+
+def test_a_spike_above_an_adopted_level_raises_the_peak(watch: Any) -> None:
+    """It belongs to the same episode, whose summary has the highest loss."""
+    run = watch()
+    run.records(loss=noisy(100) + noisy(400, level=3.4, seed=2) + [40.0] * 3)
+    assert {finding.onset_step for finding in run.firing(SPIKE)} == {100}
+    assert "→ 40" in run.firing(SPIKE)[-1].summary
 
 
 def test_adversaries_are_left_alone(watch: Any) -> None:
