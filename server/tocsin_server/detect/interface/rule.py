@@ -146,6 +146,12 @@ class Episode(msgspec.Struct):
     summary: str = ""
     evidence: list[Fact] = []
     kind: str = ""
+    back: float | None = None
+    """Highest value of the series that counts as recovered, by its level from before the onset.
+
+    Kept over discontinuities and attempts, whose statistics start anew: a broken series would otherwise be
+    its own baseline.
+    """
 
 
 class RuleState(msgspec.Struct):
@@ -317,6 +323,7 @@ class Rule(Generic[SettingsT, StateT]):
         *,
         level: int = 0,
         kind: str = "",
+        back: float | None = None,
     ) -> None:
         """Report that the condition holds at ``row``.
 
@@ -330,6 +337,7 @@ class Rule(Generic[SettingsT, StateT]):
             evidence: The numbers that support it.
             level: How bad the condition is; the alert is updated when it increases.
             kind: Which of the rule's conditions holds, for the diagnosis.
+            back: See :attr:`Episode.back`; ignored if the episode has one.
         """
         if self.already_reported(view, row, severity, level):
             return
@@ -341,7 +349,12 @@ class Rule(Generic[SettingsT, StateT]):
         episode.severity = max(severity, episode.severity)
         episode.level = max(level, episode.level)
         episode.kind = kind
+        episode.back = back if episode.back is None else episode.back
         self._emit(view, row, FIRING, summary, evidence)
+
+    def is_back(self, value: float) -> bool:
+        """Return whether ``value`` is at the level from before the onset, as far as that is known."""
+        return self.episode.back is None or value <= self.episode.back
 
     def settle(self, view: View, row: int, *, at_once: bool = False) -> None:
         """Report that the condition does not hold at ``row``: recovering after a while, then resolved.

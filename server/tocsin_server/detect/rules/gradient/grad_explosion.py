@@ -75,8 +75,6 @@ class State(RuleState):
     outside: list[float] = msgspec.field(default_factory=list)
     onset: tuple[int, int] = (0, 0)
     peak: float = 0.0
-    before: float = math.inf
-    """Highest norm that is usual by the level before the onset, once another level was adopted."""
 
 
 class GradExplosion(Rule[Settings, State]):
@@ -128,8 +126,6 @@ class GradExplosion(Rule[Settings, State]):
         if sum(state.recent) >= limits.confirm or ratio > limits.alone:
             self._fire(view, row)
         if len(state.outside) >= limits.adopt:
-            if self.episode.state and state.before == math.inf:
-                state.before = limits.near * state.level.median
             state.level.begin(state.outside)
             state.outside, state.recent = [], []
 
@@ -148,7 +144,8 @@ class GradExplosion(Rule[Settings, State]):
             f"Gradient norm rose {number(median)} → {number(state.peak)} "
             f"({number(round(state.peak / median))}x its usual level) since step {state.onset[0]}"
         )
-        self.fire(view, row, WARNING, state.onset, summary, evidence, level=level)
+        back = self.settings.near * median
+        self.fire(view, row, WARNING, state.onset, summary, evidence, level=level, back=back)
 
     def _back(self, view: View, row: int, norm: float) -> None:
         """Handle a norm that is not far off.
@@ -161,10 +158,8 @@ class GradExplosion(Rule[Settings, State]):
             state.level.extend([norm])
         else:
             state.outside.append(norm)
-        if self.episode.state and usual and norm <= state.before:
+        if self.episode.state and usual and self.is_back(norm):
             self.settle(view, row)
-            if not self.episode.state:
-                state.before = math.inf
         elif self.episode.state:
             self.episode.calm, self.episode.last_step = 0, view.step[row]
 

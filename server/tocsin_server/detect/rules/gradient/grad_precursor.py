@@ -64,8 +64,6 @@ class State(RuleState):
     rising: list[float] = msgspec.field(default_factory=list)
     onset: tuple[int, int] = (0, 0)
     outside: list[float] = msgspec.field(default_factory=list)
-    before: float = math.inf
-    """Highest norm that is usual by the level before the onset, once another level was adopted."""
 
 
 class GradPrecursor(Rule[Settings, State]):
@@ -113,8 +111,6 @@ class GradPrecursor(Rule[Settings, State]):
         elif self.episode.state:
             self.episode.calm, self.episode.last_step = 0, view.step[row]
         if len(state.outside) >= limits.adopt:
-            if self.episode.state and state.before == math.inf:
-                state.before = limits.ratio * state.level.median
             state.level.begin(state.outside)
             state.outside, state.rising = [], []
 
@@ -129,7 +125,8 @@ class GradPrecursor(Rule[Settings, State]):
             ("norm", norm, "", view.step[row]),
             ("records in a row", float(len(state.rising)), "rising", None),
         ]
-        self.fire(view, row, WARNING, state.onset, f"Gradient norm rose {way}", evidence)
+        back = self.settings.ratio * median
+        self.fire(view, row, WARNING, state.onset, f"Gradient norm rose {way}", evidence, back=back)
 
     def _usual(self, view: View, row: int, norm: float) -> None:
         state = self.state
@@ -140,10 +137,8 @@ class GradPrecursor(Rule[Settings, State]):
             state.outside = []
         else:
             state.outside.append(norm)
-        if self.episode.state and near and norm <= state.before:
+        if self.episode.state and near and self.is_back(norm):
             self.settle(view, row)
-            if not self.episode.state:
-                state.before = math.inf
         elif self.episode.state:
             self.episode.calm, self.episode.last_step = 0, view.step[row]
 

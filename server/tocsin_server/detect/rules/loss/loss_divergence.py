@@ -2,12 +2,14 @@
 
 A warning if the running median of 50 losses is more than twice its best value for 50 records and still
 rises, or exceeds the initial losses after having been below half of them. In both cases the lower quartile
-of the newer losses must exceed the upper quartile of the older ones. Info if the climb has taken more than
-40 % of all steps and stays below the first losses, or if the loss came back from such a height before. It
-recovers after 50 updates below the limit and resolves after 200.
+of the newer losses must exceed the upper quartile of the older ones. Critical if the loss stays above three
+times its initial losses and ten times its best for 100 records, and a second signal agrees: the loss still
+grows, the gradient norm is three times what it was at the best loss, or a fifth of the updates is skipped.
+Info if the climb has taken more than 40 % of all steps, or if the loss came back from such a height before.
+It recovers after 50 updates below twice its best loss from before the onset and resolves after 200.
 
 Signals:
-    `loss`
+    `loss`, `grad_norm`, `skipped`
 Warm-up:
     50 records; the initial loss is the median of the first 10
 Does not fire on:
@@ -22,8 +24,8 @@ Likely causes:
 First action:
     Divide the learning rate by 3 to 10 and resume from the best checkpoint.
 Source:
-    The idea is `divergence_threshold` of PyTorch Lightning's EarlyStopping; the limits are tocsin's. Never
-    critical, because the loss of a Q function may exceed its first values while it learns.
+    The idea is `divergence_threshold` of PyTorch Lightning's EarlyStopping; the limits are tocsin's. The
+    second signal keeps a Q function, whose loss may exceed its first values while it learns, a warning.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from typing import cast
 import msgspec
 
 from tocsin_server.detect.sdk import (
+    CRITICAL,
     INFO,
     PACE,
     WARNING,
@@ -66,6 +69,12 @@ class Settings(RuleSettings):
     slow: float = setting(0.4, "of all steps", "that a rise takes to be reported as info only")
     floor: float = setting(0.25, "of the initial loss", "minimum rise above the best, for losses near 0")
     habit: float = setting(1.2, "x", "level from which the loss recovered before: info only")
+    ruined: float = setting(3.0, "x initial", "loss that is critical if it lasts and a second signal agrees")
+    far: float = setting(10.0, "x best", "loss that is critical likewise")
+    lasting: int = setting(100, "records", "at such a loss in a row", least=1)
+    norm: float = setting(3.0, "x", "gradient norm at the best loss: the second signal")
+    growth: float = setting(1.1, "x", "of the later half of these records to the earlier: likewise")
+    skipped: float = setting(0.2, "share", "of updates skipped: likewise")
 
 
 class State(RuleState):
@@ -85,18 +94,23 @@ class State(RuleState):
     known: float = 0.0
     """The highest level from which the loss has recovered without intervention."""
     above: list[float] = msgspec.field(default_factory=list)
+    ruined: list[float] = msgspec.field(default_factory=list)
+    """Consecutive medians at which the run is ruined, one per block."""
+    norms: list[float] = msgspec.field(default_factory=list)
+    """Newest gradient norms."""
+    best_norm: float = 0.0
+    """Median gradient norm at the best loss."""
+    skips: list[bool] = msgspec.field(default_factory=list)
+    """Which of the newest updates were skipped."""
     left: tuple[int, int] | None = None
     """Step and time of the first of the current consecutive losses above ``best_upper``: the onset."""
 
 
 class LossDivergence(Rule[Settings, State]):
-    """Warning, never critical.
-
-    The loss of a Q function climbs above its first values while it learns.
-    """
+    """Warning; critical if the loss is far above its first values and a second signal agrees."""
 
     title = "Training loss diverges"
-    severity = WARNING
+    severity = CRITICAL
     inhibited_by = ("nonfinite-loss",)
     adversarial = False
     needs = ("loss",)
@@ -118,6 +132,7 @@ class LossDivergence(Rule[Settings, State]):
         if not kept or not state.positive:
             return
         self._left(view, start, kept)
+        self._beside(view, start)
         state.recent += kept
         if state.initial is None:
             self._begin()
@@ -150,6 +165,15 @@ class LossDivergence(Rule[Settings, State]):
             row = min(start + (within[-1] + 1 if within else 0), start + len(stretch) - 1)
             state.left = (view.step[row], view.time_ns[row])
 
+    def _beside(self, view: View, start: int) -> None:
+        """Keep the newest gradient norms and skipped updates, which tell a ruined run from a rising loss."""
+        state, kept = self.state, self.settings.lasting
+        for name, into in (("grad_norm", state.norms), ("skipped", state.skips)):
+            column = view.column(name)
+            values = column[start : start + PACE] if column is not None else []
+            into += [value for value in values if value is not None and value >= 0]
+            del into[:-kept]
+
     def _go_silent(self, view: View) -> None:
         """Stop checking a loss that can be 0 or negative, which has no ratios; an open episode ends."""
         if self.episode.state and view.loss is not None:
@@ -168,11 +192,17 @@ class LossDivergence(Rule[Settings, State]):
         upper = ordered[3 * smooth // 4]
         state.initial_upper = state.initial_upper or max(initial, upper)
         state.best, state.best_upper, state.best_step = middle(ordered), upper, view.step[row]
+        state.best_norm = middle(sorted(state.norms)) if state.norms else 0.0
 
     def _evaluate(self, view: View, row: int, initial: float, ordered: list[float]) -> None:
         state, limits = self.state, self.settings
         smooth, lower = middle(ordered), ordered[limits.smooth // 4]
-        if lower <= state.best_upper or smooth <= limits.ratio * state.best:
+        usual = lower <= state.best_upper or smooth <= limits.ratio * state.best
+        if self.episode.back is not None and not self.is_back(smooth):
+            self.episode.calm, self.episode.last_step = 0, view.step[row]
+            if usual:  # by the statistics of another attempt, which began with a loss that had diverged
+                return
+        elif usual:
             self._below(view, row)
             return
         state.above.append(smooth)
@@ -202,13 +232,30 @@ class LossDivergence(Rule[Settings, State]):
         earlier, later = sorted(self.state.above[:half]), sorted(self.state.above[half:])
         return later[len(later) // 2] > earlier[len(earlier) // 2]
 
+    def _ruined(self, smooth: float) -> bool:
+        """Return whether the loss is far above its first values for long, and a second signal agrees."""
+        state, limits = self.state, self.settings
+        if smooth <= max(limits.ruined * state.initial_upper, limits.far * state.best):
+            state.ruined = []
+            return False
+        blocks = -(-limits.lasting // PACE)
+        state.ruined = [*state.ruined, smooth][-blocks:]
+        return len(state.ruined) == blocks and self._agrees()
+
+    def _agrees(self) -> bool:
+        state, limits = self.state, self.settings
+        half = len(state.ruined) // 2
+        grows = middle(sorted(state.ruined[half:])) > limits.growth * middle(sorted(state.ruined[:half]))
+        steep = state.best_norm > 0 and middle(sorted(state.norms)) > limits.norm * state.best_norm
+        return grows or steep or sum(state.skips) > limits.skipped * max(len(state.skips), 1)
+
     def _fire(self, view: View, row: int, smooth: float, initial: float, kind: str) -> None:
         state, step = self.state, view.step[row]
         ratio = smooth / state.best
         onset = state.left or (step, view.time_ns[row])
         slow = kind == "rising" and step - onset[0] > self.settings.slow * step
         usual = smooth <= self.settings.habit * state.known
-        severity = INFO if slow or usual else WARNING
+        severity = INFO if slow or usual else CRITICAL if self._ruined(smooth) else WARNING
         state.highest = max(state.highest, smooth)
         level = ladder(int(ratio))
         if self.already_reported(view, row, severity, level):
@@ -223,4 +270,5 @@ class LossDivergence(Rule[Settings, State]):
             f"Loss rose {number(state.best)} → {number(smooth)}, {number(round(ratio, 1))} times its best"
         )
         kind = "slow" if slow else kind
-        self.fire(view, row, severity, onset, summary, evidence, level=level, kind=kind)
+        back = self.settings.ratio * state.best
+        self.fire(view, row, severity, onset, summary, evidence, level=level, kind=kind, back=back)

@@ -95,7 +95,6 @@ class State(RuleState):
     """Largest rise between a median and the one 13 bins later, before those being checked."""
     rests: list[float] = msgspec.field(default_factory=list)
     """Newest distances of single losses from the median of their bin, which give the spread."""
-    before: float | None = None
     brief: list[float] = msgspec.field(default_factory=list)
     """The first losses, while a stream is too short for bins."""
 
@@ -143,8 +142,9 @@ class LossLevelShift(Rule[Settings, State]):
             ]
             summary = f"Loss jumped {number(level)} → {number(max(state.brief))} in an excerpt of {n} records"
             onset = (view.step[max(row - 1, 0)], view.time_ns[max(row - 1, 0)])
-            self.fire(view, row, WARNING, onset, summary, evidence, kind="jump")
-        elif self.episode.state and state.before is None:
+            back = level + limits.back * abs(level)
+            self.fire(view, row, WARNING, onset, summary, evidence, kind="jump", back=back)
+        elif self.episode.state and self.is_back(loss):
             self.settle(view, row)
 
     def _bin(self, view: View, row: int) -> None:
@@ -154,8 +154,8 @@ class LossLevelShift(Rule[Settings, State]):
         if state.initial is None:
             state.initial = medians[0]
         self._note(view, row, medians)
-        if state.before is not None:
-            self._within(view, row, state.before, medians[-1])
+        if self.episode.back is not None:
+            self._within(view, row, medians[-1])
         elif len(medians) >= 2 * limits.bins and medians[limits.bins] > medians[limits.bins - 1]:
             self._evaluate(view, row, medians[: limits.bins], medians[limits.bins :])
 
@@ -179,7 +179,6 @@ class LossLevelShift(Rule[Settings, State]):
             return
         if not (_level(before, new - old) and _level(after, new - old)):
             return
-        state.before = old
         rose = state.rates[limits.bins - 1] > 0 and max(state.rates[-limits.bins :]) > limits.rate * min(
             state.rates[: limits.bins]
         )
@@ -189,9 +188,9 @@ class LossLevelShift(Rule[Settings, State]):
             ("level after", new, "median of 208 records", view.step[row]),
         ]
         summary = f"Loss jumped {number(old)} → {number(new)} and has stayed there"
-        self.fire(
-            view, row, INFO if rose else WARNING, onset, summary, evidence, kind="rate" if rose else "jump"
-        )
+        severity, kind = (INFO, "rate") if rose else (WARNING, "jump")
+        back = old + limits.back * abs(old)
+        self.fire(view, row, severity, onset, summary, evidence, kind=kind, back=back)
 
     def _least(self, old: float) -> float:
         """Return the minimum height of a shift.
@@ -208,14 +207,13 @@ class LossLevelShift(Rule[Settings, State]):
         spread = 1.4826 * middle(sorted(state.rests))
         return max(limits.crossing * state.largest, limits.own * spread, limits.swing * state.risen)
 
-    def _within(self, view: View, row: int, before: float, median: float) -> None:
-        state, limits = self.state, self.settings
-        if median <= before + limits.back * abs(before):
+    def _within(self, view: View, row: int, median: float) -> None:
+        state = self.state
+        if self.is_back(median):
             self.settle(view, row)
         else:
             self.episode.calm, self.episode.last_step = 0, view.step[row]
         if not self.episode.state:
-            state.before = None
             state.bins.medians, state.bins.steps, state.rates = [], [], []
 
 

@@ -106,8 +106,6 @@ class State(RuleState):
     peak: float = 0.0
     baseline: float = 0.0
     """The median when the current episode started; the baseline is still updated during it."""
-    near: float = math.inf
-    """Loss below which the episode is over, once another level was adopted; infinite before."""
     high: int = 0
     muted: int = 0
     peaks: list[float] = msgspec.field(default_factory=list)
@@ -246,7 +244,8 @@ class LossSpike(Rule[Settings, State]):
         if self.already_reported(view, row, severity, level):
             return
         summary, evidence = self._describe(view, row)
-        self.fire(view, row, severity, state.onset, summary, evidence, level=level)
+        back = state.baseline + max(limits.back * abs(state.baseline), 3 * state.base.sigma)
+        self.fire(view, row, severity, state.onset, summary, evidence, level=level, back=back)
 
     def _enough(self, view: View, row: int, loss: float, median: float) -> bool:
         """Return whether this record alone is a warning, as damage to the weights lasts more than a step."""
@@ -269,7 +268,7 @@ class LossSpike(Rule[Settings, State]):
         state, limits = self.state, self.settings
         median = state.base.median
         usual = loss - median <= limits.back * abs(median) or state.base.within(loss - median, 3)
-        near = usual and loss <= state.near
+        near = usual and self.is_back(loss)
         if usual or not self.episode.state:
             state.base.push(loss)
         else:
@@ -286,13 +285,11 @@ class LossSpike(Rule[Settings, State]):
             self.episode.summary, self.episode.evidence = self._describe(view, row)
         self.settle(view, row, at_once=self.episode.state != FIRING and not any(self.state.recent))
         if not self.episode.state:
-            self.state.outside, self.state.recent, self.state.near = [], [], math.inf
+            self.state.outside, self.state.recent = [], []
 
     def _adopt(self) -> None:
-        """Adopt the current level, because the loss stays there; an episode ends at the level before it."""
+        """Measure further spikes from the current level, because the loss stays there."""
         state, limits = self.state, self.settings
-        if self.episode.state and state.near == math.inf:
-            state.near = state.baseline + max(limits.back * abs(state.baseline), 3 * state.base.sigma)
         base = RollingMedian(limits.window)
         for loss in state.outside[-limits.window :]:
             base.push(loss)

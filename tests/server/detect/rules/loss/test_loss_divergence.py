@@ -96,3 +96,34 @@ def test_noise_of_small_batches_raises_no_alert(watch: Any) -> None:
     run = watch()
     run.records(loss=[2 / (1 + step / 500) * draw.lognormvariate(0, 1.2) for step in range(20_000)])
     assert run.alarms == []
+
+
+def ruined(count: int, top: float) -> list[float]:
+    """Return losses that climb from 1 to ``top``."""
+    return [top ** ((step + 1) / count) for step in range(count)]
+
+
+def test_a_loss_that_runs_away_is_critical(watch: Any) -> None:
+    """8 down to 1, then up to 80,000 and still growing."""
+    run = watch()
+    run.records(loss=learning(300) + ruined(400, 80_000.0))
+    assert run.severities(DIVERGENCE)[-1] == "critical"
+
+
+def test_a_level_far_above_the_start_needs_a_second_signal(watch: Any) -> None:
+    """A loss of 100 is a warning; with a gradient norm that rose tenfold it is critical."""
+    losses = learning(300) + [100.0] * 400
+    alone, steep = watch(), watch()
+    alone.records(loss=losses, grad_norm=[1.0] * 700)
+    steep.records(loss=losses, grad_norm=[1.0] * 300 + [10.0] * 400)
+    assert (alone.severities(DIVERGENCE)[-1], steep.severities(DIVERGENCE)[-1]) == ("warning", "critical")
+
+
+def test_a_restart_from_diverged_weights_is_no_recovery(watch: Any) -> None:
+    """The next attempt begins with a high loss, which is not its own baseline."""
+    run = watch()
+    run.records(loss=learning(300) + ruined(400, 800.0))
+    run.records(loss=[800.0 + step % 7 for step in range(1000)], start=700, attempt=2)
+    assert run.states(DIVERGENCE)[-1] == "firing"
+    run.records(loss=learning(1000)[300:], start=1700, attempt=2)
+    assert run.states(DIVERGENCE)[-1] == "resolved"
