@@ -24,7 +24,7 @@ SIGNALS = (
 
 WIDE = "*"
 """Suffix of the stream of metrics that belong to no single optimizer."""
-BESIDE = ("val/", "nonfinite/batch")
+BESIDE = ("val/", "train/", "nonfinite/batch")
 """Prefixes of the names in that stream."""
 
 Values = list[float | None]

@@ -22,12 +22,18 @@ _MIN = frozenset(
 )  # fmt: skip
 
 
+_EITHER = frozenset({"code", "codes", "codebook", "vq", "quantizer", "usage", "router", "gate"})
+"""Words of metrics about the use of codes or experts, whose perplexity is better if it is higher."""
+
+
 def goal_of(name: str, reported: str) -> str | None:
     """Return ``max`` or ``min`` as reported, else as the words in the name imply, else None."""
     if reported in (MAX, MIN):
         return reported
     words = [word for word in re.split(r"[^a-z0-9]+", name.lower()) if word]
     words = [word.rstrip("0123456789") for word in words]
+    if any(word in _EITHER for word in words):
+        return None
     if any(word in _MIN or word.endswith("loss") for word in words):
         return MIN
     return MAX if any(word in _MAX for word in words) else None

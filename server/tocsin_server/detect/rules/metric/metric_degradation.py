@@ -1,12 +1,14 @@
 """Detect an evaluation metric that stays below its best value.
 
-A warning if three evaluations in a row are 10 % worse than the best median of three, critical at 25 %. For
-metrics in dB, 0.3 and 2 dB. The difference must exceed 3 sigma of the metric's own noise. The goal (`max`
-or `min`) comes from `run.evaluate(goal=...)` or from the metric's name. It recovers after two evaluations
-near the best.
+A warning if three evaluations in a row are 10 % worse than the best median of three (0.3 dB for metrics in
+dB). The difference must exceed 3 sigma of the metric's own noise. Critical for a collapse: at three
+evaluations in a row the metric has lost half of what it gained in at least ten evaluations, while the same
+metric of the training data collapses too, or the training loss rises. A loss on held-out data is never
+critical by itself. The goal (`max` or `min`) comes from `run.evaluate(goal=...)` or from the metric's name.
+It recovers after two evaluations near the best, and is not reported again for the same best.
 
 Signals:
-    `val/...`
+    `val/...`, `train/...`, `loss`
 Warm-up:
     4 evaluations
 Does not fire on:
@@ -29,6 +31,7 @@ Source:
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import msgspec
 
@@ -54,6 +57,10 @@ from tocsin_server.detect.sdk import (
     setting,
 )
 
+FALLEN = 0.98
+"""Training loss, in units of that at the best, below which training still improves."""
+RECENT = 64
+"""Number of training losses whose median is their level."""
 METRICS = 32
 """Maximum number of metrics that are checked; later ones are ignored."""
 CHANGES = 16
@@ -75,9 +82,10 @@ class Settings(RuleSettings):
     recover_records: int = setting(2, "evaluations", "near the best that are needed")
     evaluations: int = setting(3, "evaluations", "in a row that must be worse")
     worse: float = setting(0.1, "relative", "worse than the best")
-    far: float = setting(0.25, "relative", "worse than the best: critical")
+    collapse: float = setting(0.5, "of the gain", "since the first evaluation, lost: critical")
+    established: int = setting(10, "evaluations", "up to the best, before a collapse is critical", least=1)
+    risen: float = setting(1.05, "x", "training loss at the best: the training side is worse too")
     decibel: float = setting(0.3, "dB", "worse than the best, for metrics in dB")
-    decibel_far: float = setting(2.0, "dB", "worse than the best, for metrics in dB: critical")
     noise: float = setting(3.0, "sigma", "of the noise between evaluations that the change must exceed")
     learned: float = setting(
         4.0, "sigma", "of the noise by which the best must be better than the first value"
@@ -99,20 +107,29 @@ class Track(msgspec.Struct):
     """The best median of three evaluations, because the best of many noisy values is luck."""
     changes: list[float] = []
     worse: int = 0
-    far: int = 0
+    collapsed: int = 0
     n: int = 1
+    best_n: int = 1
+    """Number of evaluations up to the best."""
+    train: float | None = None
+    """Level of the training loss at the best."""
+    told: int | None = None
+    """Step of the best for which an alert was raised."""
     at: int = 0
     """Step of the newest value."""
 
 
 class State(RuleState):
-    """Tracks by metric."""
+    """Tracks by metric, and the newest training losses."""
 
     tracks: dict[str, Track] = msgspec.field(default_factory=dict)
+    losses: list[float] = msgspec.field(default_factory=list)
+    losses_step: int = 0
+    """Step of the newest of them."""
 
 
 class MetricDegradation(WideRule[Settings, State]):
-    """Warning at 10 %, critical at 25 %, at three consecutive evaluations; one alert for all metrics."""
+    """Warning at 10 %, critical for a collapse, three evaluations in a row; one alert for all metrics."""
 
     title = "Validation metric is worse than its best value"
     severity = CRITICAL
@@ -129,20 +146,34 @@ class MetricDegradation(WideRule[Settings, State]):
         if step > min(track.first_step for track in kept.tracks.values()):
             self.state = kept
             for track in kept.tracks.values():
-                track.worse = track.far = 0
+                track.worse = track.collapsed = 0
 
     def observe(self, view: View) -> None:
-        metrics = [(name, column) for name, column in view.bases.items() if name.startswith("val/")]
-        for row in range(view.n) if metrics else ():
+        names = view.bases.items()
+        metrics = [(name, column) for name, column in names if name.startswith(("val/", "train/"))]
+        losses = view.column("loss")
+        if not metrics:
+            self._train(view, losses or (), 0)
+            return
+        for row in range(view.n):
+            self._train(view, losses[row : row + 1] if losses is not None else (), row)
             seen = [(name, value) for name, column in metrics if (value := column[row]) is not None]
             for name, value in seen:
                 self._take(view, row, name, value)
-            if seen:
+            if any(name.startswith("val/") for name, _ in seen):
                 self._evaluate(view, row)
+
+    def _train(self, view: View, losses: Iterable[float | None], row: int) -> None:
+        """Keep the newest training losses, which begin at ``row``."""
+        state = self.state
+        kept = [loss for loss in losses if loss is not None and math.isfinite(loss)]
+        if kept:
+            state.losses = [*state.losses, *kept][-RECENT:]
+            state.losses_step = view.step[min(row + len(kept), view.n) - 1]
 
     def _take(self, view: View, row: int, name: str, value: float) -> None:
         reported, unit = self.context.metrics.get(name, ("", ""))
-        goal = goal_of(name.removeprefix("val/"), reported)
+        goal = goal_of(name.partition("/")[2], reported)
         if goal is None or not math.isfinite(value) or (is_loss(name) and not reported):
             return
         tracks, up = self.state.tracks, goal == MAX
@@ -151,6 +182,7 @@ class MetricDegradation(WideRule[Settings, State]):
         if track is None or _undone(track, here[0]):
             if track is not None or len(tracks) < METRICS:
                 tracks[name] = Track(value, here[0], value, value, value, *here, value, at=here[0])
+                tracks[name].train = self._level()
             return
         track.n, track.at = track.n + 1, here[0]
         bend = abs(value - 2 * track.last + track.prior)
@@ -159,12 +191,13 @@ class MetricDegradation(WideRule[Settings, State]):
         track.prior, track.last = track.last, value
         if value > track.best if up else value < track.best:
             track.best, (track.best_step, track.best_ns) = value, here
+            track.best_n, track.train = track.n, self._level()
         self._compare(track, decibel=is_decibel(name, unit), up=up)
         if not track.worse:
             track.changes = [*track.changes, bend / BEND][-CHANGES:]
 
     def _compare(self, track: Track, *, decibel: bool, up: bool) -> None:
-        """Count consecutive evaluations that are worse, and far worse, than the best."""
+        """Count consecutive evaluations that are worse than the best, and at which the metric collapsed."""
         limits, sign = self.settings, 1.0 if up else -1.0
         loss, gain = sign * (track.level - track.last), sign * (track.best - track.first)
         noise = middle(sorted(track.changes)) if track.changes else 0.0
@@ -174,25 +207,54 @@ class MetricDegradation(WideRule[Settings, State]):
         significant = significant and not (up and 0 < track.first < CHANCE and track.best < 3 * track.first)
         relative = loss / abs(track.level) if track.level else math.inf * (loss > 0)
         worse = loss >= limits.decibel if decibel else relative >= limits.worse
-        far = loss >= limits.decibel_far if decibel else relative >= limits.far
+        established = gain > 0 and track.best_n >= limits.established
+        collapsed = established and sign * (track.best - track.last) >= limits.collapse * gain
         track.worse = track.worse + 1 if worse and significant else 0
-        track.far = track.far + 1 if far and significant else 0
+        track.collapsed = track.collapsed + 1 if collapsed and worse and significant else 0
 
     def _evaluate(self, view: View, row: int) -> None:
-        limits, tracks = self.settings, self.state.tracks
+        limits = self.settings
+        tracks = {name: track for name, track in self.state.tracks.items() if name.startswith("val/")}
         bad = {name: track for name, track in tracks.items() if track.worse >= limits.evaluations}
+        if not self.episode.state:  # a best that was reported is not reported again
+            bad = {name: track for name, track in bad.items() if track.told != track.best_step}
         if not bad:
             if self.episode.state and not any(track.worse for track in tracks.values()):
                 self.settle(view, row)
             return
-        far = any(track.far >= limits.evaluations for track in bad.values())
+        for track in bad.values():
+            track.told = track.best_step
+        far = any(self._ruined(name, track) for name, track in bad.items())
         first = min(bad.values(), key=lambda track: track.best_step)
         onset = (first.best_step, first.best_ns)
         early = self._early(view.step[row], first)
         summary, evidence = self._describe(bad, early=early)
-        kind = "early" if early else "late"
+        kind = "overfit" if self._improves_in_training(first) else "early" if early else "late"
         severity = CRITICAL if far else WARNING
         self.fire(view, row, severity, onset, summary, evidence, level=len(bad), kind=kind)
+
+    def _level(self) -> float | None:
+        """Return the level of the training loss."""
+        return middle(sorted(self.state.losses)) if self.state.losses else None
+
+    def _improves_in_training(self, track: Track) -> bool:
+        """Return whether the training loss has fallen since the best: the model memorizes its data."""
+        level, known = self._level(), self.state.losses_step > track.best_step
+        return known and level is not None and track.train is not None and level < FALLEN * track.train
+
+    def _ruined(self, name: str, track: Track) -> bool:
+        """Return whether a metric collapsed and the training side says so too.
+
+        Otherwise only the evaluation may be wrong, or the model overfits: nothing that must wake anybody.
+        """
+        limits = self.settings
+        if is_loss(name) or track.collapsed < limits.evaluations:
+            return False
+        level, known = self._level(), self.state.losses_step > track.best_step
+        if known and level is not None and track.train is not None:
+            return level > limits.risen * track.train
+        twin = self.state.tracks.get(f"train/{name.removeprefix('val/')}")
+        return twin is not None and twin.collapsed >= limits.evaluations
 
     def _early(self, step: int, track: Track) -> bool:
         """Return whether the best is in the first twentieth of the run, as planned or so far."""
@@ -231,6 +293,23 @@ def _keep(case: DiagnosisContext) -> Remedy:
     return Remedy(f"Keep the checkpoint of step {saved[0]}, the newest one before the best value.", saved[1])
 
 
+def _by_heart(case: DiagnosisContext) -> Cause | None:
+    if case.result.kind != "overfit":
+        return None
+    return Cause(
+        "overfitting",
+        "The model memorizes its training samples instead of generalizing: the training loss still falls.",
+        "overfitting",
+        (
+            _keep(case),
+            Remedy(
+                "Stop the run, or add augmentation, weight decay, dropout or data, or use a smaller model."
+            ),
+        ),
+        "Evaluate other held-out samples: they get worse too.",
+    )
+
+
 def _why(case: DiagnosisContext) -> Cause | None:
     text = (
         "Training optimizes something other than what is validated: a loss whose terms or "
@@ -259,4 +338,4 @@ def _why(case: DiagnosisContext) -> Cause | None:
     )
 
 
-CAUSES = ((OPTIMISATION, _why),)
+CAUSES = ((OPTIMISATION, _by_heart), (OPTIMISATION, _why))

@@ -1,16 +1,18 @@
 """Detect a validation loss that rises while the training loss falls.
 
 A warning if the validation loss had no new best for 5 evaluations, its last three values are 5 % and 3
-usual changes above the best, and the training loss has fallen by 2 % since. Info if a task metric had a new
-best within these 5 evaluations. A new best resolves it.
+usual changes above the best, and the training loss has fallen by 2 % since. A new best resolves it. It is
+raised once for each best.
 
 Signals:
-    validation losses and metrics (`val/...`), `loss`
+    validation losses and metrics (`val/...`), training metrics (`train/...`), `loss`
 Warm-up:
     6 evaluations
 Does not fire on:
     - validation sets that are noisy
-    - a validation loss and a task metric that disagree
+    - a task metric that holds or improves while the validation loss rises
+    - a metric of the training data that falls, too
+    - the same best that `metric-degradation` reports
 Likely causes:
     - memorization of the training data
     - overconfidence
@@ -28,7 +30,6 @@ from collections.abc import Iterable
 import msgspec
 
 from tocsin_server.detect.sdk import (
-    INFO,
     MIN,
     OPTIMISATION,
     WARNING,
@@ -67,6 +68,7 @@ class Settings(RuleSettings):
     )
     noise: float = setting(3.0, "x", "usual change between evaluations that the rise must exceed")
     fall: float = setting(0.02, "relative", "minimum fall of the training loss since the best")
+    holds: float = setting(0.02, "relative", "of its best within which a task metric holds")
 
 
 class Held(msgspec.Struct):
@@ -79,23 +81,33 @@ class Held(msgspec.Struct):
     since: int = 0
     last: list[float] = []
     changes: list[float] = []
+    told: bool = False
+    """Whether an alert was raised for this best."""
+
+
+class Score(msgspec.Struct):
+    """Another metric, signed so that higher is better."""
+
+    best: float
+    last: float
+    since: int = 0
+    """Evaluations since its best."""
 
 
 class State(RuleState):
-    """The newest training losses, the held-out losses, and when other metrics had their best."""
+    """The newest training losses, the held-out losses, and the other metrics."""
 
     train: list[float] = msgspec.field(default_factory=list)
     held: dict[str, Held] = msgspec.field(default_factory=dict)
-    scores: dict[str, tuple[float, int]] = msgspec.field(default_factory=dict)
-    """Best of other metrics, signed so that higher is better, and evaluations since."""
+    scores: dict[str, Score] = msgspec.field(default_factory=dict)
 
 
 class Overfitting(WideRule[Settings, State]):
-    """Warning; info if a task metric still improves."""
+    """Warning, unless a task metric holds or improves."""
 
     title = "Validation loss rises, training loss falls"
     severity = WARNING
-    inhibited_by = ("nonfinite-loss", "loss-divergence")
+    inhibited_by = ("nonfinite-loss", "loss-divergence", "metric-degradation")
     needs = ("val/",)
     about = "val/loss"
 
@@ -104,7 +116,8 @@ class Overfitting(WideRule[Settings, State]):
         return suffix == WIDE and any(base.startswith("val/") and is_loss(base) for base in bases)
 
     def observe(self, view: View) -> None:
-        metrics = [(name, column) for name, column in view.bases.items() if name.startswith("val/")]
+        names = view.bases.items()
+        metrics = [(name, column) for name, column in names if name.startswith(("val/", "train/"))]
         losses, state = view.column("loss"), self.state
         if not metrics:
             newest = [loss for loss in losses or () if loss is not None and math.isfinite(loss)]
@@ -119,11 +132,11 @@ class Overfitting(WideRule[Settings, State]):
     def _evaluation(self, view: View, row: int, metrics: list[tuple[str, list[float | None]]]) -> None:
         seen = [(name, value) for name, column in metrics if (value := column[row]) is not None]
         for name, value in seen:
-            if math.isfinite(value) and is_loss(name):
+            if math.isfinite(value) and name.startswith("val/") and is_loss(name):
                 self._held(view, row, name, value)
-            elif math.isfinite(value):
+            elif math.isfinite(value) and not is_loss(name):
                 self._score(name, value)
-        if seen:
+        if any(name.startswith("val/") for name, _ in seen):
             self._evaluate(view, row)
 
     def _held(self, view: View, row: int, name: str, value: float) -> None:
@@ -143,20 +156,39 @@ class Overfitting(WideRule[Settings, State]):
 
     def _score(self, name: str, value: float) -> None:
         scores = self.state.scores
-        goal = goal_of(name.removeprefix("val/"), self.context.metrics.get(name, ("", ""))[0])
+        goal = goal_of(name.partition("/")[2], self.context.metrics.get(name, ("", ""))[0])
         if goal is None or (name not in scores and len(scores) >= METRICS):
             return
         height = -value if goal == MIN else value
-        best, since = scores.get(name, (-math.inf, 0))
-        scores[name] = (height, 0) if height > best else (best, since + 1)
+        score = scores.setdefault(name, Score(height, height))
+        score.last, score.since = height, score.since + 1
+        if height > score.best:
+            score.best, score.since = height, 0
+
+    def _holds(self, score: Score) -> bool:
+        """Return whether a metric had a new best lately, or is near its best."""
+        limits = self.settings
+        near = score.best - score.last <= limits.holds * abs(score.best)
+        return score.since < limits.patience or near
 
     def _evaluate(self, view: View, row: int) -> None:
         state = self.state
         turned = sorted(name for name, held in state.held.items() if self._turned(held))
-        if turned:
+        if self.episode.state and turned:
+            self._fire(view, row, turned[0], state.held[turned[0]])
+            return
+        turned = [name for name in turned if not state.held[name].told]
+        if turned and self._generalizes_less():
             self._fire(view, row, turned[0], state.held[turned[0]])
         elif self.episode.state and all(held.since == 0 for held in state.held.values()):
             self.settle(view, row)
+
+    def _generalizes_less(self) -> bool:
+        """Return whether no task metric contradicts that the model memorizes its training data."""
+        scores = self.state.scores.items()
+        held = [score for name, score in scores if name.startswith("val/")]
+        train = [score for name, score in scores if name.startswith("train/")]
+        return not any(map(self._holds, held)) and all(map(self._holds, train))
 
     def _turned(self, held: Held) -> bool:
         limits, train = self.settings, self.state.train
@@ -168,11 +200,8 @@ class Overfitting(WideRule[Settings, State]):
         return rise >= least and fell
 
     def _fire(self, view: View, row: int, name: str, held: Held) -> None:
-        state = self.state
-        improving = sorted(
-            metric for metric, (_, since) in state.scores.items() if since < self.settings.patience
-        )
-        now, then = middle(sorted(state.train)), held.train or 0.0
+        held.told = True
+        now, then = middle(sorted(self.state.train)), held.train or 0.0
         evidence: list[Fact] = [
             (f"best {name}", held.best, "", held.best_step),
             (f"{name} now", held.last[-1], "", view.step[row]),
@@ -184,23 +213,14 @@ class Overfitting(WideRule[Settings, State]):
             f"{count(held.since, 'evaluation')} while training loss fell {number(then)} → "
             f"{number(now)}"
         )
-        if improving:
-            summary += f"; {improving[0].removeprefix('val/')} still improves"
-        severity, kind = (INFO, "conflict") if improving else (WARNING, "turned")
-        onset = (held.best_step, held.best_ns)
-        self.fire(view, row, severity, onset, summary, evidence, level=severity, kind=kind)
+        self.fire(view, row, WARNING, (held.best_step, held.best_ns), summary, evidence)
 
 
 def _why(case: DiagnosisContext) -> Cause | None:
     saved = case.context.checkpoint_before(case.onset)
-    conflict = (
-        "The validation loss rises while a task metric improves: the model becomes "
-        "overconfident, but not worse at the task."
-    )
-    by_heart = "The model memorizes its training samples instead of generalizing."
     return Cause(
         "overfitting",
-        conflict if case.result.kind == "conflict" else by_heart,
+        "The model memorizes its training samples instead of generalizing.",
         "overfitting",
         (
             Remedy("Stop the run and keep the best checkpoint.", saved[1] if saved else ""),
