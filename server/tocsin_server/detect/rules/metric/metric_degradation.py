@@ -229,7 +229,7 @@ class MetricDegradation(WideRule[Settings, State]):
         onset = (first.best_step, first.best_ns)
         early = self._early(view.step[row], first)
         summary, evidence = self._describe(bad, early=early)
-        kind = "overfit" if self._improves_in_training(first) else "early" if early else "late"
+        kind = "early" if early else "overfit" if self._improves_in_training(first) else "late"
         severity = CRITICAL if far else WARNING
         self.fire(view, row, severity, onset, summary, evidence, level=len(bad), kind=kind)
 
