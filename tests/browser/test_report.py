@@ -14,7 +14,8 @@ RUN, SECOND = "r_reported", "r_other"
 HOSTILE = "</script><img src=x onerror=alert(1)>\u202e\"'&amp;"
 TRACES = """(name) => [...document.querySelectorAll('[data-series]')]
     .find((each) => each.dataset.series === name).querySelector('.chart')._fullData
-    .map(({ mode, name, fill, x, y }) => ({ mode, name, fill, x: [...x], y: [...y].map(String) }))"""
+    .map(({ mode, name, fill, x, y, line }) =>
+        ({ mode, name, fill, ink: line?.color, x: [...x], y: [...y].map(String) }))"""
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,7 @@ def reported(shared_tower: Any, script: Callable[[str], str]) -> Any:
 def marks_in(page: Page, series: str) -> dict[str, list[float]]:
     """Return the steps of the marks at the top of a chart, by kind."""
     drawn = page.evaluate(TRACES, series)
-    return {each["name"]: each["x"] for each in drawn if not each["name"].startswith("trace")}
+    return {each["name"]: each["x"] for each in drawn if not each["name"].startswith("trace ")}
 
 
 class Paper:
@@ -107,9 +108,10 @@ def test_alerts_are_complete_and_link_to_their_steps(of_run: Paper, reported: An
     }
     assert alerts
     of_run.page.locator('[data-step="7"]').first.click()
-    assert "line at step 7" in of_run.page.locator("#here").inner_text()
-    has_line = "() => document.querySelector('.chart').layout.shapes.some((each) => each.name === 'here')"
-    assert of_run.page.evaluate(has_line)
+    assert of_run.page.locator("#here").inner_text() == "step 7"
+    loss = of_run.page.locator('[data-series="loss"]')
+    assert loss.locator(".hair").is_visible()
+    assert loss.locator(".readout").inner_text() == "NaN"
 
 
 def test_external_text_is_never_markup(of_run: Paper) -> None:
@@ -129,10 +131,23 @@ def test_a_report_follows_the_theme_and_prints(of_run: Paper) -> None:
     dark = of_run.page.evaluate(ink)
     of_run.page.emulate_media(color_scheme="light")
     of_run.page.wait_for_function(f"(was) => ({ink})() !== was", arg=dark)
-    assert of_run.page.evaluate(ink) == "rgba(34,88,183,1)"
+    assert of_run.page.evaluate(ink) == "rgb(34, 88, 183)"
     of_run.page.pdf()
     undrawn = "() => [...document.querySelectorAll('.chart')].filter((each) => !each.data).length"
     assert of_run.page.evaluate(undrawn) == 0
+
+
+def test_the_value_under_the_pointer_is_shown_in_all_charts(of_run: Paper) -> None:
+    """The same step in each; without the pointer, none."""
+    box = of_run.page.locator(".chart .xy .nsewdrag").first.bounding_box()
+    assert box
+    of_run.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 50)
+    of_run.page.wait_for_function("() => document.getElementById('here').textContent.startsWith('step ')")
+    shown = of_run.page.locator("figure .readout").all_inner_texts()
+    assert len(shown) > 1
+    assert all(shown)
+    of_run.page.mouse.move(1, 1)
+    of_run.page.wait_for_function("() => document.getElementById('here').textContent === ''")
 
 
 def test_zooming_one_chart_zooms_all(of_run: Paper) -> None:
@@ -159,7 +174,8 @@ def test_a_comparison_is_one_file(
     download.value.save_as(tmp_path / "both.html")
     opened = paper(tmp_path / "both.html").page
     traces = opened.evaluate(TRACES, "loss")
-    assert [each["x"] for each in traces if each["name"] == "nan"] == [[7], [7]]
+    assert [each["x"] for each in traces if each["name"] == "nan"] == [[7]]
+    assert len({each["ink"] for each in traces if each["mode"] == "lines" and each["fill"] == "none"}) == 2
     table = opened.locator("section", has_text="Settings that differ").first
     assert "lr" in table.inner_text()
     assert opened.locator('[data-series="act/attn"]').count() == 1

@@ -8,6 +8,7 @@
  */
 
 import { el, refill, say } from "../browser/dom.js";
+import { loadPlotly } from "../browser/plotly.js";
 import { fitPaper } from "../browser/print.js";
 import { alertActs } from "../components/alerts/alertacts.js";
 import { Aside, severityChips } from "../components/alerts/aside.js";
@@ -28,7 +29,7 @@ import { LayerHeat } from "../panels/layers.js";
 import { MetricPanels } from "../panels/metricpanels.js";
 import { OverviewStrip } from "../panels/overviewstrip.js";
 import { panelMenu } from "../panels/panelmenu.js";
-import { loadPlotly, Plots } from "../panels/plot.js";
+import { Plots } from "../panels/plot.js";
 import { Vitals } from "../panels/vitals.js";
 
 /** How often data that the socket doesn't carry (new series, writers, environment) is refreshed. */

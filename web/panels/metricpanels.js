@@ -9,13 +9,13 @@
 import { el, focusIn, refill, say } from "../browser/dom.js";
 import { icon } from "../components/icons.js";
 import { Feed } from "../data/feed.js";
+import { background } from "../lib/charts/background.js";
 import { picture } from "../lib/charts/picture.js";
 import { moved, PINNED, sections } from "../lib/charts/sections.js";
 import { counted } from "../lib/format.js";
 import { isMetric, metric } from "./metric.js";
 import { Panel } from "./panel.js";
 import { margins } from "./plot.js";
-import { background } from "./vitals.js";
 
 const BUCKETS = 600;
 /** Series requested at once; more than fit on any screen. */

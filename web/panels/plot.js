@@ -6,7 +6,6 @@
  */
 
 import { MARK_WORDS } from "../lib/charts/marks.js";
-import { outside } from "../lib/root.js";
 
 /**
  * @typedef {import("../lib/charts/picture.js").Picture} Picture
@@ -35,38 +34,6 @@ const CONFIG = {
   showTips: false,
 };
 const CLEAR = "rgba(0,0,0,0)";
-
-/** @type {Promise<PlotlyStatic> | null} */
-let loading = null;
-
-/**
- * plotly.js is large, so only pages with charts load it.
- *
- * @param {string} version
- */
-export function loadPlotly(version) {
-  loading ??= new Promise((done, fail) => {
-    const style = document.createElement("link");
-    Object.assign(style, {
-      rel: "stylesheet",
-      id: "plotly.js-style-global",
-      className: "no-inline-styles",
-      href: outside(`/assets/plotly-${version}.css`),
-    });
-    const script = document.createElement("script");
-    script.src = outside(`/assets/plotly-${version}.min.js`);
-    script.onload = () => done(/** @type {any} */ (globalThis).Plotly);
-    script.onerror = () => {
-      loading = null;
-      script.remove();
-      fail(
-        new Error("The chart library (plotly.js) did not load. Reload the page, or check the server's log."),
-      );
-    };
-    document.head.append(style, script);
-  });
-  return loading;
-}
 
 /** @type {Map<string, string>} */
 const colors = new Map();
@@ -269,6 +236,7 @@ function traces({ picture, color: name }) {
     if (marks.length) {
       out.push(
         rail(
+          kind,
           marks.map((mark) => mark.x),
           RAIL[kind].row,
           RAIL[kind].symbol,
@@ -278,7 +246,8 @@ function traces({ picture, color: name }) {
       );
     }
   }
-  if (picture.skips.length) out.push(rail(picture.skips, 0.035, "line-ns-open", color("--ink-2"), 1.2));
+  if (picture.skips.length)
+    {out.push(rail("skipped", picture.skips, 0.035, "line-ns-open", color("--ink-2"), 1.2));}
   return out;
 }
 
@@ -288,7 +257,8 @@ function traces({ picture, color: name }) {
  * @param {boolean} held
  */
 function lineTrace(line, ink, held) {
-  const lone = line.lone ?? line.y.filter(Number.isFinite).length < 2;
+  const dots = line.lone ?? line.y.filter(Number.isFinite).length < 2;
+  const sizes = dots ? 5 : isolated(line.y);
   const style = {
     width: line.faint ? 1 : 1.5,
     color: ink,
@@ -298,10 +268,10 @@ function lineTrace(line, ink, held) {
   };
   return {
     type: "scatter",
-    mode: lone ? "markers" : "lines",
+    mode: dots ? "markers" : sizes ? "lines+markers" : "lines",
     x: line.x,
     y: line.y,
-    marker: { size: 5, color: ink },
+    marker: { size: sizes ?? 0, color: ink },
     opacity: line.raw ? 0.28 : line.faint ? 0.38 : 1,
     line: style,
     connectgaps: false,
@@ -310,14 +280,28 @@ function lineTrace(line, ink, held) {
 }
 
 /**
+ * Return a marker size per point: a value between two gaps needs a dot, because no line shows it. Null
+ * without such values.
+ *
+ * @param {number[]} y
+ */
+function isolated(y) {
+  const alone = (/** @type {number} */ i) =>
+    Number.isFinite(y[i]) && !Number.isFinite(y[i - 1]) && !Number.isFinite(y[i + 1]);
+  return y.some((_, i) => alone(i)) ? y.map((_, i) => (alone(i) ? 5 : 0)) : null;
+}
+
+/**
+ * @param {string} name
  * @param {number[]} x
  * @param {number} row
  * @param {string} symbol
  * @param {string} ink
  * @param {number} width
  */
-const rail = (x, row, symbol, ink, width) => ({
+const rail = (name, x, row, symbol, ink, width) => ({
   type: "scatter",
+  name,
   mode: "markers",
   x,
   y: x.map(() => row),

@@ -8,8 +8,8 @@
 
 import { el } from "../browser/dom.js";
 import { icon } from "../components/icons.js";
-import { bands, bySeverity, isOpen } from "../lib/alerts/attention.js";
-import { expectedSpans, flagsOf, placeFlags } from "../lib/charts/flags.js";
+import { background } from "../lib/charts/background.js";
+import { flagsOf, placeFlags } from "../lib/charts/flags.js";
 import { picture } from "../lib/charts/picture.js";
 import { int, ruleTitle } from "../lib/format.js";
 import { normSource } from "../lib/runs/clienttext.js";
@@ -23,8 +23,6 @@ import { scale } from "./scale.js";
 
 export const KINDS = [loss, gradNorm, scale, learningRate];
 const AXIS_PX = 18;
-/** The most onset lines, because more would hide the data. The most urgent come first. */
-const MOST_EDGES = 12;
 
 /**
  * What to draw; range in units of the x axis, everything else in steps.
@@ -182,48 +180,4 @@ export class Vitals {
       el("span", {}, text),
     );
   }
-}
-
-/**
- * Return tints and lines behind the data, in units of the x axis: alerts, announced changes, attempts.
- *
- * @param {Scene} scene
- * @param {boolean} lines
- * @returns {{ bands: import("./plot.js").Tint[], edges: import("./plot.js").Edge[], ticks:
- *   import("../lib/charts/timeticks.js").Ticks | null }}
- */
-export function background(scene, lines) {
-  const { toX } = scene.timeline;
-  const tints = [...expectedSpans(scene.events), ...bands(scene.alerts, scene.last)];
-  const restarts = scene.restarts.map((x) => ({
-    x,
-    severity: /** @type {const} */ ("restart"),
-    fired: false,
-  }));
-  const edges = lines ? [...restarts, ...edgesOf(scene.alerts, scene.chosen)] : restarts;
-  return {
-    bands: tints.map((band) => ({ ...band, from: toX(band.from), to: toX(band.to) })),
-    edges: edges.map((edge) => ({ ...edge, x: toX(edge.x) })),
-    ticks: scene.timeline.ticks(scene.range),
-  };
-}
-
-/**
- * Return lines where the most urgent open alerts and the chosen one began and fired; resolved alerts keep
- * only their tint.
- *
- * @param {Alert[]} alerts
- * @param {string | null} chosen
- * @returns {import("./plot.js").Edge[]}
- */
-export function edgesOf(alerts, chosen) {
-  const shown = alerts
-    .filter((alert) => (isOpen(alert) || alert.id === chosen) && alert.onset_step !== null)
-    .sort(bySeverity)
-    .slice(0, MOST_EDGES);
-  return shown.flatMap((alert) => {
-    const edges = [{ x: Number(alert.onset_step), severity: alert.severity, fired: false }];
-    const fired = alert.fired_step !== null && alert.fired_step !== alert.onset_step;
-    return fired ? [...edges, { x: Number(alert.fired_step), severity: alert.severity, fired: true }] : edges;
-  });
 }

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from tocsin_server.core.causal_order import by_cause
 from tocsin_server.core.errors import TocsinError
 from tocsin_server.core.models import RunEvent
-from tocsin_server.report.curve import Curve, curve_of
 from tocsin_server.store.reader import StoreReader
-from tocsin_server.store.results import AlertStep, StoredAlert, StoredRun
+from tocsin_server.store.results import AlertStep, SeriesLayer, StoredAlert, StoredRun
 
 VITAL_SIGNS = ("loss", "grad_norm", "scale", "lr")
-HELD = frozenset({"scale", "lr"})
 MOST_SERIES = 48
 MOST_ALERTS = 100
 MOST_EVENTS = 300
@@ -49,7 +47,7 @@ class Material:
     alerts_left: int
     events: tuple[RunEvent, ...]
     events_left: int
-    curves: dict[str, tuple[Curve, ...]]
+    curves: dict[str, tuple[SeriesLayer, ...]]
     left_out: tuple[str, ...]
 
 
@@ -91,7 +89,7 @@ def buckets_for(curves: int) -> int:
 
 def _curves(
     reader: StoreReader, stored: StoredRun, names: list[str], share: int
-) -> dict[str, tuple[Curve, ...]]:
+) -> dict[str, tuple[SeriesLayer, ...]]:
     """Return the curves of the newest attempts; with hundreds of attempts, each would get too few buckets."""
     present = [name for name in names if any(one.name == name for one in stored.series)]
     attempts = min(len(stored.attempts_list) or 1, MOST_ATTEMPTS)
@@ -100,7 +98,7 @@ def _curves(
     answer = reader.series(stored.id, present, buckets=buckets_for(len(present) * attempts * share))
     oldest = max((one.attempt for one in stored.attempts_list), default=0) - MOST_ATTEMPTS
     return {
-        name: tuple(curve_of(layer, held=name in HELD) for layer in layers if layer.attempt > oldest)
+        name: tuple(layer for layer in layers if layer.attempt > oldest)
         for name, layers in answer.series.items()
     }
 

@@ -1,4 +1,6 @@
-"""Build the report: one HTML file that contains plotly.js and uses no network. Pure.
+"""Build the report: one HTML file that contains plotly.js and uses no network.
+
+The charts are drawn by the modules of the pages, joined into one script; all else is HTML without scripts.
 
 A Content-Security-Policy in the file allows only its own two scripts, by their hashes, and no requests, so
 that a run name cannot inject code.
@@ -11,22 +13,39 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.resources import files
+from pathlib import Path
 
 from tocsin_server import __version__
+from tocsin_server.core import exact_json
+from tocsin_server.report.bundle import bundle
 from tocsin_server.report.diagnoses import alerts_section
 from tocsin_server.report.material import Material
-from tocsin_server.report.panels import Panel, panels
+from tocsin_server.report.panels import chart_data, frame, series_names
 from tocsin_server.report.sections import details, differing, ending, environment_line, notes
 from tocsin_server.report.words import counted, esc, foreign, moment, whole
 
 LIMIT_BYTES = 24_000_000
 """Maximum size of a report; plotly.js takes 4.8 MB of it."""
 LEGEND = (
-    "⊗ NaN · △ +Inf · ▽ \u2212Inf · ○ zero and ◇ negative where the axis is log · pale: least to greatest of "
-    "what one pixel holds and of all ranks · tint: alert, from its onset · dotted: a restart. Drag to zoom "
-    "all charts, double click to see all."
+    "⊗ NaN · △ +Inf · ▽ \u2212Inf · ○ zero and ◇ negative on a log axis · pale: minimum to maximum of each "
+    "pixel and of all ranks · tint: alert, from its onset · dotted: restart. Drag to zoom all charts; double "
+    "click to reset."
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Assets:
+    """What every report contains: plotly.js, the script and the style sheet."""
+
+    plotly_js: str
+    script: str
+    style: str
+
+
+def assets_of(web: Path, plotly_js: str) -> Assets:
+    """Return the assets from the folder of the pages."""
+    style = "".join((web / "styles" / name).read_text("utf-8") for name in ("tokens.css", "report.css"))
+    return Assets(plotly_js, bundle(web / "report.js"), style)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +56,9 @@ class Report:
     body: bytes
 
 
-def run_report(material: Material, plotly_js: str, now_ns: int) -> Report:
+def run_report(material: Material, assets: Assets, now_ns: int) -> Report:
     """Return the report of one run: charts, alerts with their diagnoses, notes, settings, events."""
     run = material.run
-    charts = panels([material])
     left = (
         f'<p class="soft">{counted(len(material.left_out), "series", "series")} not drawn: '
         f"{', '.join(foreign(name) for name in material.left_out[:200])}</p>"
@@ -53,16 +71,15 @@ def run_report(material: Material, plotly_js: str, now_ns: int) -> Report:
     parts = (
         ending(run),
         notes(run),
-        _charts(charts, left),
+        _charts([material], left),
         alerts_section(material.alerts, material.alerts_left),
         details(material),
     )
-    return _page(f"{run.name} · {run.project}", head, parts, charts, plotly_js, now_ns)
+    return _page(f"{run.name} · {run.project}", head, parts, [material], assets, now_ns)
 
 
-def comparison_report(materials: Sequence[Material], plotly_js: str, now_ns: int) -> Report:
+def comparison_report(materials: Sequence[Material], assets: Assets, now_ns: int) -> Report:
     """Return a comparison of runs: charts, settings that differ, then alerts and notes of each run."""
-    charts = panels(materials)
     names = ", ".join(material.run.name for material in materials)
     head = f"<h1>{counted(len(materials), 'run')} compared</h1>{_runs(materials)}"
     each = [
@@ -70,8 +87,8 @@ def comparison_report(materials: Sequence[Material], plotly_js: str, now_ns: int
         f"{alerts_section(one.alerts, one.alerts_left)}</section>"
         for one in materials
     ]
-    parts = (_charts(charts, ""), differing([one.run for one in materials]), *each)
-    return _page(f"Comparison: {names}"[:300], head, parts, charts, plotly_js, now_ns)
+    parts = (_charts(materials, ""), differing([one.run for one in materials]), *each)
+    return _page(f"Comparison: {names}"[:300], head, parts, materials, assets, now_ns)
 
 
 def _runs(materials: Sequence[Material]) -> str:
@@ -86,32 +103,33 @@ def _runs(materials: Sequence[Material]) -> str:
     return f'<ul class="runs">{lines}</ul>'
 
 
-def _charts(charts: Sequence[Panel], after: str) -> str:
-    if not charts:
+def _charts(materials: Sequence[Material], after: str) -> str:
+    names = series_names(materials)
+    if not names:
         return "<section><h2>Charts</h2><p class=soft>No step was logged.</p></section>"
-    figures = "".join(chart.html for chart in charts)
+    figures = "".join(frame(name, materials) for name in names)
     here = '<span id="here" class="soft" role="status"></span>'
     bar = f'<p class="bar"><button type="button" id="reset">All steps</button> {here}</p>'
-    no_script = "<noscript><p>The charts need JavaScript; all else on this page does not.</p></noscript>"
+    no_script = "<noscript><p>The charts need JavaScript; the rest works without it.</p></noscript>"
     legend = f'<p class="legend soft">{LEGEND}</p>'
     return f"<section><h2>Charts</h2>{bar}{no_script}{legend}{figures}{after}</section>"
 
 
 def _page(
-    title: str, head: str, parts: Sequence[str], charts: Sequence[Panel], plotly_js: str, now_ns: int
+    title: str, head: str, parts: Sequence[str], materials: Sequence[Material], assets: Assets, now_ns: int
 ) -> Report:
-    style, script = _asset("report.css"), _asset("report.js")
-    figures = f"[{','.join(chart.json for chart in charts)}]".replace("<", "\\u003c")
+    data = exact_json.dumps(chart_data(materials, series_names(materials))).replace("<", "\\u003c")
     foot = (
         f"<footer>Made by tocsin {esc(__version__)} at {moment(now_ns)}. All of it is in this file.</footer>"
     )
+    policy = _policy(assets.plotly_js, assets.script)
     text = (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8">{_policy(plotly_js, script)}'
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8">{policy}'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" '
-        f'content="light dark"><title>{esc(title)}</title><style>{style}</style></head><body>'
+        f'content="light dark"><title>{esc(title)}</title><style>{assets.style}</style></head><body>'
         f"<main><header class=head>{head}</header>{''.join(parts)}</main>{foot}"
-        f'<script type="application/json" id="figures">{figures}</script>'
-        f"<script>{plotly_js}</script><script>{script}</script></body></html>"
+        f'<script type="application/json" id="charts">{data}</script>'
+        f"<script>{assets.plotly_js}</script><script>{assets.script}</script></body></html>"
     )
     return Report(title, text.encode("utf-8", "replace"))
 
@@ -125,8 +143,3 @@ def _policy(*scripts: str) -> str:
 @lru_cache(maxsize=4)
 def _digest(script: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-
-
-@lru_cache(maxsize=4)
-def _asset(name: str) -> str:
-    return (files("tocsin_server.report") / name).read_text("utf-8")

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from tocsin_server.report import material, page
 from tocsin_server.report.material import MOST_RUNS, Material, ReportError
-from tocsin_server.report.page import LIMIT_BYTES, Report
+from tocsin_server.report.page import LIMIT_BYTES, Assets, Report
 from tocsin_server.store.reader import StoreReader
 
 
 def write_report(
-    reader: StoreReader, plotly_js: str, run_ids: Sequence[str], series: Sequence[str] | None = None
+    reader: StoreReader, assets: Assets, run_ids: Sequence[str], series: Sequence[str] | None = None
 ) -> Report:
     """Return the report of one run, or the comparison of several.
 
@@ -21,7 +21,7 @@ def write_report(
 
     Args:
         reader: The store.
-        plotly_js: Source code of plotly.js.
+        assets: The scripts and the style sheet.
         run_ids: The runs.
         series: Series besides the vital signs; by default all of a single run, none in a comparison.
 
@@ -34,14 +34,14 @@ def write_report(
     names = list(series) if series else (None if len(ids) == 1 else [])
     for coarser in (1, 4, 16):
         gathered = [material.gather(reader, run_id, names, share=len(ids) * coarser) for run_id in ids]
-        made = _written(gathered, plotly_js)
+        made = _written(gathered, assets)
         if len(made.body) <= LIMIT_BYTES:
             return made
     raise ReportError(f"The report exceeds {LIMIT_BYTES} bytes: {len(made.body)}")
 
 
-def _written(gathered: list[Material], plotly_js: str) -> Report:
+def _written(gathered: list[Material], assets: Assets) -> Report:
     now_ns = time.time_ns()
     if len(gathered) == 1:
-        return page.run_report(gathered[0], plotly_js, now_ns)
-    return page.comparison_report(gathered, plotly_js, now_ns)
+        return page.run_report(gathered[0], assets, now_ns)
+    return page.comparison_report(gathered, assets, now_ns)

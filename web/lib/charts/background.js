@@ -1,0 +1,56 @@
+/** What charts show behind the data: tints of alerts and announced changes, lines where something began. */
+
+import { bands, bySeverity, isOpen } from "../alerts/attention.js";
+import { expectedSpans } from "./flags.js";
+
+/**
+ * @typedef {Pick<import("../../panels/vitals.js").Scene, "range" | "last" | "alerts" | "events" | "chosen" |
+ *   "restarts" | "timeline">} Behind
+ */
+
+/** The most onset lines, because more would hide the data. The most urgent come first. */
+const MOST_EDGES = 12;
+
+/**
+ * Return tints and lines behind the data, in units of the x axis: alerts, announced changes, attempts.
+ *
+ * @param {Behind} scene
+ * @param {boolean} lines
+ * @returns {{ bands: import("../../panels/plot.js").Tint[], edges: import("../../panels/plot.js").Edge[], ticks:
+ *   import("./timeticks.js").Ticks | null }}
+ */
+export function background(scene, lines) {
+  const { toX } = scene.timeline;
+  const tints = [...expectedSpans(scene.events), ...bands(scene.alerts, scene.last)];
+  const restarts = scene.restarts.map((x) => ({
+    x,
+    severity: /** @type {const} */ ("restart"),
+    fired: false,
+  }));
+  const edges = lines ? [...restarts, ...edgesOf(scene.alerts, scene.chosen)] : restarts;
+  return {
+    bands: tints.map((band) => ({ ...band, from: toX(band.from), to: toX(band.to) })),
+    edges: edges.map((edge) => ({ ...edge, x: toX(edge.x) })),
+    ticks: scene.timeline.ticks(scene.range),
+  };
+}
+
+/**
+ * Return lines where the most urgent open alerts and the chosen one began and fired; resolved alerts keep
+ * only their tint.
+ *
+ * @param {Alert[]} alerts
+ * @param {string | null} chosen
+ * @returns {import("../../panels/plot.js").Edge[]}
+ */
+export function edgesOf(alerts, chosen) {
+  const shown = alerts
+    .filter((alert) => (isOpen(alert) || alert.id === chosen) && alert.onset_step !== null)
+    .sort(bySeverity)
+    .slice(0, MOST_EDGES);
+  return shown.flatMap((alert) => {
+    const edges = [{ x: Number(alert.onset_step), severity: alert.severity, fired: false }];
+    const fired = alert.fired_step !== null && alert.fired_step !== alert.onset_step;
+    return fired ? [...edges, { x: Number(alert.fired_step), severity: alert.severity, fired: true }] : edges;
+  });
+}
