@@ -246,8 +246,9 @@ function traces({ picture, color: name }) {
       );
     }
   }
-  if (picture.skips.length)
-    {out.push(rail("skipped", picture.skips, 0.035, "line-ns-open", color("--ink-2"), 1.2));}
+  if (picture.skips.length) {
+    out.push(rail("skipped", picture.skips, 0.035, "line-ns-open", color("--ink-2"), 1.2));
+  }
   return out;
 }
 

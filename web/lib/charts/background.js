@@ -6,6 +6,9 @@ import { expectedSpans } from "./flags.js";
 /**
  * @typedef {Pick<import("../../panels/vitals.js").Scene, "range" | "last" | "alerts" | "events" | "chosen" |
  *   "restarts" | "timeline">} Behind
+ *
+ * @typedef {{ bands: import("../../panels/plot.js").Tint[], edges: import("../../panels/plot.js").Edge[],
+ *   ticks: import("./timeticks.js").Ticks | null }} Background
  */
 
 /** The most onset lines, because more would hide the data. The most urgent come first. */
@@ -16,8 +19,7 @@ const MOST_EDGES = 12;
  *
  * @param {Behind} scene
  * @param {boolean} lines
- * @returns {{ bands: import("../../panels/plot.js").Tint[], edges: import("../../panels/plot.js").Edge[], ticks:
- *   import("./timeticks.js").Ticks | null }}
+ * @returns {Background}
  */
 export function background(scene, lines) {
   const { toX } = scene.timeline;
