@@ -118,7 +118,7 @@ def test_external_text_is_never_markup(of_run: Paper) -> None:
     """Name, tags, notes, settings, events and series are shown literally."""
     page = of_run.page
     assert page.locator("h1").text_content() == HOSTILE
-    assert page.locator("img, main script, main i:not(.swatch)").count() == 0
+    assert page.locator("img, main script, main i:not(.swatch, .hair)").count() == 0
     links = page.locator(".notes a").evaluate_all("(all) => all.map((each) => each.href)")
     assert links == ["https://example.org/log"]
     page.locator("details").evaluate_all("(all) => all.forEach((each) => { each.open = true; })")
