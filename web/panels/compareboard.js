@@ -6,6 +6,7 @@
  */
 
 import { el, refill, say, svg } from "../browser/dom.js";
+import { loadPlotly } from "../browser/plotly.js";
 import { nearest, pathOf } from "../lib/charts/compare.js";
 import { STEPS } from "../lib/charts/timeaxis.js";
 import { inkOf } from "../lib/views/compareview.js";
@@ -13,7 +14,6 @@ import { CrossLine } from "./crossline.js";
 import { isMetric, metric } from "./metric.js";
 import { Panel } from "./panel.js";
 import { panelMenu } from "./panelmenu.js";
-import { loadPlotly } from "../browser/plotly.js";
 import { margins, Plots } from "./plot.js";
 import { KINDS } from "./vitals.js";
 

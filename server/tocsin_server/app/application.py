@@ -59,10 +59,11 @@ from tocsin_server.http.auth.middleware import Guard
 from tocsin_server.http.connections import Bounds, Connections
 from tocsin_server.http.live import endpoint as live
 from tocsin_server.http.live.endpoint import BroadcastServer
-from tocsin_server.http.pages import Pieces, SecurityHeaders, page_routes, web_directory
+from tocsin_server.http.pages import Pieces, SecurityHeaders, page_routes
 from tocsin_server.http.plotlyjs import PlotlyJS
 from tocsin_server.http.root_path import RootPath
 from tocsin_server.http.services import Services
+from tocsin_server.http.web_files import web_directory
 from tocsin_server.jobs.cleanup import Housekeeper
 from tocsin_server.runs.client_requests import RequestCoordinator
 from tocsin_server.runs.pipeline import Pipeline

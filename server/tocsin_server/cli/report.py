@@ -27,9 +27,7 @@ def report(
     The server may be running.
     """
     from tocsin_server.cli.database import opened
-    from tocsin_server.http import plotlyjs
-    from tocsin_server.http.pages import web_directory
-    from tocsin_server.report.page import assets_of
+    from tocsin_server.http.web_files import report_assets
     from tocsin_server.report.writing import write_report
     from tocsin_server.store.reader import StoreReader
     from tocsin_server.transfer.record_export import file_name, find_run
@@ -37,8 +35,7 @@ def report(
     with opened(settings_of(database_url, data_dir, config)) as database:
         reader = StoreReader(database)
         ids = [find_run(reader, run) for run in runs]
-        assets = assets_of(web_directory(), plotlyjs.installed().script.decode("utf-8"))
-        made = write_report(reader, assets, ids, series)
+        made = write_report(reader, report_assets(), ids, series)
     name = f"{file_name(ids[0])}-report.html" if len(ids) == 1 else "comparison-report.html"
     path = output or Path(name)
     path.write_bytes(made.body)

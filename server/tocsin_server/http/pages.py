@@ -21,7 +21,6 @@ from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tocsin_server.core.errors import StartError
 from tocsin_server.core.origins import split_host
 from tocsin_server.http.auth.login import login_page, safe_next
 from tocsin_server.http.plotlyjs import PlotlyJS
@@ -175,15 +174,6 @@ class WebFiles(StaticFiles):
             response.headers["content-type"] = media_type + charset
         response.headers.update(REVALIDATED)
         return response
-
-
-def web_directory() -> Path:
-    """Return ``web/`` of the installed package or the root of the checkout. Raises StartError."""
-    here = Path(__file__).resolve().parents[1]
-    for place in (here / "web", here.parent.parent / "web"):
-        if (place / "index.html").is_file():
-            return place
-    raise StartError(f"web: expected the pages in {here / 'web'}, got no index.html")
 
 
 def page_routes(web: Path, plotly: PlotlyJS, root: str = "") -> APIRouter:

@@ -1,23 +1,23 @@
-"""Render the alerts of a report: likely cause, timeline, evidence, remedies, how to confirm. Pure."""
+"""Render the alerts of a report: likely cause, first action, timeline, evidence, how to confirm. Pure."""
 
 from __future__ import annotations
 
 import math
 
-from tocsin_server.core.models import Alert, Evidence, Remedy
+from tocsin_server.core.models import Alert, AlertState, Evidence, Remedy
 from tocsin_server.report.material import ReportedAlert
 from tocsin_server.report.words import counted, esc, foreign, moment, num, powers, span, title_of, whole
 from tocsin_server.store.results import AlertStep
 
-SHAPES = {"critical": "⯃", "warning": "▲", "info": "◯"}
+SHAPES = {"critical": "■", "warning": "▲", "info": "◯"}
 """Shapes distinguish the severities in black and white too."""
 
 
 def alerts_section(reported: tuple[ReportedAlert, ...], left: int) -> str:
-    """Return all alerts in full, open and severe ones first."""
+    """Return all alerts in full: open ones first, then by severity."""
     if not reported:
         return '<section><h2>Alerts</h2><p class="soft">No alerts.</p></section>'
-    more = f'<p class="soft">{counted(left, "older alert")} left out.</p>' if left else ""
+    more = f'<p class="soft">{counted(left, "more alert")} not shown.</p>' if left else ""
     head = f"<h2>Alerts <small>{whole(len(reported) + left)}</small></h2>"
     return f"<section>{head}{''.join(map(_alert, reported))}{more}</section>"
 
@@ -30,18 +30,24 @@ def _alert(reported: ReportedAlert) -> str:
     head = (
         f'<header><span class="{severity}">{SHAPES[severity]} {severity}</span> '
         f"<b>{esc(title_of(alert.rule))}</b> "
-        f'<code>{esc(alert.subject)}</code> <span class="soft">{esc(alert.state.value)}</span></header>'
+        f'<code>{esc(alert.subject)}</code> <span class="soft">{esc(standing(alert))}</span></header>'
     )
     parts = (
         _moments(alert),
+        _remedies(why.remedies),
         _timeline(alert),
         _evidence(why.evidence),
-        _remedies(why.remedies),
-        _how_to_confirm(alert),
+        _alternatives(why.alternatives),
+        _how_to_confirm(why.how_to_confirm),
     )
-    body = f'<p class="likely-cause">{esc(outcome)}</p>{summary}{"".join(parts)}{_life(reported.life)}'
-    kinds = f"alert {severity}{'' if alert.is_open else ' past'}"
+    body = f'<p class="likely-cause">{esc(outcome)}</p>{summary}{"".join(parts)}{_history(reported.history)}'
+    kinds = f"alert {severity}{' past' if alert.state is AlertState.RESOLVED else ''}"
     return f'<article class="{kinds}" data-alert="{esc(alert.id)}">{head}{body}</article>'
+
+
+def standing(alert: Alert) -> str:
+    """Return the state of an alert. One that was firing when its run ended never looks resolved."""
+    return "firing when the run ended" if alert.state is AlertState.ENDED else alert.state.value
 
 
 def step_link(step: int | None) -> str:
@@ -50,15 +56,20 @@ def step_link(step: int | None) -> str:
 
 
 def _moments(alert: Alert) -> str:
-    fired = f", fired {step_link(alert.fired_step)} ({moment(alert.fired_ns)})" if alert.fired_ns else ""
-    over = (
-        f", resolved {step_link(alert.resolved_step)} ({moment(alert.resolved_ns)})"
-        if alert.resolved_ns
-        else ""
-    )
+    parts = [_moment("Onset", alert.onset_step, alert.onset_ns)]
+    if alert.fired_ns:
+        parts.append(_moment("fired", alert.fired_step, alert.fired_ns))
+    if alert.resolved_ns:
+        closed = "run ended" if alert.state is AlertState.ENDED else "resolved"
+        parts.append(_moment(closed, alert.resolved_step, alert.resolved_ns))
     took = span((alert.fired_ns - alert.onset_ns) / 1e9) if alert.fired_ns and alert.onset_ns else ""
-    soft = f' <span class="soft">fired {took} after onset</span>' if took else ""
-    return f"<p>Onset {step_link(alert.onset_step)} ({moment(alert.onset_ns)}){fired}{over}.{soft}</p>"
+    soft = f' <span class="soft">Fired {took} after onset.</span>' if took else ""
+    return f"<p>{', '.join(parts)}.{soft}</p>"
+
+
+def _moment(name: str, step: int | None, time_ns: int | None) -> str:
+    at = "" if step is None else f" at step {step_link(step)}"
+    return f"{name}{at} ({moment(time_ns)})"
 
 
 def _timeline(alert: Alert) -> str:
@@ -66,7 +77,7 @@ def _timeline(alert: Alert) -> str:
         f"<li>{step_link(step)} <span>{esc(powers(text))} <code>{esc(rule)}</code></span></li>"
         for step, text, rule in alert.diagnosis.timeline
     ]
-    return f'<h4>What happened, in order</h4><ol class="timeline">{"".join(lines)}</ol>' if lines else ""
+    return f'<h4>Timeline</h4><ol class="timeline">{"".join(lines)}</ol>' if lines else ""
 
 
 def _evidence(items: tuple[Evidence, ...]) -> str:
@@ -75,7 +86,11 @@ def _evidence(items: tuple[Evidence, ...]) -> str:
         f'<td class="n">{"" if item.step is None else step_link(item.step)}</td></tr>'
         for item in items
     ]
-    return f"<h4>Evidence</h4><table>{''.join(rows)}</table>" if rows else ""
+    return (
+        f'<h4>Evidence</h4><div class="scroll" tabindex="0"><table>{"".join(rows)}</table></div>'
+        if rows
+        else ""
+    )
 
 
 def evidence_text(item: Evidence) -> str:
@@ -95,7 +110,10 @@ def evidence_text(item: Evidence) -> str:
 
 def _remedies(remedies: tuple[Remedy, ...]) -> str:
     lines = [f"<li>{esc(powers(each.text))}{code_block(each.code)}</li>" for each in remedies]
-    return f"<h4>What to do</h4><ol>{''.join(lines)}</ol>" if lines else ""
+    if not lines:
+        return ""
+    rest = f"<h4>If it persists</h4><ul>{''.join(lines[1:])}</ul>" if lines[1:] else ""
+    return f"<h4>First action</h4><ul>{lines[0]}</ul>{rest}"
 
 
 def code_block(code: str) -> str:
@@ -103,21 +121,24 @@ def code_block(code: str) -> str:
     return f"<pre tabindex=0><code>{esc(code)}</code></pre>" if code else ""
 
 
-def _how_to_confirm(alert: Alert) -> str:
-    why = alert.diagnosis
-    head = "<h4>What would disprove this</h4>"
-    text = f"{head}<p>{esc(powers(why.how_to_confirm))}</p>" if why.how_to_confirm else ""
-    others = "".join(f"<li>{esc(powers(each))}</li>" for each in why.alternatives)
-    return text + (f"<h4>Also possible, less likely</h4><ul>{others}</ul>" if others else "")
+def _alternatives(alternatives: tuple[str, ...]) -> str:
+    lines = "".join(f"<li>{esc(powers(each))}</li>" for each in alternatives)
+    return f"<h4>Other explanations</h4><ul>{lines}</ul>" if lines else ""
 
 
-def _life(life: tuple[AlertStep, ...]) -> str:
+def _how_to_confirm(text: str) -> str:
+    return f"<h4>How to confirm</h4><p>{esc(powers(text))}</p>" if text else ""
+
+
+def _history(history: tuple[AlertStep, ...]) -> str:
+    """Return the state changes of an alert, collapsed."""
+    if not history:
+        return ""
     rows = "".join(
         f"<tr><td>{moment(each.at_ns)}</td><td>{esc(each.state)}</td><td>{foreign(powers(each.summary))}</td></tr>"
-        for each in life
+        for each in history
     )
-    if not life:
-        return ""
     return (
-        f"<details><summary>Its life, {counted(len(life), 'line')}</summary><table>{rows}</table></details>"
+        f"<details><summary>History, {counted(len(history), 'entry', 'entries')}</summary>"
+        f"<table>{rows}</table></details>"
     )

@@ -32,10 +32,10 @@ class ReportError(TocsinError):
 
 @dataclass(frozen=True, slots=True)
 class ReportedAlert:
-    """An alert and its timeline, oldest entry first."""
+    """An alert and its state changes, oldest first."""
 
     stored: StoredAlert
-    life: tuple[AlertStep, ...]
+    history: tuple[AlertStep, ...]
 
 
 @dataclass(frozen=True, slots=True)

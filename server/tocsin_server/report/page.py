@@ -27,9 +27,9 @@ from tocsin_server.report.words import counted, esc, foreign, moment, whole
 LIMIT_BYTES = 24_000_000
 """Maximum size of a report; plotly.js takes 4.8 MB of it."""
 LEGEND = (
-    "⊗ NaN · △ +Inf · ▽ \u2212Inf · ○ zero and ◇ negative on a log axis · pale: minimum to maximum of each "
-    "pixel and of all ranks · tint: alert, from its onset · dotted: restart. Drag to zoom all charts; double "
-    "click to reset."
+    "⊗ NaN · △ +Inf · ▽ \u2212Inf · ○ zero and ◇ negative on a log axis · pale band: minimum to maximum "
+    "of each pixel and of all ranks · tint: alert, from its onset · dotted line: restart. "
+    "Drag to zoom all charts. Double-click to reset."
 )
 
 
@@ -110,7 +110,7 @@ def _charts(materials: Sequence[Material], after: str) -> str:
     figures = "".join(frame(name, materials) for name in names)
     here = '<span id="here" class="soft" role="status"></span>'
     bar = f'<p class="bar"><button type="button" id="reset">All steps</button> {here}</p>'
-    no_script = "<noscript><p>The charts need JavaScript; the rest works without it.</p></noscript>"
+    no_script = "<noscript><p>The charts need JavaScript. Everything else works without it.</p></noscript>"
     legend = f'<p class="legend soft">{LEGEND}</p>'
     return f"<section><h2>Charts</h2>{bar}{no_script}{legend}{figures}{after}</section>"
 
@@ -120,7 +120,8 @@ def _page(
 ) -> Report:
     data = exact_json.dumps(chart_data(materials, series_names(materials))).replace("<", "\\u003c")
     foot = (
-        f"<footer>Made by tocsin {esc(__version__)} at {moment(now_ns)}. All of it is in this file.</footer>"
+        f"<footer>Written by tocsin {esc(__version__)} on {moment(now_ns)}. "
+        "This file is complete and works offline.</footer>"
     )
     policy = _policy(assets.plotly_js, assets.script)
     text = (

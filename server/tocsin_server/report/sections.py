@@ -45,7 +45,7 @@ def pairs(value: Any, empty: str) -> str:
     lines = "".join(
         f"<div><dt>{foreign(key)}</dt><dd>{foreign(text)}</dd></div>" for key, text in found[:MOST_SETTINGS]
     )
-    more = f'<p class="soft">More than {whole(MOST_SETTINGS)} settings: the rest is left out.</p>'
+    more = f'<p class="soft">Only the first {whole(MOST_SETTINGS)} settings are shown.</p>'
     return f"<dl>{lines}</dl>{more if len(found) > MOST_SETTINGS else ''}"
 
 
@@ -58,8 +58,8 @@ def environment_line(run: StoredRun) -> str:
         f"step {whole(run.last_step)}{planned}",
         counted(run.attempts, "attempt"),
         counted(run.world_size, "process", "processes"),
-        f"began {moment(run.created_ns)}",
-        f"last message {moment(run.last_seen_ns)}, {lasted} later",
+        f"started {moment(run.created_ns)}",
+        f"last message {moment(run.last_seen_ns)}, after {lasted}",
         f"on {foreign(run.host)}" if run.host else "",
     ]
     return " · ".join(part for part in parts if part)
@@ -73,7 +73,7 @@ def ending(run: StoredRun) -> str:
     trace = "\n".join(map(str, lines[-60:])) if isinstance(lines, list) else ""
     if not head and not trace:
         return ""
-    return f'<section class="ending"><h2>Why it ended</h2><p>{foreign(head)}</p>{code_block(trace)}</section>'
+    return f'<section class="ending"><h2>Error</h2><p>{foreign(head)}</p>{code_block(trace)}</section>'
 
 
 def notes(run: StoredRun) -> str:
@@ -89,7 +89,7 @@ def details(material: Material) -> str:
     parts = (
         ("Configuration", pairs(run.config, "No configuration was reported."), True),
         (
-            "Environment and facts",
+            "Environment",
             pairs(run.environment, "The training process reported no environment."),
             False,
         ),
@@ -109,7 +109,7 @@ def _attempts(run: StoredRun) -> str:
         (whole(one.attempt), moment(one.started_ns), step_link(one.first_step), step_link(one.last_step))
         for one in run.attempts_list[-500:]
     ]
-    return table(("Attempt", "Began", "First step", "Last step"), rows, (0, 2, 3))
+    return table(("Attempt", "Started", "First step", "Last step"), rows, (0, 2, 3))
 
 
 def _writers(run: StoredRun) -> str:
@@ -145,8 +145,8 @@ def _events(material: Material) -> str:
         (step_link(event.step), moment(event.time_ns), esc(event.kind), _event_text(event.data))
         for event in reversed(material.events)
     ]
-    more = f'<p class="soft">{counted(material.events_left, "older event")} left out.</p>'
-    return table(("Step", "Time", "Event", "What"), rows, (0,)) + (more if material.events_left else "")
+    more = f'<p class="soft">{counted(material.events_left, "older event")} not shown.</p>'
+    return table(("Step", "Time", "Event", "Details"), rows, (0,)) + (more if material.events_left else "")
 
 
 def _event_text(data: Any) -> str:
@@ -159,7 +159,8 @@ def differing(runs: Sequence[StoredRun]) -> str:
     keys = sorted({key for each in known for key in each})
     rows = [(key, [each.get(key) for each in known]) for key in keys]
     found = [(key, values) for key, values in rows if len(set(values)) > 1]
-    same = f'<p class="soft">{counted(len(rows) - len(found), "setting agrees", "settings agree")}.</p>'
+    equal = counted(len(rows) - len(found), "setting is", "settings are")
+    same = f'<p class="soft">{equal} the same in all runs.</p>'
     if not found:
         return f"<section><h2>Settings</h2>{same}</section>"
     cells = [

@@ -22,8 +22,9 @@ from tocsin_server.http.api.failures import install
 from tocsin_server.http.auth.authentication import Auth
 from tocsin_server.http.auth.middleware import Guard
 from tocsin_server.http.auth.sessions import COOKIE
-from tocsin_server.http.pages import DEEP_LINKS, SecurityHeaders, by_https, page_routes, web_directory
+from tocsin_server.http.pages import DEEP_LINKS, SecurityHeaders, by_https, page_routes
 from tocsin_server.http.plotlyjs import installed
+from tocsin_server.http.web_files import web_directory
 
 PLOTLY = installed()
 ASSETS = f"/assets/plotly-{PLOTLY.version}"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tocsin_server.http.pages import web_directory
+from tocsin_server.http.web_files import web_directory
 from tocsin_server.report.bundle import BundleError, bundle
 
 
@@ -25,8 +25,8 @@ def test_modules_run_once_and_in_order(tmp_path: Path) -> None:
         base='export const order = [];\norder.push("base");\nconst own = 1;\nexport class One {}\n',
         left='import { order } from "./base.js";\nconst own = 2;\nexport function add() {\n'
         "  order.push(own);\n}\n",
-        main='import { One, order as found } from "./base.js";\nimport {\n  add,\n} from "./left.js";\nadd();\n'
-        "console.log(JSON.stringify([found, typeof One]));\n",
+        main='import { One, order as found } from "./base.js";\nimport {\n  add,\n} from "./left.js";\n'
+        "add();\nconsole.log(JSON.stringify([found, typeof One]));\n",
     )
     done = subprocess.run(
         ["node", "-e", bundle(main)], capture_output=True, text=True, timeout=60, check=True

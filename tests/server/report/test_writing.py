@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import base64
 import json
-import math
 import re
+from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.server.store.whole_run import write_run_to
-from tocsin_server.http import plotlyjs
-from tocsin_server.http.pages import web_directory
-from tocsin_server.report.material import ITEMS, MOST_RUNS, ReportError, buckets_for
-from tocsin_server.report.page import LIMIT_BYTES, assets_of
+from tocsin_server.core.models import F64
+from tocsin_server.http.web_files import report_assets
+from tocsin_server.report.material import ITEMS, MOST, MOST_RUNS, ReportError, buckets_for
+from tocsin_server.report.page import LIMIT_BYTES
 from tocsin_server.report.writing import write_report
 from tocsin_server.store.database import Database
 from tocsin_server.store.reader import StoreReader
 
-SCRIPT = plotlyjs.installed().script.decode("utf-8")
-HOSTILE = "</script><b>"
-ASSETS = assets_of(web_directory(), SCRIPT)
+NONFINITE = ("nan", "pinf", "ninf")
+ASSETS = report_assets()
 
 
 @pytest.fixture
@@ -39,21 +39,39 @@ def test_a_report_asks_nothing_of_any_network(reader: StoreReader) -> None:
     markup = re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
     assert "default-src 'none'; script-src 'sha256-" in text
     assert not re.search(r"<(?:link|img|iframe)\b|\bsrc=|@import|url\(", markup)
-    assert text.count(SCRIPT) == 1
+    assert text.count(ASSETS.plotly_js) == 1
     assert len(made.body) < LIMIT_BYTES
 
 
+def arrays_of(layer: dict[str, Any]) -> dict[str, F64]:
+    """Return the arrays of a layer as the browser decodes them."""
+    packed = {name: value for name, value in layer.items() if isinstance(value, dict)}
+    return {name: np.frombuffer(base64.b64decode(value["bdata"])) for name, value in packed.items()}
+
+
 def test_the_charts_hold_every_value(reader: StoreReader) -> None:
-    """Bit by bit, with non-finite ones; a hostile name is data and ends no script."""
-    text = write_report(reader, ASSETS, ["r1"], ["loss", HOSTILE]).body.decode("utf-8")
+    """Exact values bit by bit, and of each bucket its range and its number of each non-finite kind."""
+    text = write_report(reader, ASSETS, ["r1"]).body.decode("utf-8")
     found = re.search(r'<script type="application/json" id="charts">([^<]*)</script>', text)
     assert found is not None
-    data = json.loads(found[1])
-    layers = [one for one in data["runs"][0]["loss"] if one["exact"]]
-    values = [value for one in layers for value in np.frombuffer(base64.b64decode(one["first"]["bdata"]))]
-    stored = reader.series("r1", ["loss"], buckets=1600).series["loss"]
-    assert repr(values) == repr([value for one in stored if one.exact for value in one.first])
-    assert sum(map(math.isnan, values)) > 0
+    series = json.loads(found[1])["runs"][0]
+    run = reader.run("r1")
+    assert run is not None
+    assert set(series) == {one.name for one in run.series}
+    stored = reader.series("r1", list(series), buckets=buckets_for(len(series) * 2)).series
+    kinds: Counter[str] = Counter()
+    for name, layers in series.items():
+        for drawn, kept in zip(layers, stored[name], strict=True):
+            arrays = arrays_of(drawn)
+            assert arrays
+            for each, values in arrays.items():
+                assert values.tobytes() == np.asarray(getattr(kept, each), float).tobytes(), (name, each)
+            if kept.exact:
+                kinds.update(str(value) for value in arrays["first"] if not np.isfinite(value))
+            else:
+                assert arrays["n"].sum() == kept.n.sum() > MOST
+                kinds.update({f"{each} of a bucket": int(arrays[each].sum()) for each in NONFINITE})
+    assert {"nan", "inf", *(f"{each} of a bucket" for each in NONFINITE)} <= set(+kinds)
 
 
 def test_a_comparison_holds_every_run(reader: StoreReader) -> None:

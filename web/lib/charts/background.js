@@ -38,8 +38,8 @@ export function background(scene, lines) {
 }
 
 /**
- * Return lines where the most urgent open alerts and the chosen one began and fired; resolved alerts keep
- * only their tint.
+ * Return lines where the most urgent alerts and the chosen one began and fired; resolved alerts keep only
+ * their tint. An alert that was firing when its run ended keeps its lines.
  *
  * @param {Alert[]} alerts
  * @param {string | null} chosen
@@ -47,7 +47,8 @@ export function background(scene, lines) {
  */
 export function edgesOf(alerts, chosen) {
   const shown = alerts
-    .filter((alert) => (isOpen(alert) || alert.id === chosen) && alert.onset_step !== null)
+    .filter((alert) => isOpen(alert) || alert.state === "ended" || alert.id === chosen)
+    .filter((alert) => alert.onset_step !== null)
     .sort(bySeverity)
     .slice(0, MOST_EDGES);
   return shown.flatMap((alert) => {

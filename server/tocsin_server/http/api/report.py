@@ -9,15 +9,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tocsin_server.core.responses import Problem
-from tocsin_server.http import plotlyjs
 from tocsin_server.http.api.description import failing
 from tocsin_server.http.api.permission import Reader
 from tocsin_server.http.api.query import Names, known_run, names_of
 from tocsin_server.http.api.resource import resource
-from tocsin_server.http.pages import web_directory
 from tocsin_server.http.services import services_of
+from tocsin_server.http.web_files import report_assets
 from tocsin_server.report.material import MOST_RUNS, ReportError
-from tocsin_server.report.page import assets_of
 from tocsin_server.report.writing import write_report
 from tocsin_server.transfer.record_export import file_name
 
@@ -59,8 +57,7 @@ def _report(request: Request, ids: list[str], names: list[str] | None, name: str
     for run_id in ids:
         known_run(services.reader, run_id)
     try:
-        assets = assets_of(web_directory(), plotlyjs.installed().script.decode("utf-8"))
-        made = write_report(services.reader, assets, ids, names)
+        made = write_report(services.reader, report_assets(), ids, names)
     except ReportError as error:  # deleted meanwhile
         raise Problem(404, subject="report", expected="existing runs", detail=str(error)) from error
     headers = {
