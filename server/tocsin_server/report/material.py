@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tocsin_server.core.causal_order import by_cause
 from tocsin_server.core.errors import TocsinError
 from tocsin_server.core.models import RunEvent
+from tocsin_server.report.ranks import merged_ranks
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.results import AlertStep, SeriesLayer, StoredAlert, StoredRun
 
@@ -68,18 +69,26 @@ def gather(
     stored = reader.run(run_id)
     if stored is None:
         raise ReportError(f"Run {run_id!r} not found.")
-    wanted, left_out = choose([one.name for one in stored.series], names)
+    room = series_for(_attempts(stored) * share)
+    wanted, left_out = choose([one.name for one in stored.series], names, room)
     alerts, alerts_left = _alerts(reader, run_id)
     events, events_left = _events(reader, run_id)
     drawn = _curves(reader, stored, wanted, share)
     return Material(stored, alerts, alerts_left, events, events_left, drawn, left_out)
 
 
-def choose(known: Sequence[str], names: Sequence[str] | None) -> tuple[list[str], tuple[str, ...]]:
-    """Return the series to draw, vital signs first, and those beyond the budget."""
+def choose(
+    known: Sequence[str], names: Sequence[str] | None, room: int = MOST_SERIES
+) -> tuple[list[str], tuple[str, ...]]:
+    """Return at most ``room`` series to draw, vital signs first, and those beyond it."""
     others = sorted(set(known) - {*VITAL_SIGNS, "skipped"}) if names is None else list(dict.fromkeys(names))
     ordered = [*VITAL_SIGNS, *(name for name in others if name not in VITAL_SIGNS)]
-    return ordered[:MOST_SERIES], tuple(ordered[MOST_SERIES:])
+    return ordered[:room], tuple(ordered[room:])
+
+
+def series_for(curves: int) -> int:
+    """Return the number of series that fit the budget if each has ``curves`` curves of few buckets."""
+    return max(len(VITAL_SIGNS), min(MOST_SERIES, ITEMS // (FEWEST * max(1, curves))))
 
 
 def buckets_for(curves: int) -> int:
@@ -90,17 +99,23 @@ def buckets_for(curves: int) -> int:
 def _curves(
     reader: StoreReader, stored: StoredRun, names: list[str], share: int
 ) -> dict[str, tuple[SeriesLayer, ...]]:
-    """Return the curves of the newest attempts; with hundreds of attempts, each would get too few buckets."""
+    """Return the curves of the newest attempts; with hundreds of attempts, each would get too few buckets.
+
+    Series are read one at a time, because a run of hundreds of ranks does not fit in memory before merging.
+    """
     present = [name for name in names if any(one.name == name for one in stored.series)]
-    attempts = min(len(stored.attempts_list) or 1, MOST_ATTEMPTS)
-    if not present:
-        return {}
-    answer = reader.series(stored.id, present, buckets=buckets_for(len(present) * attempts * share))
+    buckets = buckets_for(len(present) * _attempts(stored) * share)
     oldest = max((one.attempt for one in stored.attempts_list), default=0) - MOST_ATTEMPTS
-    return {
-        name: tuple(layer for layer in layers if layer.attempt > oldest)
-        for name, layers in answer.series.items()
-    }
+    found: dict[str, tuple[SeriesLayer, ...]] = {}
+    for name in present:
+        layers = reader.series(stored.id, [name], buckets=buckets).series[name]
+        found[name] = tuple(merged_ranks(layer for layer in layers if layer.attempt > oldest))
+    return found
+
+
+def _attempts(stored: StoredRun) -> int:
+    """Return the number of attempts whose curves are drawn."""
+    return min(len(stored.attempts_list) or 1, MOST_ATTEMPTS)
 
 
 def _alerts(reader: StoreReader, run_id: str) -> tuple[tuple[ReportedAlert, ...], int]:

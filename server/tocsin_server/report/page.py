@@ -28,8 +28,8 @@ LIMIT_BYTES = 24_000_000
 """Maximum size of a report; plotly.js takes 4.8 MB of it."""
 LEGEND = (
     "⊗ NaN · △ +Inf · ▽ \u2212Inf · ○ zero and ◇ negative on a log axis · pale band: minimum to maximum "
-    "of each pixel and of all ranks · tint: alert, from its onset · dotted line: restart. "
-    "Drag to zoom all charts. Double-click to reset."
+    "of each pixel and of all ranks · tint: alert · colored line: its onset, dotted where it fired · gray "
+    "dotted line: restart. Drag to zoom all charts. Double-click to reset."
 )
 
 

@@ -14,7 +14,17 @@ import pytest
 from tests.server.store.whole_run import write_run_to
 from tocsin_server.core.models import F64
 from tocsin_server.http.web_files import report_assets
-from tocsin_server.report.material import ITEMS, MOST, MOST_RUNS, ReportError, buckets_for
+from tocsin_server.report.material import (
+    FEWEST,
+    ITEMS,
+    MOST,
+    MOST_RUNS,
+    MOST_SERIES,
+    VITAL_SIGNS,
+    ReportError,
+    buckets_for,
+    series_for,
+)
 from tocsin_server.report.page import LIMIT_BYTES
 from tocsin_server.report.writing import write_report
 from tocsin_server.store.database import Database
@@ -98,3 +108,11 @@ def test_what_cannot_be_reported_is_said(reader: StoreReader, ids: list[str], re
 def test_curves_share_the_room_there_is(curves: int) -> None:
     """For any number of runs, their total number of buckets is limited."""
     assert buckets_for(curves) * curves <= ITEMS
+
+
+@pytest.mark.parametrize("curves", [1, 30, 200, 40_000])
+def test_many_attempts_leave_room_for_fewer_series(curves: int) -> None:
+    """The vital signs are always drawn; all other series share what the budget leaves."""
+    room = series_for(curves)
+    assert len(VITAL_SIGNS) <= room <= MOST_SERIES
+    assert room == len(VITAL_SIGNS) or room * curves * FEWEST <= ITEMS
