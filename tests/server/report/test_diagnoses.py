@@ -1,0 +1,52 @@
+"""Alerts as HTML."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tocsin_server.core.models import Alert, AlertState, Diagnosis, Remedy, Severity
+from tocsin_server.report.diagnoses import alerts_section
+from tocsin_server.report.material import ReportedAlert
+from tocsin_server.store.results import StoredAlert
+
+DIAGNOSIS = Diagnosis(
+    cause="The loss grows.",
+    timeline=((10, "loss 10 times its median", "loss-divergence"),),
+    evidence=(),
+    remedies=(Remedy("Divide the learning rate by 5.", ""), Remedy("Clip gradients.", "clip()")),
+    how_to_confirm="Repeat the steps.",
+    alternatives=("A corrupt batch.",),
+)
+
+
+def section(state: AlertState) -> str:
+    """Return the section of one alert in ``state``."""
+    alert = Alert(
+        run_id="r", fingerprint="f", episode=1, rule="loss-divergence", subject="loss",
+        severity=Severity.CRITICAL, state=state, onset_step=10, onset_ns=10**18, pending_ns=None,
+        fired_step=20, fired_ns=10**18 + 3 * 10**9, resolved_step=30, resolved_ns=10**18 + 9 * 10**9,
+        summary="loss 18x", diagnosis=DIAGNOSIS,
+    )  # fmt: skip
+    return alerts_section((ReportedAlert(StoredAlert(alert, "run", "project"), ()),), 0)
+
+
+def test_an_alert_that_its_run_ended_with_does_not_look_resolved() -> None:
+    """It is described as firing when the run ended, and is not dimmed."""
+    ended, resolved = section(AlertState.ENDED), section(AlertState.RESOLVED)
+    assert "firing when the run ended" in ended
+    assert "resolved" not in ended
+    assert " past" not in ended
+    assert "resolved at step" in resolved
+    assert " past" in resolved
+
+
+@pytest.mark.parametrize("state", [AlertState.FIRING, AlertState.ENDED])
+def test_a_diagnosis_begins_with_what_to_do(state: AlertState) -> None:
+    """Likely cause, first action, timeline, then what helps to confirm it."""
+    html = section(state)
+    assert re.findall(r"<h4>(.*?)</h4>", html) == [
+        "First action", "If it persists", "Timeline", "Other explanations", "How to confirm",
+    ]  # fmt: skip
+    assert html.index(DIAGNOSIS.cause) < html.index("First action") < html.index("Divide the learning rate")
