@@ -127,9 +127,24 @@ def test_kiosk_mode_shows_every_column(tab: Any, crowded: Any) -> None:
         assert tab.page.evaluate(CUT_OFF) == [], width
 
 
+def test_the_usual_columns_fit_and_stand_under_their_heads(tab: Any, crowded: Any) -> None:
+    """From the narrowest window with a table, no column is cut off or shifted."""
+    tab.page.goto(crowded.base)
+    tab.page.locator("[data-run]").first.wait_for()
+    for width in (1001, 1060, 1125, 1200, 1440):
+        tab.page.set_viewport_size({"width": width, "height": 900})
+        assert tab.page.evaluate(CUT_OFF) == [], width
+        head, row = tab.page.evaluate(TRACKS)
+        assert head == row, width
+
+
+TRACKS = """() => [".fl.head", ".fl.run"].map((selector) => {
+    const style = getComputedStyle(document.querySelector(selector));
+    return [style.gridTemplateColumns, style.columnGap, style.paddingLeft];
+})"""
 CUT_OFF = """() => {
     const { right } = document.querySelector(".fleet").getBoundingClientRect();
-    return [...document.querySelectorAll(".fl.head > *, [data-run]:first-of-type .fl > *")]
+    return [...document.querySelectorAll(".fl.head > *, .fl.run > *")]
         .filter((each) => each.getBoundingClientRect().right > right).map((each) => each.textContent);
 }"""
 DRAWN = """(() => document.querySelector('[data-series=loss] .plot').data
