@@ -487,6 +487,46 @@ class ServerThread:
         return asyncio.run_coroutine_threadsafe(run(), self.loop).result(DEADLINE_S)
 
 
+class PromptServer(uvicorn.Server):
+    """Stops as soon as it is told. Uvicorn looks for that every 0.1 s, and waits as long for its clients."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = threading.Event()
+        """Set once it has started, or cannot."""
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        try:
+            await super().serve(sockets)
+        finally:
+            self.ready.set()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
+
+    async def main_loop(self) -> None:
+        counter = 0
+        while not await self.on_tick(counter):
+            counter += 1
+            await asyncio.sleep(0.01)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for closing in (*self.servers, *(sockets or ())):
+            closing.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._until_idle(), self.config.timeout_graceful_shutdown)
+        for task in self.server_state.tasks:
+            task.cancel()
+        await self.lifespan.shutdown()
+
+    async def _until_idle(self) -> None:
+        while self.server_state.connections or self.server_state.tasks:  # noqa: ASYNC110 - uvicorn has no event
+            await asyncio.sleep(0.005)
+
+
 @contextlib.contextmanager
 def server_thread(data_dir: Path, *, restored: bool = True, **changes: Any) -> Iterator[ServerThread]:
     """Run a server with the given settings in a thread of this process, by default with its runs restored."""
@@ -495,7 +535,7 @@ def server_thread(data_dir: Path, *, restored: bool = True, **changes: Any) -> I
         put_migrated(data_dir / "tocsin.db")
     app = create_app(settings)
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        uvicorn_server = uvicorn.Server(uvicorn_config(app, settings))
+        uvicorn_server = PromptServer(uvicorn_config(app, settings))
         loop = asyncio.new_event_loop()
 
         def run() -> None:
@@ -512,7 +552,7 @@ def server_thread(data_dir: Path, *, restored: bool = True, **changes: Any) -> I
         thread = threading.Thread(target=run)
         thread.start()
         try:
-            wait_until(lambda: uvicorn_server.started or not thread.is_alive(), "the application to start")
+            assert uvicorn_server.ready.wait(DEADLINE_S), "the application did not start"
             if restored:
                 pipeline = app.state.services.pipeline
                 wait_until(

@@ -11,7 +11,7 @@ import ast
 import gzip
 import re
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -46,8 +46,9 @@ class PlotlyJS:
         return style_sheet(self.script.decode("utf-8")).encode("utf-8")
 
 
+@cache
 def installed() -> PlotlyJS:
-    """Return the installed version.
+    """Return the installed version, read and compressed once per process.
 
     Raises:
         StartError: The plotly distribution is missing or has no plotly.js.
