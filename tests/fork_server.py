@@ -160,6 +160,8 @@ def _imported() -> None:
     for name in ("psycopg", "uvloop", "uvicorn.protocols.http.httptools_impl"):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    plotlyjs = importlib.import_module("tocsin_server.http.plotlyjs")
+    assert plotlyjs.installed().script_gzipped, "compressed here once, not in every server"
     gc.collect()
     gc.freeze()
 

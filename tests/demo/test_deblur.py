@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 pytestmark = pytest.mark.timeout(700)  # several hundred steps on a busy machine
-STEPS = 900
+STEPS = 800
 """The collapse ended by step 754 at the latest, over six seeds and two sets of kernels."""
 NON_FINITE = {"NaN", "Infinity", "-Infinity"}
 
