@@ -28,7 +28,7 @@ TRAINERS = int(os.environ.get("TOCSIN_BENCH_TRAINERS", "200"))
 ALARMS = int(os.environ.get("TOCSIN_BENCH_ALARMS", "60"))
 LAST_S = 60.0
 """How long the last notification is waited for."""
-AT_ONCE = {"routes": [{"name": "all", "matchers": ['project="bell"', 'rule="nonfinite-loss"'],
+AT_ONCE = {"routes": [{"name": "all", "matchers": ['project="delivery"', 'rule="nonfinite-loss"'],
                        "group_wait_s": 0, "send_resolved": False}]}  # fmt: skip
 
 
@@ -65,7 +65,7 @@ def rung(server: ServerProcess, receiver: Receiver, place: Path) -> list[float]:
     arrived."""
     with contextlib.ExitStack() as stack:
         words = (server.base, server.client_token, str(ALARMS), str(place))
-        said = ended(started(stack, "ringing_process.py", *words)).split("\n")
+        said = ended(started(stack, "firing_process.py", *words)).split("\n")
     logged = {name: float(at) for name, at in (line.split() for line in said if line)}
     came = arrivals(receiver, len(logged))
     missing = logged.keys() - came.keys()

@@ -18,8 +18,8 @@ from tocsin_server.detect.interface.context import RunContext
 RECORDS = 20_000
 LIMITS_US = {1: 20.0, 50: 6.0}
 """Batch size: most microseconds a record may cost (docs/internals/architecture.md)."""
-RINGING = 1.5
-"""Most that a record may cost while an alarm rings, as a multiple of a healthy one."""
+FIRING = 1.5
+"""Most that a record may cost while an alert fires, as a multiple of a healthy one."""
 Series = dict[str, np.ndarray]
 
 
@@ -89,7 +89,7 @@ def main() -> None:
         print(f"judging, batches of {size:>2}: {cost:6.2f} us a record, limit {limit:g}: {cost / limit:.2f}")
         for kind in (diverging, broken):
             times = cost_us(size, kind) / cost
-            print(f"    {kind.__name__}: {times:.2f} times that, limit {RINGING:g}: {times / RINGING:.2f}")
+            print(f"    {kind.__name__}: {times:.2f} times that, limit {FIRING:g}: {times / FIRING:.2f}")
 
 
 if __name__ == "__main__":

@@ -73,10 +73,11 @@ def test_an_issue_form_asks_for_the_output_of_doctor(form: Path) -> None:
 
 
 def test_the_hooks_of_pre_commit_use_the_pinned_tools() -> None:
-    """They run the tools of the environment, whose versions are in requirements-dev.txt."""
+    """Their versions are in requirements-dev.txt and package-lock.json."""
     repositories = parsed(ROOT / ".pre-commit-config.yaml")["repos"]
     (local,) = [one for one in repositories if one["repo"] == "local"]
-    assert [hook["id"] for hook in local["hooks"] if not hook["entry"].startswith(".venv/bin/")] == []
+    pinned = (".venv/bin/", "npm run ")
+    assert [hook["id"] for hook in local["hooks"] if not hook["entry"].startswith(pinned)] == []
 
 
 def test_links_of_the_examples_lead_somewhere() -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterable
 from pathlib import Path
+
+import pytest
 
 from tests.architecture_page import drawn, listed, section
 from tests.import_graph import ROOT, Graph, cycle, graph, imports, modules, upward
@@ -20,6 +24,7 @@ PURE = ("detect.", "runs.alert_state", "runs.run_summary", "runs.validation")
 """Packages and modules that take data and time as arguments."""
 NOTIFY_WITH_SOCKETS = {"address", "http", "apprise", "sandbox"}
 """Modules of ``notify`` that may talk to the outside; all others of it are pure."""
+SQL = re.compile(r"\s*(SELECT|INSERT INTO|DELETE FROM|UPDATE \w+ SET|PRAGMA|(CREATE|ALTER|DROP) TABLE)\b")
 VAGUE = {"utils", "util", "manager", "helpers", "helper", "misc", "common"}
 
 
@@ -32,6 +37,15 @@ def below(prefixes: Iterable[str]) -> dict[str, Path]:
     """Return the modules whose name below ``tocsin_server`` begins with one of ``prefixes``."""
     started = tuple(f"tocsin_server.{prefix}" for prefix in prefixes)
     return {name: path for name, path in modules(SERVER).items() if name.startswith(started)}
+
+
+def is_sql(node: ast.AST) -> bool:
+    """Return whether a node of a syntax tree is the text of an SQL statement or a call that runs one."""
+    if isinstance(node, ast.Attribute):
+        return node.attr in {"execute", "exec_driver_sql", "scalars"}
+    return (
+        isinstance(node, ast.Constant) and isinstance(node.value, str) and SQL.match(node.value) is not None
+    )
 
 
 def members(found: Graph, package: str) -> Graph:
@@ -100,6 +114,24 @@ def test_only_the_store_imports_sqlalchemy() -> None:
     """SQL is written in one package; the others get types and errors from ``store.connection``."""
     found = {name for name, path in modules(SERVER).items() if "sqlalchemy" in used(name, path)}
     assert {name for name in found if not name.startswith("tocsin_server.store.")} == set()
+
+
+def test_only_the_store_writes_sql() -> None:
+    """Neither statements in text nor calls that run one: ``connection.execute(...)`` and the like."""
+    found = {
+        f"{name}: {ast.unparse(node)}"
+        for name, path in modules(SERVER).items()
+        if not name.startswith("tocsin_server.store.")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if is_sql(node)
+    }
+    assert found == set()
+
+
+@pytest.mark.parametrize("source", ["connection.execute(x)", "connection.exec_driver_sql(x)", "'SELECT 1'"])
+def test_sql_is_found(source: str) -> None:
+    """Tests the check."""
+    assert any(map(is_sql, ast.walk(ast.parse(source))))
 
 
 def test_only_the_trainings_of_the_demo_import_torch() -> None:

@@ -51,15 +51,15 @@ def test_a_failed_delivery_is_shown_on_every_page_and_retried(
 ) -> None:
     """Badge and reason appear automatically; the log has the attempt; after Retry everything is healthy."""
     page = tab.page
-    lamp = page.locator(".undelivered")
-    lamp.wait_for()
+    badge = page.locator(".undelivered")
+    badge.wait_for()
     note = page.locator(".deliverynote")
     note.get_by_text(CHANNEL).wait_for()
     note.get_by_role("button", name="Dismiss").click()
     for address in ("/compare", "/settings", "/runs/r_told"):
         page.goto(notifying.base + address)
-        lamp.wait_for()
-    lamp.click()
+        badge.wait_for()
+    badge.click()
     page.wait_for_url("**/deliveries?state=failed,waiting")
     failed = page.locator("article[data-delivery]", has_text="given up").first
     failed.get_by_text("1 attempt", exact=True).click()
@@ -69,6 +69,6 @@ def test_a_failed_delivery_is_shown_on_every_page_and_retried(
     failed.get_by_role("button", name="Retry").click()
     page.get_by_role("button", name="Sent").click()
     page.locator("article[data-delivery]", has_text="2 attempts").first.wait_for()
-    lamp.wait_for(state="hidden")
+    badge.wait_for(state="hidden")
     page.goto(f"{notifying.base}/channels")
     page.get_by_text("last notified").first.wait_for()

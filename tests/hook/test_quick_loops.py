@@ -47,7 +47,7 @@ print(stats.dropped, stats.unprotected_records, peak >> 10)
 """
 
 
-class Desk:
+class FakeSender:
     """Stand-in for the sender: counts waits, and makes room when asked."""
 
     def __init__(self, relieve: Callable[[], object] = lambda: None) -> None:
@@ -65,10 +65,10 @@ class Desk:
         return "the disk is full"
 
 
-def outbox_with(desk: Desk, limit: int) -> Outbox:
-    """Return an outbox that asks ``desk`` for room."""
+def outbox_with(sender: FakeSender, limit: int) -> Outbox:
+    """Return an outbox that asks ``sender`` for room."""
     outbox = Outbox(limit)
-    outbox.backpressure = desk
+    outbox.backpressure = sender
     return outbox
 
 
@@ -80,40 +80,40 @@ def fill(outbox: Outbox, count: int, *, may_wait: bool, first: int = 0) -> None:
 
 def test_a_call_of_the_script_waits_where_half_of_the_queue_waits() -> None:
     """The sender makes room meanwhile: all records are kept, none is dropped."""
-    desk = Desk(lambda: found.append(outbox.drain()))
+    sender = FakeSender(lambda: found.append(outbox.drain()))
     found: list[Any] = []
-    outbox = outbox_with(desk, 100)
+    outbox = outbox_with(sender, 100)
     fill(outbox, 180, may_wait=True)
-    assert (desk.waits, outbox.dropped) == (3, 0)
+    assert (sender.waits, outbox.dropped) == (3, 0)
     assert sum(records.n for records in found) + len(outbox) == 180
 
 
 def test_capture_never_waits() -> None:
     """It accepts records up to the limit, and counts those above it."""
-    desk = Desk()
-    outbox = outbox_with(desk, 100)
+    sender = FakeSender()
+    outbox = outbox_with(sender, 100)
     fill(outbox, 120, may_wait=False)
-    assert (desk.waits, len(outbox), outbox.dropped) == (0, 100, 20)
+    assert (sender.waits, len(outbox), outbox.dropped) == (0, 100, 20)
 
 
 def test_a_wait_in_vain_takes_the_record_above_half() -> None:
     """The sender hangs for a moment: the call returns after its wait, and the record is kept."""
-    outbox = outbox_with(Desk(), 100)
+    outbox = outbox_with(FakeSender(), 100)
     fill(outbox, 100, may_wait=True)
     assert (len(outbox), outbox.dropped) == (100, 0)
 
 
 def test_what_was_dropped_is_told_once_there_is_room() -> None:
     """One event has the number, the first and last step, and the reason."""
-    desk = Desk()
-    outbox = outbox_with(desk, 100)
+    sender = FakeSender()
+    outbox = outbox_with(sender, 100)
     fill(outbox, 120, may_wait=True)
     while outbox.drain():
         pass
     fill(outbox, 1, may_wait=True, first=120)
     event = outbox.drain_event()
     assert event is not None
-    assert (event.kind, event.step, desk.drops) == ("dropped", 119, 1)
+    assert (event.kind, event.step, sender.drops) == ("dropped", 119, 1)
     assert b"the disk is full" in protocol.encode(event)
     assert outbox.drain_event() is None
 
@@ -133,11 +133,11 @@ def test_wide_records_are_bounded_by_their_bytes() -> None:
 def test_events_wait_too() -> None:
     """``run.event`` waits for the sender as ``log`` does."""
     outbox = Outbox()
-    outbox.backpressure = desk = Desk(lambda: [outbox.drain_event() for _ in range(100)])
+    outbox.backpressure = sender = FakeSender(lambda: [outbox.drain_event() for _ in range(100)])
     for number in range(5000):
         outbox.put_event("note", number, None, {}, may_wait=True)
     assert outbox.dropped == 0
-    assert desk.waits > 0
+    assert sender.waits > 0
 
 
 def test_waiting_in_vain_ends_and_comes_back_slowly() -> None:

@@ -11,7 +11,7 @@ const finding = (change = {}) => ({
   remedy: "set it",
   ...change,
 });
-const audit = (data, change = {}) => ({
+const checkEvent = (data, change = {}) => ({
   id: 1,
   kind: "preflight",
   step: 0,
@@ -24,9 +24,9 @@ const audit = (data, change = {}) => ({
 
 test("no config check differs from a check without findings", () => {
   assert.equal(configCheckOf([]), null);
-  assert.equal(configCheckOf([audit({}, { kind: "phase" })]), null);
+  assert.equal(configCheckOf([checkEvent({}, { kind: "phase" })]), null);
   assert.deepEqual(
-    configCheckOf([audit({ checks: ["lr-zero"], findings: [], not_checkable: [], took_ms: 2 })]),
+    configCheckOf([checkEvent({ checks: ["lr-zero"], findings: [], not_checkable: [], took_ms: 2 })]),
     {
       findings: [],
       unseen: [],
@@ -37,12 +37,12 @@ test("no config check differs from a check without findings", () => {
 });
 
 test("the newest result of a check replaces its older ones", () => {
-  const first = audit({
+  const first = checkEvent({
     checks: ["lr-zero", "clamped-values"],
     findings: [finding(), finding({ check: "clamped-values", severity: "info" })],
     took_ms: 1,
   });
-  const second = audit({ checks: ["lr-zero"], findings: [], took_ms: 0.5 }, { step: 9 });
+  const second = checkEvent({ checks: ["lr-zero"], findings: [], took_ms: 0.5 }, { step: 9 });
   const { findings, tookMs } = configCheckOf([first, second]);
   assert.deepEqual(
     findings.map(({ check }) => check),
@@ -59,9 +59,9 @@ test("severe findings come first, of the newest attempt and its lowest rank only
     took_ms: 1,
   });
   const { findings, unseen } = configCheckOf([
-    audit(told(["critical"])),
-    audit(told(["info", "warning"]), { attempt: 2 }),
-    audit(told(["critical"]), { attempt: 2, rank: 1 }),
+    checkEvent(told(["critical"])),
+    checkEvent(told(["info", "warning"]), { attempt: 2 }),
+    checkEvent(told(["critical"]), { attempt: 2, rank: 1 }),
   ]);
   assert.deepEqual(
     findings.map(({ severity }) => severity),
@@ -72,7 +72,7 @@ test("severe findings come first, of the newest attempt and its lowest rank only
 
 test("malformed findings are dropped", () => {
   const { findings, unseen } = configCheckOf([
-    audit({
+    checkEvent({
       checks: "x",
       findings: [null, 3, {}, { check: "a", severity: "<b>" }],
       not_checkable: [7, null],

@@ -19,6 +19,8 @@ const ENDED = new Set(["finished", "failed"]);
 
 /**
  * @typedef {import("../lib/views/compareview.js").CompareView} CompareView
+ * @typedef {{ name: string, title: string, read: (layer: Layer, i: number) =>
+ *   import("../lib/charts/readout.js").Readout }} Shown a series, and how its values are written
  * @typedef {{ feed: Feed, fine: Feed | null, finest: string, detail: RunDetail | null, alerts: Alert[], gone:
  *   boolean, asked: string, known: boolean }} Member known: whether its details were loaded
  */
@@ -400,7 +402,7 @@ export class Comparison {
   /**
    * Return one legend row per run, with its values at `x` or its newest values.
    *
-   * @param {import("../panels/panel.js").PanelKind[]} kinds
+   * @param {Shown[]} kinds
    * @param {number | null} x
    * @returns {CompareRow[]}
    */
@@ -444,7 +446,7 @@ export class Comparison {
 
   /**
    * @param {string} id
-   * @param {import("../panels/panel.js").PanelKind} kind
+   * @param {Shown} kind
    * @param {number | null} x
    */
   #value(id, kind, x) {

@@ -5,18 +5,10 @@
  */
 
 import { heldReadout, meanReadout, scaleReadout } from "../lib/charts/readout.js";
+import { VITAL_SERIES } from "../lib/charts/vitalsigns.js";
 
-/** Series that the vital signs already show. */
-const BOOKKEEPING = new Set([
-  "loss",
-  "grad_norm",
-  "scale",
-  "lr",
-  "skipped",
-  "stepped",
-  "found_inf",
-  "loss_n",
-]);
+/** Series that the vital signs already show, and those that only count. */
+const SHOWN_ABOVE = new Set([...VITAL_SERIES, "stepped", "found_inf", "loss_n"]);
 
 /**
  * Return whether the metrics section shows it.
@@ -24,7 +16,7 @@ const BOOKKEEPING = new Set([
  * @param {string} name
  */
 export const isMetric = (name) =>
-  !BOOKKEEPING.has(name.split("/")[0]) || /^(loss|grad_norm|scale|lr)\//.test(name);
+  !SHOWN_ABOVE.has(name.split("/")[0]) || /^(loss|grad_norm|scale|lr)\//.test(name);
 
 /**
  * Any other series, drawn according to its name: scales in powers of two, norms on a log axis, everything

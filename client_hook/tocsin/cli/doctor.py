@@ -135,13 +135,13 @@ def _hello(target: Target, addresses: list[Address], token: str, project: str) -
     try:
         answer = ask(target, addresses, probe(token, project))
     except ConnectionLostError as error:
-        return Check("hello", False, f"the WebSocket could not be opened: {error}")
+        return Check("handshake", False, f"the WebSocket could not be opened: {error}")
     if answer is None:
-        return Check("hello", False, f"no response within {TIMEOUT_S:g} s")
+        return Check("handshake", False, f"no response within {TIMEOUT_S:g} s")
     if isinstance(answer, protocol.Refused) and answer.code != "bad-hello":
-        return Check("hello", False, _advice(answer, token))
+        return Check("handshake", False, _advice(answer, token))
     says = f"protocol version {protocol.VERSION}, and the token may report to project {project!r}"
-    return Check("hello", True, says)
+    return Check("handshake", True, says)
 
 
 def _advice(refused: protocol.Refused, token: str) -> str:
@@ -209,7 +209,7 @@ def _spool(root: Path) -> Check:
     waiting = len(list(find_spools(root)))
     says = f"{root} is writable"
     if waiting:
-        says += f"; spools lie there ({waiting}): `tocsin sync` delivers those left behind"
+        says += f"; it holds {waiting} buffers of runs: `tocsin sync` delivers those of ended processes"
         return Check("spool", None, says)
     return Check("spool", True, says)
 

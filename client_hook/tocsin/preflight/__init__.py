@@ -1,6 +1,6 @@
 """The config check: find problems of a training before it fails.
 
-One ``audit`` event is sent at the first step, one at the tenth, and one after fifty clipped steps.
+One ``preflight`` event is sent at the first step, one at the tenth, and one after fifty clipped steps.
 docs/reference/config-check.md has a heading for each check. What cannot be checked is listed as
 ``not_checkable``.
 """

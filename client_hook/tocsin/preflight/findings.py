@@ -55,7 +55,7 @@ class Finding:
 
 @dataclass
 class Report:
-    """Contents of one ``audit`` event: the ``checks`` that were made, and what was ``not_checkable``."""
+    """Contents of one ``preflight`` event: the ``checks`` that were made, and what was ``not_checkable``."""
 
     stage: str
     findings: list[Finding] = field(default_factory=list)

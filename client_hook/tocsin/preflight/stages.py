@@ -1,7 +1,7 @@
 """Run the config check at the first backward, the first step, the tenth step, and after fifty clips.
 
 It runs on the training thread, and reads names, flags, settings and metadata, never a tensor's value. A check
-that fails is reported as not auditable; nothing is raised into the script.
+that fails is reported as not checkable; nothing is raised into the script.
 """
 
 from __future__ import annotations

@@ -76,8 +76,8 @@ def _check_exists(url: str) -> None:
 
 
 def _repaired(database: Database, found: list[Damage]) -> int:
-    from tocsin_server.cli.database import let_the_server_checkpoint
     from tocsin_server.jobs.database_check import rebuild_summary
+    from tocsin_server.store.database import let_the_server_checkpoint
     from tocsin_server.store.value_check import repair
 
     now_ns, count = time.time_ns(), 0

@@ -16,7 +16,12 @@ from tocsin_server.core.settings import Settings
 from tocsin_server.store import deletion, deletion_jobs, vacuum
 from tocsin_server.store.backup import file_of
 from tocsin_server.store.connection import URL, Connection
-from tocsin_server.store.database import Database, database_url, open_database
+from tocsin_server.store.database import (
+    Database,
+    database_url,
+    let_the_server_checkpoint,
+    open_database,
+)
 from tocsin_server.store.database import migrate as migrate_database
 from tocsin_server.store.ownership import sole_on_file
 from tocsin_server.store.reader import StoreReader
@@ -45,12 +50,6 @@ def opened(settings: Settings) -> Iterator[Database]:
         yield database
     finally:
         database.close()
-
-
-def let_the_server_checkpoint(connection: Connection) -> None:
-    """Disable SQLite checkpoints on this connection: only the server's own may run them."""
-    if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql("PRAGMA wal_autocheckpoint=0")
 
 
 @contextmanager

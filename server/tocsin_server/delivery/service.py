@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from tocsin_server.core.settings import Settings
-from tocsin_server.delivery import alertmanager_sync as mirror
-from tocsin_server.delivery import browser_feed
+from tocsin_server.delivery import alertmanager_sync, browser_feed
 from tocsin_server.delivery.browser_feed import BrowserNotifier
 from tocsin_server.delivery.router import RoutingPass, report_unread
 from tocsin_server.delivery.sender import GRACE_S, ChannelWorker, SenderContext, deliver, in_thread
@@ -293,7 +292,7 @@ class Delivery:
     def _sync_state(self) -> list[tuple[ChannelRow, list[Any]]]:
         with self._database.reader.connect() as connection:
             now_ns, work = self._clock(), self._sync_job
-            return mirror.pictures(connection, self.base, self._started_ns, now_ns, work)
+            return alertmanager_sync.pictures(connection, self.base, self._started_ns, now_ns, work)
 
     async def _push(self, row: ChannelRow, alerts: list[Any]) -> None:
         with self._sync_job.isolated(f"channel {row.name}"):

@@ -80,9 +80,7 @@ def run_demo(
 def require_torch() -> None:
     """Raise StartError if PyTorch is not installed."""
     if importlib.util.find_spec("torch") is None:
-        raise StartError(
-            "demo: expected PyTorch for its trainings, found none. `pip install torch`, or `make demo`."
-        )
+        raise StartError("The demo trains real models and needs PyTorch. Run `pip install torch`.")
 
 
 def clear(directory: Path, *, keep: bool) -> None:

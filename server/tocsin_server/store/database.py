@@ -270,6 +270,12 @@ def check_not_emptied(file: Path) -> None:
         )
 
 
+def let_the_server_checkpoint(connection: Connection) -> None:
+    """Disable SQLite checkpoints on this connection: only the server's own may run them."""
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("PRAGMA wal_autocheckpoint=0")
+
+
 def check_names(file: Path) -> None:
     """Raise :class:`HardLinksError` if a SQLite file has several names. The file may be missing."""
     names = file.stat().st_nlink if file.is_file() else 1

@@ -29,7 +29,7 @@ def test_doctor_finds_nothing_where_all_is_well(
         "name",
         "connection",
         "server",
-        "hello",
+        "handshake",
         "spool",
         "torch",
         "signals",
@@ -44,7 +44,7 @@ def test_doctor_says_when_nobody_listens(capsys: pytest.CaptureFixture[str]) -> 
     assert main(["doctor", "--url", f"http://127.0.0.1:{closed_port()}"]) == 1
     said = lines_of(capsys)
     assert "cannot connect to 127.0.0.1" in said["connection"]
-    assert "hello" not in said
+    assert "handshake" not in said
     assert said["spool"].startswith("ok")
 
 
@@ -72,9 +72,9 @@ def test_doctor_tells_a_bad_token_from_none(
 ) -> None:
     """In the server's words, with how to create a token."""
     assert main(["doctor", "--url", strict_server.url, *arguments]) == 1
-    hello = lines_of(capsys)["hello"]
-    assert words in hello
-    assert "tocsin-server token create" in hello
+    handshake = lines_of(capsys)["handshake"]
+    assert words in handshake
+    assert "tocsin-server token create" in handshake
 
 
 def test_doctor_knows_another_service_on_the_port(

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from tests.hook.preflight.audited import audited, found, net, unseen
+from tests.hook.preflight.checked import checked, found, net, unseen
 from tocsin.preflight.autograd_graph import LOOK_AT_CLOCK, summarize_graph
 from tocsin.preflight.findings import Report
 from tocsin.preflight.graph_checks import check_graph
@@ -18,7 +18,7 @@ def test_a_compiled_model_cannot_be_checked() -> None:
     """One CompiledFunctionBackward hides everything: this is reported, and no check passes."""
     model = net()
     compiled = torch.compile(model, backend="aot_eager")
-    outbox = audited(model, lambda: torch.nan_to_num(compiled(torch.ones(4, 6))).mean())
+    outbox = checked(model, lambda: torch.nan_to_num(compiled(torch.ones(4, 6))).mean())
     assert "CompiledFunctionBackward x 1: a compiled model" in unseen(outbox)
     assert len(found(outbox, "masked-values")) == 1
 
@@ -33,7 +33,7 @@ def test_checkpoints() -> None:
         assert isinstance(out, Tensor)
         return out.mean()
 
-    hidden, seen = audited(model, lambda: forward(True)), audited(model, lambda: forward(False))
+    hidden, seen = checked(model, lambda: forward(True)), checked(model, lambda: forward(False))
     assert "CheckpointFunctionBackward x 1: a reentrant checkpoint" in unseen(hidden)
     assert (found(hidden, "masked-values"), unseen(seen)) == ([], "")
     assert len(found(seen, "masked-values")) == 1

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.hook.captured import watched
-from tests.hook.preflight.audited import found, net
+from tests.hook.preflight.checked import found, net
 from tocsin.preflight.clipping import check_constant
 
 

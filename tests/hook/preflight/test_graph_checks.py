@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.hook.preflight.audited import audited, found, net, unseen
+from tests.hook.preflight.checked import checked, found, net, unseen
 
 
 @pytest.mark.parametrize("count", [1, 7])
@@ -22,7 +22,7 @@ def test_nan_to_num_is_counted_exactly(count: int) -> None:
             out = torch.nan_to_num(out)
         return out.mean()
 
-    (finding,) = found(audited(model, forward, steps=2), "masked-values")
+    (finding,) = found(checked(model, forward, steps=2), "masked-values")
     assert (finding["severity"], finding["got"]) == ("warning", f"{count} times")
 
 
@@ -35,7 +35,7 @@ def test_clamps_are_counted() -> None:
         clamped: Tensor = out.clamp(torch.tensor(-3.0), torch.tensor(3.0))
         return clamped.mean()
 
-    (finding,) = found(audited(model, forward), "clamped-values")
+    (finding,) = found(checked(model, forward), "clamped-values")
     assert (finding["severity"], finding["got"]) == ("info", "4 times")
 
 
@@ -48,16 +48,16 @@ def test_an_fft_with_float16_is_reported() -> None:
             out = model(torch.ones(4, 6))
         return torch.fft.irfft2(torch.fft.rfft2(out.float()), s=(4, 2)).mean()
 
-    (finding,) = found(audited(model, forward), "fp16-unsafe")
+    (finding,) = found(checked(model, forward), "fp16-unsafe")
     assert finding["subject"] == "FFT x 2 in float32 beside float16 operations"
-    assert found(audited(model, lambda: forward(False)), "fp16-unsafe") == []
+    assert found(checked(model, lambda: forward(False)), "fp16-unsafe") == []
 
 
 def test_powers_in_float16_are_reported() -> None:
     """The dtype that the node computed counts, not the present state of autocast."""
     model = net().half()
     x = torch.ones(4, 6, dtype=torch.float16)
-    outbox = audited(model, lambda: model(x).pow(2).mean())
+    outbox = checked(model, lambda: model(x).pow(2).mean())
     (finding,) = found(outbox, "fp16-unsafe")
     assert finding["subject"] == "Pow x 1 (float16)"
     assert "an eps within float16 operations" in unseen(outbox)
@@ -72,7 +72,7 @@ def test_float16_without_a_scaler_is_reported() -> None:
         with torch.autocast("cpu", torch.float16):
             return model(torch.ones(4, 6)).float().mean()
 
-    assert len(found(audited(model, half), "scaler-missing")) == 1
-    assert found(audited(model, lambda: scaler.scale(half())), "scaler-missing") == []
-    outbox = audited(model, lambda: scaler.scale(model(torch.ones(4, 6)).mean()))
+    assert len(found(checked(model, half), "scaler-missing")) == 1
+    assert found(checked(model, lambda: scaler.scale(half())), "scaler-missing") == []
+    outbox = checked(model, lambda: scaler.scale(model(torch.ones(4, 6)).mean()))
     assert len(found(outbox, "scaler-needless")) == 1

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from tests.hook.captured import watched
-from tests.hook.preflight.audited import audited, found, mean_of, net, train, unseen
+from tests.hook.preflight.checked import checked, found, mean_of, net, train, unseen
 
 
 def test_an_eps_that_is_zero_in_float16() -> None:
@@ -25,7 +25,7 @@ def test_an_eps_that_is_zero_in_float16() -> None:
 @pytest.mark.parametrize(("lr", "check"), [(0.0, "lr-zero"), (0.5, "lr-range"), (1e-3, "")])
 def test_rates_of_zero_and_out_of_range(lr: float, check: str) -> None:
     """0.5 is SGD's rate, not Adam's."""
-    outbox = audited(net(), lr=lr)
+    outbox = checked(net(), lr=lr)
     found = [one["check"] for event in outbox.events("preflight") for one in event["findings"]]
     assert found == ([check] if check else [])
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from tests.hook.captured import KeptOutbox, watched
 from tests.hook.loops.framework import Delegating
-from tests.hook.preflight.audited import audited, found, net, train, unseen
+from tests.hook.preflight.checked import checked, found, net, train, unseen
 
 
 def test_an_eps_in_a_module_of_the_script() -> None:
@@ -25,7 +25,7 @@ def test_an_eps_in_a_module_of_the_script() -> None:
             return x * self.weight
 
     model = nn.Sequential(nn.LayerNorm(6, eps=1e-8), RMSNorm(), nn.Linear(6, 1)).half()
-    outbox = audited(model, lambda: model(torch.ones(4, 6, dtype=torch.float16)).mean())
+    outbox = checked(model, lambda: model(torch.ones(4, 6, dtype=torch.float16)).mean())
     subjects = [one["subject"] for one in found(outbox, "eps-underflow")]
     assert subjects == ["eps of opt1 (AdamW)", "1 (RMSNorm.eps)"]
 
@@ -58,7 +58,7 @@ def test_a_parameter_used_from_the_second_step_on_causes_no_warning() -> None:
         out: Tensor = model["a"](torch.ones(2, 6))
         return (out if next(step) < 1 else out + model["late"](torch.ones(2, 6))).mean()
 
-    outbox = audited(model, forward, steps=10)
+    outbox = checked(model, forward, steps=10)
     assert len(found(outbox, "parameters-without-gradient")) == 1
     assert found(outbox, "parameters-without-gradient", "step-10") == []
 
@@ -67,15 +67,15 @@ def test_tied_weights_and_weights_registered_twice() -> None:
     """One Parameter with two names is usual; two Parameters on one memory are updated twice."""
     tied = nn.Sequential(nn.Linear(6, 6, bias=False), nn.Linear(6, 6, bias=False))
     tied[1].weight = tied[0].weight
-    (finding,) = found(audited(tied), "shared-weights")
+    (finding,) = found(checked(tied), "shared-weights")
     assert (finding["severity"], finding["subject"]) == ("info", "0.weight = 1.weight")
     twins = nn.Sequential(nn.Linear(6, 6, bias=False), nn.Linear(6, 6, bias=False))
     twins[1].weight = nn.Parameter(twins.get_parameter("0.weight").data)
-    (finding,) = found(audited(twins), "shared-weights")
+    (finding,) = found(checked(twins), "shared-weights")
     assert (finding["severity"], finding["subject"]) == ("warning", "0.weight = 1.weight")
     turned = nn.Sequential(nn.Linear(6, 2, bias=False), nn.Linear(2, 6, bias=False))
     turned[1].weight = nn.Parameter(turned.get_parameter("0.weight").data.t())
-    (finding,) = found(audited(turned), "shared-weights")
+    (finding,) = found(checked(turned), "shared-weights")
     assert (finding["severity"], finding["subject"]) == ("warning", "0.weight = 1.weight")
 
 
@@ -125,7 +125,7 @@ def test_copies_that_the_script_updates_itself_are_not_missing() -> None:
 def test_a_small_unused_part_causes_no_warning() -> None:
     """Such as the pooler of an encoder whose tokens alone are used."""
     model = nn.ModuleDict({"encoder": nn.Linear(64, 64), "pooler": nn.Linear(64, 1)})
-    outbox = audited(model, lambda: model["encoder"](torch.ones(2, 64)).mean(), steps=10)
+    outbox = checked(model, lambda: model["encoder"](torch.ones(2, 64)).mean(), steps=10)
     (finding,) = found(outbox, "parameters-without-gradient")
     assert finding["subject"] == "pooler.weight, pooler.bias"
     assert _findings(outbox, "warning", "info") == ["parameters-without-gradient"]
@@ -135,7 +135,7 @@ def test_one_module_under_two_names_is_not_tied() -> None:
     """As Fabric's ``_forward_module`` and ``_original_module``."""
     model = nn.Module()
     model._forward_module = model._original_module = inner = net()
-    outbox = audited(model, lambda: inner(torch.ones(4, 6)).mean())
+    outbox = checked(model, lambda: inner(torch.ones(4, 6)).mean())
     assert _findings(outbox, "warning", "info") == []
 
 

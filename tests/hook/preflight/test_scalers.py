@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.hook.preflight.audited import audited, found, net, scaled
+from tests.hook.preflight.checked import checked, found, net, scaled
 from tocsin.preflight.scalers import faults, skipped_share
 
 
@@ -14,7 +14,7 @@ def test_a_scaler_that_cannot_keep_its_scale() -> None:
     model = net()
     for interval, count in ((1, 1), (2000, 0)):
         scaler = torch.amp.GradScaler("cpu", growth_interval=interval)
-        outbox = audited(model, scaled(scaler, model))
+        outbox = checked(model, scaled(scaler, model))
         assert len(found(outbox, "scaler-settings")) == count
         del scaler
 

@@ -12,13 +12,13 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tests.hook.capture.test_staging import NoSync
 from tests.hook.captured import watched
-from tests.hook.preflight.audited import audited, found, mean_of, net, train, unseen
+from tests.hook.preflight.checked import checked, found, mean_of, net, train, unseen
 from tocsin.preflight import CHECKS
 
 
 def test_a_correct_training_has_no_finding() -> None:
     """One event at the first step and one at the tenth, without findings, with everything checked."""
-    outbox = audited(net(), steps=12)
+    outbox = checked(net(), steps=12)
     events = outbox.events("preflight")
     assert [(event["stage"], event["step"]) for event in events] == [("first-step", 0), ("step-10", 9)]
     assert [(event["findings"], event["not_checkable"]) for event in events] == [([], [])] * 2
@@ -42,7 +42,7 @@ def test_an_unchanged_finding_is_reported_once() -> None:
 def test_a_failing_check_is_reported_and_affects_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """The other checks still run."""
     monkeypatch.setattr("tocsin.preflight.optimizers.check_rates", lambda *given: 1 / 0)
-    outbox = audited(net(), lambda: torch.ones(1, requires_grad=True).nan_to_num().sum())
+    outbox = checked(net(), lambda: torch.ones(1, requires_grad=True).nan_to_num().sum())
     assert "learning rates: ZeroDivisionError" in unseen(outbox)
     assert len(found(outbox, "masked-values")) == 1
 
@@ -54,7 +54,7 @@ def test_weights_are_bit_identical_and_nothing_is_kept() -> None:
         torch.manual_seed(3)
         model = net()
         if inside:
-            audited(model, steps=12)
+            checked(model, steps=12)
         else:
             optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
             train(model, lambda: model(torch.ones(4, 6)).mean(), optimizer, 12)
@@ -83,7 +83,7 @@ def test_a_compiled_step_has_no_more_graph_breaks() -> None:
         model = net()
         compiled = torch.compile(model, backend="aot_eager")
         if watching:
-            audited(model, mean_of(compiled), steps=3)
+            checked(model, mean_of(compiled), steps=3)
         else:
             train(model, mean_of(compiled), torch.optim.AdamW(model.parameters()), 3)
         counts.append(sum(torch._dynamo.utils.counters["graph_break"].values()))
@@ -176,5 +176,5 @@ def test_an_earlier_training_that_is_still_in_memory_is_not_checked() -> None:
     scaler.scale(torch.ones(1))
     earlier.step()
     earlier.param_groups[0].update(lr=0.0, initial_lr=1e-3)
-    outbox = audited(net(), steps=12)
+    outbox = checked(net(), steps=12)
     assert [event["findings"] for event in outbox.events("preflight")] == [[], []]

@@ -10,8 +10,8 @@ import { icon } from "../icons.js";
  * @returns {HTMLElement}
  */
 export function configCheckList(events) {
-  const audit = configCheckOf(events);
-  if (!audit) {
+  const result = configCheckOf(events);
+  if (!result) {
     return el("p.muted", {}, "No config check. It runs at the first step if tocsin watches the optimizer.");
   }
   return el(
@@ -20,22 +20,22 @@ export function configCheckList(events) {
     el(
       "p.soft",
       {},
-      `${counted(audit.findings.length, "finding")} in ${counted(audit.checks, "check")}, `,
-      `took ${num(audit.tookMs, 3)} ms`,
+      `${counted(result.findings.length, "finding")} in ${counted(result.checks, "check")}, `,
+      `took ${num(result.tookMs, 3)} ms`,
     ),
-    audit.findings.length ? findingTable(audit.findings) : null,
-    audit.unseen.length
+    result.findings.length ? findingTable(result.findings) : null,
+    result.unseen.length
       ? el(
           "div",
           {},
           el("h3", {}, "Not checked"),
-          el("ul.soft", {}, ...audit.unseen.map((what) => el("li", {}, what))),
+          el("ul.soft", {}, ...result.unseen.map((what) => el("li", {}, what))),
         )
       : null,
   );
 }
 
-/** @param {import("../../lib/runs/configcheck.js").AuditFinding[]} findings */
+/** @param {import("../../lib/runs/configcheck.js").CheckFinding[]} findings */
 const findingTable = (findings) =>
   el(
     "div.scroll",

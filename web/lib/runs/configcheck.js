@@ -4,9 +4,9 @@ import { number } from "../exact.js";
 
 /**
  * @typedef {{ check: string, severity: Severity, subject: string, expected: string, got: string, remedy:
- *   string, step: number | null }} AuditFinding
+ *   string, step: number | null }} CheckFinding
  */
-/** @typedef {{ findings: AuditFinding[], unseen: string[], checks: number, tookMs: number }} Audit */
+/** @typedef {{ findings: CheckFinding[], unseen: string[], checks: number, tookMs: number }} ConfigCheck */
 
 const GRAVITY = ["critical", "warning", "info"];
 
@@ -22,7 +22,7 @@ const list = (value) => (Array.isArray(value) ? value : []);
  * Null if there was no config check (older hook, explicit mode, imported run).
  *
  * @param {RunEvent[]} events oldest first
- * @returns {Audit | null}
+ * @returns {ConfigCheck | null}
  */
 export function configCheckOf(events) {
   const checks = events.filter((event) => event.kind === "preflight");
@@ -30,7 +30,7 @@ export function configCheckOf(events) {
   const attempt = Math.max(...checks.map((event) => event.attempt));
   const least = Math.min(...checks.filter((event) => event.attempt === attempt).map((event) => event.rank));
   const newest = checks.filter((event) => event.attempt === attempt && event.rank === least);
-  /** @type {Map<string, AuditFinding[]>} */
+  /** @type {Map<string, CheckFinding[]>} */
   const answers = new Map();
   for (const { data, step } of newest) {
     for (const check of list(data.checks)) answers.set(text(check), []);
@@ -57,7 +57,7 @@ export function configCheckOf(events) {
  *
  * @param {unknown} value
  * @param {number | null} step
- * @returns {AuditFinding | null}
+ * @returns {CheckFinding | null}
  */
 function finding(value, step) {
   if (!value || typeof value !== "object") return null;

@@ -309,11 +309,11 @@ async def live(websocket: WebSocket) -> None:
     if code is not None or identity is None:
         await websocket.close(code or NO_LOGIN)
         return
-    viewer = services.live.join()
+    subscriber = services.live.join()
     try:
-        await _serve(websocket, viewer, services, identity)
+        await _serve(websocket, subscriber, services, identity)
     finally:
-        services.live.leave(viewer)
+        services.live.leave(subscriber)
 
 
 def _refused(identity: Identity | None) -> int | None:

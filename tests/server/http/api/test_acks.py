@@ -10,7 +10,7 @@ from typing import Any
 from tests.server.http.api.test_channels import ask
 
 
-def ringing(server: Any, client: Callable[..., Any]) -> str:
+def firing(server: Any, client: Callable[..., Any]) -> str:
     """Return the id of an alert that fires."""
     run = client()
     run.records({"loss": [1.0, math.nan]})
@@ -19,7 +19,7 @@ def ringing(server: Any, client: Callable[..., Any]) -> str:
 
 def test_an_alert_is_taken_on_and_given_back(server: Any, trainer: Callable[..., Any]) -> None:
     """User, time and note; each action is in the alert's history and in the audit log."""
-    alert = ringing(server, trainer)
+    alert = firing(server, trainer)
     marks = ask(server, "POST", f"/alerts/{alert}/ack", {"note": "mine"}).json()
     assert (marks["ack"]["by"], marks["ack"]["note"]) == ("admin login link", "mine")
     assert abs(marks["ack"]["at_ms"] / 1000 - time.time()) < 60
@@ -31,7 +31,7 @@ def test_an_alert_is_taken_on_and_given_back(server: Any, trainer: Callable[...,
 
 def test_a_silence_is_a_mark_of_what_it_matches(server: Any, trainer: Callable[..., Any]) -> None:
     """It is derived, so it disappears with the silence."""
-    alert = ringing(server, trainer)
+    alert = firing(server, trainer)
     run = alert.rsplit(".", 2)[0]
     body = {"matchers": [f'run_id="{run}"'], "ends_ms": (time.time() + 60) * 1000, "reason": "r"}
     silence = ask(server, "POST", "/silences", body).json()["id"]
@@ -42,7 +42,7 @@ def test_a_silence_is_a_mark_of_what_it_matches(server: Any, trainer: Callable[.
 
 def test_readers_acknowledge_nothing(server: Any, trainer: Callable[..., Any]) -> None:
     """Scope write is required; an unknown alert is a 404."""
-    alert = ringing(server, trainer)
+    alert = firing(server, trainer)
     for scope, status in (("read", 403), ("write", 200)):
         token = ask(server, "POST", "/tokens", {"name": scope, "scope": scope}).json()["token"]
         assert ask(server, "POST", f"/alerts/{alert}/ack", {}, token=token).status_code == status

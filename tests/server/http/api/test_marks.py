@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tests.server.http.api.test_acks import ringing
+from tests.server.http.api.test_acks import firing
 from tests.server.http.api.test_channels import ask
 
 
@@ -17,7 +17,7 @@ def marks(server: Any, alert: str) -> Any:
 
 def test_only_marked_alerts_are_named(server: Any, trainer: Callable[..., Any]) -> None:
     """An acknowledgement appears and disappears, consistent with the alert's history."""
-    alert = ringing(server, trainer)
+    alert = firing(server, trainer)
     assert marks(server, alert) is None
     ask(server, "POST", f"/alerts/{alert}/ack", {"note": "mine"})
     assert marks(server, alert) == server.get(f"/alerts/{alert}/history")["marks"]
@@ -28,7 +28,7 @@ def test_only_marked_alerts_are_named(server: Any, trainer: Callable[..., Any]) 
 
 def test_a_silence_comes_with_its_author_and_reason(server: Any, trainer: Callable[..., Any]) -> None:
     """So that a page can show who silenced the alert until when."""
-    alert = ringing(server, trainer)
+    alert = firing(server, trainer)
     run = alert.rsplit(".", 2)[0]
     body = {"matchers": [f'run_id="{run}"'], "ends_ms": (time.time() + 60) * 1000, "reason": "night"}
     silence = ask(server, "POST", "/silences", body).json()

@@ -12,7 +12,7 @@ from tests.server.http.api.test_channels import ask, made
 
 
 @pytest.fixture
-def ringing(server: Any, trainer: Callable[..., Any]) -> tuple[str, str]:
+def firing(server: Any, trainer: Callable[..., Any]) -> tuple[str, str]:
     """Return the project and the id of a critical alert that fires."""
     run = trainer(project="tried")
     run.records({"loss": [1.0, math.nan]})
@@ -25,10 +25,10 @@ def way(server: Any, alert: str, routing: Any) -> Any:
     return next(item for item in answer.json()["items"] if item["alert"] == alert)
 
 
-def test_an_open_alert_tells_its_way(server: Any, ringing: tuple[str, str]) -> None:
+def test_an_open_alert_tells_its_way(server: Any, firing: tuple[str, str]) -> None:
     """The first matching route, and more after `continue`; nothing is stored."""
     channel = made(server, enabled=True)["name"]
-    own = {"matchers": [f'run_id="{ringing[0]}"'], "channels": [channel]}
+    own = {"matchers": [f'run_id="{firing[0]}"'], "channels": [channel]}
     routes = [
         {"name": "no", "matchers": ['severity="info"']},
         {"name": "a", "continue": True, **own},
@@ -36,12 +36,12 @@ def test_an_open_alert_tells_its_way(server: Any, ringing: tuple[str, str]) -> N
         {"name": "c"},
     ]
     before = ask(server, "GET", "/routes").json()
-    found = way(server, ringing[1], {"routes": routes})
+    found = way(server, firing[1], {"routes": routes})
     assert [(one["name"], one["channels"], one["wait_s"]) for one in found["routes"]] == [
         ("a", [channel], 3.0),
         ("b", [channel], 3.0),
     ]
-    assert found["routes"][0]["group"] == {"project": "tried", "run_id": ringing[0]}
+    assert found["routes"][0]["group"] == {"project": "tried", "run_id": firing[0]}
     assert ask(server, "GET", "/routes").json() == before
 
 
@@ -76,11 +76,11 @@ def test_a_bad_document_is_refused_by_field(server: Any, routing: Any, subject: 
     assert (answer.status_code, answer.json()["subject"]) == (422, subject)
 
 
-def test_a_silence_says_what_it_would_silence(server: Any, ringing: tuple[str, str]) -> None:
+def test_a_silence_says_what_it_would_silence(server: Any, firing: tuple[str, str]) -> None:
     """The ids of matching open alerts; the test silences nothing."""
-    body = {"matchers": [f'run_id="{ringing[0]}"', 'severity=~"crit.*"']}
+    body = {"matchers": [f'run_id="{firing[0]}"', 'severity=~"crit.*"']}
     answer = ask(server, "POST", "/silences/test", body).json()
-    assert answer["items"] == [ringing[1]]
+    assert answer["items"] == [firing[1]]
     assert answer["open"] >= 1
-    assert server.get(f"/alerts/{ringing[1]}/history")["marks"]["silenced_by"] == []
+    assert server.get(f"/alerts/{firing[1]}/history")["marks"]["silenced_by"] == []
     assert ask(server, "POST", "/silences/test", {"matchers": []}).json()["subject"] == "matchers"

@@ -141,10 +141,10 @@ def test_a_browser_that_does_not_read_costs_the_others_nothing(
     def dropped() -> bool:
         client.train(range(500), **{f"s{i}": [0.5] * 500 for i in range(20)}, lr=[0.1] * 500)
         quick.receive("run", lambda frame: "lr" in frame["series"])
-        return bool(server.call(lambda: max(viewer.dropped for viewer in room.subscribers)))
+        return bool(server.call(lambda: max(one.dropped for one in room.subscribers)))
 
     eventually(dropped, "the slow page to be dropped")
-    assert server.call(lambda: max(viewer.waiting_bytes for viewer in room.subscribers)) <= 20_000
+    assert server.call(lambda: max(one.waiting_bytes for one in room.subscribers)) <= 20_000
 
 
 def test_nobody_listens_without_login(run_server: Start, watch: BatchEvaluator) -> None:
@@ -191,7 +191,7 @@ def test_a_run_nobody_knows_is_no_fault(run_server: Start, watch: BatchEvaluator
     assert page.receive("fleet")["id"] == 2
 
 
-def test_many_viewers_share_one_delta(
+def test_many_subscribers_share_one_delta(
     run_server: Start, dial: Dial, watch: BatchEvaluator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The delta of a run is encoded once per tick, however many pages watch it."""

@@ -33,7 +33,7 @@ def train(model: nn.Module, forward: Forward, optimizer: torch.optim.Optimizer, 
         optimizer.step()
 
 
-def audited(
+def checked(
     model: nn.Module, forward: Forward | None = None, *, steps: int = 1, lr: float = 1e-3, **options: Any
 ) -> KeptOutbox:
     """Return the findings for a model that is trained with AdamW on all its parameters."""

@@ -1,6 +1,6 @@
 """A process with runs of the real hook whose loss becomes NaN, one run after the other.
 
-``python ringing_process.py URL TOKEN RUNS FOLDER``: prints ``ready``, waits for a line, and for each run
+``python firing_process.py URL TOKEN RUNS FOLDER``: prints ``ready``, waits for a line, and for each run
 prints ``NAME SECONDS``, the wall clock just before the call of ``log`` with the NaN. Random pauses between
 the alerts make them occur at any time relative to flush and commit.
 """
@@ -20,7 +20,7 @@ from tocsin.api.run import Run
 CONNECTED_S = 60.0
 PAUSE_S = (0.2, 0.7)
 SETTLED_S = 5.0
-"""After the last alarm the runs go on for so long: the end of a run is news too."""
+"""Time that the runs continue after the last alert, because the end of a run is notified too."""
 
 
 def connected(run: Run) -> None:
@@ -41,9 +41,9 @@ def main() -> None:
     sys.stdin.readline()
     runs = []
     for no in range(int(count)):
-        name = f"ring-{no}"
+        name = f"run-{no}"
         place = Path(folder) / name
-        run = tocsin.watch("bell", name=name, url=url, token=token, patch=False, spool_dir=place)
+        run = tocsin.watch("delivery", name=name, url=url, token=token, patch=False, spool_dir=place)
         connected(run)  # type: ignore[arg-type]
         time.sleep(draw.uniform(*PAUSE_S))
         print(name, time.time(), flush=True)
