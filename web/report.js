@@ -10,7 +10,8 @@ import { gradNorm } from "./panels/grad-norm.js";
 import { learningRate } from "./panels/learning-rate.js";
 import { loss } from "./panels/loss.js";
 import { metric } from "./panels/metric.js";
-import { margins, Plots } from "./panels/plot.js";
+import { margins } from "./panels/figure.js";
+import { Plots } from "./panels/plot.js";
 import { scale } from "./panels/scale.js";
 
 /**
@@ -53,7 +54,7 @@ function chartOf(node, name) {
 /**
  * @param {Chart} chart
  * @param {number} width
- * @returns {import("./panels/plot.js").Drawn}
+ * @returns {import("./panels/figure.js").Drawn}
  */
 function drawn(chart, width) {
   const { layers, kind, log } = chart;

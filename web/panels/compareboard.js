@@ -14,7 +14,8 @@ import { CrossLine } from "./crossline.js";
 import { isMetric, metric } from "./metric.js";
 import { Panel } from "./panel.js";
 import { panelMenu } from "./panelmenu.js";
-import { margins, Plots } from "./plot.js";
+import { margins } from "./figure.js";
+import { Plots } from "./plot.js";
 import { KINDS } from "./vitals.js";
 
 /** @typedef {import("../lib/views/compareview.js").CompareView} CompareView */

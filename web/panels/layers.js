@@ -7,7 +7,7 @@
 import { el, refill, say } from "../browser/dom.js";
 import { cellKind, firstFault, shade, unpackMatrix } from "../lib/charts/heat.js";
 import { dotted, int, num } from "../lib/format.js";
-import { color } from "./plot.js";
+import { color } from "./figure.js";
 
 /** Height of the map in pixels, and the smallest and largest height of a layer's row. */
 const TALL = 420;

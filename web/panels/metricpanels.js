@@ -15,7 +15,7 @@ import { moved, PINNED, sections } from "../lib/charts/sections.js";
 import { counted } from "../lib/format.js";
 import { isMetric, metric } from "./metric.js";
 import { Panel } from "./panel.js";
-import { margins } from "./plot.js";
+import { margins } from "./figure.js";
 
 const BUCKETS = 600;
 /** Series requested at once; more than fit on any screen. */
@@ -342,7 +342,7 @@ export class MetricPanels {
    * @param {string} name
    * @param {Panel} panel
    * @param {number} width
-   * @returns {import("./plot.js").Drawn | null}
+   * @returns {import("./figure.js").Drawn | null}
    */
   #drawn(name, panel, width) {
     if (!this.feed.names.includes(name)) return null;

@@ -18,7 +18,7 @@ import { gradNorm } from "./grad-norm.js";
 import { learningRate } from "./learning-rate.js";
 import { loss } from "./loss.js";
 import { Panel } from "./panel.js";
-import { margins } from "./plot.js";
+import { margins } from "./figure.js";
 import { scale } from "./scale.js";
 
 export const KINDS = [loss, gradNorm, scale, learningRate];

@@ -7,7 +7,7 @@ import { expectedSpans } from "./flags.js";
  * @typedef {Pick<import("../../panels/vitals.js").Scene, "range" | "last" | "alerts" | "events" | "chosen" |
  *   "restarts" | "timeline">} Behind
  *
- * @typedef {{ bands: import("../../panels/plot.js").Tint[], edges: import("../../panels/plot.js").Edge[],
+ * @typedef {{ bands: import("../../panels/figure.js").Tint[], edges: import("../../panels/figure.js").Edge[],
  *   ticks: import("./timeticks.js").Ticks | null }} Background
  */
 
@@ -43,7 +43,7 @@ export function background(scene, lines) {
  *
  * @param {Alert[]} alerts
  * @param {string | null} chosen
- * @returns {import("../../panels/plot.js").Edge[]}
+ * @returns {import("../../panels/figure.js").Edge[]}
  */
 export function edgesOf(alerts, chosen) {
   const shown = alerts
