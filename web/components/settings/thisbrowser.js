@@ -27,7 +27,7 @@ export class ThisBrowser {
 
   show() {
     const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
-    const row = (/** @type {string} */ head, /** @type {import("../browser/dom.js").Kid[]} */ ...kids) =>
+    const row = (/** @type {string} */ head, /** @type {import("../../browser/dom.js").Kid[]} */ ...kids) =>
       el("div", {}, el("dt", {}, head), el("dd", {}, ...kids));
     refill(
       this.node,
@@ -56,7 +56,7 @@ export class ThisBrowser {
         ["dark", "Dark"],
       ],
       (key) => {
-        chooseTheme(/** @type {import("../browser/theme.js").Theme} */ (key));
+        chooseTheme(/** @type {import("../../browser/theme.js").Theme} */ (key));
         dispatchEvent(new Event("themechosen"));
         this.show();
       },
