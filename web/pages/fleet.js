@@ -1,9 +1,10 @@
 /**
  * The fleet: one row per run, most urgent first.
  *
- * Data: rows from data/api.js and the live socket (data/live.js); data/pins.js keeps pinned runs. State: the
- * address (filter, order, groups, columns, selection), read and written by lib/views/fleetview.js. View:
- * components/runs/fleettable.js.
+ * Data: rows from data/api.js and the live socket (data/live.js); data/pins.js keeps pinned runs, and
+ * data/configs.js the settings that a filter asks for. State: the address (filter, order, groups, columns,
+ * selection), read and written by lib/views/fleetview.js. View: components/runs/fleettable.js. Actions:
+ * components/runs/fleetactions.js.
  */
 
 import { el, refill, say } from "../browser/dom.js";
@@ -11,12 +12,12 @@ import { icon } from "../components/icons.js";
 import { menu } from "../components/menu.js";
 import { button, notice } from "../components/notice.js";
 import { emptyFleet } from "../components/runs/empty.js";
+import { FleetActions } from "../components/runs/fleetactions.js";
 import { FleetTable } from "../components/runs/fleettable.js";
 import { showUndo } from "../components/undo.js";
+import { Configs } from "../data/configs.js";
 import { readPins, writePins } from "../data/pins.js";
-import { GRACE_S } from "../lib/drafts.js";
-import { flatten } from "../lib/flatten.js";
-import { counted, dotted, int, span } from "../lib/format.js";
+import { counted, dotted, int } from "../lib/format.js";
 import { outside } from "../lib/root.js";
 import { addressOf, askedIn } from "../lib/route.js";
 import { COLUMNS, USUAL } from "../lib/runs/columns.js";
@@ -40,8 +41,6 @@ const RESORT_MS = 5_000;
 class Fleet {
   /** @type {Map<string, RunRow>} */
   #runs = new Map();
-  /** @type {Map<string, Map<string, unknown>> | null} loaded by the first filter that needs them */
-  #configs = null;
   #loaded = false;
   #frame = 0;
   #sorted = 0;
@@ -56,6 +55,7 @@ class Fleet {
     this.main = main;
     this.view = readFleet(askedIn(location));
     this.pins = readPins(localStorage);
+    this.configs = new Configs(app.api);
     this.table = new FleetTable({
       now: () => app.clock.now(),
       sort: (id) => this.set(resorted(this.view, id)),
@@ -64,7 +64,17 @@ class Fleet {
       pick: (id) => this.#pick(id),
       all: (on) => this.#pickAll(on),
       pin: (id) => this.#pin(id),
-      archive: (row) => void this.#archive(row),
+      archive: (row) => void this.actions.toggle(row),
+    });
+    this.actions = new FleetActions(app.api, {
+      done: () => {
+        this.set({ picked: [] });
+        void this.#load();
+      },
+      changed: (row) => {
+        this.#runs.set(row.id, { ...this.#runs.get(row.id), ...row });
+        this.#draw();
+      },
     });
     this.page = this.#page();
     this.key = (/** @type {KeyboardEvent} */ event) => this.#key(event);
@@ -290,21 +300,9 @@ class Fleet {
   }
 
   async #askConfigs() {
-    if (this.#configs) return;
-    this.#configs = new Map();
-    try {
-      const { items } = await this.app.api.configs();
-      this.#configs = new Map(
-        items.map(({ id, config }) => [
-          id,
-          new Map(flatten(config).map(([key]) => [key.toLowerCase(), dig(config, key)])),
-        ]),
-      );
-      this.#shape = "";
-      this.#draw();
-    } catch {
-      this.#configs = null;
-    }
+    if (!(await this.configs.load())) return;
+    this.#shape = "";
+    this.#draw();
   }
 
   /** @param {{ items: RunRow[], removed: string[], now_ms: number }} frame */
@@ -333,7 +331,7 @@ class Fleet {
       archived: every.filter((row) => shelfOf(row) === "archived").length,
       deleted: every.filter((row) => shelfOf(row) === "deleted").length,
     };
-    const shown = all.filter(runFilter(this.view.q, (id, key) => this.#configs?.get(id)?.get(key)));
+    const shown = all.filter(runFilter(this.view.q, (id, key) => this.configs.get(id, key)));
     this.#counts(all, shown, away);
     this.#arrange(shown);
     this.table.refresh(this.#runs);
@@ -430,85 +428,19 @@ class Fleet {
     this.together.hidden = !picked.length;
     refill(
       this.together,
-      ...(may && deleted ? [button("Restore", () => void this.#restoreAll(this.view.picked))] : []),
+      ...(may && deleted ? [button("Restore", () => void this.actions.restoreAll(this.view.picked))] : []),
       ...(may && !deleted
         ? [
             button(
               archived ? "Unarchive" : "Archive",
-              () => void this.#archiveAll(this.view.picked, !archived),
+              () => void this.actions.archiveAll(this.view.picked, !archived),
               "box",
             ),
-            button("Delete", () => void this.#removeAll(this.view.picked), "trash"),
+            button("Delete", () => void this.actions.removeAll(this.view.picked), "trash"),
           ]
         : []),
       button("Clear", () => this.set({ picked: [] }), "close"),
     );
-  }
-
-  /**
-   * Apply an action to runs one by one; return how many succeeded, and report why others failed.
-   *
-   * @param {string[]} ids
-   * @param {(id: string) => Promise<unknown>} act
-   * @param {string} done
-   */
-  async #each(ids, act, done) {
-    const good = /** @type {string[]} */ ([]);
-    let why = "";
-    for (const id of ids) {
-      try {
-        await act(id);
-        good.push(id);
-      } catch (error) {
-        why = /** @type {Error} */ (error).message;
-      }
-    }
-    if (why) {
-      showUndo(`${counted(ids.length - good.length, "run was", "runs were")} not ${done}: ${why}`, null);
-    }
-    this.set({ picked: [] });
-    void this.#load();
-    return good;
-  }
-
-  /**
-   * @param {string[]} ids
-   * @param {boolean} archived
-   */
-  async #archiveAll(ids, archived) {
-    const good = await this.#each(
-      ids,
-      (id) => this.app.api.archive(id, archived),
-      archived ? "archived" : "restored",
-    );
-    if (good.length) {
-      showUndo(
-        archived
-          ? `${counted(good.length, "run is", "runs are")} archived and hidden from the fleet.`
-          : `${counted(good.length, "run is", "runs are")} back in the fleet.`,
-        () => void this.#archiveAll(good, !archived),
-      );
-    }
-  }
-
-  /**
-   * Schedule the deletion for everyone; a click can cancel it for a while.
-   *
-   * @param {string[]} ids
-   */
-  async #removeAll(ids) {
-    const good = await this.#each(ids, (id) => this.app.api.remove(id, GRACE_S), "deleted");
-    if (good.length) {
-      showUndo(
-        `${counted(good.length, "run", "runs")} will be deleted in ${span(GRACE_S)}.`,
-        () => void this.#restoreAll(good),
-      );
-    }
-  }
-
-  /** @param {string[]} ids */
-  async #restoreAll(ids) {
-    await this.#each(ids, (id) => this.app.api.restore(id), "restored");
   }
 
   /** @param {string} id */
@@ -523,29 +455,6 @@ class Fleet {
     const { columns } = this.view;
     const next = columns.includes(id) ? columns.filter((each) => each !== id) : [...columns, id];
     this.set({ columns: COLUMNS.map((column) => column.id).filter((each) => next.includes(each)) });
-  }
-
-  /**
-   * @param {RunRow} row
-   * @param {boolean} [quiet]
-   */
-  async #archive({ id, name, archived }, quiet = false) {
-    try {
-      const row = await this.app.api.archive(id, !archived);
-      this.#runs.set(id, { ...this.#runs.get(id), ...row });
-      this.#draw();
-      if (!quiet) {
-        showUndo(
-          archived ? `${name} is back in the fleet.` : `${name} is archived and hidden from the fleet.`,
-          () => void this.#archive(row, true),
-        );
-      }
-    } catch (error) {
-      showUndo(
-        `${name} was not ${archived ? "restored" : "archived"}: ${/** @type {Error} */ (error).message}`,
-        null,
-      );
-    }
   }
 
   /** @param {KeyboardEvent} event */
@@ -569,9 +478,11 @@ class Fleet {
     else if (event.key === "w") this.set({ kiosk: !this.view.kiosk });
     else if (row && event.key === "x") this.#pick(row.id);
     else if (row && event.key === "p") this.#pin(row.id);
-    else if (row && event.key === "e") void this.#archive(row);
+    else if (row && event.key === "e") void this.actions.toggle(row);
     else if (event.key === "Delete" && (row || this.view.picked.length)) {
-      void (this.view.deleted ? this.#restoreAll(this.#meant(row)) : this.#removeAll(this.#meant(row)));
+      void (this.view.deleted
+        ? this.actions.restoreAll(this.#meant(row))
+        : this.actions.removeAll(this.#meant(row)));
     } else return;
     event.preventDefault();
   }
@@ -597,22 +508,6 @@ class Fleet {
       rows[now < 0 ? 0 : Math.min(rows.length - 1, Math.max(0, now + by))]?.querySelector(".name a")
     )?.focus();
   }
-}
-
-/**
- * Return a value of a nested config by its flat key.
- *
- * @param {unknown} config
- * @param {string} key
- * @returns {unknown}
- */
-function dig(config, key) {
-  if (!config || typeof config !== "object") return undefined;
-  if (key in config) return /** @type {Record<string, unknown>} */ (config)[key];
-  const cut = Object.keys(config).find((each) => key.startsWith(`${each}.`));
-  return cut === undefined
-    ? undefined
-    : dig(/** @type {Record<string, unknown>} */ (config)[cut], key.slice(cut.length + 1));
 }
 
 /** @type {OpenPage} */
