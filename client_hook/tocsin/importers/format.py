@@ -113,12 +113,15 @@ def _dated(item: Parsed, line: str) -> Parsed:
 
 
 def line_format(name: str, order: int, parser: Callable[[], Parser]) -> Format:
-    """Return a text format that is recognized by its lines."""
+    """Return a text format that is recognized by its lines of training steps.
+
+    Lines of evaluations do not count, because several programs print the same ones (``* Acc@1 71.2``).
+    """
 
     def sniff(head: Head) -> int:
-        judge = parser()
-        found = (judge.parse(line, number) for number, line in enumerate(head.lines, 1))
-        rows = (item for items in found for item in items if isinstance(item, Row))
+        reader = parser()
+        found = (reader.parse(line, number) for number, line in enumerate(head.lines, 1))
+        rows = (item for items in found for item in items if isinstance(item, Row) and not item.evaluation)
         return sum(1 for _ in islice(rows, ENOUGH))
 
     return Format(name, order, sniff, lambda: TextReader(parser()))

@@ -131,6 +131,29 @@ CASES.append(
 )  # fmt: skip
 
 
+# Lines of the same formats that are no plain training steps: evaluations, other kinds of steps, settings.
+CASES += [
+    ("log_rank0.txt", "Swin-Transformer log", SWIN.format(loss="2.5") + "INFO  * Acc@1 71.250 Acc@5 90.500\n", [
+        (400, {"lr": 1e-4, "wd": 0.05, "step_time": 0.2384, "loss": 2.5, "grad_norm": 5.1,
+               "grad_norm_epoch_avg": INF, "scale": 65536.0}),
+        (400, {"val/acc1": 71.25, "val/acc5": 90.5})]),
+    ("a.log", "MetricLogger or MMCV text log",
+     "Iter(train) [  50/4000]  lr: 1e-3  time: 0.5  loss: inf\n" * 2 + "* Acc@1 71.0 Acc@5 90.0 loss 1.5\n", [
+        (50, {"lr": 1e-3, "step_time": 0.5, "loss": INF}), (50, {"lr": 1e-3, "step_time": 0.5, "loss": INF}),
+        (50, {"val/acc1": 71.0, "val/acc5": 90.0, "val/loss": 1.5})]),
+    ("a.log", "Megatron-LM log",
+     " iteration  10/ 100 | learning rate: 6.0E-05 | number of nan iterations:   1 |\n"
+     "validation loss at iteration 10 | lm loss value: 2.5E+00 | lm loss PPL: 1.2E+01 |\n", [
+        (10, {"lr": 6e-5, "nan_iters": 1.0, "loss": NAN}),
+        (10, {"val/loss": 2.5, "val/ppl": 12.0})]),
+    ("log.json", "MMEngine scalars.json",
+     '{"env_info": "CUDA", "config": "model = 1"}\n'
+     '{"mode": "train", "epoch": 2, "iter": 50, "data_time": 0.1, "memory": 100, "loss": NaN, "time": 0.5}\n'
+     '{"mode": "val", "epoch": 2, "iter": 50, "data_time": 0.1, "memory": 9, "mAP": 0.25, "time": 0.5}\n', [
+        (50, {"data_time": 0.1, "loss": NAN, "step_time": 0.5}), (50, {"val/map": 0.25})]),
+]  # fmt: skip
+
+
 def equal(one: Any, other: Any) -> bool:
     """Return whether two values are equal; NaN equals NaN."""
     return bool(one == pytest.approx(other, nan_ok=True))
