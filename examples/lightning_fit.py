@@ -14,7 +14,7 @@ STEPS = 100
 
 
 class Regression(pl.LightningModule):
-    """An ordinary LightningModule; nothing in it knows of tocsin."""
+    """An ordinary LightningModule; it contains no tocsin code."""
 
     def __init__(self) -> None:
         super().__init__()

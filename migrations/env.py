@@ -7,7 +7,9 @@ from tocsin_server.store.tables import metadata
 
 connection = context.config.attributes.get("connection")
 if connection is None:
-    raise RuntimeError("migrations: expected `tocsin-server migrate`, got a bare alembic command")
+    raise RuntimeError(
+        "Migrations need the server's own connection. Run `tocsin-server migrate` instead of alembic."
+    )
 
 context.configure(
     connection=connection,

@@ -215,7 +215,7 @@ TUNING = """\
 === "Silence for a while"
 
     On the page **Silences**, create a silence with the matcher `rule="{id}"`. The alert is still
-    recorded, but nobody is notified until the silence expires.
+    recorded, but no notifications are sent until the silence expires.
 """
 BACKTEST = """\
 Before you change a setting, see where the rule would have fired on your own runs:

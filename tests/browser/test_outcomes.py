@@ -66,7 +66,7 @@ def test_a_crash_is_an_alert_within_five_seconds(
     pane = tab.page.locator("[data-alert].diag")
     pane.get_by_text("device-side assert triggered").first.wait_for()
     assert "broken.py" in pane.locator("pre").first.inner_text()
-    pane.get_by_text("Mend the error at the end of the traceback.").wait_for()
+    pane.get_by_text("Fix the error at the end of the traceback.").wait_for()
 
 
 def test_a_run_that_ends_well_is_not_red(shared_tower: Any, visit: Callable[..., Any], train: Train) -> None:

@@ -7,7 +7,7 @@
 const PAPER_PX = 700;
 
 /**
- * Before each print, tell the style sheet the width of `host` and its scale.
+ * Before each print, pass the width of `host` and its scale to the style sheet.
  *
  * @param {HTMLElement} host
  * @param {HTMLElement} [measured] the element to measure if the host has no box

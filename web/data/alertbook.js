@@ -1,5 +1,5 @@
 /**
- * All alerts that this browser knows: loaded once, updated by the socket, loaded again after each reconnect.
+ * All alerts in this browser's memory: loaded once, updated by the socket, loaded again after each reconnect.
  */
 
 import { beginsFiring, isOver } from "../lib/alerts/attention.js";

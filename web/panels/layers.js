@@ -292,7 +292,7 @@ function faultText({ column, rows }, { steps, layers }) {
 }
 
 /**
- * A cross for NaN, a triangle for Inf, so that color is not needed to tell them apart.
+ * A cross for NaN, a triangle for Inf, so that they differ without color.
  *
  * @param {CanvasRenderingContext2D} pen
  * @param {string} ink

@@ -128,7 +128,7 @@ def uvicorn_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
         ws_ping_interval=20.0,
         ws_ping_timeout=20.0,
         timeout_graceful_shutdown=max(1, math.ceil(settings.shutdown_s)),
-        access_log=False,  # it logs queries, and a login link contains its token there
+        access_log=False,  # it logs query strings, and that of a login link contains the token
         log_config=None,
         server_header=False,
         proxy_headers=bool(settings.public_url or settings.root_path),
@@ -137,7 +137,7 @@ def uvicorn_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
 
 
 def set_up_logging() -> None:
-    """Log to standard error; from uvicorn only warnings, because its messages contain queries."""
+    """Log to standard error; from uvicorn only warnings, because its messages contain query strings."""
     logging.basicConfig(format=LOG_FORMAT, level=logging.INFO)
     for name in ("uvicorn", "uvicorn.error", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -181,7 +181,7 @@ def _why_not_bound(settings: Settings, error: OSError) -> str:
 
 @contextmanager
 def sole_server(settings: Settings) -> Iterator[PostgresLock | None]:
-    """Keep other servers off the database.
+    """Prevent other servers from using the database.
 
     Yields:
         The lock to watch, if it can be lost while the server runs (Postgres).
@@ -272,7 +272,7 @@ def startup_message(settings: Settings, base: str) -> str:
     note = (
         "keep it to yourself; it stays the same over restarts"
         if own
-        else "replace the token by one that you created"
+        else "replace the token with one that you created"
     )
     return f"""
 tocsin {__version__} at {base}

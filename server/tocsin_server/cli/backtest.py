@@ -25,7 +25,7 @@ def backtest(
     files: Annotated[list[Path] | None, typer.Argument(metavar="[FILE...]", help="Logs to check.")] = None,
     changes: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting other than its default."),
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting that differs from its default."),
     ] = None,
     runs: Annotated[list[str] | None, typer.Option("--run", help="A stored run, by id or name.")] = None,
     project: Annotated[str | None, typer.Option("--project", help="All stored runs of this project.")] = None,

@@ -22,9 +22,7 @@ Project = Annotated[str | None, typer.Option("--project", help="All runs of this
 
 
 def export(
-    run: Annotated[
-        str | None, typer.Argument(help="The run's id, or its name where only one has it.")
-    ] = None,
+    run: Annotated[str | None, typer.Argument(help="The run's id, or its name if it is unique.")] = None,
     project: Project = None,
     format: Annotated[
         Format, typer.Option(help="Format of the records; with --out always jsonl, which `import` reads.")
@@ -117,9 +115,7 @@ def snapshot(
 
 
 def delete(
-    run: Annotated[
-        str | None, typer.Argument(help="The run's id, or its name where only one has it.")
-    ] = None,
+    run: Annotated[str | None, typer.Argument(help="The run's id, or its name if it is unique.")] = None,
     project: Project = None,
     yes: Yes = False,
     database_url: DatabaseUrl = None,
@@ -193,7 +189,7 @@ def backup(
     finally:
         database.close()
     typer.echo(f"{made.file}: {made.bytes:,} bytes, revision {made.revision}, {made.seconds:.1f} s, checked.")
-    _no_issues("the database, and therefore its backup,", made.issues)
+    _no_issues("The database, and therefore its backup,", made.issues)
 
 
 def restore(
@@ -218,7 +214,7 @@ def restore(
     target = Path(os.path.realpath(file_of(url_of(settings), "restore")))
     with sole_on_file(target):
         aside = put_back(file, target, time.time_ns(), despite_damage=despite_damage)
-    typer.echo(f"{target} is {file} as it was." + (f" The old one is {aside}." if aside else ""))
+    typer.echo(f"Restored {target} from {file}." + (f" The old one is {aside}." if aside else ""))
 
 
 def rehearse_upgrade(settings: Settings) -> None:
@@ -240,14 +236,14 @@ def rehearse_upgrade(settings: Settings) -> None:
             typer.echo(f"  {name}: {_rows(before)} -> {_rows(after)}")
     if went.lost:
         raise TocsinError(f"The upgrade would lose rows in {', '.join(went.lost)}")
-    _no_issues("the database", went.issues)
+    _no_issues("The upgraded copy", went.issues)
     typer.echo("Integrity: ok. The database itself was not touched.")
 
 
 def _no_issues(subject: str, issues: list[str]) -> None:
     """Raise TocsinError if values cannot be read."""
     if issues:
-        raise TocsinError(f"{subject}: expected every value to be readable, got: {'; '.join(issues)}")
+        raise TocsinError(f"{subject} contains values that cannot be read: {'; '.join(issues)}")
 
 
 def _rows(count: int | None) -> str:

@@ -1,4 +1,4 @@
-"""The server's wall clock. It detects when it is set, so that durations stay correct."""
+"""The server's wall clock, which detects when the system clock is set so that durations stay correct."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ ENDED_NS = 3 * 86_400 * 10**9
 def pictures(
     connection: Connection, base: str, started_ns: int, now_ns: int, work: PeriodicJob | None = None
 ) -> list[tuple[ChannelRow, list[Any]]]:
-    """Return the alerts for each enabled Alertmanager: all that it must know, and the watchdog alert."""
+    """Return the alerts to push to each enabled Alertmanager, and the watchdog alert."""
     rows = [row for row in notification_config.channels(connection) if row.enabled and row.kind == MIRRORED]
     if not rows:
         return []

@@ -93,7 +93,7 @@ def clear(directory: Path, *, keep: bool) -> None:
     if not marker.exists() and any(directory.iterdir()):
         raise StartError(
             f"{directory}: expected an empty directory or that of an earlier demo, found other files. "
-            "`--data-dir DIR` names another one."
+            "Choose another one with `--data-dir DIR`."
         )
     marker.touch()
     with sole_on_file(directory / "tocsin.db"):  # another demo may be running there
@@ -153,7 +153,7 @@ def wait_until_up(server: Child, base: str, interrupted: threading.Event) -> Non
     while not interrupted.is_set() and not answers(base):
         if server.status is not None or time.monotonic() > deadline:
             said = "\n".join(server.last_lines) or f"no answer at {base} within {START_S:.0f} s"
-            raise StartError(f"demo: expected the server to start, but: {said}")
+            raise StartError(f"The demo's server did not start: {said}")
         interrupted.wait(0.1)
 
 

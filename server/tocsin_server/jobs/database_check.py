@@ -39,17 +39,17 @@ def _board(value: Any) -> None:
 def _facts(value: Any) -> None:
     wrong = sorted(value.keys() - valid_environment(value).keys())
     if wrong:
-        raise ValueError(f"expected lists and maps, got other types in {', '.join(wrong)}")
+        raise ValueError(f"not lists and maps: {', '.join(wrong)}")
 
 
 def _texts_only(value: Any) -> None:
     if not all(isinstance(one, str) for one in value):
-        raise ValueError("expected texts, got other values")
+        raise ValueError("values that are not text")
 
 
 def _tuning(value: Any) -> None:
     if not all(isinstance(name, str) for name in value):
-        raise ValueError("expected names of settings")
+        raise ValueError("keys that are not names of settings")
 
 
 READERS: Mapping[str, Reader] = {

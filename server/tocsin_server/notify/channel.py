@@ -11,7 +11,7 @@ from tocsin_server.core.errors import FieldError
 from tocsin_server.notify.message import Message
 
 MASK = "***"
-"""Shown in place of a secret; in a change, it leaves the secret as it is."""
+"""Shown in place of a secret; in an update, it leaves the secret unchanged."""
 LONGEST = 2000
 UNPRINTABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})
 """Unicode categories of control characters, surrogates, and line and paragraph separators."""

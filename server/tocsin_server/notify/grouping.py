@@ -162,7 +162,7 @@ def _batch(
         return tuple(key for key in _most_severe_first(routed_alerts, decisions) if decisions[key] in wanted)
 
     new, resolved = those("new", "brief"), those("resolved")
-    # The failure of a run was notified with these alerts; that no other attempt followed is no news.
+    # These alerts were notified with the failure of the run; the end of the grace period adds nothing.
     ended = () if those("known") else those("ended")
     over = (*ended, *(resolved if route.send_resolved else ()))
     firing = those("new", "firing", "acked")

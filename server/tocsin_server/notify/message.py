@@ -222,6 +222,6 @@ def line(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Escape external text for Markdown, so that it contains no links and mentions nobody."""
+    """Escape external text for Markdown, so that it contains no links and no mentions."""
     marked = "".join(f"\\{each}" if each in "\\`*_[]<>#|~" else each for each in text)
     return marked.replace("@", "@\u200b")

@@ -13,8 +13,8 @@ class Sent:
 
 
 class DeliveryError(Exception):
-    """The message was not sent. ``permanent``: a retry will not help; ``retry_after_s``: retry after this
-    time.
+    """The message was not sent. ``permanent``: a retry would fail too; ``retry_after_s``: how long to
+    wait before a retry.
     """
 
     def __init__(self, detail: str, *, permanent: bool = False, retry_after_s: float | None = None) -> None:

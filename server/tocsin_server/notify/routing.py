@@ -20,7 +20,7 @@ from tocsin_server.notify.matching import Matcher, all_hold, parse_matchers, siz
 from tocsin_server.notify.mute_times import MuteTime
 
 EVERY = "*"
-"""Used as the name of a channel for all enabled ones."""
+"""Stands for all enabled channels in a list of channel names."""
 WAIT_CRITICAL_S, WAIT_S = 3.0, 30.0
 """How long a new group waits for more alerts, by its highest severity."""
 INTERVAL_S, REPEAT_S = 60.0, 4 * 3600.0

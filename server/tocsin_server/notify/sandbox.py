@@ -18,7 +18,7 @@ from typing import Any
 
 from tocsin_server.notify.address import is_public
 
-REFUSED = "refused: an address inside the server's own network"
+REFUSED = "rejected: an address inside the server's own network"
 SYSTEM = (
     "/usr", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/System", "/Library",
     "/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager", "/run/nscd", "/var/run/nscd",
@@ -97,7 +97,7 @@ def files_guard(readable: Iterable[Path], writable: Path) -> Hook:
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if event in STARTING:
-            raise PermissionError("refused: notifications must not start programs")
+            raise PermissionError("rejected: notifications must not start programs")
         if event not in READING and event not in CHANGING:
             return
         writes = event in CHANGING or (event == "open" and bool((arguments[2] or 0) & WRITING))
@@ -107,7 +107,7 @@ def files_guard(readable: Iterable[Path], writable: Path) -> Hook:
                 continue
             place = os.path.join(os.path.realpath(os.fsdecode(path or ".")), "")
             if not place.startswith(own if writes else places):
-                raise PermissionError("refused: notifications must not use this file")
+                raise PermissionError("rejected: notifications must not use this file")
 
     return hook
 

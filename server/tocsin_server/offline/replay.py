@@ -248,7 +248,7 @@ def judge(log: Log, settings: Mapping[str, RuleSettings] | None = None) -> Judge
     judged.names_left_out, judged.went_back = stream.names_left_out, stream.went_back
     judged.alerts, judged.alerts_left_out = judge_.alerts, judge_.left_out
     if log.broken:
-        judged.remarks.append(f"The file breaks off: {log.broken}. What came before that was evaluated.")
+        judged.remarks.append(f"The file is truncated: {log.broken}. The records before that were evaluated.")
     return judged
 
 

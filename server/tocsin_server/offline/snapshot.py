@@ -155,7 +155,8 @@ def read(text: bytes) -> IncidentSnapshot:
         reported = exact_json.loads(text)
         if reported[KEY] != VERSION:
             raise IncidentSnapshotError(
-                f"incident snapshot: expected version {VERSION}, got {reported[KEY]!r}"
+                f"The incident snapshot has version {reported[KEY]!r}. "
+                f"This version of tocsin-server reads version {VERSION}."
             )
         window = dict(reported["window"])
         whole = bool(window.pop("whole"))
@@ -167,7 +168,7 @@ def read(text: bytes) -> IncidentSnapshot:
         return IncidentSnapshot(reported["run"], alerts, Window(**window), whole, items)
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise IncidentSnapshotError(
-            f"incident snapshot: expected the format in docs/how-to/export-import.md, got {error!r}"[:300]
+            f"This is not a valid incident snapshot ({error!r}). Download it again."[:300]
         ) from error
 
 

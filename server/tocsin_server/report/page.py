@@ -1,6 +1,6 @@
 """Build the report: one HTML file that contains plotly.js and uses no network.
 
-The charts are drawn by the modules of the pages, joined into one script; all else is HTML without scripts.
+The charts are drawn by the modules of the pages, joined into one script; the rest is HTML without scripts.
 
 A Content-Security-Policy in the file allows only its own two scripts, by their hashes, and no requests, so
 that a run name cannot inject code.

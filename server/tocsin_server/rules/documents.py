@@ -162,7 +162,7 @@ def _check_owners(
 
 
 def _owner(source: str) -> str:
-    return f"source {source!r}" if source else "somebody who created it by hand"
+    return f"source {source!r}" if source else "a rule created in the browser or by the API"
 
 
 def _rule_changes(document: Document, own: Mapping[str, CustomRuleRow]) -> Iterator[Difference]:

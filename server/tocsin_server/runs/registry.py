@@ -171,7 +171,7 @@ class RunRegistry:
 
     def _to_restore(self) -> list[str]:
         found = [*self._reader.active_runs(), *self._reader.unsettled_runs()]
-        # No client of an imported run will connect here, so nobody is notified that it is lost.
+        # No client of an imported run will connect here, so its loss raises no alert.
         gone = (RunState.LOST, RunState.FAILED)
         mine = [one for one in found if not (one.state in gone and "imported" in (one.environment or {}))]
         mine.sort(key=lambda stored: stored.last_seen_ns or 0, reverse=True)

@@ -38,7 +38,7 @@ def failure_finding(
     """Return the finding for a run that failed.
 
     The severity is critical by default, warning after SIGTERM (a person or a scheduler stopped the run and
-    may restart it), and info after Ctrl-C (the user knows).
+    may restart it), and info after Ctrl-C (the user stopped it).
 
     Args:
         error: ``type``, ``message`` and traceback ``lines`` of the error, if known.
@@ -112,4 +112,4 @@ def _remedies(
         return (Remedy(less), back)
     if before and before[0].diagnosis.remedies:
         return (*before[0].diagnosis.remedies[:2], back)
-    return (Remedy("Mend the error at the end of the traceback."), back)
+    return (Remedy("Fix the error at the end of the traceback."), back)

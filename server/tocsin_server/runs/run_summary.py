@@ -84,7 +84,7 @@ class RunSummary:
         self.ended_with: tuple[str, ...] = ()
         """Ids of the alerts of at least warning severity that were open when the run ended."""
         self.acknowledged = False
-        """Whether somebody acknowledged one of them."""
+        """Whether one of them was acknowledged."""
         self._counts = _Counts()
         self._progress: deque[tuple[int, int]] = deque(maxlen=_SPEED_POINTS)
         self._alive: dict[int, Alive] = {}
@@ -224,7 +224,7 @@ class RunSummary:
     def health(self) -> str:
         """Return "critical", "warning", "ok" or "ended".
 
-        A run that ended broken keeps the severity of what was wrong until somebody acknowledges it.
+        A run that ended with alerts keeps their highest severity until one of them is acknowledged.
         """
         if self.metadata.state.ended:
             left = None if self.acknowledged else self._unrecovered()

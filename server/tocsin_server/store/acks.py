@@ -24,7 +24,7 @@ class Ack:
 
 
 def add_ack(connection: Connection, key: Key, ack: Ack) -> bool:
-    """Store an acknowledgement, with its time moved past the newest one.
+    """Store an acknowledgement. Its time is moved past that of the newest one.
 
     Returns:
         False if there is no such alert.

@@ -120,7 +120,7 @@ def restore(source: Path, target: Path, now_ns: int, *, despite_damage: bool = F
         _copied(source, part)
         damaged = [] if despite_damage else issues_in(part)
         if damaged:
-            raise BackupError(f"{source}: expected every value to be readable, got: {'; '.join(damaged)}")
+            raise BackupError(f"{source} contains values that cannot be read: {'; '.join(damaged)}")
         sync(part)
         aside = _put_aside(target, now_ns) if target.exists() else None
         part.replace(target)
@@ -137,7 +137,7 @@ def _copied(source: Path, part: Path) -> None:
             original.backup(copy)
             copy.execute("PRAGMA journal_mode=DELETE")
         except sqlite3.Error as error:
-            raise BackupError(f"{source}: expected a sound SQLite database, got: {error}") from error
+            raise BackupError(f"{source} is not an intact SQLite database: {error}") from error
     check(part, shown=source)
     revision_of(part, shown=source)
 
@@ -183,7 +183,7 @@ def check(file: Path, *, shown: Path | None = None) -> None:
         except sqlite3.Error as error:
             found = [str(error)]
     if found != ["ok"]:
-        raise BackupError(f"{shown or file}: expected a sound SQLite database, got: {'; '.join(found)}")
+        raise BackupError(f"{shown or file} is not an intact SQLite database: {'; '.join(found)}")
 
 
 def issues_in(file: Path, most: int = 5) -> list[str]:
@@ -209,7 +209,7 @@ def revision_of(file: Path, *, shown: Path | None = None) -> str:
             row = None
     known = revisions()
     if row is None:
-        raise BackupError(f"{shown or file}: expected a database of tocsin, got another one")
+        raise BackupError(f"{shown or file} is not a tocsin database.")
     if row[0] not in known:
         raise BackupError(f"{shown or file}: {refusal(row[0])}")
     return str(row[0])

@@ -49,7 +49,7 @@ class IntegrityIssue:
         return f"run {self.run_id}, {self.place}: {self.reason}"
 
 
-class Mismatch(ValueError):  # noqa: N818 - what was found, not what went wrong with us
+class Mismatch(ValueError):  # noqa: N818 - describes the data, not a failure of this code
     """A body can be decoded but does not match its row."""
 
 

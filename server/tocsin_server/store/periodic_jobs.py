@@ -24,9 +24,9 @@ log = logging.getLogger("tocsin.jobs")
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 600.0
 """Pause before a failing subject is retried: it doubles from the first to the longest."""
 KEPT_S = 2 * LONGEST_PAUSE_S
-"""A failure that has not recurred for this long is forgotten: its run may have been deleted."""
+"""A failure that has not recurred for this long is dropped: its run may have been deleted."""
 MOST = 1000
-"""Failing subjects that one job remembers; beyond it, the one with the oldest failure is forgotten."""
+"""Maximum number of failing subjects per job; above it, the one with the oldest failure is dropped."""
 SLOW_S = 120.0
 """A pass that takes longer is listed in ``/health``."""
 DATABASE = "database"

@@ -33,11 +33,11 @@ class ForeignRunError(TocsinError):
 
 
 class LeavingRunError(Exception):
-    """A run of this id is being deleted or imported. Arguments: what was expected, what there is."""
+    """A run with this id is being deleted or imported. Arguments: what was expected, what was found."""
 
     def __init__(self) -> None:
         super().__init__(
-            "a run of this id that is complete or deleted", "one that is being deleted or imported"
+            "a run with this id that is complete or deleted", "one that is being deleted or imported"
         )
 
 

@@ -183,7 +183,7 @@ def _damage(table: Table, column: Any, row: Any, reason: str, value: Any, sqlite
     run_id = str(keys.get("run_id") or (keys["id"] if table is run else "") or "")
     others = [str(value) for name, value in keys.items() if name != "run_id" and table is not run]
     if column.primary_key:
-        where, reason = None, f"{reason} (part of the row's key: it is not repaired)"
+        where, reason = None, f"{reason} (part of the row's key, so it cannot be repaired)"
     elif sqlite:
         where = literal_column(f'"{table.name}".rowid') == int(row.own)
     else:
@@ -268,7 +268,7 @@ def _instead(table: Table, one: Damage) -> Any:
 
 
 def _beside(place: str, now_ns: int) -> dict[str, Any]:
-    """Return other columns to change, so that the replaced value does no harm."""
+    """Return other columns to change, so that the replaced value has no further effect."""
     if place in ("channel.config", "channel.secret"):
         return {"enabled": False}
     if place == "notification.body":

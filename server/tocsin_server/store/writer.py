@@ -287,7 +287,7 @@ class StoreWriter:
                 result = call.work(connection)
             if call.then is not None:
                 call.then(result)
-        except BaseException as error:  # noqa: BLE001 - it belongs to who asked
+        except BaseException as error:  # noqa: BLE001 - passed on to the caller
             call.future.set_exception(error)
         else:
             call.future.set_result(result)

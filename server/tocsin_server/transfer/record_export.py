@@ -31,7 +31,7 @@ PAGE = 4096
 """Records read at a time; bounds the memory of an export of any length."""
 
 
-class UnknownRun(TocsinError):  # noqa: N818 - reads as the sentence it is
+class UnknownRun(TocsinError):  # noqa: N818 - reads well without "Error"
     """No run, or more than one, has that name."""
 
 

@@ -157,8 +157,8 @@ def _compared(database: Database, stored: dump.Dump, manifest: Manifest) -> Impo
         return Imported(manifest.run_id, manifest.counts, was_there=True)
     raise BundleError(
         f"run {manifest.run_id}",
-        f"none of this id, or the same one ({_counted(manifest.counts)})",
-        f"another one ({_counted(digest.counts)}), which is not overwritten; delete it first",
+        f"no run with this id, or an identical one ({_counted(manifest.counts)})",
+        f"a different one ({_counted(digest.counts)}), which is not overwritten; delete it first",
     )
 
 
@@ -170,8 +170,8 @@ def _begin(connection: Connection, manifest: Manifest) -> None:
     if deletion.is_scheduled(connection, manifest.run_id):
         raise BundleError(
             f"run {manifest.run_id}",
-            "no import or deletion of it under way",
-            f"one; where it was interrupted, try again in {PULSE_NS // 60_000_000_000} minutes",
+            "no import or deletion of it in progress",
+            f"one; if it was interrupted, try again in {PULSE_NS // 60_000_000_000} minutes",
         )
     deletion.schedule_deletion(connection, manifest.run_id, time.time_ns() + PULSE_NS)
     dump.write_frame(

@@ -130,11 +130,11 @@ def projects(file: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (lambda file: file.write_bytes(b"no database at all" * 100), "expected a sound"),
+        (lambda file: file.write_bytes(b"no database at all" * 100), "is not an intact"),
         (lambda file: file.unlink(), "There is no backup"),
         (lambda file: change(file, "UPDATE alembic_version SET version_num = '9999'"), "revision 9999"),
-        (lambda file: change(file, "DROP TABLE alembic_version"), "a database of tocsin"),
-        (lambda file: damage(file), "expected a sound"),
+        (lambda file: change(file, "DROP TABLE alembic_version"), "is not a tocsin database"),
+        (lambda file: damage(file), "is not an intact"),
     ],
     ids=["no database", "no file", "newer", "foreign", "damaged"],
 )

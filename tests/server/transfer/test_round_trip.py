@@ -300,7 +300,7 @@ def test_an_import_that_was_killed_leaves_nothing(whole: Database, other: Databa
     export_run(whole, "r1", tmp_path / "r1")
     with other.engine.begin() as connection:
         life.schedule_deletion(connection, "r1", 1_000 + PULSE_NS)
-    with pytest.raises(BundleError, match="under way"):
+    with pytest.raises(BundleError, match="in progress"):
         bring_in(other, tmp_path / "r1")
     with other.reader.begin() as connection:
         assert life.due(connection, 1_000) == []

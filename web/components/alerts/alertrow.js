@@ -40,7 +40,7 @@ export function markTexts(marks, context) {
   for (const id of marks.inhibited_by) {
     out.push({
       shape: "down",
-      text: `muted by ${context.rule(id)}`,
+      text: `inhibited by ${context.rule(id)}`,
       title: "An open alert of the same run explains this one (inhibition)",
     });
   }

@@ -19,7 +19,7 @@ const TITLES = {
 const NOTES = {
   open: "Open, or the run ended with it; not silenced",
   mine: "Acknowledged by me",
-  silenced: "Silenced, or muted by another alert",
+  silenced: "Silenced, or inhibited by another alert",
   pending: "Condition met, but not yet long enough to fire",
   resolved: "Resolved, or acknowledged after the run ended",
   all: "All alerts",

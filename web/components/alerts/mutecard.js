@@ -153,7 +153,7 @@ export function inhibitionCard(rule, at, acts) {
     field(`${where}.target`, "Target matchers", area("target")),
     field(`${where}.equal`, "Equal labels", equal),
   ];
-  const title = `${rule.source.join(" and ")} mutes ${rule.target.join(" and ")}`;
+  const title = `${rule.source.join(" and ")} inhibits ${rule.target.join(" and ")}`;
   return {
     node: card(
       `Inhibition ${at + 1}`,

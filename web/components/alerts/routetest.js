@@ -138,7 +138,7 @@ export class RouteTest {
       : item.silenced_by.length
         ? "silenced"
         : item.inhibited_by.length
-          ? "muted by another alert"
+          ? "inhibited by another alert"
           : "";
     const head =
       item.alert === null

@@ -95,7 +95,7 @@ const counts = ({ alerts, marks }) => badgeCounts(alerts.all(), (id) => marks.of
 function statusBar(app) {
   const board = el("div.statusbar", {
     role: "status",
-    "aria-label": "Alerts of all projects that need somebody",
+    "aria-label": "Alerts of all projects that need attention",
   });
   const lit = BADGES.map(([key, text, style]) => {
     const number = el("b", {}, "0");

@@ -114,7 +114,7 @@ function ways() {
     {},
     way(
       "No run appears?",
-      "Set address and token by environment variables, and check the first lines of the training's output.",
+      "Set address and token in environment variables, and check the first lines of the training's output.",
       "TOCSIN_URL= TOCSIN_TOKEN=",
     ),
     way("Custom loop", "Report each step yourself if there is no optimizer to watch.", "run.step(loss=loss)"),

@@ -9,7 +9,7 @@ import { codeBlock } from "../code.js";
 import { icon } from "../icons.js";
 
 /**
- * Return what was wrong when the run finished, until somebody acknowledges it; null if nothing was.
+ * Return the outcome of a run that finished with problems, until it is acknowledged; else null.
  *
  * @param {RunRow} row
  */

@@ -33,8 +33,8 @@ export const isOpen = (alert) => alert.state === "firing" || alert.state === "re
 export const isOver = (alert) => alert.state === "resolved" || alert.state === "ended";
 
 /**
- * Return whether the alert needs nobody any more: it resolved, or its run ended with it and somebody
- * acknowledged that. An alert of severity info needs no acknowledgement.
+ * Return whether the alert needs no more attention: it resolved, or its run ended with it and it was
+ * acknowledged. An alert of severity info needs no acknowledgement.
  *
  * @param {Alert} alert
  * @param {boolean} acknowledged
@@ -43,7 +43,7 @@ export const isClosed = (alert, acknowledged) =>
   alert.state === "resolved" || (alert.state === "ended" && (acknowledged || alert.severity === "info"));
 
 /**
- * Count the alerts that need somebody: the open ones, and those that a run ended with.
+ * Count the alerts that need attention: open ones, and those that were firing when their run ended.
  *
  * @param {Iterable<Alert>} alerts
  * @param {(id: string) => boolean} acknowledged

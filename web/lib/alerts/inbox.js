@@ -47,14 +47,14 @@ export function writeInbox(view) {
 }
 
 /**
- * Return whether notifications are off for this alert: silenced, or muted by another alert.
+ * Return whether notifications are off for this alert: silenced, or inhibited by another alert.
  *
  * @param {AlertMarks} marks
  */
 export const isMuted = (marks) => marks.silenced_by.length > 0 || marks.inhibited_by.length > 0;
 
 /**
- * An acknowledgement names token and user; a session knows only its name.
+ * An acknowledgement holds the token and the user; a session holds only its name.
  *
  * @param {AlertMarks} marks
  * @param {string} me
@@ -186,7 +186,7 @@ export function grouped(alerts, view, marksOf, me) {
     {
       key: "muted",
       title: "Silenced",
-      note: "or muted by another alert: no notifications",
+      note: "or inhibited by another alert: no notifications",
       items: shown.filter((a) => isOpen(a) && muted(a)),
     },
     {

@@ -40,7 +40,7 @@ export function spreads(buckets) {
  * @param {boolean} log
  * @returns {(v: number) => number} value to y
  */
-function ladder(buckets, log) {
+function valueToY(buckets, log) {
   const kept = buckets.filter(solid);
   const least = Math.min(...kept.map((b) => (b[0] > 0 ? b[0] : b[1] > 0 ? b[1] : Infinity)));
   const f = (/** @type {number} */ v) =>
@@ -61,7 +61,7 @@ function ladder(buckets, log) {
 export function sparkShape(spark, o = {}) {
   const { buckets } = spark;
   const count = buckets.length;
-  const y = ladder(buckets, o.log === "auto" ? spreads(buckets) : Boolean(o.log));
+  const y = valueToY(buckets, o.log === "auto" ? spreads(buckets) : Boolean(o.log));
   const X = (/** @type {number} */ i) => (((i + 0.5) / count) * W).toFixed(1);
   const share =
     o.onset === null || o.onset === undefined || spark.x1 <= spark.x0

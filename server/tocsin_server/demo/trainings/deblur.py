@@ -67,7 +67,7 @@ class Block(nn.Module):
 
 
 class Restorer(nn.Module):
-    """Add to the blurred picture what it lost; works on patches of ``patch`` x ``patch`` pixels."""
+    """Predict the difference to the sharp picture; works on patches of ``patch`` x ``patch`` pixels."""
 
     def __init__(self, width: int = 16, patch: int = 8) -> None:
         super().__init__()

@@ -17,13 +17,13 @@ _asked_to_end = threading.Event()
 def arguments(description: str, *, seed: int) -> argparse.Namespace:
     """Parse ``--steps``, ``--seconds``, ``--steps-per-s``, ``--seed`` and ``--device`` of a demo training."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--steps", type=int, help="stop after so many steps")
-    parser.add_argument("--seconds", type=float, help="stop after so many seconds")
+    parser.add_argument("--steps", type=int, help="stop after this many steps")
+    parser.add_argument("--seconds", type=float, help="stop after this many seconds")
     parser.add_argument(
-        "--steps-per-s", type=float, default=STEPS_PER_S, help="at most; 0: as fast as it goes"
+        "--steps-per-s", type=float, default=STEPS_PER_S, help="maximum; 0: as fast as possible"
     )
     parser.add_argument("--seed", type=int, default=seed)
-    parser.add_argument("--device", help="by default cuda where there is one, else cpu")
+    parser.add_argument("--device", help="by default cuda if available, else cpu")
     return parser.parse_args()
 
 

@@ -38,7 +38,7 @@ class Retention(TypedDict):
 
 
 class Ping(TypedDict):
-    """Where the server sends pings while it is healthy: host only, because the URL may be a secret."""
+    """Host that the server pings while it is healthy; the full URL may be a secret."""
 
     host: str
     every_s: float

@@ -1,7 +1,7 @@
 """Return 405 with a complete ``Allow`` for a method that a path does not support.
 
 A router looks for any route that accepts both path and method. It would therefore treat ``PATCH
-/runs/r/events`` as a change of the run ``r/events``, and its ``Allow`` would name the methods of one route
+//runs/r/events`` as a change of the run ``r/events``, and its ``Allow`` would name the methods of one route
 only. Here the first path that matches is the resource, and its methods are those of all routes with that
 path.
 """

@@ -63,7 +63,7 @@ class ClientStatus(TypedDict):
 
 
 class Outcome(TypedDict):
-    """How a run ended, and whether somebody acknowledged what was wrong then."""
+    """How a run ended, and whether one of the alerts that were firing then was acknowledged."""
 
     kind: Literal["finished", "stopped", "crashed", "lost"]
     text: str

@@ -60,7 +60,7 @@ def show(request: Request, alert: str = "", until: str = "", signature: str = ""
         return _page(request, INVALID, 403)
     stored = services.reader.alert(alert)
     if stored is None:
-        return _page(request, "<p>There is no such alert any more.</p>", 404)
+        return _page(request, "<p>This alert no longer exists.</p>", 404)
     summary = f"{stored.run_name}: {stored.alert.summary} ({stored.alert.state})"
     root = services.settings.root_path
     shown = {"summary": summary, "alert": alert, "until": until, "signature": signature, "root": root}
@@ -87,7 +87,7 @@ async def acknowledge(request: Request) -> Response:
     identity = request.state.identity
     actor = "link of a message" if identity is None else f"{identity.token_id} {identity.name}".strip()
     if not await store_ack(services, key, Ack(int(now_s * 1e9), actor, fields.get("note", "")[:1000])):
-        return _page(request, "<p>There is no such alert any more.</p>", 404)
+        return _page(request, "<p>This alert no longer exists.</p>", 404)
     return _page(request, "<p>Acknowledged. You may close this page.</p>")
 
 

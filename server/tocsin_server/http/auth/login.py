@@ -48,7 +48,7 @@ PAGE = """<!doctype html>
 <input name="next" type="hidden" value="{next}">
 <button>Log in</button>
 </form>
-<p>A token is made by <code>tocsin-server token create NAME --scope read</code> on the server's machine.</p>
+<p>Create a token with <code>tocsin-server token create NAME --scope read</code> on the server's machine.</p>
 </main>
 </body>
 </html>
@@ -120,7 +120,7 @@ async def login_form(request: Request) -> Response:
     async for piece in request.stream():
         body += piece
         if len(body) > BODY_BYTES:
-            return login_page("This is not a token: it is too long.", status=413, root=_root(request))
+            return login_page("This is not a valid token: it is too long.", status=413, root=_root(request))
     fields = parse_qs(body.decode("utf-8", "replace"))
     then, secret = safe_next(fields.get("next", ["/"])[0]), fields.get("token", [""])[0].strip()
     return await anyio.to_thread.run_sync(_log_in, request, secret, then)  # it may query the database

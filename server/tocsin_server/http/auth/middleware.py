@@ -182,7 +182,7 @@ def _bounded(receive: Receive, limit: int) -> Receive:
 
 
 def log_level(path: str, status: int) -> int:
-    """Return the log level of a request; successful probes and files are logged for debugging only."""
+    """Return the log level of a request: DEBUG for successful probes and files."""
     quiet = status < 400 and (path in OPEN or not path.startswith((API, "/login", "/logout")))
     return logging.DEBUG if quiet else logging.INFO
 

@@ -1,8 +1,8 @@
 """Serve the browsers' WebSocket: docs/reference/http-api.md, "Live socket".
 
-One tick, four times per second by default, serves all browsers: the news of a run is encoded once, however
-many browsers watch it. Alerts are sent immediately. Each browser has a bounded queue (:mod:`subscriber`), so
-that a slow one does not affect the others.
+One tick, four times per second by default, serves all browsers: the changes of a run are encoded once,
+however many browsers watch it. Alerts are sent immediately. Each browser has a bounded queue
+(:mod:`subscriber`), so that a slow one does not affect the others.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class BroadcastServer:
     # Messages
 
     def tick(self, listener: Listener) -> None:
-        """Send every browser what is new to it."""
+        """Send every browser the changes that it has not received."""
         committed, changed = listener.take_dirty()
         dirty = changed | committed.keys()
         cache = TickCache(self._pipeline, self._sparks_ns)
