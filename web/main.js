@@ -108,7 +108,8 @@ function listen(app) {
 }
 
 /**
- * Ask who is logged in until the server responds; null if nobody is logged in; the page then explains how to log in.
+ * Ask who is logged in until the server responds.
+ * Return null if nobody is logged in; the page then explains how to log in.
  *
  * @param {Api} api
  * @returns {Promise<Session | null>}
