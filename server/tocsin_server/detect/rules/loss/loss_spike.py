@@ -2,12 +2,13 @@
 
 A loss is an outlier if it exceeds the median of 50 records by 8 robust standard deviations (1.4826 MAD) and
 by 20 %, and exceeds every loss in that window. If all losses are positive, it must also exceed 8 deviations
-of their logarithms and what the tail of the run's own losses passes once in 10,000 records. Two outliers in
-five records are a warning; so is a single one at twice the median if records are 10 or more steps apart, or
-at three times the first losses. Otherwise a single outlier is pending. Critical if the loss stays above
-three times the median for 10 records and half of what was learned is lost. It recovers when the loss is
-within 5 % of its baseline from before the onset for 3 records. A level at which the loss stays for 200
-records becomes the baseline of further spikes, but resolves nothing.
+of their logarithms and what the tail of the run's own losses passes once in 10,000 records, up to 30 times
+the median. The tail hides no five losses in a row above three times the median. Two outliers in five records
+are a warning; so is a single one at twice the median if records are 10 or more steps apart, or at three times
+the first losses. Otherwise a single outlier is pending. Critical if the loss stays above three times the
+median for 10 records and half of what was learned is lost. It recovers when the loss is within 5 % of its
+baseline from before the onset for 3 records. A level at which the loss stays for 200 records becomes the
+baseline of further spikes, but resolves nothing.
 
 Signals:
     `loss`
@@ -85,6 +86,11 @@ class Settings(RuleSettings):
     )
     apart: int = setting(10, "steps", "minimum distance of records that are far apart")
     beyond: float = setting(3.0, "of the first losses", "height at which one record is always enough")
+    cap: float = setting(30.0, "x median", "beyond which a loss is an outlier whatever the run's own tail")
+    in_a_row: int = setting(
+        5, "records", "above the next height that are outliers whatever the tail", least=2
+    )
+    high: float = setting(3.0, "x median", "height of these records; they also exceed the baseline's tail")
     critical_ratio: float = setting(3.0, "x median", "sustained height that is critical")
     lost: float = setting(0.5, "of what was learned", "that must also be lost again")
     sustained: int = setting(10, "records", "above the critical height in a row that make it critical")
@@ -108,6 +114,11 @@ class State(RuleState):
     """The median when the current episode started; the baseline is still updated during it."""
     high: int = 0
     muted: int = 0
+    row: int = 0
+    """Number of consecutive losses above ``bar``, which may be outliers that the tail hides."""
+    bar: float = 0.0
+    row_from: tuple[int, int] = (0, 0)
+    """Step and time of the first of them."""
     peaks: list[float] = msgspec.field(default_factory=list)
     """Newest logarithms of loss divided by median where a loss exceeded the whole baseline."""
     noted: int = 0
@@ -142,7 +153,7 @@ class LossSpike(Rule[Settings, State]):
         """Return whether the baseline is known and nothing exceeds it, now or shortly before."""
         state = self.state
         full = len(state.base.arrived) >= self.settings.window
-        return full and not (state.recent or state.muted or self.episode.state)
+        return full and not (state.recent or state.muted or state.row or self.episode.state)
 
     def _one(self, view: View, row: int, loss: float) -> None:
         state, limits = self.state, self.settings
@@ -153,12 +164,22 @@ class LossSpike(Rule[Settings, State]):
             state.positive = False
         if len(state.base.arrived) < limits.window:
             self._warm_up(loss)
-        elif state.recent or self.episode.state or self._leaves(loss):
+            return
+        self._count(view, row, loss)
+        if state.recent or self.episode.state or self._leaves(loss):
             self._closely(view, row, loss)
         else:
             self._note(view.first + row, loss)
             state.base.push(loss)
             state.muted -= state.muted > 0
+
+    def _count(self, view: View, row: int, loss: float) -> None:
+        """Count consecutive losses that are high for this baseline, tail included."""
+        state, base = self.state, self.state.base
+        if state.row == 0:
+            state.bar = max(self.settings.high * base.median, base.ordered[-3])
+            state.row_from = (view.step[row], view.time_ns[row])
+        state.row = state.row + 1 if state.positive and loss > state.bar else 0
 
     def _warm_up(self, loss: float) -> None:
         state = self.state
@@ -171,6 +192,8 @@ class LossSpike(Rule[Settings, State]):
         """Return whether the loss is above the limit; the deviation is computed only if the rest is met."""
         state, limits = self.state, self.settings
         base = state.base
+        if state.row >= limits.in_a_row:
+            return True
         if loss <= base.highest:
             return False
         median = base.median
@@ -190,7 +213,8 @@ class LossSpike(Rule[Settings, State]):
         spread = middle(sorted([abs(log) for log in logs]))
         if height <= self.settings.deviations * MAD_TO_SIGMA * spread:
             return False
-        return height > max(beyond(sorted(logs[:-LEAD_IN])), usual_peak(self.state.peaks))
+        tail = max(beyond(sorted(logs[:-LEAD_IN])), usual_peak(self.state.peaks))
+        return height > min(tail, math.log(self.settings.cap))
 
     def _note(self, number: int, loss: float) -> None:
         """Record a loss above the whole baseline, which shows how far losses of this run usually rise.
@@ -213,7 +237,9 @@ class LossSpike(Rule[Settings, State]):
         leaves = self._leaves(loss)
         if leaves and not any(state.recent) and not self.episode.state:
             self._note(view.first + row, loss)
-            state.onset, state.peak = (view.step[row], view.time_ns[row]), loss
+            hidden = state.row >= self.settings.in_a_row
+            state.onset = state.row_from if hidden else (view.step[row], view.time_ns[row])
+            state.peak = loss
             state.baseline = state.base.median
         state.recent = [*state.recent, leaves][-5:]
         if leaves:

@@ -122,6 +122,14 @@ def test_no_alert_in_the_first_fifty_records(watch: Any) -> None:
     assert run.findings == []
 
 
+def test_earlier_spikes_do_not_hide_long_ones(watch: Any) -> None:
+    """Twelve single outliers of thirty times teach the rule a tail, not ten at four times."""
+    habit = [value for seed in range(12) for value in (*noisy(90, seed=seed), 30.0)]
+    run = watch()
+    run.records(loss=[*noisy(60), *habit, *noisy(60, seed=20), *noisy(10, level=8.0, seed=21), *noisy(60)])
+    assert max(finding.onset_step or 0 for finding in run.firing(SPIKE)) == 60 + 12 * 91 + 60
+
+
 def test_nan_mutes_it(watch: Any) -> None:
     """After a NaN the shape of the loss is a consequence."""
     run = watch()

@@ -23,6 +23,31 @@ def test_back_at_the_initial_loss_in_one_record(watch: Any) -> None:
     assert "initialized again" in finding.diagnosis.cause
 
 
+def test_it_fires_until_the_loss_is_back_at_its_level(watch: Any) -> None:
+    """A loss that stays at its first value has not recovered."""
+    run = watch()
+    run.records(loss=learned() + [30.0 + 0.01 * (step % 5) for step in range(600)])
+    assert run.states(RULE)[-1] == "firing"
+
+
+def test_the_gradient_norm_must_be_back_too(watch: Any) -> None:
+    """A jump to the height of the first loss with another norm is a spike."""
+    losses = learned() + learned(50)
+    run = watch()
+    run.records(loss=losses, grad_norm=[4.0] + [1.0] * 299 + [9.0] * 50)
+    assert run.firing(RULE) == []
+    same = watch()
+    same.records(loss=losses, grad_norm=[4.0] + [1.0] * 299 + [4.3] * 50)
+    assert len(same.firing(RULE)) == 1
+
+
+def test_a_constant_loss_is_no_reset(watch: Any) -> None:
+    """A model that gives the same output for everything was not initialized again."""
+    run = watch()
+    run.records(loss=learned() + [30.0] * 50)
+    assert run.firing(RULE) == []
+
+
 def test_a_spike_that_falls_back_is_none(watch: Any) -> None:
     """Two records at the height of the start."""
     run = watch()
