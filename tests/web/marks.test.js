@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { thin } from "../../web/lib/charts/buckets.js";
-import { countMarks, marksOf, mergeMarks, skippedSteps } from "../../web/lib/charts/marks.js";
+import { countMarks, isolated, marksOf, mergeMarks, skippedSteps } from "../../web/lib/charts/marks.js";
 import { layerOf } from "./layers.js";
 
 const RECORDS = [
@@ -106,4 +106,10 @@ test("skipped steps come from the series, at most one per pixel", () => {
   ];
   assert.deepEqual(skippedSteps(skipped, 0, 10, 1), [1, 2, 9]);
   assert.deepEqual(skippedSteps(skipped, 0, 10, 5), [1, 9]);
+});
+
+test("a value alone between two gaps is a dot, because no line shows it", () => {
+  assert.deepEqual(isolated([NaN, 5, NaN, 1, 2]), [0, 5, 0, 0, 0]);
+  assert.deepEqual(isolated([5, NaN, 1, 2, NaN, 7]), [5, 0, 0, 0, 0, 5]);
+  assert.equal(isolated([1, 2, NaN, 3, 4]), null);
 });

@@ -4,7 +4,7 @@
  * Data: pictures from lib/charts/picture.js or lib/charts/compare.js. Draws: nothing; panels/plot.js does.
  */
 
-import { MARK_WORDS } from "../lib/charts/marks.js";
+import { isolated, MARK_WORDS } from "../lib/charts/marks.js";
 
 /**
  * @typedef {import("../lib/charts/picture.js").Picture} Picture
@@ -272,14 +272,7 @@ function lineTrace(line, ink, held) {
   };
 }
 
-/**
- * Return a marker size per point: a value between two gaps needs a dot, because no line shows it. Null
- * without such values.
- *
- * @param {number[]} y
- */
-function isolated(y) {
-  const alone = (/** @type {number} */ i) =>
+/** @type {number} */ i) =>
     Number.isFinite(y[i]) && !Number.isFinite(y[i - 1]) && !Number.isFinite(y[i + 1]);
   return y.some((_, i) => alone(i)) ? y.map((_, i) => (alone(i) ? 5 : 0)) : null;
 }

@@ -104,3 +104,12 @@ export function skippedSteps(layers, from, to, apart) {
   let last = -Infinity;
   return steps.sort((a, b) => a - b).filter((x) => (x - last >= apart ? ((last = x), true) : false));
 }
+
+/**
+ * Return a marker size per point: a value between two gaps needs a dot, because no line shows it. Null
+ * without such values.
+ *
+ * @param {number[]} y
+ */
+export function isolated(y) {
+  const alone = (
