@@ -7,7 +7,7 @@ are kept, so that one problem stays one alert.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -21,12 +21,48 @@ from tocsin_server.detect.interface.rule import Episode, Rule, RuleResult, RuleS
 from tocsin_server.detect.interface.view import WIDE, View
 from tocsin_server.detect.rules.catalog import rules_of
 
+SPARSER = 10
+"""Times the usual distance of records at which a log is sparser, if two distances in a row are."""
+
 
 class SavedRule(msgspec.Struct):
     """State and episode of one rule in a snapshot."""
 
     state: bytes
     episode: Episode
+
+
+class Spacing(msgspec.Struct):
+    """Distance between records, to notice when a log becomes sparser for good."""
+
+    last: int | None = None
+    """Step of the newest record."""
+    gap: int = 0
+    """Usual distance in steps; 0 before the second record."""
+    wide: int = 0
+    """Number of consecutive distances of at least ten times that."""
+
+    def sparser(self, steps: Sequence[int]) -> list[int]:
+        """Return the rows from which records are :data:`SPARSER` times as far apart as before."""
+        last, found = self.last, []
+        if last is not None and self.gap and not self.wide and steps[-1] - last == self.gap * len(steps):
+            self.last = steps[-1]  # nearly always: as far apart as before
+            return []
+        for row, step in enumerate(steps):
+            if last is not None and step > last and self._widens(step - last):
+                found.append(row)
+            last = step
+        self.last = last
+        return found
+
+    def _widens(self, gap: int) -> bool:
+        if self.gap and gap >= SPARSER * self.gap:
+            self.wide += 1
+            if self.wide < 2:
+                return False
+        widens = self.wide >= 2
+        self.gap, self.wide = gap, 0
+        return widens
 
 
 class SavedStream(msgspec.Struct):
@@ -42,6 +78,7 @@ class SavedStream(msgspec.Struct):
     rules: dict[str, SavedRule]
     carried_states: dict[str, bytes] = {}
     micro_steps: MicroSteps = msgspec.field(default_factory=MicroSteps)
+    spacing: Spacing = msgspec.field(default_factory=Spacing)
 
 
 class Stream:
@@ -72,6 +109,7 @@ class Stream:
         self.bases: set[str] = set()
         self.track = ScalerTrack()
         self.micro_steps = MicroSteps()
+        self.spacing = Spacing()
         self.history = History()
         self.block = Block()
         self.rules: list[Rule[Any, Any]] = []
@@ -204,21 +242,26 @@ class Stream:
             for rule in self.rules:
                 rule.resume(self.first_step)
         rewinds, changes = self._rewinds(view), self.micro_steps.changes(view)
-        if rewinds or changes:
-            return self._cut(view, rewinds, changes)
+        sparser = self.spacing.sparser(view.step)
+        if rewinds or changes or sparser:
+            return self._cut(view, rewinds, changes, sparser)
         view.first, view.first_step, view.before = self.count, self.first_step, self.before
         return (view,)
 
-    def _cut(self, view: View, rewinds: list[int], changes: list[int]) -> Iterator[View]:
+    def _cut(self, view: View, rewinds: list[int], changes: list[int], sparser: list[int]) -> Iterator[View]:
         start, rewound = 0, None
-        for cut in [*sorted({*rewinds, *changes}), view.n]:
+        for cut in [*sorted({*rewinds, *changes, *sparser}), view.n]:
             if cut > start:
                 part = view.cut(start, cut, first=self.count, first_step=self.first_step)
                 part.before, part.rewound_from = self.before, rewound
                 yield part
-            if cut < view.n:
+            if cut in rewinds or cut in changes:
                 rewound = self.before[0] if self.before and cut in rewinds else None
                 self._discontinuity(view.step[cut])
+            elif cut < view.n:
+                rewound = None
+                for rule in self.rules:
+                    rule.respaced()
             start = cut
 
     def _rewinds(self, view: View) -> list[int]:
@@ -260,6 +303,7 @@ class Stream:
             rules=rules,
             carried_states=self.carried_states,
             micro_steps=self.micro_steps,
+            spacing=self.spacing,
         )
 
     def load(self, saved: SavedStream) -> None:
@@ -275,6 +319,7 @@ class Stream:
         left = {rule: kept.episode for rule, kept in saved.rules.items() if not kept.state}
         self.inherited_episodes = {rule: episode for rule, episode in left.items() if rule not in self.off}
         self.carried_states, self.micro_steps = saved.carried_states, saved.micro_steps
+        self.spacing = saved.spacing
         self._rouse()
 
 

@@ -253,6 +253,13 @@ class Rule(Generic[SettingsT, StateT]):
         """
         self.state = self.state_type()  # type: ignore[assignment]
 
+    def respaced(self) -> None:
+        """Restart baselines that count records, because records are ten times as far apart from here on.
+
+        A log that holds every step of a warm-up and every hundredth step afterwards would otherwise compare
+        the run with its first minutes for as many records as the baseline holds.
+        """
+
     def resume(self, step: int) -> None:
         """Continue an open episode at ``step`` after a discontinuity and restart its recovery count there."""
         self.episode.last_step, self.episode.calm = step, 0

@@ -85,6 +85,9 @@ class GradExplosion(Rule[Settings, State]):
     inhibited_by = ("nonfinite-loss",)
     needs = ("grad_norm",)
 
+    def respaced(self) -> None:
+        self.state = State()
+
     def observe(self, view: View) -> None:
         norms = view.grad_norm
         if norms is None:

@@ -74,6 +74,9 @@ class GradPrecursor(Rule[Settings, State]):
     inhibited_by = ("grad-explosion", "loss-spike", "loss-divergence", "nonfinite-loss")
     needs = ("grad_norm",)
 
+    def respaced(self) -> None:
+        self.state = State()
+
     def observe(self, view: View) -> None:
         norms = view.grad_norm
         if norms is None:

@@ -105,6 +105,8 @@ class State(RuleState):
     base: RollingMedian = msgspec.field(default_factory=lambda: RollingMedian(50))
     first: float = 0.0
     """Mean size of the losses of the first window, for the absolute floor."""
+    given: bool = False
+    """Whether ``first`` is known although the baseline starts anew."""
     positive: bool = True
     outside: list[float] = msgspec.field(default_factory=list)
     recent: list[bool] = msgspec.field(default_factory=list)
@@ -133,6 +135,11 @@ class LossSpike(Rule[Settings, State]):
     inhibited_by = ("nonfinite-loss", "loss-divergence")
     adversarial = False
     needs = ("loss",)
+
+    def respaced(self) -> None:
+        """Keep the height of the first losses, which the floor for losses near 0 depends on."""
+        first, positive = self.state.first, self.state.positive
+        self.state = State(first=first, positive=positive, given=True)
 
     def observe(self, view: View) -> None:
         if view.loss is None:
@@ -185,7 +192,8 @@ class LossSpike(Rule[Settings, State]):
         state = self.state
         state.base.size = self.settings.window
         state.base.push(loss)
-        state.first += abs(loss) / self.settings.window
+        if not state.given:
+            state.first += abs(loss) / self.settings.window
         state.muted -= state.muted > 0
 
     def _leaves(self, loss: float) -> bool:

@@ -113,7 +113,7 @@ class Track(msgspec.Struct):
     """Number of evaluations up to the best."""
     train: float | None = None
     """Level of the training loss at the best."""
-    told: int | None = None
+    reported: int | None = None
     """Step of the best for which an alert was raised."""
     at: int = 0
     """Step of the newest value."""
@@ -217,13 +217,13 @@ class MetricDegradation(WideRule[Settings, State]):
         tracks = {name: track for name, track in self.state.tracks.items() if name.startswith("val/")}
         bad = {name: track for name, track in tracks.items() if track.worse >= limits.evaluations}
         if not self.episode.state:  # a best that was reported is not reported again
-            bad = {name: track for name, track in bad.items() if track.told != track.best_step}
+            bad = {name: track for name, track in bad.items() if track.reported != track.best_step}
         if not bad:
             if self.episode.state and not any(track.worse for track in tracks.values()):
                 self.settle(view, row)
             return
         for track in bad.values():
-            track.told = track.best_step
+            track.reported = track.best_step
         far = any(self._ruined(name, track) for name, track in bad.items())
         first = min(bad.values(), key=lambda track: track.best_step)
         onset = (first.best_step, first.best_ns)

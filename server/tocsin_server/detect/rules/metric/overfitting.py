@@ -81,7 +81,7 @@ class Held(msgspec.Struct):
     since: int = 0
     last: list[float] = []
     changes: list[float] = []
-    told: bool = False
+    reported: bool = False
     """Whether an alert was raised for this best."""
 
 
@@ -177,7 +177,7 @@ class Overfitting(WideRule[Settings, State]):
         if self.episode.state and turned:
             self._fire(view, row, turned[0], state.held[turned[0]])
             return
-        turned = [name for name in turned if not state.held[name].told]
+        turned = [name for name in turned if not state.held[name].reported]
         if turned and self._generalizes_less():
             self._fire(view, row, turned[0], state.held[turned[0]])
         elif self.episode.state and all(held.since == 0 for held in state.held.values()):
@@ -200,7 +200,7 @@ class Overfitting(WideRule[Settings, State]):
         return rise >= least and fell
 
     def _fire(self, view: View, row: int, name: str, held: Held) -> None:
-        held.told = True
+        held.reported = True
         now, then = middle(sorted(self.state.train)), held.train or 0.0
         evidence: list[Fact] = [
             (f"best {name}", held.best, "", held.best_step),
