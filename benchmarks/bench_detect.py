@@ -86,7 +86,7 @@ def main() -> None:
     """Print the cost with its limit, and their ratio."""
     for size, limit in LIMITS_US.items():
         cost = cost_us(size)
-        print(f"judging, batches of {size:>2}: {cost:6.2f} us a record, limit {limit:g}: {cost / limit:.2f}")
+        print(f"rules, batches of {size:>2}: {cost:6.2f} us a record, limit {limit:g}: {cost / limit:.2f}")
         for kind in (diverging, broken):
             times = cost_us(size, kind) / cost
             print(f"    {kind.__name__}: {times:.2f} times that, limit {FIRING:g}: {times / FIRING:.2f}")

@@ -64,7 +64,7 @@ class LabelledLog:
     onset: int | None = None
     steps: list[int] = field(default_factory=list)
     alarms: list[Alarm] = field(default_factory=list)
-    judged: set[str] = field(default_factory=set)
+    evaluated: set[str] = field(default_factory=set)
     """Published rules whose series the log has."""
     ruin: int | None = None
     """Step at which the loss diverged or stopped being finite, if it did."""
@@ -81,7 +81,7 @@ def read(folder: Path) -> LabelledLog:
     label = json.loads((folder / "label.json").read_text("utf-8"))
     case = LabelledLog(folder.name, str(label["label"]).startswith("UNSTABLE"))
     log = open_log(log_of(folder))
-    return judged(case, label, list(log.items()), log.planned_steps)
+    return evaluated(case, label, list(log.items()), log.planned_steps)
 
 
 def is_training(item: Item) -> bool:
@@ -99,7 +99,9 @@ def thinned(items: Iterable[Item], every: int) -> list[Item]:
     return kept
 
 
-def judged(case: LabelledLog, label: dict[str, Any], items: list[Item], planned: int | None) -> LabelledLog:
+def evaluated(
+    case: LabelledLog, label: dict[str, Any], items: list[Item], planned: int | None
+) -> LabelledLog:
     """Return ``case`` with the alarms of every rule over ``items``."""
     records = [item for item in items if isinstance(item, LogRecord) and is_training(item)]
     case.steps = [record.step for record in records]
@@ -163,12 +165,12 @@ def place(steps: Sequence[int], step: int) -> int:
 
 def ours(case: LabelledLog, items: Iterable[Item], planned: int | None) -> list[Alarm]:
     """Return the first finding of each alert at warning, and at critical."""
-    judge = Evaluator(RunContext(run_id=case.name, planned_steps=planned))
+    evaluator = Evaluator(RunContext(run_id=case.name, planned_steps=planned))
     firsts: dict[tuple[str, str, int | None, Severity], Alarm] = {}
     found: list[Finding] = []
     for received in Replay(case.name).take(items):
-        found += judge.take(received)
-    found += judge.finish()
+        found += evaluator.take(received)
+    found += evaluator.finish()
     for one in found:
         if one.state is AlertState.FIRING and one.severity is not Severity.INFO:
             key = (one.rule, one.subject, one.onset_step, one.severity)
@@ -184,7 +186,7 @@ def theirs(case: LabelledLog, records: Sequence[LogRecord]) -> list[Alarm]:
         rows = [at for at, record in enumerate(records) if rule.series in record.values]
         if not rows:
             continue
-        case.judged.add(rule.name)
+        case.evaluated.add(rule.name)
         values = [records[at].values[rule.series] for at in rows]
         found += [
             Alarm(rule.name, rows[at], Severity.WARNING) for at in apart(rule.alarms(values), case, rows)
@@ -264,7 +266,7 @@ def table(cases: Sequence[LabelledLog]) -> list[Row]:
     rows = [row(ALL, cases, own, loud), row(f"{ALL}, critical only", cases, own, (Severity.CRITICAL,))]
     rows += [row(name, cases, {name}, loud) for name in sorted(own)]
     for rule in PUBLISHED:
-        having = [case for case in cases if rule.name in case.judged]
+        having = [case for case in cases if rule.name in case.evaluated]
         rows.append(row(f"*{rule.name}*", having, {rule.name}, loud))
     return rows
 
@@ -273,7 +275,7 @@ def main() -> None:
     """Print the table, then each unstable run that was missed and each healthy run with an alarm."""
     folder = os.environ.get("LOGS")
     if not folder:
-        print("detection: set LOGS to a folder of labelled logs; nothing was judged")
+        print("detection: set LOGS to a folder of labeled logs; nothing was evaluated")
         return
     cases = [read(path.parent) for path in sorted(Path(folder).glob("*/label.json"))]
     healthy = [case for case in cases if not case.unstable]
@@ -305,7 +307,7 @@ def outcomes(folder: Path) -> list[str]:
         f"{outcome_of(case)} ({len(case.steps)})"
         for every in (1, *THINNED)
         for case in [
-            judged(
+            evaluated(
                 LabelledLog(folder.name, str(label["label"]).startswith("UNSTABLE")),
                 label,
                 thinned(items, every) if every > 1 else items,

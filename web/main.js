@@ -9,12 +9,12 @@ import { palette } from "./components/header/palette.js";
 import { storingStrip } from "./components/header/storing.js";
 import { toasts } from "./components/header/toasts.js";
 import { loginNotice, notice } from "./components/notice.js";
-import { AlertBook } from "./data/alertbook.js";
+import { AlertStore } from "./data/alertstore.js";
 import { AlertingApi } from "./data/alertingapi.js";
 import { Api, ApiError } from "./data/api.js";
 import { Clock } from "./data/clock.js";
 import { Live } from "./data/live.js";
-import { MarkBook } from "./data/markbook.js";
+import { MarkStore } from "./data/markstore.js";
 import { tabTitle, badgeCounts } from "./lib/alerts/attention.js";
 import { outside } from "./lib/root.js";
 import { router } from "./router.js";
@@ -34,7 +34,7 @@ function openSocket() {
 /**
  * The title and icon of the tab show the page and whether alerts fire.
  *
- * @param {AlertBook} alerts
+ * @param {AlertStore} alerts
  */
 function titles(alerts) {
   let page = "";
@@ -63,10 +63,10 @@ async function start() {
     cancel: (timer) => clearTimeout(timer),
     random: Math.random,
   });
-  const alerts = new AlertBook(api);
+  const alerts = new AlertStore(api);
   const clock = new Clock();
   const alerting = new AlertingApi(api);
-  const marks = new MarkBook(alerting);
+  const marks = new MarkStore(alerting);
   const app = { api, alerting, live, alerts, marks, clock, session, title: titles(alerts) };
   followSystem();
   wakeOnGesture();

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.scenarios.judging import VARIANTS, using
+from tests.scenarios.evaluation import VARIANTS, using
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from tests.scenarios.judging import JudgedRun, judged, per_variant, seeded, trained
+from tests.scenarios.evaluation import EvaluatedRun, evaluated, per_variant, seeded, trained
 from tocsin.api.run import Run
 
 SHARDS, BROKEN, EPOCHS = 550, 333, 4
@@ -33,8 +33,8 @@ def train(run: Run, checked: bool) -> None:
 
 
 @per_variant
-def outcome(checked: bool) -> JudgedRun:
-    return judged(trained(lambda run: train(run, checked)))
+def outcome(checked: bool) -> EvaluatedRun:
+    return evaluated(trained(lambda run: train(run, checked)))
 
 
 def test_the_shard_that_recurs_is_named() -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from tests.scenarios.judging import JudgedRun, Training, Wire, judged, per_variant, seeded, trained
+from tests.scenarios.evaluation import EvaluatedRun, Training, Wire, evaluated, per_variant, seeded, trained
 from tocsin.api.run import Run
 from tocsin_server.core.models import Severity
 from tocsin_server.detect.interface.similar_runs import SimilarRun
@@ -62,8 +62,8 @@ def wire(how: str) -> Wire:
 
 
 @per_variant
-def outcome(how: str) -> JudgedRun:
-    return judged(wire(how))
+def outcome(how: str) -> EvaluatedRun:
+    return evaluated(wire(how))
 
 
 def test_a_wired_scaler_alarms_nobody() -> None:
@@ -106,7 +106,7 @@ def test_with_unscale_the_run_fails() -> None:
 
 def test_four_processes_say_the_same() -> None:
     """If every rank logs what rank 0 logs, one alert reports duplicates; the healthy run stays healthy."""
-    found = judged(*[wire("wired")] * 4)
+    found = evaluated(*[wire("wired")] * 4)
     assert found.rules == ["duplicate-steps"]
     assert "4" in found.severe[0].summary
 
@@ -114,8 +114,8 @@ def test_four_processes_say_the_same() -> None:
 def test_a_run_four_times_slower_than_its_sibling() -> None:
     """Reported next to a sibling that is four times faster, and not next to one that is equally fast."""
     usual = median(seconds for _, seconds in wire("wired").series("step_time"))
-    assert judged(wire("wired"), siblings=[sibling(usual)]).severe == []
-    found = judged(wire("wired"), siblings=[sibling(usual / 4)])
+    assert evaluated(wire("wired"), siblings=[sibling(usual)]).severe == []
+    found = evaluated(wire("wired"), siblings=[sibling(usual / 4)])
     assert found.rules == ["throughput-regression"]
     assert "faster in similar runs" in found.severe[0].diagnosis.cause
 

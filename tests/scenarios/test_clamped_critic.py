@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.scenarios.judging import JudgedRun, Training, Wire, judged, per_variant, seeded, trained
+from tests.scenarios.evaluation import EvaluatedRun, Training, Wire, evaluated, per_variant, seeded, trained
 from tocsin.api.run import Run
 from tocsin_server.core.models import Severity
 from tocsin_server.detect.interface.similar_runs import SimilarRun
@@ -102,9 +102,9 @@ def wire(sound: bool) -> Wire:
 
 
 @per_variant
-def outcome(sound: bool) -> JudgedRun:
+def outcome(sound: bool) -> EvaluatedRun:
     healthy = SimilarRun("r0", "healthy", "finished", peak_lr=SIBLINGS_RATE)
-    return judged(wire(sound), siblings=[healthy])
+    return evaluated(wire(sound), siblings=[healthy])
 
 
 def test_the_healthy_twin_alarms_nobody() -> None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import l1_loss, mse_loss
 
-from tests.scenarios.judging import JudgedRun, Training, Wire, judged, per_variant, seeded, trained
+from tests.scenarios.evaluation import EvaluatedRun, Training, Wire, evaluated, per_variant, seeded, trained
 from tocsin.api.run import Run
 from tocsin_server.core.models import Severity
 
@@ -87,8 +87,8 @@ def wire(sound: bool) -> Wire:
 
 
 @per_variant
-def outcome(sound: bool) -> JudgedRun:
-    return judged(wire(sound), planned_steps=STEPS)
+def outcome(sound: bool) -> EvaluatedRun:
+    return evaluated(wire(sound), planned_steps=STEPS)
 
 
 def test_training_on_clean_pictures_alarms_nobody() -> None:

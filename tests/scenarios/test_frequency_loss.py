@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.matrix import ALL
-from tests.scenarios.judging import JudgedRun, Training, Wire, judged, per_variant, seeded, trained
+from tests.scenarios.evaluation import EvaluatedRun, Training, Wire, evaluated, per_variant, seeded, trained
 from tocsin.api.run import Run
 from tocsin_server.core.models import Severity
 from tocsin_server.demo.trainings import deblur
@@ -62,8 +62,8 @@ def wire(sound: bool) -> Wire:
 
 
 @per_variant
-def outcome(sound: bool) -> JudgedRun:
-    return judged(wire(sound))
+def outcome(sound: bool) -> EvaluatedRun:
+    return evaluated(wire(sound))
 
 
 def test_a_sixtieth_of_the_rate_alarms_nobody() -> None:

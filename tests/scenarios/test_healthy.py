@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.scenarios.judging import seeded
+from tests.scenarios.evaluation import seeded
 from tocsin_server.core.models import AlertState, Column, RecordBatch, Severity, Writer
 from tocsin_server.detect.engine.engine import Engine
 from tocsin_server.detect.interface.context import RunContext

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.scenarios.judging import JudgedRun, Training, judged, per_variant, seeded, trained
+from tests.scenarios.evaluation import EvaluatedRun, Training, evaluated, per_variant, seeded, trained
 from tocsin.api.run import Run
 from tocsin_server.core.models import Severity
 
@@ -60,8 +60,8 @@ def training(scaled: bool) -> Training:
 
 
 @per_variant
-def outcome(scaled: bool) -> JudgedRun:
-    return judged(trained(training(scaled)))
+def outcome(scaled: bool) -> EvaluatedRun:
+    return evaluated(trained(training(scaled)))
 
 
 RULES = [(True, "scaler-overflow-burst"), (False, "nonfinite-grad-norm")]

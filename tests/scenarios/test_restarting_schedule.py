@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn.functional import mse_loss
 
-from tests.scenarios.judging import JudgedRun, Training, Wire, judged, per_variant, seeded, trained
+from tests.scenarios.evaluation import EvaluatedRun, Training, Wire, evaluated, per_variant, seeded, trained
 from tocsin.api.run import Run
 from tocsin_server.core.models import Severity
 from tocsin_server.detect.interface.similar_runs import SimilarRun
@@ -72,8 +72,8 @@ def wire(schedule: str, measured: str = "after") -> Wire:
 
 
 @per_variant
-def outcome(schedule: str, measured: str = "after") -> JudgedRun:
-    return judged(wire(schedule, measured), planned_steps=STEPS)
+def outcome(schedule: str, measured: str = "after") -> EvaluatedRun:
+    return evaluated(wire(schedule, measured), planned_steps=STEPS)
 
 
 def test_the_schedule_that_was_meant_alarms_nobody() -> None:
@@ -124,7 +124,7 @@ def test_two_runs_failed_at_the_same_step() -> None:
     failed = outcome("restarting").of("nonfinite-loss").onset_step
     assert failed is not None
     earlier = SimilarRun("r0", "before", "failed", failed_step=failed - 2, failure="nonfinite-loss")
-    found = judged(wire("restarting"), siblings=[earlier]).of("same-step-failure")
+    found = evaluated(wire("restarting"), siblings=[earlier]).of("same-step-failure")
     assert (found.severity, found.onset_step is not None) == (Severity.WARNING, True)
     assert "likely share the cause" in found.diagnosis.cause
 
@@ -138,6 +138,6 @@ def test_a_rate_of_zero_after_the_scheduler_was_removed() -> None:
 
 def test_same_records_same_words() -> None:
     """Evaluated twice, the alerts and diagnoses are the same."""
-    again = judged(wire("restarting"), planned_steps=STEPS)
+    again = evaluated(wire("restarting"), planned_steps=STEPS)
     # repr, because NaN in the evidence is not equal to itself
     assert repr(again.alerts) == repr(outcome("restarting").alerts)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from tests.scenarios.judging import JudgedRun, Training, Wire, judged, per_variant, seeded, trained
+from tests.scenarios.evaluation import EvaluatedRun, Training, Wire, evaluated, per_variant, seeded, trained
 from tocsin.api.run import Run
 
 STEPS, TROUBLE = 260, 200
@@ -98,8 +98,8 @@ def wire(cause: str) -> Wire:
 
 
 @per_variant
-def outcome(cause: str) -> JudgedRun:
-    return judged(wire(cause))
+def outcome(cause: str) -> EvaluatedRun:
+    return evaluated(wire(cause))
 
 
 def thinned(cause: str, every: int) -> Wire:
@@ -125,7 +125,7 @@ def test_the_first_cause_changes_with_the_cause(cause: str) -> None:
 
 def test_a_loss_that_is_misread_is_told_from_one_that_is_lost() -> None:
     """A reported NaN with continuing gradients is distinguished from a loss that really is NaN."""
-    said = judged(trained(misread("loss"))).of("nonfinite-loss").diagnosis
+    said = evaluated(trained(misread("loss"))).of("nonfinite-loss").diagnosis
     assert said.cause.startswith("Likely a logging error")
     assert "backward()" in said.remedies[0].code
     others = [outcome(cause).of("nonfinite-loss").diagnosis for cause in ("rate", "data", "operation")]
@@ -142,5 +142,5 @@ def test_every_alert_of_an_episode_has_its_cause(cause: str) -> None:
 @pytest.mark.parametrize("cause", ["rate", "data", "operation", "scaler"])
 def test_the_cause_is_known_from_every_tenth_record(cause: str) -> None:
     """Also for a rate that rose between two records."""
-    said = judged(thinned(cause, 10)).severe[0].diagnosis.cause
+    said = evaluated(thinned(cause, 10)).severe[0].diagnosis.cause
     assert [name for name, words in FIRST.items() if words in said] == [cause]

@@ -1,7 +1,7 @@
 /**
  * The alert inbox: open, acknowledged, pending, silenced and resolved alerts, operable by keyboard.
  *
- * Data: data/alertbook.js holds the alerts and data/markbook.js their acknowledgements and silences, both
+ * Data: data/alertstore.js holds the alerts and data/markstore.js their acknowledgements and silences, both
  * shared by all pages and live. State: the address (filter and selection), read and written by
  * lib/alerts/inbox.js. View: components/alerts/inboxlist.js beside components/alerts/inboxpane.js.
  */

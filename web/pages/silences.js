@@ -1,7 +1,7 @@
 /**
  * Silences: what is silenced, by whom, why and until when.
  *
- * Data: data/alertingapi.js; data/markbook.js counts the open alerts that each one silences. State: the
+ * Data: data/alertingapi.js; data/markstore.js counts the open alerts that each one silences. State: the
  * address (the filter). View: one row per silence (#row); components/alerts/silenceform.js edits one.
  */
 

@@ -3,8 +3,8 @@ interface App {
   api: import("../data/api.js").Api;
   alerting: import("../data/alertingapi.js").AlertingApi;
   live: import("../data/live.js").Live;
-  alerts: import("../data/alertbook.js").AlertBook;
-  marks: import("../data/markbook.js").MarkBook;
+  alerts: import("../data/alertstore.js").AlertStore;
+  marks: import("../data/markstore.js").MarkStore;
   clock: import("../data/clock.js").Clock;
   session: Session;
   title: (text: string) => void;

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from tocsin_server.offline.replay import Judged
+    from tocsin_server.offline.replay import LogResult
     from tocsin_server.offline.snapshot import IncidentSnapshot
 
 
@@ -52,45 +52,47 @@ def diagnose(
     from tocsin_server.core.models import Severity
     from tocsin_server.offline.diagnose import as_data, exit_status, report, unreadable_data
 
-    found: list[Judged] = []
+    found: list[LogResult] = []
     entries = []
     unreadable = 0
     for path in files:
         try:
-            judged = _judged(path)
+            result = _evaluated(path)
         except UnreadableLogError as error:
             unreadable += 1
             entries.append(unreadable_data(str(path), str(error)))
             print(f"tocsin-server: {error}", file=sys.stderr)
             continue
-        found.append(judged)
-        entries.append(as_data(judged))
+        found.append(result)
+        entries.append(as_data(result))
         if not as_json:
-            print(report(judged), flush=True)
+            print(report(result), flush=True)
     if as_json:
         print(exact_json.dumps({"files": entries}))
     raise typer.Exit(exit_status(found, unreadable, Severity(fail_on.value) if fail_on else None))
 
 
-def _judged(path: Path) -> Judged:
+def _evaluated(path: Path) -> LogResult:
     from tocsin.importers import UnreadableLogError, open_log
-    from tocsin_server.offline.replay import judge
-    from tocsin_server.offline.snapshot_replay import judge_incident_snapshot
+    from tocsin_server.offline.replay import evaluate_log
+    from tocsin_server.offline.snapshot_replay import evaluate_incident_snapshot
 
     with _rewindable(path) as file:
         try:
-            snapshot = _flight(file)
-            judged = (
-                judge(open_log(file)) if snapshot is None else judge_incident_snapshot(snapshot, str(path))
+            snapshot = _snapshot_in(file)
+            result = (
+                evaluate_log(open_log(file))
+                if snapshot is None
+                else evaluate_incident_snapshot(snapshot, str(path))
             )
         except UnreadableLogError as error:
             raise UnreadableLogError(str(error).replace(str(file), str(path), 1)) from error
-    judged.path = str(path)
-    if not judged.records:
+    result.path = str(path)
+    if not result.records:
         raise UnreadableLogError(
-            f"{path}: {judged.format} without a record: expected at least one step with a number"
+            f"{path}: {result.format} without a record: expected at least one step with a number"
         )
-    return judged
+    return result
 
 
 @contextmanager
@@ -108,7 +110,7 @@ def _rewindable(path: Path) -> Iterator[Path]:
         yield Path(copy.name)
 
 
-def _flight(path: Path) -> IncidentSnapshot | None:
+def _snapshot_in(path: Path) -> IncidentSnapshot | None:
     """Return the incident snapshot in ``path``, or None for another file. Raises UnreadableLogError."""
     from tocsin.importers import BROKEN, UnreadableLogError, opened
     from tocsin_server.offline.snapshot import IncidentSnapshotError, is_incident_snapshot, read

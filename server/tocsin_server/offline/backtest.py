@@ -70,13 +70,13 @@ class Backtest:
     def of_run(self, reader: StoreReader, stored_run: StoredRun) -> Tested:
         """Test a stored run, evaluated as the server does, including restarts."""
         run_id, others = stored_run.id, list[Alert]()
-        judge = Evaluator(context_of(stored_run), self._changed, from_start=False)
+        evaluator = Evaluator(context_of(stored_run), self._changed, from_start=False)
         if self.draft is not None:
-            judge.take(only(self.draft, run_id))
+            evaluator.take(only(self.draft, run_id))
             found = (stored.alert for stored in reader.alerts(run_id, limit=MOST_ALERTS))
             others = [alert for alert in found if alert.rule != self.rule]
         received = built_in_only(reader.recovery(run_id, from_start=True).replay)
-        return self._over(run_id, judge, received, others)
+        return self._over(run_id, evaluator, received, others)
 
     def of_file(self, path: Path) -> Tested:
         """Test a log file; each launch in it counts as a separate run.
@@ -96,7 +96,7 @@ class Backtest:
     def _over(
         self,
         name: str,
-        judge: Evaluator,
+        evaluator: Evaluator,
         received: Iterable[RecordBatch | RunEvent],
         others: Sequence[Alert] = (),
     ) -> Tested:
@@ -104,19 +104,19 @@ class Backtest:
         tested = Tested(name)
         launches: dict[str, Tally] = {}
         for item in self._bounded(tested, received):
-            self._take(judge, item)
+            self._take(evaluator, item)
             if isinstance(item, RecordBatch):
-                launches.setdefault(judge.run_id, Tally()).take(item)
-        judge.finish()
+                launches.setdefault(evaluator.run_id, Tally()).take(item)
+        evaluator.finish()
         for launch, tally in launches.items():
-            said = [alert for alert in judge.alerts if alert.run_id == launch]
-            tested.add(tally.judged(name, self.rule, [*said, *others]))
-        tested.left_out = judge.left_out
+            said = [alert for alert in evaluator.alerts if alert.run_id == launch]
+            tested.add(tally.result(name, self.rule, [*said, *others]))
+        tested.left_out = evaluator.left_out
         return tested
 
-    def _take(self, judge: Evaluator, item: RecordBatch | RunEvent) -> None:
+    def _take(self, evaluator: Evaluator, item: RecordBatch | RunEvent) -> None:
         try:
-            judge.take(item)
+            evaluator.take(item)
         except (ArithmeticError, ValueError, IndexError, TypeError) as error:
             raise SettingError(
                 f"{self.rule}: settings", "values that fit together", f"{type(error).__name__}: {error}"

@@ -106,7 +106,7 @@ class Tally:
                 rows[slice(None) if column.at is None else column.at] = True
         self._steps.extend(batch.step[rows].tolist())
 
-    def judged(self, run: str, rule: str, alerts: Sequence[Alert]) -> Tested:
+    def result(self, run: str, rule: str, alerts: Sequence[Alert]) -> Tested:
         """Return the alerts of ``rule`` among ``alerts``, and the number of healthy steps."""
         steps = np.array(self._steps, dtype=np.int64)
         others = [alert for alert in alerts if alert.rule != rule and alert.severity is not Severity.INFO]

@@ -9,7 +9,7 @@ from typing import Any
 from tocsin_server.core.models import Alert, Diagnosis, Evidence, Remedy, Severity
 from tocsin_server.detect.interface.formatting import count, number, of_unit, scale
 from tocsin_server.offline.grouping import CauseGroup, cause_groups, launch_of
-from tocsin_server.offline.replay import FULL_RECORDS, VITAL, WARM_UP_RECORDS, Judged
+from tocsin_server.offline.replay import FULL_RECORDS, VITAL, WARM_UP_RECORDS, LogResult
 from tocsin_server.offline.text_sparkline import extremes, frame_of, is_logarithmic, nonfinite, sparkline
 from tocsin_server.runs.sparkline_buckets import Spark
 
@@ -20,30 +20,30 @@ ALERT_LINES = 40
 ONSETS = 8
 
 
-def exit_status(judged: Sequence[Judged], unreadable: int, fail_on: Severity | None) -> int:
+def exit_status(result: Sequence[LogResult], unreadable: int, fail_on: Severity | None) -> int:
     """Return 2 if a file could not be read, 1 if an alert is at least as severe as ``fail_on``, else 0."""
     if unreadable:
         return 2
-    found = [file.highest_severity for file in judged]
+    found = [file.highest_severity for file in result]
     return int(fail_on is not None and any(one is not None and one.level >= fail_on.level for one in found))
 
 
-def as_data(judged: Judged) -> dict[str, Any]:
+def as_data(result: LogResult) -> dict[str, Any]:
     """Return one entry of ``files`` in the JSON."""
     return {
-        "path": judged.path,
-        "format": judged.format,
-        "records": judged.records,
-        "alerts": [alert_data(alert) for alert in judged.alerts],
-        "alerts_left_out": judged.alerts_left_out,
-        "first_step": judged.first_step,
-        "last_step": judged.last_step,
-        "attempts": judged.attempts,
+        "path": result.path,
+        "format": result.format,
+        "records": result.records,
+        "alerts": [alert_data(alert) for alert in result.alerts],
+        "alerts_left_out": result.alerts_left_out,
+        "first_step": result.first_step,
+        "last_step": result.last_step,
+        "attempts": result.attempts,
         "unread_lines": {
-            "count": judged.unread,
-            "first": [{"line": item.line, "why": item.why} for item in judged.first_unread],
+            "count": result.unread,
+            "first": [{"line": item.line, "why": item.why} for item in result.first_unread],
         },
-        "notes": notes(judged),
+        "notes": notes(result),
     }
 
 
@@ -76,30 +76,30 @@ def alert_data(alert: Alert) -> dict[str, Any]:
     }
 
 
-def notes(judged: Judged) -> list[str]:
+def notes(result: LogResult) -> list[str]:
     """Return limitations of the input that affect how far the result can be trusted."""
-    found = list(judged.remarks)
-    if not judged.training_records:
+    found = list(result.remarks)
+    if not result.training_records:
         found.append("No loss and no gradient norm was found: only rules about other signals were evaluated.")
-    elif judged.training_records < WARM_UP_RECORDS:
+    elif result.training_records < WARM_UP_RECORDS:
         found.append(
-            f"Only {judged.training_records} training records: rules that compare with the run's own level "
+            f"Only {result.training_records} training records: rules that compare with the run's own level "
             f"need about {WARM_UP_RECORDS}, so only rules without a baseline were evaluated."
         )
-    elif judged.training_records < FULL_RECORDS:
+    elif result.training_records < FULL_RECORDS:
         found.append(
-            f"Only {judged.training_records} training records, too few for all rules: the first "
+            f"Only {result.training_records} training records, too few for all rules: the first "
             f"{WARM_UP_RECORDS} were the baseline, in which spikes cannot be detected, and detecting a loss "
             f"that does not fall takes {FULL_RECORDS}."
         )
-    if judged.unread:
-        which = ", ".join(str(item.line) for item in judged.first_unread)
-        found.append(f"{count(judged.unread, 'line')} could not be read ({_first(judged.unread)}{which}).")
-    if judged.names_left_out:
-        found.append(f"{judged.names_left_out} or more columns beyond the limit were left out.")
-    if judged.went_back:
+    if result.unread:
+        which = ", ".join(str(item.line) for item in result.first_unread)
+        found.append(f"{count(result.unread, 'line')} could not be read ({_first(result.unread)}{which}).")
+    if result.names_left_out:
+        found.append(f"{result.names_left_out} or more columns beyond the limit were left out.")
+    if result.went_back:
         found.append(
-            f"Steps went back {count(judged.went_back, 'time')} without a new run: rewinds, or several "
+            f"Steps went back {count(result.went_back, 'time')} without a new run: rewinds, or several "
             "processes that "
             "write into one file. No statistic is carried across them."
         )
@@ -110,32 +110,32 @@ def _first(unread: int) -> str:
     return "number " if unread == 1 else "first: "
 
 
-def report(judged: Judged) -> str:
+def report(result: LogResult) -> str:
     """Return the text report of one file."""
     parts = [
-        _heading(judged),
-        *[f"  Note: {note}" for note in notes(judged)],
+        _heading(result),
+        *[f"  Note: {note}" for note in notes(result)],
         "",
-        *_signals(judged.sparks),
+        *_signals(result.sparks),
         "",
     ]
-    if not judged.alerts:
+    if not result.alerts:
         parts.append("Nothing found.")
-    several = judged.attempts > 1
-    parts += [line for alert in judged.alerts[:ALERT_LINES] for line in _alert_line(alert, several)]
-    hidden = len(judged.alerts) - ALERT_LINES + judged.alerts_left_out
+    several = result.attempts > 1
+    parts += [line for alert in result.alerts[:ALERT_LINES] for line in _alert_line(alert, several)]
+    hidden = len(result.alerts) - ALERT_LINES + result.alerts_left_out
     if hidden > 0:
         parts.append(f"and {hidden} more alerts (--json has them)")
-    reported = cause_groups(judged.alerts)
+    reported = cause_groups(result.alerts)
     for group in reported:
-        parts += ["", *_diagnosis(group, named=len(judged.alerts) > 1)]
+        parts += ["", *_diagnosis(group, named=len(result.alerts) > 1)]
     return "\n".join(parts) + "\n"
 
 
-def _heading(judged: Judged) -> str:
-    span = "no steps" if judged.first_step is None else f"steps {judged.first_step} to {judged.last_step}"
-    runs = f", {judged.attempts} attempts" if judged.attempts > 1 else ""
-    return f"{judged.path}\n  {judged.format}, {judged.records} records, {span}{runs}"
+def _heading(result: LogResult) -> str:
+    span = "no steps" if result.first_step is None else f"steps {result.first_step} to {result.last_step}"
+    runs = f", {result.attempts} attempts" if result.attempts > 1 else ""
+    return f"{result.path}\n  {result.format}, {result.records} records, {span}{runs}"
 
 
 def _signals(sparks: dict[str, Spark]) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """Evaluate rules over a log file: its records as batches, the engine's findings as alerts.
 
 Uses neither a database nor a clock. ``Replay`` is the input of backtests and detection benchmarks;
-``judge`` produces a complete diagnosis. Both keep one batch of records at a time, whatever the length of
-the file.
+``evaluate_log`` produces a complete diagnosis. Both keep one batch of records at a time, however
+long the file is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tocsin_server.core.models import Alert, Column, Finding, RecordBatch, RunEv
 from tocsin_server.detect.engine.engine import Engine
 from tocsin_server.detect.interface.context import RunContext
 from tocsin_server.detect.interface.rule import RuleSettings
-from tocsin_server.runs.alert_state import AlertBook
+from tocsin_server.runs.alert_state import RunAlerts
 from tocsin_server.runs.sparkline_buckets import Spark
 
 BATCH_RECORDS = 512
@@ -118,7 +118,7 @@ def columns_of(records: list[LogRecord]) -> dict[str, Column]:
 
 
 @dataclass
-class Judged:
+class LogResult:
     """The result for one file."""
 
     path: str
@@ -145,7 +145,7 @@ class Judged:
 
 
 class Evaluator:
-    """Evaluates the output of a replay with an engine and an :class:`AlertBook`; keeps the alerts that fired.
+    """Evaluates the output of a replay with an engine and an :class:`RunAlerts`; keeps the alerts that fired.
 
     A launch that starts at the first step is evaluated as a separate run: it is unknown whether the one
     before it failed or was stopped, and a file with several launches is no restart loop.
@@ -179,7 +179,7 @@ class Evaluator:
     @property
     def run_id(self) -> str:
         """Identifies the current launch in its alerts."""
-        return self._book.run_id
+        return self._tracker.run_id
 
     @property
     def alerts(self) -> list[Alert]:
@@ -212,7 +212,7 @@ class Evaluator:
 
     def _apply(self, findings: list[Finding]) -> list[Finding]:
         for finding in findings:
-            for transition in self._book.apply(finding, finding.time_ns):
+            for transition in self._tracker.apply(finding, finding.time_ns):
                 self._keep(transition.alert)
         return findings
 
@@ -220,7 +220,7 @@ class Evaluator:
         """Start with new rules, which receive the events so far."""
         run_id = self._context.run_id if self._attempt == 1 else f"{self._context.run_id}#{self._attempt}"
         self._engine = Engine(replace(self._context, run_id=run_id), self._settings)
-        self._book = AlertBook(run_id)
+        self._tracker = RunAlerts(run_id)
         for event in self._reported:
             self._engine.observe_event(event)
 
@@ -233,47 +233,47 @@ class Evaluator:
         self._fired[alert.id] = alert
 
 
-def judge(log: Log, settings: Mapping[str, RuleSettings] | None = None) -> Judged:
+def evaluate_log(log: Log, settings: Mapping[str, RuleSettings] | None = None) -> LogResult:
     """Read ``log`` once and evaluate every record.
 
     Raises:
         UnreadableLogError: No record can be read.
     """
     run_id = str(log.path)
-    judged = Judged(run_id, log.format.name)
-    judge_ = Evaluator(RunContext(run_id=run_id, planned_steps=log.planned_steps), settings)
-    listen(judged, judge_, Replay(run_id).take(log.items()))
+    result = LogResult(run_id, log.format.name)
+    evaluator = Evaluator(RunContext(run_id=run_id, planned_steps=log.planned_steps), settings)
+    listen(result, evaluator, Replay(run_id).take(log.items()))
     stream = log.stream
-    judged.records, judged.unread, judged.first_unread = stream.records, stream.unread, stream.first_unread
-    judged.names_left_out, judged.went_back = stream.names_left_out, stream.went_back
-    judged.alerts, judged.alerts_left_out = judge_.alerts, judge_.left_out
+    result.records, result.unread, result.first_unread = stream.records, stream.unread, stream.first_unread
+    result.names_left_out, result.went_back = stream.names_left_out, stream.went_back
+    result.alerts, result.alerts_left_out = evaluator.alerts, evaluator.left_out
     if log.broken:
-        judged.remarks.append(f"The file is truncated: {log.broken}. The records before that were evaluated.")
-    return judged
+        result.remarks.append(f"The file is truncated: {log.broken}. The records before that were evaluated.")
+    return result
 
 
-def listen(judged: Judged, judge_: Evaluator, received: Iterable[RecordBatch | RunEvent]) -> None:
+def listen(result: LogResult, evaluator: Evaluator, received: Iterable[RecordBatch | RunEvent]) -> None:
     """Evaluate and count everything in ``received``, then finish."""
     for item in received:
-        judge_.take(item)
+        evaluator.take(item)
         if isinstance(item, RecordBatch):
-            _count(judged, item)
-    judge_.finish()
+            _count(result, item)
+    evaluator.finish()
 
 
-def _count(judged: Judged, batch: RecordBatch) -> None:
+def _count(result: LogResult, batch: RecordBatch) -> None:
     low, high = int(batch.step.min()), int(batch.step.max())
-    judged.first_step = low if judged.first_step is None else min(judged.first_step, low)
-    judged.last_step = high if judged.last_step is None else max(judged.last_step, high)
-    judged.attempts = max(judged.attempts, batch.writer.attempt_no)
+    result.first_step = low if result.first_step is None else min(result.first_step, low)
+    result.last_step = high if result.last_step is None else max(result.last_step, high)
+    result.attempts = max(result.attempts, batch.writer.attempt_no)
     losses = [
         column for name, column in batch.columns.items() if name.partition("/")[0] in ("loss", "grad_norm")
     ]
-    judged.training_records += max((column.v.size for column in losses), default=0)
+    result.training_records += max((column.v.size for column in losses), default=0)
     for name, column in batch.columns.items():
-        spark = judged.sparks.get(name)
+        spark = result.sparks.get(name)
         if spark is None:
-            if len(judged.sparks) >= SERIES_LIMIT and name.partition("/")[0] not in VITAL:
+            if len(result.sparks) >= SERIES_LIMIT and name.partition("/")[0] not in VITAL:
                 continue
-            spark = judged.sparks[name] = Spark()
+            spark = result.sparks[name] = Spark()
         spark.take(batch.step if column.at is None else batch.step[column.at], column.v)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tocsin_server.detect.interface.context import RunContext
-from tocsin_server.offline.replay import Evaluator, Judged, listen
+from tocsin_server.offline.replay import Evaluator, LogResult, listen
 from tocsin_server.offline.snapshot import IncidentSnapshot
 
 FORMAT = "tocsin incident snapshot"
@@ -24,14 +24,14 @@ def context_in(run: Mapping[str, Any]) -> RunContext:
     return RunContext.from_environment(str(run["id"]), project, world_size, planned_steps, environment)
 
 
-def judge_incident_snapshot(snapshot: IncidentSnapshot, path: str) -> Judged:
+def evaluate_incident_snapshot(snapshot: IncidentSnapshot, path: str) -> LogResult:
     """Return the alerts of an incident snapshot, with remarks on which ones its records reproduce."""
-    judged, judge = Judged(path, FORMAT), Evaluator(context_in(snapshot.run))
-    listen(judged, judge, snapshot.items)
-    judged.records = sum(getattr(item, "n", 0) for item in snapshot.items)
-    judged.alerts = snapshot.alerts
-    judged.remarks = [_about(snapshot), *_agreement(snapshot, judge)]
-    return judged
+    result, evaluator = LogResult(path, FORMAT), Evaluator(context_in(snapshot.run))
+    listen(result, evaluator, snapshot.items)
+    result.records = sum(getattr(item, "n", 0) for item in snapshot.items)
+    result.alerts = snapshot.alerts
+    result.remarks = [_about(snapshot), *_agreement(snapshot, evaluator)]
+    return result
 
 
 def _about(snapshot: IncidentSnapshot) -> str:
@@ -44,9 +44,9 @@ def _about(snapshot: IncidentSnapshot) -> str:
     )
 
 
-def _agreement(snapshot: IncidentSnapshot, judge: Evaluator) -> list[str]:
+def _agreement(snapshot: IncidentSnapshot, evaluator: Evaluator) -> list[str]:
     """Return sentences on which alerts the records of the window reproduce."""
-    again = {(alert.rule, alert.subject) for alert in judge.alerts}
+    again = {(alert.rule, alert.subject) for alert in evaluator.alerts}
     reported = list(dict.fromkeys((alert.rule, alert.subject) for alert in snapshot.alerts))
     found = [rule for rule, subject in reported if (rule, subject) in again]
     missed = [rule for rule, subject in reported if (rule, subject) not in again]

@@ -39,7 +39,7 @@ INTERVALS = 100
 LOGGED_CRASHES = 5
 """Number of rule crashes per run that are logged with their traceback; after that, every 1000th is."""
 Done = Callable[[], None]
-Said = TypeVar("Said")
+Result = TypeVar("Result")
 
 
 class RuleEvaluator(Protocol):
@@ -51,7 +51,7 @@ class RuleEvaluator(Protocol):
 
 
 class AlertTracker(Protocol):
-    """The part of ``AlertBook`` that a run uses."""
+    """The part of ``RunAlerts`` that a run uses."""
 
     def apply(self, finding: Finding, now_ns: int) -> list[Transition]: ...
     def resolve(
@@ -192,16 +192,16 @@ class ActiveRun:
     def __init__(
         self,
         summary: RunSummary,
-        judge: RuleEvaluator,
-        book: AlertTracker,
+        evaluator: RuleEvaluator,
+        tracker: AlertTracker,
         recent: Recent,
         *,
         arrival: int,
         now_ns: int,
     ) -> None:
         self.summary = summary
-        self.judge = judge
-        self.book = book
+        self.evaluator = evaluator
+        self.tracker = tracker
         self.recent = recent
         self.arrival = arrival
         """Number of the newest accepted batch or event."""
@@ -216,9 +216,9 @@ class ActiveRun:
         """Write batches submitted to the database and not committed yet."""
         self._unsaved = 0
         self._saved_ns = now_ns
-        self._has_past = book.has_past
+        self._has_past = tracker.has_past
         """Whether the next attempt has alerts of the one before to resolve."""
-        summary.show(book.open(), book.ended())
+        summary.show(tracker.open(), tracker.ended())
 
     @property
     def id(self) -> str:
@@ -231,7 +231,7 @@ class ActiveRun:
     @property
     def plan(self) -> Plan:
         """Return the custom rules and the tunings of the built-in rules that are in effect for this run."""
-        return getattr(self.judge, "plan", NO_PLAN)
+        return getattr(self.evaluator, "plan", NO_PLAN)
 
     @property
     def connected(self) -> bool:
@@ -282,7 +282,7 @@ class ActiveRun:
         self.recent.put(batch)
         self.heartbeat.record(now_ns)
         self._unsaved += batch.n
-        return self.note(self._judged(lambda: self.judge.observe(batch)), now_ns)
+        return self.note(self._guarded(lambda: self.evaluator.observe(batch)), now_ns)
 
     def take_event(
         self, event: RunEvent, now_ns: int, findings: Iterable[Finding] = ()
@@ -294,30 +294,30 @@ class ActiveRun:
         self.recent.put(event)
         self.heartbeat.event(event, now_ns)
         self._unsaved += 1
-        return self.note([*self._judged(lambda: self.judge.observe_event(event)), *findings], now_ns)
+        return self.note([*self._guarded(lambda: self.evaluator.observe_event(event)), *findings], now_ns)
 
     def note(self, findings: Iterable[Finding], now_ns: int) -> tuple[Transition, ...]:
         """Turn findings into alert transitions.
 
-        The end of a run closes its alerts, see :meth:`AlertBook.end`. Those of a failed run stay open for a
+        The end of a run closes its alerts, see :meth:`RunAlerts.end`. Those of a failed run stay open for a
         while, because another attempt may follow. That attempt supersedes the end of the one before.
         """
         found = self._resumed(now_ns)
         for finding in findings:
-            found += self._judged(lambda finding=finding: self.book.apply(finding, now_ns))  # type: ignore[misc]
+            found += self._guarded(lambda finding=finding: self.tracker.apply(finding, now_ns))  # type: ignore[misc]
         found += self._closed(now_ns)
         if found:
-            self._has_past = self.book.has_past
-            self.summary.show(self.book.open(), self.book.ended())
+            self._has_past = self.tracker.has_past
+            self.summary.show(self.tracker.open(), self.tracker.ended())
         return tuple(found)
 
     def _closed(self, now_ns: int) -> list[Transition]:
         """Return the transitions that the run's state causes."""
-        book, step = self.book, self.summary.last_step
+        tracker, step = self.tracker, self.summary.last_step
         if self.rests(now_ns):
-            return book.resolve(self.summary.ending, step, now_ns, OF_TIME)
+            return tracker.resolve(self.summary.ending, step, now_ns, OF_TIME)
         if self.state.ended:
-            return book.end(self.summary.ending, step, now_ns, OF_TIME)
+            return tracker.end(self.summary.ending, step, now_ns, OF_TIME)
         return []
 
     def _resumed(self, now_ns: int) -> list[Transition]:
@@ -325,11 +325,11 @@ class ActiveRun:
         if not self._has_past or self.state.ended:
             return []
         began = f"Attempt {self.summary.metadata.attempt} began"
-        return self.book.resume(began, self.summary.last_step, now_ns)
+        return self.tracker.resume(began, self.summary.last_step, now_ns)
 
     def checkpoint_before(self, step: int | None) -> tuple[int, str] | None:
         """Return step and path of the newest checkpoint at or before ``step``, if one is known."""
-        context = getattr(self.judge, "context", None)
+        context = getattr(self.evaluator, "context", None)
         return None if context is None or step is None else context.checkpoint_before(step)
 
     def rests(self, now_ns: int) -> bool:
@@ -347,14 +347,14 @@ class ActiveRun:
         """
         for item in items:
             if isinstance(item, RunEvent):
-                self._judged(lambda item=item: self.judge.observe_event(item))  # type: ignore[misc]
+                self._guarded(lambda item=item: self.evaluator.observe_event(item))  # type: ignore[misc]
                 continue
             if item.arrival > summary_upto:
                 self.summary.take(item, int(item.time_ns[-1]))
-            self._judged(lambda item=item: self.judge.observe(item))  # type: ignore[misc]
+            self._guarded(lambda item=item: self.evaluator.observe(item))  # type: ignore[misc]
             self._unsaved += item.n
 
-    def _judged(self, say: Callable[[], list[Said]]) -> list[Said]:
+    def _guarded(self, say: Callable[[], list[Result]]) -> list[Result]:
         try:
             return say()
         except Exception:
@@ -382,6 +382,6 @@ class ActiveRun:
         due = since_ns >= (pause_ns if self._unsaved >= records else after_ns)
         if not anyway and not (due and self._unsaved):
             return None
-        bodies = self._judged(lambda: [self.judge.save()])
+        bodies = self._guarded(lambda: [self.evaluator.save()])
         self._unsaved, self._saved_ns = 0, now_ns
         return SavedRuleState(self.id, self.arrival, bodies[0]) if bodies else None

@@ -225,8 +225,8 @@ def _learn(run: ActiveRun, registered: Registered, hello: Hello, now_ns: int) ->
         metadata.tags = tuple(hello.tags) or metadata.tags
     metadata.host = hello.host or metadata.host
     metadata.planned_steps = metadata.planned_steps if hello.planned_steps is None else hello.planned_steps
-    if newer and isinstance(run.judge, Engine):
-        run.judge = _informed(run.judge, hello)
+    if newer and isinstance(run.evaluator, Engine):
+        run.evaluator = _informed(run.evaluator, hello)
 
 
 def _informed(engine: Engine, hello: Hello) -> Engine:

@@ -26,7 +26,7 @@ def fingerprint_of(rule: str, subject: str, labels: Mapping[str, str]) -> str:
     return hashlib.sha256("\x00".join(parts).encode()).hexdigest()[:16]
 
 
-class AlertBook:
+class RunAlerts:
     """The newest episode of every fingerprint of one run; bounded by rules x series."""
 
     def __init__(self, run_id: str) -> None:
@@ -35,15 +35,15 @@ class AlertBook:
         self._reported: dict[str, Reported] = {}
 
     @classmethod
-    def restore(cls, run_id: str, alerts: Iterable[Alert]) -> AlertBook:
-        """Restore the book from the newest stored episode of each fingerprint, open or over."""
-        book = cls(run_id)
+    def restore(cls, run_id: str, alerts: Iterable[Alert]) -> RunAlerts:
+        """Restore the tracker from the newest stored episode of each fingerprint, open or over."""
+        tracker = cls(run_id)
         for alert in alerts:
-            known = book._alerts.get(alert.fingerprint)
+            known = tracker._alerts.get(alert.fingerprint)
             if known is None or known.episode < alert.episode:
-                book._alerts[alert.fingerprint] = alert
-                book._reported[alert.fingerprint] = _reported_of(alert)
-        return book
+                tracker._alerts[alert.fingerprint] = alert
+                tracker._reported[alert.fingerprint] = _reported_of(alert)
+        return tracker
 
     def open(self) -> list[Alert]:
         """Return the alerts that are firing or recovering."""

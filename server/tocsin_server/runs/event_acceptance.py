@@ -101,7 +101,7 @@ class EventAcceptor:
         if changes:
             run.rests_until_ns = 0
         if changes and changes["state"] is RunState.FAILED:
-            firing, checkpoint = run.book.open(), run.checkpoint_before(step)
+            firing, checkpoint = run.tracker.open(), run.checkpoint_before(step)
             findings = [
                 failure_finding(error, step=step, time_ns=time_ns, firing=firing, checkpoint=checkpoint)
             ]

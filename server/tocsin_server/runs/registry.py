@@ -16,7 +16,7 @@ from tocsin_server.core.settings import Settings
 from tocsin_server.detect.engine.engine import Engine, EngineStateError
 from tocsin_server.detect.interface.context import RunContext
 from tocsin_server.runs.active_run import ActiveRun
-from tocsin_server.runs.alert_state import AlertBook
+from tocsin_server.runs.alert_state import RunAlerts
 from tocsin_server.runs.recent_buffer import Recent
 from tocsin_server.runs.run_summary import RunMetadata, RunSummary
 from tocsin_server.store.edits import edits_of
@@ -70,7 +70,7 @@ def restore_run(
     run = ActiveRun(
         summary,
         engine,
-        AlertBook.restore(stored.id, recovery.alerts),
+        RunAlerts.restore(stored.id, recovery.alerts),
         Recent(settings.live_kept_bytes, recovery.last_arrival),
         arrival=recovery.last_arrival,
         now_ns=now_ns,

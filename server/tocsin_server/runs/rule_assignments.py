@@ -167,13 +167,13 @@ class Rulebook:
         return f"The rule {rule} was deleted{who}" if rule not in plan.tunings else f"{rule} was changed{who}"
 
 
-async def poll_rules(book: Rulebook, order: EventSink, *, interval_s: float = LOOK_S) -> None:
+async def poll_rules(rulebook: Rulebook, order: EventSink, *, interval_s: float = LOOK_S) -> None:
     """Check for changes by other processes until cancelled. If that fails, the known rules stay in effect."""
 
     async def look() -> None:
-        if await asyncio.to_thread(book.read_version) != book.now.version:
-            await book.refresh(order)
+        if await asyncio.to_thread(rulebook.read_version) != rulebook.now.version:
+            await rulebook.refresh(order)
         else:
-            book.catch_up(order)
+            rulebook.catch_up(order)
 
-    await book.work.keep(look, interval_s)
+    await rulebook.work.keep(look, interval_s)

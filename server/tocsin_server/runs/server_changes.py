@@ -56,7 +56,7 @@ class ServerChanges:
         if run is None:
             return
         run.rests_until_ns = 0
-        if run.book.unsettled:
+        if run.tracker.unsettled:
             self._add_event(run, CLOSED, {"state": run.state}, {"state": run.state})
 
     def acknowledge(self, alert_id: str, *, undone: bool) -> None:

@@ -51,26 +51,26 @@ def open_rules(run: ActiveRun) -> frozenset[str]:
     return frozenset(alert.rule for alert in run.summary.open_alerts if alert.rule in STATES)
 
 
-def judge(run: ActiveRun, started_ns: int, now_ns: int) -> list[Finding]:
+def evaluate(run: ActiveRun, started_ns: int, now_ns: int) -> list[Finding]:
     """Return the new findings of ``run``; findings that only repeat an open alert are left out."""
     known = liveness(run, started_ns)
-    said = [finding for rule in STATES for finding in _judged(rule, known, now_ns, run.plan)]
-    return [finding for finding in said if _is_new(run, finding, started_ns, now_ns)]
+    findings = [finding for rule in STATES for finding in _findings(rule, known, now_ns, run.plan)]
+    return [finding for finding in findings if _is_new(run, finding, started_ns, now_ns)]
 
 
-def _judged(rule: str, known: Liveness, now_ns: int, plan: Plan) -> list[Finding]:
+def _findings(rule: str, known: Liveness, now_ns: int, plan: Plan) -> list[Finding]:
     """Return the findings of one rule with its current tuning."""
     if rule in plan.off:
         return over(rule, known, now_ns, f"The rule {rule} was switched off")
     given = plan.settings.get(rule)
     if rule == stalled.INFO.id:
         pace = given if isinstance(given, stalled.Settings) else stalled.Settings()
-        said = stalled.check(known, now_ns, pace)
+        findings = stalled.check(known, now_ns, pace)
     else:
         silence = given if isinstance(given, trainer_lost.Settings) else trainer_lost.Settings()
-        said = trainer_lost.check(known, now_ns, silence)
+        findings = trainer_lost.check(known, now_ns, silence)
     severity = plan.severity(rule)
-    return said if severity is None else [replace(finding, severity=severity) for finding in said]
+    return findings if severity is None else [replace(finding, severity=severity) for finding in findings]
 
 
 def _is_new(run: ActiveRun, finding: Finding, started_ns: int, now_ns: int) -> bool:
@@ -114,7 +114,7 @@ def look(pipeline: Pipeline, now_ns: int, work: PeriodicJob | None = None) -> No
 
 
 def _look_at(pipeline: Pipeline, run: ActiveRun, now_ns: int) -> None:
-    findings = judge(run, pipeline.started_ns, now_ns)
+    findings = evaluate(run, pipeline.started_ns, now_ns)
     changes = {}
     if not run.state.ended:
         state = state_of(run, findings)

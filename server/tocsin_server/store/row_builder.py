@@ -143,9 +143,9 @@ class RowBuilder:
         self._see(fresh, rows)
 
     def _note_nonfinite(self, connection: Connection, batch: RecordBatch, rows: Rows) -> None:
-        book, numbers = self.cache.tracker(connection, batch.run_id), self.cache.numbers[batch.run_id]
+        tracker, numbers = self.cache.tracker(connection, batch.run_id), self.cache.numbers[batch.run_id]
         for name, column in batch.columns.items():
-            for found in book.take(batch, numbers[name], column):
+            for found in tracker.take(batch, numbers[name], column):
                 if isinstance(found, Onset):
                     rows.onsets.append({"run_id": batch.run_id} | asdict(found))
                 else:

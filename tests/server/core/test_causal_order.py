@@ -13,7 +13,7 @@ from tocsin_server.core.causal_order import NEAR_STEPS, ORDER, by_cause
 from tocsin_server.core.models import Alert, AlertState, Diagnosis, Severity
 from tocsin_server.detect.rules.catalog import catalogue
 from tocsin_server.offline.grouping import cause_groups
-from tocsin_server.offline.replay import Judged, judge
+from tocsin_server.offline.replay import LogResult, evaluate_log
 
 RECORDINGS = sorted((Path(__file__).parents[1] / "detect" / "recordings").glob("*.csv"))
 """One training of tests/scenarios/test_frequency_loss.py, whose learning rate is too high: by other seeds
@@ -27,8 +27,8 @@ CHAIN = {"scaler-collapse", "scaler-overflow-burst", "nonfinite-loss", "nonfinit
 CAUSE = "Likely a learning rate that is too high"
 
 
-def judged(path: Path) -> Judged:
-    return judge(open_log(path))
+def result(path: Path) -> LogResult:
+    return evaluate_log(open_log(path))
 
 
 def retimed(path: Path, gradients: str, into: Path) -> Path:
@@ -49,7 +49,7 @@ def retimed(path: Path, gradients: str, into: Path) -> Path:
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
 def test_the_root_is_the_same_whichever_rule_fired_first(path: Path) -> None:
     """The first to fire differs between the recordings; the root, and the cause in every alert, do not."""
-    found = judged(path)
+    found = result(path)
     loud = [alert for alert in found.alerts if alert.severity is not Severity.INFO]
     assert loud[0].rule == FIRST[path.stem]
     assert cause_groups(found.alerts)[0].head.rule == "scaler-collapse"
@@ -61,7 +61,7 @@ def test_the_root_is_the_same_whichever_rule_fired_first(path: Path) -> None:
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
 def test_the_root_is_the_same_in_both_orders(path: Path, gradients: str, tmp_path: Path) -> None:
     """``grad-explosion`` first or last: the same root with the same cause."""
-    found = judged(retimed(path, gradients, tmp_path / path.name))
+    found = result(retimed(path, gradients, tmp_path / path.name))
     fired = [alert.rule for alert in found.alerts]
     earlier = "grad-explosion" in fired and fired.index("grad-explosion") < fired.index("scaler-collapse")
     head = cause_groups(found.alerts)[0].head

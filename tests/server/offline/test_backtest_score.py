@@ -91,9 +91,9 @@ def test_an_alarm_is_false_where_no_other_rule_has_cause() -> None:
         alert_of("other", 500, 520),
         alert_of("whisper", 90, 200, Severity.INFO),
     ]
-    tested = tally.judged("r", "mine", alerts)
+    tested = tally.result("r", "mine", alerts)
     assert [firing.healthy for firing in tested.firings] == [True, False, False]
     assert (tested.steps, tested.healthy_steps) == (1000, 979)
     assert per_thousand([tested], Severity.WARNING) == pytest.approx(1000 / 979)
     assert per_thousand([tested], Severity.CRITICAL) == 0
-    assert per_thousand([Tally().judged("r", "mine", [])], Severity.INFO) is None
+    assert per_thousand([Tally().result("r", "mine", [])], Severity.INFO) is None

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from tocsin.importers import open_log
 from tocsin_server.cli.main import app
 from tocsin_server.core.models import Severity
-from tocsin_server.offline.replay import judge
+from tocsin_server.offline.replay import evaluate_log
 
 BROKEN = "".join(f"step {step}: loss = {'nan' if step > 99 else 0.5}\n" for step in range(110))
 HEALTHY = "".join(f"step {step}: loss = {2 - step / 200}\n" for step in range(200))
@@ -135,7 +135,7 @@ def test_an_archive_that_is_cut_off_is_judged_up_to_there(tmp_path: Path) -> Non
     path.write_bytes(gzip.compress(lines.encode())[:-1000])
     status, out = run(path)
     assert status == 0
-    assert "Note: The file breaks off: Compressed file ended" in out
+    assert "Note: The file is truncated: Compressed file ended" in out
 
 
 def test_launches_of_one_file_are_told_apart(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_one_episode_is_one_story(tmp_path: Path) -> None:
         "".join(f"step={step} loss={a} grad_norm={b} lr={1e-3 * 1.01**step}\n" for step, a, b in rows)
     )
     out = run(path)[1]
-    assert len(judge(open_log(path)).alerts) > 2
+    assert len(evaluate_log(open_log(path)).alerts) > 2
     assert out.count("Most likely: ") == 1
     assert "Most likely: Likely" not in out
     assert "Alerts: grad-" in out
@@ -207,7 +207,7 @@ def test_four_processes_in_one_log_are_told(tmp_path: Path) -> None:
     """Each line four times, by independent processes: a warning, with the cause first."""
     file = tmp_path / "train.log"
     file.write_text("".join(f"step {step} loss {2 - step / 600:.4f} lr 0.1\n" * 4 for step in range(120)))
-    judged = judge(open_log(file))
-    (alert,) = [one for one in judged.alerts if one.severity is not Severity.INFO]
+    result = evaluate_log(open_log(file))
+    (alert,) = [one for one in result.alerts if one.severity is not Severity.INFO]
     assert (alert.rule, "4 processes" in alert.summary) == ("duplicate-steps", True)
     assert "reports as the only one" in alert.diagnosis.cause

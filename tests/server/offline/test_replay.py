@@ -11,13 +11,13 @@ import numpy as np
 
 from tocsin.importers import open_log
 from tocsin_server.core.models import RecordBatch, RunEvent, Severity
-from tocsin_server.offline.replay import BATCH_RECORDS, Judged, Replay, judge
+from tocsin_server.offline.replay import BATCH_RECORDS, LogResult, Replay, evaluate_log
 
 
-def judged(path: Path, text: str) -> Judged:
+def result(path: Path, text: str) -> LogResult:
     """Return the result for a log with that text."""
     path.write_text(text)
-    return judge(open_log(path))
+    return evaluate_log(open_log(path))
 
 
 def test_records_come_in_batches_of_one_writer(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_the_same_log_gives_the_same_verdict_however_it_is_spelled(tmp_path: Pat
         "a.log": "".join(f"step {step}: loss = {loss}\n" for step, loss in enumerate(losses)),
     }
     said = [
-        [(alert.rule, alert.onset_step, alert.fired_step) for alert in judged(tmp_path / name, text).alerts]
+        [(alert.rule, alert.onset_step, alert.fired_step) for alert in result(tmp_path / name, text).alerts]
         for name, text in texts.items()
     ]
     assert said[0] == said[1] == said[2]
@@ -62,7 +62,7 @@ def test_the_same_log_gives_the_same_verdict_however_it_is_spelled(tmp_path: Pat
 
 def test_an_excerpt_is_judged_by_what_needs_no_baseline(tmp_path: Path) -> None:
     """Three lines are enough for a NaN loss."""
-    found = judged(tmp_path / "a.log", "step 1 loss 0.5\nstep 2 loss nan\nstep 3 loss nan\n")
+    found = result(tmp_path / "a.log", "step 1 loss 0.5\nstep 2 loss nan\nstep 3 loss nan\n")
     assert found.training_records == 3
     assert found.highest_severity is Severity.CRITICAL
 
@@ -71,7 +71,7 @@ def test_what_is_kept_does_not_grow_with_the_file(tmp_path: Path) -> None:
     """Of 40,000 records, sparklines and alerts are kept."""
     rng = np.random.default_rng(0)
     lines = "".join(f"{step},{1 + 0.01 * value:.6f}\n" for step, value in enumerate(rng.normal(size=40_000)))
-    found = judged(tmp_path / "a.csv", "step,loss\n" + lines)
+    found = result(tmp_path / "a.csv", "step,loss\n" + lines)
     assert found.records == 40_000
     assert (found.first_step, found.last_step) == (0, 39_999)
     assert len(found.sparks["loss"].buckets) <= 72
@@ -83,7 +83,7 @@ def test_the_last_records_of_each_launch_are_judged(tmp_path: Path) -> None:
     even = "".join(f"{6900 + 10 * at},6.4\n" for at in range(3))
     text = f"step,loss\n{jump}step,loss\n{even}"
     for number, log in enumerate((f"step,loss\n{jump}", text)):
-        alerts = judged(tmp_path / f"{number}.csv", log).alerts
+        alerts = result(tmp_path / f"{number}.csv", log).alerts
         assert [(alert.rule, alert.fired_step) for alert in alerts] == [("loss-level-shift", 6940)]
 
 
@@ -91,11 +91,11 @@ GROWTH = """
 import resource, sys
 from pathlib import Path
 from tocsin.importers import open_log
-from tocsin_server.offline.replay import judge
+from tocsin_server.offline.replay import evaluate_log
 peaks = []
 for path in sys.argv[1:]:
-    judged = judge(open_log(Path(path)))
-    assert judged.unread == 1, judged.first_unread
+    result = evaluate_log(open_log(Path(path)))
+    assert result.unread == 1, result.first_unread
     peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 print(peaks[-1] - peaks[0])
 """

@@ -23,10 +23,10 @@ from tocsin_server.core.models import (
     WriteBatch,
     Writer,
 )
-from tocsin_server.offline.replay import Judged
+from tocsin_server.offline.replay import LogResult
 from tocsin_server.offline.snapshot import IncidentSnapshot, read
 from tocsin_server.offline.snapshot_gather import download
-from tocsin_server.offline.snapshot_replay import judge_incident_snapshot
+from tocsin_server.offline.snapshot_replay import evaluate_incident_snapshot
 from tocsin_server.runs.validation.limits import Limits
 from tocsin_server.store.database import Database
 from tocsin_server.store.deletion_jobs import finish, mark_on, mark_runs, on_writer
@@ -210,12 +210,12 @@ def test_the_server_gives_it_and_diagnose_reads_it(
     (alert,) = eventually(lambda: _loud(server), "the alert")
     answer = httpx.get(f"{server.base}/api/v1/alerts/{alert['id']}/snapshot", headers=server.headers)
     assert "attachment" in answer.headers["content-disposition"]
-    judged: Judged = judge_incident_snapshot(read(answer.content), "snapshot.json")
-    said = judged.alerts[0]
+    result: LogResult = evaluate_incident_snapshot(read(answer.content), "snapshot.json")
+    said = result.alerts[0]
     assert (said.rule, said.onset_step, said.summary) == (alert["rule"], 300, alert["summary"])
     assert said.diagnosis.cause == alert["diagnosis"]["cause"]
     assert [list(row) for row in said.diagnosis.timeline] == alert["diagnosis"]["timeline"]
-    assert any("fire again" in remark and "nonfinite-loss" in remark for remark in judged.remarks)
+    assert any("fire again" in remark and "nonfinite-loss" in remark for remark in result.remarks)
     missing = httpx.get(f"{server.base}/api/v1/alerts/flight.x.1/snapshot", headers=server.headers)
     assert missing.status_code == 404
 

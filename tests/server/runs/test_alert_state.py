@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tocsin_server.core.models import Alert, AlertState, Diagnosis, Finding, Severity, Transition
-from tocsin_server.runs.alert_state import LATE_NS, AlertBook, fingerprint_of
+from tocsin_server.runs.alert_state import LATE_NS, RunAlerts, fingerprint_of
 
 NOW = 10**18
 
@@ -30,14 +30,14 @@ def finding(state: str, severity: str = "warning", **change: Any) -> Finding:
     return Finding(**{**facts, **change})
 
 
-def apply_all(book: AlertBook, *findings: Finding) -> list[Transition]:
-    return [transition for item in findings for transition in book.apply(item, NOW)]
+def apply_all(tracker: RunAlerts, *findings: Finding) -> list[Transition]:
+    return [transition for item in findings for transition in tracker.apply(item, NOW)]
 
 
 def test_a_life() -> None:
     """Pending, firing, recovering, resolved: four transitions of one alert, with their times."""
-    book = AlertBook("r_1")
-    reported = apply_all(book, *(finding(state, step=step) for step, state in enumerate(
+    tracker = RunAlerts("r_1")
+    reported = apply_all(tracker, *(finding(state, step=step) for step, state in enumerate(
         ["pending", "firing", "recovering", "resolved"], 102)))  # fmt: skip
     assert [transition.alert.state for transition in reported] == [
         "pending",
@@ -53,15 +53,15 @@ def test_a_life() -> None:
 
 def test_what_says_nothing_new_changes_nothing() -> None:
     """A repeated finding is not a transition."""
-    book = AlertBook("r_1")
-    assert len(apply_all(book, finding("firing"), finding("firing"), finding("firing"))) == 1
+    tracker = RunAlerts("r_1")
+    assert len(apply_all(tracker, finding("firing"), finding("firing"), finding("firing"))) == 1
 
 
 def test_severity_only_rises_within_an_episode() -> None:
     """Warning, critical, warning: it stays critical."""
-    book = AlertBook("r_1")
+    tracker = RunAlerts("r_1")
     reported = apply_all(
-        book, finding("firing"), finding("firing", "critical"), finding("firing", "warning", step=110)
+        tracker, finding("firing"), finding("firing", "critical"), finding("firing", "warning", step=110)
     )
     assert [transition.alert.severity for transition in reported] == ["warning", "critical"]
     assert all(transition.first for transition in reported)
@@ -69,9 +69,9 @@ def test_severity_only_rises_within_an_episode() -> None:
 
 def test_firing_again_after_recovering_is_not_told_twice() -> None:
     """A recovering alert that fires again updates its row without another notification."""
-    book = AlertBook("r_1")
+    tracker = RunAlerts("r_1")
     reported = apply_all(
-        book, finding("firing"), finding("recovering"), finding("firing"), finding("recovering")
+        tracker, finding("firing"), finding("recovering"), finding("firing"), finding("recovering")
     )
     assert [transition.first for transition in reported] == [True, True, False, False]
     assert {transition.alert.episode for transition in reported} == {1}
@@ -79,15 +79,17 @@ def test_firing_again_after_recovering_is_not_told_twice() -> None:
 
 def test_new_evidence_updates_the_row() -> None:
     """A new summary in the same state is stored without a notification."""
-    book = AlertBook("r_1")
-    (transition,) = apply_all(book, finding("firing"), finding("firing", summary="Loss spiked further"))[1:]
+    tracker = RunAlerts("r_1")
+    (transition,) = apply_all(tracker, finding("firing"), finding("firing", summary="Loss spiked further"))[
+        1:
+    ]
     assert (transition.first, transition.alert.summary) == (False, "Loss spiked further")
 
 
 def test_after_resolved_comes_the_next_episode() -> None:
     """If the rule fires again later, it is a new alert with the same fingerprint."""
-    book = AlertBook("r_1")
-    reported = apply_all(book, finding("firing"), finding("resolved"), finding("firing"))
+    tracker = RunAlerts("r_1")
+    reported = apply_all(tracker, finding("firing"), finding("resolved"), finding("firing"))
     assert [transition.alert.episode for transition in reported] == [1, 1, 2]
     assert reported[-1].first
     assert reported[0].alert.fingerprint == reported[-1].alert.fingerprint
@@ -95,34 +97,34 @@ def test_after_resolved_comes_the_next_episode() -> None:
 
 def test_an_end_without_a_beginning_is_nothing() -> None:
     """Resolved or recovering without an alert is ignored."""
-    assert apply_all(AlertBook("r_1"), finding("resolved"), finding("recovering")) == []
+    assert apply_all(RunAlerts("r_1"), finding("resolved"), finding("recovering")) == []
 
 
 def test_firing_never_goes_back_to_pending() -> None:
     """A later pending finding adds to the firing alert."""
-    book = AlertBook("r_1")
-    apply_all(book, finding("firing"), finding("pending", onset_step=90))
-    (alert,) = book.open()
+    tracker = RunAlerts("r_1")
+    apply_all(tracker, finding("firing"), finding("pending", onset_step=90))
+    (alert,) = tracker.open()
     assert (alert.state, alert.onset_step) == ("firing", 90)
 
 
 def test_a_restart_of_the_server_goes_on_with_the_same_alert() -> None:
     """After it is restored from stored alerts, neither the firing is repeated nor the numbering restarted."""
-    before = AlertBook("r_1")
+    before = RunAlerts("r_1")
     stored = [
         transition.alert
         for transition in apply_all(before, finding("firing"), finding("resolved"), finding("firing"))
     ]
-    book = AlertBook.restore("r_1", stored)
-    assert apply_all(book, finding("firing")) == []
-    reported = apply_all(book, finding("resolved"), finding("firing"))
+    tracker = RunAlerts.restore("r_1", stored)
+    assert apply_all(tracker, finding("firing")) == []
+    reported = apply_all(tracker, finding("resolved"), finding("firing"))
     assert [transition.alert.episode for transition in reported] == [2, 3]
 
 
 def test_records_from_a_spool_are_late() -> None:
     """More than ten minutes old at arrival is late."""
-    late = apply_all(AlertBook("r_1"), finding("firing", time_ns=NOW - LATE_NS - 1))[0]
-    live = apply_all(AlertBook("r_1"), finding("firing", time_ns=NOW - LATE_NS))[0]
+    late = apply_all(RunAlerts("r_1"), finding("firing", time_ns=NOW - LATE_NS - 1))[0]
+    live = apply_all(RunAlerts("r_1"), finding("firing", time_ns=NOW - LATE_NS))[0]
     assert (late.alert.late, live.alert.late) == (True, False)
 
 
@@ -149,8 +151,8 @@ findings = st.lists(
 @given(findings)
 def test_told_once_an_episode(items: Any) -> None:
     """(fingerprint, episode, state, severity) is notified at most once, in the order of states."""
-    book, reported, begun = AlertBook("r_1"), set(), set()
-    for transition in apply_all(book, *items):
+    tracker, reported, begun = RunAlerts("r_1"), set(), set()
+    for transition in apply_all(tracker, *items):
         alert = transition.alert
         key = (alert.fingerprint, alert.episode, alert.state, alert.severity)
         assert transition.first == (key not in reported)
@@ -164,22 +166,22 @@ def test_told_once_an_episode(items: Any) -> None:
 def test_a_restart_anywhere_ends_in_the_same_alerts(items: Any, at: Any) -> None:
     """If state is restored from stored alerts after any finding, the final alerts are the same."""
     stored: dict[str, Alert] = {}
-    straight, book = AlertBook("r_1"), AlertBook("r_1")
+    straight, tracker = RunAlerts("r_1"), RunAlerts("r_1")
     for index, item in enumerate(items):
         if index == at:
-            book = AlertBook.restore("r_1", stored.values())
+            tracker = RunAlerts.restore("r_1", stored.values())
         apply_all(straight, item)
-        for transition in apply_all(book, item):
+        for transition in apply_all(tracker, item):
             stored[transition.alert.id] = transition.alert
-    assert sorted(map(repr, book.open())) == sorted(map(repr, straight.open()))
+    assert sorted(map(repr, tracker.open())) == sorted(map(repr, straight.open()))
 
 
 def test_the_end_of_a_run_closes_what_is_open() -> None:
     """A firing alert is ended, because nothing recovered. Pending and recovering alerts are resolved."""
-    book = AlertBook("r_1")
+    tracker = RunAlerts("r_1")
     lives = {"a": ["pending"], "b": ["firing"], "c": ["firing", "recovering"], "d": ["firing", "resolved"]}
-    apply_all(book, *(finding(state, subject=name) for name, life in lives.items() for state in life))
-    closed = book.end("Run ended: finished", 120, NOW + 5, ())
+    apply_all(tracker, *(finding(state, subject=name) for name, life in lives.items() for state in life))
+    closed = tracker.end("Run ended: finished", 120, NOW + 5, ())
     assert {t.alert.subject: t.alert.state for t in closed} == {
         "a": "resolved",
         "b": "ended",
@@ -187,15 +189,15 @@ def test_the_end_of_a_run_closes_what_is_open() -> None:
     }
     assert {transition.reason for transition in closed} == {"Run ended: finished"}
     assert {(t.alert.resolved_step, t.alert.resolved_ns, t.first) for t in closed} == {(120, NOW + 5, True)}
-    assert (book.open(), [alert.subject for alert in book.ended()]) == ([], ["b"])
-    assert book.end("again", 121, NOW + 6, ()) == []
+    assert (tracker.open(), [alert.subject for alert in tracker.ended()]) == ([], ["b"])
+    assert tracker.end("again", 121, NOW + 6, ()) == []
 
 
 def test_rules_about_the_process_resolve_at_its_end() -> None:
     """That a process is silent is no longer a problem once it has ended."""
-    book = AlertBook("r_1")
-    apply_all(book, finding("firing"), replace(finding("firing", subject=""), rule="trainer-lost"))
-    closed = book.end("Run ended: failed", 120, NOW, {"trainer-lost"})
+    tracker = RunAlerts("r_1")
+    apply_all(tracker, finding("firing"), replace(finding("firing", subject=""), rule="trainer-lost"))
+    closed = tracker.end("Run ended: failed", 120, NOW, {"trainer-lost"})
     assert {t.alert.rule: t.alert.state for t in closed} == {
         "trainer-lost": "resolved",
         "loss-spike": "ended",
@@ -204,24 +206,24 @@ def test_rules_about_the_process_resolve_at_its_end() -> None:
 
 def test_another_attempt_supersedes_the_end_of_the_one_before() -> None:
     """The failure and the ended alerts resolve; a finding that still fires is left alone."""
-    book = AlertBook("r_1")
-    apply_all(book, finding("firing"))
-    book.end("Run ended: failed", 120, NOW, ())
+    tracker = RunAlerts("r_1")
+    apply_all(tracker, finding("firing"))
+    tracker.end("Run ended: failed", 120, NOW, ())
     apply_all(
-        book, replace(finding("firing", subject=""), rule="run-failed"), finding("firing", subject="norm")
+        tracker, replace(finding("firing", subject=""), rule="run-failed"), finding("firing", subject="norm")
     )
-    resumed = book.resume("Attempt 2 began", 121, NOW)
+    resumed = tracker.resume("Attempt 2 began", 121, NOW)
     assert {(t.alert.rule, t.alert.subject): t.alert.state for t in resumed} == {
         ("loss-spike", "loss"): "resolved",
         ("run-failed", ""): "resolved",
     }
-    assert (book.has_past, [alert.subject for alert in book.open()]) == (False, ["norm"])
+    assert (tracker.has_past, [alert.subject for alert in tracker.open()]) == (False, ["norm"])
 
 
 def test_a_later_attempt_begins_the_next_episode() -> None:
     """After the run's end, a rule that fires is a new alert with the same fingerprint."""
-    book = AlertBook("r_1")
-    apply_all(book, finding("firing"))
-    book.end("Run ended: failed", 120, NOW, ())
-    (again,) = apply_all(book, finding("recovering"), finding("resolved"), finding("firing"))
+    tracker = RunAlerts("r_1")
+    apply_all(tracker, finding("firing"))
+    tracker.end("Run ended: failed", 120, NOW, ())
+    (again,) = apply_all(tracker, finding("recovering"), finding("resolved"), finding("firing"))
     assert (again.alert.episode, again.first) == (2, True)

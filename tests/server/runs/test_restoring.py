@@ -61,7 +61,7 @@ def test_a_trainer_does_not_wait_for_the_runs_of_others(
     assert server.health()["restoring"] == 1
     held.set()
     eventually(lambda: not server.pipeline.restorer.waiting, "the other run to be restored")
-    assert [one.rule for one in server.pipeline.registry.active["slow"].book.open()] == ["nonfinite-loss"]
+    assert [one.rule for one in server.pipeline.registry.active["slow"].tracker.open()] == ["nonfinite-loss"]
 
 
 def test_the_silence_of_a_run_that_is_restored_late_is_judged(

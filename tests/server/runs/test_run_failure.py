@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tocsin_server.core.models import Finding
-from tocsin_server.runs.alert_state import LATE_NS, AlertBook
+from tocsin_server.runs.alert_state import LATE_NS, RunAlerts
 from tocsin_server.runs.run_failure import failure_finding
 
 NOW = 10**18
@@ -35,7 +35,7 @@ def test_the_summary_is_type_and_message() -> None:
 
 def test_a_failure_from_a_spool_is_late() -> None:
     """It is not notified like one of now."""
-    (transition,) = AlertBook("r_1").apply(failed({"type": "E"}), NOW + LATE_NS + 1)
+    (transition,) = RunAlerts("r_1").apply(failed({"type": "E"}), NOW + LATE_NS + 1)
     assert transition.alert.late
 
 
@@ -60,9 +60,9 @@ def test_a_known_checkpoint_is_named() -> None:
 
 def test_what_fired_before_is_the_likely_cause() -> None:
     """An exception after a NaN loss is its consequence."""
-    book = AlertBook("r_1")
+    tracker = RunAlerts("r_1")
     nan = replace(failed({}), rule="nonfinite-loss", summary="Loss is NaN", onset_step=6)
-    book.apply(nan, NOW)
-    diagnosis = failed({"type": "ValueError"}, firing=book.open()).diagnosis
+    tracker.apply(nan, NOW)
+    diagnosis = failed({"type": "ValueError"}, firing=tracker.open()).diagnosis
     assert diagnosis.cause == "The run was unstable before it failed: Loss is NaN (nonfinite-loss)."
     assert diagnosis.timeline == ((6, "Loss is NaN", "nonfinite-loss"),)

@@ -72,7 +72,7 @@ def test_a_run_is_told_of_its_sibling(run_server: Start, dial: Dial, eventually:
     siblings = SimilarRunFinder(server.pipeline, server.services.reader)
     asyncio.run_coroutine_threadsafe(siblings.look(), server.loop).result()
     run = server.pipeline.registry.active["second"]
-    (sibling,) = run.judge.context.siblings.runs
+    (sibling,) = run.evaluator.context.siblings.runs
     assert (sibling.run_id, sibling.peak_lr) == ("first", 1e-3)
     assert sibling.losses[0] > sibling.losses[-1]
     stored = eventually(

@@ -78,9 +78,9 @@ def test_a_repeated_judgement_writes_nothing(run_server: Start, dial: Dial) -> N
     client = dial(server.base, "r1", server.token)
     client.acked(client.train([0], loss=[1.0]))
     after(server, 1210)
-    alert = server.pipeline.registry.active["r1"].book.open()[0]
+    alert = server.pipeline.registry.active["r1"].tracker.open()[0]
     assert after(server, 1211.5) == [("stalled", ("stalled",))]
-    assert server.pipeline.registry.active["r1"].book.open()[0] is alert
+    assert server.pipeline.registry.active["r1"].tracker.open()[0] is alert
 
 
 @pytest.mark.usefixtures("by_hand")

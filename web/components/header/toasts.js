@@ -10,7 +10,7 @@ const MOST = 3;
 
 /**
  * @param {HTMLElement} host
- * @param {import("../../data/alertbook.js").AlertBook} alerts
+ * @param {import("../../data/alertstore.js").AlertStore} alerts
  */
 export function toasts(host, alerts) {
   const list = el("div.toasts", { role: "alert", "aria-label": "New critical alerts" });

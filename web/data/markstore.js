@@ -8,7 +8,7 @@ export const GATHER_MS = 150;
 
 /** @typedef {{ items: AlertMarks[], silences: Silence[] }} MarkAnswer */
 
-export class MarkBook {
+export class MarkStore {
   /** @type {Map<string, AlertMarks>} */
   #marks = new Map();
   /** @type {Map<string, Silence>} */

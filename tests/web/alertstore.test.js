@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { AlertBook } from "../../web/data/alertbook.js";
+import { AlertStore } from "../../web/data/alertstore.js";
 import { alertOf } from "./layers.js";
 
 function bookOf(...items) {
   const fired = [];
-  const book = new AlertBook({ alerts: async () => ({ items }) });
+  const book = new AlertStore({ alerts: async () => ({ items }) });
   book.onChange((alert) => fired.push(alert?.id ?? null));
   return { book, fired, items };
 }

@@ -1,8 +1,8 @@
 """Run a training with the real hook, and evaluate the real rules, in one process without a server.
 
 Records take the same path as in production: the hook's outbox, the sender's columns, the server's validation,
-the engine, the alert book. Only the socket, the store and batching by time are left out: a batch is ``FLUSH``
-records, or fewer before an event.
+the engine, the alert state. Only the socket, the store and batching by time are left out: a batch is
+``FLUSH`` records, or fewer before an event.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tocsin_server.runs.validation.records import Position, read_records
 
 FLUSH = 20
 STEP_NS = 50_000_000
-"""Time between records as the rules see it: verdicts do not depend on how busy this machine is."""
+"""Time between records as the rules see it: results do not depend on how busy this machine is."""
 THREADS = int(os.environ.get("OMP_NUM_THREADS", "1"))
 Heard = RecordBatch | RunEvent
 Training = Callable[[Run], None]
@@ -151,7 +151,7 @@ def trained(training: Training, **options: Any) -> Wire:
 
 
 @dataclass
-class JudgedRun:
+class EvaluatedRun:
     """Alerts of a run in the order in which they fired."""
 
     alerts: list[Alert]
@@ -174,21 +174,23 @@ class JudgedRun:
         raise AssertionError(f"expected an alert of {rule}, got {[alert.rule for alert in self.alerts]}")
 
 
-def judged(*wires: Wire, siblings: Sequence[SimilarRun] = (), planned_steps: int | None = None) -> JudgedRun:
+def evaluated(
+    *wires: Wire, siblings: Sequence[SimilarRun] = (), planned_steps: int | None = None
+) -> EvaluatedRun:
     """Evaluate the rules over the data of these processes of one run, as if they had sent it
     simultaneously."""
     context = RunContext(run_id="r", project="tests", world_size=1, planned_steps=planned_steps)
-    judge = Evaluator(context)
+    evaluator = Evaluator(context)
     streams = [_heard(wire, number) for number, wire in enumerate(wires, 1)]
     arrival = 0
     if siblings:
         reported = SimilarRuns(tuple(siblings)).plain()
-        judge.take(RunEvent(Writer("r", SERVER, 1, 0), 0, 0, SIMILAR_RUNS, 0, None, reported))
+        evaluator.take(RunEvent(Writer("r", SERVER, 1, 0), 0, 0, SIMILAR_RUNS, 0, None, reported))
     for received in chain.from_iterable(zip_longest(*streams)):
         if received is not None:
             arrival += 1
-            judge.take(received)
-    return JudgedRun(judge.alerts)
+            evaluator.take(received)
+    return EvaluatedRun(evaluator.alerts)
 
 
 def _heard(wire: Wire, number: int) -> Iterator[Heard]:

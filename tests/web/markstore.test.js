@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { MarkBook } from "../../web/data/markbook.js";
+import { MarkStore } from "../../web/data/markstore.js";
 
 const ack = (id, by = "x") => ({ id, ack: { by, at_ms: 1, note: "" }, silenced_by: [], inhibited_by: [] });
 
 function bookOf() {
   const waiting = [];
   const timers = [];
-  const book = new MarkBook({ marks: () => new Promise((answer) => waiting.push(answer)) }, (run) =>
+  const book = new MarkStore({ marks: () => new Promise((answer) => waiting.push(answer)) }, (run) =>
     timers.push(run),
   );
   return { book, waiting, timers };

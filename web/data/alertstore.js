@@ -7,7 +7,7 @@ import { beginsFiring, isOver } from "../lib/alerts/attention.js";
 /** Alerts that are over kept in memory; the oldest are dropped first. Open alerts are never dropped. */
 const OVER_KEPT = 400;
 
-export class AlertBook {
+export class AlertStore {
   /** @type {Map<string, Alert>} */
   #alerts = new Map();
   /** @type {Set<(fired: Alert | null) => void>} */
