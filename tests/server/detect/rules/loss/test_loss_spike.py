@@ -119,7 +119,7 @@ def test_no_alert_in_the_first_fifty_records(watch: Any) -> None:
     """The warm-up is the baseline's length."""
     run = watch()
     run.records(loss=noisy(40) + [20.0] * 5)
-    assert run.findings == []
+    assert run.firing(SPIKE) == []
 
 
 def test_earlier_spikes_do_not_hide_long_ones(watch: Any) -> None:
