@@ -143,10 +143,10 @@ def main() -> None:
     """Print one table for each training."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--loops", default="", help="only those whose names hold this")
+    parser.add_argument("--loops", default="", help="only trainings whose names contain this")
     chosen = parser.parse_args()
     if not torch.cuda.is_available():
-        print("bench_cuda: needs a CUDA device, and there is none here: left out")
+        print("bench_cuda: skipped, because there is no CUDA device")
         return
     print(
         f"{torch.cuda.get_device_name()}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.2f}; "

@@ -70,7 +70,7 @@ def rung(server: ServerProcess, receiver: Receiver, place: Path) -> list[float]:
     came = arrivals(receiver, len(logged))
     missing = logged.keys() - came.keys()
     if missing or len(logged) != ALARMS:
-        raise SystemExit(f"{len(missing)} of {ALARMS} notifications did not come")
+        raise SystemExit(f"{len(missing)} of {ALARMS} notifications did not arrive")
     return [came[name] - at for name, at in logged.items()]
 
 

@@ -17,7 +17,7 @@ from tocsin_server.detect.interface.context import RunContext
 
 RECORDS = 20_000
 LIMITS_US = {1: 20.0, 50: 6.0}
-"""Batch size: most microseconds a record may cost (docs/internals/architecture.md)."""
+"""Batch size -> maximum microseconds per record."""
 FIRING = 1.5
 """Most that a record may cost while an alert fires, as a multiple of a healthy one."""
 Series = dict[str, np.ndarray]

@@ -26,7 +26,7 @@ from tests.server.conftest import ServerProcess, server_process
 TRAINERS = int(os.environ.get("TOCSIN_BENCH_TRAINERS", "200"))
 BROWSERS = TRAINERS // 2
 PROCESSES = 2
-"""That hold the trainers; the browsers have one of their own."""
+"""Number of processes for the clients; the browsers use a separate one."""
 FOLLOWED = 8
 """Runs whose pages are open."""
 WARM_UP_S = 5.0

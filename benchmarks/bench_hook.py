@@ -35,7 +35,7 @@ ROUNDS = 20
 LOGS = 400
 """Calls a block."""
 WARM = 20
-"""Of them not counted: the first of each block."""
+"""First steps of each block, which are not counted."""
 POINTS = 2_000_000
 NAMES = ("loss", "grad_norm", "scale", "lr")
 STEPS = {"mlp": 200, "transformer": 40, "mlp-unclipped": 160, "transformer-unclipped": 48}

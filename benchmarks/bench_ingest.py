@@ -31,7 +31,7 @@ from tests.server.own_postgres import OwnPostgres
 
 TRAINERS = (1, 8, 64)
 PROCESSES = 8
-"""At most so many processes; each has its share of the trainers, each trainer a sender thread of its own."""
+"""Maximum number of processes. Clients are divided among them, and each client has its own sender thread."""
 SERIES = 4
 PROGRAM = Path(__file__).with_name("logging_process.py")
 

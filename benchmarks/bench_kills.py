@@ -30,7 +30,7 @@ TRAINERS = 4
 TOLD_EVERY = 10
 """Kills between two lines of progress."""
 wishes: list[float] = []
-"""When someone wanted the end."""
+"""When the user asked to stop."""
 
 
 def besiege(name: str, url: URL, folder: Path, kills: int) -> None:

@@ -25,7 +25,7 @@ import psutil
 from benchmarks.trackers import PACKAGES, Environment, environment, own_environment
 
 ANSWER_S = 120.0
-"""A training that does not answer for so long is left out."""
+"""Seconds after which a training that does not respond is left out."""
 SCRIPT = Path(__file__).with_name("tracked_loop.py")
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",

@@ -18,7 +18,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 PATH = "/api/v1/live"
 RUN_EVERY = 4
-"""Every so many browsers one is on a run's page, the others look at the fleet."""
+"""One in this many browsers shows a run's page; the others show the fleet."""
 
 
 class Heard:

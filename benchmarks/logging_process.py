@@ -21,7 +21,7 @@ WAITING = 20_000
 """Records that may wait in a run's outbox: far below where it would drop."""
 BLOCK = 500
 NOISE = [random.Random(1).gauss(0.0, 1.0) for _ in range(10_007)]
-"""Drawn beforehand, so that it costs the bench nothing; a prime number of them: nothing repeats soon."""
+"""Number of values drawn in advance; a prime, so that patterns do not repeat early."""
 
 
 def signs(step: int) -> tuple[float, float, float, float]:

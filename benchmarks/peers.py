@@ -64,7 +64,7 @@ with mlflow.start_run():
 """Log ``STEPS`` steps of four values and return when they are on disk."""
 PACKAGES = {"tensorboard": ["tensorboardX"], "trackio": ["trackio"], "aim": ["aim"], "mlflow": ["mlflow"]}
 FEWER = {"mlflow": 20}
-"""Steps are divided by this where a step costs so much that the rest would wait for it."""
+"""Divisor of the number of steps for tools whose steps are very slow."""
 
 
 @dataclass(frozen=True, slots=True)

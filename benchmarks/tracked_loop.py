@@ -23,10 +23,10 @@ import torch
 from benchmarks.loops import LOOPS, Loop
 
 SETTLE_S = 0.25
-"""Between two blocks: what a tracker's own thread or process still has to do falls into neither."""
+"""Pause between two blocks, so that remaining background work of a tracker falls into neither."""
 WARM = 3
 LONGEST_S = 3.0
-"""A block ends after so long: some trackers take milliseconds a step."""
+"""Maximum seconds of a block, because some trackers take milliseconds per step."""
 NAMES = ("loss", "grad_norm", "scale", "lr")
 Row = dict[str, float]
 
@@ -113,7 +113,7 @@ class Module:
     """wandb, Trackio, SwanLab: ``init``, ``log``, ``finish`` of the module."""
 
     wanted: tuple[str, dict[str, Any]]
-    """Its name, and how it is kept on this machine."""
+    """The module's name, and the arguments that keep its data on this machine."""
 
     def __init__(self, url: str) -> None:
         name, options = self.wanted

@@ -29,7 +29,7 @@ PACKAGES = {
     "swanlab": "swanlab",
 }
 BASE = ("torch", "numpy", "pip", "setuptools", "wheel")
-"""What a training environment has already, with all that these need."""
+"""Packages that every training environment has, besides their dependencies."""
 OWN = ("msgspec", "websockets")
 
 

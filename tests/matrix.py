@@ -12,4 +12,4 @@ SQLITE = "sqlite"
 POSTGRES = pytest.param("postgresql", marks=pytest.mark.postgres)
 """Parameter of a test or fixture that uses Postgres."""
 DATABASES = [SQLITE, POSTGRES] if ALL else [SQLITE]
-"""For a test that no difference between the databases concerns."""
+"""Marks a test that does not depend on the kind of database."""

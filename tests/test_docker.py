@@ -79,7 +79,7 @@ def test_the_server_waits_for_its_database() -> None:
 
 
 def test_ports_are_published_on_this_machine_only() -> None:
-    """Unless TOCSIN_PUBLISH says otherwise; Postgres has none."""
+    """The port is published on loopback unless TOCSIN_PUBLISH is set; Postgres has no published port."""
     assert services()["tocsin"]["ports"] == ["${TOCSIN_PUBLISH:-127.0.0.1:8321}:8321"]
     assert "ports" not in services()["postgres"]
 

@@ -67,7 +67,7 @@ def test_only_publishing_may_request_an_identity() -> None:
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda path: path.stem)
 def test_an_issue_form_asks_for_the_output_of_doctor(form: Path) -> None:
-    """And says where to run it."""
+    """The issue form asks for `tocsin doctor` and says where to run it."""
     (asked,) = [field for field in parsed(form)["body"] if field.get("id") == "doctor"]
     assert "tocsin doctor" in asked["attributes"]["label"]
 

@@ -22,7 +22,7 @@ from tocsin_server.core.models import Severity
 
 
 def test_the_onset_is_the_first_number_of_the_label() -> None:
-    """A range of guesses and a dash are none."""
+    """A range of steps or a dash gives no onset."""
     steps = [0, 100, 200, 300]
     assert onset_of(steps, "steps 150, 300 (2.07 -> 55)") == 2
     assert onset_of(steps, "between step 100 and 300") is None
@@ -30,7 +30,7 @@ def test_the_onset_is_the_first_number_of_the_label() -> None:
 
 
 def test_alarms_near_each_other_are_one() -> None:
-    """Fifty records without one end it; the onset begins one of its own."""
+    """Fifty records without an alarm end an episode; the onset begins a new one."""
     rows = list(range(200))
     assert apart([3, 10, 59, 109], LabelledLog("a", False), rows) == [3, 109]
     assert apart([3, 10, 12], LabelledLog("a", True, onset=11), rows) == [3, 12]
@@ -52,7 +52,7 @@ def test_a_log_that_diverges_is_caught_after_its_onset(tmp_path: Path) -> None:
 
 
 def test_the_ruin_is_where_the_loss_diverges_or_is_lost() -> None:
-    """Three times the best level, or no number; a loss below 0 has no ratio; a noisy start is no level."""
+    """A loss diverges at three times its best level, or if non-finite; noisy starts are ignored."""
     calm = [(step, 1.0) for step in range(20)]
     assert ruin_of([*calm, (20, 2.9), (21, 3.1)]) == 21
     assert ruin_of([*calm, (20, float("nan"))]) == 20
@@ -67,7 +67,7 @@ def test_the_ruin_is_where_the_loss_diverges_or_is_lost() -> None:
 def test_a_thinned_log_has_the_same_verdict_or_too_few_records(
     tmp_path: Path, label: str, expected: list[str]
 ) -> None:
-    """Every tenth and hundredth record of a run that loses its numbers for good, and of a healthy one."""
+    """Thinned by 10 and 100, a run that stays NaN and a healthy run keep their results."""
     (tmp_path / "label.json").write_text(json.dumps({"label": label, "onset": "step 4000"}))
     bad = "nan" if label.startswith("UNSTABLE") else "0.4"
     losses = [f"{0.4 + 2 / (1 + at / 300) + 0.01 * (at % 7)}" for at in range(4000)] + [bad] * 2000
@@ -80,6 +80,6 @@ def test_a_thinned_log_has_the_same_verdict_or_too_few_records(
 
 
 def test_silence_about_few_records_is_no_verdict() -> None:
-    """Below the longest warm-up nothing found means little."""
+    """With fewer records than the longest warm-up, the result is "too few records"."""
     assert outcome_of(LabelledLog("a", True, steps=list(range(100)))) == "too few records"
     assert outcome_of(LabelledLog("a", True, steps=list(range(1000)))) == "nothing"

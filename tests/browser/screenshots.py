@@ -31,12 +31,12 @@ ALERTING = {
 CHANNEL = """async () => { const headers = { "content-type": "application/json" };
     const body = JSON.stringify({ name: "this browser", kind: "browser" });
     await fetch("/api/v1/channels", { method: "POST", headers, body }); }"""
-"""As its user does: without a channel, nothing is sent."""
+"""Create a channel as a user does, because nothing is sent without one."""
 SILENCE = """async () => { const headers = { "content-type": "application/json" };
     const ends_ms = Date.now() + 6 * 3600e3, reason = "this clip is a ceiling on purpose";
     const body = JSON.stringify({ matchers: ['rule="clip-ineffective"'], ends_ms, reason });
     await fetch("/api/v1/silences", { method: "POST", headers, body }); }"""
-"""Of an alert that the demo's people know of."""
+"""Silence an alert that is expected in the demo."""
 IDS = "async () => (await (await fetch('/api/v1/runs')).json()).items.map(({ id }) => encodeURIComponent(id))"
 
 

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 AXE = Path(__file__).resolve().parents[2] / "node_modules" / "axe-core" / "axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
 COLORS = ["color-contrast", "link-in-text-block"]
-"""Rules that may say something else in the other theme."""
+"""Rules whose result may differ between themes."""
 ASK = """async ([within, runOnly]) => {
     const { violations } = await axe.run(document.querySelectorAll(within), { runOnly });
     return violations.flatMap(({ id, nodes }) => nodes.map(({ target, failureSummary }) =>
@@ -97,7 +97,7 @@ def test_axe_finds_nothing(looked_at: Any, visit: Callable[..., Any]) -> None:
 
 
 def test_axe_finds_nothing_in_menus_dialogs_and_tabs(looked_at: Any, visit: Callable[..., Any]) -> None:
-    """Nor do a chart's menu, the palette, the list of shortcuts, a table of values and the tabs."""
+    """Neither do a chart's menu, the palette, the list of shortcuts, a table of values and the tabs."""
     tab = visit(looked_at)
     tab.open_run(RUN)
     found = {}
@@ -119,7 +119,7 @@ def test_axe_finds_nothing_in_menus_dialogs_and_tabs(looked_at: Any, visit: Call
 
 
 def test_axe_finds_nothing_in_forms(looked_at: Any, visit: Callable[..., Any]) -> None:
-    """Nor do the forms of alerting, including those that show an error."""
+    """Neither do the forms of the alerting pages, including forms with an error."""
     tab = visit(looked_at)
     found = {}
     for address, opener, submit in (

@@ -28,7 +28,7 @@ class Stranger:
 
 
 def test_axe_finds_nothing_before_the_login(quiet: Any, chromium: Browser) -> None:
-    """The login page, and the one that says that the link is invalid."""
+    """The login page, and the page for an invalid link."""
     context = chromium.new_context()
     tab = Stranger(context.new_page())
     found = {}

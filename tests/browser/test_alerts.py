@@ -56,8 +56,8 @@ def chosen(tab: Any) -> str:
 
 
 def test_the_whole_inbox_by_keyboard(tab: Any, alerting_tower: tuple[Any, dict[str, str]]) -> None:
-    """From the fleet to the inbox, down, acknowledge with a note, silence, and to the moment, without a
-    pointer."""
+    """Open the inbox, move down, acknowledge with a note, silence, and open the charts, by keyboard
+    only."""
     page = tab.page
     page.goto(alerting_tower[0].base)
     page.locator("[data-run]").first.wait_for()

@@ -33,7 +33,7 @@ def make(page: Any, name: str, kind: str, url: str = "") -> Any:
 
 
 def test_a_forbidden_address_is_rejected_at_its_field(tab: Any) -> None:
-    """One in the server's own network, and a scheme that is not allowed."""
+    """An address in the server's own network, and a scheme that is not allowed, are rejected at the field."""
     make(tab.page, "inside", "webhook", "http://127.0.0.1:9/x")
     tab.page.get_by_text("outside the server's own network").wait_for()
     tab.page.locator('[data-field="config.url"][aria-invalid="true"]:focus').wait_for()
@@ -44,7 +44,7 @@ def test_a_forbidden_address_is_rejected_at_its_field(tab: Any) -> None:
 
 
 def test_a_secret_is_never_shown_again(tab: Any, tower_of_the_module: Any) -> None:
-    """Neither in the list nor in the form. A change that leaves it empty keeps it."""
+    """A secret is shown neither in the list nor in the form, and is kept if its field is left empty."""
     channel = make(tab.page, "secret one", "webhook", SECRET)
     channel.get_by_text("url ***").wait_for()
     tab.page.reload()

@@ -130,7 +130,7 @@ def test_hovering_highlights_a_run_without_redrawing_the_chart(tab: Any) -> None
 def test_a_long_name_at_the_crosshair_does_not_widen_the_page(
     width: int, tab: Any, shared_tower: Any
 ) -> None:
-    """At the right edge as well."""
+    """Also at the right edge of the chart."""
     tab.page.set_viewport_size({"width": width, "height": 900})
     rename = """(name) => fetch("/api/v1/runs/r_left", { method: "PATCH", body: JSON.stringify({ name }),
         headers: { "content-type": "application/json" } })"""
@@ -157,7 +157,7 @@ def test_only_the_changed_row_is_redrawn(tab: Any) -> None:
 
 
 def test_removing_a_run_by_keyboard_focuses_the_next(tab: Any) -> None:
-    """So that several can be removed one after another."""
+    """The focus moves so that several runs can be removed one after another."""
     tab.page.get_by_role("button", name="Remove left").focus()
     tab.page.keyboard.press("Enter")
     tab.page.locator("tr[data-run=r_left]").wait_for(state="detached")
@@ -165,7 +165,7 @@ def test_removing_a_run_by_keyboard_focuses_the_next(tab: Any) -> None:
 
 
 def test_charts_say_that_every_run_is_hidden(tab: Any) -> None:
-    """Not that there are no values."""
+    """The chart says that all runs are hidden, not that there are no values."""
     for name in ("left", HOSTILE):
         tab.page.get_by_role("button", name=f"Hide {name}").click()
     tab.page.locator('[data-series="loss"] .plot.is-empty').wait_for()
@@ -174,7 +174,7 @@ def test_charts_say_that_every_run_is_hidden(tab: Any) -> None:
 
 
 def test_an_address_with_a_thousand_runs_opens_completely(tab: Any, pair: str, shared_tower: Any) -> None:
-    """Also unchanged; if the page writes it, it is behind a #, which the link to the content leaves alone."""
+    """The long address works unchanged; the page writes it behind a #, which the skip link preserves."""
     others = "&".join(f"run=r_not_there_{number:016}" for number in range(998))
     tab.page.goto(f"{shared_tower.base}{pair}&{others}")
     tab.page.wait_for_function("() => document.querySelectorAll('tr[data-run]').length === 1000")

@@ -19,7 +19,7 @@ def test_the_page_says_that_the_disk_is_full(
     run_of: Callable[..., str],
     script: Callable[[str], str],
 ) -> None:
-    """With the database's message, while it lasts. The training continues and all its steps arrive."""
+    """The page shows the database's message during the outage, and all steps of the training arrive."""
     tower = tower_on_small_disk
     with tower.training(script("steady"), "roomless", str(STEPS), "20") as process:
         run = run_of(tower, "roomless")

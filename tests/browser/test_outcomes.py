@@ -1,4 +1,4 @@
-"""A run that ended broken stays red until somebody acknowledges it, and nothing calls it resolved."""
+"""A run that ended with alerts stays red until it is acknowledged, and is never shown as resolved."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 NAME = "<img src=x onerror=alert(1)>\u202e\"'&amp;" + "x" * 210
 RUN = "r_phone"
 OWN = ".scroll, [role=tablist], .subnav, .scrollseg, .vh, .skip, svg, .plot"
-"""What scrolls or is clipped by itself."""
+"""Elements that scroll or are clipped."""
 WIDER = """(own) => [...document.querySelectorAll("body *")].filter((each) => {
     const { width, right } = each.getBoundingClientRect();
     return width > 0 && right > innerWidth + 1 && !each.closest(own);
@@ -55,7 +55,7 @@ def named(
 
 @pytest.mark.parametrize("address", PAGES)
 def test_no_page_is_wider_than_a_phone(address: str, named: Any, visit: Callable[..., Any]) -> None:
-    """Only tables that scroll exceed 390 pixels."""
+    """Only tables that scroll are wider than 390 pixels."""
     tab = visit(named)
     tab.page.set_viewport_size({"width": 390, "height": 844})
     tab.page.goto(named.base + address)

@@ -10,7 +10,7 @@ import pytest
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 RUN = "r_printed"
 UPRIGHT_PX = 720
-"""What A4 has between its margins."""
+"""Printable width of A4 in pixels."""
 AT_PRINT = """() => addEventListener("afterprint", () => {
     const host = document.querySelector(".onpaper").style;
     window.printed = {

@@ -138,7 +138,7 @@ def test_a_report_follows_the_theme_and_prints(of_run: Paper) -> None:
 
 
 def test_the_value_under_the_pointer_is_shown_in_all_charts(of_run: Paper) -> None:
-    """The same step in each; without the pointer, none."""
+    """All charts show the same step; without the pointer, none does."""
     box = of_run.page.locator(".chart .xy .nsewdrag").first.bounding_box()
     assert box
     of_run.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 50)

@@ -86,7 +86,7 @@ def test_routes_are_reordered_by_keyboard(tab: Any, alerting_tower: tuple[Any, s
 
 
 def test_undo_restores_a_removed_route(tab: Any) -> None:
-    """With Undo, in the draft."""
+    """A route is removed from the draft, and Undo restores it."""
     tab.page.get_by_role("button", name="Remove default").click()
     tab.page.get_by_text("Without routes, no notifications").wait_for()
     tab.page.get_by_role("button", name="Undo").click()
@@ -94,7 +94,7 @@ def test_undo_restores_a_removed_route(tab: Any) -> None:
 
 
 def test_a_mute_time_is_created_and_used(tab: Any, alerting_tower: tuple[Any, str]) -> None:
-    """With zone and hours. The route that names it follows a rename, and says when it is muted."""
+    """A mute time has a zone and hours. Its route follows a rename and shows when it is muted."""
     page = tab.page
     page.get_by_role("button", name="Add mute time").click()
     page.locator('[data-field="mute_times[0].zone"]').fill("Europe/Berlin")
@@ -115,7 +115,7 @@ def test_a_mute_time_is_created_and_used(tab: Any, alerting_tower: tuple[Any, st
 
 
 def test_a_made_up_alert_can_be_routed(tab: Any) -> None:
-    """By severity and labels, if no open alert is suitable."""
+    """An example alert is given by severity and labels, if no open alert is suitable."""
     tab.page.get_by_label("What to test").select_option("made")
     tab.page.locator('[data-tried="made"]').get_by_text("default → pages").wait_for()
     tab.page.locator(".routetest").get_by_label("Severity").select_option("info")

@@ -60,7 +60,7 @@ def test_a_rule_is_written_by_keyboard_and_tested_on_a_stored_run(stored: Any, v
 
 
 def test_errors_are_shown_at_their_fields(stored: Any, visit: Any) -> None:
-    """In the server's words; the rule is not saved."""
+    """The field shows the server's error, and the rule is not saved."""
     page = visit(stored).page
     page.goto(f"{stored.base}/rules?new=1")
     page.get_by_label("Title").fill("Bad")
@@ -72,7 +72,7 @@ def test_errors_are_shown_at_their_fields(stored: Any, visit: Any) -> None:
 
 
 def test_an_unsaved_rule_is_kept_while_the_page_is_left(stored: Any, visit: Any) -> None:
-    """After a click elsewhere it is kept; after Discard it is gone."""
+    """An edit is kept after a click elsewhere, and gone after Discard."""
     page = visit(stored).page
     page.goto(f"{stored.base}/rules?new=1")
     page.get_by_label("Title").fill("Half a rule")

@@ -12,7 +12,7 @@ from tests.matrix import ALL
 Values = dict[str, list[Any]]
 LONGEST_S = 600.0
 SEEDS = [None, 11, 12] if ALL else [None]
-"""Of the trainings; None: the demo's own."""
+"""Seeds of the trainings; None is the demo's own seed."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("server/tocsin_server/demo/trainings", "tests/scenarios", "tests/browser/trainings")
 SPOILT = {"scripted", "talkative", "test_bad_shard", "test_one_layer"}
-"""Told to be so: a fault is put in, for what is tested is the way that its story takes."""
+"""Scenarios that deliberately inject a fault, because they test the diagnosis rather than its origin."""
 TRAININGS = sorted(
     path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py") if path.stem not in SPOILT
 )
@@ -30,7 +30,7 @@ READERS = {
     "fromfile",
 }
 LONGEST_LITERAL = 16
-"""Numbers in one literal; above it they look like a recording."""
+"""Maximum numbers in one literal; more would look like a recording."""
 
 
 def word(node: ast.AST) -> str:
@@ -125,7 +125,7 @@ def test_tricks_are_found(source: str) -> None:
 
 
 def test_an_unsafe_cast_is_allowed() -> None:
-    """The training of the post-mortem is valid: its own numbers overflow."""
+    """A cast to float16 that overflows by itself is allowed."""
     assert not list(
         tricks("spectrum = torch.fft.rfft2(y.float()).abs().half()\nscaler.step(o)\nscaler.update()")
     )

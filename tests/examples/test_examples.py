@@ -63,7 +63,7 @@ def run(example: Example, tower: Tower, folder: Path, *arguments: str) -> None:
 def test_every_step_is_reported_and_no_alert_fires(
     example: Example, shared_tower: Tower, tmp_path: Path
 ) -> None:
-    """On each rank of each run. The config check has no warning either."""
+    """Every rank of every run reports all steps without alerts, and the config check has no warning."""
     run(example, shared_tower, tmp_path)
     for name in example.runs:
         found = recorded(shared_tower, name)
@@ -74,7 +74,7 @@ def test_every_step_is_reported_and_no_alert_fires(
 
 @LONG
 def test_a_learning_rate_that_is_too_high_collapses_the_loss_scale(tower: Tower, tmp_path: Path) -> None:
-    """As the header of pytorch_amp.py promises."""
+    """With ``--lr 100`` the loss scale collapses, as the header of pytorch_amp.py says."""
     run(Example("pytorch_amp.py", 300, ()), tower, tmp_path, "--lr", "100")
     assert "scaler-collapse" in [rule for rule, _ in recorded(tower, "pytorch-amp").fired]
 

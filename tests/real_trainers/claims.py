@@ -45,7 +45,7 @@ class RealTrainer:
     def test_norms_equal_those_before_clipping(self, compared: Comparison) -> None:
         """At every step where the framework clips, else at every sixteenth."""
         recorded = compared.recorded("healthy").series("grad_norm")
-        own = compared.own("healthy").get("grad_norm", recorded)  # not every framework tells it
+        own = compared.own("healthy").get("grad_norm", recorded)  # not every framework logs it
         assert list(recorded) == list(range(0, self.steps, self.norm_every))
         assert differences({step: own[step] for step in recorded}, recorded) == []
 

@@ -31,7 +31,7 @@ Values = dict[int, float]
 
 
 class Difference(NamedTuple):
-    """A step at which the framework's value and the recorded one differ. None: there is none."""
+    """A step at which the framework's value and the recorded one differ; None is a missing value."""
 
     step: int
     own: float | None

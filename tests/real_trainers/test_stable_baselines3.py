@@ -12,7 +12,7 @@ class TestStableBaselines3(RealTrainer):
     """A DQN, whose logger has no gradient norm."""
 
     framework = "Stable-Baselines3"
-    notes = "DQN; its logger tells no norm"
+    notes = "DQN; its logger reports no norm"
     training = "sb3_dqn"
     packages = ALL
     caught = ("nonfinite-weights", BROKEN_AT)

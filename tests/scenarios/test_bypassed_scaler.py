@@ -17,7 +17,7 @@ from tocsin_server.detect.interface.similar_runs import SimilarRun
 STEPS = 400
 WIDTH, CLASSES, BATCH = 32, 16, 32
 GROWTH_INTERVAL = 50
-"""Short, as in the post-mortem's settings: the scale soon grows to where a gradient overflows."""
+"""Growth interval: short, as in the post-mortem, so that the scale soon grows until a gradient overflows."""
 
 
 def batches(steps: int) -> Iterator[tuple[Tensor, Tensor]]:
@@ -82,7 +82,7 @@ def test_steps_are_abandoned_at_a_constant_scale() -> None:
 
 
 def test_the_scaler_that_is_not_wired_is_named_first() -> None:
-    """The first critical alert says so, with the loop to paste; the norms that follow have the same cause."""
+    """The first critical alert has the cause and the corrected loop; later alerts share the cause."""
     first, second = [alert for alert in outcome("bypassed").alerts if alert.severity is Severity.CRITICAL]
     assert (first.rule, second.rule) == ("scaler-not-updating", "nonfinite-grad-norm")
     assert first.diagnosis.cause == second.diagnosis.cause
@@ -112,7 +112,7 @@ def test_four_processes_say_the_same() -> None:
 
 
 def test_a_run_four_times_slower_than_its_sibling() -> None:
-    """Reported next to a sibling that is four times faster, and not next to one that is equally fast."""
+    """Slow training is reported if a similar run is four times faster, but not if it is equally fast."""
     usual = median(seconds for _, seconds in wire("wired").series("step_time"))
     assert evaluated(wire("wired"), siblings=[sibling(usual)]).severe == []
     found = evaluated(wire("wired"), siblings=[sibling(usual / 4)])

@@ -15,7 +15,7 @@ STEPS = 500
 BATCH, NOISE = 32, 8
 LIMIT = 1000.0
 RATE, SIBLINGS_RATE, TOO_LOW = 2e-4, 1e-3, 1e-5
-"""Of the healthy twin, of similar runs before, and of the failing run: a hundred times below those."""
+"""Learning rates of the healthy twin and earlier runs, and of the failing run (a hundredth)."""
 
 
 class Critic(nn.Module):
@@ -121,7 +121,7 @@ def test_both_losses_end_at_the_clamp() -> None:
 
 @pytest.mark.parametrize("subject", ["loss", "loss/generator"])
 def test_the_clamp_is_named_for_both_losses(subject: str) -> None:
-    """Critical for each; the round number, the clamp behind it and the mirror image are named."""
+    """Each alert is critical and names the round number, the clamp and the mirrored loss."""
     found = outcome(False).of("loss-saturated", subject)
     assert found.severity is Severity.CRITICAL
     assert "a clamp" in found.diagnosis.cause
@@ -153,7 +153,7 @@ def test_a_rate_that_is_too_low_is_not_to_be_lowered() -> None:
 
 
 def test_the_clip_that_never_acts_is_told() -> None:
-    """1e7, above all gradients: info, with a clip to paste. The twin's clip is fine."""
+    """A threshold of 1e7, above all gradients, is info with a suggested value."""
     found = [alert for alert in outcome(False).alerts if alert.rule == "clip-ineffective"]
     assert {alert.severity for alert in found} == {Severity.INFO}
     assert found[0].summary.startswith("Clipping threshold 1e7 has no effect")

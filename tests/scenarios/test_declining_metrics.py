@@ -14,7 +14,7 @@ from tocsin_server.core.models import Severity
 
 STEPS = 1600
 RATE = 3e-3
-"""Of the first step; it falls to 0 in a straight line, as in most trainings of pictures."""
+"""Initial learning rate; it decays linearly to 0, as in most image trainings."""
 EVALUATE_EVERY = 40
 """The best of the failing run comes with the first or second evaluation: at 2.5 or 5 % of its length."""
 SIZE, BATCH, SEEN, NOISE = 8, 16, 2000, 0.5

@@ -18,7 +18,7 @@ from tocsin_server.detect.interface.context import RunContext
 
 STEPS, FEW = 400, 150
 MAY_WARN = {"rare-class"}
-"""Kinds whose first heavy batches are warned of with some seeds; never critical."""
+"""Kinds whose first heavy batches raise a warning with some seeds, never a critical alert."""
 
 
 def _trainings(name: str) -> Any:

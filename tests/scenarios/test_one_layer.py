@@ -82,7 +82,7 @@ def test_the_story_names_the_layer_and_the_step(scaled: bool, rule: str) -> None
 
 @pytest.mark.parametrize(("scaled", "rule"), RULES)
 def test_its_growth_before_is_told_too(scaled: bool, rule: str) -> None:
-    """With its factor over the usual level, and since which step, as the test made it grow."""
+    """The diagnosis has the factor over the usual level and the first step of the growth."""
     alert = outcome(scaled).of(rule)
     growth = next(one for one in alert.diagnosis.evidence if one.name == "layer growth")
     assert isinstance(growth.value, float)

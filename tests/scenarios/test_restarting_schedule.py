@@ -20,7 +20,7 @@ WARMUP, BOTTOM, PEAK = 20, 300, 583
 RATE, LOWEST = 0.3, 0.03
 WIDTH, BATCH = 16, 32
 LOUD = 3.5
-"""Inputs grow so much larger until BOTTOM: what the first peak let pass, the second does not."""
+"""Factor by which inputs grow until BOTTOM, so that the second peak diverges although the first did not."""
 
 
 def restarting(step: int) -> float:
@@ -82,7 +82,7 @@ def test_the_schedule_that_was_meant_alarms_nobody() -> None:
 
 
 def test_the_loss_explodes_in_the_rise() -> None:
-    """It is healthy past the first peak, and not finite before the rate is at the peak again."""
+    """The run is healthy past the first peak, and non-finite before the rate reaches the second."""
     bad = [step for step, loss in wire("restarting").series("loss") if not math.isfinite(loss)]
     assert BOTTOM < bad[0] < PEAK
 
@@ -113,7 +113,7 @@ def test_the_restart_is_the_first_cause(rule: str) -> None:
 
 
 def test_the_story_is_in_order() -> None:
-    """Restart, then the loss: steps never decrease."""
+    """The timeline has the restart before the loss; its steps never decrease."""
     steps = [step for step, _, _ in outcome("restarting").of("nonfinite-loss").diagnosis.timeline]
     assert steps == sorted(steps)
     assert len(steps) > 2

@@ -19,7 +19,7 @@ FIRST = {
     "scaler": "The scaler is not informed of the overflows",
     "measurement": "Likely a measurement error",
 }
-"""Words of the first cause by what was done to the training."""
+"""Text of the first cause by the fault that was injected."""
 
 
 def inputs_of(target: Tensor, draw: torch.Generator, *, poisoned: bool) -> Tensor:
@@ -141,6 +141,6 @@ def test_every_alert_of_an_episode_has_its_cause(cause: str) -> None:
 
 @pytest.mark.parametrize("cause", ["rate", "data", "operation", "scaler"])
 def test_the_cause_is_known_from_every_tenth_record(cause: str) -> None:
-    """Also for a rate that rose between two records."""
+    """The learning rate is identified even if it rose between two records."""
     said = evaluated(thinned(cause, 10)).severe[0].diagnosis.cause
     assert [name for name, words in FIRST.items() if words in said] == [cause]

@@ -25,7 +25,7 @@ from websockets.sync.client import ClientConnection, connect
 from tocsin import protocol
 
 WINDOW = 4
-"""Batches under way: at any moment some are not acknowledged."""
+"""Batches in flight, so that at any moment some are not acknowledged."""
 STATUS = struct.Struct("<4q")
 ODD = np.array(
     [0x7FF8000000000000, 0x7FF0000000000000, 0xFFF0000000000000, 0x8000000000000000, 0x7FF8DEADBEEF0001, 1],

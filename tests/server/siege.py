@@ -27,7 +27,7 @@ from tocsin_server.store.tables import alert_transition, nonfinite_onset
 
 PROGRAM = Path(__file__).with_name("besieged_trainer.py")
 BY_THE_CLOCK = {"stalled", "trainer-lost"}
-"""Rules that judge silence: it is the siege that makes it."""
+"""Rules about silence, which the test itself causes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Minimize a variance that nothing keeps positive: after one step too many, its square root is NaN."""
+"""Minimize an unconstrained variance: when it becomes negative, its square root is NaN."""
 
 from __future__ import annotations
 

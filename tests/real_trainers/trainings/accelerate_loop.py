@@ -14,7 +14,7 @@ MICRO_STEPS = 2
 
 
 def accelerator_for(case: str) -> Accelerator:
-    """Return an Accelerator; it allows float16 on a GPU only, so here the scaler is put in by hand."""
+    """Return an Accelerator. It supports float16 on a GPU only, so the scaler is set manually."""
     found = Accelerator(cpu=True, gradient_accumulation_steps=MICRO_STEPS)
     if case in ("scaled", "broken"):
         found.state._mixed_precision = "fp16"

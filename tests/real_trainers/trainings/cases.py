@@ -61,7 +61,7 @@ def main(train: Train, distribution: str, *cases: str) -> None:
 
 
 def trained(train: Train, case: str, watched_as: str = "") -> OwnLog:
-    """Train one case; under the hook where it has a name to be watched as."""
+    """Train one case; with the hook if a run name is given."""
     seed()
     log = OwnLog()
     if not watched_as:
@@ -91,7 +91,7 @@ def digest(module: nn.Module) -> str:
 
 
 def norm_of(module: nn.Module) -> Tensor:
-    """Return the norm of all gradients as they are, for frameworks that clip but tell no norm."""
+    """Return the norm of all gradients as they are, for frameworks that clip but do not report the norm."""
     return nn.utils.get_total_norm([p.grad for p in module.parameters() if p.grad is not None])
 
 
@@ -118,5 +118,5 @@ def batches(count: int, *, nan_at: int | None = None) -> list[tuple[Tensor, Tens
 
 
 def grad_scaler() -> torch.amp.GradScaler:
-    """Return a scaler that starts too high for float16, so that it backs off, and grows again soon."""
+    """Return a scaler that starts too high for float16, so that it backs off and then grows again."""
     return torch.amp.GradScaler("cpu", init_scale=2.0**22, growth_interval=25)

@@ -32,7 +32,7 @@ class Copied(TrainerCallback):
 
 
 def sentences(case: str) -> list[dict[str, list[int]]]:
-    """Return sequences that repeat; of the broken batch every label is masked, so that its loss is 0 / 0."""
+    """Return sequences that repeat. In the broken batch every label is masked, so that its loss is 0 / 0."""
     draw = torch.Generator().manual_seed(3)
     found = []
     for number in range(STEPS * MICRO_STEPS * BATCH):

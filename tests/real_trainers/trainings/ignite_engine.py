@@ -35,7 +35,7 @@ def scaled_update(
 
 
 def train(case: str, log: OwnLog) -> nn.Module:
-    """Run a trainer; handlers note what its state says."""
+    """Run a trainer; its event handlers record the values in its state."""
     model = net()
     if case == "ranks":
         idist.initialize("gloo")  # never finalized: freeing DDP right after that can hang in torch 2.13

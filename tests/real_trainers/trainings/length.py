@@ -2,4 +2,4 @@
 
 STEPS = 80
 BROKEN_AT = 60
-"""Step at which something goes wrong in the case ``broken``; rules know the run by then."""
+"""Step at which the case ``broken`` fails; by then all rules have finished their warm-up."""

@@ -1,4 +1,4 @@
-"""Stable-Baselines3: a DQN, whose target network no optimizer trains."""
+"""Stable-Baselines3: a DQN, whose target network is not trained by an optimizer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FIRST = 32
 
 
 class Walk(gymnasium.Env):
-    """A walk on a line: the reward is the nearness to 0. The broken one gives a reward that is NaN."""
+    """A walk on a line with a higher reward near 0. In the broken case, a reward is NaN."""
 
     observation_space = gymnasium.spaces.Box(-10, 10, (1,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)
@@ -47,7 +47,7 @@ class Walk(gymnasium.Env):
 
 
 class Copied(BaseCallback):
-    """Copies what the logger holds of the update before."""
+    """Copies the logger's values of the previous update."""
 
     def __init__(self, log: OwnLog) -> None:
         super().__init__()

@@ -44,7 +44,7 @@ def dataset(folder: Path) -> str:
 
 
 class Logged(DetectionTrainer):
-    """Notes what the trainer knows at each optimizer step; one batch has a NaN pixel where that is wanted."""
+    """Records the trainer's values at each optimizer step; in the broken case, one batch has a NaN pixel."""
 
     case = ""
     log = OwnLog()
@@ -99,7 +99,7 @@ def train(case: str, log: OwnLog) -> nn.Module:
 
 
 def pending(trainer: Logged) -> None:
-    """Keep the loss of a batch that no optimizer step followed."""
+    """Keep the loss of a batch that was not followed by an optimizer step."""
     if trainer.is_pending:
         trainer.losses.append(trainer.loss.item())
     trainer.is_pending = True

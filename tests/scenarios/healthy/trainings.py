@@ -294,7 +294,7 @@ NAMES = tuple(TRAININGS)
 DECLARED: dict[str, list[dict[str, str]]] = {
     "mlp-restarts": [{"optimizer": "", "scheduler": "CosineAnnealingWarmRestarts"}]
 }
-"""By training: its schedulers, as a hello tells them."""
+"""The schedulers of each training, as a handshake reports them."""
 
 
 def healthy(name: str, *, seed: int = 0, steps: int = 20_000) -> Iterator[Record]:

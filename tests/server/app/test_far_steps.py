@@ -1,4 +1,4 @@
-"""A step near 2**63, stored before steps were bounded, breaks nothing."""
+"""A step near 2**63, stored before steps were bounded, causes no failures."""
 
 from __future__ import annotations
 

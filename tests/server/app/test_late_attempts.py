@@ -56,7 +56,7 @@ def dead(server: Any, dial: Dial) -> Any:
 
 
 def test_its_steps_lie_below_those_of_its_successor(server: Any, dial: Dial, live: Any) -> None:
-    """Where both have a step, the successor's value is shown; all records are kept."""
+    """If both have a step, the successor's value is shown; all records are kept."""
     late = dead(server, dial)
     late.acked(late.train(range(60), loss=[1.0] * 60))
     layers = read(server, "/series?metrics=loss")["series"]["loss"]
@@ -67,7 +67,7 @@ def test_its_steps_lie_below_those_of_its_successor(server: Any, dial: Dial, liv
 
 
 def test_its_nan_is_no_alert_and_its_failure_ends_nothing(server: Any, dial: Dial, live: Any) -> None:
-    """Its successor trains well: the run runs on, and an alert about the dead process could never resolve."""
+    """The run continues with its successor, so an alert about the dead process could never resolve."""
     late = dead(server, dial)
     last = late.train(range(60), loss=[float("nan")] * 60)
     late.send(Finish(0, time.time_ns(), "failed", last + 1, {"type": "OOM", "message": "", "lines": []}))
@@ -77,7 +77,7 @@ def test_its_nan_is_no_alert_and_its_failure_ends_nothing(server: Any, dial: Dia
 
 
 def test_a_run_that_ended_stays_ended(server: Any, dial: Dial, live: Any) -> None:
-    """What comes late is kept, but it does not make the run active."""
+    """Late records are kept, but do not make the run active."""
     live.send(Finish(0, time.time_ns(), "finished", 50))
     live.acked(49, 0)
     late = dead(server, dial)
@@ -87,7 +87,7 @@ def test_a_run_that_ended_stays_ended(server: Any, dial: Dial, live: Any) -> Non
 
 
 def test_its_successor_still_raises_alerts(server: Any, dial: Dial, live: Any, eventually: Any) -> None:
-    """The rules keep their state of the living process."""
+    """The rules keep their state for the running process."""
     late = dead(server, dial)
     late.acked(late.train(range(60), loss=[1.0] * 60))
     live.acked(live.train(range(100, 110), loss=[float("nan")] * 10))

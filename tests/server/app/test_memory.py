@@ -21,7 +21,7 @@ from tocsin import protocol
 MOST_MB = 384
 """What a flood may add to an idle server, with the default settings (docs/reference/metrics.md)."""
 MORE_S = 1.0
-"""So long the flood goes on once back-pressure is on."""
+"""Seconds for which the flood continues after back-pressure has started."""
 FLOODERS = 3
 """Connections of each kind."""
 WIDE: dict[str, protocol.Column] = {

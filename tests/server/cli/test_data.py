@@ -78,7 +78,7 @@ def test_a_folder_that_could_not_be_imported_is_not_written(tocsin: Run, whole: 
 
 
 def test_no_pyarrow_is_said(tocsin: Run, whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the command to install it."""
+    """The error contains the command that installs pyarrow."""
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert "pip install 'tocsin-server[parquet]'" in said(tocsin("export", "r1", "--format", "parquet"))
 

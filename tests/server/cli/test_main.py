@@ -73,7 +73,7 @@ def test_a_made_token_is_printed_alone(tocsin: Run) -> None:
 
 
 def test_who_made_and_revoked_a_token_is_written_down(tocsin: Run, tmp_path: Path) -> None:
-    """The user of the command line, and which token, but never its secret."""
+    """The audit log has the user of the command line and the token's name, never its secret."""
     secret = tocsin("token", "create", "ci", "--scope", "read").stdout.strip()
     token_id = tocsin("token", "list").stdout.splitlines()[-1].split()[0]
     tocsin("token", "revoke", token_id)
@@ -101,7 +101,7 @@ def test_tokens_are_listed_without_secrets(tocsin: Run) -> None:
 def test_a_running_server_knows_new_and_revoked_tokens(
     tocsin: Run, start_server: Callable[..., Any], eventually: Callable[..., Any]
 ) -> None:
-    """One immediately, the other within two seconds."""
+    """A running server accepts a new token immediately, and rejects a revoked one within two seconds."""
     server = start_server()
     secret = tocsin("token", "create", "me", "--scope", "read").stdout.strip()
     ask: dict[str, Any] = {
@@ -127,7 +127,7 @@ def test_the_login_link_can_be_renewed(
 
 
 def test_what_cannot_be_done_is_said(tocsin: Run) -> None:
-    """Unknown names, invalid projects and databases: one message each, exit status 2."""
+    """Each invalid name, project or database gives one message and exit status 2."""
     assert "token list" in said(tocsin("token", "revoke", "t_none"))
     assert "none for a token of scope read" in said(tocsin("token", "create", "x", "--project", "p"))
     assert "expected the id or the name of one run" in said(tocsin("export", "nothing"))
@@ -161,7 +161,7 @@ def test_other_machines_are_let_in_only_with_tokens(tocsin: Run, serving: Run) -
 
 
 def test_a_second_server_on_the_same_data_is_refused(serving: Run, start_server: Callable[..., Any]) -> None:
-    """It would use the other one's record numbers."""
+    """A second server would use the first one's record numbers."""
     start_server()
     assert "is in use by another tocsin-server" in said(serving())
 

@@ -89,13 +89,13 @@ def rules(alerts: list[Alert]) -> list[str]:
 
 @pytest.mark.parametrize(("scaler", "loss"), [(100, 104), (104, 100)])
 def test_simultaneous_alerts_are_ordered_by_cause(alert: Any, scaler: int, loss: int) -> None:
-    """A few steps in either direction."""
+    """A few steps of difference in either direction do not change the root."""
     found = by_cause([alert("nonfinite-loss", loss), alert("scaler-collapse", scaler)])
     assert rules(found) == ["scaler-collapse", "nonfinite-loss"]
 
 
 def test_what_began_long_before_comes_first(alert: Any) -> None:
-    """If a loss diverged, and the scaler collapsed much later, time decides."""
+    """If the scaler collapsed long after the loss diverged, the earlier alert comes first."""
     late = NEAR_STEPS + 1
     assert rules(by_cause([alert("scaler-collapse", late), alert("loss-divergence", 0)])) == [
         "loss-divergence", "scaler-collapse"]  # fmt: skip
@@ -108,5 +108,5 @@ def test_severity_counts_before_cause(alert: Any) -> None:
 
 
 def test_every_built_in_rule_has_a_place() -> None:
-    """Exactly once, so that none is treated as a custom rule."""
+    """Every built-in rule is listed exactly once, so that none is treated as a custom rule."""
     assert sorted(ORDER) == sorted(rule.id for rule in catalogue())

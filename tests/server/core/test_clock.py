@@ -64,7 +64,7 @@ def states(server: Any) -> list[RunState]:
 
 @pytest.mark.parametrize("by_ns", [-HOUR_NS, HOUR_NS], ids=["back", "forward"])
 def test_a_clock_that_is_set_stalls_nobody(server: Any, hands: Hands, dial: Dial, by_ns: int) -> None:
-    """Neither immediately nor later; a real silence is detected after its usual time."""
+    """No run becomes stalled or lost, immediately or later; a real silence is still detected."""
     client = dial(server.base, "r1", server.token)
     for step in range(3):
         client.acked(client.train([step], loss=[1.0]))
@@ -83,7 +83,7 @@ def test_a_clock_that_is_set_stalls_nobody(server: Any, hands: Hands, dial: Dial
 def test_a_clock_that_is_set_loses_nobody(
     server: Any, hands: Hands, dial: Dial, eventually: Any, by_ns: int
 ) -> None:
-    """A client that disconnects has thirty seconds, and no more."""
+    """A client that disconnects has exactly thirty seconds to return."""
     client = dial(server.base, "r1", server.token)
     client.acked(client.train([0], loss=[1.0]))
     client.socket.close()
@@ -117,7 +117,7 @@ def test_an_ordinary_correction_is_no_jump(hands: Hands) -> None:
 def test_notifications_wait_no_longer_for_a_clock_that_is_set_back(
     server: Any, hands: Hands, eventually: Any
 ) -> None:
-    """What is due in two hours is due by the new clock."""
+    """Notifications that are due in two hours are still due in two hours by the new clock."""
     due_ns = time.time_ns() + 2 * HOUR_NS
     with server.services.database.engine.begin() as connection:
         put_group(connection, GroupRow("g", "alerts", "all", "c", {}, due_ns, due_ns, None))

@@ -112,7 +112,7 @@ def rules(item: Notification) -> list[tuple[str, bool]]:
 
 @pytest.mark.both_databases
 def test_an_alert_is_told_once_and_its_end_once(scene: RoutingScene) -> None:
-    """However many passes see it. Every transition is routed."""
+    """Each transition is routed exactly once, however many passes run."""
     scene.happen()
     (new,) = scene.later(30)
     assert (new.channel_id, rules(new), new.body["reason"]) == ("c_mail", [("loss-spike", False)], "new")
@@ -230,7 +230,7 @@ def test_a_late_alert_that_goes_on_now_is_told_as_such(scene: RoutingScene) -> N
 
 @pytest.mark.parametrize("how", ["event", "environment"])
 def test_imported_runs_notify_nobody(scene: RoutingScene, how: str) -> None:
-    """Neither from `tocsin import` nor from `tocsin-server import`."""
+    """Alerts of `tocsin import` and `tocsin-server import` are not sent."""
     if how == "event":
         row = {
             "run_id": "r1",
@@ -261,7 +261,7 @@ def test_above_the_limit_comes_a_digest(scene: RoutingScene) -> None:
 
 
 def test_each_channel_of_a_route_is_told(scene: RoutingScene) -> None:
-    """Except a disabled channel and one that no route names."""
+    """All channels get it, except disabled ones and those that no route names."""
     scene.channel("chat")
     scene.channel("off", enabled=False)
     scene.channel("other")
@@ -330,7 +330,7 @@ def test_an_alert_that_cannot_be_told_stops_no_other_one(
 
 
 def test_a_silence_that_cannot_be_read_silences_nothing(scene: RoutingScene) -> None:
-    """Health names it, and the alert is sent."""
+    """Health reports the failure, and the alert is sent."""
     row = notification_config.SilenceRow("s_1", ["no matcher"], 0, NOW * 2, "me", "", 0)
     scene.do(lambda connection: notification_config.put_silence(connection, row))
     scene.happen()

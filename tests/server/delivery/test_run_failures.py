@@ -1,4 +1,4 @@
-"""A failed run is an alert: notified within seconds, with its last lines. An imported or old one is not."""
+"""A failed run raises an alert that is sent within seconds; imported or old failures are not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Start = Callable[..., Any]
 QUICK = {"notify_private_addresses": True, "notify_poll_s": 0.05}
 pytestmark = pytest.mark.usefixtures("url")
 ONLY = {"name": "all", "matchers": ['rule=~"run-failed|nonfinite-loss"']}
-"""Other rules may have a word on runs that fail alike."""
+"""Other rules may also fire for runs that fail in the same way."""
 OOM = {
     "type": "OutOfMemoryError",
     "message": "CUDA out of memory",
@@ -95,7 +95,7 @@ def test_a_failure_does_not_wait_for_the_next_notification_of_its_run(
 def test_alert_and_failure_of_one_moment_are_one_notification(
     run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:
-    """If the run dies before its alert was sent."""
+    """If the run fails before its alert is sent, both are in one notification."""
     server, receiver = run_server(**QUICK), receive()
     admin_api(server).hook(receiver.url, routing={"routes": [ONLY | {"group_wait_s": 2}]})
     end(train(server, dial, loss=math.nan))

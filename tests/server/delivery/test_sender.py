@@ -116,7 +116,7 @@ KILLED = [
         for stage in (STAGES if ALL else ("claimed",))
     ),
 ]
-"""On Postgres other servers may work on the same notifications, so a claim has to run out: up to 20 s."""
+"""On Postgres other servers may hold claims, so a claim has to expire first, which takes up to 20 s."""
 
 
 @pytest.mark.parametrize(("url", "stage"), KILLED, indirect=["url"])

@@ -322,7 +322,7 @@ def test_an_ended_run_stays_ended_when_its_trainer_looks_again(run_server: Start
 
 
 def test_a_bad_event_counts_as_dealt_with(run_server: Start, dial: Dial) -> None:
-    """An event above the limit is rejected, acked, and stored as an event that says so."""
+    """An event above the limit is rejected, acked, and stored as a ``refused`` event."""
     server = run_server(limit_event_bytes=100)
     client = dial(server.base, "r1", server.token)
     client.send(Event(0, "note", time.time_ns(), data={"text": "x" * 200}))

@@ -71,7 +71,7 @@ def test_prometheus_reads_what_the_server_counts(
 def test_waiting_notifications_tell_their_age(
     run_server: Start, dial: Any, receive: Any, eventually: Any
 ) -> None:
-    """A retried notification counts as waiting, and its age increases."""
+    """A notification that is being retried counts as waiting, and its age increases."""
     server, receiver = run_server(**QUICK), receive(503)
     headers = {"authorization": f"Bearer {server.token}"}
     channel = {"name": "phone", "kind": "webhook", "config": {"url": receiver.url}}

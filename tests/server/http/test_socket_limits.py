@@ -216,7 +216,7 @@ def test_many_messages_in_one_write_are_all_taken(server: ServerThread, plug: Pl
 
 
 def test_large_messages_of_many_come_in_by_turns(run_server: Start, dial: Dial) -> None:
-    """Together they are ten times the limit of bytes in flight: each is acked, so none stays counted."""
+    """Messages of ten times the limit in total are all acked, so processed bytes are no longer counted."""
     server, values = run_server(receive_bytes=200_000), [0.5] * 8000
     clients = [dial(server.base, f"r{number}", server.token) for number in range(4)]
     for client in clients:
@@ -237,7 +237,7 @@ def test_half_a_hello_holds_little(run_server: Start, dial: Dial, plug: Plug) ->
 
 
 def test_who_pings_and_takes_no_answers_is_not_read(server: ServerThread, plug: Plug) -> None:
-    """Its pongs would use unbounded memory: the kernel's buffers fill instead."""
+    """The server stops reading from it, because unsent pongs would use unbounded memory."""
     peer = websocket(plug(server))
     peer.settimeout(1.0)
     assert shouted(peer, frame(bytes(100), opcode=9) * 600, 400 << 20) < 200 << 20

@@ -246,7 +246,7 @@ def test_check_repairs_numbers_that_are_none(database: Database, check: Run) -> 
 
 @pytest.mark.both_databases
 def test_a_number_of_the_record_path_is_named_and_left_alone(database: Database, check: Run) -> None:
-    """A guess could corrupt the numbering of records."""
+    """Numbers that identify records are not repaired, because a guess could corrupt them."""
     if database.dialect != "sqlite":
         pytest.skip("Postgres stores only numbers in such columns")
     write_run_to(database, "bad")

@@ -41,7 +41,7 @@ def test_zero_days_keep_for_ever(seen: int, ended: int) -> None:
 
 
 def test_a_project_has_days_of_its_own() -> None:
-    """Fewer, more, or unlimited."""
+    """A project may have fewer days, more days, or no limit."""
     runs = [replace(OLD, id=name, project=name) for name in ("short", "kept", "other")]
     days = (("short", 1.0), ("kept", 0.0))
     found = expired(runs, Settings(retention_days=2000.0, retention_projects=days), NOW)

@@ -28,5 +28,5 @@ def test_a_receiver_that_names_a_time_is_not_called_before(
 
 @pytest.mark.parametrize(("hours", "old"), [(23.9, False), (24.1, True)])
 def test_after_a_day_it_is_given_up(hours: float, old: bool) -> None:
-    """Yesterday's notifications are not sent."""
+    """A notification is given up after a day."""
     assert is_too_old(0, int(hours * 3600e9)) is old

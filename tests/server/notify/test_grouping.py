@@ -92,7 +92,7 @@ def test_a_critical_alert_does_not_wait_for_the_interval(make_routed_alert: Make
 
 
 def test_what_is_over_is_told_where_its_firing_was(make_routed_alert: Make) -> None:
-    """It is sent once, after the interval, and the group ends with its last alert."""
+    """A resolution is sent once, after the interval, and the group ends with its last alert."""
     history = GroupHistory()
     fact = make_routed_alert("a", "warning")
     history.add(fact)
@@ -257,7 +257,7 @@ def test_an_alert_that_its_run_ended_with_is_not_sent_as_resolved(make_routed_al
 
 
 def test_an_alert_that_ends_before_it_was_sent_is_sent(make_routed_alert: Make) -> None:
-    """Also a warning: it will not resolve, and nobody would ever hear of it."""
+    """Warnings are included: the alert will not resolve, so it would otherwise never be sent."""
     history = GroupHistory()
     history.add(make_routed_alert("plateau", "warning"))
     history.wait(1)
@@ -268,7 +268,7 @@ def test_an_alert_that_ends_before_it_was_sent_is_sent(make_routed_alert: Make) 
 
 
 def test_the_end_of_a_failed_run_is_one_notification(make_routed_alert: Make) -> None:
-    """Its failure was sent with its alerts; that no attempt followed within ten minutes is no news."""
+    """The failure was sent with its alerts; the end of the grace period sends nothing more."""
     history = GroupHistory()
     for rule in ("nonfinite-loss", "run-failed"):
         history.add(make_routed_alert(rule, "critical"))

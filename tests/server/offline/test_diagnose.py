@@ -92,7 +92,7 @@ def test_the_exit_status_can_fail_a_pipeline(severity: str, status: int, broken:
 
 
 def test_a_file_that_cannot_be_read_is_status_2(broken: Path, tmp_path: Path) -> None:
-    """With the reason; the other files are diagnosed."""
+    """The error has the reason, and the other files are diagnosed."""
     (tmp_path / "poem.txt").write_text("The sea is calm to-night.\n")
     status, out = run(tmp_path / "poem.txt", broken, "--json")
     poem, log = json.loads(out)["files"]
@@ -102,7 +102,7 @@ def test_a_file_that_cannot_be_read_is_status_2(broken: Path, tmp_path: Path) ->
 
 
 def test_unread_lines_and_short_excerpts_are_told(tmp_path: Path) -> None:
-    """How many, which, and how that affects the result."""
+    """The report says how many lines could not be read, which ones, and how that affects the result."""
     path = tmp_path / "a.jsonl"
     path.write_text('{"step": 1, "loss": 1.0}\n{"step": 2, "lo\n{"step": 3, "loss": NaN}\n')
     _, out = run(path, "--json")

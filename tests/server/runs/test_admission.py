@@ -45,7 +45,7 @@ class Held:
 def test_a_run_deleted_while_a_hello_reads_it_stays_deleted(
     run_server: Start, dial: Dial, monkeypatch: pytest.MonkeyPatch, eventually: Any
 ) -> None:
-    """The read restores a deleted run: its client is asked to come later, and no row is shown."""
+    """If a run is deleted while it is read, its client is asked to retry, and no row is shown."""
     server = run_server()
     first = dial(server.base, "r1", server.token)
     first.acked(first.train([0], loss=[1.0]))

@@ -50,7 +50,7 @@ def test_a_crashing_rule_costs_no_record(run_server: Start, dial: Dial) -> None:
 
 @pytest.fixture
 def full_disk(url: URL) -> Callable[[Any, bool], None]:
-    """``full_disk(server, True)``: the database has no more room; False: it has."""
+    """``full_disk(server, True)``: the database has no more space; False: it has space again."""
     if url.get_backend_name() != "sqlite":
         pytest.skip("the limit on pages is SQLite's; test_durability.py takes Postgres away")
 

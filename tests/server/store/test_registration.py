@@ -102,7 +102,7 @@ def test_a_dead_process_that_comes_late_is_no_newer_attempt(admit: Any) -> None:
 
 
 def test_dead_processes_are_ordered_by_their_beginning(admit: Any) -> None:
-    """None of them reached the server; the moment of delivery plays no part."""
+    """The order of attempts does not depend on when they are delivered."""
     assert [admit(**dead(at)).writer.attempt_no for at in (300, 500, 400)] == [1, 2, 0]
 
 
@@ -116,7 +116,7 @@ def test_starts_are_compared_on_the_server_s_clock(admit: Any) -> None:
 
 @pytest.mark.parametrize("at", [-(2**63), 2**63 - 1])
 def test_an_impossible_beginning_is_no_error(admit: Any, at: int) -> None:
-    """It is brought into the time up to now."""
+    """A start time in the future is limited to now."""
     admit(now_ns=900)
     assert admit(**dead(at)).writer.attempt_no in (0, 2)
 
@@ -135,7 +135,7 @@ def test_a_late_attempt_leaves_the_run_as_it_is(database: Database, admit: Any, 
 
 
 def test_dead_ranks_without_a_launch_join_when_they_are_delivered(admit: Any) -> None:
-    """They began together; that they are delivered an hour later, minutes apart, plays no part."""
+    """Ranks that began together are one attempt, even if delivered much later and minutes apart."""
     met = {"run": "", "rendezvous": "10.0.0.1:29500", "world_size": 2, "began_ns": 500 * SECOND}
     hour = 3600 * SECOND
     zero = admit(rank=0, attempt="x", now_ns=hour, time_ns=hour, **met)

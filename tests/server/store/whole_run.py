@@ -40,11 +40,11 @@ QUIET_NAN, SIGNALLING_NAN = (
     for bits in (0x7FF8_0000_0000_BEEF, 0x7FF0_0000_0000_0001)
 )
 NASTY = [math.nan, QUIET_NAN, SIGNALLING_NAN, math.inf, -math.inf, -0.0, 5e-324, 0.1, 1.7e308]
-"""What must come through bit by bit; two NaNs have payloads."""
+"""Values that must be preserved bit by bit; two NaNs have payloads."""
 SERIES = 5
-"""Pairs of a writer and a series of its."""
+"""Pairs of a writer and one of its series."""
 TOLD = (group_member, notified_alert)
-"""What belongs to the installation and not to the run: it is deleted with it, and not exported."""
+"""Tables that belong to the installation: their rows are deleted with the run, but not exported."""
 LATE = 41
 """Records after the seal."""
 

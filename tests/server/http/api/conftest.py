@@ -22,7 +22,7 @@ ON_BOTH = (
     "records", "series", "runs", "layers", "events", "alerts", "acks", "marks", "silences", "projects",
     "about", "rules",
 )  # fmt: skip
-"""Tests of these routes run on SQLite and on Postgres: what they answer comes out of the database."""
+"""Tests of these routes run on SQLite and on Postgres, because their responses come from the database."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -26,5 +26,5 @@ def test_about_tells_facts_and_no_secret(start_server: Callable[..., Any]) -> No
 
 
 def test_nobody_is_pinged_by_default(server: Any) -> None:
-    """Then there is no host to show."""
+    """Without ``ping_url`` there is no host to show."""
     assert server.get("/about")["ping"] is None

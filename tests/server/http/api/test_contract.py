@@ -32,7 +32,7 @@ WORDS = (
     "-9223372036854775809", "0.9223372036854775808", "2147483648.0", "%D9%A3", "a%00b", "%ff", "true,",
     "9" * 5000,
 )  # fmt: skip
-"""What may stand in a query, as it is on the wire."""
+"""Unusual values of a query parameter, percent-encoded."""
 VALUES: tuple[Any, ...] = (
     None, True, -1, 1.5, 1e308, 2**63, 10**300, "", "x" * 100_000, "a\0b", "\ud800", [None], ["\ud800"],
     {}, {"\0": 1},
@@ -49,10 +49,10 @@ ROLES: dict[str, dict[str, Any]] = {
 }
 """By scope of the token: what is tried without ``TOCSIN_TEST_ALL``."""
 DOCUMENTS = "^/api/v1/(backtest|channels|routes|rules|runs|silences|tokens)"
-"""Fields of their bodies depend on each other and on what is stored, which no JSON Schema can say: a body
-that fits the schema may still be refused."""
+"""The fields of their bodies depend on each other and on stored data, which JSON Schema cannot express: a
+body that matches the schema may still be rejected."""
 OUTWARD = ("/channels/test", "/channels/{channel_id}/test")
-"""Routes that send something somewhere."""
+"""Routes that send requests to other servers."""
 
 
 @pytest.fixture(scope="module", params=DATABASES)

@@ -104,7 +104,7 @@ def test_only_who_may_write_may_delete(server: Any, path: str) -> None:
 def test_a_trainer_in_a_deleted_run_begins_a_new_one(
     start_server: Callable[..., Any], dial: Callable[..., Any], eventually: Callable[..., Any]
 ) -> None:
-    """It gets the reason and reconnects; what it sends from then on is a new run with the same id."""
+    """The client gets the reason and reconnects; its later records form a new run with the same id."""
     server = start_server()
     client = dial(server.base, run="r", token=server.client_token)
     client.acked(client.train([0, 1], loss=[1.0, 2.0]))

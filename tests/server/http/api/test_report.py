@@ -31,7 +31,7 @@ def test_a_report_is_a_file_to_keep(server: Any, trainer: Callable[..., Any]) ->
 
 @pytest.mark.parametrize("runs", [[], ["one"], [f"r{n}" for n in range(201)]])
 def test_a_comparison_has_two_runs_at_least(server: Any, runs: list[str]) -> None:
-    """And at most two hundred."""
+    """A comparison needs at least two runs and has at most two hundred."""
     answer = report_of(server, "/compare/report", runs=runs)
     assert (answer.status_code, answer.headers["content-type"]) == (422, "application/problem+json")
 

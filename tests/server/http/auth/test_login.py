@@ -53,7 +53,7 @@ def test_a_browser_says_where_the_form_came_from(visitor: httpx.Client) -> None:
 
 
 def test_another_sites_form_does_not(server: Any, visitor: httpx.Client) -> None:
-    """It logs nobody in."""
+    """A form of another site does not log in."""
     answer = visitor.post("/login", data={"token": server.token}, headers={"origin": "http://evil.example"})
     assert answer.status_code == 403
     assert "set-cookie" not in answer.headers
