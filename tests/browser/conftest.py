@@ -19,7 +19,7 @@ TRAININGS = Path(__file__).parent / "trainings"
 NAN_TRAINING = Path(__file__).with_name("nan_training.py")
 PATIENCE_MS = 120_000
 FLAGS = ["--no-sandbox", "--disable-gpu", "--process-per-site"]
-"""No emulated GPU, because drawing would be slow, and one process for all pages, which compiles scripts once."""
+"""No GPU emulation, because it is slow, and one process for all pages, which compiles scripts once."""
 Color = tuple[int, ...]
 
 
