@@ -44,7 +44,7 @@ def config(**environ: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_compose_accepts_the_file() -> None:
-    """With a password, it is one server and one Postgres."""
+    """With a password set, the file describes one server and one Postgres."""
     done = config(POSTGRES_PASSWORD="from-the-environment")
     assert done.returncode == 0, done.stderr
     assert set(yaml.safe_load(done.stdout)["services"]) == {"tocsin", "postgres"}
@@ -74,7 +74,7 @@ def test_every_service_is_watched_and_keeps_its_data(name: str) -> None:
 
 
 def test_the_server_waits_for_its_database() -> None:
-    """Until it is healthy, not only started."""
+    """The server starts when its database is healthy, not just started."""
     assert services()["tocsin"]["depends_on"]["postgres"]["condition"] == "service_healthy"
 
 
@@ -84,8 +84,8 @@ def test_ports_are_published_on_this_machine_only() -> None:
     assert "ports" not in services()["postgres"]
 
 
-def test_the_image_runs_as_nobody_special() -> None:
-    """It sets a user other than root before the command and a health check, and contains no PyTorch."""
+def test_the_image_does_not_run_as_root() -> None:
+    """The image switches to another user before the command, and contains no PyTorch."""
     stages = DOCKERFILE.split("\nFROM ")
     assert len(stages) == 3
     assert re.findall(r"^USER (\w+)$", stages[-1], re.MULTILINE) == ["tocsin"]

@@ -96,7 +96,7 @@ def test_a_zoom_asks_for_finer_buckets(align: str, tab: Any) -> None:
 
 
 def test_a_run_is_added_by_its_name(tab: Any, shared_tower: Any) -> None:
-    """From an empty comparison, by keyboard."""
+    """A run is added by keyboard to an empty comparison."""
     tab.page.goto(f"{shared_tower.base}/compare")
     tab.page.get_by_text("No runs selected").wait_for()
     tab.page.wait_for_function("() => document.querySelectorAll('#all-runs option').length > 1")
@@ -106,7 +106,7 @@ def test_a_run_is_added_by_its_name(tab: Any, shared_tower: Any) -> None:
 
 
 def test_hovering_highlights_a_run_without_redrawing_the_chart(tab: Any) -> None:
-    """By its row or its line; a run without a line, hidden or the baseline, dims no other."""
+    """A run is highlighted by its row or its line. Runs without a line dim no other run."""
     lifted = tab.page.locator('[data-series="loss"] .lift path')
     tab.page.evaluate("() => { document.querySelector('[data-series=loss] .scatterlayer').old = true; }")
     tab.page.locator("tr[data-run=r_right] th").hover()

@@ -118,7 +118,7 @@ def test_a_deleted_run_says_so_and_can_be_restored(tab: Any, edited: Any) -> Non
 def test_selected_runs_are_deleted_and_restored_in_every_browser(
     edited: Any, visit: Callable[..., Any]
 ) -> None:
-    """They disappear from the other browser's fleet and are listed as deleted; Undo restores them all."""
+    """Deleted runs leave the other browser's fleet and are listed as deleted; Undo restores them."""
     tab, other = visit(edited), visit(edited)
     for one in (tab, other):
         one.page.get_by_label("Filter runs").fill("r_gone")

@@ -56,7 +56,7 @@ def test_a_run_that_finished_with_nan_is_red_until_acknowledged(
 def test_a_crash_is_an_alert_within_five_seconds(
     shared_tower: Any, visit: Callable[..., Any], train: Train
 ) -> None:
-    """It is open on the fleet, with the error, the last lines and the first action in the inbox."""
+    """The alert is open on the fleet; the inbox has the error, the last lines and the first action."""
     tab = visit(shared_tower)
     run = train("crashes", "crash")
     row = fleet_row(tab, shared_tower, run)

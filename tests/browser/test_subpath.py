@@ -76,7 +76,7 @@ def test_the_fleet_leads_to_the_run_and_the_run_is_live(tab: Any, proxied: Proxi
 def test_an_alert_is_acknowledged_in_the_inbox(
     tab: Any, proxied: ProxiedTower, alert: str, eventually_true: Callable[..., Any]
 ) -> None:
-    """With the header's link and the keyboard; the API has the acknowledgement."""
+    """The inbox opens by the header's link and the alert is acknowledged by keyboard."""
     tab.page.get_by_role("navigation", name="Pages").get_by_role("link", name="Alerts").click()
     tab.page.locator(f'[role=option][data-alert="{alert}"]').click()
     tab.page.keyboard.press("a")
@@ -86,7 +86,7 @@ def test_an_alert_is_acknowledged_in_the_inbox(
 
 
 def test_every_page_opens_by_its_address(tab: Any, proxied: ProxiedTower) -> None:
-    """It is marked as the current one in the header."""
+    """Each page is marked as the current one in the header."""
     for page in ("compare", "rules", "silences", "routes", "channels", "deliveries", "settings"):
         tab.page.goto(f"{proxied.base}/{page}")
         tab.page.locator("main h1, main h2, main .card").first.wait_for()

@@ -117,6 +117,6 @@ def test_a_missing_torch_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_trainings_are_bounded() -> None:
-    """By steps if given, else by time, so that no training runs indefinitely."""
+    """A training is limited by steps if given, otherwise by time."""
     assert training_command("deblur", 100)[-2:] == ["--steps", "100"]
     assert training_command("deblur", None)[-2] == "--seconds"

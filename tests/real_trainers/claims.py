@@ -32,7 +32,7 @@ class RealTrainer:
     """The rule that catches the broken case, and the onset step that it reports."""
 
     def test_every_step_is_recorded_once(self, compared: Comparison) -> None:
-        """As many steps as the framework counts, in order."""
+        """The run has as many steps as the framework counts, in order."""
         assert len(compared.own("healthy")["loss"]) == self.steps
         assert compared.recorded("healthy").steps() == list(range(self.steps))
 
@@ -50,7 +50,7 @@ class RealTrainer:
         assert differences({step: own[step] for step in recorded}, recorded) == []
 
     def test_weights_are_bit_identical(self, compared: Comparison) -> None:
-        """With and without the hook, in every case."""
+        """In every case, weights are the same with and without the hook."""
         plain = compared.logs["plain"]
         assert [case for case in plain if not compared.weights_are_equal(case)] == []
 

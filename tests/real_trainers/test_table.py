@@ -13,7 +13,7 @@ def cells() -> list[list[str]]:
 
 
 def test_every_framework_has_its_row() -> None:
-    """Those of the tests, once each."""
+    """The table has each framework of the tests exactly once."""
     assert [row[0] for row in cells()] == [trainer.framework for trainer in trainers()]
 
 

@@ -107,13 +107,13 @@ def outcome(sound: bool) -> EvaluatedRun:
     return evaluated(wire(sound), siblings=[healthy])
 
 
-def test_the_healthy_twin_alarms_nobody() -> None:
+def test_the_healthy_twin_raises_no_alert() -> None:
     """With normalization, a soft bound, small weights and a suitable rate, no alert fires."""
     assert outcome(True).severe == []
 
 
 def test_both_losses_end_at_the_clamp() -> None:
-    """They stay at minus and plus the clamp, and nodes that hide NaN were counted before."""
+    """The losses stay at minus and plus the clamp; the graph has nodes that can hide NaN."""
     assert wire(False).series("loss")[-1][1] == pytest.approx(-LIMIT)
     assert wire(False).series("loss/generator")[-1][1] == pytest.approx(LIMIT)
     assert min(count for _, count in wire(False).series("nan_to_num")) >= 1

@@ -91,8 +91,8 @@ def outcome(sound: bool) -> EvaluatedRun:
     return evaluated(wire(sound), planned_steps=STEPS)
 
 
-def test_training_on_clean_pictures_alarms_nobody() -> None:
-    """Its scale grows as high, and its metrics stay near their best."""
+def test_training_on_clean_pictures_raises_no_alert() -> None:
+    """With clean pictures, the scale grows as high and the metrics stay near their best."""
     assert max(scale for _, scale in wire(True).series("scale")) == 2**21
     assert outcome(True).severe == []
 

@@ -110,7 +110,7 @@ def thinned(cause: str, every: int) -> Wire:
     return kept
 
 
-def test_the_training_itself_alarms_nobody() -> None:
+def test_the_unchanged_training_raises_no_alert() -> None:
     """Without a problem no alert fires."""
     assert outcome("none").severe == []
 

@@ -147,7 +147,7 @@ def test_a_full_disk_is_said_and_waited_out(
     database.close()
 
 
-def test_a_slow_writer_holds_trainers_back(url: URL, run_server: Start, dial: Any, eventually: Any) -> None:
+def test_slow_commits_slow_clients_down(url: URL, run_server: Start, dial: Any, eventually: Any) -> None:
     """With slow commits memory is bounded: acks wait, flushes get larger, health reports it, all data
     arrives."""
     limit, size, batches, clients = 400_000, 1000, 40, 3

@@ -57,7 +57,7 @@ def test_time_is_judged_of_the_others(server: Any) -> None:
 
 
 def test_rows_of_the_others_are_shown(server: Any, watch: Callable[..., Any]) -> None:
-    """On an open page and in the query."""
+    """Rows of other runs are shown on an open page and returned by the query."""
     server.pipeline.registry.active["bad"].summary.metadata.created_ns = 0
     server.pipeline.registry.active["bad"].summary.metadata.last_seen_ns = None
     page = watch(server.base, server.token)

@@ -100,7 +100,7 @@ def test_a_greeting_hides_the_databases_password(tmp_path: Path) -> None:
     ],
 )
 def test_the_address_can_be_typed(tmp_path: Path, settings: dict[str, Any], base: str) -> None:
-    """As a user or a training process reaches it."""
+    """The address is printed as a user or a training process can reach it."""
     assert address(Settings(data_dir=tmp_path, **settings), 5) == base
 
 
@@ -126,7 +126,7 @@ def test_the_link_works_over_restarts(start_server: Callable[..., Any]) -> None:
 
 
 def test_no_secret_reaches_the_log(start_server: Callable[..., Any], eventually: Callable[..., Any]) -> None:
-    """Neither the token of the login link nor that of a WebSocket's address."""
+    """The log contains neither the token of the login link nor that of a WebSocket's address."""
     server = start_server()
     httpx.get(f"{server.base}/login?token={server.token}&next=/x")
     httpx.get(f"{server.base}/api/v1/live?token={server.token}")

@@ -49,7 +49,7 @@ def rows(url: URL | str, run_id: str) -> int:
 
 @pytest.mark.both_databases
 def test_a_project_is_exported_deleted_and_imported(tocsin: Run, url: URL, tmp_path: Path) -> None:
-    """On both databases; a second import does nothing."""
+    """This works on both databases; a second import does nothing."""
     fill(url, "r1", "r2")
     at = ("--database-url", url.render_as_string(hide_password=False))
     out = str(tmp_path / "out")

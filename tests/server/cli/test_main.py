@@ -90,7 +90,7 @@ def test_who_made_and_revoked_a_token_is_written_down(tocsin: Run, tmp_path: Pat
 
 
 def test_tokens_are_listed_without_secrets(tocsin: Run) -> None:
-    """With their state and project."""
+    """The list has their state and project."""
     secret = tocsin("token", "create", "ci", "--scope", "ingest", "--project", "deblur").stdout.strip()
     listed = tocsin("token", "list").stdout
     line = next(line for line in listed.splitlines() if line.endswith("ci"))
@@ -167,7 +167,7 @@ def test_a_second_server_on_the_same_data_is_refused(serving: Run, start_server:
 
 
 def test_an_export_holds_every_record(tocsin: Run, start_server: Callable[..., Any], tmp_path: Path) -> None:
-    """By the run's name, to a file or to standard output, while the server runs."""
+    """A run is exported by its name, to a file or to standard output, while the server runs."""
     server = start_server()
     report(server, [math.nan, math.inf, -0.0])
     tocsin("export", "exported", "--output", "out.jsonl")
@@ -197,7 +197,7 @@ def report(server: Any, losses: list[float]) -> None:
 
 
 def test_migrate_is_quiet_and_repeatable(tocsin: Run) -> None:
-    """Twice the same."""
+    """A second migration prints the same and changes nothing."""
     for _ in range(2):
         assert "newest schema" in tocsin("migrate").stdout
 

@@ -34,7 +34,7 @@ def test_a_file_is_applied_once_and_shown_before(tocsin: Callable[..., Any], fil
 
 
 def test_an_export_applies_as_it_is(tocsin: Callable[..., Any], file: Path) -> None:
-    """It equals the original file."""
+    """The exported file equals the original one."""
     tocsin("rules", "apply", str(file))
     text = tocsin("rules", "export", "--source", "team").stdout
     assert text == FILE
@@ -42,10 +42,10 @@ def test_an_export_applies_as_it_is(tocsin: Callable[..., Any], file: Path) -> N
     assert "Nothing to change" in tocsin("rules", "apply", str(file)).stdout
 
 
-def test_a_file_goes_through_a_running_server(
+def test_a_file_is_applied_through_a_running_server(
     tocsin: Callable[..., Any], server: Any, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With its token: the same output, and the server's errors."""
+    """With the server's token, output and errors are the same as on the database."""
     monkeypatch.delenv("TOCSIN_TOKEN", raising=False)
     assert "the token is unknown or revoked" in said(
         tocsin("rules", "apply", str(file), "--url", server.base)
@@ -69,10 +69,10 @@ def test_a_file_goes_through_a_running_server(
         ("", "source: expected the file's own name"),
     ],
 )
-def test_what_does_not_fit_is_one_sentence(
+def test_an_invalid_file_is_rejected_with_one_message(
     tocsin: Callable[..., Any], file: Path, text: str, words: str
 ) -> None:
-    """With the file, the field and the reason; nothing is stored."""
+    """The message has the file, the field and the reason; nothing is stored."""
     file.write_text(text)
     assert words in said(tocsin("rules", "apply", str(file)))
     assert "rule" not in tocsin("rules", "export", "--source", "team").stdout.replace("source", "")

@@ -95,8 +95,8 @@ def test_a_clock_that_is_set_loses_nobody(
     assert states(server) == [RunState.LOST]
 
 
-def test_a_trainers_clock_counts_for_nothing(server: Any, hands: Hands, dial: Dial) -> None:
-    """Its records have times of an hour ago: the server uses the times of arrival."""
+def test_the_clock_of_a_client_is_ignored(server: Any, hands: Hands, dial: Dial) -> None:
+    """Records with times of an hour ago are dated by their arrival."""
     client = dial(server.base, "r1", server.token, time_ns=time.time_ns() + HOUR_NS)
     client.acked(client.train([0], loss=[1.0]))
     hands.wait(20)

@@ -57,8 +57,8 @@ def test_links_lead_to_the_web_only(source: str, links: list[tuple[str, str]]) -
     assert links_of(parse(source)) == links
 
 
-def test_html_is_text_letter_by_letter() -> None:
-    """In a line and as a block."""
+def test_html_stays_text() -> None:
+    """HTML stays text within a line and as a block."""
     hostile = '<img src=x onerror="alert(1)"> <script>x</script>'
     assert text_of(parse(hostile)) == hostile
     assert text_of(parse("<div>\n*a*\n</div>")) == "<div>\na\n</div>"

@@ -71,7 +71,7 @@ def test_each_project_may_have_its_own_retention(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["deblur", "deblur=x", "=3", "deblur=-1", "deblur=nan"])
 def test_a_bad_retention_is_named(text: str) -> None:
-    """With the variable or setting that it came from."""
+    """The error names the variable or setting that the value came from."""
     with pytest.raises(SettingError, match=r"retention_projects"):
         load({}, environ={"TOCSIN_RETENTION_PROJECTS": text})
 
@@ -91,8 +91,8 @@ def test_loopback_is_known(host: str, loopback: bool) -> None:
     assert load(flags, environ={}).loopback is loopback
 
 
-def test_a_config_file_that_is_nested_deeply_is_named_in_a_sentence(tmp_path: Path) -> None:
-    """20,000 levels, which the TOML parser accepts and ``repr`` does not."""
+def test_a_deeply_nested_config_file_is_rejected(tmp_path: Path) -> None:
+    """The TOML parser accepts 20,000 levels, but ``repr`` fails for them."""
     file = tmp_path / "tocsin.toml"
     file.write_text(f"[{'.'.join(['a'] * 20_000)}]\n")
     with pytest.raises(SettingError, match="setting a"):

@@ -20,7 +20,7 @@ def fire(client: Any) -> None:
 def test_an_open_page_gets_each_notification(
     run_server: Start, dial: Any, watch: Any, admin_api: Any
 ) -> None:
-    """It is pushed as soon as it is stored, and equals the item of the query."""
+    """A notification is pushed as soon as it is stored, and equals the item of the query."""
     server = run_server(**QUICK)
     api = admin_api(server)
     api.ask("POST", "/channels", name="pages", kind="browser")
@@ -33,10 +33,10 @@ def test_an_open_page_gets_each_notification(
     assert api.get("/notifications")["items"] == [note]
 
 
-def test_every_page_hears_that_deliveries_fail_and_that_they_work_again(
+def test_pages_show_failing_and_recovered_deliveries(
     run_server: Start, dial: Any, watch: Any, admin_api: Any, receive: Any
 ) -> None:
-    """With the channel and the reason. A page that is opened later gets it immediately."""
+    """Pages get the channel and the reason; a page that is opened later gets them immediately."""
     server, receiver = run_server(**QUICK), receive(404, 200)
     api = admin_api(server)
     page = watch(server.base, server.token)

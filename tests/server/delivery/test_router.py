@@ -192,8 +192,8 @@ def test_a_stored_silence_that_cannot_be_read_is_set_aside(
     assert [line for line in caplog.messages if f"Silence {old} is ignored" in line]
 
 
-def test_a_stored_route_that_cannot_be_read_stops_no_notification(scene: RoutingScene) -> None:
-    """Its alerts take the default route."""
+def test_an_unreadable_route_stops_no_notification(scene: RoutingScene) -> None:
+    """Alerts of an unreadable route take the default route."""
     body = {"routes": [{"name": "old", "matchers": ['rule=~"(?x)(a+) +b"'], "channels": ["mail"]}]}
     scene.do(lambda c: notification_config.write_choice(c, notification_config.ROUTING, body, 0))
     scene.happen()
@@ -213,8 +213,8 @@ def test_late_alerts_are_one_digest_a_run(scene: RoutingScene) -> None:
     assert scene.do(lambda c: alert_groups.prune(c, scene.now_ns)) == 1
 
 
-def test_a_late_alert_that_goes_on_now_is_told_as_such(scene: RoutingScene) -> None:
-    """Its records have caught up with the clock before the digest was sent."""
+def test_a_late_alert_that_still_fires_is_sent_normally(scene: RoutingScene) -> None:
+    """The run's records caught up with the clock before the digest was sent."""
     scene.happen("old", late=True)
     scene.happen("goes-on", late=True)
     scene.later(5)

@@ -91,10 +91,10 @@ def test_a_receiver_that_is_too_busy_is_asked_again_when_it_said(
     eventually(lambda: api.get("/health")["notifications"]["failing"] == ["hook"], "health to name it")
 
 
-def test_what_cannot_work_ends_at_once_and_can_be_retried(
+def test_a_permanent_error_is_not_retried_automatically(
     run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:
-    """404 is permanent. A manual retry sends it again, and health recovers."""
+    """A 404 is permanent. A manual retry sends the notification again, and health recovers."""
     server, receiver = run_server(**QUICK), receive(404, 200)
     api = admin_api(server)
     api.hook(receiver.url)

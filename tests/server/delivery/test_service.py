@@ -75,18 +75,18 @@ def test_a_silenced_alert_is_over_for_alertmanager(
     assert not any(each.get("run_id") == "r1" for each in active(receiver))
 
 
-def test_a_ping_says_that_all_is_well(run_server: Start, receive: Any, eventually: Any) -> None:
-    """It goes to /fail while a channel is failing."""
+def test_the_ping_reports_health(run_server: Start, receive: Any, eventually: Any) -> None:
+    """The ping goes to /fail while a channel is failing."""
     well = receive()
     run_server(ping_url=f"{well.url}/abc", ping_s=0.05)
     eventually(lambda: len(well.received) > 1, "two pings")
     assert {each.path for each in well.received} == {"/abc"}
 
 
-def test_a_ping_says_that_deliveries_fail(
+def test_the_ping_reports_failing_deliveries(
     run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:
-    """So an external service learns that notifications cannot be delivered."""
+    """An external service therefore learns that notifications cannot be delivered."""
     ping, broken = receive(), receive(404)
     server = run_server(ping_url=f"{ping.url}/abc", ping_s=0.05, **QUICK)
     admin_api(server).hook(broken.url)
@@ -96,8 +96,8 @@ def test_a_ping_says_that_deliveries_fail(
     assert {each.path for each in ping.received} <= {"/abc", "/abc/fail"}
 
 
-def test_a_message_carries_the_picture_of_its_signal(run_server: Start, dial: Any, admin_api: Any) -> None:
-    """It is drawn from the stored records around the onset, and left out without records."""
+def test_a_message_contains_a_chart_of_its_signal(run_server: Start, dial: Any, admin_api: Any) -> None:
+    """The chart is drawn from the stored records around the onset, and left out without records."""
     server = run_server()
     client = dial(server.base, "r1", server.token)
     client.acked(client.train(range(100), loss=[1.0] * 60 + [math.nan] + [1.0] * 39))

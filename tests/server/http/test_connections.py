@@ -57,8 +57,8 @@ class Scene:
         return made
 
 
-def test_the_one_that_has_waited_longest_makes_room() -> None:
-    """Of the address with most of them: a new connection never displaces one of another address."""
+def test_the_longest_waiting_connection_is_closed() -> None:
+    """It is one of the address with most connections; other addresses are not affected."""
     scene = Scene()
     for name, group in (("a", OTHER), ("b", FAR), ("c", FAR), ("d", NEAR)):
         assert scene.open(name, group)
@@ -81,7 +81,7 @@ def test_who_works_or_is_logged_in_stays() -> None:
 
 
 def test_one_address_has_its_own_limit() -> None:
-    """Its oldest is closed, or the new one if all are logged in; local peers have no limit."""
+    """The oldest connection is closed, or the new one if all are logged in; local peers have no limit."""
     scene = Scene(total=100, of_address=2)
     scene.open("a"), scene.open("b"), scene.open("c")
     assert scene.ended == [("a", "aborted")]
@@ -137,7 +137,7 @@ def test_who_is_late_hears_why() -> None:
     assert scene.ended == [("late", "head")]
 
 
-def test_who_takes_nothing_is_cut_off() -> None:
+def test_a_peer_that_does_not_read_is_disconnected() -> None:
     """Neither an unread response nor an unconfirmed close keeps a connection open."""
     scene = Scene()
     stuck, closing = scene.open("stuck"), scene.open("closing")

@@ -101,8 +101,8 @@ def test_every_deep_link_opens_the_page(client: httpx.Client, path: str) -> None
     assert (answer.status_code, answer.text) == (200, INDEX)
 
 
-def test_nobody_sees_the_login_page_instead(client: httpx.Client) -> None:
-    """It explains how to log in and keeps the requested page, escaped."""
+def test_without_a_login_the_login_page_is_shown(client: httpx.Client) -> None:
+    """The login page explains how to log in and keeps the requested page, escaped."""
     answer = client.get('/runs/"><script>', headers={"authorization": ""}, params={"x": "1"})
     assert answer.status_code == 401
     assert "tocsin-server serve" in answer.text

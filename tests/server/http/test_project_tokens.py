@@ -63,7 +63,7 @@ def refusal(dial: Dial, server: Any, hello: Any) -> Refused:
 def test_a_run_of_another_project_cannot_be_resumed(
     run_server: Start, dial: Dial, make_hello: Any, ended: bool
 ) -> None:
-    """By any field of the handshake: nothing is changed, and the error reveals nothing about the run."""
+    """No field of the handshake gives access; the error reveals nothing about the run."""
     server = run_server()
     theirs, mine = bind(server, "theirs"), bind(server, "mine")
     owner = dial(server.base, "r1", theirs, **THEIRS)
@@ -103,8 +103,8 @@ def test_who_may_resume_a_run(run_server: Start, dial: Dial, secret: str) -> Non
     assert dial(server.base, "r1", given, **THEIRS).welcome.seq == 0
 
 
-def test_a_foreign_answer_to_a_request_is_not_heard(run_server: Start, dial: Dial) -> None:
-    """With a guessed number of another project's request: that run is not notified."""
+def test_a_response_to_another_projects_request_is_ignored(run_server: Start, dial: Dial) -> None:
+    """A guessed request number of another project does not reach that project's run."""
     server = run_server()
     owner = dial(server.base, "r1", bind(server, "theirs"), project="theirs")
     other = dial(server.base, "r2", bind(server, "mine"), project="mine")

@@ -97,8 +97,8 @@ def test_the_cookie_of_a_server_at_the_root_does_no_harm(server: Any) -> None:
     assert httpx.get(f"{server.base}/api/v1/session", headers=both).status_code == 200
 
 
-def test_the_path_is_in_what_serve_prints(tmp_path: Path) -> None:
-    """With a public address, and with --root-path alone."""
+def test_serve_prints_the_path(tmp_path: Path) -> None:
+    """The path is printed with a public address and with --root-path alone."""
     public = Settings(data_dir=tmp_path, public_url=f"{PUBLIC}/")
     assert f"{PUBLIC}/login?token=" in startup_message(public, address(public, 5))
     alone = load({"data_dir": tmp_path, "root_path": "/tocsin/"}, environ={})
@@ -140,8 +140,8 @@ def test_an_unfit_address_is_refused(given: dict[str, str]) -> None:
     ("path", "expected"),
     [("/t", "/"), ("/t/", "/"), ("/t/runs/t", "/runs/t"), ("/tt", "/tt"), ("/runs/t", "/runs/t")],
 )
-def test_the_root_is_taken_off_once(path: str, expected: str) -> None:
-    """Only as whole path segments."""
+def test_the_root_is_stripped_once(path: str, expected: str) -> None:
+    """The root is stripped only as whole path segments."""
     assert bare(path, "/t") == expected
 
 

@@ -116,7 +116,7 @@ UNFINISHED = {
 }
 
 
-def test_who_does_not_finish_in_time_is_closed(run_server: Start, plug: Plug) -> None:
+def test_an_incomplete_request_is_closed(run_server: Start, plug: Plug) -> None:
     """Neither silence nor an incomplete head or body keeps a connection; the response says what is
     missing."""
     server = run_server(head_timeout_s=0.5, body_timeout_s=0.5)
@@ -167,9 +167,8 @@ def test_trailers_behind_a_body_are_not_kept(server: ServerThread, plug: Plug) -
 # Number of connections
 
 
-def test_silent_connections_keep_nobody_out(server: ServerThread, dial: Dial, plug: Plug) -> None:
-    """With twice the limit, a client and a health check are accepted, and the oldest silent ones are
-    closed."""
+def test_silent_connections_do_not_block_others(server: ServerThread, dial: Dial, plug: Plug) -> None:
+    """With twice the limit, a client and a health check connect, and the oldest silent ones are closed."""
     silent = [plug(server) for _ in range(128)]
     assert healthy(server)
     client = dial(server.base, "r2", server.token)
@@ -179,8 +178,8 @@ def test_silent_connections_keep_nobody_out(server: ServerThread, dial: Dial, pl
     assert server.services.connections.closed["connections"] >= 60
 
 
-def test_websockets_without_a_hello_keep_nobody_out(server: ServerThread, dial: Dial, plug: Plug) -> None:
-    """They count as silent connections."""
+def test_websockets_without_a_hello_do_not_block_others(server: ServerThread, dial: Dial, plug: Plug) -> None:
+    """WebSockets without a handshake count as silent connections."""
     for _ in range(80):
         websocket(plug(server))
     client = dial(server.base, "r0", server.token)
@@ -203,8 +202,8 @@ def test_a_full_server_keeps_its_trainers_and_tells_its_health(run_server: Start
 # Websockets
 
 
-def test_many_messages_in_one_write_are_all_taken(server: ServerThread, plug: Plug) -> None:
-    """They are parsed on demand, in order and without loss, followed by a close."""
+def test_many_messages_in_one_write_are_all_processed(server: ServerThread, plug: Plug) -> None:
+    """Messages are parsed on demand, in order and without loss, followed by a close."""
     peer = websocket(plug(server))
     count = 3000
     frames = [frame(protocol.encode(records_of(no, [no], loss=[1.0]))) for no in range(count)]

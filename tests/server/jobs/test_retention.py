@@ -21,22 +21,22 @@ OLD = StoredRun(
 
 
 @pytest.mark.parametrize("state", [RunState.RUNNING, RunState.STALLED])
-def test_a_run_that_goes_on_is_never_pruned(state: RunState) -> None:
-    """However old its last record is."""
+def test_a_running_run_is_never_deleted(state: RunState) -> None:
+    """An active run is kept, however old its last record is."""
     assert not is_expired(replace(OLD, state=state, ended_ns=None), 1.0, NOW)
 
 
 @pytest.mark.parametrize("state", [RunState.FINISHED, RunState.FAILED, RunState.LOST])
-def test_a_run_that_is_over_goes_after_its_days(state: RunState) -> None:
-    """Not earlier. For a lost run, the time since its last record counts."""
+def test_an_ended_run_is_deleted_after_its_days(state: RunState) -> None:
+    """A run is deleted no earlier; for a lost run, the time since its last record counts."""
     run = replace(OLD, state=state)
     assert not is_expired(run, 990.0, NOW)
     assert is_expired(run, 989.9, NOW)
 
 
 @given(st.integers(0, NOW), st.integers(0, NOW))
-def test_zero_days_keep_for_ever(seen: int, ended: int) -> None:
-    """Whatever the run."""
+def test_zero_days_keep_runs_indefinitely(seen: int, ended: int) -> None:
+    """Zero days keep runs of every state."""
     assert not is_expired(replace(OLD, last_seen_ns=seen, ended_ns=ended), 0.0, NOW)
 
 

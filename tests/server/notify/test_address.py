@@ -49,8 +49,8 @@ def test_addresses_inside(address: str) -> None:
 @pytest.mark.parametrize(
     "address", ["1.1.1.1", "93.184.216.34", "2606:4700::1111", "::ffff:1.1.1.1", "2002:101:101::"]
 )
-def test_addresses_of_the_internet(address: str) -> None:
-    """Also in IPv6 notation."""
+def test_public_addresses_are_allowed(address: str) -> None:
+    """Public addresses are allowed in IPv4 and IPv6 notation."""
     assert is_public(address)
 
 
@@ -68,8 +68,8 @@ def test_an_ipv6_form_is_judged_as_what_it_carries(address: ipaddress.IPv4Addres
 @pytest.mark.parametrize(
     "name", ["localhost", "localhost.", "2130706433", "0x7f000001", "0177.0.0.1", "127.1", "::1", "0"]
 )
-def test_every_way_to_write_loopback_is_refused(name: str) -> None:
-    """With the system's resolver: decimal, hexadecimal, octal, short, with a trailing dot."""
+def test_every_notation_of_loopback_is_rejected(name: str) -> None:
+    """The resolver sees decimal, hexadecimal, octal and short forms, and a trailing dot."""
     with pytest.raises(AddressError, match=r"inside the server's own network|can be found"):
         checked(name, 80, private=False)
 

@@ -63,8 +63,8 @@ def test_a_header_that_cannot_be_sent_is_a_sentence(receive: Receive, value: str
 @pytest.mark.parametrize(
     "host", ["127.0.0.1", "localhost", "2130706433", "[::1]", "[::ffff:127.0.0.1]", "localhost."]
 )
-def test_inside_is_refused_without_a_connection(receive: Receive, host: str) -> None:
-    """Unless the setting allows it."""
+def test_internal_addresses_are_rejected_without_a_connection(receive: Receive, host: str) -> None:
+    """Internal addresses are rejected unless the setting allows them."""
     receiver = receive()
     with pytest.raises(DeliveryError) as caught:
         send(f"http://{host}:{receiver.url.rsplit(':', 1)[1]}/", private=False)
@@ -116,8 +116,8 @@ def test_a_receiver_that_drips_runs_into_the_deadline() -> None:
 @pytest.mark.parametrize(
     "url", ["ftp://x/", "http:///x", "http://u:p@x/", "http://x y/", "http://x/\n", "x", "http://x:99999/"]
 )
-def test_what_is_no_address_is_refused(url: str) -> None:
-    """Immediately and permanently."""
+def test_an_invalid_address_is_rejected(url: str) -> None:
+    """An invalid address is rejected immediately and permanently."""
     with pytest.raises(DeliveryError) as caught:
         send(url)
     assert caught.value.permanent

@@ -34,8 +34,10 @@ def body(*alerts: Any, reason: str = "new", left_out: int = 0) -> dict[str, Any]
     }
 
 
-def test_it_says_run_what_since_when_evidence_remedy_and_links(make_routed_alert: Callable[..., Any]) -> None:
-    """As plain text and as Markdown."""
+def test_a_message_has_problem_onset_evidence_remedy_and_links(
+    make_routed_alert: Callable[..., Any],
+) -> None:
+    """The message exists as plain text and as Markdown."""
     message = message_of("n1", "alerts", body(alert_of(make_routed_alert(severity="critical"))), LINKS)
     assert message.title == "Critical: loss-spike · mdt-fp16 · deblur"
     for text in (message.text, message.markdown.replace("\\", "")):

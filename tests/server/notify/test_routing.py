@@ -113,7 +113,7 @@ def test_two_routes_may_not_share_a_name() -> None:
 BROKEN = {"name": "old", "matchers": ['rule=~"(a)\\\\1"'], "channels": ["mail"]}
 
 
-def test_a_stored_route_that_cannot_be_read_leaves_the_others_in_force() -> None:
+def test_an_unreadable_route_does_not_affect_others() -> None:
     """It matches nothing and reports why; alerts without another route take the default route."""
     good = {"name": "gan", "matchers": ['project="gan"'], "channels": ["chat"]}
     routing = read_stored_routing({"routes": [BROKEN, good], "inhibitions": []})
@@ -140,8 +140,8 @@ def test_other_unreadable_parts_are_left_out(part: str) -> None:
     assert (named(routing, {}), getattr(routing, part)) == (["a"], ())
 
 
-def test_a_document_that_costs_too_much_is_refused() -> None:
-    """By the number of its matchers and the size of its regular expressions."""
+def test_an_expensive_document_is_rejected() -> None:
+    """The number of matchers and the size of regular expressions are limited."""
     many = [{"name": str(at), "matchers": ['rule="x"'] * 50} for at in range(MOST_MATCHERS // 50 + 1)]
     large = [{"name": str(at), "matchers": ['rule=~".{0,150}x"']} for at in range(50)]
     for routes in (many, large):

@@ -77,7 +77,7 @@ def test_it_reads_writes_and_starts_nothing_of_the_servers(tried: dict[str, Any]
 
 
 def test_it_can_still_send(tried: dict[str, Any]) -> None:
-    """Its own folder, libraries, certificates and name resolution work."""
+    """The process can use its own folder, libraries, certificates and name resolution."""
     assert {name: tried[name] for name in MAY} == dict.fromkeys(MAY, "done")
 
 

@@ -79,7 +79,7 @@ def test_the_same_log_gives_the_same_words(broken: Path) -> None:
 
 
 def test_a_healthy_log_says_so(healthy: Path) -> None:
-    """It reports that nothing was found, and nothing else."""
+    """The report says that nothing was found, and nothing else."""
     status, out = run(healthy, "--fail-on", "warning")
     assert status == 0
     assert "Nothing found." in out
@@ -114,7 +114,7 @@ def test_unread_lines_and_short_excerpts_are_told(tmp_path: Path) -> None:
 
 
 def test_standard_input_and_pipes_are_read_whole(broken: Path, tmp_path: Path) -> None:
-    """They can be read only once, and format detection loses nothing."""
+    """Pipes can be read only once, and format detection loses no data."""
     wanted = json.loads(run(broken, "--json")[1])["files"][0]
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -128,7 +128,7 @@ def test_standard_input_and_pipes_are_read_whole(broken: Path, tmp_path: Path) -
     assert json.loads(given.stdout)["files"][0] == wanted | {"path": "-"}
 
 
-def test_an_archive_that_is_cut_off_is_judged_up_to_there(tmp_path: Path) -> None:
+def test_a_truncated_archive_is_evaluated_up_to_its_end(tmp_path: Path) -> None:
     """The report says so."""
     lines = "".join(f"step={step} loss={random.Random(step).random()}\n" for step in range(9000))
     path = tmp_path / "train.log.gz"

@@ -28,8 +28,8 @@ def test_an_alert_of_a_chain_belongs_to_its_most_severe() -> None:
     assert (group.head, group.others, group.other_causes) == (late, [early], [early])
 
 
-def test_the_same_cause_is_told_once() -> None:
-    """With any numbers in it: three spikes have one remedy."""
+def test_the_same_cause_is_reported_once() -> None:
+    """Causes that differ only in numbers are equal: three spikes have one remedy."""
     spikes = [alert("loss-spike", step, f"Loss spiked {step / 7} times.") for step in (100, 200, 300)]
     (group,) = cause_groups(spikes)
     assert len(group.alerts) == 3

@@ -67,8 +67,8 @@ def test_an_excerpt_is_judged_by_what_needs_no_baseline(tmp_path: Path) -> None:
     assert found.highest_severity is Severity.CRITICAL
 
 
-def test_what_is_kept_does_not_grow_with_the_file(tmp_path: Path) -> None:
-    """Of 40,000 records, sparklines and alerts are kept."""
+def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+    """Of 40,000 records, only sparklines and alerts are kept."""
     rng = np.random.default_rng(0)
     lines = "".join(f"{step},{1 + 0.01 * value:.6f}\n" for step, value in enumerate(rng.normal(size=40_000)))
     found = result(tmp_path / "a.csv", "step,loss\n" + lines)

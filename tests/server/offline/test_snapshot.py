@@ -65,7 +65,7 @@ def test_what_happened_comes_back_in_order_of_arrival() -> None:
 
 @pytest.mark.parametrize(("steps", "records", "reach"), [(999, 1000, 200), (0, 1, 200), (99_900, 1000, 6000)])
 def test_sparse_runs_have_wider_windows(steps: int, records: int, reach: int) -> None:
-    """At least 200 steps, and about 60 records."""
+    """A window has at least 200 steps and about 60 records."""
     assert window_of(5000, steps, records) == Window(5000, 5000 - reach, 5000 + reach)
 
 
@@ -78,8 +78,8 @@ def test_sparse_runs_have_wider_windows(steps: int, records: int, reach: int) ->
         b'{"tocsin_snapshot"',
     ],
 )
-def test_other_documents_are_refused_with_a_sentence(text: bytes) -> None:
-    """Of another version, truncated, or with another structure."""
+def test_invalid_documents_are_rejected(text: bytes) -> None:
+    """Documents of another version, truncated ones and other structures are rejected."""
     assert is_incident_snapshot(text)
     with pytest.raises(IncidentSnapshotError, match=r"incident snapshot (has version|\()"):
         read(text)

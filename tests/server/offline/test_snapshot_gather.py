@@ -155,8 +155,8 @@ def test_the_snapshot_of_a_run_that_ended_is_whole(database: Database, broken_ru
     assert incident_snapshot_of(database, alert_id).whole
 
 
-def test_a_deleted_run_has_none(database: Database, store: StoreWriter, broken_run: BrokenRun) -> None:
-    """Its alerts are deleted too."""
+def test_a_deleted_run_has_no_snapshot(database: Database, store: StoreWriter, broken_run: BrokenRun) -> None:
+    """The alerts of a deleted run are deleted too."""
     broken_run.train(1100)
     alert_id = broken_run.fire()
     assert download(database, alert_id) is not None

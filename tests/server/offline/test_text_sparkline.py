@@ -20,8 +20,8 @@ def spark_of(values: list[float]) -> Spark:
 
 
 @given(st.integers(100, 5000), st.data())
-def test_a_spike_of_one_step_is_as_high_as_it_was(length: int, data: st.DataObject) -> None:
-    """At any of thousands of steps, also downwards."""
+def test_a_spike_of_one_step_keeps_its_height(length: int, data: st.DataObject) -> None:
+    """A spike at any of thousands of steps is visible, also downwards."""
     at = data.draw(st.integers(0, length - 1))
     up, down = [1.0] * length, [1.0] * length
     up[at], down[at] = 10.0, -10.0
@@ -54,7 +54,7 @@ def test_nothing_is_a_blank_line() -> None:
 
 @given(st.integers(0, 10_000), st.integers(1, 1000), st.integers(2, 60))
 def test_regular_records_leave_no_gaps(first: int, stride: int, count: int) -> None:
-    """At any distance, from any start."""
+    """Records at any distance and from any start leave no gaps."""
     spark = Spark()
     spark.take_few([first + stride * place for place in range(count)], [1.0] * count)
     line = sparkline(spark, frame_of([spark]))

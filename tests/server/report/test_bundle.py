@@ -43,8 +43,8 @@ def test_modules_run_once_and_in_order(tmp_path: Path) -> None:
         ('import { a } from "./main.js";\n', "imports itself"),
     ],
 )
-def test_what_cannot_be_joined_is_an_error(tmp_path: Path, text: str, words: str) -> None:
-    """It would fail in the reader's browser otherwise."""
+def test_modules_that_cannot_be_joined_are_an_error(tmp_path: Path, text: str, words: str) -> None:
+    """Otherwise the script would fail in the reader's browser."""
     with pytest.raises(BundleError, match=words):
         bundle(written(tmp_path, base="", main=text))
 

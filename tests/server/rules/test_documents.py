@@ -97,7 +97,7 @@ def test_what_was_changed_by_hand_is_put_back(database: Database) -> None:
 
 
 def test_an_export_is_read_as_the_same_rules(database: Database) -> None:
-    """Including quotes, labels and settings."""
+    """Quotes, labels and settings are preserved."""
     applied(database, FILE)
     with database.reader.connect() as connection:
         text = exported(connection, "team")
@@ -117,15 +117,15 @@ def test_an_export_is_read_as_the_same_rules(database: Database) -> None:
         (FILE + FILE[FILE.index("[[builtin]]"):], "builtin[1].rule"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_refused_by_field(text: str, field: str) -> None:
-    """With its position in the file."""
+def test_an_invalid_document_is_rejected_by_field(text: str, field: str) -> None:
+    """The error has the position in the file."""
     with pytest.raises(FieldError) as reported:
         read_document(tomllib.loads(text))
     assert reported.value.field == field
 
 
-def test_the_number_of_rules_has_a_bound(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For any number of files."""
+def test_the_number_of_rules_is_limited(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit applies to all files together."""
     monkeypatch.setattr("tocsin_server.rules.documents.MOST_RULES", 2)
     applied(database, FILE)
     with pytest.raises(FieldError, match="at most 2 rules in all"):

@@ -164,10 +164,10 @@ def test_a_restart_goes_on_as_if_nothing_had_happened(run_server: Start, dial: D
 
 
 @pytest.mark.parametrize("state", ["finished", "failed"])
-def test_a_run_that_ends_broken_stays_broken(
+def test_a_run_that_ends_with_alerts_stays_critical(
     run_server: Start, dial: Dial, tmp_path: Any, state: str
 ) -> None:
-    """Its alert ends in the same commit, and its row stays critical, also after a restart."""
+    """The alert ends in the same commit, and the row stays critical, also after a restart."""
     server = run_server(restart_grace_s=0.0)
     client = dial(server.base, "r1", server.token)
     client.acked(client.train([0, 1], loss=[1.0, math.nan]))
@@ -283,7 +283,7 @@ def test_the_grace_time_outlives_a_restart(run_server: Start, dial: Dial, tmp_pa
 
 
 def test_a_run_that_finished_has_no_grace(run_server: Start, dial: Dial) -> None:
-    """It is not expected to resume: its alerts end with it."""
+    """A finished run is not expected to resume, so its alerts end with it."""
     assert fail(run_server(), dial, state="finished").state == "ended"
 
 

@@ -64,10 +64,10 @@ def test_a_trainer_does_not_wait_for_the_runs_of_others(
     assert [one.rule for one in server.pipeline.registry.active["slow"].tracker.open()] == ["nonfinite-loss"]
 
 
-def test_the_silence_of_a_run_that_is_restored_late_is_judged(
+def test_a_run_that_is_restored_late_can_become_lost(
     run_server: Start, dial: Dial, tmp_path: Path, held: threading.Event, eventually: Any
 ) -> None:
-    """Not before it is restored; then it is lost if its client is."""
+    """It is not evaluated before it is restored; then it is lost if its client is."""
     leave(run_server, dial)
     held.clear()
     server = run_server(tmp_path, restored=False)

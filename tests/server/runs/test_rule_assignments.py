@@ -73,10 +73,10 @@ def test_a_rule_concerns_the_runs_that_it_names_and_new_ones_from_their_first_re
      (("PATCH", "/rules/mine", {"projects": ["x"]}), "no longer applies to this run"),
      (("PATCH", "/rules/mine", {"limit": 50}), "changed by")],
 )  # fmt: skip
-def test_an_open_alert_of_a_rule_that_is_gone_says_why_it_ended(
+def test_an_alert_of_a_removed_rule_has_the_reason_of_its_end(
     run_server: Start, dial: Start, act: Any, word: str
 ) -> None:
-    """In its history, with the user."""
+    """The alert's history has the reason and the user."""
     server = run_server()
     ask(server, "POST", "/rules", LIMIT)
     client = dial(server.base, "open", server.token)
@@ -89,8 +89,8 @@ def test_an_open_alert_of_a_rule_that_is_gone_says_why_it_ended(
     assert any(word in str(line) for line in lines)
 
 
-def test_after_a_restart_the_same_rules_judge(run_server: Start, dial: Start) -> None:
-    """They are in the run's own order: the state continues, and changes meanwhile are reported first."""
+def test_after_a_restart_the_same_rules_apply(run_server: Start, dial: Start) -> None:
+    """Rules have the run's own order: their state continues, and later changes are applied first."""
     first = run_server()
     ask(first, "POST", "/rules", LIMIT | {"for": "4 steps"})
     client = dial(first.base, "again", first.token)

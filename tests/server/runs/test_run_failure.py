@@ -34,13 +34,13 @@ def test_the_summary_is_type_and_message() -> None:
 
 
 def test_a_failure_from_a_spool_is_late() -> None:
-    """It is not notified like one of now."""
+    """A failure from a spool is not notified like a current one."""
     (transition,) = RunAlerts("r_1").apply(failed({"type": "E"}), NOW + LATE_NS + 1)
     assert transition.alert.late
 
 
 def test_the_last_lines_of_the_traceback_are_evidence() -> None:
-    """Only the last twelve of them."""
+    """The evidence has only the last twelve lines."""
     lines = [f"line {number}" for number in range(30)]
     evidence = {item.name: item.value for item in failed({"type": "E", "lines": lines}).diagnosis.evidence}
     assert evidence["traceback"] == "\n".join(lines[-12:])

@@ -170,7 +170,7 @@ def test_an_alert_reads_as_the_api_says() -> None:
 
 @pytest.mark.parametrize("onsets", [(3, 7), (7, 3)])
 def test_of_simultaneous_alerts_the_reason_is_the_cause(onsets: tuple[int, int]) -> None:
-    """Whichever of them started a few steps earlier."""
+    """The reason is the same whichever alert started a few steps earlier."""
     run = board()
     loss, scale = (
         alert(rule, Severity.CRITICAL, at)

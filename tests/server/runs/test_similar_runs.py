@@ -52,7 +52,7 @@ def test_which_runs_are_similar(other: StoredRun, alike: bool) -> None:
 
 
 def test_settings_are_compared_by_path() -> None:
-    """Also nested ones; NaN equals NaN."""
+    """Nested settings are compared too; NaN equals NaN."""
     assert dict(leaves({"a": {"b": math.nan}, "c": [1]})) == {"a.b": "nan", "c": "[1]"}
     assert stem("resnet_12") == "resnet"
 

@@ -354,8 +354,8 @@ SWELLING: list[Any] = [[] for _ in range(1_000_000)]
     ],
     ids=["event", "records", "columns", "alive"],
 )
-def test_a_message_that_would_swell_is_refused_undecoded(frame: bytes, scope: str, code: str) -> None:
-    """Its size on the wire, or its number of columns, is sufficient."""
+def test_a_message_that_is_large_in_memory_is_rejected_undecoded(frame: bytes, scope: str, code: str) -> None:
+    """Its size on the wire, or its number of columns, is enough to reject it."""
     found, peak = peak_of(lambda: read_message(frame, Limits()))
     assert isinstance(found, TooLarge)
     assert (found.refusal.scope, found.refusal.code) == (scope, code)

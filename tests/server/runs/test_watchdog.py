@@ -102,7 +102,7 @@ def test_a_declared_phase_is_no_stall(run_server: Start, dial: Dial) -> None:
 
 
 @pytest.mark.usefixtures("by_hand")
-def test_an_ended_run_is_never_alarmed(run_server: Start, dial: Dial) -> None:
+def test_an_ended_run_gets_no_alert(run_server: Start, dial: Dial) -> None:
     """Neither silence nor absence counts after finish, which also resolves an open alert."""
     server = run_server()
     client = dial(server.base, "r1", server.token)

@@ -19,8 +19,8 @@ def test_an_act_is_noted(database: Database) -> None:
     assert found == (5, "t1 me", "run.delete", "r1", {"n": 1})
 
 
-def test_an_act_that_failed_is_not(database: Database) -> None:
-    """It is rolled back with its transaction."""
+def test_a_failed_action_is_not_logged(database: Database) -> None:
+    """The entry is rolled back with its transaction."""
     with database.engine.connect() as connection:
         note(connection, 5, "t1 me", "run.delete", "r1")
         connection.rollback()

@@ -76,7 +76,7 @@ def records_in(file: Path) -> int:
 
 
 def test_a_backup_overwrites_nothing(database: Database, tmp_path: Path) -> None:
-    """Neither an existing file; a failed attempt leaves nothing behind."""
+    """An existing file is kept, and a failed attempt leaves nothing behind."""
     migrate(database.url)
     (tmp_path / "there.db").write_text("mine")
     with pytest.raises(BackupError, match="already exists"):
@@ -108,7 +108,7 @@ def records_of(file: Path) -> list[float]:
 
 
 def test_a_log_left_by_a_crash_is_kept_with_the_old_file(database: Database, tmp_path: Path) -> None:
-    """It is never used as the log of the restored database."""
+    """The log is never used as that of the restored database."""
     migrate(database.url)
     made = backup(database, tmp_path / "copy.db")
     with database.engine.begin() as connection:
@@ -138,10 +138,8 @@ def projects(file: Path) -> list[str]:
     ],
     ids=["no database", "no file", "newer", "foreign", "damaged"],
 )
-def test_what_is_no_backup_is_refused_and_nothing_changes(
-    database: Database, tmp_path: Path, spoil: Any, words: str
-) -> None:
-    """It is checked before the old file is touched."""
+def test_an_invalid_backup_is_rejected(database: Database, tmp_path: Path, spoil: Any, words: str) -> None:
+    """The backup is checked before the old file is touched."""
     migrate(database.url)
     made = backup(database, tmp_path / "copy.db")
     database.close()
@@ -177,6 +175,6 @@ def test_postgres_has_its_own_tools(purpose: str, tool: str) -> None:
 
 
 def test_the_revision_of_a_file_is_known(database: Database, tmp_path: Path) -> None:
-    """It is the newest after a migration."""
+    """After a migration, the revision is the newest one."""
     migrate(database.url)
     assert revision_of(tmp_path / "tocsin.db") == revisions()[0]

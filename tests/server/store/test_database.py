@@ -151,7 +151,7 @@ def test_a_missing_driver_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_slow_statement_is_cancelled(
     database: Database, monkeypatch: pytest.MonkeyPatch, eventually: Callable[..., Any]
 ) -> None:
-    """It counts as an outage, and Postgres cancels it. VACUUM has no time limit."""
+    """A slow statement counts as an outage, and Postgres cancels it. VACUUM has no time limit."""
     if database.dialect != "postgresql":
         pytest.skip("SQLite has no server")
     monkeypatch.setattr("tocsin_server.store.database.READ_SILENCE_S", 0.3)
@@ -262,7 +262,7 @@ def test_a_log_without_its_database_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_new_empty_file_is_a_new_database(tmp_path: Path) -> None:
-    """As created by ``mktemp``, with no other files."""
+    """An empty file without others beside it, as ``mktemp`` creates it, is accepted."""
     (tmp_path / "tocsin.db").touch()
     migrate(f"sqlite:///{tmp_path / 'tocsin.db'}")
     assert (tmp_path / "tocsin.db").stat().st_size

@@ -35,7 +35,7 @@ def test_a_deleted_run_leaves_no_row_in_any_table(
 
 
 def test_every_table_that_names_a_run_is_emptied() -> None:
-    """So that a new table cannot be forgotten."""
+    """The test reads the schema, so that a new table cannot be forgotten."""
     naming = {table.name for table in metadata.sorted_tables if "run_id" in table.c}
     assert naming - KEPT == {table.name for table in RUN_TABLES}
 
@@ -79,10 +79,10 @@ def test_a_run_that_is_not_there_is_not_marked(database: Database, store: StoreW
     assert not store.call(partial(deletion.delete_project_row, name="none")).result(30)
 
 
-def test_a_deletion_to_come_is_not_begun_before_its_time(
+def test_a_scheduled_deletion_does_not_begin_early(
     database: Database, store: StoreWriter, admit: Any
 ) -> None:
-    """Not even by the cleanup after a kill; then it is claimed once, and cannot be canceled."""
+    """Not even the cleanup after a kill begins it; once begun, it cannot be canceled."""
     admit("r1")
     assert store.call(partial(deletion.postpone, run_id="r1", due_ns=10)).result(30)
     with database.reader.begin() as connection:

@@ -61,8 +61,8 @@ def test_a_directory_that_says_otherwise_is_found(whole: Database) -> None:
     assert [reported.split(":")[0] for reported in found(whole)] == ["run r1, writer 0, step, chunk 0"]
 
 
-def test_a_tail_row_that_is_cut_is_found(whole: Database) -> None:
-    """Its size does not match its records."""
+def test_a_truncated_tail_row_is_found(whole: Database) -> None:
+    """The size of a truncated row does not match its records."""
     with whole.engine.begin() as connection:
         connection.execute(update(tail).where(tail.c.n == 1).values(n=2))
     (reported,) = found(whole)
@@ -72,7 +72,7 @@ def test_a_tail_row_that_is_cut_is_found(whole: Database) -> None:
 def test_chunks_of_versions_without_a_checksum_are_read(
     database: Database, store: StoreWriter, admit: Any, put: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They count as intact, and all values are returned."""
+    """Such chunks count as intact, and all values are returned."""
     plain = zstandard.ZstdCompressor(level=chunks.LEVEL)
     monkeypatch.setattr("tocsin_server.store.chunks.compress", plain.compress)
     monkeypatch.setattr("tocsin_server.store.pyramid.compress", plain.compress)

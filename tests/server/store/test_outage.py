@@ -45,8 +45,8 @@ def stopped(server: Any, postgres: OwnPostgres) -> Any:
     )
 
 
-def test_health_says_it_in_the_databases_words(server: Any, postgres: OwnPostgres) -> None:
-    """200 with any token and without one; ready is 503."""
+def test_health_has_the_databases_message(server: Any, postgres: OwnPostgres) -> None:
+    """Health responds with 200 with any token and without one; ready responds with 503."""
     reported = stopped(server, postgres)
     assert "connect" in reported["writer"]["failing"].lower()
     assert httpx.get(f"{server.base}/api/v1/health").json()["status"] == "failing"

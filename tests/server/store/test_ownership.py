@@ -157,8 +157,8 @@ def test_a_lock_that_is_lost_is_taken_again(postgres: URL, locked: Any, eventual
 
 
 @pytest.mark.postgres
-def test_a_crash_of_postgres_displaces_nobody(own_postgres: Any, locked: Any, eventually: Any) -> None:
-    """Its lock is lost with it and is acquired again, because no other server was there."""
+def test_a_crash_of_postgres_displaces_no_server(own_postgres: Any, locked: Any, eventually: Any) -> None:
+    """The lock is acquired again, because no other server held it meanwhile."""
     url = own_postgres.new_database()
     lock, gate = locked(url), Noting()
     lock.monitor(gate, displaced=gate.events.append)
@@ -224,10 +224,10 @@ def test_nothing_is_written_while_the_gate_is_closed(
     assert httpx.get(ready).status_code == 200
 
 
-def test_a_second_server_is_told(
+def test_a_second_server_is_rejected(
     start_server: Start, url: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the real command, on both databases; SIGKILL releases the lock."""
+    """The real command is rejected on both databases; SIGKILL releases the lock."""
     first = start_server(data_dir=tmp_path)
     settings = Settings(data_dir=tmp_path, database_url=url.render_as_string(hide_password=False))
     with pytest.raises(StartError, match="in use by another tocsin-server"), sole_server(settings):
@@ -239,7 +239,7 @@ def test_a_second_server_is_told(
         pass
 
 
-def test_a_restore_over_a_live_database_is_refused(tocsin: Run, tmp_path: Path) -> None:
+def test_a_restore_over_a_live_database_is_rejected(tocsin: Run, tmp_path: Path) -> None:
     """By its own name, by a symbolic link and by a hard link; other commands work while the server runs."""
     assert tocsin("migrate").returncode == 0
     assert tocsin("backup", "copy.db").returncode == 0

@@ -39,7 +39,7 @@ def fail(job: PeriodicJob, subject: str, error: Exception | None = None) -> None
 
 
 def test_a_failure_stays_with_its_subject(job: PeriodicJob) -> None:
-    """It is reported with the reason; the others are not affected."""
+    """The failure is reported with the reason; other subjects are not affected."""
     fail(job, "run r1")
     with job.isolated("run r2"):
         pass
@@ -60,8 +60,8 @@ def test_pauses_grow_to_ten_minutes(job: PeriodicJob, clock: Clock) -> None:
     assert pauses == [min(2.0**n, LONGEST_PAUSE_S) for n in range(12)]
 
 
-def test_what_works_again_is_forgotten(job: PeriodicJob) -> None:
-    """Its next failure starts with the shortest pause."""
+def test_a_recovered_failure_is_dropped(job: PeriodicJob) -> None:
+    """The next failure of the subject starts with the shortest pause."""
     fail(job, "run r1")
     with job.isolated("run r1"):
         pass
@@ -75,8 +75,8 @@ def test_a_deleted_run_is_not_reported_forever(job: PeriodicJob, clock: Clock) -
     assert job.failing() == []
 
 
-def test_a_database_that_is_away_is_no_runs_fault(job: PeriodicJob) -> None:
-    """It ends the pass and is reported as its failure, with the database's message."""
+def test_an_outage_is_not_blamed_on_a_run(job: PeriodicJob) -> None:
+    """An outage ends the pass and is reported once, with the database's message."""
 
     async def work() -> None:
         fail(job, "run r1", away())
@@ -102,7 +102,7 @@ def test_a_job_survives_every_failure(job: PeriodicJob) -> None:
 
 
 def test_the_same_failure_is_logged_once(job: PeriodicJob, caplog: pytest.LogCaptureFixture) -> None:
-    """With its traceback; another reason is logged again."""
+    """A failure is logged with its traceback; another reason is logged again."""
     with caplog.at_level(logging.INFO, "tocsin.jobs"):
         for reason in ("a", "a", "b"):
             fail(job, "run r1", ValueError(reason))
@@ -131,8 +131,8 @@ def test_a_round_that_does_not_end_is_reported(job: PeriodicJob, clock: Clock) -
     assert found == [{"job": "job", "subject": "", "reason": "running for 121 s", "failures": 0}]
 
 
-def test_all_rounds_are_reported_together() -> None:
-    """By name; each name is one job."""
+def test_all_jobs_are_reported_together() -> None:
+    """Jobs are sorted by name; each name is one job."""
     jobs = PeriodicJobs()
     for name in ("b", "a"):
         fail(jobs.round(name), "run r1")

@@ -91,8 +91,8 @@ def dead(at: int) -> dict[str, Any]:
     return {"writer": WriterId(f"dead-{at}", 0, "boot", at, at), "time_ns": 2_000, "began_ns": at}
 
 
-def test_a_dead_process_that_comes_late_is_no_newer_attempt(admit: Any) -> None:
-    """It died before it reached the server: its successor's attempt stays the newest one."""
+def test_a_late_delivery_is_not_the_newest_attempt(admit: Any) -> None:
+    """The process died before it reached the server, so its successor's attempt stays the newest."""
     live = admit(now_ns=900)
     late, later = admit(**dead(500)), admit(**dead(300))
     assert [one.writer.attempt_no for one in (live, late, later)] == [1, 0, -1]
@@ -121,8 +121,8 @@ def test_an_impossible_beginning_is_no_error(admit: Any, at: int) -> None:
     assert admit(**dead(at)).writer.attempt_no in (0, 2)
 
 
-def test_a_late_attempt_leaves_the_run_as_it_is(database: Database, admit: Any, store: Any) -> None:
-    """Neither the state of an ended run nor its config, tags or host change."""
+def test_a_late_attempt_does_not_change_the_run(database: Database, admit: Any, store: Any) -> None:
+    """State, config, tags and host of the run do not change."""
     admit(now_ns=900, config={"lr": 1}, tags=["new"])
     end = run.update().values(state="finished", ended_ns=5)
     store.call(lambda connection: connection.execute(end)).result(30)

@@ -60,8 +60,8 @@ def test_bodies_come_as_pages_do() -> None:
     assert sum(len(body) for body in bodies) > 0
 
 
-def test_without_pyarrow_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Immediately, before anything is written."""
+def test_without_pyarrow_an_error_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error is raised before anything is written."""
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"tocsin-server\[parquet\]"):
         parquet_bodies([], [])

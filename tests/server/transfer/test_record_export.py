@@ -53,8 +53,8 @@ def test_json_lines_give_back_what_was_sent(cells: list[float | None]) -> None:
 @given(
     CELLS, st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=30)
 )
-def test_csv_gives_back_what_was_sent(cells: list[float | None], name: str) -> None:
-    """For any name of the series."""
+def test_csv_preserves_every_value(cells: list[float | None], name: str) -> None:
+    """Values are preserved for any name of the series."""
     text = "".join(csv_text([page(cells, name)], [name]))
     rows = list(csv.reader(io.StringIO(text, newline="")))
     assert rows[0] == [*COORDINATES, f"value:{name}" if name in COORDINATES else name]
@@ -72,7 +72,7 @@ def test_a_series_that_a_page_lacks_is_an_empty_column() -> None:
 
 
 def test_a_record_without_values_is_a_record() -> None:
-    """It has its step and time."""
+    """A record without values has its step and time."""
     empty = page([1.0])
     bare = RecordPage(
         1,

@@ -191,8 +191,8 @@ def test_another_run_of_the_same_id_is_not_overwritten(
     assert everything(other, "r1") == before
 
 
-def test_a_run_that_goes_on_is_lost_in_the_copy(changing: Database, other: Database, tmp_path: Path) -> None:
-    """Its client is not connected there; its original state is reported."""
+def test_a_running_run_is_lost_in_the_copy(changing: Database, other: Database, tmp_path: Path) -> None:
+    """The client is not connected to the copy; the original state is reported."""
     with changing.engine.begin() as connection:
         connection.execute(update(run).values(state="running", ended_ns=None))
     export_run(changing, "r1", tmp_path / "r1")
@@ -296,7 +296,7 @@ def test_an_export_that_did_not_end_is_not_imported(whole: Database, tmp_path: P
 
 
 def test_an_import_that_was_killed_leaves_nothing(whole: Database, other: Database, tmp_path: Path) -> None:
-    """Its rows are deleted after a period without writes; until then a new import is rejected."""
+    """Rows of a killed import are deleted after a period without writes."""
     export_run(whole, "r1", tmp_path / "r1")
     with other.engine.begin() as connection:
         life.schedule_deletion(connection, "r1", 1_000 + PULSE_NS)

@@ -25,6 +25,6 @@ def test_about_tells_facts_and_no_secret(start_server: Callable[..., Any]) -> No
     assert found["runs"] == 0
 
 
-def test_nobody_is_pinged_by_default(server: Any) -> None:
+def test_no_ping_is_configured_by_default(server: Any) -> None:
     """Without ``ping_url`` there is no host to show."""
     assert server.get("/about")["ping"] is None

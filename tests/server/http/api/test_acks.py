@@ -29,8 +29,8 @@ def test_an_alert_is_taken_on_and_given_back(server: Any, trainer: Callable[...,
     assert life["marks"]["ack"] is None
 
 
-def test_a_silence_is_a_mark_of_what_it_matches(server: Any, trainer: Callable[..., Any]) -> None:
-    """It is derived, so it disappears with the silence."""
+def test_a_silence_marks_matching_alerts(server: Any, trainer: Callable[..., Any]) -> None:
+    """The mark is derived, so it disappears with the silence."""
     alert = firing(server, trainer)
     run = alert.rsplit(".", 2)[0]
     body = {"matchers": [f'run_id="{run}"'], "ends_ms": (time.time() + 60) * 1000, "reason": "r"}

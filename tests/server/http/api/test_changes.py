@@ -23,8 +23,8 @@ def test_a_run_is_put_away_and_brought_back(server: Any, trainer: Callable[..., 
     assert len(server.get(f"/runs/{run.run}/records")["items"]) == 2
 
 
-def test_an_unknown_run_and_a_wrong_change_are_refused(server: Any, trainer: Callable[..., Any]) -> None:
-    """404 for the one, 422 for the other."""
+def test_unknown_runs_and_invalid_changes_are_rejected(server: Any, trainer: Callable[..., Any]) -> None:
+    """An unknown run gives 404, an invalid change 422."""
     run = trainer()
     assert patch(server, "no-such-run", {"archived": True}).status_code == 404
     wrong: list[dict[str, Any]] = [
@@ -55,8 +55,8 @@ def test_a_person_writes_name_notes_and_tags(server: Any, trainer: Callable[...,
     assert {alert["run_name"] for alert in server.get("/alerts", run=run.run)["items"]} == {name}
 
 
-def test_nobody_overwrites_what_they_have_not_seen(server: Any, trainer: Callable[..., Any]) -> None:
-    """409 if the notes have changed meanwhile, and nothing is stored; equal text is not a conflict."""
+def test_a_concurrent_change_is_not_overwritten(server: Any, trainer: Callable[..., Any]) -> None:
+    """If the notes have changed meanwhile, the response is 409 and nothing is stored."""
     run = trainer(notes="first")
     assert patch(server, run.run, {"notes": "mine", "seen": {"notes": "first"}}).status_code == 200
     late = patch(server, run.run, {"notes": "theirs", "tags": ["t"], "seen": {"notes": "first"}})

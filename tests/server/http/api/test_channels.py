@@ -29,8 +29,8 @@ def made(server: Any, **about: Any) -> Any:
     return answer.json()
 
 
-def test_a_secret_is_in_no_answer(server: Any) -> None:
-    """Not after it is created, listed, changed, tested, rejected or deleted."""
+def test_no_response_contains_a_secret(server: Any) -> None:
+    """No response has it: after creating, listing, changing, testing, rejecting or deleting."""
     channel = made(server)
     place = f"/channels/{channel['id']}"
     answers = [
@@ -115,7 +115,7 @@ def test_only_admins_change_channels(server: Any, scope: str, status: int) -> No
 
 
 def test_no_channel_reads_the_servers_files(server: Any, tmp_path: Path) -> None:
-    """Nor reveals whether one exists: the response is the same either way."""
+    """The response does not reveal whether a file exists."""
     (tmp_path / "there.json").write_text('{"the": "content"}')
     reported = []
     for file in (tmp_path / "there.json", tmp_path / "absent.json"):

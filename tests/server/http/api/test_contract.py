@@ -262,8 +262,8 @@ def test_a_foreign_host_is_described(
         (b'{"name": "x", "scope": "root"}', 422, "scope"),
     ],
 )
-def test_what_is_wrong_with_a_body_is_told(api: httpx.Client, body: bytes, status: int, subject: str) -> None:
-    """400 for invalid JSON, 422 for invalid values; the error names the field."""
+def test_an_invalid_body_is_explained(api: httpx.Client, body: bytes, status: int, subject: str) -> None:
+    """Invalid JSON gives 400, invalid values 422 with the name of the field."""
     answer = api.post("/api/v1/tokens", content=body, headers={"content-type": "application/json"})
     assert answer.status_code == status
     assert answer.json()["subject"].startswith(subject)

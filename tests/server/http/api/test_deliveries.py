@@ -10,8 +10,8 @@ from tests.server.http.api.test_channels import ask
 
 
 @pytest.mark.parametrize("query", ["state=nonsense", "limit=0", "limit=1001"])
-def test_a_bad_parameter_is_refused_by_name(server: Any, query: str) -> None:
-    """With the expected values."""
+def test_an_invalid_parameter_is_named(server: Any, query: str) -> None:
+    """The error has the parameter and the expected values."""
     answer = ask(server, "GET", f"/deliveries?{query}")
     assert (answer.status_code, answer.json()["subject"]) == (422, query.split("=")[0])
 

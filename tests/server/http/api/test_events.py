@@ -8,7 +8,7 @@ from typing import Any
 
 
 def test_events_come_in_order_with_their_data(server: Any, trainer: Callable[..., Any]) -> None:
-    """As they were sent, non-finite numbers by name, page by page."""
+    """Events are returned page by page as they were sent, non-finite numbers by name."""
     run = trainer()
     for step in range(3):
         run.event("note", step=step, value=math.inf, text="<b>")
@@ -21,7 +21,7 @@ def test_events_come_in_order_with_their_data(server: Any, trainer: Callable[...
 
 
 def test_kinds_are_left_out(server: Any, trainer: Callable[..., Any]) -> None:
-    """So that very frequent kinds do not fill the page."""
+    """Very frequent kinds can be excluded, so that they do not fill the page."""
     run = trainer()
     for kind in ("noise", "checkpoint", "noise"):
         run.event(kind)

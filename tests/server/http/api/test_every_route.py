@@ -64,7 +64,7 @@ def test_non_finite_values_pass_every_route(server: Any, trainer: Callable[..., 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_names_break_no_route(server: Any, trainer: Callable[..., Any], name: str) -> None:
-    """As name of project, run, series, tag, event and host: stored unchanged, and every route responds."""
+    """Hostile names of every kind are stored unchanged, and every route responds."""
     run = trainer(project=name, name=name, tags=[name], host=name, notes=name, config={name: name})
     run.records({name: [1.0, math.nan], "loss": [1.0, math.nan]})
     run.event(name, **{name: name})

@@ -15,8 +15,8 @@ def fill_disk(connection: Connection) -> None:
     connection.exec_driver_sql(f"PRAGMA max_page_count={pages}").close()
 
 
-def test_a_full_disk_is_a_503_with_the_databases_words(run_server: Callable[..., Any]) -> None:
-    """Not a 500: the client gets the reason and when to retry; requests without writes still succeed."""
+def test_a_full_disk_is_a_503_with_the_databases_message(run_server: Callable[..., Any]) -> None:
+    """The client gets the reason and when to retry; requests without writes still succeed."""
     server = run_server()
     server.services.writer.call(fill_disk).result(30)
     with httpx.Client(

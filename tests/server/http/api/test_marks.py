@@ -27,7 +27,7 @@ def test_only_marked_alerts_are_named(server: Any, trainer: Callable[..., Any]) 
 
 
 def test_a_silence_comes_with_its_author_and_reason(server: Any, trainer: Callable[..., Any]) -> None:
-    """So that a page can show who silenced the alert until when."""
+    """A page can therefore show who silenced the alert and until when."""
     alert = firing(server, trainer)
     run = alert.rsplit(".", 2)[0]
     body = {"matchers": [f'run_id="{run}"'], "ends_ms": (time.time() + 60) * 1000, "reason": "night"}

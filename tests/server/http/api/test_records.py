@@ -125,7 +125,7 @@ def test_a_window_and_names_are_chosen(server: Any, trainer: Callable[..., Any])
 def test_a_bad_parameter_is_named(
     server: Any, trainer: Callable[..., Any], params: dict[str, Any], subject: str
 ) -> None:
-    """422, and the problem says which one and what was expected."""
+    """A 422 problem names the parameter and says what was expected."""
     run = trainer()
     run.records({"loss": [1.0]})
     answer = httpx.get(f"{server.base}/api/v1/runs/{run.run}/records", params=params, headers=server.headers)
@@ -136,7 +136,7 @@ def test_a_bad_parameter_is_named(
 
 @pytest.mark.parametrize("form", ["json", "jsonl", "csv"])
 def test_an_unknown_run_is_404_in_every_format(server: Any, form: str) -> None:
-    """Also if the response would be a stream."""
+    """This includes formats whose response would be a stream."""
     answer = httpx.get(f"{server.base}/api/v1/runs/none/records?format={form}", headers=server.headers)
     assert (answer.status_code, answer.json()["subject"]) == (404, "run")
 
@@ -151,8 +151,8 @@ def test_an_unknown_run_is_404_in_every_format(server: Any, form: str) -> None:
         ("..", r"run-\w{8}"),
     ],
 )
-def test_a_file_name_holds_no_tricks(run_id: str, name: str) -> None:
-    """It cannot break out of the header or the folder."""
+def test_a_file_name_is_safe(run_id: str, name: str) -> None:
+    """The name can break out of neither the header nor the folder."""
     assert re.fullmatch(name, file_name(run_id))
 
 
@@ -163,7 +163,7 @@ def test_every_run_has_a_file_name_of_its_own() -> None:
 
 
 def test_parquet_holds_every_record(server: Any, trainer: Callable[..., Any]) -> None:
-    """With one series, if requested; missing values stay missing."""
+    """Single series can be requested; missing values stay missing."""
     run = trainer()
     run.records({"loss": [1.0, math.nan, None], "lr": [0.1, 0.2, 0.3]})
     url = f"{server.base}/api/v1/runs/{run.run}/records?format=parquet&names=loss"
@@ -220,8 +220,8 @@ def test_an_export_that_fails_at_once_is_a_problem(small_pages: Any, monkeypatch
     assert (answer.status_code, answer.headers["content-type"]) == (500, "application/problem+json")
 
 
-def test_an_export_of_a_run_that_is_deleted_meanwhile_breaks_off(small_pages: Any) -> None:
-    """Its records are deleted in pieces, and the rest must not look like the whole run."""
+def test_an_export_fails_if_its_run_is_deleted_meanwhile(small_pages: Any) -> None:
+    """Records are deleted in pieces, and the rest must not look like the whole run."""
     pages = every_page(small_pages.services.reader, "r")
     next(pages)
     headers = {"authorization": f"Bearer {small_pages.token}"}

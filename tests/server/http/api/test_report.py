@@ -37,16 +37,16 @@ def test_a_comparison_has_two_runs_at_least(server: Any, runs: list[str]) -> Non
 
 
 def test_an_unknown_run_has_no_report(server: Any, trainer: Callable[..., Any]) -> None:
-    """Neither alone nor with a known run."""
+    """An unknown run is rejected, alone or together with a known run."""
     known = trainer().run
     assert report_of(server, "/runs/no-such-run/report").status_code == 404
     assert report_of(server, "/compare/report", runs=[known, "no-such-run"]).status_code == 404
 
 
-def test_the_command_writes_the_same_beside_a_server(
+def test_the_command_writes_the_same_report(
     start_server: Callable[..., Any], dial: Callable[..., Any], tocsin: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """By id; for an unknown run, one message and exit status 2."""
+    """The command takes ids; for an unknown run it prints one message and exits with status 2."""
     server = start_server()
     client = dial(server.base, run="r", token=server.client_token)
     client.acked(client.train([0, 1], loss=[1.0, math.nan]))

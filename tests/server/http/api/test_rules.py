@@ -92,10 +92,10 @@ def test_a_rule_is_made_changed_copied_and_deleted_with_who_and_when(server: Any
         ("POST", "/backtest", {"draft": MINE, "rule": "plateau"}, 422, "body"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_refused_by_field(
+def test_an_invalid_rule_is_rejected_by_field(
     server: Any, method: str, path: str, body: Any, status: int, subject: str
 ) -> None:
-    """As a problem with the reason; nothing is stored."""
+    """The response is a problem with the reason; nothing is stored."""
     answer = asked(server, method, path, body)
     assert (answer.status_code, answer.json()["subject"]) == (status, subject), answer.text
     assert answer.headers["content-type"] == "application/problem+json"

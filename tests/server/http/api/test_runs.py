@@ -65,7 +65,7 @@ def test_a_run_tells_its_facts(server: Any, trainer: Callable[..., Any]) -> None
 
 
 def test_unknown_runs_are_404(server: Any) -> None:
-    """Also as a cursor."""
+    """An unknown run gives 404, also as a cursor."""
     for path in ("/runs/none", "/runs?after=none"):
         answer = httpx.get(f"{server.base}/api/v1{path}", headers=server.headers)
         assert answer.status_code == 404

@@ -87,17 +87,17 @@ def test_the_cursor_moves_with_each_arrival(server: Any, trainer: Callable[..., 
     ],
 )
 def test_a_bad_parameter_is_named(server: Any, params: dict[str, Any], subject: str) -> None:
-    """422 with the name of the parameter."""
+    """The response is a 422 with the name of the parameter."""
     answer = httpx.get(f"{server.base}/api/v1/runs/r/series", params=params, headers=server.headers)
     assert (answer.status_code, answer.json()["subject"]) == (422, subject)
 
 
 def test_an_unknown_run_is_404(server: Any) -> None:
-    """It is not an empty chart."""
+    """An unknown run gives 404 instead of an empty chart."""
     assert httpx.get(f"{server.base}/api/v1/runs/no/series", headers=server.headers).status_code == 404
 
 
 def test_a_run_without_records_is_an_empty_chart(server: Any, trainer: Callable[..., Any]) -> None:
-    """It exists after its handshake."""
+    """The run exists after its handshake."""
     answer = server.get(f"/runs/{trainer().run}/series")
     assert (answer["first_step"], answer["last_step"]) == (None, None)

@@ -18,7 +18,7 @@ def wanted(**change: Any) -> dict[str, Any]:
 
 
 def test_a_silence_is_made_changed_and_ended(server: Any) -> None:
-    """Its author is the user of the request, and it stays in the list as expired."""
+    """The author is the user of the request; an ended silence stays in the list as expired."""
     made = ask(server, "POST", "/silences", wanted()).json()
     assert (made["state"], made["author"], made["reason"]) == ("active", "admin login link", "maintenance")
     place = f"/silences/{made['id']}"
@@ -50,8 +50,8 @@ def test_what_does_not_fit_is_refused_by_field(server: Any, change: dict[str, An
     assert (answer.status_code, answer.json()["subject"]) == (422, subject)
 
 
-def test_a_stored_silence_that_cannot_be_read_says_so() -> None:
-    """It stays in the list, with the reason."""
+def test_an_unreadable_silence_is_listed_with_the_reason() -> None:
+    """An unreadable silence stays in the list, with the reason."""
     item = silence_item(SilenceRow("s1", ['rule=~"(?=a)a"'], 0, 1, "ann", "known", 0))
     assert (item["state"], item["matchers"]) == ("expired", ['rule=~"(?=a)a"'])
     assert "invalid perl operator" in item["problem"]

@@ -79,15 +79,15 @@ def test_only_an_admin_makes_tokens(api: httpx.Client, scope: str) -> None:
         ([1], "body"),
     ],
 )
-def test_a_wrong_wish_is_named(api: httpx.Client, body: Any, subject: str) -> None:
-    """422 with the field, without returning ten kilobytes of it."""
+def test_an_invalid_request_names_the_field(api: httpx.Client, body: Any, subject: str) -> None:
+    """A 422 names the field and does not repeat ten kilobytes of input."""
     answer = api.post("/tokens", json=body)
     assert (answer.status_code, answer.json()["subject"]) == (422, subject)
     assert len(answer.content) < 2000
 
 
 def test_broken_json_is_a_problem(api: httpx.Client) -> None:
-    """It does not crash."""
+    """Broken JSON gives a problem, not a crash."""
     answer = api.post("/tokens", content=b'{"name": "\xff', headers={"content-type": "application/json"})
     assert answer.status_code in (400, 422)
     assert answer.headers["content-type"] == "application/problem+json"

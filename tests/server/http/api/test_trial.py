@@ -70,8 +70,8 @@ def test_a_muted_route_says_so(server: Any) -> None:
         ({"else": 1}, "routing.else"),
     ],
 )
-def test_a_bad_document_is_refused_by_field(server: Any, routing: Any, subject: str) -> None:
-    """As when it is saved."""
+def test_an_invalid_document_is_rejected_by_field(server: Any, routing: Any, subject: str) -> None:
+    """The errors are those of saving."""
     answer = ask(server, "POST", "/routes/test", {"routing": routing})
     assert (answer.status_code, answer.json()["subject"]) == (422, subject)
 

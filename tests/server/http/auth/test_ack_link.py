@@ -55,8 +55,8 @@ def test_opening_the_link_changes_nothing_and_its_button_acknowledges(alert: tup
 @pytest.mark.parametrize(
     "change", [{"alert": "r1.f.1"}, {"until": "9999999999"}, {"signature": "0" * 64}, {"signature": ""}]
 )
-def test_a_forged_link_is_refused(alert: tuple[Any, str], change: dict[str, str]) -> None:
-    """By GET and by POST, and nothing is acknowledged."""
+def test_a_forged_link_is_rejected(alert: tuple[Any, str], change: dict[str, str]) -> None:
+    """A forged link is rejected by GET and by POST, and nothing is acknowledged."""
     server, alert_id = alert
     query = {
         name: values[0] for name, values in parse_qs(urlsplit(link(server, alert_id)).query).items()

@@ -118,8 +118,8 @@ def test_a_rebound_name_is_refused(client: httpx.Client) -> None:
     )
 
 
-def test_a_large_body_is_refused(client: httpx.Client) -> None:
-    """By its announced length, or once it has grown too large."""
+def test_a_large_body_is_rejected(client: httpx.Client) -> None:
+    """A body is rejected by its announced length, or once it has grown too large."""
     assert client.post("/api/v1/thing", headers=BEARER, content=b"x" * 100).json() == {"bytes": 100}
     assert client.post("/api/v1/thing", headers=BEARER, content=b"x" * 101).status_code == 413
     streamed = client.post("/api/v1/thing", headers=BEARER, content=iter([b"x" * 60, b"x" * 60]))
@@ -145,7 +145,7 @@ def test_a_websocket_of_another_site_is_refused(client: httpx.Client) -> None:
 def test_the_request_log_holds_no_query(
     client: httpx.Client, caplog: pytest.LogCaptureFixture, eventually: Callable[..., object]
 ) -> None:
-    """Neither a login link's token nor a line break in a name gets into the log."""
+    """The log contains neither a login link's token nor a line break from a name."""
     with caplog.at_level(logging.INFO, logger="tocsin.requests"):
         client.get("/login?token=s3cret")
         client.get("/runs/a%0Ab")
@@ -170,6 +170,6 @@ def test_the_log_shows_what_matters(path: str, status: int, level: int) -> None:
 
 
 def test_a_request_without_client_is_logged() -> None:
-    """On a Unix socket there is no address."""
+    """A request over a Unix socket has no client address."""
     line = request_line({"method": "GET", "path": "/<b>", "query_string": b""}, 200, 0.0015)
     assert line == "- GET /%3Cb%3E 200 1.5 ms"

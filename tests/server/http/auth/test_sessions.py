@@ -89,8 +89,8 @@ def test_what_is_remembered_is_bounded(tmp_path: Path, monkeypatch: pytest.Monke
     assert not ended.holds(Session("t_2", "other", 20, 5000))
 
 
-def test_expired_ones_are_forgotten(tmp_path: Path) -> None:
-    """Their cookies are invalid in any case."""
+def test_expired_sessions_are_dropped(tmp_path: Path) -> None:
+    """The cookies of expired sessions are invalid in any case."""
     ended = Ended(tmp_path / "ended")
     ended.add(Session("t_1", "old", 0, 10), 5.0)
     ended.add(Session("t_1", "new", 0, 100), 50.0)
@@ -159,7 +159,7 @@ def test_logging_out_holds_over_a_restart(run_server: Callable[..., Any]) -> Non
 
 
 def test_logging_out_without_a_session_is_harmless(server: Any) -> None:
-    """Twice, with a forged cookie, or with none."""
+    """Logging out twice, with a forged cookie or with none has no effect."""
     with httpx.Client(base_url=server.base, headers={"origin": server.base}) as browser:
         for cookie in ("", f"{COOKIE}=forged"):
             assert browser.post("/logout", headers={"cookie": cookie}).status_code == 303
