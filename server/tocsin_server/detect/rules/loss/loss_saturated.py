@@ -1,9 +1,11 @@
 """Detect a loss that is constant to the last digit.
 
-The loss is constant within 1e-5 for 50 records. Critical at exactly 0 from the start, and at a round number
-(1, 2 or 5 times a power of ten), which is a clamp. A warning elsewhere, reported as chance level at ln K.
-Info if the loss came down to that value by itself. In an excerpt, two equal records at a round number of
-100 or more are a warning at once. It recovers after 10 updates more than 0.1 % away and resolves after 100.
+The loss is constant within 1e-5 for 50 records, or within 1e-4 if it is printed with four decimals. Critical
+at exactly 0 from the start, and at a round number (1, 2 or 5 times a power of ten), which is a clamp. A
+warning elsewhere, reported as chance level at ln K; there not in the first 1000 updates, nor while the
+learning rate rises. Info if the loss came down to that value by itself. In an excerpt, two equal records at a
+round number of 100 or more are a warning at once. It recovers after 10 updates more than 0.1 % away and
+resolves after 100.
 
 Signals:
     `loss` of each optimizer
@@ -12,6 +14,7 @@ Warm-up:
 Does not fire on:
     - logs with few digits
     - a loss that falls slightly at every record
+    - a head whose weights start at 0, while the learning rate warms up
 Likely causes:
     - a hard clamp or `nan_to_num`
     - a saturated sigmoid
@@ -61,6 +64,8 @@ class Settings(RuleSettings):
     records: int = setting(50, "records", "in a row within the range")
     constant: float = setting(1e-5, "relative", "range of the loss within which it is constant")
     digits: float = setting(0.01, "loss", "below which four constant decimals may be rounding")
+    quantum: float = setting(1e-4, "loss", "range that four decimals alone can cause")
+    warm_up: int = setting(1000, "updates", "from the first record, during which chance level is usual")
     few: int = setting(2, "records", "at the very start that reveal a clamp", least=2)
     size: float = setting(100.0, "loss", "minimum size of a round number that few records reveal")
     spacing: int = setting(10, "steps", "minimum distance of records of which few reveal a clamp")
@@ -81,6 +86,8 @@ class State(RuleState):
     last: float = 0.0
     height: float = 0.0
     """The constant loss of the current episode."""
+    rate: float | None = None
+    """Learning rate when a loss at chance level was last checked."""
 
 
 class LossSaturated(Rule[Settings, State]):
@@ -120,7 +127,7 @@ class LossSaturated(Rule[Settings, State]):
     def _one(self, view: View, row: int, loss: float) -> None:
         state = self.state
         low, high = (loss, loss) if not state.streak else (min(state.low, loss), max(state.high, loss))
-        if not state.streak or high - low > self.settings.constant * max(high, -low):
+        if not state.streak or high - low > self._range(low, high):
             state.largest = max(state.largest, abs(state.last))
             low = high = loss
             state.streak, state.falling = 0, True
@@ -136,6 +143,12 @@ class LossSaturated(Rule[Settings, State]):
                 self._few(view, row, loss)
         elif not state.falling:
             self._fire(view, row, loss)
+
+    def _range(self, low: float, high: float) -> float:
+        """Return within which range a loss is constant."""
+        limits = self.settings
+        printed = round(low, 4) == low and round(high, 4) == high
+        return max(limits.constant * max(high, -low), 1.01 * limits.quantum if printed else 0.0)
 
     def _few(self, view: View, row: int, loss: float) -> None:
         """Handle very first records, far apart, that are identical, which does not happen by chance."""
@@ -157,13 +170,20 @@ class LossSaturated(Rule[Settings, State]):
         kind = self._kind(loss)
         severity = {"zero": CRITICAL, "clamp": CRITICAL, "converged": INFO}.get(kind, WARNING)
         level = ladder(state.streak // self.settings.records)
-        if kind == "rounded":
+        if kind == "rounded" or (kind == "chance" and self._warms_up(view, row)):
             return
         state.height = loss
         if self.already_reported(view, row, severity, level):
             return
         described = self._describe(view, row, loss)
         self.fire(view, row, severity, state.since, *described, level=level, kind=kind)
+
+    def _warms_up(self, view: View, row: int) -> bool:
+        """Return whether the run has only begun, so that a loss at chance level is usual."""
+        state, rate = self.state, view.lr[row] if view.lr is not None else None
+        rises = rate is not None and state.rate is not None and rate > state.rate
+        state.rate = rate
+        return not state.largest and (rises or view.step[row] - state.since[0] < self.settings.warm_up)
 
     def _describe(self, view: View, row: int, loss: float) -> tuple[str, list[Fact]]:
         state = self.state

@@ -29,8 +29,8 @@ def test_the_cause_of_a_constant_loss_depends_on_its_value(
 ) -> None:
     """A clamp at a round number, targets at 0, guessing at ln 4, otherwise a detached graph."""
     run = watch()
-    run.records(loss=[loss] * 64)
-    finding = run.firing(RULE)[0]
+    run.records(loss=[loss] * 64, every=40)
+    finding = run.firing(RULE)[-1]
     assert (finding.severity, finding.onset_step) == (severity, 0)
     assert cause in finding.diagnosis.cause
 
@@ -98,3 +98,27 @@ def test_two_records_of_an_excerpt(watch: Any, every: int, loss: list[float], to
     run.records(start=100, every=every, loss=loss)
     run.event("finish")
     assert run.severities(RULE) == told
+
+
+LN_1000 = 6.9077553
+
+
+def test_chance_level_while_the_rate_warms_up_raises_no_alert(watch: Any) -> None:
+    """A head whose weights start at 0 guesses until the learning rate is high enough."""
+    run = watch()
+    run.records(loss=[LN_1000] * 900, every=5, lr=[1e-6 * (step + 1) for step in range(900)])
+    assert run.firing(RULE) == []
+
+
+def test_chance_level_in_the_first_updates_raises_no_alert(watch: Any) -> None:
+    """A hundred records of the first hundred steps are the start, not a state."""
+    run = watch()
+    run.records(loss=[LN_1000] * 100)
+    assert run.firing(RULE) == []
+
+
+def test_the_last_of_four_decimals_may_flicker(watch: Any) -> None:
+    """0.7312 and 0.7313 in turn is a constant loss, as it is printed."""
+    run = watch()
+    run.records(loss=[0.7312, 0.7313] * 40)
+    assert run.severities(RULE) == ["warning"]
