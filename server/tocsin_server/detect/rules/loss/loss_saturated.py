@@ -113,8 +113,8 @@ class LossSaturated(Rule[Settings, State]):
         state = self.state
         if self.episode.state or not state.streak:
             return False
-        sizes = max(max(values), -min(values))
-        if min(map(abs, map(sub, values, [state.last, *values]))) <= self.settings.constant * sizes:
+        nearest = min(map(abs, map(sub, values, [state.last, *values])))
+        if nearest <= self._range(min(values), max(values)):
             return False
         before = values[:-1]
         state.largest = max(
