@@ -272,11 +272,6 @@ function lineTrace(line, ink, held) {
   };
 }
 
-/** @type {number} */ i) =>
-    Number.isFinite(y[i]) && !Number.isFinite(y[i - 1]) && !Number.isFinite(y[i + 1]);
-  return y.some((_, i) => alone(i)) ? y.map((_, i) => (alone(i) ? 5 : 0)) : null;
-}
-
 /**
  * @param {string} name
  * @param {number[]} x

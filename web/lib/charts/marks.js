@@ -112,4 +112,7 @@ export function skippedSteps(layers, from, to, apart) {
  * @param {number[]} y
  */
 export function isolated(y) {
-  const alone = (
+  const alone = (/** @type {number} */ i) =>
+    Number.isFinite(y[i]) && !Number.isFinite(y[i - 1]) && !Number.isFinite(y[i + 1]);
+  return y.some((_, i) => alone(i)) ? y.map((_, i) => (alone(i) ? 5 : 0)) : null;
+}
