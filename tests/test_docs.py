@@ -233,7 +233,7 @@ def test_addresses_of_channels_are_accepted() -> None:
     assert [one for one, parts in parsed.items() if parts is None or objection(parts)] == []
 
 
-def test_every_critical_rule_has_its_false_alarms() -> None:
+def test_every_critical_rule_has_a_false_alarm_count() -> None:
     """A rule that can be critical has a row with what was measured."""
     page = text_of("docs/internals/detection.md").split("## Rules that can be critical")[1].split("\n## ")[0]
     rows = set(re.findall(r"^\| ([a-z-]+) \| .+ \| .+ \| .+ \|$", page, re.MULTILINE)) - {"rule"}

@@ -104,7 +104,7 @@ def test_name_and_tags_change_by_keyboard_in_every_browser(
     change(edited, name=RUN, tags=[])
 
 
-def test_a_deleted_run_says_so_and_can_be_restored(tab: Any, edited: Any) -> None:
+def test_a_deleted_run_shows_it_and_can_be_restored(tab: Any, edited: Any) -> None:
     """After a delete from its menu, a strip shows the deadline; Undo restores the run unchanged."""
     tab.page.locator(".pagehead .menubutton").click()
     tab.page.get_by_role("menuitem", name="Delete").click()

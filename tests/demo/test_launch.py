@@ -83,7 +83,7 @@ def test_it_never_clears_a_directory_it_did_not_create(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
-def test_a_taken_port_is_an_error(tmp_path: Path) -> None:
+def test_a_port_in_use_is_an_error(tmp_path: Path) -> None:
     """If another server uses the port, the demo says so and does not send its trainings there."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         ended = run_demo_in(tmp_path, "--port", str(taken.getsockname()[1]))

@@ -28,6 +28,6 @@ def test_its_losses_saturate_symmetrically(run: Any) -> None:
     assert run[0]["loss/generator"][-1] == pytest.approx(1000)
 
 
-def test_nothing_is_learned_beyond_the_clamp(run: Any) -> None:
+def test_both_norms_are_zero_beyond_the_clamp(run: Any) -> None:
     """Both gradient norms end at exactly zero."""
     assert run[0]["grad_norm"][-1] == run[0]["grad_norm/generator"][-1] == 0.0

@@ -169,7 +169,7 @@ def test_the_license_of_the_hook_is_that_of_the_repository() -> None:
 
 
 @pytest.mark.parametrize("command", ["tocsin", "tocsin-server"])
-def test_an_installed_command_tells_the_version(installed: Path, command: str) -> None:
+def test_installed_commands_print_the_version(installed: Path, command: str) -> None:
     """``--version`` of both commands."""
     assert output(installed, command, "--version") == tocsin.__version__
 

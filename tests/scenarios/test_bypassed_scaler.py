@@ -66,7 +66,7 @@ def outcome(how: str) -> EvaluatedRun:
     return evaluated(wire(how))
 
 
-def test_a_wired_scaler_alarms_nobody() -> None:
+def test_a_correct_scaler_raises_no_alert() -> None:
     """The same training, with its sawtooth of growth and backoff, raises no alert."""
     assert 1.0 in dict(wire("wired").series("skipped")).values()
     assert outcome("wired").severe == []
@@ -90,7 +90,7 @@ def test_the_scaler_that_is_not_wired_is_named_first() -> None:
     assert "scaler.update()" in first.diagnosis.remedies[0].code
 
 
-def test_the_clip_of_scaled_gradients_is_told() -> None:
+def test_clipping_of_scaled_gradients_is_reported() -> None:
     """The measurement error that caused it: a norm taken before ``unscale_``."""
     assert "before scaler.unscale_()" in outcome("bypassed").of("scaled-grad-norm").diagnosis.cause
 

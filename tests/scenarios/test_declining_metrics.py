@@ -97,14 +97,14 @@ def test_training_on_clean_pictures_raises_no_alert() -> None:
     assert outcome(True).severe == []
 
 
-def test_the_scale_alone_is_no_alarm() -> None:
+def test_the_scale_alone_raises_no_alert() -> None:
     """A scale of 2^21 with nonzero gradients means that nothing overflowed: no rule warns of it."""
     assert max(scale for _, scale in wire(False).series("scale")) == 2**21
     assert min(norm for _, norm in wire(False).series("grad_norm")) > 0
     assert outcome(False).rules == ["metric-degradation"]
 
 
-def test_the_decline_is_told_from_its_best() -> None:
+def test_the_decline_is_reported_from_the_best_value() -> None:
     """From the best evaluation on: within 5 % of the run, after which training made it worse.
 
     A warning, because by the metric alone this is no different from a model whose evaluation recovers later.

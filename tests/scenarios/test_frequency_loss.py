@@ -66,7 +66,7 @@ def outcome(sound: bool) -> EvaluatedRun:
     return evaluated(wire(sound))
 
 
-def test_a_sixtieth_of_the_rate_alarms_nobody() -> None:
+def test_a_sixtieth_of_the_rate_raises_no_alert() -> None:
     """The same model, data and losses: no warning at a rate that the frequency loss tolerates."""
     assert outcome(True).severe == []
 

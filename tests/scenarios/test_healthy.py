@@ -47,7 +47,7 @@ def batch_of(records: list[dict[str, float]], seq: int) -> RecordBatch:
 
 
 @pytest.mark.parametrize("name", TRAININGS.NAMES)
-def test_a_healthy_training_raises_no_alarm(name: str) -> None:
+def test_a_healthy_training_raises_no_alert(name: str) -> None:
     """Every rule sees every record; no alert at warning or above."""
     records = list(TRAININGS.healthy(name, seed=seeded(3), steps=STEPS))
     assert len(records) == STEPS
@@ -55,7 +55,7 @@ def test_a_healthy_training_raises_no_alarm(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", UNUSUAL.NAMES)
-def test_a_healthy_training_of_an_unusual_kind_raises_no_alarm(name: str) -> None:
+def test_a_healthy_training_of_an_unusual_kind_raises_no_alert(name: str) -> None:
     """Targets that are replaced, weights that are increased, batches of one sample, half precision."""
     least = Severity.CRITICAL if name in MAY_WARN else Severity.WARNING
     assert alarms(list(UNUSUAL.healthy(name, seed=seeded(3), steps=FEW)), (), least) == []

@@ -81,7 +81,7 @@ def test_the_story_names_the_layer_and_the_step(scaled: bool, rule: str) -> None
 
 
 @pytest.mark.parametrize(("scaled", "rule"), RULES)
-def test_its_growth_before_is_told_too(scaled: bool, rule: str) -> None:
+def test_the_growth_before_is_reported_too(scaled: bool, rule: str) -> None:
     """The diagnosis has the factor over the usual level and the first step of the growth."""
     alert = outcome(scaled).of(rule)
     growth = next(one for one in alert.diagnosis.evidence if one.name == "layer growth")
@@ -92,7 +92,7 @@ def test_its_growth_before_is_told_too(scaled: bool, rule: str) -> None:
     assert any("blocks.1.up.bias grow" in text for _, text, _ in alert.diagnosis.timeline)
 
 
-def test_nothing_grave_is_said_before() -> None:
+def test_no_critical_alert_fires_before() -> None:
     """The same stack raises no alert until the layer's gradients grow."""
     assert all(
         (alert.onset_step or 0) >= GROWS

@@ -76,7 +76,7 @@ def outcome(schedule: str, measured: str = "after") -> EvaluatedRun:
     return evaluated(wire(schedule, measured), planned_steps=STEPS)
 
 
-def test_the_schedule_that_was_meant_alarms_nobody() -> None:
+def test_the_intended_schedule_raises_no_alert() -> None:
     """The same data with one cosine and a norm taken before zero_grad raises no alert."""
     assert outcome("decaying", "before").severe == []
 
@@ -87,7 +87,7 @@ def test_the_loss_explodes_in_the_rise() -> None:
     assert BOTTOM < bad[0] < PEAK
 
 
-def test_measurement_restart_and_explosion_are_told() -> None:
+def test_measurement_restart_and_explosion_are_reported() -> None:
     """The measurement error exists from the start; the loss may diverge before the restart is certain."""
     rules = outcome("restarting").rules
     assert rules[0] == "norm-after-zero"
@@ -136,7 +136,7 @@ def test_a_rate_of_zero_after_the_scheduler_was_removed() -> None:
     assert "set the learning rate to 0 in the middle of training" in found.diagnosis.cause
 
 
-def test_same_records_same_words() -> None:
+def test_equal_records_give_equal_text() -> None:
     """Evaluated twice, the alerts and diagnoses are the same."""
     again = evaluated(wire("restarting"), planned_steps=STEPS)
     # repr, because NaN in the evidence is not equal to itself

@@ -123,7 +123,7 @@ def test_the_first_cause_changes_with_the_cause(cause: str) -> None:
     assert [name for name, words in FIRST.items() if words in said] == [cause]
 
 
-def test_a_loss_that_is_misread_is_told_from_one_that_is_lost() -> None:
+def test_a_misreported_loss_is_distinguished_from_a_nan_loss() -> None:
     """A reported NaN with continuing gradients is distinguished from a loss that really is NaN."""
     said = evaluated(trained(misread("loss"))).of("nonfinite-loss").diagnosis
     assert said.cause.startswith("Likely a logging error")

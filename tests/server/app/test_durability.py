@@ -113,7 +113,7 @@ def on_small_disk(request: pytest.FixtureRequest, small_disk: Path) -> Iterator[
         yield url
 
 
-def test_a_full_disk_is_said_and_waited_out(
+def test_a_full_disk_is_reported_and_survived(
     start_server: Start, dial: Any, watch: Any, small_disk: Path, on_small_disk: URL, eventually: Any
 ) -> None:
     """On a full disk nothing is acknowledged, and health and pages report it; with free space all is

@@ -47,7 +47,7 @@ def listed(server: Any) -> list[str]:
     return sorted(row["id"] for row in answer.json()["items"])
 
 
-def test_time_is_judged_of_the_others(server: Any) -> None:
+def test_clock_rules_run_for_other_runs(server: Any) -> None:
     """The good run is found stalled although the bad run's last arrival time is not a number."""
     active, work = server.pipeline.registry.active, server.pipeline.jobs.round("watchdog")
     active["bad"].heartbeat.last_record_ns = "yesterday"
@@ -67,7 +67,7 @@ def test_rows_of_the_others_are_shown(server: Any, watch: Callable[..., Any]) ->
     assert failing(server) >= {("live", "row of run bad"), ("rows", "run bad")}
 
 
-def test_one_page_costs_the_others_nothing(server: Any, watch: Callable[..., Any]) -> None:
+def test_a_failing_page_does_not_affect_others(server: Any, watch: Callable[..., Any]) -> None:
     """A page that cannot be served is reported; another page gets its rows."""
     watch(server.base, server.token).receive("heartbeat")
     (broken,) = server.services.live.subscribers
@@ -78,7 +78,7 @@ def test_one_page_costs_the_others_nothing(server: Any, watch: Callable[..., Any
     assert ("live", "some open pages") in failing(server)
 
 
-def test_siblings_of_the_others_are_told(server: Any) -> None:
+def test_other_runs_get_their_siblings(server: Any) -> None:
     """A run that cannot be read is not used as a reference; the bad run still gets the good one as a
     sibling."""
     with server.services.database.engine.begin() as connection:

@@ -55,7 +55,7 @@ def dead(server: Any, dial: Dial) -> Any:
     )
 
 
-def test_its_steps_lie_below_those_of_its_successor(server: Any, dial: Dial, live: Any) -> None:
+def test_its_steps_are_below_those_of_its_successor(server: Any, dial: Dial, live: Any) -> None:
     """If both have a step, the successor's value is shown; all records are kept."""
     late = dead(server, dial)
     late.acked(late.train(range(60), loss=[1.0] * 60))

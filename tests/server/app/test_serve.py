@@ -22,7 +22,7 @@ def token(scope: Scope, *, revoked_ns: int | None = None) -> Token:
     return Token("t", "n", scope, "", digest_of("s"), 0, revoked_ns)
 
 
-def test_a_taken_port_is_a_sentence(tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported(tmp_path: Path) -> None:
     """The error names the port and what to do."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         settings = Settings(data_dir=tmp_path, port=other.getsockname()[1])
@@ -33,7 +33,7 @@ def test_a_taken_port_is_a_sentence(tmp_path: Path) -> None:
             pass
 
 
-def test_an_address_that_is_not_ours_is_a_sentence(tmp_path: Path) -> None:
+def test_a_foreign_address_is_reported(tmp_path: Path) -> None:
     """If a host name does not resolve, the error names the host, not the port."""
     with (
         pytest.raises(StartError, match="host"),
@@ -56,7 +56,7 @@ def test_two_servers_never_share_a_sqlite_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("url", ["nonsense", "mysql://h/d", "sqlite://", "postgresql://127.0.0.1:1/none"])
-def test_a_database_that_cannot_be_used_is_a_sentence(tmp_path: Path, url: str) -> None:
+def test_an_unusable_database_is_reported(tmp_path: Path, url: str) -> None:
     """A bad URL, or a database that is down, is reported without a traceback."""
     with pytest.raises(StartError, match="database"):
         prepare(Settings(data_dir=tmp_path, database_url=url))

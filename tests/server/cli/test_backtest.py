@@ -22,7 +22,7 @@ def said(
     return int(ended.value.code or 0), out, err
 
 
-def test_text_and_json_tell_the_same(
+def test_text_and_json_agree(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Where it fired, the number of healthy steps, and the settings used."""
@@ -49,7 +49,7 @@ def test_text_and_json_tell_the_same(
         (["loss-spike", "--project", "nobody"], "has no runs"),
     ],
 )
-def test_what_cannot_be_tested_is_said(
+def test_untestable_input_is_reported(
     words: list[str], reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip

@@ -61,7 +61,7 @@ def test_a_project_is_exported_deleted_and_imported(tocsin: Run, url: URL, tmp_p
     assert tocsin("import", out, *at).stdout.count("nothing to do") == 2
 
 
-def test_records_alone_go_where_told(tocsin: Run, whole: Path, tmp_path: Path) -> None:
+def test_records_are_exported_to_the_given_file(tocsin: Run, whole: Path, tmp_path: Path) -> None:
     """To a file, in every format; the count is printed."""
     for form in ("jsonl", "csv", "parquet"):
         done = tocsin("export", "r1", "--format", form, "-o", str(tmp_path / form))
@@ -77,7 +77,7 @@ def test_a_folder_that_could_not_be_imported_is_not_written(tocsin: Run, whole: 
     assert not (tmp_path / "out").exists()
 
 
-def test_no_pyarrow_is_said(tocsin: Run, whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_pyarrow_is_reported(tocsin: Run, whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error contains the command that installs pyarrow."""
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert "pip install 'tocsin-server[parquet]'" in said(tocsin("export", "r1", "--format", "parquet"))
@@ -108,7 +108,7 @@ def test_a_backup_is_restored(tocsin: Run, whole: Path, tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("tocsin.db.before-restore-*"))) == 1
 
 
-def test_prune_says_first_and_deletes_then(tocsin: Run, whole: Path, tmp_path: Path) -> None:
+def test_prune_reports_first_and_then_deletes(tocsin: Run, whole: Path, tmp_path: Path) -> None:
     """Only runs past their retention; without a retention none."""
     assert "0 runs are deleted" in tocsin("prune").stdout
     (tmp_path / "tocsin.toml").write_text("retention_days = 30\n[retention_projects]\nkept = 0\n")
@@ -130,7 +130,7 @@ def test_an_upgrade_is_rehearsed(tocsin: Run, tmp_path: Path) -> None:
         assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("initial",)]
 
 
-def test_what_an_interrupted_import_left_goes_with_the_next(tocsin: Run, whole: Path) -> None:
+def test_an_import_removes_what_an_interrupted_one_left(tocsin: Run, whole: Path) -> None:
     """If no server runs, nothing else can be importing."""
     assert tocsin("export", "r1", "--out", "out").returncode == 0
     with closing(sqlite3.connect(whole)) as connection:
@@ -141,7 +141,7 @@ def test_what_an_interrupted_import_left_goes_with_the_next(tocsin: Run, whole: 
     assert "4142 records" in done.stdout, done.stderr
 
 
-def test_an_imported_run_rings_no_bell(tocsin: Run, whole: Path) -> None:
+def test_an_imported_run_is_not_evaluated(tocsin: Run, whole: Path) -> None:
     """A run that had not ended is lost in the copy: the server shows it without evaluating it."""
     with closing(sqlite3.connect(whole)) as connection:
         connection.execute("UPDATE run SET state = 'running', ended_ns = NULL")
@@ -176,7 +176,7 @@ def test_an_imported_run_rings_no_bell(tocsin: Run, whole: Path) -> None:
         (["backup", "x", "--data-dir", "empty"], "no such file"),
     ],
 )
-def test_what_cannot_be_done_is_said(tocsin: Run, tmp_path: Path, command: list[str], words: str) -> None:
+def test_impossible_requests_fail(tocsin: Run, tmp_path: Path, command: list[str], words: str) -> None:
     """One message, exit status 2; no password is shown."""
     migrate(f"sqlite:///{tmp_path / 'tocsin.db'}")
     if command[:2] == ["delete", "r1"]:

@@ -72,7 +72,7 @@ def test_a_made_token_is_printed_alone(tocsin: Run) -> None:
     assert "not shown again" in done.stderr
 
 
-def test_who_made_and_revoked_a_token_is_written_down(tocsin: Run, tmp_path: Path) -> None:
+def test_creating_and_revoking_tokens_is_audited(tocsin: Run, tmp_path: Path) -> None:
     """The audit log has the user of the command line and the token's name, never its secret."""
     secret = tocsin("token", "create", "ci", "--scope", "read").stdout.strip()
     token_id = tocsin("token", "list").stdout.splitlines()[-1].split()[0]
@@ -126,7 +126,7 @@ def test_the_login_link_can_be_renewed(
     eventually(lambda: httpx.get(**ask).status_code == 401, "the old link to end")
 
 
-def test_what_cannot_be_done_is_said(tocsin: Run) -> None:
+def test_impossible_requests_are_reported(tocsin: Run) -> None:
     """Each invalid name, project or database gives one message and exit status 2."""
     assert "token list" in said(tocsin("token", "revoke", "t_none"))
     assert "none for a token of scope read" in said(tocsin("token", "create", "x", "--project", "p"))
@@ -136,7 +136,7 @@ def test_what_cannot_be_done_is_said(tocsin: Run) -> None:
     assert "tocsin.toml" in said(tocsin("token", "list", "--config", "tocsin.toml"))
 
 
-def test_a_server_that_cannot_start_says_why(serving: Run, tmp_path: Path) -> None:
+def test_a_failed_start_has_a_reason(serving: Run, tmp_path: Path) -> None:
     """Settings, database, directory, port: no traceback of uvicorn or SQLAlchemy."""
     (tmp_path / "file").touch()
     assert "setting login_attempts" in said(serving(TOCSIN_LOGIN_ATTEMPTS="many"))
@@ -160,7 +160,7 @@ def test_other_machines_are_let_in_only_with_tokens(tocsin: Run, serving: Run) -
     assert "token create me" in refused
 
 
-def test_a_second_server_on_the_same_data_is_refused(serving: Run, start_server: Callable[..., Any]) -> None:
+def test_a_second_server_on_the_same_data_is_rejected(serving: Run, start_server: Callable[..., Any]) -> None:
     """A second server would use the first one's record numbers."""
     start_server()
     assert "is in use by another tocsin-server" in said(serving())
@@ -230,6 +230,6 @@ def newer(tocsin: Run, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("command", OPENING, ids=" ".join)
-def test_a_newer_schema_is_a_sentence(tocsin: Run, newer: Path, command: list[str]) -> None:
+def test_a_newer_schema_is_reported(tocsin: Run, newer: Path, command: list[str]) -> None:
     """For every command that opens the database: revision, reason and remedy; no traceback."""
     assert "9999" in said(tocsin(*command))

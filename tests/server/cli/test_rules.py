@@ -78,7 +78,7 @@ def test_an_invalid_file_is_rejected_with_one_message(
     assert "rule" not in tocsin("rules", "export", "--source", "team").stdout.replace("source", "")
 
 
-def test_an_address_that_is_no_server_is_told(tocsin: Callable[..., Any], file: Path) -> None:
+def test_an_address_without_a_server_is_reported(tocsin: Callable[..., Any], file: Path) -> None:
     """No traceback."""
     assert "expected http://HOST:PORT" in said(tocsin("rules", "apply", str(file), "--url", "file:///etc"))
     reported = said(tocsin("rules", "apply", str(file), "--url", "http://127.0.0.1:9"))

@@ -63,7 +63,7 @@ def states(server: Any) -> list[RunState]:
 
 
 @pytest.mark.parametrize("by_ns", [-HOUR_NS, HOUR_NS], ids=["back", "forward"])
-def test_a_clock_that_is_set_stalls_nobody(server: Any, hands: Hands, dial: Dial, by_ns: int) -> None:
+def test_setting_the_clock_stalls_no_run(server: Any, hands: Hands, dial: Dial, by_ns: int) -> None:
     """No run becomes stalled or lost, immediately or later; a real silence is still detected."""
     client = dial(server.base, "r1", server.token)
     for step in range(3):
@@ -80,7 +80,7 @@ def test_a_clock_that_is_set_stalls_nobody(server: Any, hands: Hands, dial: Dial
 
 
 @pytest.mark.parametrize("by_ns", [-HOUR_NS, HOUR_NS], ids=["back", "forward"])
-def test_a_clock_that_is_set_loses_nobody(
+def test_setting_the_clock_loses_no_run(
     server: Any, hands: Hands, dial: Dial, eventually: Any, by_ns: int
 ) -> None:
     """A client that disconnects has exactly thirty seconds to return."""

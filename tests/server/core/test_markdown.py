@@ -25,7 +25,7 @@ def kinds(source: str) -> list[str]:
     return [node.kind for node in parse(source)]
 
 
-def test_blocks_are_told_apart() -> None:
+def test_blocks_are_distinguished() -> None:
     """Headings, lists, quotes, code, tables and rules."""
     source = "# T\n\ntext\n\n- a\n- b\n\n1. x\n\n> q\n\n```py\ncode *no*\n```\n\n| a |\n|---|\n| 1 |\n\n---"
     assert kinds(source) == [
@@ -98,7 +98,7 @@ def test_hostile_texts_take_bounded_work(source: str, monkeypatch: pytest.Monkey
     assert len(text_of(nodes)) <= LONGEST
 
 
-def test_what_is_nested_too_deep_is_shown_as_written() -> None:
+def test_deeply_nested_text_is_shown_unchanged() -> None:
     """No text is lost."""
     source = "> " * 100 + "deep"
     assert [node.plain() for node in parse(source)] == [{"kind": "code_block", "text": source}]

@@ -16,7 +16,7 @@ from tocsin_server.core.permissions import SECRET_PREFIX, Identity, Scope, diges
         (Scope.ADMIN, set(Scope)),
     ],
 )
-def test_a_scope_includes_only_what_it_says(scope: Scope, may: set[Scope]) -> None:
+def test_scopes_include_only_their_permissions(scope: Scope, may: set[Scope]) -> None:
     """Admin includes all, write includes read, a client's token grants nothing else."""
     identity = Identity("t", "someone", scope)
     assert {other for other in Scope if identity.may(other)} == may

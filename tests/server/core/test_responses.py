@@ -36,7 +36,7 @@ def test_a_float_keeps_every_bit(value: float) -> None:
     assert back == value
 
 
-def test_what_is_nested_too_deeply_is_cut_off() -> None:
+def test_deeply_nested_data_is_truncated() -> None:
     """Data that an earlier version accepted does not break the response."""
     deep: object = 1
     for _ in range(100_000):
@@ -51,7 +51,7 @@ def test_answers_are_not_stored() -> None:
     assert ExactJSON({}).headers["cache-control"] == "no-store"
 
 
-def test_a_problem_says_what_was_expected_and_what_came() -> None:
+def test_a_problem_has_the_expected_and_the_actual_value() -> None:
     """RFC 9457 members and ours, and a message composed of them."""
     answer = problem_response(Problem(404, subject="run", expected="the id of a run", got="x"))
     body = json.loads(bytes(answer.body))

@@ -51,7 +51,7 @@ def test_a_bad_value_is_named(environ: dict[str, str], said: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["prot = 8321\n", "port = true\n", "port = [", "host = 3\n"])
-def test_a_bad_file_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_bad_file_is_rejected(tmp_path: Path, text: str) -> None:
     """An unknown key, a wrong type or invalid TOML prevents the start, with the file's name."""
     file = tmp_path / "tocsin.toml"
     file.write_text(text)
@@ -76,7 +76,7 @@ def test_a_bad_retention_is_named(text: str) -> None:
         load({}, environ={"TOCSIN_RETENTION_PROJECTS": text})
 
 
-def test_a_missing_file_that_was_named_is_refused(tmp_path: Path) -> None:
+def test_a_missing_file_that_was_named_is_rejected(tmp_path: Path) -> None:
     """--config FILE must exist."""
     with pytest.raises(SettingError, match="config"):
         load(config=tmp_path / "absent.toml", environ={})

@@ -53,7 +53,7 @@ def test_pages_show_failing_and_recovered_deliveries(
     page.receive("deliveries", lambda message: message["failing"] == [] and message["waiting"] == 0)
 
 
-def test_trouble_is_one_sentence_however_many_channels_there_are() -> None:
+def test_problems_of_many_channels_are_one_sentence() -> None:
     """The first three channels by name and reason, the others as a count; empty if all work."""
     assert trouble([], {}) == ""
     said = trouble(["a", "b", "c", "d", "e"], {"a": "503"})

@@ -111,7 +111,7 @@ def rules(item: Notification) -> list[tuple[str, bool]]:
 
 
 @pytest.mark.both_databases
-def test_an_alert_is_told_once_and_its_end_once(scene: RoutingScene) -> None:
+def test_an_alert_and_its_end_are_sent_once(scene: RoutingScene) -> None:
     """Each transition is routed exactly once, however many passes run."""
     scene.happen()
     (new,) = scene.later(30)
@@ -133,7 +133,7 @@ def test_alerts_of_a_run_go_together_and_runs_apart(scene: RoutingScene) -> None
     assert sorted(sorted(rules(item)) for item in reported) == [[("a", False)], [("a", False), ("b", False)]]
 
 
-def test_a_critical_alert_that_ended_before_the_first_round_is_told(scene: RoutingScene) -> None:
+def test_a_critical_alert_that_ended_before_the_first_pass_is_sent(scene: RoutingScene) -> None:
     """If an alert fires and its run ends within one commit, one notification reports it as resolved.
 
     A warning that its own rule resolves that quickly is not sent.
@@ -145,7 +145,7 @@ def test_a_critical_alert_that_ended_before_the_first_round_is_told(scene: Routi
     assert rules(reported) == [("a", True)]
 
 
-def test_info_is_told_nobody_by_default(scene: RoutingScene) -> None:
+def test_info_alerts_are_not_sent_by_default(scene: RoutingScene) -> None:
     """Info alerts are only shown on the pages."""
     scene.happen(severity="info")
     assert scene.later(60) == []
@@ -163,7 +163,7 @@ def test_an_inhibited_alert_is_held_back_until_its_source_is_over(scene: Routing
     assert ("nonfinite-loss", True) in reported
 
 
-def test_a_silence_holds_back_while_it_lasts(scene: RoutingScene) -> None:
+def test_a_silence_suppresses_while_it_lasts(scene: RoutingScene) -> None:
     """When the silence ends, the alert is sent."""
     ends = scene.now_ns + 100 * S
     row = notification_config.SilenceRow(
@@ -229,7 +229,7 @@ def test_a_late_alert_that_still_fires_is_sent_normally(scene: RoutingScene) -> 
 
 
 @pytest.mark.parametrize("how", ["event", "environment"])
-def test_imported_runs_notify_nobody(scene: RoutingScene, how: str) -> None:
+def test_imported_runs_send_no_notifications(scene: RoutingScene, how: str) -> None:
     """Alerts of `tocsin import` and `tocsin-server import` are not sent."""
     if how == "event":
         row = {
@@ -260,7 +260,7 @@ def test_above_the_limit_comes_a_digest(scene: RoutingScene) -> None:
     assert (digest.kind, len(digest.body["alerts"])) == ("digest", 2)
 
 
-def test_each_channel_of_a_route_is_told(scene: RoutingScene) -> None:
+def test_each_channel_of_a_route_is_notified(scene: RoutingScene) -> None:
     """All channels get it, except disabled ones and those that no route names."""
     scene.channel("chat")
     scene.channel("off", enabled=False)
@@ -297,7 +297,7 @@ def test_a_deleted_channel_ends_its_groups(scene: RoutingScene) -> None:
         assert connection.execute(select(notify_group.c.id)).all() == []
 
 
-def test_an_alert_that_is_not_sure_yet_is_told_nobody(scene: RoutingScene) -> None:
+def test_a_pending_alert_is_not_sent(scene: RoutingScene) -> None:
     """Pending alerts are only shown on the pages. Once one fires, it is sent."""
     scene.happen(state="pending")
     assert scene.later(60) == []
@@ -314,7 +314,7 @@ def words_but_for(rule: str) -> Callable[..., Any]:
     return words
 
 
-def test_an_alert_that_cannot_be_told_stops_no_other_one(
+def test_an_alert_that_cannot_be_formatted_stops_no_other(
     scene: RoutingScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The notification of its group is sent without it; health names its run and the alert."""

@@ -72,7 +72,7 @@ def test_a_channel_that_hangs_delays_no_other_and_no_step(
     assert not stuck.release.is_set()
 
 
-def test_a_receiver_that_is_too_busy_is_asked_again_when_it_said(
+def test_a_busy_receiver_is_retried_after_its_delay(
     run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:
     """After 429 with Retry-After, the next attempt is due at that time; health names the channel until
@@ -219,7 +219,7 @@ def test_one_claim_at_a_time(database: Any) -> None:
 
 
 @pytest.mark.both_databases
-def test_within_a_group_the_older_goes_first(database: Any) -> None:
+def test_within_a_group_the_older_is_sent_first(database: Any) -> None:
     """The newer notification waits while the older one waits for its next attempt; other groups do not
     wait."""
     with database.engine.begin() as connection:

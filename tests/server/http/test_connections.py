@@ -67,7 +67,7 @@ def test_the_longest_waiting_connection_is_closed() -> None:
     assert len(scene.connections) == 4
 
 
-def test_who_works_or_is_logged_in_stays() -> None:
+def test_active_and_logged_in_connections_stay() -> None:
     """Above the limit, only a few short requests are accepted."""
     scene = Scene(total=4)
     for number in range(4):
@@ -119,7 +119,7 @@ def test_pages_leave_room_for_trainers() -> None:
     assert scene.connections.may_stay_open(pages[2], "trainer")  # type: ignore[arg-type]
 
 
-def test_who_is_late_hears_why() -> None:
+def test_a_late_connection_gets_the_reason() -> None:
     """A deadline closes once; a peer that responded in time has none."""
     scene = Scene()
     late, in_time = scene.open("late"), scene.open("in time")
@@ -153,7 +153,7 @@ def test_a_peer_that_does_not_read_is_disconnected() -> None:
     assert scene.ended[1:] == [("stuck", "aborted")]
 
 
-def test_the_log_tells_of_a_limit_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
+def test_limits_are_logged_at_intervals(caplog: pytest.LogCaptureFixture) -> None:
     """A thousand rejections are one line, and a later one has their number; health has the exact number."""
     scene = Scene()
     with caplog.at_level(logging.WARNING):

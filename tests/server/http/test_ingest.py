@@ -153,7 +153,7 @@ def test_ranks_share_a_run(run_server: Start, dial: Dial) -> None:
     assert stored(server, "r1") == [(0, 1.0), (0, 1.0)]
 
 
-def test_bad_parts_cost_only_themselves(run_server: Start, dial: Dial, make_records: Any) -> None:
+def test_invalid_parts_affect_only_themselves(run_server: Start, dial: Dial, make_records: Any) -> None:
     """Each bad part of a batch gets an error; the good records are stored and acked."""
     server = run_server(limit_series=3)
     client = dial(server.base, "r1", server.token)
@@ -179,7 +179,7 @@ def test_a_refused_batch_is_acked_and_stays_so(run_server: Start, dial: Dial, ma
     assert dial(server.base, "r1", server.token).welcome.seq == 1
 
 
-def test_repeated_and_backward_steps_are_kept_and_told(run_server: Start, dial: Dial) -> None:
+def test_repeated_and_backward_steps_are_kept_and_reported(run_server: Start, dial: Dial) -> None:
     """Steps that repeat or go back are stored as sent, and one notice reports it."""
     server = run_server()
     client = dial(server.base, "r1", server.token)
@@ -208,7 +208,7 @@ def test_malformed_frames_are_answered_and_then_end_the_connection(run_server: S
     assert dial(server.base, "r1", server.token).welcome.seq == 0
 
 
-def test_a_frame_above_the_limit_gets_a_sentence(run_server: Start, dial: Dial) -> None:
+def test_a_frame_above_the_limit_is_explained(run_server: Start, dial: Dial) -> None:
     """A frame that is too large is rejected and acked; the connection stays."""
     server = run_server(limit_frame_bytes=10_000)
     client = dial(server.base, "r1", server.token)
@@ -230,7 +230,7 @@ def test_a_frame_above_the_limit_gets_a_sentence(run_server: Start, dial: Dial) 
         ({"project": ""}, "bad-hello", 4400),
     ],
 )
-def test_a_bad_hello_is_refused(
+def test_a_bad_hello_is_rejected(
     run_server: Start, dial: Dial, make_hello: Any, changes: dict[str, Any], code: str, close: int
 ) -> None:
     """An unacceptable hello gets an error and a close code; the server continues."""
@@ -265,7 +265,7 @@ def test_a_token_of_another_project_may_not_write(run_server: Start, dial: Dial,
     assert dial(server.base, "r1", "secret", project="other").welcome.run == "r1"
 
 
-def test_a_name_with_markup_is_taken(run_server: Start, dial: Dial, make_hello: Any) -> None:
+def test_a_name_with_markup_is_accepted(run_server: Start, dial: Dial, make_hello: Any) -> None:
     """HTML in a run's name is stored as sent, and a notice reports it."""
     server = run_server()
     client = dial(server.base, "r1", server.token, name="<script>alert(1)</script>")
@@ -333,7 +333,7 @@ def test_a_bad_event_counts_as_dealt_with(run_server: Start, dial: Dial) -> None
     assert [event.kind for event in events] == ["refused", "note"]
 
 
-def test_events_beyond_their_rate_are_refused_counted_and_acked(run_server: Start, dial: Dial) -> None:
+def test_events_beyond_their_rate_are_rejected_counted_and_acked(run_server: Start, dial: Dial) -> None:
     """Of a loop that sends events, the first are stored; one stored event counts the others."""
     server = run_server(limit_events_per_s=1)
     client, made_ns = dial(server.base, "r1", server.token), time.time_ns()
@@ -376,7 +376,7 @@ def test_a_finish_behind_refused_events_ends_the_run(run_server: Start, dial: Di
     assert server.services.reader.run("r1").state == "finished"
 
 
-def test_an_event_that_would_swell_costs_only_itself(run_server: Start, dial: Dial) -> None:
+def test_an_event_that_is_large_in_memory_affects_only_itself(run_server: Start, dial: Dial) -> None:
     """Two megabytes of empty lists are rejected without decoding and acked; what follows is accepted."""
     server = run_server()
     client = dial(server.base, "r1", server.token)

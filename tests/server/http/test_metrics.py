@@ -68,7 +68,7 @@ def test_prometheus_reads_what_the_server_counts(
     assert found["process_resident_memory_bytes",] > 0
 
 
-def test_waiting_notifications_tell_their_age(
+def test_waiting_notifications_have_an_age(
     run_server: Start, dial: Any, receive: Any, eventually: Any
 ) -> None:
     """A notification that is being retried counts as waiting, and its age increases."""

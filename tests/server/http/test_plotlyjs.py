@@ -41,7 +41,7 @@ def test_later_rules_come_first_as_plotly_inserts_them() -> None:
     ]
 
 
-def test_another_plotly_is_refused_with_a_sentence() -> None:
+def test_an_unsupported_plotly_is_rejected() -> None:
     """If the rules are not found, the start fails, not the page."""
     with pytest.raises(StartError, match="style rules"):
         style_sheet("no rules here")

@@ -94,7 +94,7 @@ def test_ranks_join_runs_of_their_own_project_only(run_server: Start, dial: Dial
 
 @on_both
 @pytest.mark.parametrize("secret", ["admin", "unbound", "theirs"])
-def test_who_may_resume_a_run(run_server: Start, dial: Dial, secret: str) -> None:
+def test_resuming_needs_a_token_of_the_project(run_server: Start, dial: Dial, secret: str) -> None:
     """A token of its project, an unbound one and an admin's."""
     server = run_server()
     owner = dial(server.base, "r1", bind(server, "theirs"), **THEIRS)

@@ -90,7 +90,7 @@ def test_the_links_of_a_message_are_public(server: Any, dial: Any) -> None:
     assert 'action="/tocsin/ack"' in httpx.get(link).text
 
 
-def test_the_cookie_of_a_server_at_the_root_does_no_harm(server: Any) -> None:
+def test_the_cookie_of_a_server_at_the_root_is_harmless(server: Any) -> None:
     """A browser sends both cookies of one host, the longer path first."""
     cookie = httpx.get(f"{server.base}/login", params={"token": server.token}).cookies["tocsin_session"]
     both = {"cookie": f"tocsin_session={cookie}; tocsin_session=of-another"}
@@ -130,7 +130,7 @@ def test_the_hook_reports_under_the_path() -> None:
         {"root_path": '/"><script>'},
     ],
 )
-def test_an_unfit_address_is_refused(given: dict[str, str]) -> None:
+def test_an_unfit_address_is_rejected(given: dict[str, str]) -> None:
     """When the server starts, with the setting's name."""
     with pytest.raises(SettingError, match=next(reversed(given))):
         load(given, environ={})

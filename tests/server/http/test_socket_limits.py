@@ -88,7 +88,7 @@ def healthy(server: Any) -> bool:
     [(b"GET /", b"a" * 4096), (HEAD + b"x: ", b"a" * 4096), (HEAD, b"x: 1\r\n"), (HEAD, b"x: 1\r\n" * 600)],
     ids=["url", "value", "headers", "many-at-once"],
 )
-def test_an_endless_head_is_refused(server: ServerThread, plug: Plug, begin: bytes, piece: bytes) -> None:
+def test_an_endless_head_is_rejected(server: ServerThread, plug: Plug, begin: bytes, piece: bytes) -> None:
     """The connection ends after a bounded number of bytes, whichever part of the head is endless."""
     before = server.services.connections.closed["head"]
     peer = plug(server)
@@ -186,7 +186,7 @@ def test_websockets_without_a_hello_do_not_block_others(server: ServerThread, di
     client.acked(client.train([0], loss=[1.0]))
 
 
-def test_a_full_server_keeps_its_trainers_and_tells_its_health(run_server: Start, dial: Dial) -> None:
+def test_a_full_server_keeps_its_clients_and_reports_health(run_server: Start, dial: Dial) -> None:
     """If all are logged in, a new one is asked to come later, and the others are not affected."""
     server = run_server(limit_connections=8)
     clients = [dial(server.base, f"r{number}", server.token) for number in range(8)]
@@ -235,7 +235,7 @@ def test_half_a_hello_holds_little(run_server: Start, dial: Dial, plug: Plug) ->
     assert server.services.connections.closed["strangers"] >= 1
 
 
-def test_who_pings_and_takes_no_answers_is_not_read(server: ServerThread, plug: Plug) -> None:
+def test_a_peer_that_pings_and_does_not_read_is_not_read(server: ServerThread, plug: Plug) -> None:
     """The server stops reading from it, because unsent pongs would use unbounded memory."""
     peer = websocket(plug(server))
     peer.settimeout(1.0)
@@ -243,7 +243,7 @@ def test_who_pings_and_takes_no_answers_is_not_read(server: ServerThread, plug: 
     assert healthy(server)
 
 
-def test_a_hello_behind_many_pings_is_heard(server: ServerThread, plug: Plug) -> None:
+def test_a_hello_after_many_pings_is_received(server: ServerThread, plug: Plug) -> None:
     """Pings before, between and after messages lose no message."""
     peer = websocket(plug(server))
     peer.sendall(
@@ -272,7 +272,7 @@ def test_a_trainer_that_is_held_back_for_long_is_not_silent(
     client.acked(last)
 
 
-def test_a_pong_is_not_missed_while_nothing_is_read() -> None:
+def test_pongs_are_not_awaited_while_reading_is_paused() -> None:
     """A connection that the server does not read is pinged again; one that it reads is closed."""
 
     class Transport:
@@ -309,7 +309,7 @@ def test_a_pong_is_not_missed_while_nothing_is_read() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, PIECE, PIECE + 1, 3 * PIECE])
-def test_a_body_goes_out_in_pieces(size: int) -> None:
+def test_a_body_is_sent_in_pieces(size: int) -> None:
     """Nothing is lost or added, the last piece is marked as the last, and none is large."""
     body, sent = bytes(range(256)) * (size // 256 + 1), []
 

@@ -262,7 +262,7 @@ CHOSEN = {"run.state": "lost", "alert.state": "resolved", "alert.severity": "cri
 
 
 @pytest.mark.parametrize("place", CHOSEN)
-def test_a_word_that_is_none_of_the_known_ones_is_repaired(
+def test_an_unknown_enumeration_value_is_repaired(
     database: Database, check: Run, run_server: Run, place: str
 ) -> None:
     """A token with a damaged scope grants nothing; a damaged state hides no run."""
@@ -343,9 +343,7 @@ def test_damaged_records_are_named_and_left_alone(database: Database, check: Run
         assert line.startswith("chunk\tbad\twriter 0, step, chunk 0\tbody\t")
 
 
-def test_who_asks_for_damaged_records_is_told(
-    database: Database, run_server: Run, tocsin: Run, address: str
-) -> None:
+def test_damaged_records_are_reported(database: Database, run_server: Run, tocsin: Run, address: str) -> None:
     """The API and the command line report the damage and what to do; the run's page works."""
     write_run_to(database, "bad")
     with database.engine.begin() as connection:

@@ -55,7 +55,7 @@ def test_public_addresses_are_allowed(address: str) -> None:
 
 
 @given(st.ip_addresses(v=4))
-def test_an_ipv6_form_is_judged_as_what_it_carries(address: ipaddress.IPv4Address) -> None:
+def test_an_embedded_ipv4_address_is_checked(address: ipaddress.IPv4Address) -> None:
     """Mapped and NAT64 addresses are treated as the IPv4 address that they contain."""
     number = int(address)
     for form in (

@@ -67,14 +67,14 @@ def test_a_secret_that_is_left_out_stays(given: dict[str, Any]) -> None:
         ("browser", {"url": "x"}, "config.url"),
     ],
 )
-def test_what_does_not_fit_is_refused_by_field(kind: str, given: dict[str, Any], field: str) -> None:
+def test_invalid_input_is_rejected_by_field(kind: str, given: dict[str, Any], field: str) -> None:
     """The error does not repeat secrets."""
     with pytest.raises(FieldError, match=re.escape(f"{field}: expected")) as caught:
         kinds()[kind].read(given, {}, private=False)
     assert "0123456789abcdef" not in str(caught.value)
 
 
-def test_words_of_a_receiver_are_scrubbed() -> None:
+def test_responses_of_a_receiver_are_redacted() -> None:
     """Complete secrets are removed, and also the longer parts of an address."""
     text = "cannot call https://1.1.1.1/services/T000/hidden-part, nor /hidden-part"
     assert "hidden-part" not in scrubbed(text, HOOK)

@@ -68,7 +68,7 @@ def test_a_critical_alert_waits_three_seconds_a_warning_thirty(make_routed_alert
 
 
 @pytest.mark.parametrize("first", ["nonfinite-loss", "scaler-collapse"])
-def test_simultaneous_alerts_are_told_by_cause(make_routed_alert: Make, first: str) -> None:
+def test_simultaneous_alerts_are_ordered_by_cause(make_routed_alert: Make, first: str) -> None:
     """The title of a notification names its first alert: the cause, whichever rule fired a step earlier."""
     history = GroupHistory()
     history.add(make_routed_alert(first, "critical"))
@@ -91,7 +91,7 @@ def test_a_critical_alert_does_not_wait_for_the_interval(make_routed_alert: Make
     assert history.reasons == [(30.0, "new"), (43.0, "new")]
 
 
-def test_what_is_over_is_told_where_its_firing_was(make_routed_alert: Make) -> None:
+def test_a_resolution_is_sent_where_the_alert_was_sent(make_routed_alert: Make) -> None:
     """A resolution is sent once, after the interval, and the group ends with its last alert."""
     history = GroupHistory()
     fact = make_routed_alert("a", "warning")
@@ -103,7 +103,7 @@ def test_what_is_over_is_told_where_its_firing_was(make_routed_alert: Make) -> N
     assert history.group is None
 
 
-def test_a_warning_that_comes_and_goes_within_the_wait_is_not_told(make_routed_alert: Make) -> None:
+def test_a_warning_that_resolves_within_the_wait_is_not_sent(make_routed_alert: Make) -> None:
     """A critical one is sent as resolved."""
     for severity, reported in (("warning", []), ("critical", [(3.0, "new")])):
         history = GroupHistory()
@@ -132,7 +132,7 @@ def test_what_still_fires_is_repeated_until_somebody_acknowledges(make_routed_al
     assert history.reasons[3:] == [(64800.0, "resolved")]
 
 
-def test_a_graver_alert_is_told_again(make_routed_alert: Make) -> None:
+def test_a_more_severe_alert_is_sent_again(make_routed_alert: Make) -> None:
     """A warning that becomes critical is sent again after three seconds, even if it was acknowledged."""
     history = GroupHistory()
     history.add(make_routed_alert("a", "warning"))
@@ -142,7 +142,7 @@ def test_a_graver_alert_is_told_again(make_routed_alert: Make) -> None:
     assert history.reasons == [(30.0, "new"), (43.0, "new")]
 
 
-def test_a_silence_holds_back_and_lets_go(make_routed_alert: Make) -> None:
+def test_an_alert_is_sent_when_its_silence_ends(make_routed_alert: Make) -> None:
     """Nothing is sent during the silence. If the alert still fires at its end, it is sent then."""
     history = GroupHistory()
     fact = make_routed_alert("a", "critical")
@@ -155,7 +155,7 @@ def test_a_silence_holds_back_and_lets_go(make_routed_alert: Make) -> None:
     assert [reason for _, reason in history.reasons] == ["new"]
 
 
-def test_a_mute_time_holds_back_and_lets_go(make_routed_alert: Make) -> None:
+def test_an_alert_is_sent_when_the_mute_time_ends(make_routed_alert: Make) -> None:
     """An alert that fires and resolves during the mute time is sent afterwards only if it was critical."""
     history = GroupHistory()
     history.muted = True
@@ -193,7 +193,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_nothing_is_told_twice_and_nothing_critical_is_forgotten(steps: list[tuple[str, str, int]]) -> None:
+def test_nothing_is_sent_twice_and_nothing_critical_is_lost(steps: list[tuple[str, str, int]]) -> None:
     """In any sequence: an alert is new once for each severity, and resolved once, after it was sent.
 
     A critical alert that fires without a silence until the end is sent, and saving the group in between

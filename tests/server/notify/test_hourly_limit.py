@@ -15,7 +15,7 @@ def test_the_limit_is_reached_after_that_many(sent: int, limit: int) -> None:
 
 
 @given(st.none() | st.integers(0, 10**13), st.integers(10**12, 10**13))
-def test_digests_of_a_channel_keep_their_distance(last_sent: int | None, now: int) -> None:
+def test_digests_of_a_channel_have_a_minimum_interval(last_sent: int | None, now: int) -> None:
     """What is held back is sent within ten minutes, and there are never two digests within ten minutes."""
     due = digest_due(None, last_sent, now)
     assert due >= now
@@ -25,7 +25,7 @@ def test_digests_of_a_channel_keep_their_distance(last_sent: int | None, now: in
 
 
 @given(st.integers(0, 10**12), st.integers(0, 10**13))
-def test_the_digest_of_late_alerts_waits_for_the_spool_but_not_for_ever(first: int, after: int) -> None:
+def test_the_digest_of_late_alerts_waits_a_limited_time(first: int, after: int) -> None:
     """Until a minute after the newest alert, at most ten minutes after the first."""
     due = late_due(first, first + after)
     assert due == min(first + after + LATE_NS, first + LATE_MOST_NS)

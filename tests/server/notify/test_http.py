@@ -51,7 +51,7 @@ def test_bad_answers_say_whether_trying_again_helps(
 
 
 @pytest.mark.parametrize("value", ["Bearer hidden\r\nX-Role: admin", "Bearer hidden é\u0142"])
-def test_a_header_that_cannot_be_sent_is_a_sentence(receive: Receive, value: str) -> None:
+def test_a_header_that_cannot_be_sent_is_reported(receive: Receive, value: str) -> None:
     """A channel of an earlier version may have one: nothing is sent, and the error does not repeat the
     secret."""
     receiver = receive()
@@ -132,7 +132,7 @@ def test_retry_after_is_seconds_or_a_date(header: str, seconds: Any) -> None:
     assert http.retry_after_s(header, 100.0) == seconds
 
 
-def test_a_refused_connection_says_where() -> None:
+def test_a_refused_connection_names_the_host() -> None:
     """Host and port, in the system's wording."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]

@@ -76,7 +76,7 @@ def test_many_sources_are_named_up_to_a_bound(make_routed_alert: Make) -> None:
         ({"x": 1}, "i.x"),
     ],
 )
-def test_what_cannot_be_read_is_named(change: dict[str, Any], field: str) -> None:
+def test_invalid_fields_are_named(change: dict[str, Any], field: str) -> None:
     """An inhibition without matchers would mute everything, so it is rejected with the field's name."""
     with pytest.raises(FieldError, match=re.escape(f"{field}: expected")):
         read_inhibition({"source": ['rule="a"'], "target": ['rule="b"']} | change, "i")

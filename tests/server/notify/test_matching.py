@@ -43,7 +43,7 @@ def test_comparisons(text: str, holds: bool) -> None:
 
 
 @given(st.sampled_from(["=", "!="]), TEXTS)
-def test_what_is_written_is_read_again(operator: str, value: str) -> None:
+def test_matchers_survive_a_round_trip(operator: str, value: str) -> None:
     """The text of a matcher parses to an equal matcher, whatever its value."""
     matcher = Matcher("rule", operator, value)
     assert parse_matcher(str(matcher), "m") == matcher
@@ -71,7 +71,7 @@ def test_all_must_hold(texts: list[str]) -> None:
         "a=b" * 999,
     ],
 )
-def test_what_is_no_matcher_is_refused_by_name(bad: object) -> None:
+def test_an_invalid_matcher_is_rejected_by_name(bad: object) -> None:
     """The error names the place in the list, what was expected and what was found."""
     with pytest.raises(FieldError, match=re.escape("routes[0].matchers[1]: expected")):
         parse_matchers(['rule="x"', bad], "routes[0].matchers")
@@ -81,7 +81,7 @@ def test_what_is_no_matcher_is_refused_by_name(bad: object) -> None:
     "hostile",
     ["(?x)(a+) +b", r"(.)\1", "(?=a)a", "(?>a)", "a{1001}", "(a{1,30}){30}", "(.{0,30}){30}x", "a" * 201],
 )
-def test_what_re2_does_not_take_is_refused(hostile: str) -> None:
+def test_what_re2_does_not_take_is_rejected(hostile: str) -> None:
     """Look-around, back-references and unknown flags; patterns that are too large."""
     with pytest.raises(FieldError):
         parse_matcher(f'rule=~"{hostile}"', "m")

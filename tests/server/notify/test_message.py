@@ -54,7 +54,7 @@ def test_a_message_has_problem_onset_evidence_remedy_and_links(
     assert (message.severity, message.status) == ("critical", "firing")
 
 
-def test_what_is_over_needs_no_acknowledging(make_routed_alert: Callable[..., Any]) -> None:
+def test_a_resolved_alert_has_no_acknowledge_link(make_routed_alert: Callable[..., Any]) -> None:
     """The step, but no remedy and no link that acknowledges."""
     over = alert_of(make_routed_alert(state="resolved"), new=False)
     message = message_of("n1", "alerts", body(over, reason="resolved"), LINKS)
@@ -65,7 +65,9 @@ def test_what_is_over_needs_no_acknowledging(make_routed_alert: Callable[..., An
     assert message.status == "resolved"
 
 
-def test_what_is_over_before_it_was_told_reads_as_what_it_was(make_routed_alert: Callable[..., Any]) -> None:
+def test_an_alert_that_ended_early_is_described_as_over(
+    make_routed_alert: Callable[..., Any],
+) -> None:
     """A run that ended with a NaN: critical in the title, with the remedy, not shown as fixed."""
     message = message_of(
         "n1", "alerts", body(alert_of(make_routed_alert(severity="critical", state="resolved"))), LINKS
@@ -125,7 +127,7 @@ def test_a_run_that_continues_is_not_called_failed(make_routed_alert: Callable[.
     ("kind", "reason", "words"),
     [("late", "late", "Late: "), ("digest", "digest", "Held back: "), ("alerts", "repeat", "Still ")],
 )
-def test_the_title_says_why(
+def test_the_title_has_the_reason(
     make_routed_alert: Callable[..., Any], kind: str, reason: str, words: str
 ) -> None:
     """Late, above the limit, or repeated."""

@@ -33,7 +33,7 @@ def ns(zone: str, *clock: int, fold: int = 0) -> int:
         ((2026, 1, 5, 3, 0), True),
     ],
 )
-def test_a_night_goes_over_midnight(clock: tuple[int, ...], muted: bool) -> None:
+def test_a_mute_time_may_span_midnight(clock: tuple[int, ...], muted: bool) -> None:
     """From 22:00 to 07:00 of the next day, in summer and in winter by the same wall clock."""
     assert read_mute_time(NIGHTS, "m").covers(ns("Europe/Berlin", *clock)) is muted
 
@@ -83,13 +83,13 @@ def test_a_stretch_is_the_minutes_from_start_to_end(
         ({"times": [{"from": "01:00", "to": "07:00", "days": [["monday"]]}]}, "m.times[0].days"),
     ],
 )
-def test_what_cannot_be_read_is_named(change: dict[str, Any], field: str) -> None:
+def test_invalid_fields_are_named(change: dict[str, Any], field: str) -> None:
     """The error has the field, what was expected and what was found."""
     with pytest.raises(FieldError, match=re.escape(f"{field}: expected")):
         read_mute_time(NIGHTS | change, "m")
 
 
-def test_what_is_read_is_written_alike() -> None:
+def test_a_mute_time_survives_a_round_trip() -> None:
     """The plain form parses to the same mute time."""
     for item in (NIGHTS, WEEKENDS):
         mute = read_mute_time(item, "m")

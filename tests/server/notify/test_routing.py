@@ -54,7 +54,9 @@ def test_the_first_route_that_matches_ends_the_list_unless_it_continues() -> Non
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), max_size=8))
-def test_routes_are_taken_in_order_up_to_the_first_that_ends(kinds: list[tuple[bool, bool, bool]]) -> None:
+def test_the_first_route_without_continue_ends_the_search(
+    kinds: list[tuple[bool, bool, bool]],
+) -> None:
     """Every selected route matches and is enabled, only the last may end the list, and no match is
     skipped."""
     routing = read_routing({"routes": [
@@ -98,7 +100,7 @@ def test_the_document_is_written_as_it_is_read() -> None:
         ({"name": "a", "continue": 1}, "routes[0].continue"),
     ],
 )
-def test_a_bad_route_is_refused_by_field(route: Any, field: str) -> None:
+def test_a_bad_route_is_rejected_by_field(route: Any, field: str) -> None:
     """The error has the place in the document, what was expected and what was found."""
     with pytest.raises(FieldError, match=re.escape(f"{field}: expected")):
         read_routing({"routes": [route]})

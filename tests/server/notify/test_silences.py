@@ -21,7 +21,7 @@ def test_a_silence_holds_from_its_start_to_its_end(starts: int, ends: int, now: 
     assert muted == (("s1",) if rule == "plateau" and starts <= now < ends else ())
 
 
-def test_its_state_says_when() -> None:
+def test_a_silence_has_a_state() -> None:
     """Its state is pending, active or expired."""
     silence = Silence("s1", (), 10, 20, "ann", "known")
     assert [silence.state(now) for now in (9, 10, 19, 20)] == ["pending", "active", "active", "expired"]

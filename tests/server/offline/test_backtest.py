@@ -39,7 +39,7 @@ def test_settings_decide_whether_a_rule_fires(spiky: Path) -> None:
     assert fired.steps == 600
 
 
-def test_each_launch_in_a_file_is_judged_on_its_own(tmp_path: Path) -> None:
+def test_each_launch_in_a_file_is_evaluated_separately(tmp_path: Path) -> None:
     """A repeated header starts a new run with separate steps."""
     one, two = log_of(tmp_path / "a", calm(300)), log_of(tmp_path / "b", calm(100))
     both = tmp_path / "both.csv"
@@ -48,7 +48,7 @@ def test_each_launch_in_a_file_is_judged_on_its_own(tmp_path: Path) -> None:
     assert (tested.steps, tested.firings) == (400, [])
 
 
-def test_a_bound_is_kept_and_told(spiky: Path) -> None:
+def test_limits_are_kept_and_reported(spiky: Path) -> None:
     """Records of one run, and total time."""
     settings = settings_of("loss-spike", {})
     short = Backtest("loss-spike", settings, Bounds(records=512)).of_file(spiky)

@@ -80,7 +80,7 @@ def test_steps_under_an_alert_are_not_healthy() -> None:
     assert np.flatnonzero(before).tolist()[0] == 20
 
 
-def test_an_alarm_is_false_where_no_other_rule_has_cause() -> None:
+def test_an_alert_is_false_if_no_other_rule_fired() -> None:
     """One far from other alerts counts; one just before or under them does not, nor does one of info."""
     tally = Tally()
     tally.take(batch_of(list(range(1000))))

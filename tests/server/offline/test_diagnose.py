@@ -73,12 +73,12 @@ def test_the_text_is_a_report_to_paste(broken: Path) -> None:
     assert "What to do" in out
 
 
-def test_the_same_log_gives_the_same_words(broken: Path) -> None:
+def test_the_same_log_gives_the_same_report(broken: Path) -> None:
     """Byte for byte."""
     assert run(broken) == run(broken)
 
 
-def test_a_healthy_log_says_so(healthy: Path) -> None:
+def test_a_healthy_log_is_reported_as_such(healthy: Path) -> None:
     """The report says that nothing was found, and nothing else."""
     status, out = run(healthy, "--fail-on", "warning")
     assert status == 0
@@ -101,7 +101,7 @@ def test_a_file_that_cannot_be_read_is_status_2(broken: Path, tmp_path: Path) ->
     assert log["records"] == 110
 
 
-def test_unread_lines_and_short_excerpts_are_told(tmp_path: Path) -> None:
+def test_unread_lines_and_short_excerpts_are_reported(tmp_path: Path) -> None:
     """The report says how many lines could not be read, which ones, and how that affects the result."""
     path = tmp_path / "a.jsonl"
     path.write_text('{"step": 1, "loss": 1.0}\n{"step": 2, "lo\n{"step": 3, "loss": NaN}\n')
@@ -138,7 +138,7 @@ def test_a_truncated_archive_is_evaluated_up_to_its_end(tmp_path: Path) -> None:
     assert "Note: The file is truncated: Compressed file ended" in out
 
 
-def test_launches_of_one_file_are_told_apart(tmp_path: Path) -> None:
+def test_launches_of_one_file_are_distinguished(tmp_path: Path) -> None:
     """Each alert names its run, in text and JSON."""
     path = tmp_path / "twice.log"
     path.write_text(HEALTHY + BROKEN)
@@ -203,7 +203,7 @@ def test_real_logs_are_read_to_their_normalized_records() -> None:
             assert losses == pytest.approx([row["loss"] for row in wanted if "loss" in row], nan_ok=True)
 
 
-def test_four_processes_in_one_log_are_told(tmp_path: Path) -> None:
+def test_four_processes_in_one_log_are_reported(tmp_path: Path) -> None:
     """Each line four times, by independent processes: a warning, with the cause first."""
     file = tmp_path / "train.log"
     file.write_text("".join(f"step {step} loss {2 - step / 600:.4f} lr 0.1\n" * 4 for step in range(120)))

@@ -60,7 +60,7 @@ def test_the_same_log_gives_the_same_verdict_however_it_is_spelled(tmp_path: Pat
     assert ("nonfinite-loss", 100, 100) in said[0]
 
 
-def test_an_excerpt_is_judged_by_what_needs_no_baseline(tmp_path: Path) -> None:
+def test_an_excerpt_is_evaluated_without_baselines(tmp_path: Path) -> None:
     """Three lines are enough for a NaN loss."""
     found = result(tmp_path / "a.log", "step 1 loss 0.5\nstep 2 loss nan\nstep 3 loss nan\n")
     assert found.training_records == 3
@@ -77,7 +77,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     assert len(found.sparks["loss"].buckets) <= 72
 
 
-def test_the_last_records_of_each_launch_are_judged(tmp_path: Path) -> None:
+def test_the_last_records_of_each_launch_are_evaluated(tmp_path: Path) -> None:
     """Rules that process blocks also get the last one: an excerpt with a gap, before another launch."""
     jump = "".join(f"{6900 + 10 * at},{loss}\n" for at, loss in enumerate((6.37, 6.6, 6.5, 9.1, 10.2)))
     even = "".join(f"{6900 + 10 * at},6.4\n" for at in range(3))

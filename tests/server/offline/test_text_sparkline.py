@@ -30,7 +30,7 @@ def test_a_spike_of_one_step_keeps_its_height(length: int, data: st.DataObject) 
 
 
 @given(st.integers(0, 4999), st.integers(0, 4999))
-def test_what_is_not_finite_is_marked(nan: int, infinite: int) -> None:
+def test_non_finite_values_are_marked(nan: int, infinite: int) -> None:
     """One NaN and one infinity among 5000 steps."""
     values = [1.0] * 5000
     values[infinite] = math.inf
@@ -47,7 +47,7 @@ def test_any_numbers_can_be_drawn(values: list[float]) -> None:
     assert 1 <= len(sparkline(spark_of(values))) <= 72
 
 
-def test_nothing_is_a_blank_line() -> None:
+def test_an_empty_series_is_a_blank_line() -> None:
     """A series without a record."""
     assert sparkline(Spark()) == ""
 

@@ -98,7 +98,7 @@ def test_a_comparison_holds_every_run(reader: StoreReader) -> None:
         ([f"r{n}" for n in range(MOST_RUNS + 1)], "expected 1 to"),
     ],
 )
-def test_what_cannot_be_reported_is_said(reader: StoreReader, ids: list[str], reason: str) -> None:
+def test_impossible_reports_are_rejected(reader: StoreReader, ids: list[str], reason: str) -> None:
     """No run, an unknown run, too many."""
     with pytest.raises(ReportError, match=reason):
         write_report(reader, ASSETS, ids)

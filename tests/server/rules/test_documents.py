@@ -74,7 +74,7 @@ def test_a_file_owns_what_it_made(database: Database) -> None:
         applied(database, FILE.replace('"a"', '"c"'))
 
 
-def test_a_difference_is_told_field_by_field(database: Database) -> None:
+def test_differences_are_reported_by_field(database: Database) -> None:
     """Before and after, as in a file."""
     applied(database, FILE)
     with database.engine.begin() as connection:
@@ -132,7 +132,7 @@ def test_the_number_of_rules_is_limited(database: Database, monkeypatch: pytest.
         applied(database, 'source = "z"\n[[rule]]\nid="z"\nseries="x"\ncomparison=">"\nlimit=1')
 
 
-def test_who_changed_what_is_kept(database: Database) -> None:
+def test_changes_are_audited(database: Database) -> None:
     """Every change of a rule is logged with its user, and increments the version."""
     versions = []
     for text in (FILE, FILE.replace("limit = 5", "limit = 6"), 'source = "team"'):

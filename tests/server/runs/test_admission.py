@@ -96,7 +96,7 @@ def test_a_hello_registered_before_a_delete_does_not_join_the_run_after_it() -> 
 
 
 @on_both
-def test_a_hello_not_begun_in_time_leaves_nothing(
+def test_a_hello_that_times_out_leaves_nothing(
     run_server: Start, dial: Dial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The database was busy too long: the client retries, and no run without a client is left."""

@@ -51,7 +51,7 @@ def test_a_life() -> None:
     assert last.id == f"r_1.{fingerprint_of('loss-spike', 'loss', {})}.1"
 
 
-def test_what_says_nothing_new_changes_nothing() -> None:
+def test_a_repeated_finding_changes_nothing() -> None:
     """A repeated finding is not a transition."""
     tracker = RunAlerts("r_1")
     assert len(apply_all(tracker, finding("firing"), finding("firing"), finding("firing"))) == 1
@@ -67,7 +67,7 @@ def test_severity_only_rises_within_an_episode() -> None:
     assert all(transition.first for transition in reported)
 
 
-def test_firing_again_after_recovering_is_not_told_twice() -> None:
+def test_firing_again_after_recovering_is_not_sent_twice() -> None:
     """A recovering alert that fires again updates its row without another notification."""
     tracker = RunAlerts("r_1")
     reported = apply_all(
@@ -108,7 +108,7 @@ def test_firing_never_goes_back_to_pending() -> None:
     assert (alert.state, alert.onset_step) == ("firing", 90)
 
 
-def test_a_restart_of_the_server_goes_on_with_the_same_alert() -> None:
+def test_a_restart_of_the_server_continues_the_same_alert() -> None:
     """After it is restored from stored alerts, neither the firing is repeated nor the numbering restarted."""
     before = RunAlerts("r_1")
     stored = [
@@ -128,7 +128,7 @@ def test_records_from_a_spool_are_late() -> None:
     assert (late.alert.late, live.alert.late) == (True, False)
 
 
-def test_fingerprints_tell_labels_apart_in_any_order() -> None:
+def test_fingerprints_distinguish_labels_in_any_order() -> None:
     """The same labels in another order are the same alert; another value is another."""
     one = fingerprint_of("r", "loss", {"a": "1", "b": "2"})
     assert one == fingerprint_of("r", "loss", {"b": "2", "a": "1"})
@@ -149,7 +149,7 @@ findings = st.lists(
 
 
 @given(findings)
-def test_told_once_an_episode(items: Any) -> None:
+def test_each_state_is_reported_once_per_episode(items: Any) -> None:
     """(fingerprint, episode, state, severity) is notified at most once, in the order of states."""
     tracker, reported, begun = RunAlerts("r_1"), set(), set()
     for transition in apply_all(tracker, *items):

@@ -87,7 +87,7 @@ def _on_a_loop(play: Callable[[], None]) -> None:
     asyncio.run(run())
 
 
-def test_one_process_is_told_once_an_episode_and_so_often_a_run() -> None:
+def test_requests_are_limited_per_episode_and_per_run() -> None:
     """However many connections report the alert, and however many rules detect the same problem."""
     coordination = Coordination(1, 1)
     for no in [1, 2, 3, 4, 5]:

@@ -49,7 +49,7 @@ def test_browsers_get_fewer_deltas_under_pressure(backlog: int, failing: str | N
     assert pressure.tick_ms == tick_ms
 
 
-def test_who_waits_goes_on_when_there_is_room() -> None:
+def test_waiting_readers_continue_when_there_is_room() -> None:
     """A full backlog blocks readers, and a commit unblocks them."""
 
     async def scene() -> None:

@@ -31,7 +31,7 @@ def alerts(server: Any, run: str) -> list[tuple[str, str]]:
     return [(found.alert.rule, found.alert.state.value) for found in server.services.reader.alerts(run)]
 
 
-def test_a_crashing_rule_costs_no_record(run_server: Start, dial: Dial) -> None:
+def test_a_crashing_rule_loses_no_record(run_server: Start, dial: Dial) -> None:
     """The exception of a rule is caught and shown in health; the batch is stored and acked."""
     server = run_server()
     client = dial(server.base, "r1", server.token)
@@ -139,7 +139,7 @@ def test_alerts_commit_with_their_records_once(run_server: Start, dial: Dial) ->
 
 
 @pytest.mark.both_databases
-def test_a_restart_goes_on_as_if_nothing_had_happened(run_server: Start, dial: Dial, tmp_path: Any) -> None:
+def test_a_restart_continues_unchanged(run_server: Start, dial: Dial, tmp_path: Any) -> None:
     """After a restart, the row, the rules and the open alerts are unchanged."""
     server = run_server(rule_state_records=10, rule_state_pause_s=1e-9)
     client = dial(server.base, "r1", server.token)
@@ -185,7 +185,7 @@ def test_a_run_that_ends_with_alerts_stays_critical(
     assert (row["health"], row["outcome"]["severity"]) == ("critical", "critical")
 
 
-def test_a_resumed_attempt_is_judged_anew(run_server: Start, dial: Dial) -> None:
+def test_a_resumed_attempt_is_evaluated_from_scratch(run_server: Start, dial: Dial) -> None:
     """Without a grace time, new findings are the next episode of the same fingerprint; healthy records give
     none."""
     server = run_server(restart_grace_s=0.0)
@@ -227,7 +227,7 @@ def after_grace(server: Any) -> Any:
     return nan_alert(server)
 
 
-def test_a_further_attempt_goes_on_with_the_same_alert(run_server: Start, dial: Dial) -> None:
+def test_another_attempt_continues_the_same_alert(run_server: Start, dial: Dial) -> None:
     """A failed run keeps its alerts for ten minutes: a new finding continues the same episode.
 
     Its history has neither a resolve nor a second firing.
@@ -287,7 +287,7 @@ def test_a_run_that_finished_has_no_grace(run_server: Start, dial: Dial) -> None
     assert fail(run_server(), dial, state="finished").state == "ended"
 
 
-def test_a_lost_run_goes_on_with_its_alerts(run_server: Start, dial: Dial, eventually: Any) -> None:
+def test_a_lost_run_continues_with_its_alerts(run_server: Start, dial: Dial, eventually: Any) -> None:
     """Killed and started again: the same alert; only trainer-lost fires and resolves."""
     server = run_server()
     client = dial(server.base, "r1", server.token, attempt="a1")
@@ -312,7 +312,7 @@ def test_an_alert_of_the_attempt_before_ends_when_the_run_is_well(run_server: St
     assert [(alert.state, dict(alert.labels)) for alert in found] == [("resolved", {})]
 
 
-def test_the_other_ranks_of_a_failed_run_ring_no_more(run_server: Start, dial: Dial) -> None:
+def test_the_other_ranks_of_a_failed_run_raise_no_alert(run_server: Start, dial: Dial) -> None:
     """Ranks that continue briefly after one has failed leave nothing open."""
     server = run_server(restart_grace_s=0.0)
     first, second = (dial(server.base, "r1", server.token, rank=rank, world_size=2) for rank in (0, 1))
@@ -339,7 +339,7 @@ def test_ended_runs_leave_memory_and_keep_their_row(run_server: Start, dial: Dia
     assert dial(server.base, "r1", server.token).welcome.seq == 0
 
 
-def test_a_deleted_run_begins_anew(run_server: Start, dial: Dial) -> None:
+def test_a_deleted_run_starts_again(run_server: Start, dial: Dial) -> None:
     """The client of a deleted run is asked to reconnect."""
     server = run_server()
     client = dial(server.base, "r1", server.token)

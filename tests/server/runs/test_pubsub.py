@@ -30,7 +30,7 @@ def transition(run_id: str, episode: int = 1) -> Transition:
     return Transition(alert, None, 0)
 
 
-def test_a_listener_hears_what_it_asked_for() -> None:
+def test_a_listener_receives_what_it_subscribed_to() -> None:
     """A listener of all runs gets everything; one of a run gets only that run."""
     hub = Hub()
     with hub.listen() as every, hub.listen("a") as one:
@@ -89,7 +89,7 @@ def test_waking_needs_no_polling() -> None:
     asyncio.run(scene())
 
 
-def test_who_leaves_is_forgotten() -> None:
+def test_a_closed_listener_is_removed() -> None:
     """A listener that unsubscribed uses no memory."""
     hub = Hub()
     with hub.listen() as listener:
@@ -98,7 +98,7 @@ def test_who_leaves_is_forgotten() -> None:
     assert (listener.changed, hub.listeners) == (set(), set())
 
 
-def test_words_for_every_page_reach_listeners_of_all_runs() -> None:
+def test_messages_for_every_page_reach_listeners_of_all_runs() -> None:
     """A listener of one run does not get them; the delivery state is sent once per change."""
     hub = Hub()
     with hub.listen() as page, hub.listen("a") as client:

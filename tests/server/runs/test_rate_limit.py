@@ -26,13 +26,13 @@ def test_the_rate_holds_in_the_long_run(batches: list[int]) -> None:
 SECOND_NS = 10**9
 
 
-def test_events_made_within_the_rate_are_all_taken() -> None:
+def test_events_created_within_the_rate_are_accepted() -> None:
     """However late they arrive: the time when they were made counts."""
     allowance = Allowance(5)
     assert all(allowance.take(no * SECOND_NS // 5, 0.0) for no in range(5000))
 
 
-def test_a_loop_that_makes_events_is_refused_and_recovers() -> None:
+def test_a_loop_that_makes_events_is_rejected_and_recovers() -> None:
     """A burst passes, the rest is rejected, and after a second there is room for a second's worth."""
     allowance = Allowance(5)
     taken = [allowance.take(7, 0.0) for _ in range(1000)]

@@ -52,7 +52,7 @@ def test_the_fleet_is_bounded_and_the_query_is_not(run_server: Start, dial: Dial
     assert (asked.metadata.id, asked.metadata.state) == ("r0", "finished")
 
 
-def test_rules_of_another_version_begin_anew(run_server: Start, dial: Dial) -> None:
+def test_rules_of_another_version_start_again(run_server: Start, dial: Dial) -> None:
     """If the saved state of the rules cannot be read, everything stored is evaluated again."""
     server = run_server(rule_state_records=2, rule_state_pause_s=1e-9)
     client = dial(server.base, "r1", server.token)

@@ -78,7 +78,7 @@ def test_a_run_that_is_restored_late_can_become_lost(
     assert states == {"slow": "lost", "quick": "lost"}
 
 
-def test_a_trainer_brings_its_own_run_back(
+def test_a_client_restores_its_own_run(
     run_server: Start, dial: Dial, tmp_path: Path, held: threading.Event, eventually: Any
 ) -> None:
     """If its handshake and the restoration coincide, the run is loaded once and continues."""
@@ -93,7 +93,7 @@ def test_a_trainer_brings_its_own_run_back(
     assert server.pipeline.registry.active["slow"].connected
 
 
-def test_a_database_that_was_away_leaves_no_run_behind(
+def test_a_database_outage_leaves_out_no_run(
     run_server: Start, dial: Dial, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, eventually: Any
 ) -> None:
     """A run whose first read fails is read again, even if its client never returns."""
@@ -111,7 +111,7 @@ def test_a_database_that_was_away_leaves_no_run_behind(
     assert sorted(server.pipeline.registry.active) == ["quick", "slow"]
 
 
-def test_a_run_with_a_damaged_batch_goes_on(
+def test_a_run_with_a_damaged_batch_continues(
     run_server: Start, dial: Dial, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Unreadable parts are logged and left out; new records are stored."""

@@ -118,7 +118,7 @@ def test_a_change_by_another_process_is_seen(
     assert [state for state, *_ in alerts(server, "live")] == ["firing"]
 
 
-def test_what_only_time_can_tell_is_set_too(run_server: Start, dial: Start, eventually: Any) -> None:
+def test_clock_based_rules_are_tuned_too(run_server: Start, dial: Start, eventually: Any) -> None:
     """A client that is lost within a second, as info; when disabled, its alert ends."""
     server = run_server()
     settings = {"project": "*", "severity": "info", "settings": {"silence_s": 0.5}}
@@ -135,7 +135,7 @@ def test_what_only_time_can_tell_is_set_too(run_server: Start, dial: Start, even
     eventually(lambda: alerts(server, "gone", "trainer-lost")[0][0] == "resolved", "its end")
 
 
-def test_what_is_said_for_a_project_goes_before_all_projects() -> None:
+def test_a_projects_settings_precede_those_of_all_projects() -> None:
     """A rule that this version cannot read is left out."""
     rows = [
         CustomRuleRow("a", {"series": "x", "comparison": ">", "limit": 1}),
@@ -153,7 +153,7 @@ def test_what_is_said_for_a_project_goes_before_all_projects() -> None:
     assert known.plan_of(cards["p"]).off == set()
 
 
-def test_nobody_decided_anything() -> None:
+def test_without_changes_the_plan_is_empty() -> None:
     """The plan is empty, and no run is notified."""
     rule = read_rule(LIMIT | {"enabled": False})
     assert RuleConfig(None, (rule,)).tuning_of("plateau", "p") == Tuning()

@@ -24,7 +24,7 @@ def failed(error: Mapping[str, Any], **known: Any) -> Finding:
     ("kind", "severity"),
     [("OutOfMemoryError", "critical"), ("SIGTERM", "warning"), ("KeyboardInterrupt", "info")],
 )
-def test_who_stopped_a_run_decides_its_severity(kind: str, severity: str) -> None:
+def test_the_severity_depends_on_who_stopped_the_run(kind: str, severity: str) -> None:
     assert failed({"type": kind}).severity == severity
 
 

@@ -129,7 +129,7 @@ def test_the_reason_is_the_most_severe_alert() -> None:
     assert (row["alerts"], row["severities"]) == (3, {"critical": 2, "warning": 1, "info": 0})
 
 
-def test_a_row_says_how_the_trainer_does() -> None:
+def test_a_row_has_the_state_of_the_client() -> None:
     """The queue states of a run's processes are added up until they disconnect."""
     run = board()
     run.alive(0, Alive(0, queued=2, dropped=1, phase="eval"))
@@ -157,7 +157,7 @@ def test_a_restart_does_not_change_the_row() -> None:
     assert json.loads(again.json(S)) | {"steps_per_s": 0} == json.loads(run.json(S)) | {"steps_per_s": 0}
 
 
-def test_an_alert_reads_as_the_api_says() -> None:
+def test_an_alert_has_the_format_of_the_api() -> None:
     """An alert's JSON has milliseconds, its run's name, and evidence that may be NaN."""
     reported = json.loads(
         exact_json.dumps(
@@ -211,7 +211,7 @@ def test_a_run_that_continues_has_no_old_reason() -> None:
         ({"state": RunState.LOST}, "lost"),
     ],
 )
-def test_the_outcome_says_how_a_run_ended(about: dict[str, Any], text: str) -> None:
+def test_the_outcome_describes_how_a_run_ended(about: dict[str, Any], text: str) -> None:
     run = board(**about)
     run.show([], [COLLAPSE])
     assert run.row(0)["outcome"]["text"] == text
@@ -233,7 +233,7 @@ def test_a_run_that_ended_well_has_no_severity() -> None:
 
 
 @pytest.mark.parametrize("used", [[40.0, 97.5], [math.nan]])
-def test_a_row_says_how_much_the_gpus_do(used: list[float]) -> None:
+def test_a_row_has_the_gpu_utilization(used: list[float]) -> None:
     """The newest value of `gpu_util`, also after a restart; nothing without one."""
     run = board()
     assert run.row(0)["gpu_util"] is None
@@ -242,7 +242,7 @@ def test_a_row_says_how_much_the_gpus_do(used: list[float]) -> None:
     assert repr(again.row(0)["gpu_util"]) == repr(run.row(0)["gpu_util"]) == repr(used[-1])
 
 
-def test_a_row_says_what_people_did_with_the_run() -> None:
+def test_a_row_has_user_edits_and_deletion() -> None:
     """The time of the last edit and of the scheduled deletion; nothing without them."""
     plain, touched = board().row(0), board(edited={"notes": 5, "tags": 7}, deletion_ns=9 * 10**6).row(0)
     assert (plain["edited_ms"], plain["deletion_ms"]) == (None, None)

@@ -62,7 +62,7 @@ def test_no_layer_has_no_curve() -> None:
     assert curve(None) == ((), ())
 
 
-def test_a_run_is_told_of_its_sibling(run_server: Start, dial: Dial, eventually: Any) -> None:
+def test_a_run_gets_its_sibling(run_server: Start, dial: Dial, eventually: Any) -> None:
     """Two clients of one configuration: the second gets the first one's curve, rate and failure."""
     server = run_server()
     first = dial(server.base, "first", server.token, config=CONFIG)

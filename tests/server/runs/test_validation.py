@@ -59,7 +59,7 @@ def test_times_move_to_the_servers_clock(make_records: Make) -> None:
     assert (moved.batch.time_ns == np.frombuffer(message.t, "<i8") - 5).all()
 
 
-def test_a_step_beyond_2_to_53_costs_only_itself(make_records: Make) -> None:
+def test_a_step_beyond_2_to_53_affects_only_itself(make_records: Make) -> None:
     """It is rejected with an error and acked; 2^53 itself is a step."""
     message = make_records(0, [0, 2**63 - 1, 2**53, 2**53 + 1], loss=[0.0, 1.0, 2.0, 3.0])
     valid = taken(message)
@@ -78,7 +78,7 @@ def test_a_resend_is_applied_once(make_records: Make) -> None:
     assert overlapping.batch.columns["loss"].v.tolist() == [3.0]
 
 
-def test_a_negative_step_costs_only_itself(make_records: Make, make_sparse: Callable[..., Sparse]) -> None:
+def test_a_negative_step_affects_only_itself(make_records: Make, make_sparse: Callable[..., Sparse]) -> None:
     """Records with negative steps are left out with an error; columns of the others stay aligned."""
     message = make_records(0, [0, -1, 2], loss=[0.0, 1.0, 2.0], scale=make_sparse([1, 2], [8.0, 9.0]))
     valid = taken(message)
@@ -101,7 +101,7 @@ def test_a_negative_step_costs_only_itself(make_records: Make, make_sparse: Call
     ],
     ids=["dense-length", "at-length", "v-length", "unsorted", "beyond-n", "nan-bytes-as-index"],
 )
-def test_a_bad_column_costs_only_itself(make_records: Make, column: protocol.Column) -> None:
+def test_a_bad_column_affects_only_itself(make_records: Make, column: protocol.Column) -> None:
     """A column with wrong lengths or indices is left out with an error; the rest of the batch stays."""
     message = make_records(0, [0, 1], loss=[1.0, 2.0])
     message.cols["odd"] = column
@@ -119,7 +119,7 @@ def test_a_name_that_cannot_be_is_left_out(make_records: Make, name: str) -> Non
     assert "16 bytes" in valid.rejected[0].expected
 
 
-def test_a_name_of_ten_kilobytes_makes_a_short_sentence(make_records: Make) -> None:
+def test_a_name_of_ten_kilobytes_makes_a_short_error(make_records: Make) -> None:
     """The error gives the size of a huge name and does not repeat it."""
     valid = taken(make_records(0, [0], **{"n" * 10_000: [1.0]}))
     assert len(valid.rejected[0].got) < 200
@@ -136,7 +136,7 @@ def test_series_beyond_the_limit_are_left_out(make_records: Make) -> None:
     assert set(valid.batch.columns) == {"known", "new0", "new1"}
 
 
-def test_many_faults_make_few_sentences(make_records: Make) -> None:
+def test_many_faults_make_few_errors(make_records: Make) -> None:
     """A message with a thousand bad columns gets a bounded number of errors."""
     message = make_records(0, [0])
     message.cols.update({f"bad{i}": b"x" for i in range(1000)})
@@ -158,7 +158,7 @@ def test_many_faults_make_few_sentences(make_records: Make) -> None:
         ({"t": protocol.little_endian("q", [-1, 5])}, 1),
     ],
 )
-def test_a_batch_that_does_not_fit_is_refused_whole(
+def test_a_batch_that_does_not_fit_is_rejected_whole(
     make_records: Make, changes: dict[str, Any], last_seq: int | None
 ) -> None:
     """Numbers, steps and times must be consistent; a message with a valid count is acked."""
@@ -175,7 +175,7 @@ def test_a_batch_that_does_not_fit_is_refused_whole(
     after=st.integers(-1, 35),
     seq=st.integers(0, 5),
 )
-def test_what_is_kept_is_what_was_sent(steps: list[int], sparse: set[int], after: int, seq: int) -> None:
+def test_kept_records_are_unchanged(steps: list[int], sparse: set[int], after: int, seq: int) -> None:
     """Whatever is trimmed or rejected, each kept record has exactly its own values."""
     n, at = len(steps), sorted(row for row in sparse if row < len(steps))
     message = Records(
@@ -205,7 +205,7 @@ def test_no_bytes_break_the_reader(step: bytes, at: bytes, v: bytes, n: int) -> 
     assert valid.batch.n in (0, n) or {"negative-step", "step-too-large"} & set(codes(valid))
 
 
-def test_steps_that_go_back_are_told_and_kept(make_records: Make) -> None:
+def test_steps_that_go_back_are_reported_and_kept(make_records: Make) -> None:
     """A series that goes back is noticed; two optimizers at one step are ordinary."""
     order = StepOrder()
     assert order.notice(taken(make_records(0, [5], loss=[1.0])).batch) is None
@@ -260,7 +260,7 @@ def refused_hello(hello: Hello) -> Refused:
         ({"tags": ["t"] * 65}, "tags"),
     ],
 )
-def test_a_hello_that_cannot_be_is_refused(
+def test_a_hello_that_cannot_be_is_rejected(
     make_hello: Callable[..., Hello], changes: dict[str, Any], word: str
 ) -> None:
     """The error names the part."""
@@ -275,7 +275,7 @@ def nested(levels: int) -> dict[str, Any]:
     return data
 
 
-def test_a_config_nested_too_deeply_costs_only_itself(make_hello: Callable[..., Hello]) -> None:
+def test_a_config_nested_too_deeply_affects_only_itself(make_hello: Callable[..., Hello]) -> None:
     """It is rejected with an error; one within the limit is stored."""
     roomy = Limits()
     hello, reported = read(make_hello("r1", config=nested(474)), roomy)
@@ -284,7 +284,7 @@ def test_a_config_nested_too_deeply_costs_only_itself(make_hello: Callable[..., 
     assert read(make_hello("r1", config=nested(100)), roomy)[1] == []
 
 
-def test_a_config_too_large_costs_only_itself(make_hello: Callable[..., Hello]) -> None:
+def test_a_config_too_large_affects_only_itself(make_hello: Callable[..., Hello]) -> None:
     """A config that is too large or not JSON is left out; the run continues."""
     for config in ({"text": "x" * 400}, {"raw": b"bytes"}):
         hello, reported = read(make_hello("r1", config=config))
@@ -292,7 +292,7 @@ def test_a_config_too_large_costs_only_itself(make_hello: Callable[..., Hello]) 
         assert [(refusal.scope, refusal.code) for refusal in reported] == [("event", "config-size")]
 
 
-def test_markup_in_a_name_is_kept_and_told(make_hello: Callable[..., Hello]) -> None:
+def test_markup_in_a_name_is_kept_and_reported(make_hello: Callable[..., Hello]) -> None:
     """A name with HTML is accepted unchanged, with a notice."""
     hello, reported = read(make_hello("r1", name="<b>x</b>"))
     assert hello.name == "<b>x</b>"
@@ -316,9 +316,7 @@ def test_every_part_of_a_hello_comes_through(make_hello: Callable[..., Hello]) -
 
 
 @pytest.mark.parametrize("part", ["config", "optimizers"])
-def test_a_part_of_a_hello_that_would_swell_is_not_decoded(
-    make_hello: Callable[..., Hello], part: str
-) -> None:
+def test_a_part_that_is_large_in_memory_is_not_decoded(make_hello: Callable[..., Hello], part: str) -> None:
     """A megabyte of empty maps would be 70 MB in memory, so its size on the wire counts."""
     frame = protocol.encode(make_hello("r1", **{part: [{}] * 1_000_000}, notes="kept"))
     (hello, reported), peak = peak_of(lambda: read_handshake(read_sealed(frame), Limits()))
@@ -407,7 +405,7 @@ def test_an_event_of_numbers_may_be_longer_on_the_wire_than_its_limit() -> None:
         (Event(0, "note", 0, data={"raw": b"x"}), "event-size"),
     ],
 )
-def test_an_event_that_cannot_be_kept_is_refused(event: Event, code: str) -> None:
+def test_an_event_that_cannot_be_kept_is_rejected(event: Event, code: str) -> None:
     """An event needs a kind, a time and plain data of bounded size."""
     fault = event_problem(event, LIMITS)
     assert fault is not None

@@ -72,7 +72,7 @@ def test_a_run_whose_steps_stop_is_stalled(run_server: Start, dial: Dial) -> Non
 
 
 @pytest.mark.usefixtures("by_hand")
-def test_a_repeated_judgement_writes_nothing(run_server: Start, dial: Dial) -> None:
+def test_a_repeated_check_writes_nothing(run_server: Start, dial: Dial) -> None:
     """While a run stays stalled, the watchdog checks every second and reports it once."""
     server = run_server()
     client = dial(server.base, "r1", server.token)
@@ -173,7 +173,7 @@ def test_lost_is_durable(run_server: Start, dial: Dial, eventually: Any, tmp_pat
     assert len(again.services.reader.alerts("r1")) == 1
 
 
-def test_a_crash_of_one_judgement_spares_the_others(run_server: Start, dial: Dial) -> None:
+def test_a_crash_in_one_run_does_not_affect_others(run_server: Start, dial: Dial) -> None:
     """A run that cannot be evaluated is logged, and the next one is evaluated all the same."""
     server = run_server()
     broken, sound = (dial(server.base, run, server.token) for run in ("r1", "r2"))

@@ -35,7 +35,7 @@ def test_the_newest_act_counts(database: Database) -> None:
         assert [ack.at_ns for ack in acks_of(connection, KEY)] == [5, 6, 7]
 
 
-def test_an_unknown_alert_cannot_be_taken_on(database: Database) -> None:
+def test_an_unknown_alert_cannot_be_acknowledged(database: Database) -> None:
     """Nothing is stored for it."""
     with database.engine.begin() as connection:
         assert not add_ack(connection, KEY, Ack(5, "ann", ""))

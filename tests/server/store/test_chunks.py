@@ -63,7 +63,7 @@ def test_whole_numbers_come_back(values: list[int]) -> None:
 
 
 @pytest.mark.parametrize("constant", [0.0, 65536.0, float("nan")])
-def test_a_constant_costs_next_to_nothing(constant: float) -> None:
+def test_a_constant_takes_few_bytes(constant: float) -> None:
     """A constant loss scale takes less than 40 bytes per chunk."""
     _codec, body = encode_floats(Column(np.full(4096, constant)), 4096)
     assert len(body) < 40

@@ -60,7 +60,7 @@ def test_what_was_sent_is_read_back_bit_for_bit(database: Database, admit: Any, 
     assert rows_of(page.columns["val"], page.n).tolist() == rows.tolist()
 
 
-def test_recovery_gives_back_every_batch_as_it_came(database: Database, admit: Any, put: Any) -> None:
+def test_recovery_returns_every_batch_unchanged(database: Database, admit: Any, put: Any) -> None:
     """Batches are returned by arrival wherever they are stored; those across a chunk boundary are whole."""
     who = admit().writer
     sent = long_run(who, 2 * RECORDS + 1000, 500)
@@ -73,7 +73,7 @@ def test_recovery_gives_back_every_batch_as_it_came(database: Database, admit: A
         assert bits(mine.columns["val"].v) == bits(theirs.columns["val"].v)
 
 
-def test_the_tail_is_let_go_once_it_is_sealed(database: Database, admit: Any, put: Any) -> None:
+def test_the_tail_is_deleted_once_sealed(database: Database, admit: Any, put: Any) -> None:
     """After sealing, the tail has only what no chunk covers."""
     who = admit().writer
     put(*long_run(who, RECORDS + 100, 500))

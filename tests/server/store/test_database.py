@@ -118,7 +118,7 @@ def test_a_database_from_before_the_first_release_is_rejected(url: URL, revision
 
 
 @pytest.mark.parametrize("bad", ["mysql://localhost/x", "sqlite://", "sqlite:///:memory:"])
-def test_other_databases_are_refused_with_a_sentence(bad: str) -> None:
+def test_other_databases_are_rejected(bad: str) -> None:
     """An unsuitable database is rejected before anything is written."""
     with pytest.raises(ValueError, match="database URL: expected"):
         database_url(bad)
@@ -141,7 +141,7 @@ def test_heroku_style_urls_work() -> None:
     assert database_url("postgres://u@h/d").drivername == "postgresql+psycopg"
 
 
-def test_a_missing_driver_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_driver_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """For Postgres without its extra, every command says what to install."""
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(StartError, match=r"pip install 'tocsin-server\[postgres\]'"):
@@ -174,7 +174,7 @@ def test_a_slow_statement_is_cancelled(
     hasty.close()
 
 
-def test_an_installed_wheel_brings_its_migrations(tmp_path: Path) -> None:
+def test_an_installed_wheel_contains_its_migrations(tmp_path: Path) -> None:
     """If only the wheel is installed, its own scripts are used, not the checkout's."""
     root, site, file = Path(__file__).parents[3], tmp_path / "site", tmp_path / "new.db"
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
@@ -224,7 +224,7 @@ def test_no_statement_of_the_record_path_crosses_runs(database: Database) -> Non
     assert [one for one in crossing if "HAVING" not in one] == []  # except the survey at the start
 
 
-def test_a_newer_schema_is_a_sentence(url: URL) -> None:
+def test_a_newer_schema_is_reported(url: URL) -> None:
     """The error names the revision and what to do, without the password of the database."""
     migrate(url)
     database = open_database(url)
@@ -243,7 +243,7 @@ BESIDE = {
 
 
 @pytest.mark.parametrize("name", BESIDE)
-def test_an_emptied_file_is_refused(tmp_path: Path, name: str) -> None:
+def test_an_emptied_file_is_rejected(tmp_path: Path, name: str) -> None:
     """A database of 0 bytes next to its log, its backup or a server's secrets is rejected; nothing is
     touched."""
     file = tmp_path / "tocsin.db"
@@ -254,7 +254,7 @@ def test_an_emptied_file_is_refused(tmp_path: Path, name: str) -> None:
     assert [path.stat().st_size for path in (file, tmp_path / name)] == [0, 5000]
 
 
-def test_a_log_without_its_database_is_refused(tmp_path: Path) -> None:
+def test_a_log_without_its_database_is_rejected(tmp_path: Path) -> None:
     """SQLite would delete it."""
     (tmp_path / "tocsin.db-wal").write_bytes(b"x" * 5000)
     with pytest.raises(StartError, match=r"is missing.*tocsin\.db-wal"):

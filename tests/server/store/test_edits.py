@@ -35,9 +35,7 @@ def test_ranks_find_a_run_under_the_name_of_the_script(
     assert [run.name for run in StoreReader(database).runs()] == ["shown again"]
 
 
-def test_what_a_person_wrote_stays_when_the_script_says_hello_again(
-    database: Database, store: StoreWriter, admit: Any
-) -> None:
+def test_user_edits_survive_another_handshake(database: Database, store: StoreWriter, admit: Any) -> None:
     """Notes and tags; fields that were not edited follow the script."""
     admit("r1", notes="first", tags=["a"])
     change(store, "r1", notes="mine")

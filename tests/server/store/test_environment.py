@@ -32,7 +32,7 @@ def test_facts_follow_the_events_of_a_run(run_server: Any, dial: Any) -> None:
     assert [one["scheduler"] for one in facts["schedulers"]] == ["StepLR"]
 
 
-def test_the_newest_word_counts_and_silence_takes_nothing_away() -> None:
+def test_the_newest_description_counts() -> None:
     """A repeated description replaces the old one; empty lists change nothing."""
     facts: dict[str, Any] = {"optimizers": [{"name": "a", "lr": 1}, {"name": "b"}], "hosts": ["h"]}
     again = learned(facts, "attached", {"optimizers": [{"name": "a", "lr": 2}], "scalers": []})
@@ -40,7 +40,7 @@ def test_the_newest_word_counts_and_silence_takes_nothing_away() -> None:
 
 
 @pytest.mark.parametrize("data", [{}, {"optimizers": 3}, {"optimizers": ["SGD", None]}])
-def test_what_is_no_description_adds_nothing(data: dict[str, Any]) -> None:
+def test_malformed_descriptions_are_ignored(data: dict[str, Any]) -> None:
     """Events of an older or another client are ignored."""
     assert learned({}, "attached", data)["optimizers"] == []
 

@@ -54,7 +54,7 @@ def test_one_changed_bit_is_found(whole: Database, table: Any, col_id: int, name
     assert re.match(rf"run r1, writer 0, {name}, (chunk|row) 0", reported)
 
 
-def test_a_directory_that_says_otherwise_is_found(whole: Database) -> None:
+def test_a_wrong_directory_row_is_found(whole: Database) -> None:
     """If the index has other steps than the chunk, charts would miss them."""
     with whole.engine.begin() as connection:
         connection.execute(update(chunk_dir).values(step1=chunk_dir.c.step1 + 1))
@@ -108,7 +108,7 @@ def test_a_backup_with_a_changed_byte_is_not_restored_unasked(whole: Database, t
     assert target.exists()
 
 
-def test_backup_and_rehearsal_tell_of_damage(whole: Database, tmp_path: Path) -> None:
+def test_backup_and_rehearsal_report_damage(whole: Database, tmp_path: Path) -> None:
     """A damaged database is still copied, and both report what cannot be read."""
     if whole.dialect != "sqlite":
         pytest.skip("Postgres has its own backups")

@@ -42,7 +42,7 @@ def test_a_deleted_run_is_forgotten() -> None:
     assert waiting.due == math.inf
 
 
-def test_a_run_that_begins_anew_has_no_values_of_the_deleted_one(
+def test_a_recreated_run_has_no_values_of_the_deleted_one(
     database: Database, store: StoreWriter, admit: Any, put: Any
 ) -> None:
     """A run is deleted and created again within the second in which its newest values are pending."""
@@ -55,7 +55,7 @@ def test_a_run_that_begins_anew_has_no_values_of_the_deleted_one(
         assert [tuple(row) for row in connection.execute(select(latest.c.value))] == [(1.0,)]
 
 
-def test_a_rollback_brings_them_back() -> None:
+def test_a_rollback_queues_them_again() -> None:
     """Uncommitted values are written again, unless there are newer ones."""
     waiting = Latest()
     waiting.take(batch(WHO, 0, [0], loss=[1], val=[5]), NUMBERS, 0.0)

@@ -48,7 +48,7 @@ def test_a_full_database_is_rehearsed_beside_its_server(
     assert went.rows["chunk"][0] == went.rows["chunk"][1] != 0
 
 
-def test_nothing_to_upgrade_is_said(tmp_path: Path) -> None:
+def test_a_missing_database_is_reported(tmp_path: Path) -> None:
     """A missing file is not created."""
     database = open_database(f"sqlite:///{tmp_path / 'none.db'}")
     with pytest.raises(BackupError, match="There is no database"):

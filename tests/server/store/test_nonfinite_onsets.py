@@ -40,7 +40,7 @@ def test_onsets_are_rows_with_their_end(database: Database, admit: Any, put: Any
     assert onsets_of(database) == [(1, "nan", 4), (5, "-inf", None), (4, "nan", 5)]
 
 
-def test_a_restarted_writer_goes_on_with_the_open_onset(database: Database, admit: Any, put: Any) -> None:
+def test_a_restarted_writer_continues_the_open_onset(database: Database, admit: Any, put: Any) -> None:
     """A new process reads the open onsets: none is stored twice, and its end is found."""
     who = admit().writer
     put(batch(who, 0, [0, 1], loss=[NAN, NAN]))
@@ -58,7 +58,7 @@ def faults_intake(one: RecordBatch) -> Any:
     return WriteBatch(one.run_id, batch=one)
 
 
-def test_a_resend_tells_no_onset_twice(database: Database, admit: Any, put: Any) -> None:
+def test_a_resend_stores_no_onset_twice(database: Database, admit: Any, put: Any) -> None:
     """Records that are already durable start no onset."""
     who = admit().writer
     for _ in range(2):

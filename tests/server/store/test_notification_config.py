@@ -59,7 +59,7 @@ def test_a_silence_that_ended_long_ago_is_forgotten(database: Database) -> None:
         assert {row.id for row in notification_config.silences(connection)} == {"s2", "s3"}
 
 
-def test_a_choice_may_be_made_once_or_anew(database: Database) -> None:
+def test_a_setting_may_be_set_once_or_replaced(database: Database) -> None:
     """``keep`` does not replace an existing value: two servers that start together use the same key."""
     with database.engine.begin() as connection:
         assert notification_config.read_choice(connection, "x") is None

@@ -130,7 +130,7 @@ def test_records_of_a_frozen_database_are_stored_once(
     assert page.step.tolist() == [0, 1, 2]
 
 
-def test_an_open_page_hears_of_it_and_goes_on(
+def test_an_open_page_shows_the_outage_and_continues(
     server: Any, postgres: OwnPostgres, dial: Callable[..., Any], watch: Callable[..., Any]
 ) -> None:
     """The heartbeat has the reason; the page shows later records without a reload."""

@@ -68,7 +68,7 @@ def test_files_that_differ_in_their_ending_are_two(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("use", [sole_on_file, lambda file: open_database(f"sqlite:///{file}")])
-def test_a_file_with_several_hard_links_is_refused(tmp_path: Path, use: Callable[..., Any]) -> None:
+def test_a_file_with_several_hard_links_is_rejected(tmp_path: Path, use: Callable[..., Any]) -> None:
     """Under either name, because SQLite would use two logs. The error says how to find the other name."""
     file, other = tmp_path / "tocsin.db", tmp_path / "other.db"
     file.touch()
@@ -145,7 +145,7 @@ class Noting(WriteGate):
 
 
 @pytest.mark.postgres
-def test_a_lock_that_is_lost_is_taken_again(postgres: URL, locked: Any, eventually: Any) -> None:
+def test_a_lost_lock_is_acquired_again(postgres: URL, locked: Any, eventually: Any) -> None:
     """Meanwhile nothing is written."""
     lock, gate = locked(postgres), Noting()
     lock.monitor(gate, displaced=gate.events.append)

@@ -30,7 +30,7 @@ def plain(v: np.ndarray[tuple[int], np.dtype[np.float64]]) -> tuple[float, float
 
 
 @given(numbers, st.integers(1, 70), st.integers(1, 20))
-def test_two_merges_say_what_one_look_says(values: list[float], size: int, fan: int) -> None:
+def test_merging_twice_equals_merging_once(values: list[float], size: int, fan: int) -> None:
     """Merged buckets have the same extremes and counts as the values themselves."""
     v = np.array(values)
     fine = values_of(Column(v), len(v), size)

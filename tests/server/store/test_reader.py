@@ -81,7 +81,7 @@ def test_an_alert_is_one_row_and_its_history_another(
     assert reported == [("firing", None, 410), ("resolved", "firing", 900)]
 
 
-def test_transitions_of_one_commit_are_told_as_the_alert_lived(
+def test_transitions_of_one_commit_are_in_order_of_state(
     database: Database, store: StoreWriter, admit: Any
 ) -> None:
     """If one batch has the whole episode, all times are equal, and pending is still first."""
@@ -155,7 +155,7 @@ def test_pages_of_records_hold_each_record_once(database: Database, admit: Any, 
     assert reported == [(rank, seq, seq * 0.5) for rank in (0, 1) for seq in range(size)]
 
 
-def test_a_cursor_that_never_was_is_refused(database: Database, admit: Any) -> None:
+def test_a_cursor_that_never_was_is_rejected(database: Database, admit: Any) -> None:
     """An invalid cursor gets an error."""
     admit()
     with pytest.raises(ValueError, match="after: expected the `next` of a page, got 'x'"):
@@ -183,7 +183,7 @@ def test_windows_and_cursors_beyond_the_databases_numbers(database: Database, ad
     assert found[0].n.sum() == RECORDS
 
 
-def test_a_run_tells_its_series_attempts_and_writers(database: Database, admit: Any, put: Any) -> None:
+def test_a_run_has_its_series_attempts_and_writers(database: Database, admit: Any, put: Any) -> None:
     """Counts and ends include chunks and tail; the last value is the newest attempt's."""
     n = RECORDS + 100
     put(batch(admit(attempt="a1").writer, 0, list(range(n)), arrival=0, loss=np.arange(n)))

@@ -213,7 +213,7 @@ def test_time_is_an_axis_too(database: Database, admit: Any, put: Any) -> None:
     assert answer.series["loss"][0].x.tolist() == [1e12 + 6, 1e12 + 7]
 
 
-def test_deltas_go_on_from_the_cursor(database: Database, admit: Any, put: Any) -> None:
+def test_deltas_continue_from_the_cursor(database: Database, admit: Any, put: Any) -> None:
     """What was stored after a response is returned once, exactly, whether or not it has been sealed."""
     reader = StoreReader(database)
     who = admit().writer

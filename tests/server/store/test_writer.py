@@ -46,7 +46,7 @@ def test_a_resend_is_applied_once(database: Database, admit: Any, put: Any) -> N
     assert stored(database, tail.c.seq, tail.c.n) == [(0, 2), (2, 2)]
 
 
-def test_a_reconnect_hears_what_is_durable(admit: Any, put: Any) -> None:
+def test_a_reconnect_gets_the_durable_numbers(admit: Any, put: Any) -> None:
     """Another hello of the same process gives the same writer, with its last numbers and series."""
     who = admit().writer
     put(batch(who, 0, [0, 1, 2], loss=[1, 2, 3], lr=([1], [0.1])))

@@ -234,7 +234,7 @@ Spoil = Callable[[str], str]
         ("records.jsonl", lambda text: text.replace('"rank":0', '"rank":"0"', 1), "rank: expected a whole n"),
     ],
 )  # fmt: skip
-def test_a_spoilt_export_is_refused_and_nothing_stays(
+def test_a_spoilt_export_is_rejected_and_nothing_stays(
     exported: Path, other: Database, tmp_path: Path, name: str, spoil: Spoil, words: str
 ) -> None:
     """File, line, expected and actual value; no row of the attempt is left."""
@@ -309,7 +309,7 @@ def test_an_import_that_was_killed_leaves_nothing(whole: Database, other: Databa
     assert not bring_in(other, tmp_path / "r1").was_there
 
 
-def test_what_comes_during_an_export_is_left_out(whole: Database, tmp_path: Path) -> None:
+def test_records_during_an_export_are_left_out(whole: Database, tmp_path: Path) -> None:
     """The export is the state at its start: its counts match its files."""
     manifest = export_run(whole, "r1", tmp_path / "r1")
     lines = (tmp_path / "r1" / "records.jsonl").read_text("utf-8").splitlines()

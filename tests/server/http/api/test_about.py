@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 
-def test_about_tells_facts_and_no_secret(start_server: Callable[..., Any]) -> None:
+def test_about_has_server_information_and_no_secret(start_server: Callable[..., Any]) -> None:
     """Storage, retention and the host of the ping; the ping's URL may be secret."""
     options = {
         "TOCSIN_PING_URL": "https://hc.example.invalid/hidden-hidden",

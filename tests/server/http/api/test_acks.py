@@ -17,7 +17,7 @@ def firing(server: Any, client: Callable[..., Any]) -> str:
     return str(server.get("/alerts", run=run.run)["items"][0]["id"])
 
 
-def test_an_alert_is_taken_on_and_given_back(server: Any, trainer: Callable[..., Any]) -> None:
+def test_an_alert_is_acknowledged_and_unacknowledged(server: Any, trainer: Callable[..., Any]) -> None:
     """User, time and note; each action is in the alert's history and in the audit log."""
     alert = firing(server, trainer)
     marks = ask(server, "POST", f"/alerts/{alert}/ack", {"note": "mine"}).json()

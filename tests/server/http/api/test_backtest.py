@@ -13,7 +13,7 @@ def posted(server: Any, **body: Any) -> httpx.Response:
     return httpx.post(f"{server.base}/api/v1/backtest", json=body, headers=server.headers, timeout=60)
 
 
-def test_a_stored_run_is_judged_with_other_settings(server: Any, trainer: Callable[..., Any]) -> None:
+def test_a_stored_run_is_evaluated_with_other_settings(server: Any, trainer: Callable[..., Any]) -> None:
     """A spike of 30 %: one alert with the defaults, none at a threshold of twice the level; nothing is
     stored."""
     run = trainer(project="backtested")
@@ -42,7 +42,7 @@ def test_a_stored_run_is_judged_with_other_settings(server: Any, trainer: Callab
         ({"rule": "loss-spike", "settings": {"window": "NaN"}, "project": "b"}, 422, "loss-spike: window"),
     ],
 )
-def test_what_cannot_be_tested_is_a_problem(
+def test_untestable_requests_are_problems(
     server: Any, body: dict[str, Any], status: int, subject: str
 ) -> None:
     """The field and the reason."""

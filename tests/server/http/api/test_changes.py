@@ -13,7 +13,7 @@ def patch(server: Any, run: str, change: dict[str, Any]) -> httpx.Response:
     return httpx.patch(f"{server.base}/api/v1/runs/{run}", json=change, headers=server.headers, timeout=30)
 
 
-def test_a_run_is_put_away_and_brought_back(server: Any, trainer: Callable[..., Any]) -> None:
+def test_a_run_is_archived_and_unarchived(server: Any, trainer: Callable[..., Any]) -> None:
     """The list shows it immediately, and the run's records stay."""
     run = trainer()
     run.records({"loss": [1.0, 2.0]})
@@ -67,9 +67,7 @@ def test_a_concurrent_change_is_not_overwritten(server: Any, trainer: Callable[.
     assert patch(server, run.run, {"notes": "theirs", "seen": {"notes": "mine"}}).status_code == 200
 
 
-def test_the_word_of_a_person_outlives_that_of_the_script(
-    start_server: Callable[..., Any], dial: Callable[..., Any]
-) -> None:
+def test_user_edits_override_the_script(start_server: Callable[..., Any], dial: Callable[..., Any]) -> None:
     """After another handshake without a run id, it is the same run with the edited fields."""
     server = start_server()
     reported = {"run": "", "token": server.client_token, "name": "told", "tags": ["told"]}

@@ -75,7 +75,7 @@ def test_a_change_keeps_what_it_does_not_name(server: Any) -> None:
         ({"more": 1}, "more"),
     ],
 )
-def test_what_does_not_fit_is_refused_by_field(server: Any, change: dict[str, Any], subject: str) -> None:
+def test_invalid_input_is_rejected_by_field(server: Any, change: dict[str, Any], subject: str) -> None:
     """The problem names it, with what was expected."""
     wanted = {"name": "bad", "kind": "webhook", "config": SECRET}
     answer = ask(server, "POST", "/channels", wanted | change)
@@ -83,7 +83,7 @@ def test_what_does_not_fit_is_refused_by_field(server: Any, change: dict[str, An
     assert answer.json()["expected"]
 
 
-def test_a_name_is_taken_once(server: Any) -> None:
+def test_names_are_unique(server: Any) -> None:
     """Routes refer to channels by name."""
     channel = made(server)
     answer = ask(server, "POST", "/channels", {"name": channel["name"], "kind": "browser"})
@@ -91,7 +91,7 @@ def test_a_name_is_taken_once(server: Any) -> None:
     ask(server, "DELETE", f"/channels/{channel['id']}")
 
 
-def test_a_test_says_what_came_of_it(run_server: Any, receive: Any) -> None:
+def test_a_test_returns_its_result(run_server: Any, receive: Any) -> None:
     """The receiver's response on success, the reason on failure."""
     server = run_server(notify_private_addresses=True)
     for answers, ok, words in (((200,), True, "200 OK"), ((403,), False, "403 Forbidden")):

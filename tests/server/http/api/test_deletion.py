@@ -37,7 +37,7 @@ def test_a_deleted_run_is_gone_everywhere(server: Any, trainer: Callable[..., An
     assert delete(server, f"/runs/{run.run}").status_code == 404
 
 
-def test_a_project_goes_with_all_its_runs(server: Any, trainer: Callable[..., Any]) -> None:
+def test_a_project_is_deleted_with_its_runs(server: Any, trainer: Callable[..., Any]) -> None:
     """Runs of other projects stay."""
     doomed = [trainer(project="doomed/ü") for _ in range(2)]
     stays = trainer(project="stays")
@@ -53,7 +53,7 @@ def restore(server: Any, run: str) -> httpx.Response:
     return httpx.post(f"{server.base}/api/v1/runs/{run}/restore", headers=server.headers, timeout=30)
 
 
-def test_a_deletion_to_come_is_taken_back(server: Any, trainer: Callable[..., Any]) -> None:
+def test_a_scheduled_deletion_is_canceled(server: Any, trainer: Callable[..., Any]) -> None:
     """Until then the run is complete, shows its deadline, and its client continues; canceling removes the
     deadline."""
     run = trainer()
@@ -91,7 +91,7 @@ def test_a_deletion_to_come_survives_the_server_and_comes(
 
 
 @pytest.mark.parametrize("path", ["/runs/x", "/projects/x"])
-def test_only_who_may_write_may_delete(server: Any, path: str) -> None:
+def test_only_write_scope_may_delete(server: Any, path: str) -> None:
     """A reader is rejected, and so is a request without a token."""
     made = httpx.post(
         f"{server.base}/api/v1/tokens", json={"name": "r", "scope": "read"}, headers=server.headers

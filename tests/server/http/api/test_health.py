@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 
-def test_health_tells_strangers_little(server: Any) -> None:
+def test_health_without_login_has_no_details(server: Any) -> None:
     """Status and version for everyone; details only after login."""
     stranger = httpx.get(f"{server.base}/api/v1/health")
     assert stranger.json() == {"status": "ok", "version": version("tocsin-server")}

@@ -17,7 +17,7 @@ def test_a_text_is_answered_as_nodes(server: Any) -> None:
     ]
 
 
-def test_a_text_that_is_too_long_is_refused(server: Any) -> None:
+def test_a_text_that_is_too_long_is_rejected(server: Any) -> None:
     """The limit is that of notes."""
     answer = ask(server, "POST", "/markdown", {"text": "a" * (LONGEST + 1)})
     assert (answer.status_code, answer.json()["subject"]) == (422, "text")

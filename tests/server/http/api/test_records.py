@@ -230,7 +230,7 @@ def test_an_export_fails_if_its_run_is_deleted_meanwhile(small_pages: Any) -> No
         list(pages)
 
 
-def test_an_export_by_http_1_0_is_refused(server: Any, trainer: Callable[..., Any]) -> None:
+def test_an_export_by_http_1_0_is_rejected(server: Any, trainer: Callable[..., Any]) -> None:
     """In HTTP/1.0 the end of the connection is the end of the file, so a client could not notice."""
     run = trainer().run
     address = httpx.URL(server.base)

@@ -47,7 +47,7 @@ def test_every_rule_is_described(server: Any) -> None:
     assert all(set(setting) == {"name", "value", "unit", "help"} for setting in collapse["settings"])
 
 
-def test_a_rule_is_made_changed_copied_and_deleted_with_who_and_when(server: Any) -> None:
+def test_rules_are_created_changed_copied_deleted_and_audited(server: Any) -> None:
     """Omitted fields have their defaults; each action is recorded."""
     made = asked(server, "POST", "/rules", MINE)
     assert (made.status_code, made.json()["for"], made.json()["created_by"]) == (
@@ -102,7 +102,7 @@ def test_an_invalid_rule_is_rejected_by_field(
     assert own(server) == {}
 
 
-def test_an_id_is_taken_once(server: Any) -> None:
+def test_ids_are_unique(server: Any) -> None:
     """Also by a built-in rule; the existing rule is unchanged."""
     asked(server, "POST", "/rules", MINE)
     again = asked(server, "POST", "/rules", MINE | {"limit": 1})
@@ -163,7 +163,7 @@ def test_a_draft_is_tried_on_stored_runs(server: Any, trainer: Callable[..., Any
     assert [row["run"] for row in meant["runs"]] == [run.run]
 
 
-def test_who_may_only_look_changes_no_rule(server: Any) -> None:
+def test_readers_change_no_rule(server: Any) -> None:
     """Reading and testing are allowed, writing is not."""
     token = asked(server, "POST", "/tokens", {"name": "looks", "scope": "read", "project": None}).json()[
         "token"

@@ -13,7 +13,7 @@ def ids(answer: dict[str, Any]) -> list[str]:
     return [row["id"] for row in answer["items"]]
 
 
-def test_a_row_says_how_a_run_does(server: Any, trainer: Callable[..., Any]) -> None:
+def test_a_row_summarizes_a_run(server: Any, trainer: Callable[..., Any]) -> None:
     """State, last values (infinite ones by name), skipped steps, non-finite points, alerts."""
     run = trainer(project="rows", name="mdt-fp16", tags=["fp16"], planned_steps=100)
     run.records({"loss": [1.0, math.nan], "grad_norm": [2.0, math.inf], "skipped": [0.0, 1.0]})
@@ -43,7 +43,7 @@ def test_runs_are_chosen_by_state(server: Any, trainer: Callable[..., Any]) -> N
     assert ids(server.get("/runs", project="states", state="running")) == [going.run]
 
 
-def test_a_run_tells_its_facts(server: Any, trainer: Callable[..., Any]) -> None:
+def test_a_run_has_its_details(server: Any, trainer: Callable[..., Any]) -> None:
     """Configuration (NaN by name), notes, versions, series, attempts and processes."""
     hello = {
         "config": {"lr": math.nan, "net": {"depth": 3}},

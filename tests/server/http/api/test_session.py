@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 
-def test_the_session_tells_the_page_what_it_needs(server: Any) -> None:
+def test_the_session_has_what_the_page_needs(server: Any) -> None:
     """The user, the URL for clients, the version of plotly.js."""
     found = server.get("/session")
     assert (found["scope"], found["ingest_url"]) == ("admin", server.base)

@@ -44,7 +44,7 @@ def test_a_silence_is_made_changed_and_ended(server: Any) -> None:
         ({"author": "me"}, "author"),
     ],
 )
-def test_what_does_not_fit_is_refused_by_field(server: Any, change: dict[str, Any], subject: str) -> None:
+def test_invalid_input_is_rejected_by_field(server: Any, change: dict[str, Any], subject: str) -> None:
     """A silence needs matchers, an end in the future and a reason; its author cannot be set."""
     answer = ask(server, "POST", "/silences", wanted(**change))
     assert (answer.status_code, answer.json()["subject"]) == (422, subject)

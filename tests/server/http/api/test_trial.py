@@ -25,7 +25,7 @@ def way(server: Any, alert: str, routing: Any) -> Any:
     return next(item for item in answer.json()["items"] if item["alert"] == alert)
 
 
-def test_an_open_alert_tells_its_way(server: Any, firing: tuple[str, str]) -> None:
+def test_open_alerts_show_their_routes(server: Any, firing: tuple[str, str]) -> None:
     """The first matching route, and more after `continue`; nothing is stored."""
     channel = made(server, enabled=True)["name"]
     own = {"matchers": [f'run_id="{firing[0]}"'], "channels": [channel]}
@@ -45,7 +45,7 @@ def test_an_open_alert_tells_its_way(server: Any, firing: tuple[str, str]) -> No
     assert ask(server, "GET", "/routes").json() == before
 
 
-def test_made_up_labels_tell_their_way(server: Any) -> None:
+def test_example_labels_show_their_routes(server: Any) -> None:
     """Without an alert: a critical one waits 5 s, an info one matches no default route."""
     for severity, waits in (("critical", [3.0]), ("warning", [30.0]), ("info", [])):
         labels = {"severity": severity, "rule": "loss-spike"}
@@ -54,7 +54,7 @@ def test_made_up_labels_tell_their_way(server: Any) -> None:
         assert [taken["wait_s"] for taken in row["routes"]] == waits
 
 
-def test_a_muted_route_says_so(server: Any) -> None:
+def test_a_muted_route_is_marked(server: Any) -> None:
     """A mute time that covers every hour."""
     always = {"name": "always", "times": [{"from": "00:00", "to": "24:00"}]}
     routing = {"routes": [{"name": "a", "mute_times": ["always"]}], "mute_times": [always]}
@@ -76,7 +76,7 @@ def test_an_invalid_document_is_rejected_by_field(server: Any, routing: Any, sub
     assert (answer.status_code, answer.json()["subject"]) == (422, subject)
 
 
-def test_a_silence_says_what_it_would_silence(server: Any, firing: tuple[str, str]) -> None:
+def test_a_silence_lists_what_it_would_silence(server: Any, firing: tuple[str, str]) -> None:
     """The ids of matching open alerts; the test silences nothing."""
     body = {"matchers": [f'run_id="{firing[0]}"', 'severity=~"crit.*"']}
     answer = ask(server, "POST", "/silences/test", body).json()

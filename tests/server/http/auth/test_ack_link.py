@@ -66,7 +66,7 @@ def test_a_forged_link_is_rejected(alert: tuple[Any, str], change: dict[str, str
     assert acked(server, alert_id) is None
 
 
-def test_an_old_link_is_refused(alert: tuple[Any, str]) -> None:
+def test_an_old_link_is_rejected(alert: tuple[Any, str]) -> None:
     """After a week."""
     server, alert_id = alert
     assert httpx.get(link(server, alert_id, time.time() - VALID_S - 1)).status_code == 403

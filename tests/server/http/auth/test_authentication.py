@@ -54,7 +54,7 @@ def test_a_revoked_token_opens_nothing(tmp_path: Path) -> None:
     assert auth.session_of(request(cookie=f"{COOKIE}={cookie}")) is None
 
 
-def test_unknown_tokens_cost_few_queries(tmp_path: Path) -> None:
+def test_unknown_tokens_cause_few_queries(tmp_path: Path) -> None:
     """A flood of them reads the tokens 20 times and then twice a second; a new token works meanwhile."""
     now, reads, stored = [0.0], [0], [token()]
 
@@ -91,7 +91,7 @@ def test_a_token_made_by_another_process_counts_at_once(tmp_path: Path) -> None:
     assert auth.check_token("fresh") is not None
 
 
-def test_known_tokens_stay_in_force_while_the_database_is_away(tmp_path: Path) -> None:
+def test_known_tokens_work_during_a_database_outage(tmp_path: Path) -> None:
     """If the database fails, known users stay logged in."""
     auth = auth_with(tmp_path, token())
 
@@ -103,7 +103,7 @@ def test_known_tokens_stay_in_force_while_the_database_is_away(tmp_path: Path) -
     assert auth.check_token("s3cret") is not None
 
 
-def test_a_bearer_token_goes_before_the_cookie(tmp_path: Path) -> None:
+def test_a_bearer_token_precedes_the_cookie(tmp_path: Path) -> None:
     """A session does not replace a wrong bearer token."""
     auth = auth_with(tmp_path, token())
     cookie = f"{COOKIE}={auth.issue_cookie(token())}"

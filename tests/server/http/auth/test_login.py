@@ -40,14 +40,14 @@ def test_logging_out_ends_it(server: Any, visitor: httpx.Client) -> None:
     assert visitor.get("/api/v1/session").status_code == 401
 
 
-def test_the_form_logs_in_and_goes_on(server: Any, visitor: httpx.Client) -> None:
+def test_the_form_logs_in_and_redirects(server: Any, visitor: httpx.Client) -> None:
     """A pasted token, and then the requested page."""
     wanted = {"token": f" {server.token}\n", "next": "/runs/r_1?names=loss"}
     answer = visitor.post("/login", data=wanted, headers={"origin": server.base})
     assert (answer.status_code, answer.headers["location"]) == (303, "/runs/r_1?names=loss")
 
 
-def test_a_browser_says_where_the_form_came_from(visitor: httpx.Client) -> None:
+def test_the_login_form_sends_its_origin(visitor: httpx.Client) -> None:
     """With ``no-referrer`` it would be ``Origin: null``, and the form could not log in."""
     assert visitor.get("/login").headers["referrer-policy"] == "same-origin"
 
@@ -59,7 +59,7 @@ def test_another_sites_form_does_not(server: Any, visitor: httpx.Client) -> None
     assert "set-cookie" not in answer.headers
 
 
-def test_wrong_and_unfit_tokens_are_told_apart(server: Any, visitor: httpx.Client) -> None:
+def test_unknown_and_unsuitable_tokens_are_distinguished(server: Any, visitor: httpx.Client) -> None:
     """An unknown token is 401, a client's token opens no page, and neither sets a cookie."""
     wrong = visitor.get("/login", params={"token": "tcn_<b>"})
     assert (wrong.status_code, "unknown or was revoked" in wrong.text, "<b>" in wrong.text) == (

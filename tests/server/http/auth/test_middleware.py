@@ -108,7 +108,7 @@ def test_our_own_page_and_programs_may_change(client: httpx.Client, auth: Auth) 
     assert client.post("/api/v1/thing", headers=BEARER).status_code == 200
 
 
-def test_a_rebound_name_is_refused(client: httpx.Client) -> None:
+def test_a_rebound_name_is_rejected(client: httpx.Client) -> None:
     """On loopback, a Host that DNS could point here is rejected, even with a token."""
     answer = client.get("/api/v1/thing", headers=BEARER | {"host": "evil.example:8321"})
     assert answer.status_code == 421
@@ -126,14 +126,14 @@ def test_a_large_body_is_rejected(client: httpx.Client) -> None:
     assert streamed.status_code == 413
 
 
-def test_a_crash_tells_nothing(client: httpx.Client) -> None:
+def test_a_crash_reveals_no_details(client: httpx.Client) -> None:
     """An internal error is a 500 problem without details."""
     answer = client.get("/api/v1/crash", headers=BEARER)
     assert (answer.status_code, answer.json()["subject"]) == (500, "server")
     assert "secret detail" not in answer.text
 
 
-def test_a_websocket_of_another_site_is_refused(client: httpx.Client) -> None:
+def test_a_websocket_of_another_site_is_rejected(client: httpx.Client) -> None:
     """Before it is accepted; a program, which sends no Origin, reaches the route."""
     address = f"ws://127.0.0.1:{client.base_url.port}/socket"
     with pytest.raises(InvalidStatus, match="403"), connect(address, origin=Origin("http://evil.example")):

@@ -74,7 +74,7 @@ def test_an_ended_session_stays_ended(tmp_path: Path) -> None:
     assert (tmp_path / "ended").stat().st_mode & 0o077 == 0
 
 
-def test_what_is_remembered_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ended_sessions_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Above the limit, all sessions of that token that started before then are ended, rather than
     restored."""
     monkeypatch.setattr(module, "MOST_ENDED", 3)

@@ -26,7 +26,7 @@ def floats(packed: dict[str, str]) -> list[float]:
     return list(np.frombuffer(base64.b64decode(packed["bdata"]), "<f8").tolist())
 
 
-def test_the_fleet_is_told_and_kept_up(run_server: Start, dial: Dial, watch: BatchEvaluator) -> None:
+def test_the_fleet_is_sent_and_updated(run_server: Start, dial: Dial, watch: BatchEvaluator) -> None:
     """A page gets every row with its sparkline first, and then the rows that change."""
     server = run_server()
     client = dial(server.base, "r1", server.token)
@@ -65,7 +65,7 @@ def test_a_run_view_gets_every_record_since_its_cursor(
     assert frame["row"]["last_step"] == 29
 
 
-def test_deltas_go_on_from_the_last_one(run_server: Start, dial: Dial, watch: BatchEvaluator) -> None:
+def test_deltas_continue_from_the_last_one(run_server: Start, dial: Dial, watch: BatchEvaluator) -> None:
     """Each delta's cursor covers it, and a query from there returns nothing more."""
     server = run_server()
     client = dial(server.base, "r1", server.token)
@@ -76,9 +76,7 @@ def test_deltas_go_on_from_the_last_one(run_server: Start, dial: Dial, watch: Ba
     assert cursor == server.services.reader.series("r1", ["loss"]).cursor
 
 
-def test_a_cursor_that_is_too_old_is_told_to_ask_again(
-    run_server: Start, dial: Dial, watch: BatchEvaluator
-) -> None:
+def test_a_cursor_that_is_too_old_gets_resync(run_server: Start, dial: Dial, watch: BatchEvaluator) -> None:
     """If the records since a cursor are not in memory, the page gets resync."""
     server = run_server(live_kept_bytes=1)
     client = dial(server.base, "r1", server.token)
@@ -101,7 +99,7 @@ def test_alerts_come_at_once_and_whole(run_server: Start, dial: Dial, watch: Bat
     assert alert["diagnosis"]["cause"]
 
 
-def test_decisions_are_told_to_every_page(run_server: Start, watch: BatchEvaluator) -> None:
+def test_user_changes_are_pushed_to_every_page(run_server: Start, watch: BatchEvaluator) -> None:
     """After a silence, an acknowledgement or a change of a channel, other pages query again."""
     server = run_server()
     page = watch(server.base, server.token)
@@ -126,7 +124,7 @@ def test_the_server_beats(run_server: Start, watch: BatchEvaluator) -> None:
     assert (first["backlog_bytes"], first["lag_ms"], first["failing"]) == (0, 0, None)
 
 
-def test_a_browser_that_does_not_read_costs_the_others_nothing(
+def test_a_browser_that_does_not_read_does_not_affect_others(
     run_server: Start, dial: Dial, watch: BatchEvaluator, eventually: Any
 ) -> None:
     """A page that never reads is dropped at its limit; another one receives everything."""
@@ -147,14 +145,14 @@ def test_a_browser_that_does_not_read_costs_the_others_nothing(
     assert server.call(lambda: max(one.waiting_bytes for one in room.subscribers)) <= 20_000
 
 
-def test_nobody_listens_without_login(run_server: Start, watch: BatchEvaluator) -> None:
+def test_the_socket_requires_a_login(run_server: Start, watch: BatchEvaluator) -> None:
     """Without a token that may read, the socket closes with 4401 or 4403."""
     server = run_server()
     page = watch(server.base, "wrong")
     assert page.ended() == 4401
 
 
-def test_a_page_of_another_site_is_turned_away(run_server: Start, watch: BatchEvaluator) -> None:
+def test_a_page_of_another_site_is_rejected(run_server: Start, watch: BatchEvaluator) -> None:
     """A browser with another Origin is rejected before the handshake completes."""
     server = run_server()
     with pytest.raises(InvalidStatus, match="403"):
@@ -182,7 +180,7 @@ def test_nonsense_is_answered_and_nothing_else(run_server: Start, watch: BatchEv
     assert page.receive("fleet")["items"] == []
 
 
-def test_a_run_nobody_knows_is_no_fault(run_server: Start, watch: BatchEvaluator) -> None:
+def test_an_unknown_run_is_not_an_error(run_server: Start, watch: BatchEvaluator) -> None:
     """Watching an unknown run is silent, and other views continue."""
     server = run_server()
     page = watch(server.base, server.token)

@@ -22,7 +22,7 @@ async def drained(subscriber: Subscriber) -> list[str]:
     return found
 
 
-def test_a_slow_browser_is_told_to_ask_again() -> None:
+def test_a_slow_browser_gets_resync() -> None:
     """Above its limit, a queue is emptied, and each view gets resync once."""
     subscriber = Subscriber(limit_bytes=1000)
     subscriber.handle(subscribe(1, view="fleet"))
@@ -65,7 +65,7 @@ def test_messages_come_out_in_order() -> None:
         subscribe(1, view="run", run="r", names=["n"] * 2000),
     ],
 )
-def test_a_message_that_is_none_is_refused(text: str) -> None:
+def test_a_message_that_is_none_is_rejected(text: str) -> None:
     """Anything but a documented subscription is rejected with a description and changes nothing."""
     subscriber = Subscriber(1000)
     with pytest.raises(SubscriptionError, match="expected"):

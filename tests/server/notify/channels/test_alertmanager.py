@@ -40,7 +40,7 @@ def test_what_fires_lasts_beyond_the_next_pushes(make_routed_alert: Make) -> Non
     assert reported["generatorURL"].startswith("https://t/runs/r1?at=1790")
 
 
-def test_what_is_over_says_when(make_routed_alert: Make) -> None:
+def test_a_resolved_alert_has_its_end_time(make_routed_alert: Make) -> None:
     """endsAt is the time at which the rule resolved it, and not in the future."""
     fact = make_routed_alert(state="resolved")
     reported = alert_of(fact, "https://t", 2_000_000_000.0)

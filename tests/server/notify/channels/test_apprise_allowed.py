@@ -95,7 +95,7 @@ def test_no_address_reads_a_file(url: str) -> None:
     assert wrong[1] in ("another parameter", "another scheme")
 
 
-def test_an_answer_does_not_tell_whether_a_file_is_there(tmp_path: Path) -> None:
+def test_a_response_does_not_reveal_whether_a_file_exists(tmp_path: Path) -> None:
     """Through the real process: the error is the same either way and does not contain the address."""
     (tmp_path / "there.json").write_text("{}")
     reported = []

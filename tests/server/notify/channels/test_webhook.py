@@ -71,7 +71,7 @@ def test_every_field_is_documented(receive: Callable[..., Any]) -> None:
     assert missing == []
 
 
-def test_an_address_inside_is_refused_again_at_each_delivery(receive: Callable[..., Any]) -> None:
+def test_an_address_inside_is_rejected_again_at_each_delivery(receive: Callable[..., Any]) -> None:
     """A name that was public when the channel was created may resolve to an internal address later."""
     receiver = receive()
     with pytest.raises(DeliveryError, match="inside the server's own network"):

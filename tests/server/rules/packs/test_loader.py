@@ -29,7 +29,7 @@ def test_every_file_of_the_folder_is_a_pack() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(packs()))
-def test_a_pack_says_what_it_is_for(name: str) -> None:
+def test_packs_have_descriptions(name: str) -> None:
     """Itself and each of its rules, in words for the alert."""
     pack = packs()[name]
     assert pack.title
