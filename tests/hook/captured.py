@@ -17,7 +17,7 @@ class KeptOutbox:
 
     def __init__(self) -> None:
         self.items: list[tuple[Any, ...]] = []
-        self.told: list[tuple[str, int | None, dict[str, Any]]] = []
+        self.reported: list[tuple[str, int | None, dict[str, Any]]] = []
 
     def put(self, item: tuple[Any, ...], may_wait: bool = False) -> None:
         assert isinstance(item[0], int)
@@ -28,7 +28,7 @@ class KeptOutbox:
     def put_event(
         self, kind: str, t_ns: int, step: int | None, data: dict[str, Any], may_wait: bool = False
     ) -> None:
-        self.told.append((kind, step, data))
+        self.reported.append((kind, step, data))
 
     @property
     def records(self) -> list[dict[str, float]]:
@@ -37,7 +37,7 @@ class KeptOutbox:
 
     def events(self, kind: str) -> list[dict[str, Any]]:
         """Return the data of the events of a kind, each with its step."""
-        return [{"step": step, **data} for name, step, data in self.told if name == kind]
+        return [{"step": step, **data} for name, step, data in self.reported if name == kind]
 
     def series(self, name: str) -> list[tuple[int, float]]:
         """Return the (step, value) pairs of one name."""

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
-from tests.hook.capture.test_layer_norms import Net, norms_told
+from tests.hook.capture.test_layer_norms import Net, norms_of_event
 from tests.hook.captured import KeptOutbox, watched
 from tests.hook.entries import guarded
 from tests.hook.ingest_server import IngestServer
@@ -243,9 +243,9 @@ def test_a_captured_step_is_told_by_the_script() -> None:
             truth.append(loss.detach().clone())
             run.step(loss=loss)
         torch.cuda.synchronize()
-    told = outbox.series("loss")
-    assert [step for step, _ in told] == list(range(23))
-    assert [value for _, value in told[3:]] == _floats(truth)
+    reported = outbox.series("loss")
+    assert [step for step, _ in reported] == list(range(23))
+    assert [value for _, value in reported[3:]] == _floats(truth)
 
 
 @pytest.mark.filterwarnings("ignore:The AccumulateGrad node's stream does not match:UserWarning")
@@ -362,9 +362,9 @@ def test_every_loop_style_tells_what_it_measured(style: str) -> None:
     truth, outbox, net = _styled(style)
     assert {param.device.type for param in net.parameters()} == {"cuda"}
     assert len(outbox.records) == len(truth.rows)
-    for told, true in zip(outbox.records, truth.rows, strict=True):
-        told = {name: value for name, value in told.items() if not name.startswith("step_time")}
-        assert told == pytest.approx(true, rel=2e-5, nan_ok=True)
+    for reported, true in zip(outbox.records, truth.rows, strict=True):
+        reported = {name: value for name, value in reported.items() if not name.startswith("step_time")}
+        assert reported == pytest.approx(true, rel=2e-5, nan_ok=True)
     changes = [(one["step"], one["from"], one["to"]) for one in outbox.events("scaler")]
     assert changes == truth.changes
 
@@ -404,8 +404,8 @@ def test_a_skipped_step_tells_its_layers(clip: bool) -> None:
             scaler.update()
             optimizer.zero_grad()
         torch.cuda.synchronize()
-    (told,) = [one for one in outbox.events("layers") if one["step"] == 5]
-    assert [math.isfinite(norm) for norm in norms_told(told)] == [False, False, True, True]
+    (reported,) = [one for one in outbox.events("layers") if one["step"] == 5]
+    assert [math.isfinite(norm) for norm in norms_of_event(reported)] == [False, False, True, True]
 
 
 def test_a_weight_that_is_not_finite_is_found() -> None:

@@ -23,11 +23,11 @@ def ranks_of(
     tower: Tower, name: str, *command: str, **environ: str
 ) -> tuple[set[str], list[tuple[int, int]]]:
     """Run ``command`` to its end; return the runs of that name and (attempt, rank) of their writers."""
-    told = {"TOCSIN_URL": tower.base, "TOCSIN_TOKEN": tower.token, "OMP_NUM_THREADS": "1"}
-    told |= {"TOCSIN_SPOOL_DIR": str(tower.directory / "spool")}
+    environment = {"TOCSIN_URL": tower.base, "TOCSIN_TOKEN": tower.token, "OMP_NUM_THREADS": "1"}
+    environment |= {"TOCSIN_SPOOL_DIR": str(tower.directory / "spool")}
     done = subprocess.run(
         [sys.executable, *command],
-        env=os.environ | told | environ,
+        env=os.environ | environment | environ,
         capture_output=True,
         text=True,
         timeout=120,
@@ -81,10 +81,16 @@ def test_ranks_that_share_a_run_id_are_one_attempt(shared_tower: Tower) -> None:
 @LONG
 def test_ranks_started_by_hand_are_joined_by_the_server(shared_tower: Tower) -> None:
     """Variables set manually, as on several machines: two processes with one rendezvous and no job id."""
-    told: dict[str, Any] = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    environment: dict[str, Any] = {
+        "WORLD_SIZE": "2",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(free_port()),
+    }
     tower, name = shared_tower, "by-hand"
-    told |= {"TOCSIN_URL": tower.base, "TOCSIN_TOKEN": tower.token}
-    with subprocess.Popen([sys.executable, SCRIPT, name], env=os.environ | told | {"RANK": "1"}) as other:
-        runs, ranks = ranks_of(tower, name, SCRIPT, name, **told, RANK="0")
+    environment |= {"TOCSIN_URL": tower.base, "TOCSIN_TOKEN": tower.token}
+    with subprocess.Popen(
+        [sys.executable, SCRIPT, name], env=os.environ | environment | {"RANK": "1"}
+    ) as other:
+        runs, ranks = ranks_of(tower, name, SCRIPT, name, **environment, RANK="0")
         assert other.wait(60) == 0
     assert (len(runs), {rank for _, rank in ranks} | {1}) == (1, {0, 1})

@@ -169,9 +169,9 @@ def test_the_terminal_the_page_and_the_end_say_what_was_dropped(
     wait_until(lambda: server.writers and len(trainer.outbox) == 0)
     fill(trainer.outbox, 1, may_wait=True, first=121)
     trainer.sender.close()
-    (told,) = [event for event in server.only.events if event.kind == "dropped"]
-    assert told.data["records"] == dropped == 122 - len(server.only.seqs)
-    assert "there is no spool on disk" in told.data["reason"]
+    (reported,) = [event for event in server.only.events if event.kind == "dropped"]
+    assert reported.data["records"] == dropped == 122 - len(server.only.seqs)
+    assert "there is no spool on disk" in reported.data["reason"]
     said = [record.getMessage() for record in caplog.records if "dropped" in record.getMessage()]
     assert [text.partition(":")[2].split()[:2] for text in said] == [
         ["records", "are"],
@@ -205,7 +205,7 @@ def test_the_end_counts_what_a_full_disk_did_not_take(
     trainer.sender.close()
     lost = 3000 - kept_in(spool)
     assert 0 < lost < 3000
-    assert "the last 3000 records and the end of this run were not delivered" in caplog.text
+    assert "the last 3,000 records and the end of this run were not delivered" in caplog.text
     assert f"The last {lost} records and the end are lost" in caplog.text
 
 

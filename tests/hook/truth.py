@@ -8,12 +8,13 @@ is never written to.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import clip_grad_norm_  # imported before any hook, as in scripts
 
 Row = dict[str, float]
 Params = list[nn.Parameter]
@@ -122,6 +123,63 @@ def batches(count: int, *, hot: Iterable[int] = (), width: int = 8) -> Iterator[
     for k in range(count):
         batch = torch.randn(4, width, generator=numbers, device="cpu").to(here())
         yield batch * 3e4 if k in hot else batch
+
+
+def train_step(
+    truth: Truth,
+    optimizer: torch.optim.Optimizer,
+    net: nn.Module,
+    batch: Tensor,
+    *,
+    forward: Callable[[Tensor], Tensor] | None = None,
+    clip: float | None = None,
+    step: Callable[[], object] | None = None,
+    suffix: str = "",
+) -> None:
+    """Train one step of the usual loop and note it. With ``clip``, every record has a norm."""
+    optimizer.zero_grad()
+    loss = (forward or net)(batch).pow(2).mean()
+    loss.backward()
+    if clip is None:
+        norm = truth.sampled(net.parameters())
+    else:
+        norm = norm_of(net.parameters())
+        clip_grad_norm_(net.parameters(), clip)
+    rates = lrs(optimizer)
+    (step or optimizer.step)()
+    truth.note(optimizer, [loss], norm=norm, rates=rates, suffix=suffix)
+
+
+def train(
+    truth: Truth,
+    optimizer: torch.optim.Optimizer,
+    net: nn.Module,
+    count: int = 20,
+    *,
+    schedule: torch.optim.lr_scheduler.LRScheduler | None = None,
+    **options: Any,
+) -> nn.Module:
+    """Train ``count`` steps with the options of ``train_step``; return the model."""
+    for batch in batches(count):
+        train_step(truth, optimizer, net, batch, **options)
+        if schedule is not None:
+            schedule.step()
+    return net
+
+
+def closure_step(truth: Truth, optimizer: torch.optim.Optimizer, net: nn.Module, batch: Tensor) -> None:
+    """Train one step whose closure clears the gradients; note the loss of its last evaluation."""
+    losses: list[Tensor] = []
+
+    def evaluate() -> Tensor:
+        optimizer.zero_grad()
+        losses.append(net(batch).pow(2).mean())
+        losses[-1].backward()
+        return losses[-1]
+
+    optimizer.step(evaluate)  # type: ignore[arg-type]
+    norm = norm_of(net.parameters()) if truth.count % EVERY == 0 else None
+    truth.note(optimizer, losses[-1:], norm=norm)
 
 
 def half_loss(net: nn.Module, batch: Tensor) -> Tensor:

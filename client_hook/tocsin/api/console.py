@@ -8,6 +8,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from ..core.values import counted
+
 
 def is_quiet(given: bool | None, environ: Mapping[str, str] = os.environ) -> bool:
     """Return whether to write nothing: ``quiet=`` of ``watch``, or else ``TOCSIN_QUIET``."""
@@ -35,9 +37,4 @@ class AlertCounter:
 
     def __str__(self) -> str:
         count = len(self._fired)
-        return "no problems found" if not count else f"{count} problem{'s' if count > 1 else ''} found"
-
-
-def steps(count: int) -> str:
-    """Return a count of steps as text: ``1 step``, ``1,200 steps``."""
-    return f"{count:,} step{'' if count == 1 else 's'}"
+        return f"{counted(count, 'problem') if count else 'no problems'} found"

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from ..core.config import plain, words
 from ..core.handshake import RunInfo
 from ..core.identity import settled
-from ..core.values import kind_of, step_of, text, wholes, within
+from ..core.values import counted, kind_of, step_of, text, wholes, within
 from ..lifecycle import shutdown
 from ..lifecycle.child_processes import has_children
 from ..protocol import MOST_STEP, Request
@@ -29,7 +29,7 @@ UNSEEN: dict[str, Any] = {
     "stage": "first-step",
     "checks": [],
     "findings": [],
-    "not_checkable": ["everything: the script reports its steps by run.step, and no torch loop is watched"],
+    "not_checkable": ["everything: the script reports its steps with run.step, and no torch loop is watched"],
     "took_ms": 0.0,
 }
 """The config check of a run without capture."""
@@ -612,8 +612,8 @@ class Run:
     def _write_end(self, state: str) -> None:
         """Write the last line in the terminal: what was sent, what the server found, and the run's page."""
         sender: Any = self._reporter.sender
-        unsent = f", {sender.unsent:,} records not sent yet" if sender.unsent else ""
-        summary = f"{console.steps(self._reporter.steps)} {'recorded' if unsent else 'sent'}{unsent}"
+        unsent = f", {counted(sender.unsent, 'record')} not sent yet" if sender.unsent else ""
+        summary = f"{counted(self._reporter.steps, 'step')} {'recorded' if unsent else 'sent'}{unsent}"
         if not self._reporter.steps and has_children():
             summary = "its child processes send the steps"
         is_checked = sender.run and self._reporter.steps  # nothing is checked without a connection or a step

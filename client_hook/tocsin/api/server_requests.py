@@ -99,8 +99,8 @@ class ServerRequests:
         if request.action not in self.wanted:
             return "the script did not opt in"
         if (request.alert, request.action) in self._done:
-            return "done for this alert before"
-        return f"done {MOST} times in this run" if self._counts[request.action] >= MOST else ""
+            return "already carried out for this alert"
+        return f"already carried out {MOST} times in this run" if self._counts[request.action] >= MOST else ""
 
     def _arm(self, request: Request, at: int) -> None:
         ledger = self.ledger
@@ -112,7 +112,7 @@ class ServerRequests:
 
     def _act(self, request: Request, *, late: bool = False) -> None:
         """Carry out a request: call the handlers, and set ``run.requested``."""
-        refusal = "the step it was agreed on was never reported" if late else self._refusal(request)
+        refusal = "the agreed step was never reported" if late else self._refusal(request)
         if refusal:
             self._report_outcome(request, "dropped", reason=refusal)
             return

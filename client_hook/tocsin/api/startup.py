@@ -58,7 +58,7 @@ def begin(project: str, *, ranks: str | int | Collection[int], parallel: bool, *
         ordinal, _begun = _begun, _begun + 1
         return _begin(project, name, ordinal, **options)
     except Exception as error:
-        LOG.warning("tocsin: %s is not watched: %s", name, error)
+        LOG.warning("tocsin: run %s could not be started: %s. Training continues.", name, error)
         return NoRun(project, name)
 
 
@@ -287,7 +287,7 @@ def _is_wanted(ranks: str | int | Collection[int]) -> bool:
     several = ranks if isinstance(ranks, Iterable) and not isinstance(ranks, str) else [ranks]
     chosen = {whole(one) for one in several}
     if None in chosen:
-        raise ValueError(f'ranks: expected "all", a rank or ranks, got {ranks!r}')
+        raise ValueError(f'ranks: expected "all", a rank or a list of ranks, got {ranks!r}')
     return rank in chosen
 
 

@@ -40,7 +40,7 @@ def replace(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable
     original = vars(owner).get(name) if isinstance(owner, type) else getattr(owner, name, None)
     if original is None:
         where = getattr(owner, "__qualname__", None) or getattr(owner, "__name__", repr(owner))
-        raise AttributeError(f"{where}.{name}: expected a function to watch, got nothing of that name")
+        raise AttributeError(f"{where} has no {name} in this version of torch")
     wrapper = make(original)
     keep_out(wrapper)
     setattr(owner, name, wrapper)
@@ -152,7 +152,7 @@ def _bring(installs: Mapping[str, Install]) -> None:
         except Exception as error:
             _take_back(begun)
             _signals[signal] = f"missing: {error}"
-            warnings.warn(f"tocsin: no {signal} signal in this torch: {error}", RuntimeWarning, stacklevel=5)
+            warnings.warn(f"tocsin: {signal} is not captured: {error}", RuntimeWarning, stacklevel=5)
 
 
 def _take_back(keep: int = 0) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from .. import __version__
 from ..api.startup import DEFAULT_URL
+from ..core.values import counted
 from ..spool.segments import default_dir
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def tail(options: argparse.Namespace) -> int:
         print(f"tocsin: {error}", file=sys.stderr)
         return 2
     run.close()
-    print(f"{run.records} records of {path}")
+    print(f"{counted(run.records, 'record')} of {path}")
     return 0
 
 

@@ -205,11 +205,11 @@ def _spool(root: Path) -> Check:
     finally:
         spool.delete()
     if not works:
-        return Check("spool", False, f"{spool.error}; runs keep what is not delivered in memory only (4 MiB)")
+        return Check("spool", False, f"{spool.error}; undelivered records are kept in memory only (4 MiB)")
     waiting = len(list(find_spools(root)))
     says = f"{root} is writable"
     if waiting:
-        says += f"; it holds {waiting} buffers of runs: `tocsin sync` delivers those of ended processes"
+        says += f"; undelivered runs: {waiting}. `tocsin sync` delivers those whose process has ended"
         return Check("spool", None, says)
     return Check("spool", True, says)
 
@@ -237,7 +237,7 @@ def _signals() -> Check:
         capture.detach(ledger)
     missing = [f"{name} ({state})" for name, state in signals.items() if state != "ok"]
     if missing:
-        return Check("signals", False, f"not found in this torch: {', '.join(missing)}")
+        return Check("signals", False, f"not found in this version of torch: {', '.join(missing)}")
     return Check("signals", True, ", ".join(signals))
 
 

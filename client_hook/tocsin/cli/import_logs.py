@@ -16,6 +16,7 @@ from typing import Any
 from ..core.handshake import RunInfo
 from ..core.identity import Identity
 from ..core.run_fields import host_of
+from ..core.values import counted
 from ..importers import Log, UnreadableLogError, open_log
 from ..importers.formats.key_values import FORMAT as KEY_VALUES
 from ..protocol import WriterId
@@ -73,12 +74,13 @@ def _import(log: Log, name: str, project: str, destination: Destination) -> Outc
         run.close()
     except (UnreadableLogError, NotDeliveredError) as error:
         return Outcome(False, f"{log.path}: {error}")
-    left = f", {run.other_ranks} of other ranks left out" if run.other_ranks else ""
-    unread = f", {log.stream.unread} lines unread" if log.stream.unread else ""
-    unread += f", broken off: {log.broken}" if log.broken else ""
+    left = f", {counted(run.other_ranks, 'record')} of other ranks skipped" if run.other_ranks else ""
+    unread = f", {counted(log.stream.unread, 'line')} could not be read" if log.stream.unread else ""
+    unread += f", stopped early: {log.broken}" if log.broken else ""
     if not run.records:
-        return Outcome(None, f"{log.path}: {log.format.name} without a record")
-    return Outcome(True, f"{log.path}: {log.format.name}, {run.records} records{left}{unread}, run {run_id}")
+        return Outcome(None, f"{log.path}: {log.format.name}, no records found")
+    count = counted(run.records, "record")
+    return Outcome(True, f"{log.path}: {log.format.name}, {count}{left}{unread}, run {run_id}")
 
 
 def _run_info(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from ..core.values import counted
 from ..spool.segments import Header, Spool, find_spools, read_header
 from ..transport.connection import resolve
 from ..transport.link import wait
@@ -43,7 +44,7 @@ def sync(root: Path, *, url: str | None, token: str, timeout_s: float) -> Iterat
             continue
         spool = Spool.recover(path)
         if spool is None:
-            yield Outcome(path, None, f"{_run(header)}: still being written or delivered, left alone")
+            yield Outcome(path, None, f"{_run(header)}: skipped: still being written or delivered")
             continue
         yield _deliver(spool, header, url or header.url, token, timeout_s)
 
@@ -63,10 +64,9 @@ def _deliver(spool: Spool, header: Header, url: str, token: str, timeout_s: floa
         delivery.end()
     if reason is not None:
         return Outcome(path, False, f"{_run(header)}: not delivered to {target.base}: {reason}")
+    count = counted(delivery.backlog.seq + 1, "record")
     torn = f", {spool.torn_bytes} damaged bytes left out" if spool.torn_bytes else ""
-    return Outcome(
-        path, True, f"{_run(header)}: {delivery.backlog.seq + 1} records are on {target.base}{torn}"
-    )
+    return Outcome(path, True, f"{_run(header)}: {count} delivered to {target.base}{torn}")
 
 
 def _push(delivery: SpoolDelivery, timeout_s: float) -> str | None:

@@ -1,4 +1,4 @@
-"""Convert values that a script passes: integers, step numbers, text, nested mappings. Pure."""
+"""Convert values that a script passes: integers, step numbers, text, nested mappings; write counts. Pure."""
 
 from __future__ import annotations
 
@@ -53,6 +53,11 @@ def kind_of(value: Any) -> str:
         of = ""
     name = type(value).__name__
     return "None" if value is None else f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}{of}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun: ``1 step``, ``1,200 steps``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def within(pairs: Iterable[tuple[str, Any]], deep: int = DEEP) -> Iterator[tuple[str, Any]]:

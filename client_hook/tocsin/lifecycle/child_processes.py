@@ -126,7 +126,7 @@ def _await_training() -> None:
             setattr(owner, name, replacement)
             _placed.append((owner, name, original, replacement))
     except Exception as error:
-        LOG.warning("tocsin: This process cannot report to its parent's run: %s", error)
+        LOG.warning("tocsin: this process cannot report to its parent's run: %s", error)
 
 
 def stop_waiting() -> None:
@@ -161,7 +161,7 @@ def _report() -> None:
             return
         _begin(shared)
     except Exception as error:
-        LOG.warning("tocsin: This process cannot report to its parent's run: %s", error)
+        LOG.warning("tocsin: this process cannot report to its parent's run: %s", error)
 
 
 def _after_fork() -> None:

@@ -32,7 +32,7 @@ def check_graph(summary: GraphSummary | None, report: Report) -> None:
     if count := summary.count("NanToNum"):
         report.add(
             "masked-values", "warning", "torch.nan_to_num in the loss's graph",
-            expected="non-finite values come to light", got=f"{count} times",
+            expected="non-finite values stay visible", got=f"{count} times",
         )  # fmt: skip
     if count := summary.count("Clamp"):
         report.add(
@@ -45,7 +45,7 @@ def check_graph(summary: GraphSummary | None, report: Report) -> None:
 def _check_half(summary: GraphSummary, report: Report) -> None:
     if summary.has("float16"):
         report.unseen(
-            "an eps within float16 operations: a graph does not tell the numbers that a script adds"
+            "an eps within float16 operations: the graph does not show the numbers that a script adds"
         )
     unsafe = {
         f"{name.removesuffix('0').removesuffix('1').removesuffix('Backward')} x {count} ({dtype})"
@@ -55,14 +55,14 @@ def _check_half(summary: GraphSummary, report: Report) -> None:
     if unsafe:
         report.add(
             "fp16-unsafe", "warning", some(sorted(unsafe)),
-            expected="float32: their results exceed 65504 soon", got="computed in float16",
+            expected="float32: their results soon exceed 65504", got="computed in float16",
         )  # fmt: skip
     calm = sum(
         n for (name, dtype), n in summary.operations.items() if name.startswith(FFT) and dtype not in HALF
     )
     if calm and summary.has("float16"):
         report.add(
-            "fp16-unsafe", "info", f"FFT x {calm} in float32 beside float16 operations",
+            "fp16-unsafe", "info", f"FFT x {calm} in float32 next to float16 operations",
             expected="a result that stays in float32", got="sums over all samples: they overflow in float16",
         )  # fmt: skip
 
@@ -73,11 +73,13 @@ def _is_unsafe(name: str) -> bool:
 
 def _note_unseen(summary: GraphSummary, report: Report) -> None:
     for name, count in summary.opaque.items():
-        why = next((text for start, text in _WHY.items() if name.startswith(start)), "a function of its own")
+        why = next(
+            (text for start, text in _WHY.items() if name.startswith(start)), "a custom autograd function"
+        )
         report.unseen(f"loss graph behind {name} x {count}: {why}")
     if summary.cut:
-        report.unseen(f"loss graph: {summary.cut} were looked at")
+        report.unseen(f"loss graph: {summary.cut} were examined")
     if not summary.dtypes_known:
-        report.unseen("dtypes in the loss's graph: this torch does not tell them")
+        report.unseen("dtypes in the loss's graph: this version of torch does not show them")
     if summary.nodes == 0:
         report.unseen("loss graph: the loss has none")

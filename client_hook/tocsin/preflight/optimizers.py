@@ -33,7 +33,7 @@ def check_rates(optimizers: Named, report: Report) -> None:
     for subject, optimizer, group in _groups(optimizers):
         rate, meant = group.get("lr"), _meant(optimizer, group)
         if not isinstance(rate, (int, float)) or not isinstance(meant, (int, float)):
-            why = "there is none" if rate is None else "it is a tensor, and is not read"
+            why = "there is none" if rate is None else "it is a tensor and is not read"
             report.unseen(f"learning rate of {subject}: {why}")
         elif meant == 0:
             report.add("lr-zero", "warning", subject, expected="above 0", got="0: nothing is learned")
@@ -48,7 +48,11 @@ def check_rates_still(optimizers: Named, report: Report) -> None:
         rate = group.get("lr")
         if isinstance(rate, (int, float)) and rate == 0 and _meant(optimizer, group):
             report.add(
-                "lr-zero", "warning", subject, expected="above 0 by now", got="still 0 after a warm-up began"
+                "lr-zero",
+                "warning",
+                subject,
+                expected="above 0 at this step",
+                got="still 0 after the warm-up began",
             )
 
 

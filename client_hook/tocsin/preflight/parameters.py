@@ -40,7 +40,7 @@ def check_trained(
     copies that the script updates itself.
     """
     if not models:
-        report.unseen("parameters missing from the optimizer: no model is known; tocsin.watch(model=...)")
+        report.unseen("parameters missing from the optimizer: no model; pass tocsin.watch(model=...)")
         return
     report.checks += ["frozen-parameters", "missing-parameters"]
     known = named_parameters(models)
@@ -62,7 +62,7 @@ def check_trained(
     if missing:
         report.add(
             "missing-parameters", "warning", some(missing), expected="in an optimizer",
-            got=f"{len(missing)} of {len(known)} get a gradient but no optimizer has them: they never change",
+            got=f"{len(missing)} of {len(known)} get a gradient but are in no optimizer: they never change",
         )  # fmt: skip
 
 
@@ -123,7 +123,7 @@ def check_shared(models: list[Any], optimizers: Mapping[str, Any], report: Repor
         )  # fmt: skip
     for names in _twins(named_parameters(models).values()):
         report.add(
-            "shared-weights", "warning", " = ".join(names), expected="one Parameter per memory",
+            "shared-weights", "warning", " = ".join(names), expected="one Parameter per weight tensor",
             got=f"{len(names)} Parameters: each update is applied {len(names)} times",
         )  # fmt: skip
     shared = _several(models, optimizers)

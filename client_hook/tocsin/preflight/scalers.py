@@ -37,11 +37,11 @@ def faults(
     if not (math.isfinite(init_scale) and 0 < init_scale <= HIGHEST_INIT):
         found.append(("init_scale", f"above 0, at most 2**24 = {HIGHEST_INIT:.0f}", f"{init_scale:g}"))
     if not growth_factor > 1:
-        found.append(("growth_factor", "above 1: else the scale never recovers", f"{growth_factor:g}"))
+        found.append(("growth_factor", "above 1; else the scale never recovers", f"{growth_factor:g}"))
     if not 0 < backoff_factor < 1:
         found.append(("backoff_factor", "between 0 and 1", f"{backoff_factor:g}"))
     if growth_interval < 1:
-        found.append(("growth_interval", "at least 1: else the scale never grows", f"{growth_interval:g}"))
+        found.append(("growth_interval", "at least 1; else the scale never grows", f"{growth_interval:g}"))
     hunts = not found or [setting for setting, _, _ in found] == ["init_scale"]
     if hunts and (share := skipped_share(growth_factor, backoff_factor, growth_interval)) > MOST_SKIPPED:
         got = f"{growth_interval:g}, which skips about {share:.0%} of the steps"

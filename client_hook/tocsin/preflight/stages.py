@@ -81,7 +81,8 @@ class Preflight:
     def no_steps(self, backwards: int) -> None:
         """Report backward passes without a step immediately, because the run may end without a record."""
         report = Report("no-steps", checks=["no-steps"])
-        got = f"{backwards} backward passes and no optimizer step"
+        passes = "1 backward pass" if backwards == 1 else f"{backwards:,} backward passes"
+        got = f"{passes} and no optimizer step"
         report.add("no-steps", "warning", "training loop", expected="a step of a torch optimizer", got=got)
         self._send(report, 0.0)
         self._reporter.warn(

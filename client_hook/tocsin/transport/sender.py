@@ -25,6 +25,7 @@ from typing import Any
 from .. import protocol
 from ..core.frames import frame_of
 from ..core.redaction import Redactor
+from ..core.values import counted
 from ..lifecycle import sigterm
 from ..protocol import Hello
 from ..spool import buffer_file
@@ -217,7 +218,7 @@ class Sender:
                 self._outbox.discard()
         if dropped := self._outbox.dropped:
             reason = self._why_full()
-            LOG.warning("tocsin: %d records of this run were dropped: %s", dropped, reason)
+            LOG.warning("tocsin: %s dropped in this run: %s", counted(dropped, "record"), reason)
 
     def _join(self, thread: threading.Thread) -> None:
         """Wait for the thread until the deadline, which is extended while the server acknowledges."""
@@ -360,7 +361,7 @@ class Sender:
             data = {"survives_sigkill": False, "reason": self._buffer_error}
             self._outbox.put_event("delivery", time.time_ns(), None, data)
             text = "tocsin: a SIGKILL can lose the last 0.2 s of records: %s"
-            self._warn("ring", text, self._buffer_error)
+            self._warn("buffer", text, self._buffer_error)
 
     def _run_here(self) -> None:
         """Deliver the events of a run that ends before its first record on the caller's thread."""
@@ -425,8 +426,8 @@ class Sender:
         self._deadline = max(self._deadline, min(now + self._exit_timeout, self._linger_until))
         if now - (self._linger_until - self._linger_s) > self._exit_timeout:
             left = self._backlog.records - 1 - self._backlog.seq
-            text = "tocsin: sending %d records. Ctrl-C keeps them on disk for the next run or `tocsin sync`."
-            self._warn("linger", text, left)
+            text = "tocsin: sending %s. Ctrl-C keeps them on disk for the next run or `tocsin sync`."
+            self._warn("linger", text, counted(left, "record"))
 
     def _may_end(self, now: float) -> bool:
         settled = self._finishing and (self._backlog.empty or self._session.stopped)
@@ -450,12 +451,12 @@ class Sender:
         reason = self._session.refusal or self._session.last_error or "the server did not acknowledge in time"
         backlog, spool = self._backlog, self._spool
         left, lost = backlog.records - 1 - backlog.seq, backlog.unspooled_records
-        text = f"the last {left} records and the end of this run were not delivered ({reason})"
+        text = f"{_last(left)} and the end of this run were not delivered ({reason})"
         if spool is None or spool.path is None:
             return f"{text}. They are lost: there is no spool on disk to keep them."
         later = f"kept in {spool.path}; the next run on this machine or `tocsin sync` delivers them."
         if spool.error is not None:
-            lost_words = f"The last {lost} records and the end are lost ({spool.error})"
+            lost_words = f"{_last(lost).capitalize()} and the end are lost ({spool.error})"
             return f"{text}. {lost_words}; the others are {later}"
         return f"{text}. They are {later}"
 
@@ -525,7 +526,7 @@ class Sender:
             self._warn("stopped", "tocsin: sending stopped: %s", session.refusal or session.last_error)
         elif session.last_error is not None:
             text = "tocsin: not connected (%s). Training continues; records are buffered and sent later."
-            self._warn("away", text, session.last_error)
+            self._warn("connection", text, session.last_error)
         if self._spool is not None and self._spool.error is not None:
             self._warn(
                 "spool", "tocsin: records are buffered in memory only, not on disk: %s", self._spool.error
@@ -585,6 +586,10 @@ def _wakeup() -> tuple[socket.socket, socket.socket]:
     for end in ends:
         end.setblocking(False)
     return ends
+
+
+def _last(count: int) -> str:
+    return f"the last {counted(count, 'record') if count != 1 else 'record'}"
 
 
 def _forget_all() -> None:

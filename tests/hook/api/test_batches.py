@@ -28,7 +28,7 @@ def _calm(batches: Batches, steps: int = 2 * LEARNT) -> None:
         {"loss": 1.0, "grad_norm": 40.0},
     ],
 )
-def test_the_batch_of_a_bad_step_is_told_once(values: dict[str, float]) -> None:
+def test_the_batch_of_a_bad_step_is_reported_once(values: dict[str, float]) -> None:
     """Not finite, skipped, abandoned, bad inputs, or far above the run's usual level."""
     batches = Batches()
     _calm(batches)
@@ -37,11 +37,11 @@ def test_the_batch_of_a_bad_step_is_told_once(values: dict[str, float]) -> None:
     assert [batches.judge(item), batches.judge(item)] == ["shard 7", None]
 
 
-def test_a_run_that_is_lost_tells_a_bounded_number() -> None:
+def test_a_diverged_run_reports_a_bounded_number_of_batches() -> None:
     """A burst, then one in twenty steps."""
     batches = Batches()
-    told = 0
+    reported = 0
     for step in range(1000):
         batches.named = step
-        told += batches.judge((step, 0, ("loss",), math.nan)) is not None
-    assert told == BURST + (1000 - BURST) // 20
+        reported += batches.judge((step, 0, ("loss",), math.nan)) is not None
+    assert reported == BURST + (1000 - BURST) // 20

@@ -63,8 +63,8 @@ def test_a_numpy_loop_reports_its_steps() -> None:
             run.step(loss=loss, grad_norm=norm, lr=np.float32(0.5), epoch=k // 5)
             truth.append((float(loss[0]), float(norm)))
             weights = weights - 0.5 * grad
-    told = [(record["loss"], record["grad_norm"]) for record in outbox.records]
-    assert told == truth
+    recorded = [(record["loss"], record["grad_norm"]) for record in outbox.records]
+    assert recorded == truth
     assert [record["step"] for record in outbox.records] == list(range(20))
 
 
@@ -74,11 +74,11 @@ def test_values_of_other_libraries_are_asked_once_and_kept_to_the_bit(kind: Any,
     """``__float__`` and ``item()`` work for JAX, CuPy and the like, also for non-finite values."""
     with watched() as (run, outbox):
         run.step(loss=kind(value))
-    ((step, told),) = outbox.series("loss")
-    assert (step, repr(told)) == (0, repr(value))
+    ((step, recorded),) = outbox.series("loss")
+    assert (step, repr(recorded)) == (0, repr(value))
 
 
-def test_a_replayed_graph_is_told_by_the_script(captures: list[bool]) -> None:
+def test_a_replayed_graph_is_reported_by_the_script(captures: list[bool]) -> None:
     """Warm-up steps are captured, the captured graph is not a step, each replay is one ``run.step``."""
     net = model()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
@@ -117,7 +117,9 @@ def test_nothing_is_computed_while_a_graph_is_captured(captures: list[bool]) -> 
     assert not outbox.items
 
 
-def test_a_foreign_device_gets_no_work_and_is_said_to_be_unread(caplog: pytest.LogCaptureFixture) -> None:
+def test_values_on_an_unsupported_device_are_not_read_and_warned_about(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """Values on XLA and the like would cost a wait or another graph: one warning says what to do instead."""
     staging._unread.clear()
     weight = nn.Parameter(torch.ones(2, device="meta"), requires_grad=False)

@@ -55,11 +55,11 @@ def test_a_scale_on_a_device_is_compared_when_it_arrives(late: tuple[RunReporter
     watch, outbox, _ = late
     for step, scale in enumerate((4.0, 4.0, 2.0, 8.0)):
         watch._arrived((step, 0, ("loss", "scale"), 0.0, scale), "amp")
-    told = [(one["step"], one["change"], one["from"], one["to"]) for one in outbox.events("scaler")]
-    assert told == [(1, "backoff", 4.0, 2.0), (2, "growth", 2.0, 8.0)]
+    reported = [(one["step"], one["change"], one["from"], one["to"]) for one in outbox.events("scaler")]
+    assert reported == [(1, "backoff", 4.0, 2.0), (2, "growth", 2.0, 8.0)]
 
 
-def test_a_scale_that_changed_after_the_last_record_is_told_at_the_end(
+def test_a_scale_that_changed_after_the_last_record_is_reported_at_the_end(
     late: tuple[RunReporter, KeptOutbox, Late],
 ) -> None:
     """There is no record: the scale on the device is compared, and the change belongs to the last step."""
@@ -69,8 +69,8 @@ def test_a_scale_that_changed_after_the_last_record_is_told_at_the_end(
     watch.last_scale("never seen", torch.tensor(8.0))
     ((item, note),) = queue.waiting
     watch._arrived((*item[:3], float(item[3])), note)
-    told = [(one["step"], one["change"], one["from"], one["to"]) for one in outbox.events("scaler")]
-    assert (told, len(outbox.items)) == ([(5, "growth", 4.0, 8.0)], 1)
+    reported = [(one["step"], one["change"], one["from"], one["to"]) for one in outbox.events("scaler")]
+    assert (reported, len(outbox.items)) == ([(5, "growth", 4.0, 8.0)], 1)
 
 
 def test_record_times_are_wall_clock_and_never_go_back() -> None:

@@ -194,7 +194,7 @@ def test_log_counts_no_more_once_something_else_does() -> None:
     assert outbox.series("a") == [(3, 1.0), (4, 2.0), (3, 3.0), (3, 4.0)]
 
 
-def test_log_before_watch_is_said_once() -> None:
+def test_log_before_watch_warns_once() -> None:
     """In a separate process: nothing raises, and one line says what to do."""
     script = "import tocsin\nfor _ in range(3): tocsin.log(loss=1.0)\n"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -307,7 +307,7 @@ def test_events_carry_plain_data_and_their_step() -> None:
     assert outbox.events("checkpoint")[0]["size"] == 3
 
 
-def test_check_tells_terms_once_and_reads_weights(net: torch.nn.Linear) -> None:
+def test_check_reports_terms_once_and_reads_weights(net: torch.nn.Linear) -> None:
     """The server gets the names of loss terms; a module with a NaN parameter is reported."""
     with watched() as (run, outbox):
         run.check(losses={"l1": 1.0, "fft": 2.0}, weights=net)
@@ -315,7 +315,7 @@ def test_check_tells_terms_once_and_reads_weights(net: torch.nn.Linear) -> None:
         with torch.no_grad():
             net.weight[0, 0] = math.nan
         run.check(weights=net)
-    assert [told["names"] for told in outbox.events("loss-components")] == [["l1", "fft"]]
+    assert [reported["names"] for reported in outbox.events("loss-components")] == [["l1", "fft"]]
     assert [value for _, value in outbox.series("nonfinite/weights")] == [0.0, 1.0]
 
 
@@ -331,7 +331,7 @@ def test_check_names_what_is_not_finite() -> None:
     assert outbox.series("loss/fft") == [(1, math.inf)]
 
 
-def test_the_batch_of_a_bad_step_is_named() -> None:
+def test_the_batch_of_a_bad_step_is_reported() -> None:
     """The batch's name is sent for its bad step only."""
     with watched() as (run, outbox):
         for k, loss in enumerate((1.0, math.nan, 2.0)):
@@ -340,7 +340,7 @@ def test_the_batch_of_a_bad_step_is_named() -> None:
     assert outbox.events("batch") == [{"step": 1, "id": "shard-1"}]
 
 
-def test_alerts_come_to_their_handlers_at_a_step(caplog: pytest.LogCaptureFixture) -> None:
+def test_alerts_reach_their_handlers_at_a_step(caplog: pytest.LogCaptureFixture) -> None:
     """Handlers run at the next record, by rule and severity; a failing one does not affect others."""
     heard: list[str] = []
     with watched() as (run, outbox):
@@ -374,7 +374,7 @@ def test_handlers_run_after_a_step_and_not_where_the_script_logs(
     assert outbox.series("middle") == [(1, 0.0), (2, 1.0)]
 
 
-def test_handlers_run_where_an_attempt_is_given_up_but_not_within_the_next_backward(
+def test_handlers_run_where_an_attempt_is_abandoned_but_not_within_the_next_backward(
     net: torch.nn.Module, optimizer: torch.optim.Optimizer
 ) -> None:
     """A loop that skips every bad step by ``zero_grad`` still gets the alert."""
@@ -412,7 +412,7 @@ def test_everything_is_safe_after_the_end() -> None:
     outbox, sender = KeptOutbox(), KeptSender()
     run = watch(outbox, sender)
     run.finish()
-    told = len(outbox.told)
+    events = len(outbox.reported)
     run.log(a=1.0)
     run.step(loss=1.0)
     run.evaluate(a=1.0, goal="max")
@@ -424,7 +424,7 @@ def test_everything_is_safe_after_the_end() -> None:
         plain(Truth())
     run.finish()
     tocsin.log(a=1.0)
-    assert (outbox.items, len(outbox.told), sender.closed) == ([], told, [("finished", None)])
+    assert (outbox.items, len(outbox.reported), sender.closed) == ([], events, [("finished", None)])
 
 
 def test_a_run_continues_its_count(net: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
@@ -482,7 +482,7 @@ def test_what_is_no_step_is_left_out(step: Any, caplog: pytest.LogCaptureFixture
 
 
 @pytest.mark.parametrize(
-    ("steps", "told"),
+    ("steps", "reported"),
     [
         (None, []),
         (5, [5]),
@@ -494,11 +494,11 @@ def test_what_is_no_step_is_left_out(step: Any, caplog: pytest.LogCaptureFixture
         ((1 // k for k in (1, 0)), []),
     ],
 )
-def test_expected_steps_are_any_numbers(steps: Any, told: list[int]) -> None:
+def test_expected_steps_are_any_numbers(steps: Any, reported: list[int]) -> None:
     """A schedule's milestones in NumPy or torch; nothing raises into training."""
     with watched() as (run, outbox):
         run.expect("lr-restart", steps=steps)
-    assert outbox.events("expect") == [{"step": 0, "what": "lr-restart", "steps": told}]
+    assert outbox.events("expect") == [{"step": 0, "what": "lr-restart", "steps": reported}]
 
 
 def test_text_that_cannot_be_encoded_reaches_the_server(server: IngestServer, spool: Path) -> None:

@@ -85,7 +85,7 @@ def test_once_an_episode_and_so_often_a_run() -> None:
     ] * 3
 
 
-def test_a_failure_of_the_script_is_told_and_harmless() -> None:
+def test_a_failure_of_the_script_is_reported_and_harmless() -> None:
     """Training continues; the reason is in the event."""
     loop = Loop()
     with watched(actions={"checkpoint", "stop"}) as (run, outbox):
@@ -154,7 +154,7 @@ def test_a_loop_that_reports_its_steps_sees_what_is_requested() -> None:
     assert said == ["checkpoint", ""]
 
 
-def test_an_unknown_action_is_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unknown_action_is_warned_about(caplog: pytest.LogCaptureFixture) -> None:
     """With a warning, because nothing raises into a training."""
     with watched(actions="reboot") as (run, _):
         run.on_request("explode")(print)

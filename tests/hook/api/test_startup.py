@@ -62,7 +62,7 @@ def test_other_ranks_are_silent_where_one_was_chosen(monkeypatch: pytest.MonkeyP
     assert isinstance(run, Run)
 
 
-def test_the_watch_tells_what_it_attached_to() -> None:
+def test_watch_reports_what_it_attached_to() -> None:
     """The ``attached`` event names each signal and whether it is there."""
     run = watch(outbox := KeptOutbox(), model=torch.nn.Linear(2, 1))
     (event,) = outbox.events("attached")
@@ -223,11 +223,11 @@ def test_odd_arguments_cost_no_record(
     run.finish()
     assert strict_server.only.columns == {"loss": [1.0]}
     (hello,) = strict_server.only.hellos
-    _, told = read_handshake(read_sealed(protocol.encode(hello)), Limits())
-    assert [one for one in told if one.scope == "connection"] == []
+    _, reported = read_handshake(read_sealed(protocol.encode(hello)), Limits())
+    assert [one for one in reported if one.scope == "connection"] == []
 
 
-def test_ranks_that_are_none_are_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_invalid_ranks_are_warned_about(caplog: pytest.LogCaptureFixture) -> None:
     """No value of ``ranks`` raises."""
     assert isinstance(tocsin.watch("p", ranks=object()), NoRun)  # type: ignore[arg-type]
 

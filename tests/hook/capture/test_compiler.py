@@ -134,9 +134,9 @@ def test_losses_are_those_that_the_step_returned(style: str) -> None:
     """Every step is one record with its loss, also where the whole step is compiled."""
     trained = _trained(style, True)
     assert trained.outbox is not None
-    told = trained.outbox.series("loss")
-    assert [step for step, _ in told] == list(range(STEPS))
-    assert [value for _, value in told] == pytest.approx(trained.losses)
+    reported = trained.outbox.series("loss")
+    assert [step for step, _ in reported] == list(range(STEPS))
+    assert [value for _, value in reported] == pytest.approx(trained.losses)
     assert len(trained.outbox.records) == STEPS
 
 

@@ -35,7 +35,7 @@ def _net() -> tuple[torch.nn.Module, torch.optim.Optimizer]:
     return net, torch.optim.SGD(net.parameters(), lr=0.1)
 
 
-def test_a_dataloader_tells_how_long_it_took() -> None:
+def test_the_time_of_a_dataloader_is_reported() -> None:
     """Each step has its own wait, and it is part of the step's time."""
     net, optimizer = _net()
     with watched() as (_, outbox):

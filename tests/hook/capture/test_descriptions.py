@@ -50,7 +50,7 @@ def test_a_word_ahead_of_the_training_hides_nothing_of_it() -> None:
     assert "missing-parameters" in {one["check"] for one in audit["findings"]}
 
 
-def test_both_optimizers_of_a_gan_are_told() -> None:
+def test_both_optimizers_of_a_gan_are_reported() -> None:
     """The second one steps after the first record, which sends the hello: an event adds it."""
     nets = [_net(), _net()]
     with watched() as (run, outbox):
@@ -62,7 +62,7 @@ def test_both_optimizers_of_a_gan_are_told() -> None:
     assert _on_reading(outbox)[1:] == [["SGD", "Adam"]]
 
 
-def test_what_is_made_in_mid_training_is_told_at_the_next_step() -> None:
+def test_objects_created_during_training_are_reported_at_the_next_step() -> None:
     """A second phase with another optimizer, scaler and schedule is one more event."""
     first, second = _net(), _net()
     optimizer = torch.optim.SGD(first.parameters(), lr=0.1)
@@ -79,8 +79,8 @@ def test_what_is_made_in_mid_training_is_told_at_the_next_step() -> None:
         schedule.step()
     assert _on_reading(outbox)[1:] == [["SGD", "Adagrad"]]
     assert 2.0 in [one["init_scale"] for one in outbox.events("attached")[1]["scalers"] if one["enabled"]]
-    told = [(one["optimizer"], one["scheduler"]) for one in outbox.events("schedule")]
-    assert told == [("opt2", "ExponentialLR")]
+    reported = [(one["optimizer"], one["scheduler"]) for one in outbox.events("schedule")]
+    assert reported == [("opt2", "ExponentialLR")]
 
 
 def test_a_training_that_always_makes_new_ones_is_described_so_often_and_no_more() -> None:

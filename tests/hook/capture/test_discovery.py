@@ -65,7 +65,7 @@ def test_only_steppers_are_described_after_the_first_step() -> None:
     assert unused is not None
 
 
-def test_a_schedule_is_told_with_its_arguments() -> None:
+def test_a_schedule_is_reported_with_its_arguments() -> None:
     """A scheduler is an event of the first record: its class, its optimizer, its plain arguments."""
     net = torch.nn.Linear(2, 1)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
@@ -102,4 +102,4 @@ def test_too_many_objects_are_not_looked_through(
         assert [one["class"] for one in run._run_info.described["optimizers"]] == ["SGD"]
     assert [step for step, _ in outbox.series("loss")] == [0, 1]
     assert caplog.text.count("too many objects") == 1
-    assert "no model is known" in str(outbox.events("preflight")[0]["not_checkable"])
+    assert "no model; pass" in str(outbox.events("preflight")[0]["not_checkable"])

@@ -76,7 +76,7 @@ def test_an_adaptive_clip_is_no_flood_of_events(net: Any, optimizer: Any) -> Non
 
 
 @pytest.mark.skipif(not hasattr(torch.amp, "GradScaler"), reason="torch before 2.3 scales on CUDA only")
-def test_a_clip_of_scaled_gradients_is_unscaled_and_said(net: Any, optimizer: Any) -> None:
+def test_a_clip_of_scaled_gradients_is_unscaled_and_reported(net: Any, optimizer: Any) -> None:
     """Forgetting ``unscale_`` before the clip is seen: the norm is divided by the scale."""
     scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
     with watched() as (_, outbox):
@@ -141,8 +141,8 @@ def test_the_source_names_the_series(net: Any, optimizer: Any) -> None:
     """The event has the suffix of the norm's series: none for the primary, whatever its name."""
     with watched(optimizers={"critic": optimizer}) as (_, outbox):
         _step(net, optimizer)
-    told = outbox.events("grad-norm-source")
-    assert [(one["optimizer"], one["series"]) for one in told] == [("critic", "")]
+    reported = outbox.events("grad-norm-source")
+    assert [(one["optimizer"], one["series"]) for one in reported] == [("critic", "")]
 
 
 def test_before_torch_2_6_a_clip_imported_by_name_is_seen(
@@ -153,8 +153,8 @@ def test_before_torch_2_6_a_clip_imported_by_name_is_seen(
     with watched(grad_norm=1) as (_, outbox):
         _step(net, optimizer, lambda net: clip_grad_norm_(net.parameters(), 1e-3))
     assert outbox.records[0]["grad_norm"] > 0.1
-    (told,) = outbox.events("grad-norm-source")
-    assert (told["source"], told["taken"]) == ("clip", "before clipping")
+    (reported,) = outbox.events("grad-norm-source")
+    assert (reported["source"], reported["taken"]) == ("clip", "before clipping")
 
 
 def test_the_norm_is_that_before_a_clip_of_values() -> None:
@@ -315,7 +315,7 @@ def test_an_unscaling_is_no_change_of_the_gradients(net: Any, optimizer: Any) ->
     assert {one["taken"] for one in outbox.events("grad-norm-source")} == {"before clipping"}
 
 
-def test_a_norm_that_is_always_the_threshold_is_said_to_be_taken_after_clipping(
+def test_a_norm_that_always_equals_the_threshold_is_reported_as_after_clipping(
     net: Any, optimizer: Any
 ) -> None:
     """From the finding on. The config check reports that rules on gradients cannot work."""

@@ -19,7 +19,7 @@ from tocsin.capture.layer_norms import BEFORE, BURST, EVERY, FIRST
 Spoil = Callable[[Tensor], Tensor]
 
 
-def norms_told(event: dict[str, Any]) -> list[float]:
+def norms_of_event(event: dict[str, Any]) -> list[float]:
     assert event["norms"]["dtype"] == "f4"
     return array("f", base64.b64decode(event["norms"]["bdata"])).tolist()
 
@@ -73,42 +73,42 @@ def _train(
 def test_samples_carry_the_norm_of_every_parameter(clip: bool) -> None:
     """At one in 16 steps, whether or not the script clips; the names are sent once, before."""
     outbox, truth = _train(2 * EVERY + 1, {}, clip=clip)
-    told = outbox.events("layers")
-    assert [one["step"] for one in told] == [0, EVERY, 2 * EVERY]
-    for one in told:
+    reported = outbox.events("layers")
+    assert [one["step"] for one in reported] == [0, EVERY, 2 * EVERY]
+    for one in reported:
         assert (one["why"], one["source"]) == ("sample", "clip" if clip else "own")
-        assert norms_told(one) == pytest.approx(truth[one["step"]], rel=1e-6)
+        assert norms_of_event(one) == pytest.approx(truth[one["step"]], rel=1e-6)
     (names,) = outbox.events("layer-names")
     assert (names["names"], names["parameters"]) == (NAMES, [1, 1, 1, 1])
 
 
-def test_an_infinite_step_tells_its_layers_and_those_before_it() -> None:
+def test_an_infinite_step_reports_its_layers_and_those_of_earlier_steps() -> None:
     """Infinities in the right places, and the preceding steps, sent before the record."""
     outbox, truth = _train(30, {25: lambda grad: grad * math.inf})
-    told = {one["step"]: one for one in outbox.events("layers")}
-    assert [told[step]["why"] for step in range(17, 26)] == ["before"] * BEFORE + ["nonfinite"]
-    assert norms_told(told[25])[:2] == pytest.approx(truth[25][:2], nan_ok=True)
-    assert [math.isfinite(norm) for norm in norms_told(told[25])] == [False, False, True, True]
-    assert norms_told(told[20]) == pytest.approx(truth[20], rel=1e-6)
+    reported = {one["step"]: one for one in outbox.events("layers")}
+    assert [reported[step]["why"] for step in range(17, 26)] == ["before"] * BEFORE + ["nonfinite"]
+    assert norms_of_event(reported[25])[:2] == pytest.approx(truth[25][:2], nan_ok=True)
+    assert [math.isfinite(norm) for norm in norms_of_event(reported[25])] == [False, False, True, True]
+    assert norms_of_event(reported[20]) == pytest.approx(truth[20], rel=1e-6)
 
 
 @pytest.mark.parametrize("clip", [True, False])
-def test_a_skipped_step_tells_its_layers_unscaled(clip: bool) -> None:
+def test_a_skipped_step_reports_its_layers_unscaled(clip: bool) -> None:
     """Also if no norm was computed: it is computed in this case only."""
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10)
     outbox, truth = _train(8, {5: lambda grad: grad / 0}, clip=clip, scaler=scaler)
-    (told,) = [one for one in outbox.events("layers") if one["step"] == 5]
-    assert [math.isfinite(norm) for norm in norms_told(told)] == [False, False, True, True]
+    (reported,) = [one for one in outbox.events("layers") if one["step"] == 5]
+    assert [math.isfinite(norm) for norm in norms_of_event(reported)] == [False, False, True, True]
     finite = truth[5][2:] if clip else [norm / 2.0**10 for norm in truth[5][2:]]
-    assert norms_told(told)[2:] == pytest.approx(finite, rel=1e-6)
+    assert norms_of_event(reported)[2:] == pytest.approx(finite, rel=1e-6)
 
 
-def test_a_step_that_stands_out_is_told() -> None:
+def test_an_outlier_step_reports_its_layers() -> None:
     """Above five times the previous level of the run."""
     outbox, truth = _train(40, {33: lambda grad: grad * 1e3})
-    (told,) = [one for one in outbox.events("layers") if one["why"] == "outlier"]
-    assert told["step"] == 33
-    assert norms_told(told) == pytest.approx(truth[33], rel=1e-6)
+    (reported,) = [one for one in outbox.events("layers") if one["why"] == "outlier"]
+    assert reported["step"] == 33
+    assert norms_of_event(reported) == pytest.approx(truth[33], rel=1e-6)
 
 
 def test_the_bits_of_a_nan_survive() -> None:
@@ -125,7 +125,7 @@ def test_the_bits_of_a_nan_survive() -> None:
     assert sent == odd.norm().numpy().tobytes()
 
 
-def test_trouble_without_end_is_told_a_bounded_number_of_times() -> None:
+def test_endless_failures_are_reported_a_bounded_number_of_times() -> None:
     """A burst, then one every two seconds, however fast the loop runs."""
     outbox, _ = _train(200, dict.fromkeys(range(1, 200), lambda grad: grad * math.nan))
     assert FIRST <= len(outbox.events("layers")) <= BURST + 20
@@ -156,13 +156,13 @@ def test_mixed_dtypes_keep_their_names() -> None:
             param.grad = torch.full_like(param, k + 1.0)
         clip_grad_norm_(net.parameters(), 1e9)
         optimizer.step()
-    (names,), (told,) = outbox.events("layer-names"), outbox.events("layers")
-    assert dict(zip(names["names"], norms_told(told), strict=True)) == {
+    (names,), (reported,) = outbox.events("layer-names"), outbox.events("layers")
+    assert dict(zip(names["names"], norms_of_event(reported), strict=True)) == {
         f"{k}.weight": k + 1.0 for k in range(4)
     }
 
 
-def test_other_ranks_tell_trouble_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_ranks_report_failures_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their ordinary samples would repeat those of rank 0."""
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")

@@ -13,11 +13,11 @@ from tests.hook.loops import LOOPS
 from tests.hook.truth import Truth
 
 
-def _same(told: dict[str, float], true: dict[str, float]) -> None:
-    told = {name: value for name, value in told.items() if not name.startswith("step_time")}
-    assert sorted(told) == sorted(true)
+def _same(reported: dict[str, float], true: dict[str, float]) -> None:
+    reported = {name: value for name, value in reported.items() if not name.startswith("step_time")}
+    assert sorted(reported) == sorted(true)
     for name, value in true.items():
-        assert told[name] == pytest.approx(value, rel=2e-5, nan_ok=True), (name, true)
+        assert reported[name] == pytest.approx(value, rel=2e-5, nan_ok=True), (name, true)
 
 
 @functools.cache
@@ -34,16 +34,16 @@ def test_records_equal_what_the_loop_measured(style: str) -> None:
     """Every attempted step is a record with the values that the loop measured."""
     truth, outbox, _ = _watched(style)
     assert len(outbox.records) == len(truth.rows)
-    for told, true in zip(outbox.records, truth.rows, strict=True):
-        _same(told, true)
+    for reported, true in zip(outbox.records, truth.rows, strict=True):
+        _same(reported, true)
 
 
 @pytest.mark.parametrize("style", LOOPS)
 def test_scale_changes_are_events(style: str) -> None:
     """Every growth and backoff of a scaler is an event with its step, from and to."""
     truth, outbox, _ = _watched(style)
-    told = [(one["step"], one["from"], one["to"]) for one in outbox.events("scaler")]
-    assert told == truth.changes
+    reported = [(one["step"], one["from"], one["to"]) for one in outbox.events("scaler")]
+    assert reported == truth.changes
     for one in outbox.events("scaler"):
         assert one["change"] == ("growth" if one["to"] > one["from"] else "backoff")
 

@@ -135,7 +135,7 @@ def test_gradients_that_no_update_follows_are_no_steps() -> None:
     assert {record["loss_n"] for record in outbox.records} == {1.0}
 
 
-def test_weights_that_never_change_are_still_told_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_weights_that_never_change_are_still_reported(caplog: pytest.LogCaptureFixture) -> None:
     """Nothing is recorded, and the warning comes."""
     net = _net()
     with caplog.at_level(logging.WARNING, logger="tocsin"), watched() as (_, outbox):

@@ -55,7 +55,7 @@ def test_a_wrapper_optimizer_stays_the_primary() -> None:
     assert [value for _, value in outbox.series("loss_n")] == [1.0, 1.0, 1.0]
 
 
-def test_an_optimizer_made_anew_takes_over() -> None:
+def test_a_recreated_optimizer_takes_over() -> None:
     """A new optimizer for the same parameters continues the count under the same names."""
     net = torch.nn.Linear(2, 1)
     first: torch.optim.Optimizer = torch.optim.SGD(net.parameters(), lr=0.1)

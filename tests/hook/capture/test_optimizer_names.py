@@ -45,7 +45,7 @@ def test_models_of_their_own_give_their_classes() -> None:
     assert _of([one, *twins], [one], twins) == ["generator", "critic"]
 
 
-def test_what_cannot_be_told_apart_has_no_name() -> None:
+def test_indistinguishable_optimizers_get_no_label() -> None:
     """Two optimizers of one layer list, or of one model and one class."""
     one = Generator()
     assert _of([one], [one], [one]) == ["", ""]

@@ -35,7 +35,7 @@ def test_a_step_stays_one_record() -> None:
     assert len(outbox.series("hook/cost_us")) == len(outbox.series("sys/rss_gib")) == 1
 
 
-def test_cost_and_queue_are_told_every_64_steps() -> None:
+def test_cost_and_queue_are_reported_every_64_steps() -> None:
     """Positive, in microseconds, with the share of the step that it was."""
     with watched(grad_norm=16) as (_, outbox):
         _train(3 * EVERY + 8)

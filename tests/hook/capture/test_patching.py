@@ -124,7 +124,7 @@ def test_a_wrapper_put_around_ours_stays() -> None:
         torch.autograd.backward = original
 
 
-def test_two_runs_at_once_tell_the_same() -> None:
+def test_two_parallel_runs_record_the_same() -> None:
     """Two watches in one process each get every record; one may end before the other."""
     outboxes = KeptOutbox(), KeptOutbox()
     runs = [watch(outbox) for outbox in outboxes]
@@ -262,9 +262,9 @@ def test_a_missing_private_name_costs_one_signal(
     each = torch.optim.SGD(net.parameters(), lr=0.1)
     with monkeypatch.context() as without:
         without.delattr(owner, name)
-        with pytest.warns(RuntimeWarning, match=name) as told:
+        with pytest.warns(RuntimeWarning, match=name) as warned:
             run = watch(outbox := KeptOutbox())
-        assert len(told) == 1
+        assert len(warned) == 1
         run.finish()
     signals = outbox.events("attached")[0]["signals"]
     assert [one for one, state in signals.items() if state != "ok"] == [signal]
@@ -292,7 +292,7 @@ def test_a_torch_without_the_scalers_states_still_says_skipped(monkeypatch: pyte
     assert outbox.series("found_inf") == []
 
 
-def test_nothing_is_told_after_detach() -> None:
+def test_nothing_is_reported_after_detach() -> None:
     """A detached ledger gets nothing, and detaching twice is allowed."""
     run = watch(outbox := KeptOutbox())
     capture.detach(run._ledger)
@@ -341,11 +341,11 @@ def test_a_raising_step_does_not_silence_the_optimizer() -> None:
 
 def test_warnings_of_torch_are_not_added() -> None:
     """Capture itself causes no warning in any loop style."""
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         with watched():
             LOOPS["scaled_fused"](Truth())
-    assert not [one for one in told if "tocsin" in str(one.filename)]
+    assert not [one for one in warned if "tocsin" in str(one.filename)]
 
 
 def test_a_forked_child_that_watches_has_each_patch_once() -> None:

@@ -138,7 +138,7 @@ def test_a_raising_step_leaves_no_record_and_no_trace() -> None:
     assert _scales(outbox) == [8.0, 8.0]
 
 
-def test_a_collapse_is_told_step_by_step() -> None:
+def test_a_collapse_is_reported_step_by_step() -> None:
     """Weights that stay infinite make every step a skip and every update a backoff."""
     net = torch.nn.Linear(4, 1)
     with torch.no_grad():

@@ -294,7 +294,7 @@ def test_nothing_is_copied_while_a_graph_is_captured(road: Road, monkeypatch: py
 
 
 @pytest.mark.usefixtures("device")
-def test_a_full_ring_drops_the_values_and_counts_them(events: list[Event]) -> None:
+def test_a_full_ring_buffer_drops_the_values_and_counts_them(events: list[Event]) -> None:
     """With every slot waiting, a record's device values are dropped, its host values stay."""
     delivered: list[tuple[Any, ...]] = []
     queue = Staging(lambda item, note: delivered.append(item))
@@ -306,7 +306,7 @@ def test_a_full_ring_drops_the_values_and_counts_them(events: list[Event]) -> No
     assert len(queue) == SLOTS
 
 
-def test_the_ring_is_host_memory_whatever_the_default_device_is() -> None:
+def test_the_ring_buffer_is_host_memory_whatever_the_default_device_is() -> None:
     """Scripts call ``torch.set_default_device``."""
     with torch.device("meta"):
         assert {new_ring(pinned=False).device.type, torch.empty(()).device.type} == {"cpu", "meta"}

@@ -31,7 +31,7 @@ def _functional(net: nn.Module) -> None:
 
 
 @pytest.mark.parametrize("loop", [_backward, _by_grad, _functional])
-def test_many_backwards_without_a_step_are_told_of(
+def test_many_backwards_without_a_step_are_reported(
     loop: Callable[[nn.Module], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Within 50 passes: once on stderr, and as a finding of the config check."""
@@ -44,7 +44,7 @@ def test_many_backwards_without_a_step_are_told_of(
     assert [one for one in caplog.messages if "run.step(loss=...)" in one]
 
 
-def test_micro_steps_of_a_large_step_are_not_told_of() -> None:
+def test_micro_steps_of_a_large_step_are_not_reported() -> None:
     """A known optimizer that gets gradients may step after many."""
     net = nn.Linear(2, 1)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
@@ -55,19 +55,19 @@ def test_micro_steps_of_a_large_step_are_not_told_of() -> None:
     assert not [one for one in outbox.events("preflight") if one["stage"] == "no-steps"]
 
 
-@pytest.mark.parametrize(("end", "told"), [("finished", 1), ("failed", 0)])
+@pytest.mark.parametrize(("end", "reported"), [("finished", 1), ("failed", 0)])
 def test_a_run_that_ends_without_any_record_says_why(
-    end: str, told: int, caplog: pytest.LogCaptureFixture
+    end: str, reported: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Training that calls neither backward nor step; a failed run has another reason."""
     with caplog.at_level(logging.WARNING, logger="tocsin"):
         run = watch(outbox := KeptOutbox(), optimizers={"none": None})
         run.finish(state=end)
     found = [one for one in outbox.events("preflight") if one["stage"] == "no-steps"]
-    assert len(found) == len([one for one in caplog.messages if "run.step(loss=...)" in one]) == told
+    assert len(found) == len([one for one in caplog.messages if "run.step(loss=...)" in one]) == reported
 
 
-def test_a_run_that_only_logs_is_not_told_of_steps() -> None:
+def test_a_run_that_only_logs_is_not_warned_about_steps() -> None:
     """An evaluation."""
     with watched(optimizers={"none": None}) as (run, outbox):
         run.log(accuracy=0.5)

@@ -67,7 +67,7 @@ def test_doctor_says_what_is_wrong_with_the_address(
 @pytest.mark.parametrize(
     ("arguments", "words"), [([], "Set TOCSIN_TOKEN"), (["--token", "tk_bad"], "bad-token")]
 )
-def test_doctor_tells_a_bad_token_from_none(
+def test_doctor_distinguishes_a_bad_token_from_none(
     strict_server: IngestServer, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In the server's words, with how to create a token."""

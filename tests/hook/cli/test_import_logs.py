@@ -53,7 +53,7 @@ def test_an_imported_run_says_so(server: IngestServer, log: Path) -> None:
     assert (event.kind, event.data["imported"]) == ("imported", True)
 
 
-def test_importing_twice_brings_nothing_twice(server: IngestServer, log: Path) -> None:
+def test_importing_twice_adds_nothing(server: IngestServer, log: Path) -> None:
     """The writer and its numbers are the same, so the server knows them."""
     for _ in range(2):
         (outcome,) = import_runs(log, Destination(server.url, "tk"))
@@ -82,7 +82,7 @@ def test_a_folder_is_searched(server: IngestServer, tmp_path: Path) -> None:
     assert names == {"a/train", "b/train"}
 
 
-def test_a_server_that_is_away_is_said(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreachable_server_is_reported(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The import fails with the reason, also for a file of an unknown format."""
     destination = Destination(f"http://127.0.0.1:{closed_port()}", "tk", exit_timeout_s=0.5, patience_s=0.5)
     (outcome,) = import_runs(log, destination)

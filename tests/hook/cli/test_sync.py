@@ -24,7 +24,7 @@ def test_sync_delivers_every_spool_under_its_own_identity(
     assert main(["sync", "--token", TOKEN]) == 0
     assert [strict_server.writers[writer].steps for writer in writers] == [list(range(100))] * 2
     assert list(spool.iterdir()) == []
-    assert f"deblur/night rank 1: 100 records are on {strict_server.url}" in capsys.readouterr().out
+    assert f"deblur/night rank 1: 100 records delivered to {strict_server.url}" in capsys.readouterr().out
 
 
 def test_sync_again_finds_nothing(

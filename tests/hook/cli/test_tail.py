@@ -104,7 +104,7 @@ def test_a_page_of_settings_is_not_taken_for_the_log(tmp_path: Path) -> None:
     assert record.values["grad_norm"] == 5.0
 
 
-def test_a_file_that_is_written_anew_cannot_be_followed(tmp_path: Path) -> None:
+def test_a_file_that_is_rewritten_cannot_be_followed(tmp_path: Path) -> None:
     """The error says what to use instead."""
     state = b'{"global_step": 1, "log_history": [{"loss": 1.0, "step": 1}]}'
     with pytest.raises(UnreadableLogError, match="tocsin import"):

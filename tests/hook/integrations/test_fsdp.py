@@ -82,7 +82,7 @@ def test_weights_are_bit_identical(reports: Reports) -> None:
         assert report["weights"][0] == report["weights"][1]
 
 
-def test_each_rank_tells_its_own_losses(reports: Reports) -> None:
+def test_each_rank_reports_its_own_losses(reports: Reports) -> None:
     """One record per step: the loss is this rank's sum over micro-steps, with their number."""
     for report in reports:
         assert [record["step"] for record in report["records"]] == list(range(STEPS))
@@ -102,16 +102,16 @@ def test_norms_are_those_of_a_twin_on_one_process(ranks: Any, request: Any) -> N
             sources = [["local" if style in LOCAL else source]] * len(ranks)
             assert [one["sources"] for one in reports] == sources, style
         for step, true in enumerate(reports[0]["norms"]):
-            told = [one["records"][step].get("grad_norm") for one in reports]
-            _agree(style, source, step, told, true)
+            reported = [one["records"][step].get("grad_norm") for one in reports]
+            _agree(style, source, step, reported, true)
 
 
-def _agree(style: str, source: str, step: int, told: list[float | None], true: float) -> None:
+def _agree(style: str, source: str, step: int, reported: list[float | None], true: float) -> None:
     if source == "own" and step:
-        assert set(told) == {None}, style  # sampled, and the next sample is at step 16
+        assert set(reported) == {None}, style  # sampled, and the next sample is at step 16
         return
-    assert None not in told, (style, step)
-    values = [value for value in told if value is not None]
+    assert None not in reported, (style, step)
+    values = [value for value in reported if value is not None]
     if style in LOCAL:
         values = [math.hypot(*values)]
     for value in values:
@@ -137,7 +137,7 @@ def test_without_fsdp_nothing_is_a_part(monkeypatch: pytest.MonkeyPatch) -> None
     assert not fsdp.is_part([object()])
 
 
-def test_pieces_and_whole_parameters_are_told_apart() -> None:
+def test_sharded_and_whole_parameters_are_distinguished() -> None:
     """A flat parameter with everything, and original parameters in their own shapes, are not parts."""
     pytest.importorskip("torch.distributed.fsdp")
 

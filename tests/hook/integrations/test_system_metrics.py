@@ -80,12 +80,12 @@ def test_reasons_to_throttle_are_told_when_they_change() -> None:
     """Once when they start, once when they end."""
     driver = Driver()
     gpu = GpuMetrics(driver, [("3", object())])
-    told = []
+    reported = []
     for mask in (0, 0x40 | 0x01, 0x40, 0):
         driver.mask = mask
-        told.append(gpu.read()[1])
+        reported.append(gpu.read()[1])
     hot, cool = {"gpu": "3", "reasons": ["hw-thermal"]}, {"gpu": "3", "reasons": []}
-    assert told == [[], [("gpu-throttle", hot)], [], [("gpu-throttle", cool)]]
+    assert reported == [[], [("gpu-throttle", hot)], [], [("gpu-throttle", cool)]]
 
 
 def test_what_a_gpu_does_not_support_is_left_out() -> None:
@@ -161,25 +161,25 @@ def test_the_process_tells_itself() -> None:
 
 def test_readings_are_5_s_apart() -> None:
     """However often the sender calls."""
-    told: list[dict[str, float]] = []
-    machine = SystemMetrics({"CUDA_VISIBLE_DEVICES": ""}, lambda values, events: told.append(values))
+    reported: list[dict[str, float]] = []
+    machine = SystemMetrics({"CUDA_VISIBLE_DEVICES": ""}, lambda values, events: reported.append(values))
     machine.step(0.0)
     machine._sources = [Source(fails=False)]
     for tick in range(1, 101):
         machine.step(tick * 0.2)
-    assert len(told) == 100 * 0.2 // EVERY_S == 4
+    assert len(reported) == 100 * 0.2 // EVERY_S == 4
 
 
 def test_a_source_that_fails_is_asked_no_more() -> None:
     """The other sources are not affected."""
-    told: list[dict[str, float]] = []
-    machine = SystemMetrics({"CUDA_VISIBLE_DEVICES": ""}, lambda values, events: told.append(values))
+    reported: list[dict[str, float]] = []
+    machine = SystemMetrics({"CUDA_VISIBLE_DEVICES": ""}, lambda values, events: reported.append(values))
     machine.step(0.0)
     bad, good = Source(fails=True), Source(fails=False)
     machine._sources = [bad, good]
     for tick in range(1, 8):
         machine.step(tick * EVERY_S)
-    assert (bad.asked, good.asked, len(told)) == (FAILURES, 7, 7)
+    assert (bad.asked, good.asked, len(reported)) == (FAILURES, 7, 7)
 
 
 def test_without_the_libraries_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

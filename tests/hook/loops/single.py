@@ -8,20 +8,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_  # imported before any hook, as in scripts
 
-from tests.hook.truth import EVERY, Truth, batches, here, lrs, model, norm_of
+from tests.hook.truth import Truth, batches, closure_step, here, model, norm_of, train
 
 
 def plain(truth: Truth) -> nn.Module:
     net = model()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
-    for batch in batches(40):
-        optimizer.zero_grad()
-        loss = net(batch).pow(2).mean()
-        loss.backward()
-        norm = truth.sampled(net.parameters())
-        optimizer.step()
-        truth.note(optimizer, [loss], norm=norm)
-    return net
+    return train(truth, optimizer, net, 40)
 
 
 def zero_after(truth: Truth) -> nn.Module:
@@ -123,15 +116,7 @@ def tensor_rate(truth: Truth) -> nn.Module:
     net = model()
     optimizer = torch.optim.Adam(net.parameters(), lr=torch.tensor(0.01), foreach=False)
     schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
-    for batch in batches(20):
-        optimizer.zero_grad()
-        loss = net(batch).pow(2).mean()
-        loss.backward()
-        norm, rates = truth.sampled(net.parameters()), lrs(optimizer)
-        optimizer.step()
-        schedule.step()
-        truth.note(optimizer, [loss], norm=norm, rates=rates)
-    return net
+    return train(truth, optimizer, net, schedule=schedule)
 
 
 def groups_and_schedule(truth: Truth) -> nn.Module:
@@ -140,33 +125,14 @@ def groups_and_schedule(truth: Truth) -> nn.Module:
     groups = [{"params": first.parameters(), "lr": 0.1}, {"params": last.parameters(), "lr": 0.01}]
     optimizer = torch.optim.SGD(groups)
     schedule = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, 5)
-    for batch in batches(20):
-        optimizer.zero_grad()
-        loss = net(batch).pow(2).mean()
-        loss.backward()
-        norm, rates = truth.sampled(net.parameters()), lrs(optimizer)
-        optimizer.step()
-        schedule.step()
-        truth.note(optimizer, [loss], norm=norm, rates=rates)
-    return net
+    return train(truth, optimizer, net, schedule=schedule)
 
 
 def closure(truth: Truth) -> nn.Module:
     net = model()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     for batch in batches(20):
-        losses: list[Tensor] = []
-
-        def evaluate(batch: Tensor = batch, losses: list[Tensor] = losses) -> Tensor:
-            optimizer.zero_grad()
-            losses.append(net(batch).pow(2).mean())
-            losses[-1].backward()
-            return losses[-1]
-
-        before = truth.count
-        optimizer.step(evaluate)
-        norm = norm_of(net.parameters()) if before % EVERY == 0 else None
-        truth.note(optimizer, losses, norm=norm)
+        closure_step(truth, optimizer, net, batch)
     return net
 
 
@@ -175,17 +141,7 @@ def lbfgs(truth: Truth) -> nn.Module:
     net = model()
     optimizer = torch.optim.LBFGS(net.parameters(), lr=0.1, max_iter=4)
     for batch in batches(6):
-        losses: list[Tensor] = []
-
-        def evaluate(batch: Tensor = batch, losses: list[Tensor] = losses) -> Tensor:
-            optimizer.zero_grad()
-            losses.append(net(batch).pow(2).mean())
-            losses[-1].backward()
-            return losses[-1]
-
-        optimizer.step(evaluate)
-        norm = norm_of(net.parameters()) if truth.count % EVERY == 0 else None
-        truth.note(optimizer, losses[-1:], norm=norm)
+        closure_step(truth, optimizer, net, batch)
     return net
 
 

@@ -11,20 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
-from tests.hook.truth import Params, Truth, batches, model, norm_of
-
-
-def _step(
-    truth: Truth, optimizer: torch.optim.Optimizer, net: nn.Module, batch: Tensor, **options: Any
-) -> None:
-    """Train one step with a clip, so that every record has a norm."""
-    optimizer.zero_grad()
-    loss = net(batch).pow(2).mean()
-    loss.backward()
-    norm = norm_of(net.parameters())
-    clip_grad_norm_(net.parameters(), 0.5)
-    optimizer.step()
-    truth.note(optimizer, [loss], norm=norm, **options)
+from tests.hook.truth import Params, Truth, batches, closure_step, model, norm_of, train, train_step
 
 
 def accumulation_of_two(truth: Truth) -> nn.Module:
@@ -128,7 +115,7 @@ def schedule_free(truth: Truth) -> nn.Module:
     net = model()
     optimizer = ScheduleFree(net.parameters(), lr=0.05)
     for k, batch in enumerate(batches(20)):
-        _step(truth, optimizer, net, batch)
+        train_step(truth, optimizer, net, batch, clip=0.5)
         if k % 5 == 4:
             optimizer.exchange(trains=False)
             net.eval()
@@ -145,7 +132,7 @@ def averaged(truth: Truth) -> nn.Module:
     average = copy.deepcopy(net).requires_grad_(False)
     optimizer = torch.optim.AdamW(net.parameters(), lr=0.01)
     for k, batch in enumerate(batches(20)):
-        _step(truth, optimizer, net, batch)
+        train_step(truth, optimizer, net, batch, clip=0.5)
         with torch.no_grad():
             for mean, param in zip(average.parameters(), net.parameters(), strict=True):
                 mean.lerp_(param, 0.1)
@@ -165,7 +152,7 @@ def stochastic_weight_averaging(truth: Truth) -> nn.Module:
     average = torch.optim.swa_utils.AveragedModel(net)
     schedule = torch.optim.swa_utils.SWALR(optimizer, swa_lr=0.01, anneal_epochs=4)
     for k, batch in enumerate(batches(20)):
-        _step(truth, optimizer, net, batch)
+        train_step(truth, optimizer, net, batch, clip=0.5)
         if k >= 10:
             average.update_parameters(net)
             schedule.step()
@@ -179,7 +166,7 @@ def recreated_every_epoch(truth: Truth) -> nn.Module:
     for epoch in range(4):
         optimizer = torch.optim.Adam(net.parameters(), lr=0.01 / (epoch + 1))
         for batch in batches(5):
-            _step(truth, optimizer, net, batch)
+            train_step(truth, optimizer, net, batch, clip=0.5)
     return net
 
 
@@ -190,14 +177,11 @@ def unfrozen_with_a_new_optimizer(truth: Truth) -> nn.Module:
     for param in net[0].parameters():
         param.requires_grad_(False)
     optimizer = torch.optim.SGD(head, lr=0.1)
-    for batch in batches(10):
-        _step(truth, optimizer, net, batch)
+    train(truth, optimizer, net, 10, clip=0.5)
     for param in net[0].parameters():
         param.requires_grad_(True)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
-    for batch in batches(10):
-        _step(truth, optimizer, net, batch)
-    return net
+    return train(truth, optimizer, net, 10, clip=0.5)
 
 
 def unfrozen_with_a_new_group(truth: Truth) -> nn.Module:
@@ -211,7 +195,7 @@ def unfrozen_with_a_new_group(truth: Truth) -> nn.Module:
             for param in net[0].parameters():
                 param.requires_grad_(True)
             optimizer.add_param_group({"params": list(net[0].parameters()), "lr": 0.01})
-        _step(truth, optimizer, net, batch)
+        train_step(truth, optimizer, net, batch, clip=0.5)
     return net
 
 
@@ -224,17 +208,9 @@ def compiled_step(truth: Truth) -> nn.Module:
     def step() -> None:
         optimizer.step()
 
-    for batch in batches(20):
-        optimizer.zero_grad()
-        loss = net(batch).pow(2).mean()
-        loss.backward()
-        norm = norm_of(net.parameters())
-        clip_grad_norm_(net.parameters(), 0.5)
-        with warnings.catch_warnings():  # torch's own compiler uses a deprecated function
-            warnings.simplefilter("ignore", DeprecationWarning)
-            step()
-        truth.note(optimizer, [loss], norm=norm)
-    return net
+    with warnings.catch_warnings():  # torch's own compiler uses a deprecated function
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return train(truth, optimizer, net, clip=0.5, step=step)
 
 
 def models_in_turn(truth: Truth) -> nn.Module:
@@ -245,7 +221,7 @@ def models_in_turn(truth: Truth) -> nn.Module:
     for _ in range(2):
         for optimizer, net, suffix in ((opt_a, one, ""), (opt_b, two, "/opt2")):
             for batch in batches(20):
-                _step(truth, optimizer, net, batch, suffix=suffix)
+                train_step(truth, optimizer, net, batch, clip=0.5, suffix=suffix)
     return nn.ModuleList([one, two])
 
 
@@ -273,27 +249,10 @@ def adam_then_lbfgs(truth: Truth) -> nn.Module:
     """Adam for a while, then LBFGS on the same weights, as physics-informed networks are trained."""
     net = model()
     optimizer: torch.optim.Optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
-    for batch in batches(12):
-        optimizer.zero_grad()
-        loss = net(batch).pow(2).mean()
-        loss.backward()
-        norm = truth.sampled(net.parameters())
-        optimizer.step()
-        truth.note(optimizer, [loss], norm=norm)
+    train(truth, optimizer, net, 12)
     newton = torch.optim.LBFGS(net.parameters(), lr=0.1, max_iter=3)
     for batch in batches(6):
-        losses: list[Tensor] = []
-
-        def evaluate(batch: Tensor = batch, losses: list[Tensor] = losses) -> Tensor:
-            newton.zero_grad()
-            losses.append(net(batch).pow(2).mean())
-            losses[-1].backward()
-            return losses[-1]
-
-        before = truth.count
-        newton.step(evaluate)
-        norm = norm_of(net.parameters()) if before % 16 == 0 else None
-        truth.note(newton, losses[-1:], norm=norm)
+        closure_step(truth, newton, net, batch)
     return net
 
 
@@ -348,7 +307,7 @@ def backward_that_raises(truth: Truth) -> nn.Module:
             with pytest.raises(RuntimeError, match="out of memory"):
                 net[2](net[1](hidden)).pow(2).mean().backward()
             batch = batch[:2]
-        _step(truth, optimizer, net, batch)
+        train_step(truth, optimizer, net, batch, clip=0.5)
     return net
 
 

@@ -12,7 +12,16 @@ from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 from torch.utils.checkpoint import checkpoint
 
-from tests.hook.truth import EVERY, Truth, batches, grad_scaler, half_loss, lrs, model, norm_of
+from tests.hook.truth import (
+    EVERY,
+    Truth,
+    batches,
+    grad_scaler,
+    half_loss,
+    model,
+    norm_of,
+    train,
+)
 
 
 def _after_accumulation(param: nn.Parameter, hook: Callable[[Any], None]) -> None:
@@ -156,14 +165,7 @@ def lookahead(truth: Truth) -> nn.Module:
 
     net = model()
     optimizer = Lookahead(torch.optim.Adam(net.parameters(), lr=0.01))
-    for batch in batches(20):
-        optimizer.zero_grad()
-        loss = net(batch).pow(2).mean()
-        loss.backward()
-        norm = truth.sampled(net.parameters())
-        optimizer.step()
-        truth.note(optimizer, [loss], norm=norm)
-    return net
+    return train(truth, optimizer, net)
 
 
 def subclass_of_subclass(truth: Truth) -> nn.Module:
@@ -179,14 +181,7 @@ def subclass_of_subclass(truth: Truth) -> nn.Module:
 
     net = model()
     optimizer = Loud(net.parameters(), lr=0.1)
-    for batch in batches(20):
-        optimizer.zero_grad()
-        loss = net(batch).pow(2).mean()
-        loss.backward()
-        norm = truth.sampled(net.parameters())
-        optimizer.step()
-        truth.note(optimizer, [loss], norm=norm)
-    return net
+    return train(truth, optimizer, net)
 
 
 def closure_by_keyword(truth: Truth) -> nn.Module:
@@ -249,30 +244,19 @@ def wrapping_schedulers(truth: Truth) -> nn.Module:
     warm = torch.optim.lr_scheduler.LinearLR(optimizer, 0.1, total_iters=5)
     fall = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 15)
     schedule = torch.optim.lr_scheduler.SequentialLR(optimizer, [warm, fall], [5])
-    for batch in batches(20):
-        optimizer.zero_grad()
-        loss = net(batch).pow(2).mean()
-        loss.backward()
-        norm, rates = truth.sampled(net.parameters()), lrs(optimizer)
-        optimizer.step()
-        schedule.step()
-        truth.note(optimizer, [loss], norm=norm, rates=rates)
-    return net
+    return train(truth, optimizer, net, schedule=schedule)
 
 
 def _checkpointed(truth: Truth, *, reentrant: bool) -> nn.Module:
     net = model()
     first, middle, last = net
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    for batch in batches(20):
-        optimizer.zero_grad()
+
+    def forward(batch: Tensor) -> Tensor:
         hidden = checkpoint(first, batch.requires_grad_(), use_reentrant=reentrant)
-        loss = last(checkpoint(middle, hidden, use_reentrant=reentrant)).pow(2).mean()
-        loss.backward()
-        norm = truth.sampled(net.parameters())
-        optimizer.step()
-        truth.note(optimizer, [loss], norm=norm)
-    return net
+        out: Tensor = last(checkpoint(middle, hidden, use_reentrant=reentrant))
+        return out
+
+    return train(truth, torch.optim.SGD(net.parameters(), lr=0.1), net, forward=forward)
 
 
 def checkpointed(truth: Truth) -> nn.Module:
@@ -283,23 +267,10 @@ def checkpointed_reentrant(truth: Truth) -> nn.Module:
     return _checkpointed(truth, reentrant=True)
 
 
-def _compiled(truth: Truth, wrap: Callable[[nn.Module], Callable[[Tensor], Tensor]]) -> nn.Module:
-    net = model()
-    forward = wrap(net)
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    for batch in batches(20):
-        optimizer.zero_grad()
-        loss = forward(batch).pow(2).mean()
-        loss.backward()
-        norm = norm_of(net.parameters())
-        clip_grad_norm_(net.parameters(), 0.1)
-        optimizer.step()
-        truth.note(optimizer, [loss], norm=norm)
-    return net
-
-
 def compiled_model(truth: Truth) -> nn.Module:
-    return _compiled(truth, lambda net: torch.compile(net, backend="aot_eager"))
+    net = model()
+    forward = torch.compile(net, backend="aot_eager")
+    return train(truth, torch.optim.SGD(net.parameters(), lr=0.1), net, forward=forward, clip=0.1)
 
 
 def parametrized(truth: Truth) -> nn.Module:
@@ -307,11 +278,4 @@ def parametrized(truth: Truth) -> nn.Module:
     net = model()
     nn.utils.parametrizations.orthogonal(net[0])
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    for batch in batches(20):
-        optimizer.zero_grad()
-        loss = net(batch).pow(2).mean()
-        loss.backward()
-        norm = truth.sampled(net.parameters())
-        optimizer.step()
-        truth.note(optimizer, [loss], norm=norm)
-    return net
+    return train(truth, optimizer, net)

@@ -55,7 +55,7 @@ def test_a_huge_graph_is_walked_in_part_and_this_is_reported() -> None:
     for summary in (by_nodes, by_clock):
         report = Report("first-step")
         check_graph(summary, report)
-        assert report.not_checkable == [f"loss graph: {summary.cut} were looked at"]
+        assert report.not_checkable == [f"loss graph: {summary.cut} were examined"]
         assert not summary.whole
 
 

@@ -49,7 +49,7 @@ def test_an_fft_with_float16_is_reported() -> None:
         return torch.fft.irfft2(torch.fft.rfft2(out.float()), s=(4, 2)).mean()
 
     (finding,) = found(checked(model, forward), "fp16-unsafe")
-    assert finding["subject"] == "FFT x 2 in float32 beside float16 operations"
+    assert finding["subject"] == "FFT x 2 in float32 next to float16 operations"
     assert found(checked(model, lambda: forward(False)), "fp16-unsafe") == []
 
 
