@@ -97,7 +97,9 @@ ELSEWHERE = {
     "with DeepSpeed: test_gradients.py": (
         *("gradients._watch_deepspeed_clip", "gradients._outer_of", "gradients.vars_of"),
     ),
-    "written where a sender runs: test_console.py": ("run.Run._write_end", "reporter.RunReporter.steps"),
+    "written where a sender runs: test_console.py": (
+        *("run.Run._write_end", "reporter.RunReporter.steps", "values.counted"),
+    ),
     "with a process group: test_child_processes.py": ("process_group._has_gloo",),
     "explicit steps without an optimizer: test_run.py": ("run.Run._count_from",),
     "a finding at the tenth step: test_stages.py": ("findings.Report._answer",),

@@ -17,6 +17,7 @@ from ..lifecycle import shutdown
 from ..lifecycle.child_processes import has_children
 from ..protocol import MOST_STEP, Request
 from . import console
+from .alert_handlers import AlertHandlers
 from .batches import Batches
 from .nonfinite_inputs import describe
 from .reporter import LOG, RunReporter
@@ -35,8 +36,6 @@ UNSEEN: dict[str, Any] = {
 """The config check of a run without capture."""
 MESSAGES = 32
 """Maximum number of warnings about rejected values."""
-HANDLERS = 8
-"""Maximum number of failed alert handlers that are reported to the server."""
 
 
 class Run:
@@ -56,12 +55,10 @@ class Run:
         self._last_paused = 0
         self._ended = False
         self._batches = Batches()
-        self._failures = 0
-        """Number of failures of alert handlers."""
         self._terms: set[str] = set()
         """Terms of the loss that were reported."""
         self._goals: dict[str, tuple[Any, Any]] = {}
-        self._handlers: list[tuple[Callable[[Any], Any], Mapping[str, Any]]] = []
+        self._alert_handlers = AlertHandlers(reporter)
         self._phases = reporter.phases
         self.problems: console.AlertCounter | None = None
         """Problems that the server found; None if nothing is written to the terminal."""
@@ -520,7 +517,7 @@ class Run:
         chosen = words((*given, rules))
 
         def register(handler: Callable[[Any], Any]) -> Callable[[Any], Any]:
-            self._handlers.append((handler, {"rules": chosen, "severity": severity}))
+            self._alert_handlers.add(handler, chosen, severity)
             if "alerts" not in self._run_info.wants:
                 self._run_info.wants.append("alerts")
             return handler
@@ -563,25 +560,7 @@ class Run:
         if isinstance(message, Request):
             self._actions.take(message)
             return
-        for handler, wanted in tuple(self._handlers):
-            rules, severity = wanted["rules"], wanted["severity"]
-            if rules and getattr(message, "rule", None) not in rules:
-                continue
-            if severity and getattr(message, "severity", None) != severity:
-                continue
-            try:
-                handler(message)
-            except Exception as error:
-                LOG.warning("tocsin: an alert handler raised", exc_info=True)
-                self._report_failure(handler, message, error)
-
-    def _report_failure(self, handler: Any, message: Any, error: Exception) -> None:
-        """Report a failed alert handler to the server, at most HANDLERS times."""
-        self._failures += 1
-        if self._failures <= HANDLERS:
-            reason = self._reporter.redact.text(f"{type(error).__name__}: {error}"[:300])
-            name, rule = getattr(handler, "__name__", ""), getattr(message, "rule", "")
-            self._reporter.put_event("handler-failed", {"handler": name, "rule": rule, "error": reason})
+        self._alert_handlers.call(message)
 
     # -- the end
 

@@ -13,7 +13,6 @@ import logging
 import os
 import random
 import signal
-import socket
 import threading
 import time
 import weakref
@@ -40,6 +39,8 @@ from .outbox import BATCH_RECORDS, Outbox
 from .server_url import Target, parse_target
 from .session import Notification, Phase, Session
 from .spool_recovery import SpoolRecovery
+from .undelivered import what_is_left, why_full
+from .wakeup import Wakeup
 
 POLL_S = 0.2
 GRACE_S = 0.3
@@ -132,7 +133,7 @@ class Sender:
         self._lock = threading.Lock()  # held while queue, backlog and spool are used; never by put
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._wakeup: tuple[socket.socket, socket.socket] | None = None
+        self._wakeup: Wakeup | None = None
         self._pid = os.getpid()
         self._over = self._finishing = False
         self._ending: tuple[str, dict[str, Any]] | None = None
@@ -187,7 +188,7 @@ class Sender:
         with self._starting:
             self._start()
         if self._wakeup is not None:
-            sigterm.set_wakeup(self._wakeup[1])
+            self._wakeup.watch_signals()
             self._armed.wait(ARM_S)
             self._outbox.take_buffer()
 
@@ -203,7 +204,7 @@ class Sender:
         self._outbox.report_dropped(at_end=True)
         self._ending = (state, error or {})
         self._sampling.set()
-        self._unset_wakeup()
+        self._ignore_signals()
         thread = self._thread
         if thread is None:
             self._run_here()
@@ -217,7 +218,7 @@ class Sender:
                 self._over = True
                 self._outbox.discard()
         if dropped := self._outbox.dropped:
-            reason = self._why_full()
+            reason = why_full(self._spool)
             LOG.warning("tocsin: %s dropped in this run: %s", counted(dropped, "record"), reason)
 
     def _join(self, thread: threading.Thread) -> None:
@@ -243,7 +244,7 @@ class Sender:
             self._buffer.close()
         if self._spool is not None:
             self._spool.close()
-        self._unset_wakeup()
+        self._ignore_signals()
         self._close_wakeup()
 
     # --- backpressure
@@ -266,21 +267,9 @@ class Sender:
 
     def dropping(self) -> str:
         """Warn once that records are being dropped; return why."""
-        reason = self._why_full()
+        reason = why_full(self._spool)
         self._warn("dropped", "tocsin: records are being dropped: %s. Training continues.", reason)
         return reason
-
-    def _why_full(self) -> str:
-        spool = self._spool
-        if spool is not None and spool.error is not None:
-            return f"the server does not accept them and the spool cannot be written ({spool.error})"
-        if spool is None:
-            return "the server does not accept them and there is no spool on disk"
-        return f"the queue is full and the spool {spool.path or 'on disk'} is too slow"
-
-    def _unset_wakeup(self) -> None:
-        if self._wakeup is not None:
-            sigterm.unset_wakeup(self._wakeup[1])
 
     def _recovery_for(self, spool_dir: Path) -> SpoolRecovery:
         def token() -> str:
@@ -294,7 +283,7 @@ class Sender:
         if self._thread is not None:
             return
         try:
-            self._wakeup = _wakeup()
+            self._wakeup = Wakeup()
             _LIVE.add(self)
             thread = threading.Thread(target=self._run, name="tocsin-sender", daemon=True)
             thread.start()
@@ -313,7 +302,7 @@ class Sender:
                 with self._lock:
                     timeout = self._turn(time.monotonic())
                 if not self._over:
-                    wakeup = self._wakeup[0] if self._wakeup is not None else None
+                    wakeup = self._wakeup.reader if self._wakeup is not None else None
                     self._check_sigterm(wait([link.connection for link in self._links()], timeout, wakeup))
             except Exception as error:
                 self._fail(error)
@@ -445,20 +434,9 @@ class Sender:
         if self._spool is not None:
             self._spool.delete() if delivered else self._spool.close()
         if not delivered:
-            self._warn("left", "tocsin: %s", self._end_message())
-
-    def _end_message(self) -> str:
-        reason = self._session.refusal or self._session.last_error or "the server did not acknowledge in time"
-        backlog, spool = self._backlog, self._spool
-        left, lost = backlog.records - 1 - backlog.seq, backlog.unspooled_records
-        text = f"{_last(left)} and the end of this run were not delivered ({reason})"
-        if spool is None or spool.path is None:
-            return f"{text}. They are lost: there is no spool on disk to keep them."
-        later = f"kept in {spool.path}; the next run on this machine or `tocsin sync` delivers them."
-        if spool.error is not None:
-            lost_words = f"{_last(lost).capitalize()} and the end are lost ({spool.error})"
-            return f"{text}. {lost_words}; the others are {later}"
-        return f"{text}. They are {later}"
+            session = self._session
+            reason = session.refusal or session.last_error or "the server did not acknowledge in time"
+            self._warn("left", "tocsin: %s", what_is_left(self._backlog, self._spool, reason))
 
     def _recover_spools(self, now: float) -> None:
         """Deliver spools of dead processes while this run is connected and continues."""
@@ -551,18 +529,20 @@ class Sender:
 
     def _wake(self) -> None:
         """Wake the thread, at most once for each of its turns."""
-        try:
-            if self._wakeup is not None and not self._woken:
-                self._woken = True
-                self._wakeup[1].send(b"!")
-        except OSError:
-            pass
+        wakeup = self._wakeup  # read once: the thread may close it at any time
+        if wakeup is not None and not self._woken:
+            self._woken = True
+            wakeup.send()
+
+    def _ignore_signals(self) -> None:
+        wakeup = self._wakeup
+        if wakeup is not None:
+            wakeup.ignore_signals()
 
     def _close_wakeup(self) -> None:
         wakeup, self._wakeup = self._wakeup, None
-        for end in wakeup or ():
-            if not sigterm.is_wakeup(end):
-                end.close()
+        if wakeup is not None:
+            wakeup.close()
 
     def _save_rest(self) -> None:
         """Write what is left to the spool on the caller's thread, because the sender thread hangs."""
@@ -579,17 +559,6 @@ class Sender:
 
 
 _LIVE: weakref.WeakSet[Sender] = weakref.WeakSet()
-
-
-def _wakeup() -> tuple[socket.socket, socket.socket]:
-    ends = socket.socketpair()
-    for end in ends:
-        end.setblocking(False)
-    return ends
-
-
-def _last(count: int) -> str:
-    return f"the last {counted(count, 'record') if count != 1 else 'record'}"
 
 
 def _forget_all() -> None:

@@ -1,0 +1,34 @@
+"""Messages about records that were dropped or not delivered."""
+
+from __future__ import annotations
+
+from ..core.values import counted
+from ..spool.segments import Spool
+from .backlog import Backlog
+
+
+def why_full(spool: Spool | None) -> str:
+    """Return why the queue has no room for another record."""
+    if spool is None:
+        return "the server does not accept them and there is no spool on disk"
+    if spool.error is not None:
+        return f"the server does not accept them and the spool cannot be written ({spool.error})"
+    return f"the queue is full and the spool {spool.path or 'on disk'} is too slow"
+
+
+def what_is_left(backlog: Backlog, spool: Spool | None, reason: str) -> str:
+    """Return what the server does not have at the end of a run, why, and where it is kept."""
+    left, lost = backlog.records - 1 - backlog.seq, backlog.unspooled_records
+    text = f"{_last(left)} and the end of this run were not delivered ({reason})"
+    if spool is None or spool.path is None:
+        return f"{text}. They are lost: there is no spool on disk to keep them."
+    later = f"kept in {spool.path}; the next run on this machine or `tocsin sync` delivers them."
+    if spool.error is not None:
+        return (
+            f"{text}. {_last(lost).capitalize()} and the end are lost ({spool.error}); the others are {later}"
+        )
+    return f"{text}. They are {later}"
+
+
+def _last(count: int) -> str:
+    return "the last record" if count == 1 else f"the last {counted(count, 'record')}"
