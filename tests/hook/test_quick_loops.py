@@ -206,7 +206,7 @@ def test_the_end_counts_what_a_full_disk_did_not_take(
     lost = 3000 - kept_in(spool)
     assert 0 < lost < 3000
     assert "the last 3,000 records and the end of this run were not delivered" in caplog.text
-    assert f"The last {lost} records and the end are lost" in caplog.text
+    assert f"The last {lost:,} records and the end are lost" in caplog.text
 
 
 def test_a_name_service_that_hangs_keeps_no_record_from_the_disk(

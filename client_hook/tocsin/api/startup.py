@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -144,16 +145,37 @@ def _begin(
     except Exception:
         reporter.detach()  # undo the patches made so far
         raise
-    given = {"url": url, "token": token, "spool_dir": spool_dir, "exit_timeout": exit_timeout}
-    given |= {
-        "host": host,
-        "redact": redact if redact is None or isinstance(redact, (bool, str)) else list(redact),
-        "grad_norm": capture["grad_norm"],
-    }
+    share = None
+    if is_parent:
+        given = {"url": url, "token": token, "spool_dir": spool_dir, "exit_timeout": exit_timeout}
+        given |= {"host": host, "grad_norm": capture["grad_norm"]}
+        given["redact"] = redact if redact is None or isinstance(redact, (bool, str)) else list(redact)
+        share = partial(child_processes.share_with_children, run_info, given, begin_child)
+    _follow_torch(run, reporter, run_info, share, capture)
+    if capture["patch"]:
+        sigterm.install()
+    if problems is not None:
+        run.problems = problems
+        run_info.wants += [] if "alerts" in run_info.wants else ["alerts"]
+        write(f'watching "{run.name}" (project {project}) at {run.url}')
+    return run
+
+
+def _follow_torch(
+    run: Run,
+    reporter: RunReporter,
+    run_info: RunInfo,
+    share: Callable[[], Callable[[], None]] | None,
+    capture: Mapping[str, Any],
+) -> None:
+    """Share the run with child processes once torch is imported; start capture then, if it is late.
+
+    ``share`` shares the run and returns the function that stops it; None if this process must not.
+    """
 
     def share_with_children() -> None:
-        if is_parent:
-            reporter.on_off.append(child_processes.share_with_children(run_info, given, begin_child))
+        if share is not None:
+            reporter.on_off.append(share())
 
     def torch_came() -> None:
         attach_late(run, reporter, run_info, **capture)
@@ -163,13 +185,6 @@ def _begin(
         share_with_children()
     elif capture["patch"]:
         reporter.on_off.append(when_imported("torch", torch_came))
-    if capture["patch"]:
-        sigterm.install()
-    if problems is not None:
-        run.problems = problems
-        run_info.wants += [] if "alerts" in run_info.wants else ["alerts"]
-        write(f'watching "{run.name}" (project {project}) at {run.url}')
-    return run
 
 
 def begin_child(shared: Mapping[str, Any]) -> Run:

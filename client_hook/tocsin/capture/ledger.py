@@ -19,15 +19,12 @@ from math import isfinite
 from time import monotonic_ns
 from typing import Any, Protocol
 
-from torch.nn import Module
-
 from . import staging
 from .accumulation import BATCH, DIVIDED, ITEMS, total_share, why_parts
 from .backward_steps import Gathered, close, depth
 from .compiler import traced
-from .live_objects import find_objects
+from .naming import OptimizerNaming
 from .observers import EvaluationObserver, NormObserver, UpdateObserver
-from .optimizer_names import labels
 from .optimizer_tracker import (
     HAS_DATA,
     HAS_FOUND_INF,
@@ -56,8 +53,6 @@ BACKWARDS, MICRO_STEPS = 40, 200
 """Backward passes without a step before this is reported: without a known optimizer, and with one."""
 DOUBTS = 3
 """Steps in a row whose losses must come from one batch before whole losses are reclassified as parts."""
-LABELLED = 8
-"""Maximum number of optimizers that are named after what they train, because naming searches all objects."""
 CLIP_CHANGES = 8
 """A clipping threshold that changes more often is adaptive, and its changes are no longer reported."""
 
@@ -145,13 +140,7 @@ class Ledger:
         self.evaluation: EvaluationObserver | None = None
         self.manual: UpdateObserver | None = None
         """Detects steps without a torch optimizer, as long as there may be any."""
-        self._requested_primary = primary if isinstance(primary, str) else inner_of(primary) or primary
-        self._is_requested_known: bool | None = None
-        """Whether a known optimizer is the one that ``primary=`` requests; None before the first step."""
-        self._awaited: OptimizerTracker | None = None
-        """That optimizer, if it is known before its first step."""
-        self._named = 0
-        self._given = {id(inner_of(one) or one): name for name, one in (optimizers or {}).items()}
+        self._naming = OptimizerNaming(self, primary, optimizers or {})
         self.scales_on_device: dict[str, Any] = {}  # scaler -> its scale, which updates write in place
         self.scaler_names = {id(one): name for name, one in (scalers or {}).items()}
         self._only_given = bool(optimizers)
@@ -168,7 +157,7 @@ class Ledger:
         if not is_whole(optimizer):
             inner = self._behind(optimizer)
             return None if inner is None else self.tracker(inner)
-        if self._only_given and id(optimizer) not in self._given:
+        if self._only_given and id(optimizer) not in self._naming.given:
             return None
         return self.track(optimizer)
 
@@ -263,70 +252,7 @@ class Ledger:
 
     def name_of(self, tracker: OptimizerTracker) -> str:
         """Return its name. The first call makes it the primary, unless another one was requested."""
-        if tracker.name:
-            return tracker.name
-        optimizer = tracker.ref()
-        self._named += 1
-        tracker.name = self._given.get(id(optimizer)) or self._label(tracker) or f"opt{self._named}"
-        if self._is_primary(tracker, optimizer):
-            if self.primary is not None:
-                self.primary.append(f"/{self.primary.name}")
-            self.primary = tracker
-        else:
-            tracker.append(f"/{tracker.name}")
-        return tracker.name
-
-    def _label(self, tracker: OptimizerTracker) -> str:
-        """Return what it trains (``generator``), if there are others or one was requested by name."""
-        is_alone = self.primary is None and (
-            self._requested_primary is None or self._requested_primary is tracker.ref()
-        )
-        if is_alone or self._named > LABELLED:
-            return ""
-        label = self._labels().get(id(tracker.ref()), "")
-        return "" if any(one.name == label for one in self.trackers.values()) else label
-
-    def _labels(self) -> dict[int, str]:
-        """Return id of an optimizer -> what it trains, of all that are known."""
-        try:
-            known = [one.ref() for one in self.trackers.values()]
-            return labels([one for one in known if one is not None], find_objects((Module,)))
-        except Exception as error:
-            self.report_error("label", error)
-            return {}
-
-    def _is_primary(self, tracker: OptimizerTracker, optimizer: Any) -> bool:
-        """Return whether it was requested, or else is the first to step, or replaces that one."""
-        if self._requested_primary is not None:
-            if self._requested_primary is optimizer or self._requested_primary == tracker.name:
-                return True
-            if self._is_requested_known is None:
-                self._is_requested_known = self._find_requested_primary()
-            if self._is_requested_known:
-                return False
-        first = self.primary
-        if first is None or first.ref() is None:
-            return True
-        return not first.depth and not first.in_scaler and not tracker.params.isdisjoint(first.params)
-
-    def _find_requested_primary(self) -> bool:
-        """Return whether a known optimizer is the one that ``primary=`` requests; warn if none is."""
-        requested, known = self._requested_primary, [one.ref() for one in self.trackers.values()]
-        self._awaited = next((one for one in self.trackers.values() if one.ref() is requested), None)
-        if self._awaited is not None:
-            return True
-        found = {**self._labels(), **self._given}
-        self._awaited = next((one for key, one in self.trackers.items() if found.get(key) == requested), None)
-        free = [f"opt{k + 1}" for k, one in enumerate(known) if id(one) not in found]
-        names = sorted({*self._given.values(), *found.values(), *free})
-        if isinstance(requested, str) and requested in names:
-            return True
-        got = f'"{requested}"' if isinstance(requested, str) else f"a {type(requested).__name__}"
-        self.reporter.warn(
-            f"tocsin: primary={got} is none of the optimizers ({', '.join(names[:LABELLED])}), so the first "
-            "one that steps is the primary. Pass one of these names, or the optimizer itself."
-        )
-        return False
+        return self._naming.name_of(tracker)
 
     def first_step(self, tracker: OptimizerTracker) -> None:
         """Name it. A primary that was restored from a checkpoint continues its step count approximately.
@@ -334,7 +260,7 @@ class Ledger:
         So does an optimizer that steps before that primary.
         """
         self.name_of(tracker)
-        counted = tracker if tracker is self.primary else self._awaited
+        counted = tracker if tracker is self.primary else self._naming.awaited
         if counted is None or self.start_known:
             return
         self.start_known = True
