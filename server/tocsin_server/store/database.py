@@ -226,8 +226,8 @@ def refusal(revision: str) -> str:
     """Return why a database with an unknown revision is rejected, and what to do."""
     if revision in PRERELEASE:
         return (
-            f"its schema revision {revision} is from before 0.1.0 and cannot be upgraded. Start with a new "
-            "database; to read the old one, use the version that wrote it."
+            f"its schema revision {revision} is from before 0.1.0 and cannot be upgraded: start with a new "
+            "database, or export its runs with the version that wrote it and import them into a new one."
         )
     return (
         f"its schema has the revision {revision}, which this version of tocsin-server does not know. A newer "
