@@ -38,8 +38,8 @@ def besiege(name: str, url: URL, folder: Path, kills: int) -> None:
     folder.mkdir(parents=True)
     begun = time.monotonic()
     seed = int(os.environ.get("TOCSIN_BENCH_SEED", "1"))
-    tell = told(name, kills, begun)
-    scene = siege.Siege(url, folder, clients=TRAINERS, seed=seed, on_kill=tell, on_look=look)
+    print_progress = progress_printer(name, kills, begun)
+    scene = siege.Siege(url, folder, clients=TRAINERS, seed=seed, on_kill=print_progress, on_look=look)
     records, _ = scene.run(kills)
     siege.check(url, records, TRAINERS)
     took = time.monotonic() - begun
@@ -50,14 +50,14 @@ def besiege(name: str, url: URL, folder: Path, kills: int) -> None:
     )
 
 
-def told(name: str, kills: int, begun: float) -> Callable[[int], None]:
+def progress_printer(name: str, kills: int, begun: float) -> Callable[[int], None]:
     """Return a function that prints a line for every tenth kill."""
 
-    def tell(count: int) -> None:
+    def print_progress(count: int) -> None:
         if count % TOLD_EVERY == 0:
             print(f"{name:>10}: {count} of {kills} kills, {time.monotonic() - begun:.0f} s", flush=True)
 
-    return tell
+    return print_progress
 
 
 def on_sqlite(place: Path, kills: int) -> None:

@@ -152,8 +152,8 @@ def wait_until_up(server: Child, base: str, interrupted: threading.Event) -> Non
     deadline = time.monotonic() + START_S
     while not interrupted.is_set() and not answers(base):
         if server.status is not None or time.monotonic() > deadline:
-            said = "\n".join(server.last_lines) or f"no answer at {base} within {START_S:.0f} s"
-            raise StartError(f"The demo's server did not start: {said}")
+            output = "\n".join(server.last_lines) or f"no answer at {base} within {START_S:.0f} s"
+            raise StartError(f"The demo's server did not start: {output}")
         interrupted.wait(0.1)
 
 
@@ -186,15 +186,15 @@ def print_line(name: str, line: str) -> None:
 
 def follow(server: Child, children: Sequence[Child], interrupted: threading.Event) -> int:
     """Wait for Ctrl-C, report how trainings ended, and return the exit status."""
-    said: set[str] = set()
+    reported: set[str] = set()
     failed = False
     while not interrupted.wait(0.2):
         if server.status is not None:
             print("server ended:\n" + "\n".join(server.last_lines), flush=True)
             return SERVER_ENDED
         for child in children:
-            if child.status is not None and child.name not in said:
-                said.add(child.name)
+            if child.status is not None and child.name not in reported:
+                reported.add(child.name)
                 failed |= child.status != 0
                 print_line(child.name, f"ended with status {child.status}; the pages stay until Ctrl-C")
     return TRAINING_FAILED if failed else STOPPED

@@ -5,7 +5,7 @@ kept-alive connection, for a body, or for the first message of a WebSocket. If t
 connection, the server closes the one that has waited longest, of the address that has the most waiting
 connections. Silent connections therefore never block a training process, a page or a health check.
 
-The effect of each limit is counted, and logged at most once per :data:`SAY_EVERY_S`.
+The effect of each limit is counted, and logged at most once per :data:`LOG_EVERY_S`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LIMITS = ("connections", "address", "head", "timeout", "strangers", "stuck")
 """Reasons for closing a connection, as they are counted: too many connections, too many from one address,
 request headers that are too large, a request that is not complete in time, too much data before the first
 message of a websocket, a peer that does not read."""
-SAY_EVERY_S = 30.0
+LOG_EVERY_S = 30.0
 SPARE = 32
 """Connections beyond the limit that are accepted for a short request such as a health check."""
 PAGES_SHARE = 0.5
@@ -81,7 +81,7 @@ class Connection:
 
 
 @dataclass(slots=True)
-class Said:
+class LimitLog:
     """When a limit was last logged, and how often it has acted since."""
 
     at: float
@@ -108,7 +108,7 @@ class Connections:
         self._waiting: dict[str, dict[Connection, None]] = {}
         """Waiting connections by address, the one that has waited longest first."""
         self._of_address: Counter[str] = Counter()
-        self._said: dict[str, Said] = {}
+        self._logged: dict[str, LimitLog] = {}
 
     def __len__(self) -> int:
         return len(self._all)
@@ -161,15 +161,15 @@ class Connections:
                 connection.abort()
 
     def acted(self, limit: str, group: str, why: str) -> None:
-        """Count that ``limit`` closed or rejected a connection; log it at most every SAY_EVERY_S."""
+        """Count that ``limit`` closed or rejected a connection; log it at most every LOG_EVERY_S."""
         now = self.clock()
         self.closed[limit] += 1
-        said = self._said.get(limit)
-        if said is not None and now - said.at < SAY_EVERY_S:
-            said.count += 1
+        logged = self._logged.get(limit)
+        if logged is not None and now - logged.at < LOG_EVERY_S:
+            logged.count += 1
             return
-        more = f" ({said.count} more since the last message)" if said and said.count else ""
-        self._said[limit] = Said(now)
+        more = f" ({logged.count} more since the last message)" if logged and logged.count else ""
+        self._logged[limit] = LimitLog(now)
         log.warning("Closed a connection from %s: %s%s", group or "this machine", why, more)
 
     # Eviction

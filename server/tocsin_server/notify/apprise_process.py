@@ -75,8 +75,8 @@ def _sent(apprise: Any, plugin: Any, job: dict[str, Any], words: io.StringIO, fo
         body_format="markdown",
         attach=attach,
     )
-    said = " ".join(words.getvalue().split())
-    return {"ok": bool(sent), "detail": "sent" if sent else said or "apprise gave no reason"}
+    output = " ".join(words.getvalue().split())
+    return {"ok": bool(sent), "detail": "sent" if sent else output or "apprise gave no reason"}
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ def frame(name: str, materials: Sequence[Material]) -> str:
     """Return the header and the container of a chart; its numbers are repeated as text for accessibility."""
     several = len(materials) > 1
     drawn = [(one.run.name, one.curves[name]) for one in materials if one.curves.get(name)]
-    reported = [f"{f'{foreign(run)}: ' if several else ''}{said(layers)}" for run, layers in drawn]
+    reported = [f"{f'{foreign(run)}: ' if several else ''}{described(layers)}" for run, layers in drawn]
     title = TITLES.get(name, name)
     label = f"{title} by step. " + "; ".join(_plain(run, layers, several) for run, layers in drawn)
     return (
@@ -78,7 +78,7 @@ def frame(name: str, materials: Sequence[Material]) -> str:
     )
 
 
-def said(layers: Sequence[SeriesLayer]) -> str:
+def described(layers: Sequence[SeriesLayer]) -> str:
     """Return ``n`` values, their range, and how many are non-finite, over all ranks and attempts."""
     bad = "".join(f' · <b class="critical">{text}</b>' for text in nonfinite_counts(layers))
     return f"{esc(_range(layers))}{bad}"

@@ -211,8 +211,8 @@ class RunSummary:
 
     def _error(self) -> str:
         error = self.metadata.error or {}
-        said = ": ".join(str(error[name]) for name in ("type", "message") if error.get(name))
-        return said[:_LONGEST_CAUSE]
+        message = ": ".join(str(error[name]) for name in ("type", "message") if error.get(name))
+        return message[:_LONGEST_CAUSE]
 
     @property
     def ending(self) -> str:

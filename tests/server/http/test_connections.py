@@ -14,7 +14,7 @@ from tocsin_server.core.settings import Settings
 from tocsin_server.http.connections import (
     ALLOWANCE,
     CLOSING_S,
-    SAY_EVERY_S,
+    LOG_EVERY_S,
     SPARE,
     STUCK_S,
     Bounds,
@@ -159,7 +159,7 @@ def test_limits_are_logged_at_intervals(caplog: pytest.LogCaptureFixture) -> Non
     with caplog.at_level(logging.WARNING):
         for _ in range(1000):
             scene.connections.acted("head", FAR, "too large")
-        scene.clock.now = SAY_EVERY_S
+        scene.clock.now = LOG_EVERY_S
         scene.connections.acted("head", FAR, "too large")
     assert [record.getMessage() for record in caplog.records] == [
         "Closed a connection from 203.0.113.7: too large",

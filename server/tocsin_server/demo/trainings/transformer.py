@@ -32,8 +32,8 @@ def sentences(count: int, generator: torch.Generator) -> Tensor:
     tokens = torch.randint(TOKENS, (count, LENGTH + 1), generator=generator)
     slip = torch.rand(count, LENGTH + 1, generator=generator) < 0.1
     for at in range(2, LENGTH + 1):
-        said = (tokens[:, at - 1] + tokens[:, at - 2]) % TOKENS
-        tokens[:, at] = torch.where(slip[:, at], tokens[:, at], said)
+        total = (tokens[:, at - 1] + tokens[:, at - 2]) % TOKENS
+        tokens[:, at] = torch.where(slip[:, at], tokens[:, at], total)
     return tokens
 
 
