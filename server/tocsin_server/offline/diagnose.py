@@ -54,7 +54,7 @@ def unreadable_data(path: str, reason: str) -> dict[str, Any]:
 
 def alert_data(alert: Alert) -> dict[str, Any]:
     """Return one alert as JSON data; ``causes`` starts with the most likely one."""
-    said = alert.diagnosis
+    diagnosis = alert.diagnosis
     return {
         "rule": alert.rule,
         "severity": alert.severity.value,
@@ -67,12 +67,12 @@ def alert_data(alert: Alert) -> dict[str, Any]:
         "summary": alert.summary,
         "evidence": [
             {"name": item.name, "value": item.value, "unit": item.unit, "step": item.step}
-            for item in said.evidence
+            for item in diagnosis.evidence
         ],
-        "causes": [said.cause, *said.alternatives],
-        "remedies": [{"text": remedy.text, "code": remedy.code} for remedy in said.remedies],
-        "how_to_confirm": said.how_to_confirm,
-        "timeline": [{"step": step, "text": text, "rule": rule} for step, text, rule in said.timeline],
+        "causes": [diagnosis.cause, *diagnosis.alternatives],
+        "remedies": [{"text": remedy.text, "code": remedy.code} for remedy in diagnosis.remedies],
+        "how_to_confirm": diagnosis.how_to_confirm,
+        "timeline": [{"step": step, "text": text, "rule": rule} for step, text, rule in diagnosis.timeline],
     }
 
 
@@ -171,15 +171,15 @@ def _alert_line(alert: Alert, several: bool) -> Iterator[str]:
     launch = f"attempt {launch_of(alert)}, " if several else ""
     since = "" if alert.onset_step is None else f"{launch}since step {alert.onset_step} "
     over = "" if alert.resolved_step is None else f", resolved at {alert.resolved_step}"
-    said = f"{since}(fired at {alert.fired_step}{over})"
-    yield "  ".join(part for part in (f"{alert.severity.value:<8}", alert.rule, alert.subject, said) if part)
+    state = f"{since}(fired at {alert.fired_step}{over})"
+    yield "  ".join(part for part in (f"{alert.severity.value:<8}", alert.rule, alert.subject, state) if part)
     yield from wrap(alert.summary, WIDTH, initial_indent=" " * 10, subsequent_indent=" " * 10)
 
 
 def _diagnosis(group: CauseGroup, named: bool) -> Iterator[str]:
     """Yield the diagnosis of one group; with ``named``, it lists the alerts of the group."""
-    said = group.head.diagnosis
-    yield from wrap(f"Most likely: {said.cause.removeprefix('Likely ')}", WIDTH)
+    diagnosis = group.head.diagnosis
+    yield from wrap(f"Most likely: {diagnosis.cause.removeprefix('Likely ')}", WIDTH)
     if named:
         about = f"Alerts: {_about(group.alerts)}"
         yield from wrap(about, WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
@@ -187,21 +187,20 @@ def _diagnosis(group: CauseGroup, named: bool) -> Iterator[str]:
         yield "  What happened"
         for step, text, _ in group.timeline:
             yield from wrap(f"step {step}: {text}", WIDTH, initial_indent="    ", subsequent_indent="      ")
-    if said.evidence:
+    if diagnosis.evidence:
         yield "  Evidence"
-        yield from (f"    {item}" for item in _evidence(said))
-    if said.alternatives:
+        yield from (f"    {item}" for item in _evidence(diagnosis))
+    if diagnosis.alternatives:
         yield "  Other possible causes"
-        for text in said.alternatives:
+        for text in diagnosis.alternatives:
             yield from wrap(text, WIDTH, initial_indent="    - ", subsequent_indent="      ")
-    if said.remedies:
+    if diagnosis.remedies:
         yield "  What to do"
-    for place, remedy in enumerate(said.remedies, 1):
+    for place, remedy in enumerate(diagnosis.remedies, 1):
         yield from _remedy(remedy, f"{place}. ")
-    if said.how_to_confirm:
-        yield from wrap(
-            f"How to confirm: {said.how_to_confirm}", WIDTH, initial_indent="  ", subsequent_indent="    "
-        )
+    if diagnosis.how_to_confirm:
+        text = f"How to confirm: {diagnosis.how_to_confirm}"
+        yield from wrap(text, WIDTH, initial_indent="  ", subsequent_indent="    ")
     yield from _others(group)
 
 
@@ -240,8 +239,8 @@ def _others(group: CauseGroup) -> Iterator[str]:
                 yield from _remedy(remedy, "", "      ")
 
 
-def _evidence(said: Diagnosis) -> Iterator[str]:
-    for item in said.evidence:
+def _evidence(diagnosis: Diagnosis) -> Iterator[str]:
+    for item in diagnosis.evidence:
         value = number(item.value) if isinstance(item.value, float | int) else str(item.value)
         unit = f" {_unit(item)}" if item.unit else ""
         at = "" if item.step is None else f" (step {item.step})"
