@@ -30,9 +30,9 @@ ORDER = (
     "zero-grad-norm", "vanishing-gradient", "grad-precursor", "grad-explosion", "grad-norm-drift",
     "clip-ineffective", "clip-always-active",
     # optimization
-    "loss-divergence", "loss-level-shift", "loss-spike", "loss-drift", "loss-oscillation", "not-learning",
-    "adversarial-imbalance", "component-dominates", "plateau", "slow-convergence", "stair-steps",
-    "recurrent-instability", "overfitting", "metric-degradation", "lr-on-skips",
+    "early-climb", "loss-divergence", "loss-level-shift", "loss-spike", "loss-drift", "loss-oscillation",
+    "not-learning", "adversarial-imbalance", "component-dominates", "plateau", "slow-convergence",
+    "stair-steps", "recurrent-instability", "overfitting", "metric-degradation", "lr-on-skips",
     # machine
     "rank-divergence", "restart-loop", "trainer-lost", "stalled", "straggler", "throughput-regression",
     "data-bound", "gpu-underused",
