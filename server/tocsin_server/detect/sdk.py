@@ -24,7 +24,7 @@ from tocsin_server.detect.interface.blocks import PACE
 from tocsin_server.detect.interface.formatting import count, number, scale
 from tocsin_server.detect.interface.history import median
 from tocsin_server.detect.interface.ranks import RankReports, Report
-from tocsin_server.detect.interface.report_steps import ladder
+from tocsin_server.detect.interface.report_steps import grade
 from tocsin_server.detect.interface.rule import (
     CRITICAL,
     FIRING,
@@ -103,11 +103,11 @@ __all__ = (
     "falls",
     "finite_of",
     "goal_of",
+    "grade",
     "is_adam",
     "is_decibel",
     "is_loss",
     "kendall",
-    "ladder",
     "median",
     "middle",
     "norms_of",

@@ -56,7 +56,7 @@ class SeriesEvaluator(msgspec.Struct):
         """Evaluate a reduced value. None and NaN match no comparison and change nothing."""
         if value is None or value != value:
             return None
-        said = _Said(self.episode, rule, series, row, now, value)
+        said = _Text(self.episode, rule, series, row, now, value)
         if rule.holds(value):
             return self._held(rule, now, said)
         self.since = None
@@ -81,7 +81,7 @@ class SeriesEvaluator(msgspec.Struct):
         unit = SECOND if rule.window.timed else 1.0
         return reduce(rule.reducer, self.window.put(x, value), unit)
 
-    def _held(self, rule: CustomRule, now: Moment, said: _Said) -> RuleResult | None:
+    def _held(self, rule: CustomRule, now: Moment, said: _Text) -> RuleResult | None:
         self.calm = None
         if self.since is None:
             self.since = now
@@ -100,19 +100,19 @@ class SeriesEvaluator(msgspec.Struct):
         said.begin(self.since)
         return said.make(PENDING, said.begun())
 
-    def _between(self, said: _Said) -> RuleResult | None:
+    def _between(self, said: _Text) -> RuleResult | None:
         """Keep the episode open: the value neither holds nor is back; a recovering one fires again."""
         self.calm = None
         return said.make(FIRING, said.begun()) if self.episode.state == RECOVERING else None
 
-    def _back(self, rule: CustomRule, now: Moment, said: _Said) -> RuleResult | None:
+    def _back(self, rule: CustomRule, now: Moment, said: _Text) -> RuleResult | None:
         if self.calm is None:
             self.calm = now
         if rule.keep_firing_for.since(self.calm, now) >= rule.keep_firing_for.amount:
             return self._end(said)
         return None if self.episode.state == RECOVERING else said.make(RECOVERING, said.over())
 
-    def _end(self, said: _Said) -> RuleResult:
+    def _end(self, said: _Text) -> RuleResult:
         if self.episode.state == PENDING:
             onset = (self.episode.onset_step, self.episode.onset_ns)
             self.longest = max(self.longest, said.rule.for_.since(onset, said.now))
@@ -127,7 +127,7 @@ class SeriesEvaluator(msgspec.Struct):
         return episode
 
 
-class _Said:
+class _Text:
     """The summary and evidence for one record."""
 
     __slots__ = ("episode", "now", "row", "rule", "series", "value")

@@ -126,11 +126,11 @@ class Stream:
         self.carried_states: dict[str, bytes] = {}
         """States carried over from the previous attempt, by rule."""
 
-    def check(self, view: View) -> list[Said]:
+    def check(self, view: View) -> list[NumberedResult]:
         """Check the records of ``view``; return the results with their record numbers in the stream."""
         if not self.bases.issuperset(view.bases):
             self._meet(view)
-        emitted: list[Said] = []
+        emitted: list[NumberedResult] = []
         for part in self._parts(view):
             self.history.take(part)
             self.track.follow(part, self.scaler)
@@ -143,7 +143,7 @@ class Stream:
             self.before = (part.step[-1], part.time_ns[-1])
         return emitted
 
-    def _observe(self, part: View, emitted: list[Said]) -> None:
+    def _observe(self, part: View, emitted: list[NumberedResult]) -> None:
         """Run the rules that see each record; those asleep do not see calm records."""
         calm = part.calm
         rules = self.awake if calm else self.prompt
@@ -155,9 +155,9 @@ class Stream:
         """Update which rules are awake."""
         self.awake = [rule for rule in self.prompt if not (rule.idles and rule.asleep())]
 
-    def finish(self) -> list[Said]:
+    def finish(self) -> list[NumberedResult]:
         """Check the records that wait for a full block, because no more follow for now."""
-        emitted: list[Said] = []
+        emitted: list[NumberedResult] = []
         block = self.block.flush()
         for rule in self.in_blocks if block is not None else ():
             rule.observe(block)  # type: ignore[arg-type]
@@ -165,7 +165,7 @@ class Stream:
         return emitted
 
     @staticmethod
-    def _collect(view: View, part: View, rules: list[Rule[Any, Any]], emitted: list[Said]) -> None:
+    def _collect(view: View, part: View, rules: list[Rule[Any, Any]], emitted: list[NumberedResult]) -> None:
         """Run ``rules`` on ``view`` and number their results by the rows of ``part``."""
         for rule in rules:
             rule.observe(view)
@@ -323,7 +323,7 @@ class Stream:
         self._rouse()
 
 
-Said = tuple[int, Rule[Any, Any], RuleResult]
+NumberedResult = tuple[int, Rule[Any, Any], RuleResult]
 """Number of a record within its stream, the rule, and its result there."""
 
 

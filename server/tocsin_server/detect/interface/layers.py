@@ -180,31 +180,31 @@ def _bad(vector: LayerVector) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _Origin:
     step: int
     sentence: str
     evidence: tuple[Evidence, ...]
     place: int | None = None
 
 
-def _nonfinite(vector: LayerVector, names: Sequence[str]) -> _Said:
+def _nonfinite(vector: LayerVector, names: Sequence[str]) -> _Origin:
     """Return which layers are non-finite, and which of them is nearest to the loss."""
     bad = [place for place, norm in enumerate(vector.norms) if not math.isfinite(norm)]
     total = sum(not norm < 0 for norm in vector.norms)
     share = Evidence("layers not finite", float(len(bad)), f"of {total}", vector.step)
     if len(bad) == total:
         text = f"{OPENING}all {count(total, 'layer')} become non-finite at once, so the loss is the origin"
-        return _Said(vector.step, text, (share,))
+        return _Origin(vector.step, text, (share,))
     name = names[bad[-1]]
     text = (
         f"{OPENING}{name} become non-finite first ({number(vector.norms[bad[-1]])}), with "
         f"{len(bad) - 1} of the {count(bad[-1], 'layer')} before it; those nearer to the loss "
         "are finite"
     )
-    return _Said(vector.step, text, (Evidence("layer", name, "", vector.step), share), bad[-1])
+    return _Origin(vector.step, text, (Evidence("layer", name, "", vector.step), share), bad[-1])
 
 
-def _growth(vectors: Sequence[LayerVector], names: Sequence[str], begun: _Said | None) -> _Said | None:
+def _growth(vectors: Sequence[LayerVector], names: Sequence[str], begun: _Origin | None) -> _Origin | None:
     """Return the layer whose gradients grew most and since when; prefer the one where it started."""
     if len(vectors) <= USUAL:
         return None
@@ -229,7 +229,7 @@ def _growth(vectors: Sequence[LayerVector], names: Sequence[str], begun: _Said |
     text = f"{OPENING}{names[place]} grow {times}x, {number(level)} → {number(last)}"
     facts = (Evidence("layer growth", ratios[place], "times", since),)
     named = begun is not None and begun.place == place
-    return _Said(since, text, facts if named else (Evidence("layer", names[place], "", since), *facts))
+    return _Origin(since, text, facts if named else (Evidence("layer", names[place], "", since), *facts))
 
 
 def _usual(norms: Sequence[float]) -> float:
@@ -238,7 +238,7 @@ def _usual(norms: Sequence[float]) -> float:
     return median(above) if above else 0.0
 
 
-def _together(begun: _Said | None, grown: _Said | None) -> Origin | None:
+def _together(begun: _Origin | None, grown: _Origin | None) -> Origin | None:
     said = [one for one in (begun, grown) if one is not None]
     if not said:
         return None

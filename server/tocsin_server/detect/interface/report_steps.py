@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 
-def ladder(n: int) -> int:
+def grade(n: int) -> int:
     """Return the position of ``n`` in the series 1, 2, 5, 10, 20, 50, ...: 1, 2, 3, ...; 0 below 1."""
     if n < 1:
         return 0

@@ -149,7 +149,7 @@ class Episode(msgspec.Struct):
     back: float | None = None
     """Highest value of the series that counts as recovered, by its level from before the onset.
 
-    Kept over discontinuities and attempts, whose statistics start anew: a broken series would otherwise be
+    Kept over discontinuities and attempts, whose statistics start empty: a broken series would otherwise be
     its own baseline.
     """
 

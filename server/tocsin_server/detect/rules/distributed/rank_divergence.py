@@ -40,7 +40,7 @@ from tocsin_server.detect.sdk import (
     RunRule,
     View,
     count,
-    ladder,
+    grade,
     number,
     setting,
 )
@@ -114,7 +114,7 @@ class RankDivergence(RunRule[Settings, State]):
             f"{NAMES[name].capitalize()} differs between ranks for {count(steps, 'step')}: "
             f"{number(said[low])} on rank {low}, {number(said[high])} on rank {high}"
         )
-        self.fire(at, 0, WARNING, self.state.since[name], summary, evidence, level=ladder(steps), kind=name)
+        self.fire(at, 0, WARNING, self.state.since[name], summary, evidence, level=grade(steps), kind=name)
 
 
 def agree(values: list[float], tolerance: float) -> bool:

@@ -42,7 +42,7 @@ from tocsin_server.detect.sdk import (
     RuleSettings,
     RuleState,
     View,
-    ladder,
+    grade,
     number,
     remedies,
     setting,
@@ -135,7 +135,7 @@ class GradExplosion(Rule[Settings, State]):
     def _fire(self, view: View, row: int) -> None:
         state = self.state
         median = state.level.median
-        level = ladder(int(min(state.peak / median, 1e15)))
+        level = grade(int(min(state.peak / median, 1e15)))
         if self.already_reported(view, row, WARNING, level):
             return
         evidence: list[Fact] = [

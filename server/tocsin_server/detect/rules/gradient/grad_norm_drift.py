@@ -38,7 +38,7 @@ from tocsin_server.detect.sdk import (
     RuleSettings,
     RuleState,
     View,
-    ladder,
+    grade,
     middle,
     number,
     positive,
@@ -126,7 +126,7 @@ class GradNormDrift(Rule[Settings, State]):
         summary = f"Gradient norm drifted {number(first[2])} → {number(last[2])} since step {first[0]}"
         self.fire(
             view, row, INFO if decays else WARNING, (medians[1][0], medians[1][1]), summary, evidence,
-            level=ladder(int(min(last[2] / first[2], 1e15))), kind="decay" if decays else "",
+            level=grade(int(min(last[2] / first[2], 1e15))), kind="decay" if decays else "",
         )  # fmt: skip
 
 

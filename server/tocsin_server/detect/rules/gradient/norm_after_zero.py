@@ -32,7 +32,7 @@ from tocsin_server.detect.sdk import (
     View,
     ZeroStreak,
     count,
-    ladder,
+    grade,
     norms_of,
     number,
     remedies,
@@ -104,7 +104,7 @@ class NormAfterZero(Rule[Settings, State]):
             state.first = loss if state.first is None else state.first
 
     def _fire(self, view: View, row: int) -> None:
-        state, level = self.state, ladder(self.state.streak)
+        state, level = self.state, grade(self.state.streak)
         if self.already_reported(view, row, WARNING, level):
             return
         first = state.first or 0.0

@@ -41,7 +41,7 @@ from tocsin_server.detect.sdk import (
     View,
     all_finite,
     count,
-    ladder,
+    grade,
     middle,
     number,
     positive,
@@ -144,7 +144,7 @@ class VanishingGradient(Rule[Settings, State]):
         converged = self._converged()
         self.fire(
             view, row, INFO if converged else WARNING, state.since, summary, evidence,
-            level=ladder(state.streak), kind="converged" if converged else "vanished",
+            level=grade(state.streak), kind="converged" if converged else "vanished",
         )  # fmt: skip
 
     def _converged(self) -> bool:

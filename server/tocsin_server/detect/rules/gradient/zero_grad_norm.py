@@ -36,7 +36,7 @@ from tocsin_server.detect.sdk import (
     View,
     ZeroStreak,
     count,
-    ladder,
+    grade,
     norms_of,
     number,
     setting,
@@ -133,7 +133,7 @@ class ZeroGradNorm(Rule[Settings, State]):
         return not self.state.moves(self.settings.constant)
 
     def _fire(self, view: View, row: int) -> None:
-        state, level = self.state, ladder(self.state.streak)
+        state, level = self.state, grade(self.state.streak)
         known, still = state.high >= state.low, self._still()
         if known and not still:
             self._moving(view, row)

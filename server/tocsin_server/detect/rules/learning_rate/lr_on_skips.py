@@ -30,7 +30,7 @@ from tocsin_server.detect.sdk import (
     RuleState,
     View,
     count,
-    ladder,
+    grade,
     setting,
 )
 
@@ -88,7 +88,7 @@ class LrOnSkips(Rule[Settings, State]):
         ahead = self.state.ahead
         evidence: list[Fact] = [("skipped steps", float(ahead), "that advanced the schedule", view.step[row])]
         summary = f"Schedule is {count(ahead, 'step')} ahead because it advances on skipped updates"
-        self.fire(view, row, INFO, self.state.since, summary, evidence, level=ladder(ahead))
+        self.fire(view, row, INFO, self.state.since, summary, evidence, level=grade(ahead))
 
 
 _CAUSE = Cause(

@@ -37,7 +37,7 @@ from tocsin_server.detect.sdk import (
     RuleState,
     Values,
     View,
-    ladder,
+    grade,
     number,
     setting,
 )
@@ -175,7 +175,7 @@ class ZeroLr(Rule[Settings, State]):
         updates: int,
         kind: str,
     ) -> None:
-        state, step, level = self.state, view.step[row], ladder(updates)
+        state, step, level = self.state, view.step[row], grade(updates)
         if self.already_reported(view, row, severity, level):
             return
         what = "0" if rate == 0 else f"{number(rate)}, less than a thousandth of its peak,"

@@ -46,7 +46,7 @@ from tocsin_server.detect.sdk import (
     RuleState,
     Values,
     View,
-    ladder,
+    grade,
     middle,
     number,
     positive,
@@ -257,7 +257,7 @@ class LossDivergence(Rule[Settings, State]):
         usual = smooth <= self.settings.habit * state.known
         severity = INFO if slow or usual else CRITICAL if self._ruined(smooth) else WARNING
         state.highest = max(state.highest, smooth)
-        level = ladder(int(ratio))
+        level = grade(int(ratio))
         if self.already_reported(view, row, severity, level):
             return
         evidence: list[Fact] = [

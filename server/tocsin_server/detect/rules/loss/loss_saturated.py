@@ -49,7 +49,7 @@ from tocsin_server.detect.sdk import (
     View,
     chance,
     count,
-    ladder,
+    grade,
     number,
     remedies,
     setting,
@@ -169,7 +169,7 @@ class LossSaturated(Rule[Settings, State]):
         state = self.state
         kind = self._kind(loss)
         severity = {"zero": CRITICAL, "clamp": CRITICAL, "converged": INFO}.get(kind, WARNING)
-        level = ladder(state.streak // self.settings.records)
+        level = grade(state.streak // self.settings.records)
         if kind == "rounded" or (kind == "chance" and self._warms_up(view, row)):
             return
         state.height = loss

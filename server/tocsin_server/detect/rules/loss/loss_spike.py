@@ -50,7 +50,7 @@ from tocsin_server.detect.sdk import (
     RuleState,
     View,
     count,
-    ladder,
+    grade,
     middle,
     number,
     setting,
@@ -106,7 +106,7 @@ class State(RuleState):
     first: float = 0.0
     """Mean size of the losses of the first window, for the absolute floor."""
     given: bool = False
-    """Whether ``first`` is known although the baseline starts anew."""
+    """Whether ``first`` is known although the baseline starts again."""
     positive: bool = True
     outside: list[float] = msgspec.field(default_factory=list)
     recent: list[bool] = msgspec.field(default_factory=list)
@@ -274,7 +274,7 @@ class LossSpike(Rule[Settings, State]):
             self.pend(view, row, state.onset, *self._describe(view, row))
             return
         severity = CRITICAL if state.high >= limits.sustained else WARNING
-        level = ladder(len(state.outside)) + 10 * ladder(int(state.peak / median) if median > 0 else 1)
+        level = grade(len(state.outside)) + 10 * grade(int(state.peak / median) if median > 0 else 1)
         if self.already_reported(view, row, severity, level):
             return
         summary, evidence = self._describe(view, row)

@@ -41,7 +41,7 @@ from tocsin_server.detect.sdk import (
     View,
     all_finite,
     count,
-    ladder,
+    grade,
     number,
     remedies,
     setting,
@@ -143,7 +143,7 @@ class MaskedNan(Rule[Settings, State]):
             self.settle(view, row)
 
     def _fire(self, view: View, row: int, severity: int, kind: str, times: int) -> None:
-        state, level = self.state, ladder(times)
+        state, level = self.state, grade(times)
         if self.already_reported(view, row, severity, level):
             return
         evidence: list[Fact] = [

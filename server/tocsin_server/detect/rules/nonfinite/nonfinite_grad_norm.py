@@ -38,7 +38,7 @@ from tocsin_server.detect.sdk import (
     View,
     all_finite,
     count,
-    ladder,
+    grade,
     number,
     setting,
 )
@@ -96,7 +96,7 @@ class NonfiniteGradNorm(Rule[Settings, State]):
         if found is None:
             return
         severity, kind = found
-        level = ladder(state.streak)
+        level = grade(state.streak)
         if self.already_reported(view, row, severity, level):
             return
         summary = f"Gradient norm is {number(value)} at step {view.step[row]}"

@@ -30,7 +30,7 @@ from tocsin_server.detect.sdk import (
     View,
     WideRule,
     count,
-    ladder,
+    grade,
     number,
     setting,
 )
@@ -98,4 +98,4 @@ class NonfiniteInput(WideRule[Settings, State]):
         severity = INFO if usual else WARNING
         onset = (self.episode.onset_step if self.episode.state else step, view.time_ns[row])
         kind = "mask" if usual else "batch"
-        self.fire(view, row, severity, onset, summary, evidence, level=ladder(state.bad), kind=kind)
+        self.fire(view, row, severity, onset, summary, evidence, level=grade(state.bad), kind=kind)

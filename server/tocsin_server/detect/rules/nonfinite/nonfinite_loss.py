@@ -39,7 +39,7 @@ from tocsin_server.detect.sdk import (
     View,
     all_finite,
     count,
-    ladder,
+    grade,
     number,
     setting,
 )
@@ -103,7 +103,7 @@ class NonfiniteLoss(Rule[Settings, State]):
         state.total += 1
         repeated = sum(state.recent) >= self.settings.critical_count
         harmless = view.has_scaler(row) or (view.stepped is not None and view.stepped[row] == 0.0)
-        severity, level = CRITICAL if repeated or not harmless else WARNING, ladder(state.total)
+        severity, level = CRITICAL if repeated or not harmless else WARNING, grade(state.total)
         if self.already_reported(view, row, severity, level):
             return
         step = view.step[row]

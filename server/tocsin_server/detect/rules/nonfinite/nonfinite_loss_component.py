@@ -36,7 +36,7 @@ from tocsin_server.detect.sdk import (
     View,
     WideRule,
     count,
-    ladder,
+    grade,
     number,
     remedies,
     setting,
@@ -105,7 +105,7 @@ class NonfiniteLossComponent(WideRule[Settings, State]):
         others = others.replace("terms finite", "terms are finite").replace("term finite", "term is finite")
         summary = f"Loss term {names} is {value} at step {step}{others}"
         kind = "one" if len(bad) < len(values) else "all"
-        self.fire(view, row, WARNING, state.since, summary, evidence, level=ladder(times), kind=kind)
+        self.fire(view, row, WARNING, state.since, summary, evidence, level=grade(times), kind=kind)
 
 
 def _why(case: DiagnosisContext) -> Cause | None:

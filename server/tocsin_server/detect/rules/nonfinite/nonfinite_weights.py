@@ -93,7 +93,7 @@ class NonfiniteWeights(Rule[Settings, State]):
             began = self.episode.onset_step if self.episode.state else onset[0]
             seen = f", checked after step {view.step[row]}" if view.step[row] > began else ""
             summary = f"Weights have been non-finite since step {began}{seen}"
-            self.fire(view, row, CRITICAL, onset, summary, evidence, level=1, kind="told")
+            self.fire(view, row, CRITICAL, onset, summary, evidence, level=1, kind="reported")
         elif self.episode.state:
             self.settle(view, row)
 

@@ -33,7 +33,7 @@ from tocsin_server.detect.sdk import (
     RuleState,
     View,
     count,
-    ladder,
+    grade,
     scale,
     setting,
 )
@@ -113,7 +113,7 @@ class ScalerAtFloor(Rule[Settings, State]):
         if not state.stuck:
             state.since = (view.step[row], view.time_ns[row])
         state.stuck += 1
-        level = ladder(state.stuck)
+        level = grade(state.stuck)
         if state.stuck < need or self.already_reported(view, row, CRITICAL, level):
             return
         evidence: list[Fact] = [

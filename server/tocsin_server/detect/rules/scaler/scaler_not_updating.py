@@ -36,7 +36,7 @@ from tocsin_server.detect.sdk import (
     View,
     all_finite,
     count,
-    ladder,
+    grade,
     scale,
     setting,
 )
@@ -132,7 +132,7 @@ class ScalerNotUpdating(Rule[Settings, State]):
             self._fire(view, row, value)
 
     def _fire(self, view: View, row: int, value: float) -> None:
-        state, level = self.state, ladder(self.state.streak)
+        state, level = self.state, grade(self.state.streak)
         if self.already_reported(view, row, CRITICAL, level):
             return
         evidence: list[Fact] = [

@@ -39,7 +39,7 @@ from tocsin_server.detect.sdk import (
     RuleState,
     View,
     count,
-    ladder,
+    grade,
     setting,
 )
 
@@ -109,7 +109,7 @@ class OverflowBurst(Rule[Settings, State]):
             self.episode.calm, self.episode.last_step = 0, view.step[row]
             return
         severity, first, total, span = found
-        level = ladder(total)
+        level = grade(total)
         if self.already_reported(view, row, severity, level):
             return
         span = min(span, view.step[row] - view.first_step + 1)
