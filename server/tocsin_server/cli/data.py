@@ -40,7 +40,8 @@ def export(
     config: Config = None,
 ) -> None:
     """Export all records of a run; with --out also events, alerts and environment."""
-    from tocsin_server.cli.database import chosen, opened
+    from tocsin_server.cli.database import opened
+    from tocsin_server.cli.deletion import chosen
     from tocsin_server.transfer.record_export import export_records, file_name
     from tocsin_server.transfer.run_export import export_run
 
@@ -76,7 +77,8 @@ def import_(
 
     The server may be running. No notifications are sent for imported alerts.
     """
-    from tocsin_server.cli.database import alone, finish_all, opened, transacting
+    from tocsin_server.cli.database import opened
+    from tocsin_server.cli.deletion import alone, finish_all, transacting
     from tocsin_server.runs.validation.limits import limits_of
     from tocsin_server.transfer.run_folder import bundles_in
     from tocsin_server.transfer.run_import import import_run
@@ -126,7 +128,8 @@ def delete(
 
     The server may be running. If a training process still sends to the run, that starts a new run.
     """
-    from tocsin_server.cli.database import chosen, delete_marked, mark_project, opened
+    from tocsin_server.cli.database import opened
+    from tocsin_server.cli.deletion import chosen, delete_marked, mark_project
     from tocsin_server.store.deletion_jobs import mark_runs
 
     if (run is None) == (project is None):
@@ -154,7 +157,8 @@ def prune(
 
     The server does this automatically every hour. Runs that are running or stalled are always kept.
     """
-    from tocsin_server.cli.database import delete_marked, opened
+    from tocsin_server.cli.database import opened
+    from tocsin_server.cli.deletion import delete_marked
     from tocsin_server.jobs.retention import expired, last_word_ns
     from tocsin_server.store.deletion_jobs import mark_runs
     from tocsin_server.store.reader import StoreReader

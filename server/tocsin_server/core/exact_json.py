@@ -13,9 +13,10 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+if TYPE_CHECKING:  # commands that need no array import this module
+    import numpy as np
 
 NAN, PINF, NINF = "NaN", "Infinity", "-Infinity"
 DEEPEST = 100
@@ -49,6 +50,8 @@ def parse_number(value: float | str) -> float:
 
 def packed(values: np.ndarray[Any, Any]) -> dict[str, str]:
     """Return ``values`` [n] as Plotly's typed array; every dtype is converted to f8."""
+    import numpy as np
+
     little = np.ascontiguousarray(values, dtype="<f8")
     return {"dtype": "f8", "bdata": base64.b64encode(little.tobytes()).decode("ascii")}
 
@@ -63,18 +66,22 @@ def plain(value: Any, levels: int = CUT) -> Any:
         return value
     if isinstance(value, float):
         return number(value)
+    if isinstance(value, Mapping):
+        return {str(key): plain(item, levels - 1) for key, item in value.items()} if levels else TOO_DEEP
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(item, levels - 1) for item in value] if levels else TOO_DEEP
+    if is_dataclass(value) and not isinstance(value, type):
+        if not levels:
+            return TOO_DEEP
+        return {field.name: plain(getattr(value, field.name), levels - 1) for field in fields(value)}
+    import numpy as np
+
     if isinstance(value, np.ndarray):
         return packed(value)
     if isinstance(value, np.generic):
         return plain(value.item())
     if not levels:
         return TOO_DEEP
-    if isinstance(value, Mapping):
-        return {str(key): plain(item, levels - 1) for key, item in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [plain(item, levels - 1) for item in value]
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name), levels - 1) for field in fields(value)}
     raise TypeError(f"JSON value: expected data, got {type(value).__name__}")
 
 

@@ -15,7 +15,6 @@ from itertools import islice
 from pathlib import Path
 from urllib.parse import quote
 
-from alembic.script import ScriptDirectory
 from sqlalchemy.engine import URL
 
 from tocsin_server.core.errors import TocsinError
@@ -217,6 +216,8 @@ def revision_of(file: Path, *, shown: Path | None = None) -> str:
 
 def revisions() -> list[str]:
     """Return every schema revision, newest first."""
+    from alembic.script import ScriptDirectory
+
     return [script.revision for script in ScriptDirectory(str(migrations_folder())).walk_revisions()]
 
 

@@ -12,20 +12,21 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from alembic import command
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, make_url, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, OperationalError, SQLAlchemyError
 
 from tocsin_server.core.errors import StartError, TocsinError
 from tocsin_server.store import rule_tables as rule_tables  # its tables are part of the schema
 
+if TYPE_CHECKING:  # imported only to migrate: most commands find the newest schema
+    from alembic.config import Config
+
+HEAD = "initial"
+"""The newest revision in ``migrations/versions``."""
 ADVISORY_LOCK = 0x746F6373
 """Key of the Postgres lock that lets one server migrate at a time ("tocs")."""
 BUSY_TIMEOUT_MS = 5_000
@@ -186,7 +187,8 @@ def migrate(url: str | URL, revision: str = "head") -> None:
     engine = _sqlite(parsed) if parsed.get_backend_name() == "sqlite" else _postgres(parsed)
     try:
         with _one_at_a_time, engine.connect() as connection:
-            _upgrade(connection, revision)
+            if revision != "head" or not _is_newest(connection):
+                _upgrade(connection, revision)
     finally:
         engine.dispose()
 
@@ -202,13 +204,23 @@ def migrations_folder() -> Path:
 
 def alembic_config(connection: Connection) -> Config:
     """Return Alembic's configuration for an open connection."""
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", str(migrations_folder()).replace("%", "%%"))
     config.attributes["connection"] = connection
     return config
 
 
+def _is_newest(connection: Connection) -> bool:
+    if not inspect(connection).has_table("alembic_version"):
+        return False
+    return connection.execute(text("SELECT version_num FROM alembic_version")).scalars().all() == [HEAD]
+
+
 def _upgrade(connection: Connection, revision: str) -> None:
+    from alembic import command
+
     if connection.dialect.name == "postgresql":
         # Held until the transaction ends: a second server waits here and then has nothing to do.
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": ADVISORY_LOCK})
@@ -237,6 +249,9 @@ def refusal(revision: str) -> str:
 
 def _check_known(connection: Connection, config: Config) -> None:
     """Raise StartError if another version created or upgraded the database."""
+    from alembic.migration import MigrationContext
+    from alembic.script import ScriptDirectory
+
     found = MigrationContext.configure(connection).get_current_heads()
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     unknown = sorted(set(found) - known)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from tests.server.conftest import put_migrated
 
 HEAVY = ("alembic", "fastapi", "numpy", "plotly", "sqlalchemy", "starlette", "torch", "uvicorn",
          "websockets")  # fmt: skip
@@ -44,3 +47,27 @@ def test_help_needs_no_heavy_package(program: str) -> None:
         [sys.executable, "-c", f"{program}\n{said}"], capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines()[-1] == "heavy: []"
+
+
+def test_token_commands_import_only_what_a_small_query_needs(tmp_path: Path) -> None:
+    """On a database with the newest schema, they import SQLAlchemy, but neither Alembic nor the rules."""
+    put_migrated(tmp_path / "tocsin.db")
+    program = f"""
+import sys
+from typer.testing import CliRunner
+from tocsin_server.cli.main import app
+
+where = ["--data-dir", {str(tmp_path)!r}]
+for arguments in (["create", "me"], ["list"], ["revoke", "admin"]):
+    done = CliRunner().invoke(app, ["token", *arguments, *where])
+    assert done.exit_code == 0, done.output
+made = CliRunner().invoke(app, ["token", "list", *where]).stdout
+done = CliRunner().invoke(app, ["token", "revoke", made.splitlines()[-1].split()[0], *where])
+assert "is revoked" in done.stdout, done.output
+assert CliRunner().invoke(app, ["migrate", *where]).exit_code == 0
+print(sorted(name for name in {HEAVY} if name in sys.modules))
+ours = [name for name in sys.modules if name.startswith("tocsin_server.")]
+assert len(ours) < 40, ours
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "['sqlalchemy']"

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import event, insert, select, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, OperationalError
@@ -21,7 +22,16 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from tests.server.store.conftest import batch, hello, sealed
 from tocsin_server.core.errors import StartError
 from tocsin_server.core.models import WriteBatch
-from tocsin_server.store.database import PATIENCE, PRERELEASE, Database, database_url, migrate, open_database
+from tocsin_server.store.database import (
+    HEAD,
+    PATIENCE,
+    PRERELEASE,
+    Database,
+    database_url,
+    migrate,
+    migrations_folder,
+    open_database,
+)
 from tocsin_server.store.outage import is_outage
 from tocsin_server.store.postgres import no_limit
 from tocsin_server.store.reader import StoreReader
@@ -42,6 +52,11 @@ def test_migrations_equal_the_schema(database: Database) -> None:
         options = {"compare_type": True, "compare_server_default": True}
         context = MigrationContext.configure(connection, opts=options)
         assert compare_metadata(context, metadata) == []
+
+
+def test_head_is_the_newest_revision() -> None:
+    """``migrate`` does nothing on a database that has it."""
+    assert ScriptDirectory(str(migrations_folder())).get_heads() == [HEAD]
 
 
 def test_servers_that_start_together_migrate_once(empty_url: URL) -> None:

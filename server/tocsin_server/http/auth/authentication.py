@@ -20,8 +20,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-
-from starlette.requests import HTTPConnection
+from typing import TYPE_CHECKING
 
 from tocsin_server.core.origins import origin_agrees
 from tocsin_server.core.permissions import (
@@ -36,6 +35,9 @@ from tocsin_server.core.permissions import (
 )
 from tocsin_server.core.settings import Settings
 from tocsin_server.http.auth.sessions import COOKIE, Ended, Sessions
+
+if TYPE_CHECKING:  # commands read FILE_TOKENS
+    from starlette.requests import HTTPConnection
 
 KEY_FILE, ENDED_FILE = "session-key", "ended-sessions"
 LONGEST_SECRET = 512
