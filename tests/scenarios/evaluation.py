@@ -100,17 +100,21 @@ class Wire(KeptOutbox):
         super().__init__()
         self.said: list[tuple[Any, ...]] = []
         self.failure: dict[str, Any] | None = None
+        self.ended = False
+        """Set when the run has ended: what a thread still reports would change the data of later tests."""
 
     def put(self, item: tuple[Any, ...], may_wait: bool = False) -> None:
         item = _evenly(item)
         super().put(item)
-        self.said.append(item)
+        if not self.ended:
+            self.said.append(item)
 
     def put_event(
         self, kind: str, t_ns: int, step: int | None, data: dict[str, Any], may_wait: bool = False
     ) -> None:
         super().put_event(kind, t_ns, step, data)
-        self.said.append((kind, step, data))
+        if not self.ended:
+            self.said.append((kind, step, data))
 
     def parts(self) -> Iterator[list[tuple[Any, ...]] | tuple[Any, ...]]:
         """Yield rows that are sent together, and events between them; the finish at the end."""
@@ -145,7 +149,7 @@ def trained(training: Training, **options: Any) -> Wire:
     run = watch(wire, sender, **options)
     with suppress(RuntimeError), run:
         training(run)
-    wire.failure = sender.closed[-1][1]
+    wire.failure, wire.ended = sender.closed[-1][1], True
     assert run._reporter.errors == 0
     return wire
 
