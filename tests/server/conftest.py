@@ -488,7 +488,7 @@ class ServerThread:
 
 
 class PromptServer(uvicorn.Server):
-    """Stops as soon as it is told. Uvicorn looks for that every 0.1 s, and waits as long for its clients."""
+    """Stops at once. Uvicorn checks every 0.1 s whether it should, and then waits 0.1 s for its clients."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)

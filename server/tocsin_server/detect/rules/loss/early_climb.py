@@ -75,6 +75,7 @@ class EarlyClimb(Rule[Settings, State]):
     inhibited_by = ("nonfinite-loss", "loss-spike", "loss-divergence")
     adversarial = False
     needs = ("loss",)
+    in_blocks = True
 
     def observe(self, view: View) -> None:
         if view.loss is None or (len(self.state.losses) >= self.settings.until and not self.episode.state):

@@ -28,7 +28,7 @@ def test_a_climb_in_a_short_run_is_a_warning(watch: Any, before: list[float], af
 
 def test_the_onset_is_the_first_of_the_five(watch: Any) -> None:
     run = watch()
-    run.records(loss=[6.0, *noisy(30, 0.5, seed=2), *[7.0 + step for step in range(10)]])
+    run.records(loss=[6.0, *noisy(30, 0.5, seed=2), *[7.0 + step for step in range(20)]])
     assert run.firing(RULE)[0].onset_step == 31
 
 
