@@ -23,16 +23,16 @@ class Batches:
         self._seen = 0
         self._loss = self._deviation = self._norm = 0.0
 
-    def judge(self, item: tuple[Any, ...]) -> Any:
+    def take_if_bad(self, item: tuple[Any, ...]) -> Any:
         """Return the name of the batch if the record is of a bad step, else None."""
         values = dict(zip(item[2], item[3:], strict=True))
         bad = self._is_bad(values)
-        if not bad or self.named is None or not self._may_tell(item[0]):
+        if not bad or self.named is None or not self._may_report(item[0]):
             return None
         named, self.named = self.named, None
         return named
 
-    def _may_tell(self, step: int) -> bool:
+    def _may_report(self, step: int) -> bool:
         if self._on_reading >= BURST and abs(step - self._at) < APART:
             return False
         self._on_reading, self._at = self._on_reading + 1, step

@@ -92,7 +92,7 @@ class RunReporter:
         """The newest reading of the machine that no record includes yet."""
         self._extra_values: dict[str, Any] = {}
         self._joined: dict[tuple[str, ...], tuple[str, ...]] = {}
-        self._said: set[str] = set()
+        self._warned: set[str] = set()
         self._staging: Any = None
         self._scales: dict[str, tuple[int, float]] = {}
 
@@ -297,8 +297,8 @@ class RunReporter:
 
     def warn(self, text: str) -> None:
         """Log a warning, once for each text."""
-        if text not in self._said:
-            self._said.add(text)
+        if text not in self._warned:
+            self._warned.add(text)
             LOG.warning(text)
 
     def discard(self) -> None:

@@ -499,7 +499,7 @@ class Run:
 
     def _report_batch(self, item: tuple[Any, ...]) -> None:
         """Report the batch of a record that indicates a problem."""
-        named = self._batches.judge(item)
+        named = self._batches.take_if_bad(item)
         if named is not None:
             self._reporter.put_event("batch", {"id": self._reporter.redact.data(plain(named))}, item[0])
 

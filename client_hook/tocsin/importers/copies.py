@@ -36,14 +36,14 @@ class Copies:
         times = self._seen.get(step, 0)
         self._seen[step] = times + 1
         if len(self._seen) > NEAR:
-            self._judge(self._seen.popitem(last=False)[1])
+            self._note(self._seen.popitem(last=False)[1])
         return min(times, MOST - 1) if self.found else 0
 
     def is_known(self, step: int) -> bool:
         """Return whether the step occurred recently, so that going back to it is not a rewind."""
         return self.found and step in self._seen
 
-    def _judge(self, times: int) -> None:
+    def _note(self, times: int) -> None:
         """Note how often a step occurred in total."""
         self._streak = self._streak + 1 if times > 1 else 0
         self.found = self.found or self._streak >= ENOUGH

@@ -86,7 +86,7 @@ class LogRecord:
     coarse: bool = False
     """Its learning rates have less than two significant digits: they are shown, but not checked."""
 
-    def judged(self) -> dict[str, float]:
+    def checked_values(self) -> dict[str, float]:
         """Return the values that rules check."""
         if not self.coarse:
             return self.values

@@ -62,7 +62,7 @@ class Session:
         self._failures = 0
         self._retry_at = float("-inf")
         self._deadline = float("inf")
-        self._heard_at = self._alive_at = 0.0
+        self._received_at = self._alive_at = 0.0
         self._steady_at = float("inf")
         self._closing = False
         self._poison = (-2, -2, 0)
@@ -97,7 +97,7 @@ class Session:
     def opened(self, now: float) -> bytes:
         """Note that the WebSocket is open; return the handshake to send."""
         self.phase = Phase.HANDSHAKE
-        self._heard_at = now
+        self._received_at = now
         self._deadline = now + WELCOME_S
         return protocol.encode(self._hello())
 
@@ -108,7 +108,7 @@ class Session:
 
     def note_activity(self, now: float) -> None:
         """Note that bytes were received."""
-        self._heard_at = now
+        self._received_at = now
 
     def received(self, frame: bytes, now: float) -> Notification | None:
         """Process a message of the server; return it if it is for the training script.
@@ -149,7 +149,7 @@ class Session:
         """Return why the connection timed out, or None."""
         if self.phase is Phase.HANDSHAKE and now >= self._deadline:
             return f"the server sent no welcome within {WELCOME_S:g} s"
-        if self.phase is Phase.STREAMING and now - self._heard_at >= SILENCE_S:
+        if self.phase is Phase.STREAMING and now - self._received_at >= SILENCE_S:
             return f"the server sent nothing for {SILENCE_S:g} s"
         return None
 
@@ -176,7 +176,7 @@ class Session:
         if self.phase is Phase.HANDSHAKE:
             return self._deadline
         if self.phase is Phase.STREAMING:
-            return min(self._alive_at, self._heard_at + SILENCE_S)
+            return min(self._alive_at, self._received_at + SILENCE_S)
         return float("inf")
 
     def _backoff(self) -> float:

@@ -166,7 +166,7 @@ def _asked(url: str, path: str, body: dict[str, Any] | None = None) -> Any:
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """Reject redirects, which would send the token to another address."""
 
-    def redirect_request(self, *_told: Any) -> None:
+    def redirect_request(self, *_args: Any) -> None:
         return None
 
 

@@ -43,7 +43,7 @@ class IngestCounts:
     points: int = 0
     batches: int = 0
     events: int = 0
-    judged_s: float = 0.0
+    evaluated_s: float = 0.0
     refused: int = 0
     """Rejections reported to training processes."""
     gaps: int = 0

@@ -95,7 +95,7 @@ def of_process(services: Services) -> Iterator[Metric]:
         "Write batches that the database rejected because of their content.",
         inside["rejected_write_batches"],
     )
-    yield _counter("rule_evaluation_seconds", "Time spent evaluating rules.", taken.judged_s)
+    yield _counter("rule_evaluation_seconds", "Time spent evaluating rules.", taken.evaluated_s)
     yield _gauge("rule_crashes", "Rule crashes in the runs in memory.", inside["rule_crashes"])
     yield _gauge("backlog_bytes", "Bytes accepted but not durable yet.", inside["backlog_bytes"])
     yield _gauge(

@@ -109,8 +109,8 @@ class Backtest:
                 launches.setdefault(evaluator.run_id, Tally()).take(item)
         evaluator.finish()
         for launch, tally in launches.items():
-            said = [alert for alert in evaluator.alerts if alert.run_id == launch]
-            tested.add(tally.result(name, self.rule, [*said, *others]))
+            own = [alert for alert in evaluator.alerts if alert.run_id == launch]
+            tested.add(tally.result(name, self.rule, [*own, *others]))
         tested.left_out = evaluator.left_out
         return tested
 

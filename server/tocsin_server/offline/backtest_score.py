@@ -140,8 +140,8 @@ def steps_with_alerts(
 
 
 def _firing(run: str, alert: Alert, steps: NDArray[np.int64], excused: NDArray[np.bool_]) -> Firing:
-    said = [step for step in (alert.onset_step, alert.fired_step) if step is not None]
-    near = np.isin(steps, said)
+    marked = [step for step in (alert.onset_step, alert.fired_step) if step is not None]
+    near = np.isin(steps, marked)
     return Firing(
         run=run,
         subject=alert.subject,

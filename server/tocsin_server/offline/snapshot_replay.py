@@ -50,7 +50,7 @@ def _agreement(snapshot: IncidentSnapshot, evaluator: Evaluator) -> list[str]:
     reported = list(dict.fromkeys((alert.rule, alert.subject) for alert in snapshot.alerts))
     found = [rule for rule, subject in reported if (rule, subject) in again]
     missed = [rule for rule, subject in reported if (rule, subject) not in again]
-    said = [f"From these records alone, these rules fire again: {', '.join(found)}."] if found else []
+    texts = [f"From these records alone, these rules fire again: {', '.join(found)}."] if found else []
     if missed:
-        said.append(f"These records are too few to reproduce: {', '.join(missed)}.")
-    return said
+        texts.append(f"These records are too few to reproduce: {', '.join(missed)}.")
+    return texts

@@ -174,7 +174,7 @@ class EventAcceptor:
         begun = time.perf_counter()
         transitions = run.take_event(event, now_ns, findings)
         self._counts.events += 1
-        self._counts.judged_s += time.perf_counter() - begun
+        self._counts.evaluated_s += time.perf_counter() - begun
         self._durability.submit(run, state, event=event, transitions=transitions, changes=changes)
 
 

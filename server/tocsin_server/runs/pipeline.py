@@ -198,12 +198,12 @@ class Pipeline:
             transitions=transitions,
         )
 
-    def _count(self, batch: RecordBatch, judged_s: float) -> None:
+    def _count(self, batch: RecordBatch, evaluated_s: float) -> None:
         counts = self.counts
         counts.batches += 1
         counts.records += batch.n
         counts.points += sum(column.v.size for column in batch.columns.values())
-        counts.judged_s += judged_s
+        counts.evaluated_s += evaluated_s
 
     def _notice(self, state: WriterState, batch: RecordBatch) -> list[Refused]:
         notice = state.order.notice(batch)

@@ -41,14 +41,14 @@ class LimitedConnection(psycopg.Connection[Any]):
 
     def _limited(self, gen: Generator[Any, Any, Any], silence_s: float) -> Generator[Any, Any, Any]:
         """Pass everything between psycopg's loop and ``gen``. The loop sends 0 if nothing came for 0.1 s."""
-        heard_s = time.monotonic()
+        received_s = time.monotonic()
         try:
             wanted = next(gen)
             while True:
                 ready = yield wanted
                 if ready:
-                    heard_s = time.monotonic()
-                elif time.monotonic() - heard_s > silence_s:
+                    received_s = time.monotonic()
+                elif time.monotonic() - received_s > silence_s:
                     self._give_up(silence_s)
                 wanted = gen.send(ready)
         except StopIteration as done:

@@ -13,7 +13,7 @@ from tocsin.api.batches import BURST, LEARNT, Batches
 def _calm(batches: Batches, steps: int = 2 * LEARNT) -> None:
     for step in range(steps):
         batches.named = step
-        assert batches.judge((step, 0, ("loss", "grad_norm"), 1.0 + 0.01 * (step % 5), 2.0)) is None
+        assert batches.take_if_bad((step, 0, ("loss", "grad_norm"), 1.0 + 0.01 * (step % 5), 2.0)) is None
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_the_batch_of_a_bad_step_is_reported_once(values: dict[str, float]) -> N
     _calm(batches)
     batches.named = "shard 7"
     item: tuple[Any, ...] = (50, 0, tuple(values), *values.values())
-    assert [batches.judge(item), batches.judge(item)] == ["shard 7", None]
+    assert [batches.take_if_bad(item), batches.take_if_bad(item)] == ["shard 7", None]
 
 
 def test_a_diverged_run_reports_a_bounded_number_of_batches() -> None:
@@ -43,5 +43,5 @@ def test_a_diverged_run_reports_a_bounded_number_of_batches() -> None:
     reported = 0
     for step in range(1000):
         batches.named = step
-        reported += batches.judge((step, 0, ("loss",), math.nan)) is not None
+        reported += batches.take_if_bad((step, 0, ("loss",), math.nan)) is not None
     assert reported == BURST + (1000 - BURST) // 20

@@ -68,9 +68,9 @@ class BlockReader(TextReader):
 
 def _sniff(head: Head) -> int:
     """Return the number of blocks with a known signal."""
-    judge = BlockParser()
-    rows = [row for number, line in enumerate(head.lines, 1) for row in judge.parse(line, number)]
-    rows += list(judge.finish())
+    parser = BlockParser()
+    rows = [row for number, line in enumerate(head.lines, 1) for row in parser.parse(line, number)]
+    rows += list(parser.finish())
     return sum(any(alias(name) for name in row.values) for row in rows if isinstance(row, Row))
 
 

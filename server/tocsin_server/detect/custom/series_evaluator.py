@@ -56,15 +56,15 @@ class SeriesEvaluator(msgspec.Struct):
         """Evaluate a reduced value. None and NaN match no comparison and change nothing."""
         if value is None or value != value:
             return None
-        said = _Text(self.episode, rule, series, row, now, value)
+        builder = _ResultBuilder(self.episode, rule, series, row, now, value)
         if rule.holds(value):
-            return self._held(rule, now, said)
+            return self._held(rule, now, builder)
         self.since = None
         if self.episode.state == PENDING:
-            return self._end(said)
+            return self._end(builder)
         if not self.episode.state:
             return None
-        return self._back(rule, now, said) if rule.is_back(value) else self._between(said)
+        return self._back(rule, now, builder) if rule.is_back(value) else self._between(builder)
 
     def idle(self) -> bool:
         """Return whether nothing is in progress, so that a value that does not hold changes nothing."""
@@ -81,7 +81,7 @@ class SeriesEvaluator(msgspec.Struct):
         unit = SECOND if rule.window.timed else 1.0
         return reduce(rule.reducer, self.window.put(x, value), unit)
 
-    def _held(self, rule: CustomRule, now: Moment, said: _Text) -> RuleResult | None:
+    def _held(self, rule: CustomRule, now: Moment, builder: _ResultBuilder) -> RuleResult | None:
         self.calm = None
         if self.since is None:
             self.since = now
@@ -89,34 +89,36 @@ class SeriesEvaluator(msgspec.Struct):
         if state == FIRING:
             return None
         if state == RECOVERING:
-            return said.make(FIRING, said.begun())
+            return builder.make(FIRING, builder.firing_summary())
         held = rule.for_.since(self.since, now)
         if held >= rule.for_.amount:
-            said.begin(self.since)
+            builder.begin(self.since)
             self.longest = -1
-            return said.make(FIRING, said.begun())
+            return builder.make(FIRING, builder.firing_summary())
         if state or held <= self.longest:
             return None
-        said.begin(self.since)
-        return said.make(PENDING, said.begun())
+        builder.begin(self.since)
+        return builder.make(PENDING, builder.firing_summary())
 
-    def _between(self, said: _Text) -> RuleResult | None:
+    def _between(self, builder: _ResultBuilder) -> RuleResult | None:
         """Keep the episode open: the value neither holds nor is back; a recovering one fires again."""
         self.calm = None
-        return said.make(FIRING, said.begun()) if self.episode.state == RECOVERING else None
+        return builder.make(FIRING, builder.firing_summary()) if self.episode.state == RECOVERING else None
 
-    def _back(self, rule: CustomRule, now: Moment, said: _Text) -> RuleResult | None:
+    def _back(self, rule: CustomRule, now: Moment, builder: _ResultBuilder) -> RuleResult | None:
         if self.calm is None:
             self.calm = now
         if rule.keep_firing_for.since(self.calm, now) >= rule.keep_firing_for.amount:
-            return self._end(said)
-        return None if self.episode.state == RECOVERING else said.make(RECOVERING, said.over())
+            return self._end(builder)
+        if self.episode.state == RECOVERING:
+            return None
+        return builder.make(RECOVERING, builder.recovered_summary())
 
-    def _end(self, said: _Text) -> RuleResult:
+    def _end(self, builder: _ResultBuilder) -> RuleResult:
         if self.episode.state == PENDING:
             onset = (self.episode.onset_step, self.episode.onset_ns)
-            self.longest = max(self.longest, said.rule.for_.since(onset, said.now))
-        result = said.make(RESOLVED, said.over())
+            self.longest = max(self.longest, builder.rule.for_.since(onset, builder.now))
+        result = builder.make(RESOLVED, builder.recovered_summary())
         self.let_go()
         return result
 
@@ -127,7 +129,7 @@ class SeriesEvaluator(msgspec.Struct):
         return episode
 
 
-class _Text:
+class _ResultBuilder:
     """The summary and evidence for one record."""
 
     __slots__ = ("episode", "now", "row", "rule", "series", "value")
@@ -142,14 +144,14 @@ class _Text:
         self.episode.onset_step, self.episode.onset_ns = onset
         self.episode.severity = self.rule.severity.level
 
-    def begun(self) -> str:
+    def firing_summary(self) -> str:
         rule = self.rule
         lasting = f" for {rule.for_}" if rule.for_.amount else ""
         if rule.is_absence:
             return f"No value of {self.series} for more than {rule.window}{lasting}"
         return f"{_capital(rule.reduced(self.series))} is {number(self.value)}, {rule.condition()}{lasting}"
 
-    def over(self) -> str:
+    def recovered_summary(self) -> str:
         if self.rule.is_absence:
             return f"{self.series} has values again"
         return f"{_capital(self.rule.reduced(self.series))} is back at {number(self.value)}"

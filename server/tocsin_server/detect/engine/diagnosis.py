@@ -88,9 +88,9 @@ def _chain(case: DiagnosisContext) -> list[tuple[int, str, str]]:
         for member in case.episode
         if member[0] == case.rule or member[2].severity > INFO or _bears_on(member[0], case.rule)
     ]
-    said = Counter(rule for rule, _, _ in members)
+    counts = Counter(rule for rule, _, _ in members)
     return [
-        (result.onset_step, f"{result.summary} ({name})" if said[rule] > 1 else result.summary, rule)
+        (result.onset_step, f"{result.summary} ({name})" if counts[rule] > 1 else result.summary, rule)
         for rule, name, result in members
     ]
 
@@ -108,12 +108,12 @@ def _evidence(case: DiagnosisContext, cause: Cause) -> tuple[Evidence, ...]:
 
 def _alternatives(cause: Cause, others: list[Cause]) -> tuple[str, ...]:
     names = {cause.name}
-    said: list[str] = []
+    texts: list[str] = []
     for other in others:
         if other.name not in names and other.short:
             names.add(other.name)
-            said.append(other.short[0].upper() + other.short[1:] + ".")
-    return tuple(said)
+            texts.append(other.short[0].upper() + other.short[1:] + ".")
+    return tuple(texts)
 
 
 def _timeline(case: DiagnosisContext, cause: Cause) -> tuple[tuple[int, str, str], ...]:

@@ -144,8 +144,8 @@ class Engine:
         self._adopt(plan, reset)
         for subject in self._subjects.values():
             if subject.rule in more_severe and subject.reported is not None and subject.diagnosis is not None:
-                said = msgspec.structs.replace(subject.reported, time_ns=event.time_ns)
-                found.append(self._report(subject, said, subject.diagnosis))
+                result = msgspec.structs.replace(subject.reported, time_ns=event.time_ns)
+                found.append(self._report(subject, result, subject.diagnosis))
         return [finding for finding in found if finding is not None]
 
     def _ended(self, subject: Subject, event: RunEvent, reason: str) -> Finding | None:
@@ -162,8 +162,8 @@ class Engine:
     ) -> Iterator[Emission]:
         """Return the results of the custom rules, each at the newest training record up to it."""
         stream = writer.streams.get("") or self._primary()
-        said = [*writer.evaluator.take(batch), *self._absences.take(batch)]
-        for order, (ref, result) in enumerate(said):
+        results = [*writer.evaluator.take(batch), *self._absences.take(batch)]
+        for order, (ref, result) in enumerate(results):
             number = stream.count - 1
             if primary is not None:
                 number += bisect_right(primary.rows, result.row) - primary.n
@@ -400,7 +400,7 @@ class Engine:
     ) -> Iterator[Finding]:
         yield self._finding(stream, number, subject, joined)
         if joined.state == FIRING:
-            yield from self._retell(stream, number, joined, subject)
+            yield from self._updated_causes(stream, number, joined, subject)
 
     def _withheld(
         self, writer: Process, seq: int, rule: Rule[Any, Any] | RuleRef, result: RuleResult
@@ -473,16 +473,18 @@ class Engine:
         ]
         return sorted(others, key=lambda other: (other[2].onset_step, other[0], other[1]))
 
-    def _retell(self, stream: Stream, number: int, latest: RuleResult, besides: Subject) -> Iterator[Finding]:
+    def _updated_causes(
+        self, stream: Stream, number: int, latest: RuleResult, besides: Subject
+    ) -> Iterator[Finding]:
         """Yield updates of open alerts whose cause changed because another rule fired."""
         for subject in list(self._subjects.values()):
             if subject is besides or subject.reported is None or subject.reported.state == PENDING:
                 continue
             before = subject.diagnosis.cause if subject.diagnosis is not None else ""
-            said = msgspec.structs.replace(
+            result = msgspec.structs.replace(
                 subject.reported, row=latest.row, step=latest.step, time_ns=latest.time_ns
             )
-            finding = self._finding(stream, number, subject, said)
+            finding = self._finding(stream, number, subject, result)
             if finding.diagnosis.cause != before:
                 yield finding
 

@@ -161,7 +161,7 @@ class Stream:
         block = self.block.flush()
         for rule in self.in_blocks if block is not None else ():
             rule.observe(block)  # type: ignore[arg-type]
-            emitted += [(self.count - 1, rule, said) for said in rule.take()]
+            emitted += [(self.count - 1, rule, result) for result in rule.take()]
         return emitted
 
     @staticmethod
@@ -171,7 +171,9 @@ class Stream:
             rule.observe(view)
             if rule.results:
                 offset = part.rows[0]
-                emitted += [(part.first + _index(part, said.row, offset), rule, said) for said in rule.take()]
+                emitted += [
+                    (part.first + _index(part, result.row, offset), rule, result) for result in rule.take()
+                ]
 
     def learn(self, context: RunContext) -> None:
         """Update the run's context."""

@@ -239,11 +239,11 @@ def _usual(norms: Sequence[float]) -> float:
 
 
 def _together(begun: _Origin | None, grown: _Origin | None) -> Origin | None:
-    said = [one for one in (begun, grown) if one is not None]
-    if not said:
+    origins = [one for one in (begun, grown) if one is not None]
+    if not origins:
         return None
     environment: dict[str, Evidence] = {}
-    for one in said:
+    for one in origins:
         for fact in one.evidence:
             environment.setdefault(fact.name, fact)
-    return Origin(tuple((one.step, one.sentence, "") for one in said), tuple(environment.values()))
+    return Origin(tuple((one.step, one.sentence, "") for one in origins), tuple(environment.values()))

@@ -110,10 +110,10 @@ class RankBarrier(msgspec.Struct):
 
 
 def _values(view: View, row: int) -> dict[str, float]:
-    said: dict[str, float] = {}
+    values: dict[str, float] = {}
     for name in COMPARED:
         column = view.column(name)
         value = column[row] if column is not None else None
         if value is not None:
-            said[name] = value
-    return said
+            values[name] = value
+    return values

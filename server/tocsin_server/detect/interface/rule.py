@@ -289,8 +289,8 @@ class Rule(Generic[SettingsT, StateT]):
 
     def take(self) -> list[RuleResult]:
         """Return and clear the results since the last call."""
-        said, self.results = self.results, []
-        return said
+        taken, self.results = self.results, []
+        return taken
 
     # Called by subclasses
 

@@ -1,7 +1,7 @@
 """The usual level of a heavy-tailed positive signal: its median, and the spread of its logarithm.
 
 Gradient norms are log-normal at best. Several times the median is usual for some runs and alarming for
-others, so a value is judged by its ratio to the median together with the spread in the same run.
+others, so a value is compared by its ratio to the median together with the spread in the same run.
 """
 
 from __future__ import annotations

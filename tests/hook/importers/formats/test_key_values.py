@@ -143,12 +143,12 @@ def test_ranks_stay_apart(written: Written) -> None:
     ]
 
 
-def test_rates_printed_with_too_few_digits_are_not_judged(written: Written) -> None:
+def test_rates_printed_with_too_few_digits_are_not_checked(written: Written) -> None:
     """``lr 0.000002`` is shown, but no rule sees a doubling to ``0.000004`` in it."""
     lines = ["step 1 loss 0.5 lr 0.000002", "step 2 loss 0.5 lr 0.000250", "step 3 loss 0.5 lr 0.0"]
     first, second, third = records(list(written("a.log", "\n".join(lines)).items()))
     assert first.values["lr"] == 2e-6
-    assert "lr" not in first.judged()
-    assert second.judged()["lr"] == 2.5e-4
-    assert third.judged()["lr"] == 0.0
-    assert math.isfinite(first.judged()["loss"])
+    assert "lr" not in first.checked_values()
+    assert second.checked_values()["lr"] == 2.5e-4
+    assert third.checked_values()["lr"] == 0.0
+    assert math.isfinite(first.checked_values()["loss"])

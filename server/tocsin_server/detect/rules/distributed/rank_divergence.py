@@ -87,10 +87,10 @@ class RankDivergence(RunRule[Settings, State]):
     def _one(self, at: View, name: str, ranks: dict[int, dict[str, float]]) -> bool:
         """Return whether the ranks agree on a signal, or too few values are known."""
         state = self.state
-        said = {rank: values[name] for rank, values in ranks.items() if name in values}
-        if len(said) < 2:
+        by_rank = {rank: values[name] for rank, values in ranks.items() if name in values}
+        if len(by_rank) < 2:
             return True
-        if agree(list(said.values()), self.settings.tolerance):
+        if agree(list(by_rank.values()), self.settings.tolerance):
             state.apart[name] = 0
             state.norms_agreed += name == "grad_norm"
             return True
@@ -100,19 +100,19 @@ class RankDivergence(RunRule[Settings, State]):
             state.since[name] = (at.step[0], at.time_ns[0])
         state.apart[name] = state.apart.get(name, 0) + 1
         if state.apart[name] >= self.settings.steps:
-            self._fire(at, name, said)
+            self._fire(at, name, by_rank)
         return False
 
-    def _fire(self, at: View, name: str, said: dict[int, float]) -> None:
+    def _fire(self, at: View, name: str, by_rank: dict[int, float]) -> None:
         steps = self.state.apart[name]
-        low, high = min(said, key=said.__getitem__), max(said, key=said.__getitem__)
+        low, high = min(by_rank, key=by_rank.__getitem__), max(by_rank, key=by_rank.__getitem__)
         evidence: list[Fact] = [
             (f"{NAMES[name]} of rank {rank}", value, "", at.step[0])
-            for rank, value in sorted(said.items())[:8]
+            for rank, value in sorted(by_rank.items())[:8]
         ]
         summary = (
             f"{NAMES[name].capitalize()} differs between ranks for {count(steps, 'step')}: "
-            f"{number(said[low])} on rank {low}, {number(said[high])} on rank {high}"
+            f"{number(by_rank[low])} on rank {low}, {number(by_rank[high])} on rank {high}"
         )
         self.fire(at, 0, WARNING, self.state.since[name], summary, evidence, level=grade(steps), kind=name)
 
