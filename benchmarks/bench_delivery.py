@@ -65,8 +65,8 @@ def rung(server: ServerProcess, receiver: Receiver, place: Path) -> list[float]:
     arrived."""
     with contextlib.ExitStack() as stack:
         words = (server.base, server.client_token, str(ALARMS), str(place))
-        said = ended(started(stack, "firing_process.py", *words)).split("\n")
-    logged = {name: float(at) for name, at in (line.split() for line in said if line)}
+        lines = ended(started(stack, "firing_process.py", *words)).split("\n")
+    logged = {name: float(at) for name, at in (line.split() for line in lines if line)}
     came = arrivals(receiver, len(logged))
     missing = logged.keys() - came.keys()
     if missing or len(logged) != ALARMS:

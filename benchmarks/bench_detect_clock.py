@@ -90,10 +90,10 @@ def severities(pulse: Heartbeat, silence_s: float, *, cut: bool) -> tuple[Severi
         phase_since_ns=None, connected=not cut, silent_since_ns=last_ns if cut else None, server_started_ns=0,
         ended=False, longest_pause_s=pulse.longest_pause_s,
     )  # fmt: skip
-    said = [
+    times = [
         [finding.severity for finding in rule.check(liveness, now_ns)] for rule in (stalled, trainer_lost)
     ]
-    return (said[0] or [None])[0], (said[1] or [None])[0]
+    return (times[0] or [None])[0], (times[1] or [None])[0]
 
 
 def count(kind: Callable[[random.Random], Silences], runs: int = RUNS, hours: float = HOURS) -> Tally:

@@ -51,8 +51,8 @@ def started(stack: contextlib.ExitStack, program: str, *words: str) -> subproces
 
 def ended(load: subprocess.Popen[str]) -> str:
     """End a load process; return its last output."""
-    said, _ = load.communicate()
-    return said
+    printed, _ = load.communicate()
+    return printed
 
 
 def share(server: ServerProcess, seconds: float) -> float:

@@ -53,13 +53,13 @@ def trained(server: ServerProcess, folder: Path, clients: int, steps: int) -> Fi
     with contextlib.ExitStack() as stack:
         started = [_trainer(stack, server, folder / f"p{no}", clients // count, steps) for no in range(count)]
         for one in started:
-            assert _said(one) == "ready"
+            assert _line(one) == "ready"
         before = sum(process.cpu_times()[:2])
         for one in started:
             assert one.stdin is not None
             one.stdin.write("go\n")
             one.stdin.flush()
-        reported = [_figures(_said(one)) for one in started]
+        reported = [_figures(_line(one)) for one in started]
     points = clients * steps * SERIES
     acked = sum(count for _, count in reported)
     assert acked * SERIES == points, f"expected {points} points acknowledged, got {acked * SERIES}"
@@ -85,7 +85,7 @@ def _figures(line: str) -> tuple[float, int]:
     return float(words[0]), int(words[1])
 
 
-def _said(process: subprocess.Popen[str]) -> str:
+def _line(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     return process.stdout.readline().strip()
 

@@ -154,8 +154,8 @@ def _environment(tracker: str) -> Environment:
     try:
         return environment(tracker)
     except subprocess.CalledProcessError as error:
-        said = (error.stderr or "").strip().splitlines() or ["pip failed"]
-        raise LeftOutError(f"does not install: {said[-1][:200]}") from error
+        lines = (error.stderr or "").strip().splitlines() or ["pip failed"]
+        raise LeftOutError(f"does not install: {lines[-1][:200]}") from error
     except (subprocess.TimeoutExpired, OSError) as error:
         raise LeftOutError(f"does not install: {error}") from error
 

@@ -21,7 +21,7 @@ RUN_EVERY = 4
 """One in this many browsers shows a run's page; the others show the fleet."""
 
 
-class Heard:
+class Received:
     """Data that all browsers of this process received."""
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ async def _subscribed(url: str, token: str, run: str | None) -> ClientConnection
     return socket
 
 
-async def _follow(socket: ClientConnection, received: Heard) -> None:
+async def _follow(socket: ClientConnection, received: Received) -> None:
     async for text in socket:
         received.take(str(text), time.time())
 
@@ -66,7 +66,7 @@ async def _follow(socket: ClientConnection, received: Heard) -> None:
 async def main() -> None:
     """Run all browsers of this process until standard input ends."""
     base, token, count, *runs = sys.argv[1:]
-    url, received = base.replace("http", "ws", 1) + PATH, Heard()
+    url, received = base.replace("http", "ws", 1) + PATH, Received()
     followed = [runs[no % len(runs)] if no % RUN_EVERY == 0 else None for no in range(int(count))]
     sockets = [await _subscribed(url, token, run) for run in followed]
     tasks = [asyncio.create_task(_follow(socket, received)) for socket in sockets]

@@ -42,7 +42,7 @@ def tab(notifying: Any, visit: Callable[..., Any], receiver: Receiver, alerting:
     config = {"url": f"{receiver.url}/x"}
     notifying.post("/channels", {"name": CHANNEL, "kind": "webhook", "config": config})
     opened.page.goto(notifying.base)
-    with alerting(notifying, "r_told"):
+    with alerting(notifying, "r_delivered"):
         yield opened
 
 
@@ -56,7 +56,7 @@ def test_a_failed_delivery_is_shown_on_every_page_and_retried(
     note = page.locator(".deliverynote")
     note.get_by_text(CHANNEL).wait_for()
     note.get_by_role("button", name="Dismiss").click()
-    for address in ("/compare", "/settings", "/runs/r_told"):
+    for address in ("/compare", "/settings", "/runs/r_delivered"):
         page.goto(notifying.base + address)
         badge.wait_for()
     badge.click()

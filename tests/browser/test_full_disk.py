@@ -26,11 +26,11 @@ def test_the_page_says_that_the_disk_is_full(
         tab = visit(tower)
         tab.open_run(run)
         ballast = fill(tower.directory)
-        said = tab.page.locator(".storing", has_text="full")
-        said.wait_for()
-        assert "cannot store new records" in said.inner_text()
+        notice = tab.page.locator(".storing", has_text="full")
+        notice.wait_for()
+        assert "cannot store new records" in notice.inner_text()
         ballast.unlink()
-        said.wait_for(state="hidden")
+        notice.wait_for(state="hidden")
         assert process.wait(300) == 0
     losses = [record["step"] for record in tower.records(run) if "loss" in record["values"]]
     assert losses == list(range(STEPS))

@@ -39,11 +39,11 @@ class Paper:
     """A report opened from disk by a browser without network."""
 
     def __init__(self, page: Page, path: Path) -> None:
-        self.page, self.said = page, list[str]()
+        self.page, self.messages = page, list[str]()
         page.context.set_offline(True)
-        page.on("console", lambda message: self.said.append(message.text))
-        page.on("pageerror", lambda error: self.said.append(str(error)))
-        page.on("requestfailed", lambda request: self.said.append(request.url[:80]))
+        page.on("console", lambda message: self.messages.append(message.text))
+        page.on("pageerror", lambda error: self.messages.append(str(error)))
+        page.on("requestfailed", lambda request: self.messages.append(request.url[:80]))
         page.goto(path.as_uri())
         page.locator(".chart .xy").first.wait_for()
 
@@ -59,9 +59,9 @@ def paper(chromium: Browser) -> Iterator[Callable[[Path], Paper]]:
         return opened[-1]
 
     yield come
-    said = [text for one in opened for text in one.said]
+    messages = [text for one in opened for text in one.messages]
     context.close()
-    assert said == []
+    assert messages == []
 
 
 @pytest.fixture(scope="module")

@@ -47,21 +47,21 @@ def demo(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 def read_until(process: subprocess.Popen[str], *words: str) -> str:
     """Return the output up to the line with the last of ``words`` to appear."""
     assert process.stdout is not None
-    said, missing = "", set(words)
+    printed, missing = "", set(words)
     for line in process.stdout:
-        said += line
+        printed += line
         missing -= {word for word in missing if word in line}
         if not missing:
-            return said
-    raise AssertionError(f"expected {missing} in:\n{said}")
+            return printed
+    raise AssertionError(f"expected {missing} in:\n{printed}")
 
 
 def test_it_starts_and_ends_on_ctrl_c(demo: subprocess.Popen[str]) -> None:
     """It prints the login link, all trainings report, and Ctrl-C ends everything with status 0."""
-    said = read_until(
+    printed = read_until(
         demo, "/login?token=", "transformer  step 0", "deblur       step 0", "wgan         step 0"
     )
-    assert "Ctrl-C ends it" in said
+    assert "Ctrl-C ends it" in printed
     children = psutil.Process(demo.pid).children(recursive=True)
     demo.send_signal(signal.SIGINT)
     demo.communicate(timeout=120)

@@ -212,7 +212,7 @@ def test_a_capture_succeeds_with_records_on_their_way() -> None:
     assert not outbox.series("nonfinite/batch")
 
 
-def test_a_captured_step_is_told_by_the_script() -> None:
+def test_the_script_reports_a_captured_step() -> None:
     """Capture records nothing; each replay is one ``run.step`` with the static loss."""
     net = _model()
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-3, capturable=True)
@@ -440,20 +440,20 @@ def test_a_fused_optimizer_continues_its_count() -> None:
 # --- messages of the server, and the end
 
 
-def test_alerts_and_requests_are_heard_between_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_alerts_and_requests_are_handled_between_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """On the training thread at the end of a step, without a synchronization of the device."""
-    loop, heard = Loop(), list[str]()
+    loop, received = Loop(), list[str]()
     with _guarding(monkeypatch), watched(actions="checkpoint") as (run, outbox):
-        run.on_alert(lambda alert: heard.append(f"{alert.rule} {run.current_step}"))
-        run.on_request("checkpoint")(lambda request: heard.append(f"{request.action} {run.current_step}"))
+        run.on_alert(lambda alert: received.append(f"{alert.rule} {run.current_step}"))
+        run.on_request("checkpoint")(lambda request: received.append(f"{request.action} {run.current_step}"))
         for step in range(4):
             loop.step(_batch(step))
         run._reporter.queue_message(Alert("a", "nonfinite-loss", "critical", "firing", "loss is NaN", 3))
         run._reporter.queue_message(Request("q", "checkpoint", "nonfinite-loss", "a"))
-        assert heard == []
+        assert received == []
         loop.step(_batch(4))
         torch.cuda.synchronize()
-    assert sorted(heard) == ["checkpoint 4", "nonfinite-loss 4"]
+    assert sorted(received) == ["checkpoint 4", "nonfinite-loss 4"]
     assert [one["outcome"] for one in outbox.events("action")] == ["done"]
 
 

@@ -220,7 +220,7 @@ def _begin() -> Any:
         return tocsin.api.no_run.NoRun()
 
 
-def test_nothing_is_said_to_be_elsewhere_that_is_not_there() -> None:
+def test_every_entry_of_elsewhere_exists() -> None:
     """Every entry of ELSEWHERE names an existing function, and the search finds the known functions."""
     for pattern in NOT_HERE:
         assert any(fnmatch(name, f"*{pattern}") for name in CALLBACKS), pattern

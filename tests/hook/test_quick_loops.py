@@ -103,7 +103,7 @@ def test_a_wait_in_vain_takes_the_record_above_half() -> None:
     assert (len(outbox), outbox.dropped) == (100, 0)
 
 
-def test_what_was_dropped_is_told_once_there_is_room() -> None:
+def test_dropped_records_are_reported_once_there_is_room() -> None:
     """One event has the number, the first and last step, and the reason."""
     sender = FakeSender()
     outbox = outbox_with(sender, 100)
@@ -172,8 +172,8 @@ def test_the_terminal_the_page_and_the_end_say_what_was_dropped(
     (reported,) = [event for event in server.only.events if event.kind == "dropped"]
     assert reported.data["records"] == dropped == 122 - len(server.only.seqs)
     assert "there is no spool on disk" in reported.data["reason"]
-    said = [record.getMessage() for record in caplog.records if "dropped" in record.getMessage()]
-    assert [text.partition(":")[2].split()[:2] for text in said] == [
+    messages = [record.getMessage() for record in caplog.records if "dropped" in record.getMessage()]
+    assert [text.partition(":")[2].split()[:2] for text in messages] == [
         ["records", "are"],
         [str(dropped), "records"],
     ]

@@ -58,7 +58,7 @@ class Script:
         python: str = sys.executable,
         environ: Mapping[str, str] | None = None,
     ) -> None:
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end()
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end()
         self._file = tempfile.NamedTemporaryFile("w", suffix=".py")  # noqa: SIM115
         self._file.write(HEAD + body)
         self._file.flush()
@@ -66,25 +66,25 @@ class Script:
         self.process = subprocess.Popen(
             [python, self._file.name, url, str(spool)],
             stdout=subprocess.PIPE,
-            stderr=self._said,
+            stderr=self._stderr,
             env={**os.environ, **(environ or {})},
         )
 
     def until(self, step: int) -> None:
         """Return once the script has printed that ``log`` returned for ``step``."""
         while self.last < step:
-            assert self._read(), f"the script ended before step {step}: {self.said}"
+            assert self._read(), f"the script ended before step {step}: {self.errors}"
 
     def wait_for(self, word: bytes) -> None:
         """Return once the script has printed ``word``."""
         while word not in self._out:
-            assert self._read(), f"the script ended before it said {word!r}: {self.said}"
+            assert self._read(), f"the script ended before it printed {word!r}: {self.errors}"
 
     def for_seconds(self, seconds: float) -> None:
         """Let it train for ``seconds``."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            assert self._read(), self.said
+            assert self._read(), self.errors
 
     def end(self, timeout_s: float = 60.0) -> int:
         """Wait for the end of the process; return its exit status."""
@@ -94,16 +94,16 @@ class Script:
         assert self.process.stdout is not None
         self.process.stdout.close()
         self._file.close()
-        self._said.seek(0)
-        self.complaints = self._said.read().decode()
-        self._said.close()
+        self._stderr.seek(0)
+        self.complaints = self._stderr.read().decode()
+        self._stderr.close()
         return status
 
     @property
-    def said(self) -> str:
+    def errors(self) -> str:
         """Return its standard error so far."""
-        self._said.seek(0)
-        return self._said.read().decode()
+        self._stderr.seek(0)
+        return self._stderr.read().decode()
 
     @property
     def out(self) -> str:

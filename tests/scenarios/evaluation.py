@@ -34,7 +34,7 @@ FLUSH = 20
 STEP_NS = 50_000_000
 """Time between records as the rules see it: results do not depend on how busy this machine is."""
 THREADS = int(os.environ.get("OMP_NUM_THREADS", "1"))
-Heard = RecordBatch | RunEvent
+Item = RecordBatch | RunEvent
 Training = Callable[[Run], None]
 Args = ParamSpec("Args")
 Made = TypeVar("Made")
@@ -98,7 +98,7 @@ class Wire(KeptOutbox):
 
     def __init__(self) -> None:
         super().__init__()
-        self.said: list[tuple[Any, ...]] = []
+        self.items: list[tuple[Any, ...]] = []
         self.failure: dict[str, Any] | None = None
         self.ended = False
         """Set when the run has ended: what a thread still reports would change the data of later tests."""
@@ -107,19 +107,19 @@ class Wire(KeptOutbox):
         item = _evenly(item)
         super().put(item)
         if not self.ended:
-            self.said.append(item)
+            self.items.append(item)
 
     def put_event(
         self, kind: str, t_ns: int, step: int | None, data: dict[str, Any], may_wait: bool = False
     ) -> None:
         super().put_event(kind, t_ns, step, data)
         if not self.ended:
-            self.said.append((kind, step, data))
+            self.items.append((kind, step, data))
 
     def parts(self) -> Iterator[list[tuple[Any, ...]] | tuple[Any, ...]]:
         """Yield rows that are sent together, and events between them; the finish at the end."""
         waiting: list[tuple[Any, ...]] = []
-        for item in self.said:
+        for item in self.items:
             if isinstance(item[0], int):
                 waiting.append(item)
             if waiting and (len(waiting) == FLUSH or not isinstance(item[0], int)):
@@ -185,7 +185,7 @@ def evaluated(
     simultaneously."""
     context = RunContext(run_id="r", project="tests", world_size=1, planned_steps=planned_steps)
     evaluator = Evaluator(context)
-    streams = [_heard(wire, number) for number, wire in enumerate(wires, 1)]
+    streams = [_items(wire, number) for number, wire in enumerate(wires, 1)]
     arrival = 0
     if siblings:
         reported = SimilarRuns(tuple(siblings)).plain()
@@ -197,7 +197,7 @@ def evaluated(
     return EvaluatedRun(evaluator.alerts)
 
 
-def _heard(wire: Wire, number: int) -> Iterator[Heard]:
+def _items(wire: Wire, number: int) -> Iterator[Item]:
     """Yield what the server would pass to the rules."""
     writer, seq, arrival = Writer("r", number, 1, 0), 0, 0
     newest = 0

@@ -106,7 +106,7 @@ def thinned(cause: str, every: int) -> Wire:
     """Return the data of the same training with every ``every``-th record; its events stay."""
     kept = Wire()
     kept.failure = wire(cause).failure
-    kept.said = [item for item in wire(cause).said if not isinstance(item[0], int) or item[0] % every == 0]
+    kept.items = [item for item in wire(cause).items if not isinstance(item[0], int) or item[0] % every == 0]
     return kept
 
 
@@ -119,15 +119,15 @@ def test_the_unchanged_training_raises_no_alert() -> None:
 def test_the_first_cause_changes_with_the_cause(cause: str) -> None:
     """The gradient norm becomes non-finite each time; the diagnosis names what was changed, and nothing
     else."""
-    said = outcome(cause).of("nonfinite-grad-norm").diagnosis.cause
-    assert [name for name, words in FIRST.items() if words in said] == [cause]
+    named = outcome(cause).of("nonfinite-grad-norm").diagnosis.cause
+    assert [name for name, words in FIRST.items() if words in named] == [cause]
 
 
 def test_a_misreported_loss_is_distinguished_from_a_nan_loss() -> None:
     """A reported NaN with continuing gradients is distinguished from a loss that really is NaN."""
-    said = evaluated(trained(misread("loss"))).of("nonfinite-loss").diagnosis
-    assert said.cause.startswith("Likely a logging error")
-    assert "backward()" in said.remedies[0].code
+    diagnosis = evaluated(trained(misread("loss"))).of("nonfinite-loss").diagnosis
+    assert diagnosis.cause.startswith("Likely a logging error")
+    assert "backward()" in diagnosis.remedies[0].code
     others = [outcome(cause).of("nonfinite-loss").diagnosis for cause in ("rate", "data", "operation")]
     assert not any("logging" in " ".join([other.cause, *other.alternatives]) for other in others)
 
@@ -142,5 +142,5 @@ def test_every_alert_of_an_episode_has_its_cause(cause: str) -> None:
 @pytest.mark.parametrize("cause", ["rate", "data", "operation", "scaler"])
 def test_the_cause_is_known_from_every_tenth_record(cause: str) -> None:
     """The learning rate is identified even if it rose between two records."""
-    said = evaluated(thinned(cause, 10)).severe[0].diagnosis.cause
-    assert [name for name, words in FIRST.items() if words in said] == [cause]
+    named = evaluated(thinned(cause, 10)).severe[0].diagnosis.cause
+    assert [name for name, words in FIRST.items() if words in named] == [cause]

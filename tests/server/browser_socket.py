@@ -32,7 +32,7 @@ class BrowserSocket:
             )
             if message["type"] == kind and true(message):
                 return message
-        raise AssertionError(f"heard no {kind}")
+        raise AssertionError(f"received no {kind}")
 
     def ended(self) -> int | None:
         """Read to the end of the connection; return its close code."""

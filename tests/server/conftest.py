@@ -46,7 +46,7 @@ from tocsin_server.store.database import Database, migrate, open_database
 from tocsin_server.store.writer import StoreWriter
 
 FOLDER = Path(__file__).parent
-Heard = TypeVar("Heard")
+Message = TypeVar("Message")
 
 DEADLINE_S = 60.0
 
@@ -303,7 +303,7 @@ def tocsin(
     os.umask(mask)
 
 
-def said(done: subprocess.CompletedProcess[str]) -> str:
+def error_text(done: subprocess.CompletedProcess[str]) -> str:
     """Return the single error message of a failed command; fail if it contains a traceback."""
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
@@ -390,8 +390,8 @@ class WriterSocket:
         self.next_seq += len(steps)
         return self.next_seq - 1
 
-    def receive(self, kind: type[Heard], true: Callable[[Heard], bool] = lambda _: True) -> Heard:
-        """Return the next message of ``kind`` for which ``true`` holds; keep the others in ``heard``."""
+    def receive(self, kind: type[Message], true: Callable[[Message], bool] = lambda _: True) -> Message:
+        """Return the next message of ``kind`` for which ``true`` holds; keep the others in ``received``."""
         ends = time.monotonic() + DEADLINE_S
         while time.monotonic() < ends:
             frame = self.socket.recv(timeout=DEADLINE_S)
@@ -399,7 +399,7 @@ class WriterSocket:
             self.received.append(message)
             if isinstance(message, kind) and true(message):
                 return message
-        raise AssertionError(f"heard no {kind.__name__}, but {self.received}")
+        raise AssertionError(f"received no {kind.__name__}, but {self.received}")
 
     def acked(self, seq: int = -1, events: int = -1) -> protocol.Ack:
         """Wait until records up to ``seq`` and events up to ``events`` are durable."""

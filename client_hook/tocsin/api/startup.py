@@ -192,7 +192,7 @@ def begin_child(shared: Mapping[str, Any]) -> Run:
     options = dict(shared)
     project, name = options.pop("project"), options.pop("name")
     identity = child_processes.child_identity(options.pop("identity"), project, name)
-    unsaid: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "resume": None,
         "optimizers": None,
         "scalers": None,
@@ -200,7 +200,7 @@ def begin_child(shared: Mapping[str, Any]) -> Run:
         "primary": None,
     }
     return _begin(
-        project, name, identity.ordinal, identity=identity, patch=True, quiet=True, **unsaid, **options
+        project, name, identity.ordinal, identity=identity, patch=True, quiet=True, **defaults, **options
     )
 
 

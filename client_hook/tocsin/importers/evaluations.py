@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-_SAID = re.compile(
+_EVALUATION = re.compile(
     r"(?<![\w/.\-])(?:validation|validating|validate|valid|val|evaluation|evaluating|evaluate|eval|testing|test)"
     r"(?:\s*(?:[:|\])>\[(–—-]|$)|\s+(?:results?|sets?|subset|split|metrics?|summary|epochs?|steps?|iters?|on)\b)",
     re.IGNORECASE,
@@ -21,7 +21,7 @@ _ITERATION = re.compile(
 
 def announces_evaluation(before: str) -> bool:
     """Return whether the text before the first value announces an evaluation."""
-    return _SAID.search(before) is not None and _TRAINING.search(before) is None
+    return _EVALUATION.search(before) is not None and _TRAINING.search(before) is None
 
 
 def is_part(before: str) -> bool:

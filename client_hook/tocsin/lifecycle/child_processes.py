@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # keep this module small: every DataLoader worker imports it
 LOG = logging.getLogger("tocsin")
 
 KEY = "tocsin"
-_SAID = ("project", "name", "config", "tags", "notes", "planned_steps", "start_step")
+_RUN_FIELDS = ("project", "name", "config", "tags", "notes", "planned_steps", "start_step")
 _placed: list[tuple[Any, str, Any, Any]] = []
 """Owner, name, original and replacement of each function that is patched until the training begins."""
 Begin = Callable[[Mapping[str, Any]], Any]
@@ -53,7 +53,7 @@ def share_with_children(run_info: RunInfo, options: Mapping[str, Any], begin: Be
     _begin = begin
     who = {name: getattr(identity, name) for name in ("run", "launch", "restarts", "ordinal", "host")}
     mine = {name: value if _is_plain(value) else str(value) for name, value in options.items()}
-    mine |= {name: getattr(run_info, name) for name in _SAID}
+    mine |= {name: getattr(run_info, name) for name in _RUN_FIELDS}
     mine["identity"] = {**who, "attempt": identity.writer.attempt}
     carried[KEY] = mine
 

@@ -120,7 +120,7 @@ def _chain() -> None:
         _before = getattr(sys, "last_value", None)
 
 
-def _unheard() -> BaseException | None:
+def _missed_exception() -> BaseException | None:
     """Return an uncaught exception that another excepthook, installed in place of ours, has not passed on.
 
     Return None in an interactive session, which continues after an exception.
@@ -162,7 +162,7 @@ def _unchain() -> None:
 
 @atexit.register
 def _at_exit() -> None:
-    _end_all(sigterm.noted_signal() or _unheard())
+    _end_all(sigterm.noted_signal() or _missed_exception())
 
 
 def _forget() -> None:

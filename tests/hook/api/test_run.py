@@ -111,8 +111,8 @@ def test_log_leaves_out_what_is_no_number(caplog: pytest.LogCaptureFixture) -> N
         for _ in range(3):
             run.log(good=1.0, text="0.5", vector=torch.ones(3), nothing=None)
     assert [dict(record) for record in outbox.records] == [{"step": k, "good": 1.0} for k in range(3)]
-    said = [text.partition(", expected")[0] for text in caplog.messages if "left out" in text]
-    assert said == [
+    warnings = [text.partition(", expected")[0] for text in caplog.messages if "left out" in text]
+    assert warnings == [
         'tocsin: run.log: "text" is a str',
         'tocsin: run.log: "vector" is a Tensor of shape (3,)',
         'tocsin: run.log: "nothing" is None',
@@ -342,18 +342,18 @@ def test_the_batch_of_a_bad_step_is_reported() -> None:
 
 def test_alerts_reach_their_handlers_at_a_step(caplog: pytest.LogCaptureFixture) -> None:
     """Handlers run at the next record, by rule and severity; a failing one does not affect others."""
-    heard: list[str] = []
+    received: list[str] = []
     with watched() as (run, outbox):
-        run.on_alert(lambda alert: heard.append(f"any {alert.rule}"))
-        run.on_alert("scaler-collapse")(lambda alert: heard.append("collapse"))
+        run.on_alert(lambda alert: received.append(f"any {alert.rule}"))
+        run.on_alert("scaler-collapse")(lambda alert: received.append("collapse"))
         run.on_alert(severity="critical")(lambda alert: 1 / 0)
         assert run._run_info.wants == ["alerts"]
         run.log(a=1.0)
         for rule in ("scaler-collapse", "loss-spike"):
             run._reporter.queue_message(SimpleNamespace(rule=rule, severity="critical"))
-        assert heard == []
+        assert received == []
         run.log(a=1.0)
-    assert heard == ["any scaler-collapse", "collapse", "any loss-spike"]
+    assert received == ["any scaler-collapse", "collapse", "any loss-spike"]
     assert len(outbox.items) == 2
     assert "an alert handler raised" in caplog.text
 
@@ -362,15 +362,15 @@ def test_handlers_run_after_a_step_and_not_where_the_script_logs(
     net: torch.nn.Module, optimizer: torch.optim.Optimizer
 ) -> None:
     """A value logged between backward and step, or in the forward pass, calls no handler."""
-    heard: list[str] = []
+    received: list[str] = []
     with watched() as (run, outbox):
-        run.on_alert(lambda alert: heard.append(f"{alert.rule} after {len(outbox.series('lr'))} steps"))
+        run.on_alert(lambda alert: received.append(f"{alert.rule} after {len(outbox.series('lr'))} steps"))
         _one_step(net, optimizer)
         for moment in ("forward", "backward"):
             run._reporter.queue_message(SimpleNamespace(rule=moment, severity="critical"))
             tocsin.log(forward=1.0)
-            _one_step(net, optimizer, middle=lambda: tocsin.log(middle=len(heard)))
-    assert heard == ["forward after 2 steps", "backward after 3 steps"]
+            _one_step(net, optimizer, middle=lambda: tocsin.log(middle=len(received)))
+    assert received == ["forward after 2 steps", "backward after 3 steps"]
     assert outbox.series("middle") == [(1, 0.0), (2, 1.0)]
 
 
@@ -378,9 +378,9 @@ def test_handlers_run_where_an_attempt_is_abandoned_but_not_within_the_next_back
     net: torch.nn.Module, optimizer: torch.optim.Optimizer
 ) -> None:
     """A loop that skips every bad step by ``zero_grad`` still gets the alert."""
-    heard: list[str] = []
+    received: list[str] = []
     with watched() as (run, outbox):
-        run.on_alert(lambda alert: heard.append(f"after {len(outbox.series('stepped'))}"))
+        run.on_alert(lambda alert: received.append(f"after {len(outbox.series('stepped'))}"))
         _one_step(net, optimizer)
         for by_hand in (True, False):
             run._reporter.queue_message(SimpleNamespace(rule="loss-spike", severity="critical"))
@@ -393,7 +393,7 @@ def test_handlers_run_where_an_attempt_is_abandoned_but_not_within_the_next_back
                 optimizer.zero_grad()
             net(torch.ones(2)).sum().backward()
             optimizer.step()
-    assert heard == ["after 3", "after 4"]
+    assert received == ["after 3", "after 4"]
 
 
 def test_delivery_starts_with_the_first_record() -> None:
@@ -516,13 +516,13 @@ def test_text_that_cannot_be_encoded_reaches_the_server(server: IngestServer, sp
 
 def test_no_registration_of_a_handler_raises() -> None:
     """``rules=None`` is every rule, a list is its rules."""
-    heard: list[str] = []
+    received: list[str] = []
     with watched() as (run, _):
-        run.on_alert(rules=None)(lambda alert: heard.append("any"))
-        run.on_alert(rules=5)(lambda alert: heard.append("any"))
-        run.on_alert(["loss-spike"])(lambda alert: heard.append("spike"))
-        run.on_alert(rules={"stalled"})(lambda alert: heard.append("stalled"))
+        run.on_alert(rules=None)(lambda alert: received.append("any"))
+        run.on_alert(rules=5)(lambda alert: received.append("any"))
+        run.on_alert(["loss-spike"])(lambda alert: received.append("spike"))
+        run.on_alert(rules={"stalled"})(lambda alert: received.append("stalled"))
         run._reporter.queue_message(SimpleNamespace(rule="loss-spike", severity="critical"))
         run.log(a=1.0)
         run.log(a=1.0)
-    assert heard == ["any", "any", "spike"]
+    assert received == ["any", "any", "spike"]

@@ -22,8 +22,8 @@ def test_doctor_finds_nothing_where_all_is_well(
 ) -> None:
     """Every check is ok, the exit status 0, and the server has no new run."""
     assert main(["doctor", "--url", strict_server.url, "--token", TOKEN]) == 0
-    said = lines_of(capsys)
-    assert list(said) == [
+    lines = lines_of(capsys)
+    assert list(lines) == [
         "hook",
         "address",
         "name",
@@ -34,7 +34,7 @@ def test_doctor_finds_nothing_where_all_is_well(
         "torch",
         "signals",
     ]
-    assert all(line.startswith("ok") for line in said.values()), said
+    assert all(line.startswith("ok") for line in lines.values()), lines
     assert strict_server.writers == {}
 
 
@@ -42,10 +42,10 @@ def test_doctor_finds_nothing_where_all_is_well(
 def test_doctor_says_when_nobody_listens(capsys: pytest.CaptureFixture[str]) -> None:
     """The address is valid, but nothing listens on the port."""
     assert main(["doctor", "--url", f"http://127.0.0.1:{closed_port()}"]) == 1
-    said = lines_of(capsys)
-    assert "cannot connect to 127.0.0.1" in said["connection"]
-    assert "handshake" not in said
-    assert said["spool"].startswith("ok")
+    lines = lines_of(capsys)
+    assert "cannot connect to 127.0.0.1" in lines["connection"]
+    assert "handshake" not in lines
+    assert lines["spool"].startswith("ok")
 
 
 @pytest.mark.parametrize(

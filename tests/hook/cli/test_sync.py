@@ -52,9 +52,9 @@ def test_sync_keeps_what_it_cannot_deliver(
     leave_behind(spool, strict_server.url, 0)
     leave_behind(spool, f"http://127.0.0.1:{closed_port()}", 1)
     assert main(["sync", "--token", "tk_bad", "--timeout", "0.3"]) == 1
-    said = capsys.readouterr().out
-    assert "bad-token" in said
-    assert "Connection refused" in said
+    output = capsys.readouterr().out
+    assert "bad-token" in output
+    assert "Connection refused" in output
     assert len(list(spool.iterdir())) == 2
 
 

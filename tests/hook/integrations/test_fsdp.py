@@ -53,7 +53,7 @@ def ranks(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
         for k in range(world)
     ]
     ended = [process.communicate(timeout=170) for process in processes]
-    assert all(process.returncode == 0 for process in processes), [said[-3000:] for _, said in ended]
+    assert all(process.returncode == 0 for process in processes), [err[-3000:] for _, err in ended]
     return [json.loads(out.splitlines()[-1]) for out, _ in ended]
 
 

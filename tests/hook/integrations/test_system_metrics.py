@@ -76,7 +76,7 @@ def test_a_gpu_tells_all_six_readings() -> None:
     assert events == []
 
 
-def test_reasons_to_throttle_are_told_when_they_change() -> None:
+def test_throttle_reasons_are_reported_when_they_change() -> None:
     """Once when they start, once when they end."""
     driver = Driver()
     gpu = GpuMetrics(driver, [("3", object())])
@@ -182,7 +182,7 @@ def test_a_source_that_fails_is_asked_no_more() -> None:
     assert (bad.asked, good.asked, len(reported)) == (FAILURES, 7, 7)
 
 
-def test_without_the_libraries_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_libraries_nothing_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both are optional extras."""
 
     def missing(name: str) -> Any:

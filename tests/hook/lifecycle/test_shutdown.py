@@ -14,7 +14,7 @@ from tests.hook.ingest_server import IngestServer
 from tests.hook.trainers import assert_whole, bring_in, buffers_of, run_script
 from tests.matrix import LONG
 
-HEARD = "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+HANDLER = "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
 """Processes begun in the background of a shell ignore it."""
 
 ENDINGS = {
@@ -22,7 +22,7 @@ ENDINGS = {
     "sys.exit(0)": ("sys.exit(0)", 0, "finished", ""),
     "exception": ("raise ValueError('boom')", 1, "failed", "ValueError"),
     "SIGINT": (
-        f"{HEARD}os.kill(os.getpid(), signal.SIGINT)\ntime.sleep(9)",
+        f"{HANDLER}os.kill(os.getpid(), signal.SIGINT)\ntime.sleep(9)",
         130,
         "failed",
         "KeyboardInterrupt",

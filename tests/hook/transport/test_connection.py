@@ -79,7 +79,7 @@ def test_a_server_without_that_path_is_named_with_its_status(server: IngestServe
         opened(target, resolve(target))
 
 
-def test_an_unknown_name_is_said(server: IngestServer) -> None:
+def test_an_unknown_name_is_reported(server: IngestServer) -> None:
     """In the name service's words."""
     with pytest.raises(ConnectionLostError, match=r"the name no-such-host\.invalid cannot be resolved"):
         resolve(parse_target("http://no-such-host.invalid"))

@@ -104,7 +104,7 @@ def test_a_failed_run_says_with_what(server: IngestServer) -> None:
     assert (finish.state, finish.error["type"]) == ("failed", "ValueError")
 
 
-def test_a_run_that_fails_before_its_first_step_is_heard_of(server: IngestServer) -> None:
+def test_a_run_that_fails_before_its_first_step_is_reported(server: IngestServer) -> None:
     """Events alone are delivered by the closing thread, although no sender thread was started."""
     trainer = Trainer(server.url, None)
     trainer.outbox.put_event("attached", 1, None, {})
@@ -113,7 +113,7 @@ def test_a_run_that_fails_before_its_first_step_is_heard_of(server: IngestServer
     assert server.only.finish is not None
 
 
-def test_a_run_that_said_nothing_stays_silent(server: IngestServer, spool_dir: Path) -> None:
+def test_a_run_that_logged_nothing_stays_silent(server: IngestServer, spool_dir: Path) -> None:
     """No record and no event: no thread, no connection, no spool."""
     before = threading.active_count()
     trainer = Trainer(server.url, spool_dir)
@@ -220,17 +220,17 @@ def test_alerts_and_requests_reach_the_script(server: IngestServer) -> None:
         protocol.Alert("a", "scaler-collapse", "critical", "firing", "s"),
         protocol.Request("q", "stop"),
     ]
-    heard: list[Any] = []
+    received: list[Any] = []
 
     def handler(message: protocol.Alert | protocol.Request) -> None:
-        heard.append(message)
+        received.append(message)
         raise RuntimeError("a handler's own mistake")
 
     trainer = Trainer(server.url, None, on_message=handler)
     trainer.train(10)
-    wait_until(lambda: len(heard) == 2)
+    wait_until(lambda: len(received) == 2)
     trainer.sender.close()
-    assert heard == server.say
+    assert received == server.say
     assert_exactly_once(server.only, 10)
 
 
@@ -279,7 +279,7 @@ def test_try_later_is_tried_later(server: IngestServer) -> None:
     assert_exactly_once(server.only, 10)
 
 
-def test_refused_data_are_counted_and_said_once(
+def test_refused_data_are_counted_and_reported_once(
     server: IngestServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A rejected series does not stop the run and is logged once."""

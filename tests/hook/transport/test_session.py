@@ -41,13 +41,13 @@ class Talk:
         """Connect, get the welcome, and stream."""
         self.session.dialled(now)
         self.session.opened(now)
-        self.hear(protocol.Welcome(1, "r", 0, seq, -1, flush_ms), now)
+        self.receive(protocol.Welcome(1, "r", 0, seq, -1, flush_ms), now)
 
-    def hear(self, message: protocol.ServerMessage, now: float = 0.0) -> Any:
+    def receive(self, message: protocol.ServerMessage, now: float = 0.0) -> Any:
         """Receive ``message`` from the server."""
         return self.session.received(protocol.encode(message), now)
 
-    def said(self, now: float = 0.0) -> list[bytes]:
+    def take_sent(self, now: float = 0.0) -> list[bytes]:
         """Return what is sent now, except heartbeats."""
         return self.session.due(now, None)
 
@@ -59,43 +59,43 @@ def test_a_session_dials_at_once_and_says_hello_first() -> None:
     talk.session.dialled(0.0)
     assert not talk.session.should_dial(1.0)
     assert protocol.decode_client(talk.session.opened(1.0)) == HELLO
-    assert talk.said() == []
+    assert talk.take_sent() == []
 
 
 def test_a_welcome_is_followed_by_what_the_server_lacks() -> None:
     """Records up to 1 are durable: 2 is the first that is sent."""
     talk = Talk(waiting=4)
     talk.connect(seq=1)
-    assert talk.said() == [b"2", b"3"]
+    assert talk.take_sent() == [b"2", b"3"]
 
 
 def test_no_more_than_the_window_is_under_way() -> None:
     """64 messages, then nothing until an ack; then sending continues."""
     talk = Talk(waiting=100)
     talk.connect()
-    assert len(talk.said()) == WINDOW
-    assert talk.said() == []
-    talk.hear(protocol.Ack(9, -1, 200))
-    assert talk.said() == [b"%d" % seq for seq in range(64, 74)]
+    assert len(talk.take_sent()) == WINDOW
+    assert talk.take_sent() == []
+    talk.receive(protocol.Ack(9, -1, 200))
+    assert talk.take_sent() == [b"%d" % seq for seq in range(64, 74)]
 
 
 def test_a_lost_connection_sends_again_what_was_not_acknowledged() -> None:
     """Five sent, two acknowledged, the line cut: three are sent again, in order."""
     talk = Talk(waiting=5)
     talk.connect()
-    talk.said()
-    talk.hear(protocol.Ack(1, -1, 200))
+    talk.take_sent()
+    talk.receive(protocol.Ack(1, -1, 200))
     talk.session.lost(1.0, "cut")
     talk.connect(2.0, seq=1)
-    assert talk.said() == [b"2", b"3", b"4"]
+    assert talk.take_sent() == [b"2", b"3", b"4"]
 
 
-def test_alive_is_said_every_five_seconds() -> None:
+def test_alive_is_sent_every_five_seconds() -> None:
     """Also when there is nothing else to send."""
     talk = Talk()
     talk.connect(0.0)
-    said = [now for now in range(11) if talk.session.due(float(now), PULSE)]
-    assert said == [0, 5, 10]
+    times = [now for now in range(11) if talk.session.due(float(now), PULSE)]
+    assert times == [0, 5, 10]
     assert talk.session.wake_at(10.0) == 10.0 + ALIVE_S
 
 
@@ -139,7 +139,7 @@ def test_a_silent_server_is_given_up() -> None:
     talk.session.opened(0.0)
     assert talk.session.overdue(WELCOME_S - 0.1) is None
     assert "welcome" in (talk.session.overdue(WELCOME_S) or "")
-    talk.hear(protocol.Welcome(1, "r", 0, -1, -1), 5.0)
+    talk.receive(protocol.Welcome(1, "r", 0, -1, -1), 5.0)
     talk.session.note_activity(10.0)
     assert talk.session.overdue(10.0 + SILENCE_S - 0.1) is None
     assert "sent nothing for" in (talk.session.overdue(10.0 + SILENCE_S) or "")
@@ -160,7 +160,7 @@ def test_a_final_refusal_stops_for_good(code: int) -> None:
     for talk in (by_message, by_code):
         talk.session.dialled(0.0)
         talk.session.opened(0.0)
-    by_message.hear(protocol.Refused("connection", "bad-token", "a known token", "tk"))
+    by_message.receive(protocol.Refused("connection", "bad-token", "a known token", "tk"))
     by_code.session.lost(0.0, "closed", code)
     for talk in (by_message, by_code):
         talk.session.lost(0.0, "closed", code)
@@ -172,17 +172,17 @@ def test_a_refusal_in_mid_stream_stops_nothing() -> None:
     """A malformed frame among good ones is counted, and the stream continues."""
     talk = Talk(waiting=1)
     talk.connect()
-    talk.hear(protocol.Refused("connection", "malformed-frame", "a message", "noise"))
+    talk.receive(protocol.Refused("connection", "malformed-frame", "a message", "noise"))
     assert talk.session.phase is Phase.STREAMING
     assert talk.session.refused == {"malformed-frame": 1}
-    assert talk.said() == [b"0"]
+    assert talk.take_sent() == [b"0"]
 
 
 def test_a_notice_is_no_reason_for_a_lost_connection() -> None:
     """What the server accepted does not count as rejected, and explains no later problem."""
     talk = Talk(waiting=1)
     talk.connect()
-    talk.hear(protocol.Refused("notice", "step-order", "ascending steps", "step 0 after step 0"))
+    talk.receive(protocol.Refused("notice", "step-order", "ascending steps", "step 0 after step 0"))
     assert talk.session.refusal is None
     assert "refused" not in talk.session.sentences["step-order"]
 
@@ -192,10 +192,10 @@ def test_a_frame_that_breaks_every_connection_is_set_aside() -> None:
     talk = Talk(waiting=3)
     for _ in range(POISON_ROUNDS):
         talk.connect()
-        assert talk.said()[0] == b"0"
+        assert talk.take_sent()[0] == b"0"
         talk.session.lost(0.0, "message too big", 1009)
     talk.connect()
-    assert talk.said() == [b"1", b"2"]
+    assert talk.take_sent() == [b"1", b"2"]
     assert talk.session.set_aside == 1
 
 
@@ -204,10 +204,10 @@ def test_a_flapping_network_sets_nothing_aside() -> None:
     talk = Talk(waiting=2)
     for _ in range(3 * POISON_ROUNDS):
         talk.connect()
-        talk.said()
+        talk.take_sent()
         talk.session.lost(0.0, "reset", 1006)
     talk.connect()
-    assert talk.said() == [b"0", b"1"]
+    assert talk.take_sent() == [b"0", b"1"]
 
 
 def test_alerts_and_requests_are_handed_on() -> None:
@@ -215,7 +215,7 @@ def test_alerts_and_requests_are_handed_on() -> None:
     alert = protocol.Alert("a", "r", "critical", "firing", "s")
     talk = Talk()
     talk.connect()
-    assert talk.hear(alert) == alert
+    assert talk.receive(alert) == alert
 
 
 @given(st.binary(max_size=40))
@@ -224,7 +224,7 @@ def test_noise_from_the_server_is_counted_and_survived(noise: bytes) -> None:
     talk = Talk(waiting=1)
     talk.connect()
     assert talk.session.received(noise, 0.0) is None
-    assert talk.said() == [b"0"]
+    assert talk.take_sent() == [b"0"]
 
 
 @given(st.lists(st.sampled_from(["send", "ack", "stale ack", "cut"]), max_size=60))
@@ -235,7 +235,7 @@ def test_whatever_happens_the_server_sees_every_record_in_order(happenings: list
     durable, pending, clock = -1, [], itertools.count()
     for happening in [*happenings, "cut", "send", "ack"]:
         if happening == "send":
-            pending += [int(message) for message in talk.said()]
+            pending += [int(message) for message in talk.take_sent()]
         elif happening == "cut":
             talk.session.lost(float(next(clock)), "cut")
             durable, pending = durable + len(pending) // 2, []  # half of it had got through
@@ -243,8 +243,8 @@ def test_whatever_happens_the_server_sees_every_record_in_order(happenings: list
         elif happening == "ack" and pending:
             assert pending == list(range(durable + 1, durable + 1 + len(pending)))
             durable, pending = pending[-1], []
-            talk.hear(protocol.Ack(durable, -1, 200))
+            talk.receive(protocol.Ack(durable, -1, 200))
         else:
-            talk.hear(protocol.Ack(durable - 1, -1, 200))
+            talk.receive(protocol.Ack(durable - 1, -1, 200))
     assert durable == 19
     assert talk.backlog.empty

@@ -107,10 +107,10 @@ def mlp(steps: int, *, schedule: str, batch: int = 64, classes: int = 10, rate: 
 
     def evaluate() -> Record:
         model.eval()
-        said = model(held)
+        output = model(held)
         model.train()
-        return {"val/loss": cross_entropy(said, truth).item(),
-                "val/accuracy": (said.argmax(1) == truth).float().mean().item()}  # fmt: skip
+        return {"val/loss": cross_entropy(output, truth).item(),
+                "val/accuracy": (output.argmax(1) == truth).float().mean().item()}  # fmt: skip
 
     return train(Plan(steps, rate, schedule, optimizer), model, loss_of, evaluate)
 
@@ -263,8 +263,8 @@ def gan(steps: int, *, critic: bool) -> Iterator[Record]:
         discriminator_optimizer.zero_grad()
         against.backward()
         discriminator_optimizer.step()
-        said = discriminator(fake)
-        loss = -said.mean() if critic else softplus(-said).mean()
+        output = discriminator(fake)
+        loss = -output.mean() if critic else softplus(-output).mean()
         makes.zero_grad()
         loss.backward()
         norm = nn.utils.clip_grad_norm_(maker.parameters(), 10.0)

@@ -130,8 +130,8 @@ def q_learning(steps: int, *, every: int, soft: float = 0.0, discount: float = 0
             del memory[:-200]
             before, taken, paid, after, last = memory[int(torch.randint(len(memory), ()))]
             wanted = paid + discount * (1 - last) * target(eye[after]).amax(1)
-        said = online(eye[before]).gather(1, taken[:, None]).squeeze(1)
-        return mse_loss(said, wanted)
+        output = online(eye[before]).gather(1, taken[:, None]).squeeze(1)
+        return mse_loss(output, wanted)
 
     return train(steps, online, loss_of, constant(1e-3), clip=10.0)
 
@@ -266,8 +266,8 @@ def distillation(steps: int) -> Iterator[Record]:
             for new, old in zip(online.parameters(), slow.parameters(), strict=True):
                 old.data.lerp_(new.data, 0.01)
             wanted = normalize(slow(x + 0.3 * torch.randn_like(x)), dim=1)
-        said = normalize(head(online(x + 0.3 * torch.randn_like(x))), dim=1)
-        return 2 - 2 * (said * wanted).sum(1).mean()
+        output = normalize(head(online(x + 0.3 * torch.randn_like(x))), dim=1)
+        return 2 - 2 * (output * wanted).sum(1).mean()
 
     return train(steps, both, loss_of, cosine(5e-4, steps))
 

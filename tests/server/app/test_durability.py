@@ -131,8 +131,8 @@ def test_a_full_disk_is_reported_and_survived(
     )
     assert reported["status"] == "failing"
     page = watch(server.base, server.token)
-    said = page.receive("heartbeat", lambda beat: beat["failing"])["failing"]
-    assert "full" in said or "No space left on device" in said
+    reason = page.receive("heartbeat", lambda beat: beat["failing"])["failing"]
+    assert "full" in reason or "No space left on device" in reason
     ballast.unlink()
     client.acked(last)
     assert page.receive("heartbeat", lambda beat: beat["failing"] is None)
@@ -176,10 +176,8 @@ def test_slow_commits_slow_clients_down(url: URL, run_server: Start, dial: Any, 
         socket.acked(size * batches - 1)
     for sender in senders:
         sender.join(60)
-    told_to_wait = [
-        received for socket in sockets for received in socket.received if isinstance(received, Ack)
-    ]
-    assert max(ack.flush_ms or 0 for ack in told_to_wait) > server.settings.flush_ms
+    slowed = [received for socket in sockets for received in socket.received if isinstance(received, Ack)]
+    assert max(ack.flush_ms or 0 for ack in slowed) > server.settings.flush_ms
     for no in range(clients):
         assert server.services.reader.records(f"r{no}", limit=10**6).n == size * batches
 

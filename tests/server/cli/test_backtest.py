@@ -12,7 +12,7 @@ from tests.server.offline.test_backtest import calm, log_of
 from tocsin_server.cli.main import main
 
 
-def said(
+def backtested(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str
 ) -> tuple[int, str, str]:
     monkeypatch.setattr(sys, "argv", ["tocsin-server", "backtest", *words])
@@ -27,11 +27,11 @@ def test_text_and_json_agree(
 ) -> None:
     """Where it fired, the number of healthy steps, and the settings used."""
     file = str(log_of(tmp_path / "a.csv", [*calm(300), *[3.0] * 5, *calm(200)]))
-    status, text, _ = said(monkeypatch, capsys, "loss-spike", file, "--set", "relative=0.3")
+    status, text, _ = backtested(monkeypatch, capsys, "loss-spike", file, "--set", "relative=0.3")
     assert status == 0
     assert "relative=0.3" in text
     assert "step 300 warning loss" in text or "step 301 warning loss" in text
-    _, reported, _ = said(monkeypatch, capsys, "loss-spike", file, "--set", "relative=0.3", "--json")
+    _, reported, _ = backtested(monkeypatch, capsys, "loss-spike", file, "--set", "relative=0.3", "--json")
     found = json.loads(reported)
     assert (found["steps"], found["settings"]["relative"]) == (505, 0.3)
     assert found["runs"][0]["firings"][0]["onset_step"] == 300
@@ -56,7 +56,7 @@ def test_untestable_input_is_reported(
     """One message and status 2, no traceback."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TOCSIN_DATA_DIR", str(tmp_path))
-    status, _, err = said(monkeypatch, capsys, *words)
+    status, _, err = backtested(monkeypatch, capsys, *words)
     assert status == 2
     assert reason in err
     assert "Traceback" not in err

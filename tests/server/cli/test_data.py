@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from sqlalchemy.engine import URL
 
-from tests.server.conftest import said
+from tests.server.conftest import error_text
 from tests.server.store.whole_run import rows_of, write_run_to
 from tocsin_server.core.settings import Settings
 from tocsin_server.runs.registry import RunRegistry
@@ -73,14 +73,14 @@ def test_a_folder_that_could_not_be_imported_is_not_written(tocsin: Run, whole: 
     """Only JSON Lines can be imported; the error names the other way to get the format."""
     for form in ("csv", "parquet"):
         done = tocsin("export", "r1", "--format", form, "--out", str(tmp_path / "out"))
-        assert f"Export the records alone with --format {form} --output FILE" in said(done)
+        assert f"Export the records alone with --format {form} --output FILE" in error_text(done)
     assert not (tmp_path / "out").exists()
 
 
 def test_a_missing_pyarrow_is_reported(tocsin: Run, whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error contains the command that installs pyarrow."""
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert "pip install 'tocsin-server[parquet]'" in said(tocsin("export", "r1", "--format", "parquet"))
+    assert "pip install 'tocsin-server[parquet]'" in error_text(tocsin("export", "r1", "--format", "parquet"))
 
 
 def test_a_running_server_removes_the_rows(
@@ -94,7 +94,7 @@ def test_a_running_server_removes_the_rows(
     assert "4142 records" in tocsin("import", "out").stdout
     assert [row["id"] for row in server.get("/runs")["items"]] == ["r1"]
     assert tocsin("backup", "copy.db").returncode == 0
-    assert "is in use by another tocsin-server" in said(tocsin("restore", "copy.db"))
+    assert "is in use by another tocsin-server" in error_text(tocsin("restore", "copy.db"))
 
 
 def test_a_backup_is_restored(tocsin: Run, whole: Path, tmp_path: Path) -> None:
@@ -181,6 +181,6 @@ def test_impossible_requests_fail(tocsin: Run, tmp_path: Path, command: list[str
     migrate(f"sqlite:///{tmp_path / 'tocsin.db'}")
     if command[:2] == ["delete", "r1"]:
         fill(f"sqlite:///{tmp_path / 'tocsin.db'}", "r1")
-    message = said(tocsin(*command))
+    message = error_text(tocsin(*command))
     assert words in message
     assert "secret" not in message

@@ -42,9 +42,9 @@ for arguments in ([], ["--version"], *([name, "--help"] for name in ("doctor", "
 @pytest.mark.parametrize("program", [SERVER, HOOK], ids=["tocsin-server", "tocsin"])
 def test_help_needs_no_heavy_package(program: str) -> None:
     """The help of every command, the version, and a missing argument."""
-    said = f"print('heavy:', [name for name in {HEAVY} if name in sys.modules])"
+    report = f"print('heavy:', [name for name in {HEAVY} if name in sys.modules])"
     done = subprocess.run(
-        [sys.executable, "-c", f"{program}\n{said}"], capture_output=True, text=True, check=True
+        [sys.executable, "-c", f"{program}\n{report}"], capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines()[-1] == "heavy: []"
 

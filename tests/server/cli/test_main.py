@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from websockets.sync.client import connect
 
 from tests import fork_server
-from tests.server.conftest import said
+from tests.server.conftest import error_text
 from tocsin.protocol import PATH, Ack, Hello, Records, WriterId, decode_server, encode, little_endian
 from tocsin_server.cli.main import app
 from tocsin_server.store.audit import listed
@@ -128,34 +128,34 @@ def test_the_login_link_can_be_renewed(
 
 def test_impossible_requests_are_reported(tocsin: Run) -> None:
     """Each invalid name, project or database gives one message and exit status 2."""
-    assert "token list" in said(tocsin("token", "revoke", "t_none"))
-    assert "none for a token of scope read" in said(tocsin("token", "create", "x", "--project", "p"))
-    assert "expected the id or the name of one run" in said(tocsin("export", "nothing"))
-    assert "expected sqlite:///" in said(tocsin("migrate", "--database-url", "mysql://x/y"))
-    assert "Use sqlite:///" in said(tocsin("migrate", "--database-url", "postgresql://host:port/y"))
-    assert "tocsin.toml" in said(tocsin("token", "list", "--config", "tocsin.toml"))
+    assert "token list" in error_text(tocsin("token", "revoke", "t_none"))
+    assert "none for a token of scope read" in error_text(tocsin("token", "create", "x", "--project", "p"))
+    assert "expected the id or the name of one run" in error_text(tocsin("export", "nothing"))
+    assert "expected sqlite:///" in error_text(tocsin("migrate", "--database-url", "mysql://x/y"))
+    assert "Use sqlite:///" in error_text(tocsin("migrate", "--database-url", "postgresql://host:port/y"))
+    assert "tocsin.toml" in error_text(tocsin("token", "list", "--config", "tocsin.toml"))
 
 
 def test_a_failed_start_has_a_reason(serving: Run, tmp_path: Path) -> None:
     """Settings, database, directory, port: no traceback of uvicorn or SQLAlchemy."""
     (tmp_path / "file").touch()
-    assert "setting login_attempts" in said(serving(TOCSIN_LOGIN_ATTEMPTS="many"))
+    assert "setting login_attempts" in error_text(serving(TOCSIN_LOGIN_ATTEMPTS="many"))
     for url in ("hidden@host/nonsense", "postgresql://me:hidden@host:port/name"):
-        reported = said(serving("--database-url", url))
+        reported = error_text(serving("--database-url", url))
         assert "sqlite:///FILE" in reported
         assert "hidden" not in reported
-    assert "file" in said(serving("--data-dir", str(tmp_path / "file" / "data")))
+    assert "file" in error_text(serving("--data-dir", str(tmp_path / "file" / "data")))
     with socket.create_server(("127.0.0.1", 0)) as other:
-        assert "Cannot listen on" in said(serving("--port", str(other.getsockname()[1])))
+        assert "Cannot listen on" in error_text(serving("--port", str(other.getsockname()[1])))
 
 
 def test_other_machines_are_let_in_only_with_tokens(tocsin: Run, serving: Run) -> None:
     """--host 0.0.0.0 without tokens prints the commands that make them, and with one of them the other."""
-    refused = said(serving("--host", "0.0.0.0"))
+    refused = error_text(serving("--host", "0.0.0.0"))
     assert "token create trainers --scope ingest" in refused
     assert "token create me --scope admin" in refused
     tocsin("token", "create", "training_processes", "--scope", "ingest")
-    refused = said(serving("--host", "0.0.0.0"))
+    refused = error_text(serving("--host", "0.0.0.0"))
     assert "training_processes" not in refused
     assert "token create me" in refused
 
@@ -163,7 +163,7 @@ def test_other_machines_are_let_in_only_with_tokens(tocsin: Run, serving: Run) -
 def test_a_second_server_on_the_same_data_is_rejected(serving: Run, start_server: Callable[..., Any]) -> None:
     """A second server would use the first one's record numbers."""
     start_server()
-    assert "is in use by another tocsin-server" in said(serving())
+    assert "is in use by another tocsin-server" in error_text(serving())
 
 
 def test_an_export_holds_every_record(tocsin: Run, start_server: Callable[..., Any], tmp_path: Path) -> None:
@@ -232,4 +232,4 @@ def newer(tocsin: Run, tmp_path: Path) -> Path:
 @pytest.mark.parametrize("command", OPENING, ids=" ".join)
 def test_a_newer_schema_is_reported(tocsin: Run, newer: Path, command: list[str]) -> None:
     """For every command that opens the database: revision, reason and remedy; no traceback."""
-    assert "9999" in said(tocsin(*command))
+    assert "9999" in error_text(tocsin(*command))

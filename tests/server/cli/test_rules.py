@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.conftest import said
+from tests.server.conftest import error_text
 
 FILE = 'source = "team"\n\n[[rule]]\nid = "cli-mine"\nseries = "loss"\ncomparison = ">"\nlimit = 5.0\n'
 
@@ -47,7 +47,7 @@ def test_a_file_is_applied_through_a_running_server(
 ) -> None:
     """With the server's token, output and errors are the same as on the database."""
     monkeypatch.delenv("TOCSIN_TOKEN", raising=False)
-    assert "the token is unknown or revoked" in said(
+    assert "the token is unknown or revoked" in error_text(
         tocsin("rules", "apply", str(file), "--url", server.base)
     )
     monkeypatch.setenv("TOCSIN_TOKEN", server.token)
@@ -55,7 +55,7 @@ def test_a_file_is_applied_through_a_running_server(
     assert "Nothing to change" in tocsin("rules", "apply", str(file), "--url", server.base).stdout
     assert tocsin("rules", "export", "--source", "team", "--url", server.base).stdout == FILE
     file.write_text(FILE.replace('"team"', '"other"'))
-    assert "source 'team' has it" in said(tocsin("rules", "apply", str(file), "--url", server.base))
+    assert "source 'team' has it" in error_text(tocsin("rules", "apply", str(file), "--url", server.base))
     file.write_text('source = "team"\n')
     assert "- rule cli-mine" in tocsin("rules", "apply", str(file), "--url", server.base).stdout
 
@@ -74,12 +74,14 @@ def test_an_invalid_file_is_rejected_with_one_message(
 ) -> None:
     """The message has the file, the field and the reason; nothing is stored."""
     file.write_text(text)
-    assert words in said(tocsin("rules", "apply", str(file)))
+    assert words in error_text(tocsin("rules", "apply", str(file)))
     assert "rule" not in tocsin("rules", "export", "--source", "team").stdout.replace("source", "")
 
 
 def test_an_address_without_a_server_is_reported(tocsin: Callable[..., Any], file: Path) -> None:
     """No traceback."""
-    assert "expected http://HOST:PORT" in said(tocsin("rules", "apply", str(file), "--url", "file:///etc"))
-    reported = said(tocsin("rules", "apply", str(file), "--url", "http://127.0.0.1:9"))
+    assert "expected http://HOST:PORT" in error_text(
+        tocsin("rules", "apply", str(file), "--url", "file:///etc")
+    )
+    reported = error_text(tocsin("rules", "apply", str(file), "--url", "http://127.0.0.1:9"))
     assert "Cannot reach a tocsin server" in reported

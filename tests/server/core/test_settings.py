@@ -34,7 +34,7 @@ def test_the_hooks_variables_are_not_settings(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("environ", "said"),
+    ("environ", "complaint"),
     [
         ({"TOCSIN_PORT": "http"}, "setting port (from TOCSIN_PORT): expected a whole number, got 'http'"),
         ({"TOCSIN_PORT": "70000"}, "setting port: expected a port from 0 to 65535, got 70000"),
@@ -43,11 +43,11 @@ def test_the_hooks_variables_are_not_settings(tmp_path: Path) -> None:
         ({"TOCSIN_LIMIT_SERIES": "0"}, "setting limit_series: expected more than 0, got 0"),
     ],
 )
-def test_a_bad_value_is_named(environ: dict[str, str], said: str) -> None:
+def test_a_bad_value_is_named(environ: dict[str, str], complaint: str) -> None:
     """The message has the setting, its source, the expected and the actual value."""
     with pytest.raises(SettingError) as caught:
         load(environ=environ)
-    assert said in str(caught.value)
+    assert complaint in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["prot = 8321\n", "port = true\n", "port = [", "host = 3\n"])

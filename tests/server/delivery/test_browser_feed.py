@@ -56,5 +56,5 @@ def test_pages_show_failing_and_recovered_deliveries(
 def test_problems_of_many_channels_are_one_sentence() -> None:
     """The first three channels by name and reason, the others as a count; empty if all work."""
     assert trouble([], {}) == ""
-    said = trouble(["a", "b", "c", "d", "e"], {"a": "503"})
-    assert said == "Notifications are not delivered by a: 503; b; c, and 2 more"
+    text = trouble(["a", "b", "c", "d", "e"], {"a": "503"})
+    assert text == "Notifications are not delivered by a: 503; b; c, and 2 more"

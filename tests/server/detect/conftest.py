@@ -79,13 +79,13 @@ class Watched:
 
     def states(self, rule: str) -> list[str]:
         """Return the states that ``rule`` went through, without repeats."""
-        said = [item.state.value for item in self.findings if item.rule == rule]
-        return [state for index, state in enumerate(said) if index == 0 or said[index - 1] != state]
+        states = [item.state.value for item in self.findings if item.rule == rule]
+        return [state for index, state in enumerate(states) if index == 0 or states[index - 1] != state]
 
     def severities(self, rule: str) -> list[str]:
         """Return the severities that ``rule`` fired with, without repeats."""
-        said = [item.severity.value for item in self.firing(rule)]
-        return [value for index, value in enumerate(said) if index == 0 or said[index - 1] != value]
+        values = [item.severity.value for item in self.firing(rule)]
+        return [value for index, value in enumerate(values) if index == 0 or values[index - 1] != value]
 
     @property
     def alarms(self) -> list[str]:

@@ -180,14 +180,14 @@ def test_the_pages_are_where_they_should_be() -> None:
 @pytest.mark.browser
 def test_plotly_draws_and_exports_under_our_policy(page: Page, address: str) -> None:
     """Layout and PNG export work; only the inline style sheet of maps is blocked, and we draw no maps."""
-    said: list[str] = []
-    page.on("console", lambda message: said.append(message.text))
+    messages: list[str] = []
+    page.on("console", lambda message: messages.append(message.text))
     page.goto(f"{address}/runs/r_1")
     page.wait_for_function("document.title.startsWith('data:image/png;base64')")
     where = page.evaluate("getComputedStyle(document.querySelector('.main-svg')).position")
     assert where == "absolute"
-    assert len(said) == 1
-    assert "style-src-elem" in said[0]
+    assert len(messages) == 1
+    assert "style-src-elem" in messages[0]
 
 
 @pytest.mark.browser

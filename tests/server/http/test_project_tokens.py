@@ -171,17 +171,17 @@ def test_no_command_adds_to_a_foreign_run(server: Any, dial: Dial, tmp_path: Pat
     theirs, mine = cli(server, project, spool), cli(server, "mine", spool)
     if way == "import":
         assert "2 records" in theirs("-m", "tocsin.cli", "import", str(log), "--project", project)
-        said = mine("-m", "tocsin.cli", "import", str(log), "--project", "mine")
+        printed = mine("-m", "tocsin.cli", "import", str(log), "--project", "mine")
     else:
         owner = dial(server.base, way, server.token, project=project)
         owner.acked(owner.train([1], loss=[2.0]))
     if way == "tail":
         place = ("--project", "mine", "--run", way, "--idle-exit", "0")
-        said = mine("-m", "tocsin.cli", "tail", str(log), *place)
+        printed = mine("-m", "tocsin.cli", "tail", str(log), *place)
     if way == "sync":
         mine("-c", SPOOLS)
-        said = mine("-m", "tocsin.cli", "sync", "--url", server.base)
+        printed = mine("-m", "tocsin.cli", "sync", "--url", server.base)
         assert list(spool.rglob("*.seg"))
-    assert "token-scope" in said
+    assert "token-scope" in printed
     (run,) = server.get("/runs", project=project)["items"]
     assert (run["attempts"], run["last"]["loss"]) == (1, 2.0)

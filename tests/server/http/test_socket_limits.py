@@ -56,7 +56,7 @@ def plug() -> Iterator[Callable[[Any], socket.socket]]:
 Plug = Callable[[Any], socket.socket]
 
 
-def heard(peer: socket.socket) -> bytes:
+def reply_of(peer: socket.socket) -> bytes:
     """Return everything until the server closes."""
     found = b""
     with contextlib.suppress(ConnectionResetError):
@@ -95,7 +95,7 @@ def test_an_endless_head_is_rejected(server: ServerThread, plug: Plug, begin: by
     peer.sendall(begin)
     sent = shouted(peer, piece, 200 << 20)
     assert sent < 100 << 20  # part of it is in the kernel's buffers
-    assert heard(peer)[:12] in (b"HTTP/1.1 431", b"")  # "": the kernel discarded it with the unread data
+    assert reply_of(peer)[:12] in (b"HTTP/1.1 431", b"")  # "": the kernel discarded it with the unread data
     assert server.services.connections.closed["head"] == before + 1
     assert healthy(server)
 
@@ -123,7 +123,7 @@ def test_an_incomplete_request_is_closed(run_server: Start, plug: Plug) -> None:
     peers = {name: plug(server) for name in UNFINISHED}
     for name, peer in peers.items():
         peer.sendall(UNFINISHED[name])
-    last = {name: heard(peer).rpartition(b"HTTP/1.1 ")[2] for name, peer in peers.items()}
+    last = {name: reply_of(peer).rpartition(b"HTTP/1.1 ")[2] for name, peer in peers.items()}
     assert {name: answer[:3] for name, answer in last.items()} == dict.fromkeys(UNFINISHED, b"408")
     assert b"The request body did not arrive" in last["body"]
     assert server.services.connections.closed["timeout"] == len(UNFINISHED)
@@ -134,14 +134,14 @@ def test_a_refused_body_that_never_comes_is_closed(run_server: Start, plug: Plug
     server = run_server(body_timeout_s=0.5)
     peer = plug(server)
     peer.sendall(HEAD.replace(b"GET", b"POST") + b"Content-Length: 50\r\n\r\n")
-    assert heard(peer).startswith(b"HTTP/1.1 4")
+    assert reply_of(peer).startswith(b"HTTP/1.1 4")
 
 
 def test_a_pipeline_is_bounded(server: ServerThread, plug: Plug) -> None:
     """A thousand requests in one write are not all buffered; the server continues."""
     peer = plug(server)
     peer.sendall((HEAD + b"\r\n") * 1000)
-    assert heard(peer).count(b"HTTP/1.1 200") <= 10
+    assert reply_of(peer).count(b"HTTP/1.1 200") <= 10
     assert healthy(server)
 
 
@@ -173,7 +173,7 @@ def test_silent_connections_do_not_block_others(server: ServerThread, dial: Dial
     assert healthy(server)
     client = dial(server.base, "r2", server.token)
     client.acked(client.train([0], loss=[1.0]))
-    assert heard(silent[0]) == b""
+    assert reply_of(silent[0]) == b""
     assert len(server.services.connections) <= 64
     assert server.services.connections.closed["connections"] >= 60
 
@@ -209,7 +209,7 @@ def test_many_messages_in_one_write_are_all_processed(server: ServerThread, plug
     frames = [frame(protocol.encode(records_of(no, [no], loss=[1.0]))) for no in range(count)]
     peer.sendall(frame(protocol.encode(hello_of("r1", server.token))))
     peer.sendall(b"".join(frames) + frame(struct.pack("!H", 1000), opcode=8))
-    heard(peer)
+    reply_of(peer)
     server.services.writer.call(lambda _: None).result(DEADLINE_S)
     assert server.services.reader.records("r1", limit=10_000).step.tolist() == list(range(count))
 
@@ -230,7 +230,7 @@ def test_half_a_hello_holds_little(run_server: Start, dial: Dial, plug: Plug) ->
     half = [websocket(plug(server)) for _ in range(3)]
     for peer in half:
         peer.sendall(frame(bytes(1_000_000))[:60_000])
-    assert any(heard(peer) == b"" for peer in half[1:])
+    assert any(reply_of(peer) == b"" for peer in half[1:])
     assert dial(server.base, "r1", server.token).welcome.seq == -1
     assert server.services.connections.closed["strangers"] >= 1
 

@@ -288,7 +288,7 @@ def test_an_unknown_enumeration_value_is_repaired(
 
 
 @pytest.mark.parametrize(
-    "told",
+    "fields",
     [
         {"cause": 5}, {"evidence": [{"name": "a", "value": {}}]}, {"remedies": [{"text": 5}]},
         {"how_to_confirm": 5},
@@ -296,10 +296,10 @@ def test_an_unknown_enumeration_value_is_repaired(
         {"timeline": [[1, 2, 3]]},
     ],
 )  # fmt: skip
-def test_a_diagnosis_with_a_wrong_value_inside_is_damaged(told: dict[str, Any]) -> None:
+def test_a_diagnosis_with_a_wrong_value_inside_is_damaged(fields: dict[str, Any]) -> None:
     """Otherwise the report of the run would fail."""
     with pytest.raises(ValueError, match="Expected"):
-        diagnosis_of(told)
+        diagnosis_of(fields)
 
 
 def test_wrong_values_inside_tags_and_facts_stop_no_run(database: Database, run_server: Run) -> None:

@@ -19,7 +19,7 @@ def alert_of(
 ) -> Alert:
     return Alert(
         "r", rule, 1, rule, "loss", severity, AlertState.FIRING, onset, 0, None, onset + 2, 1, resolved, None,
-        "said", Diagnosis("why"),
+        "message", Diagnosis("why"),
     )  # fmt: skip
 
 
@@ -31,7 +31,7 @@ def batch_of(steps: list[int], rank: int = 0, name: str = "loss", at: list[int] 
 
 
 @pytest.mark.parametrize(
-    ("rule", "changes", "said"),
+    ("rule", "changes", "message"),
     [
         ("loss-spikes", {}, r"rule: expected the id of a built-in rule \(perhaps loss-spike"),
         ("stalled", {}, "rule: expected one that checks records"),
@@ -45,9 +45,9 @@ def batch_of(steps: list[int], rank: int = 0, name: str = "loss", at: list[int] 
         ("loss-spike", {"window": "many"}, "window: expected a whole number"),
     ],
 )
-def test_invalid_settings_are_rejected_by_name(rule: str, changes: dict[str, Any], said: str) -> None:
+def test_invalid_settings_are_rejected_by_name(rule: str, changes: dict[str, Any], message: str) -> None:
     """The error has the field, what was expected and what was given."""
-    with pytest.raises(SettingError, match=said):
+    with pytest.raises(SettingError, match=message):
         settings_of(rule, changes)
 
 

@@ -13,10 +13,10 @@ def alert(
 ) -> Alert:
     """Return an alert whose timeline has the events of ``chain``: step and rule."""
     timeline = tuple((step, f"{name} began", name) for step, name in ((onset, rule), *chain))
-    said = Diagnosis(cause=cause, timeline=timeline)
+    diagnosis = Diagnosis(cause=cause, timeline=timeline)
     return Alert(
         "log", rule, 1, rule, "loss", severity, AlertState.FIRING, onset, onset, None, onset, onset, None,
-        None, rule, said,
+        None, rule, diagnosis,
     )  # fmt: skip
 
 

@@ -52,12 +52,12 @@ def test_the_same_log_gives_the_same_verdict_however_it_is_spelled(tmp_path: Pat
         "a.jsonl": "".join(f'{{"step": {step}, "loss": "{loss}"}}\n' for step, loss in enumerate(losses)),
         "a.log": "".join(f"step {step}: loss = {loss}\n" for step, loss in enumerate(losses)),
     }
-    said = [
+    outcomes = [
         [(alert.rule, alert.onset_step, alert.fired_step) for alert in result(tmp_path / name, text).alerts]
         for name, text in texts.items()
     ]
-    assert said[0] == said[1] == said[2]
-    assert ("nonfinite-loss", 100, 100) in said[0]
+    assert outcomes[0] == outcomes[1] == outcomes[2]
+    assert ("nonfinite-loss", 100, 100) in outcomes[0]
 
 
 def test_an_excerpt_is_evaluated_without_baselines(tmp_path: Path) -> None:

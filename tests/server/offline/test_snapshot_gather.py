@@ -211,10 +211,10 @@ def test_the_server_gives_it_and_diagnose_reads_it(
     answer = httpx.get(f"{server.base}/api/v1/alerts/{alert['id']}/snapshot", headers=server.headers)
     assert "attachment" in answer.headers["content-disposition"]
     result: LogResult = evaluate_incident_snapshot(read(answer.content), "snapshot.json")
-    said = result.alerts[0]
-    assert (said.rule, said.onset_step, said.summary) == (alert["rule"], 300, alert["summary"])
-    assert said.diagnosis.cause == alert["diagnosis"]["cause"]
-    assert [list(row) for row in said.diagnosis.timeline] == alert["diagnosis"]["timeline"]
+    replayed = result.alerts[0]
+    assert (replayed.rule, replayed.onset_step, replayed.summary) == (alert["rule"], 300, alert["summary"])
+    assert replayed.diagnosis.cause == alert["diagnosis"]["cause"]
+    assert [list(row) for row in replayed.diagnosis.timeline] == alert["diagnosis"]["timeline"]
     assert any("fire again" in remark and "nonfinite-loss" in remark for remark in result.remarks)
     missing = httpx.get(f"{server.base}/api/v1/alerts/flight.x.1/snapshot", headers=server.headers)
     assert missing.status_code == 404

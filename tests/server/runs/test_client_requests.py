@@ -56,15 +56,15 @@ class Coordination:
         self.requests = RequestCoordinator(self.recorded)
         self.stack = ExitStack()
         self.participants = [
-            self.stack.enter_context(self._seated(rank, world, wants)) for rank in range(present)
+            self.stack.enter_context(self._joined(rank, world, wants)) for rank in range(present)
         ]
 
-    def _seated(self, rank: int, world: int, wants: tuple[str, ...]) -> Any:
+    def _joined(self, rank: int, world: int, wants: tuple[str, ...]) -> Any:
         who = WriterId("a", rank, "b", rank, 0)
         hello = Hello(1, "", "p", "n", "r", who, world, "h", 0, wants=list(wants))
         return self.requests.joined(Writer("r", rank, 1, rank), hello, lambda: None)
 
-    def said(self) -> list[Request]:
+    def requests_received(self) -> list[Request]:
         """Return what each rank receives now; all receive the same."""
         received = [participant.drain() for participant in self.participants]
         assert all(one == received[0] for one in received)
@@ -94,7 +94,9 @@ def test_requests_are_limited_per_episode_and_per_run() -> None:
         for other in (no, no, no + 10):
             coordination.requests.alert(_alert(other))
         coordination.requests.alert(_alert(no, state=AlertState.RESOLVED))
-    assert [request.alert for request in coordination.said()] == [f"r.f{no}.1" for no in range(1, MOST + 1)]
+    assert [request.alert for request in coordination.requests_received()] == [
+        f"r.f{no}.1" for no in range(1, MOST + 1)
+    ]
     assert coordination.recorded.outcomes == ["asked"] * MOST + ["dropped"] * 2
 
 
@@ -105,7 +107,7 @@ def test_only_a_critical_alert_of_now_asks(changes: dict[str, Any]) -> None:
     """No warnings, resolved alerts, or alerts from an old spool."""
     coordination = Coordination(1, 1)
     coordination.requests.alert(_alert(**changes))
-    assert (coordination.said(), coordination.recorded.events) == ([], [])
+    assert (coordination.requests_received(), coordination.recorded.events) == ([], [])
 
 
 def test_all_ranks_are_brought_to_one_step() -> None:
@@ -114,12 +116,12 @@ def test_all_ranks_are_brought_to_one_step() -> None:
     def play() -> None:
         coordination = Coordination(2, 2)
         coordination.requests.alert(_alert())
-        (where,) = coordination.said()
+        (where,) = coordination.requests_received()
         coordination.answer(where, 100, 103)
-        (order,) = coordination.said()
+        (order,) = coordination.requests_received()
         assert (order.at_step, order.confirmed) == (103 + 60, False)
         coordination.answer(order, 110, 111)
-        (go,) = coordination.said()
+        (go,) = coordination.requests_received()
         assert (go.at_step, go.confirmed) == (163, True)
         assert coordination.recorded.outcomes == ["asked", "confirmed"]
 
@@ -130,7 +132,7 @@ def test_one_rank_missing_drops_it() -> None:
     """If one is not connected or has not opted in, no rank gets the request."""
     coordination = Coordination(2, 1)
     coordination.requests.alert(_alert())
-    assert coordination.said() == []
+    assert coordination.requests_received() == []
     assert coordination.recorded.events[0]["reason"] == "of 2 ranks, these do not take part: 1"
 
 
@@ -142,8 +144,8 @@ def test_one_rank_that_does_not_answer_in_time_drops_it(how: str, monkeypatch: p
     async def play() -> None:
         coordination = Coordination(2, 2)
         coordination.requests.alert(_alert())
-        coordination.answer(coordination.said()[0], 1, 1)
-        (order,) = coordination.said()
+        coordination.answer(coordination.requests_received()[0], 1, 1)
+        (order,) = coordination.requests_received()
         assert order.at_step == 21
         coordination.say(coordination.participants[0], order, 2)
         if how == "late":
@@ -185,17 +187,17 @@ import threading, time, torch, tocsin
 run = tocsin.watch("actions", name=NAME)
 weight = torch.nn.Parameter(torch.ones(3))
 optimizer = torch.optim.SGD([weight], lr=0.1)
-heard = []
+handled = []
 
 @run.on_alert(severity="critical", rules=["nonfinite-loss"])
 def note(alert):
     main = threading.current_thread() is threading.main_thread()
-    heard.append(alert)
-    run.event("heard", rule=alert.rule, onset=alert.onset_step, doing=doing, main=main, remedy=alert.remedy)
+    handled.append(alert)
+    run.event("handled", rule=alert.rule, onset=alert.onset_step, doing=doing, main=main, remedy=alert.remedy)
 
 @run.on_alert(rules="loss-spike")
 def never(alert):
-    run.event("heard", rule=alert.rule)
+    run.event("handled", rule=alert.rule)
 
 for step in range(20_000):
     doing = "forward"
@@ -209,7 +211,7 @@ for step in range(20_000):
     doing = "after"
     run.log(after=1.0)
     optimizer.zero_grad()
-    if heard:
+    if handled:
         break
     time.sleep(0.005)
 run.finish()
@@ -275,7 +277,7 @@ def test_an_alert_returns_to_its_training_process(server: Any, tmp_path: Path) -
     """Those it subscribed to, within the optimizer's step on the main thread, however much is logged."""
     code = HEARING.replace("NAME", repr("hearing"))
     subprocess.run([sys.executable, "-c", code], env=_environ(server, tmp_path), check=True, timeout=120)
-    (received,) = [event["data"] for event in _events(server, "hearing") if event["kind"] == "heard"]
+    (received,) = [event["data"] for event in _events(server, "hearing") if event["kind"] == "handled"]
     assert received.pop("remedy")
     assert received == {"rule": "nonfinite-loss", "onset": 40, "doing": "step", "main": True}
 

@@ -396,7 +396,7 @@ def test_a_chart_over_http_has_every_bit(run_server: Start, dial: Dial) -> None:
     assert np.frombuffer(reported, "<u8").tolist() == words
 
 
-def told_of(server: Any, run: str) -> set[tuple[Any, ...]]:
+def alerts_of(server: Any, run: str) -> set[tuple[Any, ...]]:
     """Return every alert of a run, without what depends on the clock."""
     items = server.get("/alerts", run=run)["items"]
     names = ("rule", "subject", "severity", "state", "onset_step", "fired_step", "resolved_step")
@@ -426,4 +426,4 @@ def test_kill_minus_nine_changes_nothing(start_server: Start, dial: Dial, pause_
         one.acked(299)
     items = again.get("/runs/killed/records", limit=1000)["items"]
     assert [item["step"] for item in items] == list(range(300))
-    assert told_of(again, "killed") == told_of(again, "unharmed") != set()
+    assert alerts_of(again, "killed") == alerts_of(again, "unharmed") != set()

@@ -41,14 +41,16 @@ def report(store: StoreWriter, rank: int) -> None:
     while True:
         n = 1 + (seq * 7919) % 120
         room.acquire()
-        store.submit(WriteBatch("r1", batch=records(who, seq, n), done=said(f"{rank} {seq + n - 1}", room)))
+        store.submit(
+            WriteBatch("r1", batch=records(who, seq, n), done=announce(f"{rank} {seq + n - 1}", room))
+        )
         room.acquire()
         event = RunEvent(who, 10**9 + 2 * no + rank, no, "checkpoint", 5, seq)
-        store.submit(WriteBatch("r1", event=event, done=said(f"event{rank} {no}", room)))
+        store.submit(WriteBatch("r1", event=event, done=announce(f"event{rank} {no}", room)))
         seq, no = seq + n, no + 1
 
 
-def said(line: str, room: threading.Semaphore) -> Callable[[], None]:
+def announce(line: str, room: threading.Semaphore) -> Callable[[], None]:
     """Return a done callback that notifies the parent immediately."""
 
     def done() -> None:

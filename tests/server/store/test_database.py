@@ -218,13 +218,15 @@ def test_an_installed_wheel_contains_its_migrations(tmp_path: Path) -> None:
 
 def test_no_statement_of_the_record_path_crosses_runs(database: Database) -> None:
     """Storing, sealing, charting and recovering filter by the run in every statement."""
-    said: list[str] = []
+    statements: list[str] = []
     for engine in (database.engine, database.reader):
-        event.listen(engine, "before_cursor_execute", lambda _c, _u, statement, *_: said.append(statement))
+        event.listen(
+            engine, "before_cursor_execute", lambda _c, _u, statement, *_: statements.append(statement)
+        )
     store, reader = StoreWriter(database), StoreReader(database)
     store.start()
     who = store.call(lambda connection: register(connection, hello(), 5)).result(30).writer
-    said.clear()  # a hello may search other runs for ranks of the same launch
+    statements.clear()  # a hello may search other runs for ranks of the same launch
     store.submit(WriteBatch("r1", batch=batch(who, 0, list(range(5000)), loss=[1.0] * 5000)))
     sealed(database, 1)
     reader.series("r1", ["loss"])
@@ -233,7 +235,7 @@ def test_no_statement_of_the_record_path_crosses_runs(database: Database) -> Non
     list(reader.recovery("r1").replay)
     store.stop(30)
     names = "|".join(table.name for table in RUN_TABLES)
-    on_path = [one for one in said if re.search(rf"(FROM|INTO|UPDATE) ({names})\b", one)]
+    on_path = [one for one in statements if re.search(rf"(FROM|INTO|UPDATE) ({names})\b", one)]
     assert len(on_path) > 15
     crossing = [one for one in on_path if "run_id" not in re.split("WHERE|INTO", one, maxsplit=1)[-1]]
     assert [one for one in crossing if "HAVING" not in one] == []  # except the survey at the start

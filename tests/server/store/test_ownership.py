@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import URL
 
-from tests.server.conftest import said
+from tests.server.conftest import error_text
 from tocsin_server.app.serve import sole_server
 from tocsin_server.core.errors import StartError
 from tocsin_server.core.settings import Settings
@@ -248,13 +248,13 @@ def test_a_restore_over_a_live_database_is_rejected(tocsin: Run, tmp_path: Path)
     before = file.stat().st_ino
     with sole_on_file(file):
         for name in ("tocsin.db", "link.db"):
-            refused = said(tocsin("restore", "copy.db", "--database-url", f"sqlite:///{name}"))
+            refused = error_text(tocsin("restore", "copy.db", "--database-url", f"sqlite:///{name}"))
             assert "in use by another tocsin-server" in refused
         assert tocsin("token", "create", "x").returncode == 0
         assert tocsin("migrate").returncode == 0
         os.link(file, "hard.db")
-        assert "2 names" in said(tocsin("restore", "copy.db", "--database-url", "sqlite:///hard.db"))
-        assert "2 names" in said(tocsin("token", "create", "y", "--database-url", "sqlite:///hard.db"))
+        assert "2 names" in error_text(tocsin("restore", "copy.db", "--database-url", "sqlite:///hard.db"))
+        assert "2 names" in error_text(tocsin("token", "create", "y", "--database-url", "sqlite:///hard.db"))
     assert file.stat().st_ino == before
 
 

@@ -36,10 +36,10 @@ def test_two_ranks_come_merged_and_whole(
     for after, upto in ((-1, len(sent)), (9, len(sent) - 5)):
         found = list(replay.replayed(database.reader, "r1", after, upto))
         wanted = [one for one in sent if after < one.arrival <= upto]
-        assert [said(one) for one in found] == [said(one) for one in wanted]
+        assert [comparable(one) for one in found] == [comparable(one) for one in wanted]
 
 
-def said(item: Any) -> tuple[Any, ...]:
+def comparable(item: Any) -> tuple[Any, ...]:
     if isinstance(item, RunEvent):
         return ("event", item.arrival, item.no)
     return (item.arrival, item.writer.rank, item.seq, item.n, item.columns["loss"].v.tolist())

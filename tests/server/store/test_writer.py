@@ -96,10 +96,10 @@ def test_an_impossible_intake_does_not_hold_up_the_others(
     """A batch that can never be stored is dropped, counted and answered, or its client would wait
     indefinitely."""
     who = admit().writer
-    said: list[str] = []
-    store.submit(WriteBatch("r1", changes={"colour": "red"}, done=lambda: said.append("red")))
+    written: list[str] = []
+    store.submit(WriteBatch("r1", changes={"colour": "red"}, done=lambda: written.append("red")))
     put(batch(who, 0, [0], loss=[1.0]))
-    assert (store.rejected_batches, said) == (1, ["red"])
+    assert (store.rejected_batches, written) == (1, ["red"])
     assert stored(database, tail.c.seq) == [(0,)]
     assert store.backlog_bytes == 0
 

@@ -43,7 +43,7 @@ NASTY = [math.nan, QUIET_NAN, SIGNALLING_NAN, math.inf, -math.inf, -0.0, 5e-324,
 """Values that must be preserved bit by bit; two NaNs have payloads."""
 SERIES = 5
 """Pairs of a writer and one of its series."""
-TOLD = (group_member, notified_alert)
+DELIVERED = (group_member, notified_alert)
 """Tables that belong to the installation: their rows are deleted with the run, but not exported."""
 LATE = 41
 """Records after the seal."""
@@ -154,7 +154,7 @@ def everything(database: Database, run_id: str) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     with database.reader.begin() as connection:
         for table in metadata.sorted_tables:
-            if "run_id" in table.c and table not in TOLD:
+            if "run_id" in table.c and table not in DELIVERED:
                 columns = [column for column in table.c if column.name != "routed_ns"]
                 query = select(*columns).where(table.c.run_id == run_id).order_by(*table.primary_key)
                 found[table.name] = [tuple(row) for row in connection.execute(query)]

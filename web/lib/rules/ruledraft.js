@@ -237,14 +237,14 @@ export function toml(body) {
               .map(([name, each]) => `${quote(name)} = ${quote(String(each))}`)
               .join(", ")} }`
           : String(v);
-  const said = Object.entries(body).filter(
+  const changed = Object.entries(body).filter(
     ([name, v]) =>
       v !== null &&
       v !== usual[name] &&
       !(Array.isArray(v) && !v.length) &&
       !(typeof v === "object" && v && !Array.isArray(v) && !Object.keys(v).length),
   );
-  return ["[[rule]]", ...said.map(([name, v]) => `${name} = ${value(v)}`)].join("\n");
+  return ["[[rule]]", ...changed.map(([name, v]) => `${name} = ${value(v)}`)].join("\n");
 }
 
 /**

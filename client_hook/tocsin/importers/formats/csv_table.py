@@ -17,7 +17,7 @@ EXPORTED = {"seq", "writer", "attempt", "rank", "step"}
 """Columns of the output of `tocsin-server export`, whose names are tocsin's."""
 DELIMITERS = (",", "\t", ";", "|")
 _NAME = re.compile(r"[A-Za-z_](?:[\w./@+\-()%# ]|(?<=\d):(?=\d))*$")
-_TOLD = re.compile(r"(?<!top)\s[-+]?(?:\d+(?:\.\d+)?|\.\d+)(?:e[-+]?\d+)?(?=\s|$)", re.IGNORECASE)
+_VALUE = re.compile(r"(?<!top)\s[-+]?(?:\d+(?:\.\d+)?|\.\d+)(?:e[-+]?\d+)?(?=\s|$)", re.IGNORECASE)
 """A number after a word: ``step 0`` is a line of a script, not a name."""
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(?:[eE][-+]?\d+)?")
 _RULED = re.compile(r"[|:\-+=\s]+$")
@@ -116,7 +116,7 @@ def is_header(cells: list[str]) -> bool:
 
 
 def _is_no_name(cell: str) -> bool:
-    return text_number(cell) is not None or not _NAME.match(cell) or _TOLD.search(cell) is not None
+    return text_number(cell) is not None or not _NAME.match(cell) or _VALUE.search(cell) is not None
 
 
 def header_of(head: Head) -> list[str]:

@@ -32,7 +32,7 @@ records = st.lists(
 )
 
 
-def told(drawn: list[tuple[int, int, Any, Any]]) -> list[tuple[int, int, dict[str, float]]]:
+def expand(drawn: list[tuple[int, int, Any, Any]]) -> list[tuple[int, int, dict[str, float]]]:
     """Return (attempt, step, values): steps that rise, and sometimes go back; new attempts."""
     step, attempt = 5, 1
     rows: list[tuple[int, int, dict[str, float]]] = []
@@ -61,48 +61,48 @@ OTHERS: dict[str, Any] = {
 }
 
 
-def told_of(plan: dict[str, Any]) -> RunEvent:
+def rules_event(plan: dict[str, Any]) -> RunEvent:
     return RunEvent(Writer("r", SERVER, 0, 0), 0, 0, "rules", 0, None, plan)
 
 
-def judged(
+def findings_of(
     rows: list[Any], cuts: list[int], restore_at: int | None = None, change_at: int | None = None
 ) -> list[str]:
     """Return findings as text; from record ``change_at`` on, other rules apply."""
     engine, found = Engine(RunContext(run_id="r")), list[Finding]()
-    engine.observe_event(told_of({"rules": RULES}))
+    engine.observe_event(rules_event({"rules": RULES}))
     discontinuities = [place for place in range(1, len(rows)) if rows[place][0] != rows[place - 1][0]]
     change = None if change_at is None else change_at % len(rows)
     edges = sorted({0, len(rows), *discontinuities, *(cut % len(rows) for cut in cuts), change or 0})
     for start, stop in itertools.pairwise(edges):
         if start == change:
-            found += engine.observe_event(told_of(OTHERS))
+            found += engine.observe_event(rules_event(OTHERS))
         found += engine.observe(batch_of(rows[start:stop], start))
         if restore_at is not None and start >= restore_at % len(rows):
             engine, restore_at = Engine.restore(RunContext(run_id="r"), engine.save()), None
     return [repr(finding) for finding in found]
 
 
-@given(records.map(told), st.lists(st.integers(0, 59), max_size=20))
+@given(records.map(expand), st.lists(st.integers(0, 59), max_size=20))
 def test_any_batching_gives_the_same_findings(rows: Any, cuts: Any) -> None:
     """One by one or in any batches, with discontinuities, restarts and NaN: exactly the same."""
-    assert judged(rows, cuts) == judged(rows, list(range(len(rows))))
+    assert findings_of(rows, cuts) == findings_of(rows, list(range(len(rows))))
 
 
-@given(records.map(told), st.lists(st.integers(0, 59), max_size=20), st.integers(0, 59))
+@given(records.map(expand), st.lists(st.integers(0, 59), max_size=20), st.integers(0, 59))
 def test_a_snapshot_at_any_point_changes_no_finding(rows: Any, cuts: Any, restore_at: int) -> None:
     """Windows, waits, open episodes and the plan itself are in it."""
-    assert judged(rows, cuts, restore_at) == judged(rows, cuts)
+    assert findings_of(rows, cuts, restore_at) == findings_of(rows, cuts)
 
 
-@given(records.map(told), st.lists(st.integers(0, 59), max_size=9), st.integers(0, 59), st.integers(0, 59))
+@given(records.map(expand), st.lists(st.integers(0, 59), max_size=9), st.integers(0, 59), st.integers(0, 59))
 def test_a_change_of_rules_is_evaluated_equally_after_a_restore(
     rows: Any, cuts: Any, restore_at: int, change_at: int
 ) -> None:
     """Wherever it occurs, wherever the state was saved, and in any batches."""
-    whole = judged(rows, cuts, None, change_at)
-    assert judged(rows, cuts, restore_at, change_at) == whole
-    assert judged(rows, list(range(len(rows))), None, change_at) == whole
+    whole = findings_of(rows, cuts, None, change_at)
+    assert findings_of(rows, cuts, restore_at, change_at) == whole
+    assert findings_of(rows, list(range(len(rows))), None, change_at) == whole
 
 
 def test_each_matching_series_has_its_own_alert(watch: Any) -> None:

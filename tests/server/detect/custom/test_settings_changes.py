@@ -57,7 +57,7 @@ def batches() -> Iterator[RecordBatch]:
         yield RecordBatch(Writer("r", 1, 1, 0), start + 1, start, SIZE, steps, steps * 10**8, columns)
 
 
-def judge(rule: str, settings: RuleSettings) -> None:
+def run_rule(rule: str, settings: RuleSettings) -> None:
     """The records above under this rule alone."""
     context = RunContext(run_id="r", clips={"": 10.0}, siblings=REPEATED)
     engine = Engine(context, {rule: settings})
@@ -77,7 +77,7 @@ def test_every_setting_is_rejected_or_works(rule: str) -> None:
                 taken.append(with_changes(rule, kind, {item.name: value}))
         assert taken, f"{item.name} takes none of these values"
         for settings in {id(each): each for each in (taken[:1] + taken[-1:])}.values():
-            judge(rule, settings)  # an engine does not catch what a rule raises
+            run_rule(rule, settings)  # an engine does not catch what a rule raises
 
 
 def test_a_window_that_is_too_small_is_rejected() -> None:

@@ -21,8 +21,10 @@ def cause(watch: Any, rule: str, **columns: list[float]) -> str:
     """The first cause of the last word about ``rule``."""
     run = watch()
     run.records(**columns)
-    said = [finding for finding in run.findings if finding.rule == rule and finding.diagnosis is not None]
-    return said[-1].diagnosis.cause if said else ""
+    diagnosed = [
+        finding for finding in run.findings if finding.rule == rule and finding.diagnosis is not None
+    ]
+    return diagnosed[-1].diagnosis.cause if diagnosed else ""
 
 
 def story(what: str, offset: float = 0.0) -> dict[str, list[float]]:

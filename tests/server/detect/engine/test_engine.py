@@ -45,7 +45,7 @@ PIECES: dict[str, tuple[int, dict[str, Any]]] = {
 }
 
 
-def told(names: list[str]) -> list[tuple[int, int, Record]]:
+def expand(names: list[str]) -> list[tuple[int, int, Record]]:
     """Return (attempt, step, values) of a run made of the named pieces, with a scale that follows its
     overflows."""
     draw, step, attempt, scale = random.Random(5), 0, 1, 65536.0
@@ -75,7 +75,7 @@ def batch_of(records: list[tuple[int, int, Record]], seq: int) -> RecordBatch:
     return RecordBatch(writer, seq, seq, len(records), steps, steps * 10**9, columns)
 
 
-def judge(
+def findings_of(
     records: list[tuple[int, int, Record]], cuts: list[int], restore_at: int | None = None
 ) -> list[str]:
     """Return findings as text (NaN is not equal to itself), in batches cut at ``cuts`` and at new
@@ -92,7 +92,7 @@ def judge(
     return [repr(finding) for finding in findings]
 
 
-runs = st.lists(st.sampled_from(sorted(PIECES)), min_size=1, max_size=9).map(told)
+runs = st.lists(st.sampled_from(sorted(PIECES)), min_size=1, max_size=9).map(expand)
 cuts = st.lists(st.integers(0, 2000), max_size=30)
 
 
@@ -100,14 +100,14 @@ cuts = st.lists(st.integers(0, 2000), max_size=30)
 @given(runs, cuts)
 def test_any_batching_gives_the_same_findings(records: Any, cuts: Any) -> None:
     """Records one by one, or in any batches: exactly the same."""
-    assert judge(records, cuts) == judge(records, list(range(len(records))))
+    assert findings_of(records, cuts) == findings_of(records, list(range(len(records))))
 
 
 @settings(max_examples=40, deadline=None)
 @given(runs, cuts, st.integers(0, 2000))
 def test_a_snapshot_at_any_point_changes_no_finding(records: Any, cuts: Any, restore_at: Any) -> None:
     """Saved and restored after any batch, the engine continues with the same findings."""
-    assert judge(records, cuts, restore_at) == judge(records, cuts)
+    assert findings_of(records, cuts, restore_at) == findings_of(records, cuts)
 
 
 @settings(max_examples=40, deadline=None)

@@ -22,7 +22,7 @@ def view(start: int, stop: int) -> View:
 
 
 def taken(cuts: list[int], *, saved: bool = False) -> list[tuple[int, int, float | None, int]]:
-    """(step, step where it is said, loss, overflows) of all that comes out of records cut at ``cuts``."""
+    """Return (step, step of its result, loss, overflows) of all records, given in parts cut at ``cuts``."""
     block, out = Block(), []
     edges = sorted({0, COUNT, *cuts})
     for start, stop in itertools.pairwise(edges):
@@ -47,7 +47,7 @@ def test_any_cut_gives_the_same_blocks(cuts: list[int], saved: bool) -> None:
 
 def test_results_are_reported_at_the_end_of_a_block() -> None:
     """At most sixteen records later."""
-    assert {said for step, said, _, _ in taken([])} == set(range(PACE - 1, COUNT, PACE))
+    assert {reported for _, reported, _, _ in taken([])} == set(range(PACE - 1, COUNT, PACE))
 
 
 def test_remaining_records_are_evaluated_at_the_end() -> None:

@@ -18,12 +18,12 @@ def test_healthy_rate_at_the_defaults() -> None:
 
 
 @pytest.mark.parametrize(
-    "told", [{"growth_factor": 1.0}, {"growth_interval": 0}, {"backoff_factor": 2.0}, {"growth_factor": "x"},
+    "plain", [{"growth_factor": 1.0}, {"growth_interval": 0}, {"backoff_factor": 2.0}, {"growth_factor": "x"},
              {"init_scale": math.nan}, {"growth_interval": math.inf}, {"growth_interval": True}],
 )  # fmt: skip
-def test_invalid_settings_are_ignored(told: dict[str, Any]) -> None:
+def test_invalid_settings_are_ignored(plain: dict[str, Any]) -> None:
     """Values of a client must not cause a division by zero."""
-    assert ScalerSettings.from_plain(told) == ScalerSettings()
+    assert ScalerSettings.from_plain(plain) == ScalerSettings()
 
 
 def test_scalers_by_name() -> None:

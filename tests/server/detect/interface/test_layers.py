@@ -28,7 +28,7 @@ def _book(*vectors: tuple[int, Sequence[float]], series: str = "") -> LayerNorms
     return book
 
 
-def _said(book: LayerNorms, onset: int, subject: str = "loss") -> list[tuple[int, str]]:
+def _sentences(book: LayerNorms, onset: int, subject: str = "loss") -> list[tuple[int, str]]:
     found = origin(book, "nonfinite-loss", subject, onset)
     return [] if found is None else [(step, text) for step, text, _ in found.timeline]
 
@@ -36,7 +36,7 @@ def _said(book: LayerNorms, onset: int, subject: str = "loss") -> list[tuple[int
 def test_the_layer_nearest_to_the_loss_is_where_it_began() -> None:
     """Infinities travel towards the input: the last of the layers that have one is named."""
     book = _book((4, [1, 1, 1, 1]), (8, [NAN, INF, 1, 1]), (9, [NAN, NAN, NAN, NAN]))
-    ((step, text),) = _said(book, 8)
+    ((step, text),) = _sentences(book, 8)
     assert step == 8
     assert "block.weight become non-finite first (+Inf), with 1 of the 1 layer before it" in text
 
@@ -44,22 +44,22 @@ def test_the_layer_nearest_to_the_loss_is_where_it_began() -> None:
 def test_if_all_layers_fail_at_once_none_is_named() -> None:
     """A loss that is NaN makes every gradient NaN; a layer without gradient does not count."""
     book = _book((8, [NAN, NAN, -1.0, NAN]))
-    assert "all 3 layers become non-finite at once, so the loss is the origin" in _said(book, 8)[0][1]
+    assert "all 3 layers become non-finite at once, so the loss is the origin" in _sentences(book, 8)[0][1]
 
 
 def test_earlier_growth_is_reported_with_its_onset() -> None:
     """The layer's own growth, from the step at which it left its usual level."""
     calm = [(step, [1.0, 1.0, 1.0, 1.0]) for step in range(0, 60, 10)]
     rising = [(60 + 10 * k, [1.0, 3.0 * 2**k, 1.0, 1.0]) for k in range(4)]
-    said = _said(_book(*calm, *rising, (100, [NAN, INF, 1, 1])), 100)
-    assert said[1] == (60, "Gradients of block.weight grow 24x, 1 → 24")
+    sentences = _sentences(_book(*calm, *rising, (100, [NAN, INF, 1, 1])), 100)
+    assert sentences[1] == (60, "Gradients of block.weight grow 24x, 1 → 24")
 
 
 def test_another_optimizers_layers_are_its_own() -> None:
     """An alert about ``loss/D`` looks at the vectors of ``D``, where there are any."""
     book = _book((8, [NAN, NAN, NAN, NAN]), series="D")
-    assert _said(book, 8, "loss/D")
-    assert not _said(book, 8, "loss")
+    assert _sentences(book, 8, "loss/D")
+    assert not _sentences(book, 8, "loss")
 
 
 @pytest.mark.parametrize(

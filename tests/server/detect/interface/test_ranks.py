@@ -60,11 +60,11 @@ def test_steps_that_wait_are_bounded() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 30)), max_size=80))
-def test_no_step_is_closed_twice(said: list[tuple[int, int]]) -> None:
+def test_no_step_is_closed_twice(arrivals: list[tuple[int, int]]) -> None:
     """In any order of the reports, with or without a snapshot."""
     roll, other = RankBarrier(), RankBarrier()
     closed: list[Any] = []
-    for at, (rank, step) in enumerate(said):
+    for at, (rank, step) in enumerate(arrivals):
         closed += (reports := say(roll, rank, step, 0.1 * at, loss=1.0))
         other = msgspec.msgpack.decode(msgspec.msgpack.encode(other), type=RankBarrier)
         assert say(other, rank, step, 0.1 * at, loss=1.0) == reports

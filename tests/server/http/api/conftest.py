@@ -75,9 +75,9 @@ class Trainer:
     def __init__(self, socket: ClientConnection, hello: Hello) -> None:
         self._socket = socket
         self._seq = self._no = 0
-        self.run = self._said(hello, protocol.Welcome).run
+        self.run = self._exchange(hello, protocol.Welcome).run
 
-    def _said(self, message: protocol.ClientMessage, kind: type[Any]) -> Any:
+    def _exchange(self, message: protocol.ClientMessage, kind: type[Any]) -> Any:
         self._socket.send(protocol.encode(message))
         return self._received_at(kind)
 
@@ -87,7 +87,7 @@ class Trainer:
         return message
 
     def _durable(self, message: protocol.ClientMessage) -> None:
-        ack = self._said(message, Ack)
+        ack = self._exchange(message, Ack)
         while (ack.seq, ack.events) != (self._seq - 1, self._no - 1):
             ack = self._received_at(Ack)
 

@@ -70,8 +70,8 @@ def test_a_concurrent_change_is_not_overwritten(server: Any, trainer: Callable[.
 def test_user_edits_override_the_script(start_server: Callable[..., Any], dial: Callable[..., Any]) -> None:
     """After another handshake without a run id, it is the same run with the edited fields."""
     server = start_server()
-    reported = {"run": "", "token": server.client_token, "name": "told", "tags": ["told"]}
-    reported |= {"notes": "told", "rendezvous": "node:29500", "world_size": 2}
+    reported = {"run": "", "token": server.client_token, "name": "reported", "tags": ["reported"]}
+    reported |= {"notes": "reported", "rendezvous": "node:29500", "world_size": 2}
     first = dial(server.base, **reported)
     first.acked(first.train([0], loss=[1.0]))
     run = server.get("/runs")["items"][0]["id"]

@@ -67,7 +67,10 @@ def alertmanager(tmp_path: Path) -> Iterator[str]:
     command = [BINARY, *place, f"--web.listen-address=127.0.0.1:{port}"]
     log = tmp_path / "log"
     folder = UNPACKED if UNPACKED.is_dir() else tmp_path
-    with log.open("wb") as said, subprocess.Popen(command, cwd=folder, stdout=said, stderr=said) as process:
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(command, cwd=folder, stdout=output, stderr=output) as process,
+    ):
         try:
             base = f"http://127.0.0.1:{port}"
             ends = time.monotonic() + 60

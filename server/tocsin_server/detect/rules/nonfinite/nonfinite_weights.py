@@ -124,7 +124,7 @@ class NonfiniteWeights(Rule[Settings, State]):
 
 
 def _corrupts(view: View, row: int) -> bool:
-    """Return whether an update was made with a non-finite gradient, judged by its norm, else by the loss.
+    """Return whether an update was made with a non-finite gradient. Its norm decides, or else the loss.
 
     A loss may overflow while its gradient does not; with a finite norm the weights stay finite.
     """

@@ -55,8 +55,8 @@ def test_a_restart_that_replays_steps_is_no_duplicate(watch: Any) -> None:
     assert run.firing(RULE) == []
 
 
-def test_a_process_alone_is_no_duplicate(watch: Any) -> None:
-    """Of whatever is said once."""
+def test_a_single_process_has_no_duplicates(watch: Any) -> None:
+    """Every step is reported once."""
     run = watch()
     reported(run, 200, 1)
     assert run.firing(RULE) == []

@@ -9,9 +9,9 @@ from typing import Any
 RULE = "adversarial-imbalance"
 
 
-def gan(watch: Any, maker: list[float], judge: list[float]) -> Any:
+def gan(watch: Any, maker: list[float], critic: list[float]) -> Any:
     run = watch()
-    run.records(loss=maker, more={"loss/D": judge})
+    run.records(loss=maker, more={"loss/D": critic})
     return run
 
 

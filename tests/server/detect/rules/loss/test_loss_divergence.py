@@ -27,8 +27,8 @@ def test_a_level_it_recovered_from_before_is_info_only(watch: Any) -> None:
     climb = [min(4.0, 1.02**step) for step in range(200)]
     run = watch()
     run.records(loss=[*learning(300), *climb, *learning(700)[300:], *climb])
-    said = [(finding.severity, finding.onset_step) for finding in run.firing(DIVERGENCE)]
-    assert (said[0][0], said[-1][0]) == ("warning", "info"), said
+    fired = [(finding.severity, finding.onset_step) for finding in run.firing(DIVERGENCE)]
+    assert (fired[0][0], fired[-1][0]) == ("warning", "info"), fired
 
 
 def test_above_the_start_after_having_learned(watch: Any) -> None:

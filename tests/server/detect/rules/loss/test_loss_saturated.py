@@ -82,7 +82,7 @@ def test_a_loss_that_leaves_for_good_resolves_it(watch: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("every", "loss", "told"),
+    ("every", "loss", "expected"),
     [
         (100, [1000.0002, 1000.0], ["warning"]),
         (1, [1000.0, 1000.0], []),
@@ -92,12 +92,12 @@ def test_a_loss_that_leaves_for_good_resolves_it(watch: Any) -> None:
     ],
     ids=["a clamp", "one batch twice", "two digits", "no round number", "in mid-run"],
 )
-def test_two_records_of_an_excerpt(watch: Any, every: int, loss: list[float], told: list[str]) -> None:
+def test_two_records_of_an_excerpt(watch: Any, every: int, loss: list[float], expected: list[str]) -> None:
     """Far apart, at a large round number, with nothing before: a clamp; otherwise no alert."""
     run = watch()
     run.records(start=100, every=every, loss=loss)
     run.event("finish")
-    assert run.severities(RULE) == told
+    assert run.severities(RULE) == expected
 
 
 LN_1000 = 6.9077553

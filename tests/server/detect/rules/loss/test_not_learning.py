@@ -50,7 +50,7 @@ def test_a_loss_that_falls_raises_no_alert(watch: Any) -> None:
 
 
 def test_no_alert_while_the_rate_warms_up(watch: Any) -> None:
-    """While the rate rises nothing is said."""
+    """A warmup is not a plateau, so no alert fires while the learning rate rises."""
     run = watch()
     run.records(loss=stuck(1500, 2.0), lr=[1e-6 * step for step in range(1500)])
     assert run.firing(RULE) == []

@@ -51,12 +51,12 @@ def test_two_episodes_are_none(watch: Any) -> None:
 
 def test_any_batching_gives_the_same_alerts(watch: Any) -> None:
     """Episodes are reported in the order of the records."""
-    said = []
+    outputs = []
     for size in (1, 7, 500):
         run = watch(size=size)
         run.records(loss=spiking([300, 500, 1500], 1700))
-        said.append([repr(finding) for finding in run.findings])
-    assert said[0] == said[1] == said[2]
+        outputs.append([repr(finding) for finding in run.findings])
+    assert outputs[0] == outputs[1] == outputs[2]
 
 
 def test_resolved_after_a_long_calm(watch: Any) -> None:

@@ -9,12 +9,12 @@ import pytest
 RULE = "data-bound"
 
 
-@pytest.mark.parametrize(("share", "said"), [(0.6, ["warning"]), (0.4, ["info"]), (0.076, [])])
-def test_severity_follows_the_share_of_the_step(watch: Any, share: float, said: list[str]) -> None:
+@pytest.mark.parametrize(("share", "expected"), [(0.6, ["warning"]), (0.4, ["info"]), (0.076, [])])
+def test_severity_follows_the_share_of_the_step(watch: Any, share: float, expected: list[str]) -> None:
     """Half is a warning, a third is info, healthy logs stay below 0.076."""
     run = watch()
     run.records(step_time=[0.2] * 300, data_time=[0.2 * share] * 300)
-    assert run.severities(RULE) == said
+    assert run.severities(RULE) == expected
 
 
 def test_the_first_batch_may_take_long(watch: Any) -> None:

@@ -30,12 +30,12 @@ def verdicts(liveness: Liveness, silence_s: float) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("silence_s", "said"),
+    ("silence_s", "expected"),
     [(119, []), (121, ["firing warning"]), (1799, ["firing warning"]), (1801, ["firing critical"])],
 )
-def test_two_minutes_at_least_and_half_an_hour(silence_s: Any, said: Any) -> None:
+def test_two_minutes_at_least_and_half_an_hour(silence_s: Any, expected: Any) -> None:
     """A fast run is stalled after 120 s, critically after 1800 s."""
-    assert verdicts(RUNNING, silence_s) == said
+    assert verdicts(RUNNING, silence_s) == expected
 
 
 def test_the_limit_follows_the_runs_own_pace() -> None:
