@@ -37,7 +37,9 @@ def launched() -> Iterator[Launched]:
     assert path, "expected chromium or google-chrome on the PATH: `make setup` brings it"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        profile = browser.new_context(viewport={"width": 1440, "height": 1200}, locale="en-GB")
+        profile = browser.new_context(
+            viewport={"width": 1440, "height": 1200}, locale="en-GB", reduced_motion="reduce"
+        )
         loop = asyncio.get_running_loop()
         asyncio._set_running_loop(None)
         yield Launched(browser, profile, loop)

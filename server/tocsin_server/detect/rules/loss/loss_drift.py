@@ -2,12 +2,13 @@
 
 The rule applies the Mann-Kendall trend test to medians of 100 records with a rise above 1 %. Info over 1000
 records (z of 3.6), a warning over 2000 (z of 4.5). It is only info if the loss came back before from five
-sixths of that height, or was ever 0 or negative. It recovers after 500 records without a trend.
+sixths of that height, or was ever 0 or negative. A warning too, after 200 records and 1000 updates, if the
+loss has risen by 0.7 % since the start of the run (z of 4.5). It recovers after 500 records without a trend.
 
 Signals:
     `loss`, `lr`
 Warm-up:
-    1000 records
+    200 records
 Does not fire on:
     - a learning rate that rose by a factor of 1.2 meanwhile
     - losses below 5 % of the initial one
@@ -24,6 +25,7 @@ Source:
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import msgspec
 
@@ -59,6 +61,8 @@ class Settings(RuleSettings):
     long: int = setting(20, "bins", "of 100 records whose rise is a warning", least=5)
     short_z: float = setting(3.6, "z", "of Mann-Kendall's test over the short window")
     long_z: float = setting(4.5, "z", "of Mann-Kendall's test over the long window")
+    updates: int = setting(1000, "updates", "before a rise since the start of the run is reported")
+    start_rise: float = setting(0.007, "relative", "as rise, but since the start of the run")
     rise: float = setting(0.01, "relative", "of the last fifth above the first fifth")
     floor: float = setting(0.25, "of the initial loss", "minimum rise, for losses near 0")
     near_zero: float = setting(0.05, "of the initial loss", "below which a loss is near 0")
@@ -68,9 +72,10 @@ class Settings(RuleSettings):
 
 
 class State(RuleState):
-    """The last 20 bins and the learning rate at each of them."""
+    """The last 20 bins and the learning rate at each of them; ``start``: finer bins of the first records."""
 
     bins: Bins = msgspec.field(default_factory=lambda: Bins(100, 20))
+    start: Bins = msgspec.field(default_factory=lambda: Bins(10, 100))
     rates: list[float] = msgspec.field(default_factory=list)
     rate: float = 0.0
     initial: float | None = None
@@ -97,11 +102,23 @@ class LossDrift(Rule[Settings, State]):
         if view.loss is None:
             return
         state = self.state
-        for row in state.bins.extend(view):
+        for row in self._completed(view):
             state.rate = (view.lr[row] if view.lr is not None else None) or state.rate
             state.rates = [*state.rates, state.rate][-self.settings.long :]
             self._note(view.loss[row], state.bins.medians[-1])
             self._evaluate(view, row)
+
+    def _completed(self, view: View) -> Iterator[int]:
+        """Yield the rows that complete a bin of 100; ``start`` is as far as the row then."""
+        state, limits = self.state, self.settings
+        if len(state.bins.medians) >= limits.short:
+            yield from state.bins.extend(view)
+            return
+        for row, loss in zip(*view.losses, strict=True):
+            if len(state.bins.medians) < limits.short:
+                state.start.push(view.step[row], loss)
+            if state.bins.push(view.step[row], loss):
+                yield row
 
     def _note(self, loss: float | None, median: float) -> None:
         state = self.state
@@ -114,15 +131,23 @@ class LossDrift(Rule[Settings, State]):
         medians = state.bins.medians
         if state.initial is None:
             state.initial = medians[0]
-        long = len(medians) >= limits.long and self._rises(medians, limits.long_z)
-        short = len(medians) >= limits.short and self._rises(medians[-limits.short :], limits.short_z)
-        if not long and not short:
+        long = len(medians) >= limits.long and self._rises(medians, limits.long_z, limits.rise)
+        short = len(medians) >= limits.short and self._rises(
+            medians[-limits.short :], limits.short_z, limits.rise
+        )
+        first = len(medians) < limits.short and self._rises_from_the_start(view, row)
+        if not long and not short and not first:
             self._ends(view, row)
             return
         span = limits.long if long else limits.short
         rose = state.rates[-1] > limits.rate * min(state.rates[-span:])
         # The loss of a critic, which may be negative, drifts normally.
-        sure = long and not rose and state.lowest > 0 and not medians[-1] <= limits.habit * state.known
+        sure = (
+            (long or first)
+            and not rose
+            and state.lowest > 0
+            and not medians[-1] <= limits.habit * state.known
+        )
         state.highest = max(state.highest, medians[-1])
         self._fire(view, row, span, WARNING if sure else INFO, "rate" if rose else "drift")
 
@@ -135,12 +160,17 @@ class LossDrift(Rule[Settings, State]):
             self.state.known = max(self.state.known, self.state.highest)
             self.state.highest = 0.0
 
-    def _rises(self, medians: list[float], z: float) -> bool:
+    def _rises_from_the_start(self, view: View, row: int) -> bool:
+        medians = self.state.start.medians
+        known = len(medians) >= 20 and view.age(row) >= self.settings.updates
+        return known and self._rises(medians, self.settings.long_z, self.settings.start_rise)
+
+    def _rises(self, medians: list[float], z: float, rise: float) -> bool:
         limits, fifth = self.settings, len(medians) // 5
         low, high = middle(sorted(medians[:fifth])), middle(sorted(medians[-fifth:]))
         if self.state.lowest > 0:
             initial = abs(self.state.initial or 0.0)
-            least = max(limits.rise * low, limits.floor * initial * (low < limits.near_zero * initial))
+            least = max(rise * low, limits.floor * initial * (low < limits.near_zero * initial))
         else:
             least = limits.own * 1.4826 * middle(sorted(self.state.rests))
         return high - low > least and kendall(medians) >= z
@@ -148,10 +178,11 @@ class LossDrift(Rule[Settings, State]):
     def _fire(self, view: View, row: int, span: int, severity: int, kind: str) -> None:
         medians, steps = self.state.bins.medians[-span:], self.state.bins.steps[-span:]
         onset = (steps[0], view.time_ns[row])
+        finest = medians if len(medians) >= self.settings.short else self.state.start.medians
         evidence: list[Fact] = [
             ("loss before", medians[0], "median of 100 records", steps[0]),
             ("loss", medians[-1], "median of 100 records", view.step[row]),
-            ("trend", kendall(medians), "Mann-Kendall z", None),
+            ("trend", kendall(finest), "Mann-Kendall z", None),
         ]
         over = count(view.step[row] - steps[0], "step")
         summary = f"Loss rose slowly, {number(medians[0])} → {number(medians[-1])} in {over}"

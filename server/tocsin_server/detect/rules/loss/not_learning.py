@@ -1,14 +1,15 @@
 """Detect a loss that does not fall from the start.
 
 After 200 records and 1000 updates, the median of the last 40 losses is less than 5 % below that of the
-first 10. A warning if the loss is that of guessing (within 0.5 % of ln K for a number K of classes or
-tokens), or if it fell by less than 1 %, or after 5000 updates by less than 5 % and not significantly
-(Mann-Whitney, z of 3). The rule stops once the loss has fallen by 5 %.
+first 10; 50 records are enough if the loss is that of guessing among 100 or more. A warning if the loss is
+that of guessing (within 0.5 % of ln K for a number K of classes or tokens), or if it fell by less than 1 %,
+or after 5000 updates by less than 5 % and not significantly (Mann-Whitney, z of 3). The rule stops once the
+loss has fallen by 5 %.
 
 Signals:
     `loss`, `lr`, `skipped`, `grad_norm`
 Warm-up:
-    200 records and 1000 updates, and while the learning rate rises
+    50 or 200 records and 1000 updates, and while the learning rate rises
 Does not fire on:
     - slow warm-ups
     - losses that change sign, such as those of policy gradients
@@ -67,6 +68,7 @@ class Settings(RuleSettings):
     resolve_updates: int = setting(0, "updates", "after the loss has fallen before it is resolved")
     recover_records: int = setting(1, "records", "after the loss has fallen that are needed")
     records: int = setting(200, "records", "before the rule starts")
+    at_chance: int = setting(50, "records", "that are enough at chance level")
     updates: int = setting(1000, "updates", "before the rule starts")
     first: int = setting(10, "records", "whose median is the initial loss")
     recent: int = setting(40, "records", "whose median is the current loss")
@@ -102,6 +104,9 @@ class NotLearning(Rule[Settings, State]):
     needs = ("loss",)
     in_blocks = True
 
+    def respaced(self) -> None:
+        self.state.last = []
+
     def observe(self, view: View) -> None:
         state = self.state
         if view.loss is None or state.learned:
@@ -119,7 +124,9 @@ class NotLearning(Rule[Settings, State]):
                 self._take(view, row, loss)
                 last = row
         self._signals(view, block)
-        if last >= 0 and state.n >= self.settings.records and view.age(last) >= self.settings.updates:
+        limits = self.settings
+        enough = state.n >= limits.at_chance and len(state.last) >= limits.recent
+        if last >= 0 and enough and view.age(last) >= limits.updates:
             self._evaluate(view, last)
 
     def _take(self, view: View, row: int, loss: float) -> None:
@@ -153,14 +160,17 @@ class NotLearning(Rule[Settings, State]):
             return  # If a loss changes its sign, neither its height nor its fall shows what was learned.
         size = max(abs(first), abs(now))
         fall = (first - now) / size if size > 0 else 0.0
+        few = state.n < limits.records
         if fall >= limits.fall:
-            state.learned = True
+            state.learned = not few
             if self.episode.state:
                 self.settle(view, row)
             return
         guess = chance(now, limits.chance)
         if guess is not None and guess < limits.few and fall >= limits.slight:
             guess = None  # For small K, a loss is often near ln K by coincidence.
+        if few and (guess is None or guess < limits.few):
+            return
         if state.start[0] > limits.updates or self._warming_up() or not self._certain(size):
             return
         if guess is None and self._slowly(fall, view.age(row)):

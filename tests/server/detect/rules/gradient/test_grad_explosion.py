@@ -85,3 +85,21 @@ def test_the_cause_names_a_flat_loss(watch: Any) -> None:
     run = watch()
     run.records(loss=[4.5 + 0.01 * (step % 7) for step in range(210)], grad_norm=norms(200) + [1e6] * 10)
     assert "loss has not changed" in run.firing(RULE)[0].diagnosis.cause
+
+
+def test_a_climb_in_the_first_records_needs_no_level(watch: Any) -> None:
+    """A short excerpt of a log has no baseline."""
+    run = watch()
+    run.records(every=100, grad_norm=[0.3, 0.24, 0.95, 2.4, 16.0, 145.0, 960.0])
+    finding = run.firing(RULE)[0]
+    assert (finding.onset_step, finding.step) == (100, 500)
+
+
+@pytest.mark.parametrize(
+    "rest", [[1e-6, 0.2, 0.5, 1.0, 2.0], [0.25, 0.53, 1.25, 2.3, 4.9], [1, 90, 40, 150, 300]]
+)
+def test_norms_that_grow_at_the_start_raise_no_alert(watch: Any, rest: list[float]) -> None:
+    """A zero-initialized head starts near 0, and a warm-up doubles norms."""
+    run = watch()
+    run.records(every=100, grad_norm=[0.3, *rest])
+    assert run.findings == []

@@ -23,10 +23,18 @@ def test_three_times_in_three_windows_is_a_warning(watch: Any) -> None:
 
 
 def test_slow_growth_is_healthy(watch: Any) -> None:
-    """Twice in every window is not drift yet."""
+    """Healthy runs reach 33 times their lowest norm."""
     run = watch()
-    run.records(grad_norm=growing(6000, 2.0), lr=[1e-3] * 6000)
+    run.records(grad_norm=growing(6000, 1.34), lr=[1e-3] * 6000)
     assert run.findings == []
+
+
+def test_slow_growth_over_the_whole_run_is_a_warning(watch: Any) -> None:
+    """1 to 276 within 5,500 records, of which no window is three times the one before."""
+    run = watch()
+    run.records(grad_norm=growing(5500, 1.67), lr=[1e-3] * 5500)
+    finding = run.firing(RULE)[0]
+    assert (finding.severity, finding.onset_step) == ("warning", 0)
 
 
 def test_growth_with_a_rising_rate_is_the_warm_up(watch: Any) -> None:

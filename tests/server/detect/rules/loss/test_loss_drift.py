@@ -24,6 +24,14 @@ def test_a_slow_rise_is_info_then_warning(watch: Any) -> None:
     assert run.firing("loss-spike") == []
 
 
+def test_a_rise_since_the_start_needs_few_records(watch: Any) -> None:
+    """3.67 to 3.72 in 600 records of a hundred steps."""
+    run = watch()
+    run.records(every=100, loss=drifting(600, 0.0136, sigma=0.003, start=3.67))
+    finding = run.firing(RULE)[0]
+    assert (finding.severity, finding.onset_step) == ("warning", 0)
+
+
 def test_less_than_one_percent_raises_no_alert(watch: Any) -> None:
     """Even if significant."""
     run = watch()

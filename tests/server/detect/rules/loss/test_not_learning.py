@@ -25,6 +25,20 @@ def test_a_loss_at_chance_is_named(watch: Any) -> None:
     assert "chance level for 1000 classes" in finding.summary
 
 
+def test_fifty_records_are_enough_at_chance(watch: Any) -> None:
+    """A trainer that logs every 20 updates."""
+    run = watch()
+    run.records(every=20, loss=stuck(64), lr=[1e-3] * 64)
+    assert run.firing(RULE)[0].step <= 1260
+
+
+def test_a_hundred_records_off_chance_are_too_few(watch: Any) -> None:
+    """2.0 is no logarithm of a number of classes above 100."""
+    run = watch()
+    run.records(every=20, loss=stuck(112, 2.0), lr=[1e-3] * 112)
+    assert run.firing(RULE) == []
+
+
 @pytest.mark.parametrize(
     ("series", "cause"),
     [
