@@ -139,7 +139,7 @@ class GradExplosion(Rule[Settings, State]):
         if norms[-1] < limits.rise * norms[-2]:
             state.onset, state.peak = (view.step[row], view.time_ns[row]), 0.0
             return
-        steep = len(norms) == 5 and all(b >= limits.rise * a for a, b in pairwise(norms))
+        steep = len(norms) == 5 and norms[0] > 0 and all(b >= limits.rise * a for a, b in pairwise(norms))
         # The first norm may be almost 0 where layers start at zero, so the second is compared too.
         if steep and norms[-1] >= limits.climb * max(norms[0], norms[1] / 3):
             state.peak = norms[-1]
