@@ -52,7 +52,7 @@ class SavedBatchEvaluator(msgspec.Struct):
 
 
 class BatchEvaluator:
-    """The custom rules on the series of one process. Steps and times of a batch are shared."""
+    """Evaluates the custom rules on the series of one process."""
 
     def __init__(self, rules: Sequence[CustomRule]) -> None:
         self.rules = [rule for rule in rules if not rule.is_absence]
@@ -179,7 +179,7 @@ class AbsenceEvaluator:
         self.rules = [rule for rule in rules if rule.is_absence]
         self.attempt = 0
         self.newest: dict[int, int] = {}
-        """The newest step of each process of the newest attempt; where it goes back, waiting restarts."""
+        """The newest step of each process of the newest attempt; if it goes back, the wait starts again."""
         self.absences: dict[str, Absence] = {}
 
     def take(self, batch: RecordBatch) -> list[Emission]:

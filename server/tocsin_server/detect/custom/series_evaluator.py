@@ -36,7 +36,7 @@ class SeriesEvaluator(msgspec.Struct):
     calm: Moment | None = None
     """Since when the value has been back without interruption."""
     longest: int = -1
-    """The longest time that it held without firing, as reported; -1: none was reported."""
+    """The longest time that the condition held without firing, as last reported; -1 if none was reported."""
     episode: Episode = msgspec.field(default_factory=Episode)
 
     def take(self, rule: CustomRule, series: str, row: int, now: Moment, value: float) -> RuleResult | None:
@@ -53,7 +53,7 @@ class SeriesEvaluator(msgspec.Struct):
     def evaluate(
         self, rule: CustomRule, series: str, row: int, now: Moment, value: float | None
     ) -> RuleResult | None:
-        """Evaluate a reduced value. None and NaN match no comparison and change nothing."""
+        """Evaluate a reduced value; None and NaN satisfy no comparison and change nothing."""
         if value is None or value != value:
             return None
         builder = _ResultBuilder(self.episode, rule, series, row, now, value)
@@ -130,7 +130,7 @@ class SeriesEvaluator(msgspec.Struct):
 
 
 class _ResultBuilder:
-    """The summary and evidence for one record."""
+    """Builds the result of one record: state, summary and evidence."""
 
     __slots__ = ("episode", "now", "row", "rule", "series", "value")
 

@@ -69,13 +69,19 @@ class CustomRule:
         return value > 0 if self.is_absence else bool(COMPARISONS[self.comparison](value, self.limit))
 
     def is_back(self, value: float) -> bool:
-        """Return whether a value for which the condition does not hold is far enough from it to recover."""
+        """Return whether a value that does not meet the condition is far enough from the limit to recover."""
         if self.recover is None or self.is_absence:
             return True
         return value >= self.recover if self.comparison in ("<", "<=") else value <= self.recover
 
     def concerns(self, project: str, names: tuple[str, str], tags: tuple[str, ...]) -> bool:
-        """Return whether the rule applies to a run: by project, by name or id, by any of its tags."""
+        """Return whether the rule applies to a run.
+
+        Args:
+            project: Project of the run.
+            names: Name and id of the run; one of them must match.
+            tags: Tags of the run; one of them must match.
+        """
         return (
             glob.any_matches(self.projects, (project,))
             and glob.any_matches(self.runs, names)
@@ -84,7 +90,7 @@ class CustomRule:
 
     @property
     def evaluated(self) -> tuple[Any, ...]:
-        """Return all fields that decide when and as which alert it fires; a change restarts the rule."""
+        """Return the fields that decide when the rule fires and which alert it raises."""
         return (
             self.series, self.reducer, self.window, self.comparison, self.limit, self.for_,
             self.keep_firing_for, self.recover, self.labels,
@@ -208,9 +214,9 @@ class _Reader:
     def id(self) -> str:
         given = self.body.get("id")
         if not isinstance(given, str) or not _ID.fullmatch(given):
-            raise self.wrong("id", "1 to 64 of a-z, 0-9 and -, the first and last no -")
+            raise self.wrong("id", "1 to 64 characters of a-z, 0-9 and -, not starting or ending with -")
         if given in built_in():
-            raise self.wrong("id", "one that no built-in rule has")
+            raise self.wrong("id", "an id that no built-in rule has")
         return given
 
     def choice(self, name: str, known: tuple[str, ...], default: str) -> str:
@@ -241,10 +247,10 @@ class _Reader:
         if reducer == "value":
             given = self.body.get("window", "1 step")
             if read_span(given, f"{self.where}window") != NEWEST:
-                raise self.wrong("window", "none, for value looks at the newest only")
+                raise self.wrong("window", "no window, because value uses only the newest record")
             return NEWEST
         if "window" not in self.body:
-            raise self.wrong("window", f"over how much, for {reducer} needs it")
+            raise self.wrong("window", f"a window such as '20 steps', which {reducer} needs")
         return read_span(self.body["window"], f"{self.where}window", least=1)
 
     def condition(self, absent: bool) -> tuple[str, float]:
@@ -252,7 +258,7 @@ class _Reader:
         if absent:
             for name in ("comparison", "limit", "recover"):
                 if name in self.body:
-                    raise self.wrong(name, "none, for absent compares nothing")
+                    raise self.wrong(name, f"no {name}, because absent compares nothing")
             return ">", 0.0
         if "comparison" not in self.body:
             raise self.wrong("comparison", f"one of {', '.join(COMPARISONS)}")
@@ -270,7 +276,7 @@ class _Reader:
             return None
         value = self.number("recover")
         if comparison in ("==", "!="):
-            raise self.wrong("recover", f"none, for {comparison} has no calm side")
+            raise self.wrong("recover", f"no value, because {comparison} has no side to recover to")
         below = comparison in ("<", "<=")
         if value < limit if below else value > limit:
             side = "at or above" if below else "at or below"
@@ -286,7 +292,7 @@ class _Reader:
             if not isinstance(name, str) or not _LABEL.fullmatch(name):
                 raise FieldError(field, "a name of letters, digits and _, at most 64", name)
             if name in TAKEN_LABELS:
-                raise FieldError(field, "a label that not every alert has already", name)
+                raise FieldError(field, "a name that no built-in label has", name)
             if not storable(value) or not 0 < len(value) <= LONGEST_TITLE:
                 raise FieldError(field, f"a text of 1 to {LONGEST_TITLE} characters", value)
         return tuple(sorted(given.items()))

@@ -67,7 +67,7 @@ def other_data(case: DiagnosisContext) -> Cause | None:
     if usual is None or now is None or case.kind("weights-reset") is not None:
         return None
     half, near = usual + AT_ONCE * (now - usual), usual + NEAR * (now - usual)
-    while after[0] <= near and len(after) > STAYED:  # a rule may have counted a usual record in
+    while after[0] <= near and len(after) > STAYED:  # the rule may have set the onset one usual record early
         after = after[1:]
     if now <= usual or max(before) > half or min(after[:STAYED]) < half:
         return None

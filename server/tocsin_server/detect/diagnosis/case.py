@@ -23,7 +23,7 @@ NUMERIC = frozenset(
         "nonfinite-weights",
     }
 )
-"""Rules about values that exceeded the number range; they share causes."""
+"""Rules about values outside the range of the number format; they share causes."""
 LOSS_SHAPE = frozenset({"loss-spike", "loss-divergence"})
 FINITE_SIGNS = LOSS_SHAPE | {"grad-explosion", "grad-precursor"}
 """Rules about finite values that leave their usual level.

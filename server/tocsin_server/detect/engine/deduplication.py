@@ -11,7 +11,7 @@ _ORDER = {FIRING: 0, RECOVERING: 1, PENDING: 2}
 
 
 class Subject(msgspec.Struct):
-    """Results of all writers of a run for one rule and subject, and what was reported of them."""
+    """Results of all writers of a run for one rule and subject, and what was last reported."""
 
     rule: str
     name: str

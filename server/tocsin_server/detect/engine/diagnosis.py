@@ -61,7 +61,7 @@ def with_layers(diagnosis: Diagnosis, case: DiagnosisContext, reported: Diagnosi
 
 
 def kept(reported: Diagnosis, case: DiagnosisContext) -> Diagnosis:
-    """Return the diagnosis from when the records before the onset were available, with updated numbers.
+    """Return the earlier diagnosis, made while the records before the onset were available, with new numbers.
 
     Once those records are dropped, the remaining ones would suggest a different cause.
     """

@@ -187,7 +187,7 @@ class Engine:
                 stream.learn(context)
 
     def _locate(self, time_ns: int) -> Iterator[Finding]:
-        """Update open alerts whose layer norms arrived late, as norms from a device do."""
+        """Update open alerts whose layer norms arrived late, as norms copied from a GPU do."""
         stream, number = self._latest()
         for subject in list(self._subjects.values()):
             result, reported = subject.reported, subject.diagnosis
@@ -218,7 +218,7 @@ class Engine:
     def _findings(
         self, batch: RecordBatch, writer: Process, primary: View | None, emitted: list[Emission]
     ) -> list[Finding]:
-        """Return the findings in record order, including those of rules of scope ``run``."""
+        """Return the findings in the order of the records, including those of rules of scope ``run``."""
         findings: list[Finding] = []
         place, no = 0, batch.writer.writer_no
         if primary is not None and batch.writer.attempt_no > self._barrier.attempt:
@@ -263,7 +263,9 @@ class Engine:
         return place
 
     def _run_rules_open(self) -> bool:
-        """Return whether a rule of scope ``run`` has an open episode; a plain loop, as it runs per batch."""
+        """Return whether a rule of scope ``run`` has an open episode. Called for every batch, so a plain
+        loop.
+        """
         for rule in self._run_rules:  # noqa: SIM110
             if rule.episode.state:
                 return True
@@ -288,7 +290,7 @@ class Engine:
     def _superseded(self, writer: Writer) -> bool:
         """Return whether a later attempt already trains when this process sends for the first time.
 
-        What it left on disk is history: an alert about it could never resolve.
+        The records that it buffered on disk are history: an alert about them could never resolve.
         """
         known = writer.writer_no in self._writers or writer.writer_no in self._removed
         return writer.attempt_no < self._barrier.attempt and not known
@@ -330,7 +332,7 @@ class Engine:
         return stream
 
     def _compare(self, writer: Process, suffix: str, view: View, primary: View | None, seq: int) -> None:
-        """Record from when on another optimizer has a separate loss, as in a GAN.
+        """Store the record from which another optimizer has its own loss, as in a GAN.
 
         Two optimizers with one shared objective report the same loss at the same step. A loss that
         could not be attributed to an optimizer (``loss/0``) does not count.

@@ -25,7 +25,7 @@ KIND = "rules"
 
 @dataclass(frozen=True)
 class Plan:
-    """Enabled custom rules that match the run, and tunings by built-in rule."""
+    """The enabled custom rules that match the run, and the tunings of built-in rules."""
 
     rules: tuple[CustomRule, ...] = ()
     tunings: Mapping[str, Tuning] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Plan:
         return {} if mine is None else dict(mine.labels)
 
     def reset_rules(self, before: Plan) -> frozenset[str]:
-        """Return the rules that were added, removed or changed since ``before`` so that they must restart."""
+        """Return the rules that must restart because they were added, removed or changed since ``before``."""
         names = {*self.by_id, *before.by_id}
         mine = {name for name in names if _evaluated(self, name) != _evaluated(before, name)}
         names = {*self.tunings, *before.tunings}

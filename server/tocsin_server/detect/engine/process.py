@@ -15,7 +15,7 @@ from tocsin_server.detect.rules.catalog import run_rules
 
 
 class Process:
-    """The streams of one writer, and from which record on it has several separate losses."""
+    """The streams of one writer, and the record from which several optimizers have their own loss."""
 
     def __init__(self, attempt: int, rank: int, plan: Plan = NO_PLAN) -> None:
         self.attempt = attempt
@@ -23,7 +23,7 @@ class Process:
         self.evaluator = BatchEvaluator(plan.rules)
         self.streams: dict[str, Stream] = {}
         self.rivals: dict[str, int] = {}
-        """Optimizers with a separate loss, and the record from which on."""
+        """Optimizers with their own loss, and the first record at which they had it."""
         self.compared: set[str] = set()
         self.inherited_episodes: dict[str, dict[str, Episode]] = {}
         """Open episodes of the previous attempt, by suffix and rule, for streams that do not exist yet."""

@@ -22,7 +22,7 @@ from tocsin_server.detect.interface.view import WIDE, View
 from tocsin_server.detect.rules.catalog import rules_of
 
 SPARSER = 10
-"""Times the usual distance of records at which a log is sparser, if two distances in a row are."""
+"""A log becomes sparser where two distances between records in a row are this many times the usual one."""
 
 
 class SavedRule(msgspec.Struct):
@@ -33,14 +33,14 @@ class SavedRule(msgspec.Struct):
 
 
 class Spacing(msgspec.Struct):
-    """Distance between records, to notice when a log becomes sparser for good."""
+    """Distance between records, to detect where a log becomes permanently sparser."""
 
     last: int | None = None
     """Step of the newest record."""
     gap: int = 0
     """Usual distance in steps; 0 before the second record."""
     wide: int = 0
-    """Number of consecutive distances of at least ten times that."""
+    """Number of consecutive distances of at least ``SPARSER`` times ``gap``."""
 
     def sparser(self, steps: Sequence[int]) -> list[int]:
         """Return the rows from which records are :data:`SPARSER` times as far apart as before."""
@@ -116,9 +116,9 @@ class Stream:
         self.prompt: list[Rule[Any, Any]] = []
         """Rules that see each record immediately."""
         self.awake: list[Rule[Any, Any]] = []
-        """Those of them that see calm records too."""
+        """The prompt rules that see calm records too."""
         self.restless = 0
-        """The number of them that are never asleep."""
+        """How many of the prompt rules are never asleep."""
         self.in_blocks: list[Rule[Any, Any]] = []
         """Rules that see full blocks."""
         self.inherited_episodes: dict[str, Episode] = {}

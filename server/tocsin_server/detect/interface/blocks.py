@@ -1,9 +1,9 @@
 """Buffer records into blocks for rules that need hundreds of records and need not run at each one.
 
-A block ends after every ``PACE``-th record since the stream started or since its last discontinuity,
-whatever the batches were, and its results are attributed to its last record. This reduces cost, and the
-results do not depend on how records arrived. Records left over at a discontinuity are not checked;
-those left at the end are.
+A block ends after every ``PACE``-th record since the stream started or since its last discontinuity, however
+the records were batched, and its results are attributed to its last record. This reduces cost, and the
+results do not depend on how records arrived. Records left over at a discontinuity are not checked; those left
+over at the end of the run are.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class ScalerSettings:
 
     @property
     def healthy_rate(self) -> float:
-        """Return the overflows per update at which backoff and growth balance, in a healthy scaler.
+        """Return the overflows per update of a healthy scaler, at which backoff and growth balance.
 
         p* = ln(1 + ln(growth) / ln(1 / backoff)) / growth_interval, which is 3.5e-4 with the defaults.
         """

@@ -11,13 +11,13 @@ from tocsin_server.detect.interface.view import Values, View
 
 KEPT = 512
 """Number of records kept per stream."""
-UNFILED = 128
-"""Maximum number of views that wait to be filed."""
+UNMERGED = 128
+"""Maximum number of views that are not yet in the columns."""
 SIGNALS = ("loss", "grad_norm", "scale", "lr")
 
 
 class History(msgspec.Struct):
-    """Up to ``KEPT`` records before any record being checked, none of them before its discontinuity.
+    """The newest records of a stream, with at least ``KEPT`` before the record being checked.
 
     ``first`` is the number of the oldest record kept; ``discontinuities`` are the numbers of the
     records that follow a discontinuity.
@@ -28,17 +28,17 @@ class History(msgspec.Struct):
     values: dict[str, Values] = {}
     discontinuities: list[int] = []
     waiting: list[Any] = []
-    """Views not yet filed: filing is deferred until a query needs it."""
+    """Views that are not yet in the columns; they are merged when a query needs them."""
 
     def take(self, view: View) -> None:
-        """Add the records of a view and drop those that no query can reach any more."""
-        if len(self.waiting) >= UNFILED:
-            self.file()
+        """Add the records of a view, and drop records that no query can reach."""
+        if len(self.waiting) >= UNMERGED:
+            self.merge()
         if len(self.steps) > 2 * KEPT:
             self._drop(len(self.steps) - KEPT)
         self.waiting.append(view)
 
-    def file(self) -> None:
+    def merge(self) -> None:
         """Move the waiting views into the columns.
 
         This is done signal by signal, because there are many views and most have one record.
@@ -61,12 +61,12 @@ class History(msgspec.Struct):
 
     def mark_discontinuity(self) -> None:
         """Mark a discontinuity after the newest record; earlier records do not describe later ones."""
-        self.file()
+        self.merge()
         self.discontinuities.append(self.first + len(self.steps))
 
     def has(self, base: str) -> bool:
         """Return whether the signal is in the kept records."""
-        self.file()
+        self.merge()
         return base in self.values
 
     def _drop(self, excess: int) -> None:
@@ -80,7 +80,7 @@ class History(msgspec.Struct):
 
     def compact(self) -> None:
         """Drop all but the newest ``KEPT`` records, before the state is saved."""
-        self.file()
+        self.merge()
         if len(self.steps) > KEPT:
             self._drop(len(self.steps) - KEPT)
 
@@ -93,7 +93,7 @@ class History(msgspec.Struct):
             stop: Step after the last one.
             upto: Number of the last record to use.
         """
-        self.file()
+        self.merge()
         end = min(upto - self.first + 1, len(self.steps))
         discontinuity = max(
             (discontinuity for discontinuity in self.discontinuities if discontinuity <= upto), default=0
@@ -111,7 +111,7 @@ class History(msgspec.Struct):
         That is the case if fewer than ``margin`` of the kept records precede ``step`` and older ones
         existed.
         """
-        self.file()
+        self.merge()
         end = min(upto - self.first + 1, len(self.steps))
         begin = max(0, end - KEPT)
         discontinuity = max(

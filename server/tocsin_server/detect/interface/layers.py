@@ -65,7 +65,7 @@ class LayerNorms:
     vectors: tuple[LayerVector, ...]
 
     def learn(self, kind: str, step: int | None, data: Mapping[str, Any]) -> LayerNorms:
-        """Return the book after an event; malformed events leave it unchanged."""
+        """Return the norms including those of an event; malformed events change nothing."""
         key = (str(data.get("series", ""))[:LONGEST], _whole(data.get("table")))
         if kind == NAMES:
             return self._named(key, data.get("names"))
@@ -96,7 +96,7 @@ class LayerNorms:
 
     @classmethod
     def from_plain(cls, saved: Mapping[str, Any]) -> LayerNorms:
-        """Return the book that ``plain`` wrote; empty data give an empty book."""
+        """Return the norms from the data that ``plain`` returned; empty data give no norms."""
         names = {(series, table): tuple(reported) for series, table, reported in saved.get("names", ())}
         vectors = tuple(
             LayerVector(series, table, step, _floats(norms))
@@ -156,20 +156,27 @@ def origin_in(diagnosis: Diagnosis | None) -> Origin | None:
     return Origin(timeline, tuple(item for item in diagnosis.evidence if item.name in FACTS))
 
 
-def origin(book: LayerNorms, rule: str, subject: str, onset: int) -> Origin | None:
-    """Return where the episode of ``rule`` with onset step ``onset`` originated, or None if unknown."""
+def origin(norms: LayerNorms, rule: str, subject: str, onset: int) -> Origin | None:
+    """Return the layer in which an episode originated, or None if unknown.
+
+    Args:
+        norms: The newest gradient norms by layer.
+        rule: Identifier of the rule that fired.
+        subject: Series that the alert is about, such as ``loss/D``.
+        onset: First step of the episode.
+    """
     if rule not in LOCATED:
         return None
     suffix = subject.partition("/")[2]
-    mine = [one for one in book.vectors if one.series == suffix] or [
-        one for one in book.vectors if not one.series
+    mine = [one for one in norms.vectors if one.series == suffix] or [
+        one for one in norms.vectors if not one.series
     ]
     mine.sort(key=lambda one: one.step)
     first = next((one for one in mine if one.step >= onset and _bad(one)), None)
     newest = first or next((one for one in mine if one.step >= onset), None)
     if newest is None:
         return None
-    names = book.names[newest.series, newest.table]
+    names = norms.names[newest.series, newest.table]
     alike = [one for one in mine if one.table == newest.table and one.step <= newest.step and not _bad(one)]
     begun = _nonfinite(first, names) if first is not None else None
     return _together(begun, _growth(alike, names, begun))
@@ -188,7 +195,7 @@ class _Origin:
 
 
 def _nonfinite(vector: LayerVector, names: Sequence[str]) -> _Origin:
-    """Return which layers are non-finite, and which of them is nearest to the loss."""
+    """Return the layers that are non-finite, and the one of them that is nearest to the loss."""
     bad = [place for place, norm in enumerate(vector.norms) if not math.isfinite(norm)]
     total = sum(not norm < 0 for norm in vector.norms)
     share = Evidence("layers not finite", float(len(bad)), f"of {total}", vector.step)
@@ -205,7 +212,7 @@ def _nonfinite(vector: LayerVector, names: Sequence[str]) -> _Origin:
 
 
 def _growth(vectors: Sequence[LayerVector], names: Sequence[str], begun: _Origin | None) -> _Origin | None:
-    """Return the layer whose gradients grew most and since when; prefer the one where it started."""
+    """Return the layer whose gradients grew most, and since when; prefer the layer of ``begun``."""
     if len(vectors) <= USUAL:
         return None
     early = vectors[: max(USUAL, len(vectors) // 2)]

@@ -1,7 +1,7 @@
 """Changes of a stream's loss scale: backoffs, growths, overflows. Computed once and shared by rules.
 
 A record's ``scale`` is the one its step was taken with, so a backoff is visible in the record after the
-overflow. If the overflow itself is reported (``skipped`` or ``found_inf``), that is what counts. For
+overflow. If the overflow itself is reported (``skipped`` or ``found_inf``), the report is used instead. For
 records more than one update apart, the number of backoffs is derived from their scales.
 """
 
@@ -95,7 +95,7 @@ class ScalerTrack(msgspec.Struct):
         overflows: list[tuple[int, int, int]],
         flagged: bool,
     ) -> None:
-        """Count the overflows behind a backoff, or learn the growth interval from a growth."""
+        """Count the overflows that caused a backoff, or learn the growth interval from a growth."""
         step, before = view.step[row], self.last or 0.0
         if scale > before:
             span = step - self.calm_from if self.calm_from is not None else 0

@@ -1,7 +1,8 @@
-"""Number of whole losses per step: where it changes, gradients and their norms change with it.
+"""Number of undivided losses per step. Where it changes, gradients and their norms change too.
 
-If the script divides its losses by their number, neither changes. The hook then sends no ``loss_sum``,
-and the losses of a step count as one.
+With gradient accumulation, a script may add up the losses of the micro-steps undivided. If it divides each
+loss by their number, the gradients do not depend on it; the hook then sends no ``loss_sum``, and the losses
+of a step count as one.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ The last step of an epoch is often short.
 
 
 class MicroSteps(msgspec.Struct):
-    """Counts of one stream. ``count`` is the number of whole losses per step, 0 before the first record."""
+    """Counts of one stream. ``count`` is the number of undivided losses per step, at first 0."""
 
     count: float = 0.0
     losses: float = 0.0
-    """Number of losses per step, whether divided or not, at the current ``count``.
+    """Number of losses per step, divided or not, at the current ``count``.
 
     It is unchanged if only the scaling of the losses changed.
     """
     fewer: int = 0
 
     def changes(self, view: View) -> list[int]:
-        """Return the rows of ``view`` at which the number of whole losses per step changes."""
+        """Return the rows of ``view`` at which the number of undivided losses per step changes."""
         sums, losses = view.column("loss_sum"), view.column("loss_n")
         if losses is None:
             return []

@@ -73,7 +73,7 @@ class RankBarrier(msgspec.Struct):
         self.furthest, self.closed = max(self.furthest, last), max(self.closed, last)
 
     def _met(self, writer: int, step: int, time_ns: int) -> None:
-        """Update when the process was last seen.
+        """Update the time at which the process was last seen.
 
         A process that was not live before may start at an earlier step than the others have reached.
         """

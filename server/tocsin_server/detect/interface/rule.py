@@ -72,7 +72,7 @@ class RuleInfo:
     severity: Severity
     """The highest severity that the rule can report."""
     clock: str = "steps"
-    """False disables the rule where several optimizers have different losses (GAN), which oscillate."""
+    """Unit in which the rule measures time: ``steps``, or ``time`` by the server's clock."""
     inhibited_by: tuple[str, ...] = ()
     """No new episode starts while one of these rules is firing in the same run."""
     adversarial: bool = True
@@ -147,10 +147,10 @@ class Episode(msgspec.Struct):
     evidence: list[Fact] = []
     kind: str = ""
     back: float | None = None
-    """Highest value of the series that counts as recovered, by its level from before the onset.
+    """Highest value that counts as recovered, derived from the level before the onset.
 
-    Kept over discontinuities and attempts, whose statistics start empty: a broken series would otherwise be
-    its own baseline.
+    It is kept across discontinuities and attempts, after which statistics start empty. Otherwise a broken
+    series would become its own baseline.
     """
 
 
@@ -191,13 +191,13 @@ class Rule(Generic[SettingsT, StateT]):
     idles: ClassVar[bool] = False
     """True: calm records (see ``View.calm``) are not passed to the rule while it is :meth:`asleep`."""
     in_blocks: ClassVar[bool] = False
-    """True: evaluated once per ``blocks.PACE`` records.
+    """True: the rule is evaluated once per ``blocks.PACE`` records.
 
     This is cheaper and suits rules that need hundreds of records anyway.
     """
 
     def __init_subclass__(cls) -> None:
-        """Take the types from the parameters; describe a rule that has a title."""
+        """Read the types from the type parameters, and build ``info`` for a rule that has a title."""
         super().__init_subclass__()
         for base in getattr(cls, "__orig_bases__", ()):
             for given in get_args(base) if issubclass(get_origin(base) or object, Rule) else ():
@@ -256,8 +256,8 @@ class Rule(Generic[SettingsT, StateT]):
     def respaced(self) -> None:
         """Restart baselines that count records, because records are ten times as far apart from here on.
 
-        A log that holds every step of a warm-up and every hundredth step afterwards would otherwise compare
-        the run with its first minutes for as many records as the baseline holds.
+        Some logs have every step of the warm-up and then every hundredth step. Their later records would
+        otherwise be compared with the first minutes of the run until the baseline is full of later records.
         """
 
     def resume(self, step: int) -> None:
@@ -451,5 +451,5 @@ class RunRule(Rule[SettingsT, StateT]):
         """Handle the first record of a new attempt; ``furthest`` is the highest step of earlier attempts."""
 
     def rest(self, view: View, row: int) -> None:
-        """Handle a record without news while an episode is open."""
+        """Handle a record at which nothing else happened, while an episode is open."""
         self.settle(view, row)

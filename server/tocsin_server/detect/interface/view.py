@@ -1,4 +1,4 @@
-"""A batch as rules see it: one view per stream, which is the records of one writer for one optimizer.
+"""A batch as rules see it: one view per stream. A stream is the records of one writer for one optimizer.
 
 Column names follow docs/internals/protocol.md: ``loss`` is the primary optimizer's, ``loss/D`` belongs
 to the optimizer ``D``, ``lr/g1`` is a parameter group of the primary one.
@@ -223,7 +223,8 @@ def beside(batch: RecordBatch, places: Layout, *, begun: bool) -> View | None:
 
 
 def _finite_of(values: Values) -> tuple[Sequence[int], list[float]]:
-    """Return the rows and values of the finite ones; the values may be ``values`` itself: do not modify."""
+    """Return the rows and values of the finite values. The list may be ``values`` itself: do not modify it.
+    """
     try:
         if isfinite(sum(values)):  # type: ignore[arg-type]
             return range(len(values)), cast(list[float], values)

@@ -40,10 +40,10 @@ class Stretch(msgspec.Struct):
 
 
 def clip_of(context: RunContext, suffix: str) -> float | None:
-    """Return an optimizer's clipping threshold, or None without clipping or for an infinite threshold.
+    """Return the clipping threshold of an optimizer's gradient norm, or None if none applies.
 
-    Also None if scaled gradients are clipped, because that threshold does not apply to the reported
-    norms.
+    None applies without clipping, with an infinite threshold, and if scaled gradients are clipped, because
+    that threshold does not refer to the reported norms.
     """
     clip = None if suffix in context.scaled_norms else context.clips.get(suffix)
     return clip if clip is not None and math.isfinite(clip) else None

@@ -1,7 +1,7 @@
 """The usual level of a heavy-tailed positive signal: its median, and the spread of its logarithm.
 
 Gradient norms are log-normal at best. Several times the median is usual for some runs and alarming for
-others, so a value is compared by its ratio to the median together with the spread in the same run.
+others, so a value's ratio to the median is compared with the spread of the same run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tocsin_server.detect.interface.view import Values
 from tocsin_server.detect.stats.rolling import MAD_TO_SIGMA, middle
 
 LEAST_SPREAD = 0.05
-"""Minimum spread of the logarithm, which is used for smoother signals."""
+"""Minimum spread of the logarithm; smoother signals are treated as having it."""
 
 FIRST, FLOOR = 40, 0.3
 """Number of values whose median is the first level, and the share of it below which no value is unusual.
@@ -34,7 +34,7 @@ class Level(msgspec.Struct):
     refresh: int = 40
     values: list[float] = []
     left: int = 0
-    """Number of values towards the next computation of the median, below ``refresh``."""
+    """Number of values added since the median was computed; always below ``refresh``."""
     median: float = 0.0
     first: float = 0.0
     """The median of the first values; 0 until it is known."""
@@ -57,7 +57,7 @@ class Level(msgspec.Struct):
                 self.first = self.median
 
     def quick(self, values: Values, ratio: float, warm_up: int) -> bool:
-        """Add a single calm value that changes no median; return False if the slow path is needed."""
+        """Add a single calm value without recomputing the median; return False if the slow path is needed."""
         if len(values) != 1 or self.left + 1 >= self.refresh or len(self.values) < warm_up:
             return False
         value = values[0]
@@ -75,7 +75,7 @@ class Level(msgspec.Struct):
         Args:
             norms: The norms of a view.
             ratio: Multiple of the median up to which a value is calm.
-            quiet: Returns whether nothing is in progress for which calm values matter.
+            quiet: Function that returns whether calm values matter to nothing in progress.
         """
         start, n = 0, len(norms)
         while start < n:

@@ -1,9 +1,9 @@
 """A sliding window over a series with count, sum, extremes, ends and non-finite values at constant cost.
 
-The window is divided into at most ``SLOTS`` slots, each of which holds an aggregate of its values; a
-window of up to ``SLOTS`` steps has one slot per step. The slots are kept in two stacks (a queue of two
-stacks, as in Tangwongsan and others, "General incremental sliding-window aggregation", 2015). Nothing
-is ever subtracted, so a value of 1e300 or an infinity has no effect once it has left the window.
+The window is divided into at most ``SLOTS`` slots, each of which holds an aggregate of its values; a window
+of up to ``SLOTS`` steps has one slot per step. The slots are kept in two stacks (a queue of two stacks, as in
+Tangwongsan et al., "General incremental sliding-window aggregation", 2015). Nothing is ever subtracted, so a
+value of 1e300 or an infinity has no effect once it has left the window.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import msgspec
 SLOTS = 256
 
 Sum = tuple[int, int, float, float, float, int, int, float, int, float]
-"""Slot, count, sum, minimum, maximum, number of non-finite values, x and value of the first, of the last.
+"""Slot, count, sum, minimum, maximum, number of non-finite values, x and value of the first value, x and
+value of the last.
 
-NaN counts as non-finite and is excluded from the rest; with count 0 there is no first and no last
+NaN counts as non-finite and is excluded from the rest; if the count is 0, there is no first and no last
 value.
 """
 
