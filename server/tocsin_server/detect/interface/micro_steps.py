@@ -1,4 +1,4 @@
-"""Number of undivided losses per step. Where it changes, gradients and their norms change too.
+"""Number of whole (undivided) losses per step. Where it changes, gradients and their norms change too.
 
 With gradient accumulation, a script may add up the losses of the micro-steps undivided. If it divides each
 loss by their number, the gradients do not depend on it; the hook then sends no ``loss_sum``, and the losses
@@ -19,7 +19,7 @@ The last step of an epoch is often short.
 
 
 class MicroSteps(msgspec.Struct):
-    """Counts of one stream. ``count`` is the number of undivided losses per step, at first 0."""
+    """Counts of one stream. ``count`` is the number of whole losses per step, at first 0."""
 
     count: float = 0.0
     losses: float = 0.0
@@ -30,7 +30,7 @@ class MicroSteps(msgspec.Struct):
     fewer: int = 0
 
     def changes(self, view: View) -> list[int]:
-        """Return the rows of ``view`` at which the number of undivided losses per step changes."""
+        """Return the rows of ``view`` at which the number of whole losses per step changes."""
         sums, losses = view.column("loss_sum"), view.column("loss_n")
         if losses is None:
             return []

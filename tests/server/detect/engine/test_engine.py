@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tocsin_server.core.models import AlertState, Column, Finding, RecordBatch, Writer
@@ -98,6 +98,7 @@ cuts = st.lists(st.integers(0, 2000), max_size=30)
 
 @settings(max_examples=40, deadline=None)
 @given(runs, cuts)
+@example(expand(["healthy", "spike", "spike", "calm"]), [])
 def test_any_batching_gives_the_same_findings(records: Any, cuts: Any) -> None:
     """Records one by one, or in any batches: exactly the same."""
     assert findings_of(records, cuts) == findings_of(records, list(range(len(records))))

@@ -65,6 +65,8 @@ class State(RuleState):
 
     losses: list[float] = msgspec.field(default_factory=list)
     best: float = math.inf
+    newest: list[tuple[int, int]] = msgspec.field(default_factory=list)
+    """Step and time of the newest five of them, because the onset may be in an earlier view."""
 
 
 class EarlyClimb(Rule[Settings, State]):
@@ -89,6 +91,7 @@ class EarlyClimb(Rule[Settings, State]):
     def _one(self, view: View, row: int, loss: float) -> None:
         state, limits = self.state, self.settings
         state.losses.append(loss)
+        state.newest = [*state.newest[-4:], (view.step[row], view.time_ns[row])]
         newest, before = state.losses[-5:], sorted(state.losses[:-5])
         if len(state.losses) >= limits.warm_up and min(before[0], *newest) > 0:
             bar = max(
@@ -107,7 +110,7 @@ class EarlyClimb(Rule[Settings, State]):
         if self.already_reported(view, row, WARNING, level := int(math.log2(loss / best))):
             return
         evidence: list[Fact] = [("loss", loss, "", view.step[row]), ("best loss", best, "median of 5", None)]
-        onset = (view.step[max(row - 4, 0)], view.time_ns[max(row - 4, 0)])
+        onset = self.state.newest[0]
         summary = (
             f"Loss climbed {number(best)} → {number(loss)} in the first {len(self.state.losses)} records"
         )
