@@ -223,8 +223,7 @@ def beside(batch: RecordBatch, places: Layout, *, begun: bool) -> View | None:
 
 
 def _finite_of(values: Values) -> tuple[Sequence[int], list[float]]:
-    """Return the rows and values of the finite values. Do not modify the list: it may be ``values``.
-    """
+    """Return the rows and values of the finite values. Do not modify the list: it may be ``values``."""
     try:
         if isfinite(sum(values)):  # type: ignore[arg-type]
             return range(len(values)), cast(list[float], values)

@@ -1,4 +1,4 @@
-"""Which rules exist: every module in ``rules/`` is one, so that adding a rule is adding its file.
+"""The built-in rules: each module in ``rules/`` defines one, so adding a rule means adding a file.
 
 A module defines a subclass of :class:`Rule` with a title, which checks records, or ``INFO`` and a
 ``check`` function for conditions that only the server's clock can detect (``stalled``, ``trainer-lost``).

@@ -9,7 +9,7 @@ Signals:
 Warm-up:
     10 steps
 Does not fire on:
-    - ranks with numbers of their own
+    - processes that report different ranks
     - a restart that repeats steps
 Likely causes:
     - no launcher, or no process group
@@ -42,7 +42,7 @@ from tocsin_server.detect.sdk import (
 
 
 class Settings(RuleSettings):
-    """Thresholds; processes that only take over from each other never report ten common steps."""
+    """Thresholds; processes that only replace each other never report ten common steps."""
 
     recover_updates: int = setting(50, "updates", "reported once before the alert is recovering")
     resolve_updates: int = setting(200, "updates", "reported once before it is resolved")
@@ -101,7 +101,7 @@ class DuplicateSteps(RunRule[Settings, State]):
 
 
 def _same_rank(reports: Iterable[Report]) -> list[Report]:
-    """Return the largest group of reports that claim the same rank."""
+    """Return the largest group of reports with the same rank."""
     groups: dict[int, list[Report]] = {}
     for report in reports:
         groups.setdefault(report.rank, []).append(report)

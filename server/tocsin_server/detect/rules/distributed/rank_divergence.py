@@ -13,7 +13,7 @@ Does not fire on:
     - norms of sharded models, which never agree
 Likely causes:
     - a loss scaler that acts on each rank separately
-    - schedules that are not stepped alike
+    - learning rate schedules that are stepped differently
     - gradients that are not reduced
 First action:
     Call the model through its DDP wrapper, and load the same checkpoint on every rank.
@@ -118,7 +118,7 @@ class RankDivergence(RunRule[Settings, State]):
 
 
 def agree(values: list[float], tolerance: float) -> bool:
-    """Return whether values are equal within ``tolerance``; NaN equals NaN, an infinity itself."""
+    """Return whether values are equal within ``tolerance``; NaN and infinities equal themselves."""
     finite = [value for value in values if math.isfinite(value)]
     if len(finite) < len(values):
         return not finite and len({str(value) for value in values}) == 1

@@ -1,7 +1,7 @@
 """Detect a rank that is slower than the others.
 
-A warning if, over medians of 50 steps, the same rank is slowest and the fastest needs less than 0.7 of its
-time in three windows in a row. It ends after an even window and 100 steps.
+A warning if the same rank is the slowest in three windows of 50 steps in a row, and the median step time of
+the fastest rank is below 0.7 of that rank's. It resolves after 100 steps in windows without a straggler.
 
 Signals:
     `step_time` of every rank
@@ -46,12 +46,14 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    recover_updates: int = setting(1, "updates", "after an even window before the alert is recovering")
-    resolve_updates: int = setting(100, "updates", "of even windows before it is resolved")
-    recover_records: int = setting(1, "windows", "that must be even before recovering")
+    recover_updates: int = setting(
+        1, "updates", "in a window without a straggler before the alert is recovering"
+    )
+    resolve_updates: int = setting(100, "updates", "in windows without a straggler before it is resolved")
+    recover_records: int = setting(1, "windows", "without a straggler before recovering")
     window: int = setting(50, "steps", "over which the median step time of each rank is taken")
     score: float = setting(0.7, "fastest / own", "below which a rank is a straggler")
-    windows: int = setting(3, "windows", "in a row with the same slow rank; also the warm-up")
+    windows: int = setting(3, "windows", "in a row with the same slowest rank; also the warm-up")
 
 
 class State(RuleState):

@@ -1,10 +1,10 @@
 """Report that almost every gradient is clipped.
 
-Info if 95 % of 500 norms exceed the clipping threshold, so that the threshold sets the step size. It ends
+Info if 95 % of 500 norms exceed the clipping threshold, so that the threshold sets the step size. It resolves
 when fewer than 80 % of a window exceed it.
 
 Signals:
-    `grad_norm`, the clipping threshold that capture saw
+    `grad_norm`, the clipping threshold that the hook captured
 Warm-up:
     500 records
 Does not fire on:

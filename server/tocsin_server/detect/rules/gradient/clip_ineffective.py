@@ -1,18 +1,18 @@
-"""Detect a clipping threshold that never acts or that removes the gradient.
+"""Detect a clipping threshold that never has an effect or that removes the gradient.
 
 Info if the threshold is above 30 times the 99th percentile of 200 norms, or below a hundredth of their 1st
 percentile. A threshold of 0 is a warning, because it removes every gradient. A threshold of 1e6 or more is
-info after 10 norms. It ends with a window in range.
+info after 10 norms. It resolves after a window in range.
 
 Signals:
-    `grad_norm`, the clipping threshold that capture saw
+    `grad_norm`, the clipping threshold that the hook captured
 Warm-up:
     200 records
 Does not fire on:
     - an infinite threshold, which only measures the norm
 Likely causes:
     - a value copied from another model
-    - 0 taken for "off"
+    - 0, set in the belief that it switches clipping off
 First action:
     Set the threshold to one to two times the usual norm.
 Source:
@@ -67,7 +67,7 @@ class State(RuleState):
 
     stretch: Stretch = msgspec.field(default_factory=Stretch)
     seen: int = 0
-    """Number of finite norms with an absurd threshold, until it was reported."""
+    """Number of finite norms at a threshold of 1e6 or more, until it was reported."""
     highest: float = 0.0
 
 

@@ -1,10 +1,10 @@
-"""Detect a gradient norm that leaves its level by far.
+"""Detect a gradient norm that rises far above its usual level.
 
 A warning if 3 of 5 norms exceed 10 times the median of 200 records, the newest 50 norms, 30 % of the run's
 first level, and 6 robust deviations of the logarithm; or if one norm exceeds 1000 times the median. During
 the warm-up: if four norms in a row rise by at least a half each, a hundredfold in all. It recovers after 20
-updates (10 records) below 5 times the median from before the onset and resolves after 100. After 400 such
-norms, further rises are measured from their level.
+updates (10 records) below 5 times the median from before the onset and resolves after 100. After 400 norms at
+a new level, further rises are measured from that level.
 
 Signals:
     `grad_norm`

@@ -16,7 +16,8 @@ Likely causes:
 First action:
     Watch the next steps. If the loss spikes, halve the learning rate or clip the gradients.
 Source:
-    The chronicles of BLOOM: 0.24, 0.95, 2.4, 15.9, 145, then the loss. The limits are tocsin's.
+    The training chronicles of BLOOM: norms of 0.24, 0.95, 2.4, 15.9 and 145, then a loss spike. The limits
+    are tocsin's.
 """
 
 from __future__ import annotations

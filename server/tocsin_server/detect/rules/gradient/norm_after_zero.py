@@ -1,7 +1,7 @@
 """Detect a gradient norm that is measured after `zero_grad`.
 
-A warning if the norm is exactly 0 in 20 records while the loss moves by more than 1e-5; certain if the loss
-falls by 5 %. It recovers after 3 updates above 0 and resolves after 50.
+A warning if the norm is exactly 0 in 20 records in a row while the loss moves by more than 1e-5. A fall of
+the loss by 5 % proves that updates are applied. It recovers after 3 updates above 0 and resolves after 50.
 
 Signals:
     `grad_norm`, `loss`
@@ -10,8 +10,8 @@ Warm-up:
 Does not fire on:
     - a constant loss, or zeros in cycles: both are `zero-grad-norm`
 Likely causes:
-    - the norm is taken after `zero_grad`
-    - the norm is taken at a micro-step without an update
+    - the norm is measured after `zero_grad`
+    - the norm is measured at a micro-step without an update
 First action:
     Log the value that `clip_grad_norm_` returns, before `zero_grad`.
 Source:

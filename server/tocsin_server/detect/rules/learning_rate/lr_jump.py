@@ -12,14 +12,14 @@ Does not fire on:
     - warm-ups and schedules in steps
     - the first record after a resume
     - a rate that follows the batch size
-    - rates rounded to 0.000002
+    - rates that a log rounds to few decimals, such as 0.000002
     - a return to an earlier value, which is `lr-restart`
 Likely causes:
     - a milestone of the schedule
     - a callback
     - a second scheduler
 First action:
-    Compare the rate with the configured schedule. Announce an intended change with `run.expect("lr-jump")`.
+    Compare the rate with the configured schedule. Declare an intended change with `run.expect("lr-jump")`.
 Source:
     The limits are tocsin's.
 """
@@ -63,9 +63,9 @@ class Settings(RuleSettings):
     steady: int = setting(10, "records", "at nearly the same rate before a jump")
     drift: float = setting(0.05, "relative", "change per record that counts as steady")
     still: int = setting(
-        5000, "updates", "at a constant rate from the start, after which a rise is no warm-up"
+        5000, "updates", "at a constant rate from the start, after which a rise is not a warm-up"
     )
-    planned: float = setting(0.1, "of planned steps", "after which a rise is no warm-up")
+    planned: float = setting(0.1, "of planned steps", "after which a rise is not a warm-up")
     higher: float = setting(1.05, "x peak", "above which a rise is a jump, not a restart")
     habit: int = setting(4, "jumps", "in the last 200 records from which jumps count as intended")
 

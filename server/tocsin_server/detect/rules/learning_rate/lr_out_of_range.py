@@ -15,11 +15,11 @@ Does not fire on:
     - reinforcement learning
 Likely causes:
     - a learning rate copied from another optimizer
-    - a typing error
+    - a typo
 First action:
     Divide the learning rate by 10, or use that of the similar runs.
 Source:
-    UMLAUT (0.01), narrowed to the Adam family by measurement.
+    UMLAUT (0.01); measurements limit it to the Adam family.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Settings(RuleSettings):
 
     recover_updates: int = setting(1, "updates", "at another rate before the alert is recovering")
     resolve_updates: int = setting(100, "updates", "at another rate before it is resolved")
-    adam: float = setting(5e-3, "", "rate above which one of Adam's family is out of range")
+    adam: float = setting(5e-3, "", "rate above which an optimizer of the Adam family is out of range")
     warm_up: int = setting(200, "records", "before the rule starts")
     every: int = setting(100, "records", "after which the rate is checked again")
     first: int = setting(20, "records", "whose median is the first loss")

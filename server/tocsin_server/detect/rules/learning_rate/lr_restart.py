@@ -1,4 +1,4 @@
-"""Detect a learning rate that rises again after it had fallen, without an announcement.
+"""Detect a learning rate that rises again after it had fallen, unless the script declared the restart.
 
 The rate was below half of its peak for 3 records, and is then above twice its minimum and 2 % of the peak
 for 5 records in a row. One episode covers all restarts. It recovers after 100 updates without a rise and
@@ -10,13 +10,13 @@ Warm-up:
     none, but the rate must have fallen first
 Does not fire on:
     - CosineAnnealingWarmRestarts, CyclicLR and OneCycleLR
-    - restarts announced with `run.expect`
+    - restarts declared with `run.expect`
     - the first record after a resume
 Likely causes:
     - a schedule counted in epochs that is stepped once per batch
     - a scheduler that is created again
 First action:
-    Give the schedule its length in the unit in which it is stepped. Announce intended restarts with
+    Give the schedule its length in the unit in which it is stepped. Declare intended restarts with
     `run.expect("lr-restart")`.
 Source:
     A run whose rate rose from 5e-5 to 5e-4 within 280 steps and whose loss was non-finite at step 512.

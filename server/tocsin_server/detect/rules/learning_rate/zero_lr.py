@@ -76,8 +76,7 @@ class State(RuleState):
 class ZeroLr(Rule[Settings, State]):
     """Critical at exactly 0 in the middle of training, warning at a thousandth of the peak.
 
-    Info if the planned length is unknown and the rate faded to 0, because the schedule has probably
-    ended.
+    Info if the planned length is unknown and the rate decayed to 0, because the schedule has probably ended.
     """
 
     title = "Learning rate is 0"

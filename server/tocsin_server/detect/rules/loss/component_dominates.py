@@ -1,7 +1,7 @@
 """Detect a loss that consists almost entirely of one term.
 
-Info if one term is 99 % of the sum of absolute values for 100 records, or 90 % for 1000. A warning if it
-was below 80 % at the start, or is ten thousand times all others. It recovers after 200 updates with a
+Info if one term is 99 % of the sum of absolute values for 100 records, or 90 % for 1000. A warning if it was
+below 80 % at the start, or is 10,000 times the sum of all others. It recovers after 200 updates with a
 smaller share.
 
 Signals:
@@ -60,7 +60,7 @@ class Settings(RuleSettings):
     long: int = setting(1000, "records", "in a row with that share")
     apart: float = setting(1e4, "x", "largest term divided by the sum of the others: warning")
     grown: float = setting(
-        0.8, "of the sum of sizes", "of the term at the start, below which its dominance has grown"
+        0.8, "of the sum of sizes", "at the start, below which the share of a dominant term has grown"
     )
     first: int = setting(50, "records", "over which the share at the start is taken")
 

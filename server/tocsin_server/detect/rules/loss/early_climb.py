@@ -11,7 +11,7 @@ Warm-up:
     15 records
 Does not fire on:
     - single outliers
-    - losses that are noisy by a factor of three
+    - losses whose noise reaches a factor of three
     - losses that were ever 0 or negative
     - GAN losses and reinforcement learning
 Likely causes:

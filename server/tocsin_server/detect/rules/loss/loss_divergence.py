@@ -1,12 +1,12 @@
 """Detect a loss that climbs and does not come back.
 
-A warning if the running median of 50 losses is more than twice its best value for 50 records and still
-rises, or exceeds the initial losses after having been below half of them. In both cases the lower quartile
-of the newer losses must exceed the upper quartile of the older ones. Critical if the loss stays above three
-times its initial losses and ten times its best for 100 records, and a second signal agrees: the loss still
-grows, the gradient norm is three times what it was at the best loss, or a fifth of the updates is skipped.
-Info if the climb has taken more than 40 % of all steps, or if the loss came back from such a height before.
-It recovers after 50 updates below twice its best loss from before the onset and resolves after 200.
+A warning if the running median of 50 losses is more than twice its best value for 50 records and still rises,
+or exceeds the initial losses after having been below half of them. In both cases the lower quartile of the
+newer losses must exceed the upper quartile of the older ones. Critical if the loss stays above three times
+its initial losses and ten times its best for 100 records, and a second signal agrees: the loss still grows,
+the gradient norm is three times what it was at the best loss, or a fifth of the updates is skipped. Info if
+the climb has taken more than 40 % of all steps, or if the loss has recovered from such a height before. It
+recovers after 50 updates below twice its best loss from before the onset and resolves after 200.
 
 Signals:
     `loss`, `grad_norm`, `skipped`
@@ -24,8 +24,9 @@ Likely causes:
 First action:
     Divide the learning rate by 3 to 10 and resume from the best checkpoint.
 Source:
-    The idea is `divergence_threshold` of PyTorch Lightning's EarlyStopping; the limits are tocsin's. The
-    second signal keeps a Q function, whose loss may exceed its first values while it learns, a warning.
+    The idea is `divergence_threshold` of PyTorch Lightning's EarlyStopping; the limits are tocsin's. Because
+    of the second signal, the loss of a Q function, which may exceed its first values while it learns, raises
+    only a warning.
 """
 
 from __future__ import annotations
@@ -146,7 +147,7 @@ class LossDivergence(Rule[Settings, State]):
             self._evaluate(view, last, state.initial, ordered)
 
     def _healthy(self, view: View, row: int, losses: Values) -> Values:
-        """Return the finite losses above 0; after a negative one the rule stops, as it has no ratios."""
+        """Return the finite losses above 0; a negative one stops the rule, as ratios mean nothing then."""
         if any(loss is not None and loss < 0 and math.isfinite(loss) for loss in losses):
             self.state.positive = False
             self._calm(view, row)
@@ -166,7 +167,7 @@ class LossDivergence(Rule[Settings, State]):
             state.left = (view.step[row], view.time_ns[row])
 
     def _beside(self, view: View, start: int) -> None:
-        """Keep the newest gradient norms and skipped updates, which tell a ruined run from a rising loss."""
+        """Keep the newest gradient norms and skipped updates, which show whether the run is ruined."""
         state, kept = self.state, self.settings.lasting
         for name, into in (("grad_norm", state.norms), ("skipped", state.skips)):
             column = view.column(name)
@@ -175,7 +176,7 @@ class LossDivergence(Rule[Settings, State]):
             del into[:-kept]
 
     def _go_silent(self, view: View) -> None:
-        """Stop checking a loss that can be 0 or negative, which has no ratios; an open episode ends."""
+        """Stop checking a loss that can be 0 or negative, whose ratios mean nothing; an open episode ends."""
         if self.episode.state and view.loss is not None:
             for row in range(view.n):
                 if self.episode.state:
@@ -200,7 +201,7 @@ class LossDivergence(Rule[Settings, State]):
         usual = lower <= state.best_upper or smooth <= limits.ratio * state.best
         if self.episode.back is not None and not self.is_back(smooth):
             self.episode.calm, self.episode.last_step = 0, view.step[row]
-            if usual:  # by the statistics of another attempt, which began with a loss that had diverged
+            if usual:  # compared with this attempt, which began after the loss had diverged
                 return
         elif usual:
             self._below(view, row)

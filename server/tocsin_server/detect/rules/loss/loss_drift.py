@@ -1,16 +1,17 @@
 """Detect a loss that rises slowly over thousands of steps.
 
 The rule applies the Mann-Kendall trend test to medians of 100 records with a rise above 1 %. Info over 1000
-records (z of 3.6), a warning over 2000 (z of 4.5). It is only info if the loss came back before from five
-sixths of that height, or was ever 0 or negative. A warning too, after 200 records and 1000 updates, if the
-loss has risen by 0.7 % since the start of the run (z of 4.5). It recovers after 500 records without a trend.
+records (z of 3.6), a warning over 2000 (z of 4.5). It is only info if the loss has recovered before from at
+least five sixths of that height, or was ever 0 or negative. A warning too, after 200 records and 1000
+updates, if the loss has risen by 0.7 % since the start of the run (z of 4.5). It recovers after 500 records
+without a trend.
 
 Signals:
     `loss`, `lr`
 Warm-up:
     200 records
 Does not fire on:
-    - a learning rate that rose by a factor of 1.2 meanwhile
+    - a learning rate that rose by a factor of 1.2 in the same records
     - losses below 5 % of the initial one
     - GAN losses and reinforcement learning
 Likely causes:

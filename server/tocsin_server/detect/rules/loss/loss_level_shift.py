@@ -1,20 +1,20 @@
 """Detect a loss that jumps to a higher level and stays there.
 
-The rule compares medians of 16 records: a warning if each of the 13 medians after a jump exceeds each of
-the 13 before it, and the level rises by more than 10 %. Info if the learning rate rose by a factor of 1.3
-at the same time. In a log that starts at step 500 or later with records at least 10 steps apart, two
-records in a row that are 35 % above three steady ones are enough. It recovers within 3 % of the old level
-for three medians. A level at which the loss stays is no recovery.
+The rule compares medians of 16 records: a warning if each of the 13 medians after a jump exceeds each of the
+13 before it, and the level rises by more than 10 %. Info if the learning rate rose by a factor of 1.3 at the
+same time. In a log that starts at step 500 or later with records at least 10 steps apart, two records in a
+row that are 35 % above three steady ones are enough. It recovers after three medians within 3 % of the old
+level. A loss that stays at the new level has not recovered.
 
 Signals:
     `loss`, `lr`
 Warm-up:
     416 records; none for excerpts of a log
 Does not fire on:
-    - noise: 26 medians in this order are one chance in ten million
+    - noise: the chance of 26 medians in this order is one in ten million
     - losses below 5 % of the initial one
     - a learning rate that rises
-    - losses that swing by that height anyway
+    - losses that usually vary that much
     - GAN losses and reinforcement learning
 Likely causes:
     - other data from that point on: a shard, a mixture, longer sequences
@@ -23,8 +23,8 @@ Likely causes:
 First action:
     Compare the data before and after the jump. Resume before it and skip 200 to 500 batches.
 Source:
-    BigScience tr8-104B, which never recovered; ml-engineering on repeated data. The test of order is
-    tocsin's.
+    BigScience tr8-104B, which never recovered; ml-engineering on repeated data. The comparison of the medians
+    is tocsin's.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ Signals:
 Warm-up:
     256 records
 Does not fire on:
-    - batch noise, which has no memory
-    - data sets or tasks in turn
+    - batch noise, which is not correlated in time
+    - data sets or tasks that alternate
     - cyclic learning rates
     - GAN losses and reinforcement learning
 Likely causes:

@@ -2,10 +2,10 @@
 
 The loss is constant within 1e-5 for 50 records, or within 1e-4 if it is printed with four decimals. Critical
 at exactly 0 from the start, and at a round number (1, 2 or 5 times a power of ten), which is a clamp. A
-warning elsewhere, reported as chance level at ln K; there not in the first 1000 updates, nor while the
-learning rate rises. Info if the loss came down to that value by itself. In an excerpt, two equal records at a
-round number of 100 or more are a warning at once. It recovers after 10 updates more than 0.1 % away and
-resolves after 100.
+warning at any other value. At ln K it is reported as chance level, but not in the first 1000 updates or while
+the learning rate rises. Info if the loss has converged: it is tiny compared with earlier losses. In an
+excerpt, two equal records at a round number of 100 or more are a warning at once. It recovers after 10
+updates more than 0.1 % away and resolves after 100.
 
 Signals:
     `loss` of each optimizer
@@ -151,7 +151,7 @@ class LossSaturated(Rule[Settings, State]):
         return max(limits.constant * max(high, -low), 1.01 * limits.quantum if printed else 0.0)
 
     def _few(self, view: View, row: int, loss: float) -> None:
-        """Handle very first records, far apart, that are identical, which does not happen by chance."""
+        """Handle identical first records that are far apart, which do not occur by chance."""
         limits, since = self.settings, self.state.since
         far = view.step[row] - since[0] >= limits.spacing * (limits.few - 1)
         if far and abs(loss) >= limits.size and is_round(loss):
@@ -159,7 +159,7 @@ class LossSaturated(Rule[Settings, State]):
             self.fire(view, row, WARNING, since, *self._describe(view, row, loss), kind="clamp")
 
     def _excursion(self, view: View, row: int, loss: float) -> None:
-        """Ignore single records off a clamp: a loss that is back at it, or nearly, has not moved."""
+        """Ignore single records off a clamp: a loss that returns to it, or nearly, has not moved."""
         if abs(loss - self.state.height) > self.settings.moved * abs(self.state.height):
             self.settle(view, row)
         else:

@@ -2,13 +2,13 @@
 
 A loss is an outlier if it exceeds the median of 50 records by 8 robust standard deviations (1.4826 MAD) and
 by 20 %, and exceeds every loss in that window. If all losses are positive, it must also exceed 8 deviations
-of their logarithms and what the tail of the run's own losses passes once in 10,000 records, up to 30 times
-the median. The tail hides no five losses in a row above three times the median. Two outliers in five records
-are a warning; so is a single one at twice the median if records are 10 or more steps apart, or at three times
-the first losses. Otherwise a single outlier is pending. Critical if the loss stays above three times the
-median for 10 records and half of what was learned is lost. It recovers when the loss is within 5 % of its
-baseline from before the onset for 3 records. A level at which the loss stays for 200 records becomes the
-baseline of further spikes, but resolves nothing.
+of their logarithms, and the height that the tail of the run's own losses reaches once in 10,000 records (at
+most 30 times the median). Five losses in a row above three times the median are outliers whatever the tail
+is. Two outliers in five records are a warning; so is a single one at twice the median if records are 10 or
+more steps apart, or at three times the first losses. Otherwise a single outlier is pending. Critical if the
+loss stays above three times the median for 10 records and half of what was learned is lost. It recovers when
+the loss is within 5 % of its baseline from before the onset for 3 records. A level at which the loss stays
+for 200 records becomes the baseline of further spikes, but does not resolve the alert.
 
 Signals:
     `loss`
@@ -23,13 +23,13 @@ Likely causes:
     - the learning rate at the end of its warm-up
     - Adam's beta2 or epsilon
     - float16
-    - invalid hardware
+    - faulty hardware
 First action:
     Do nothing if the loss recovered. Otherwise resume about 100 steps earlier and skip the next 200 to 500
     batches, or halve the learning rate.
 Source:
-    Measured: 2 of 31 healthy logs alarmed and 11 of 13 unstable logs caught, against 3 of 31 and 8 of 13
-    for six standard deviations of the last 128 records (OLMo-core). PaLM, section 5.1, for skipping data.
+    Measured: alerts on 2 of 31 healthy and 11 of 13 unstable logs, compared with 3 of 31 and 8 of 13 for six
+    standard deviations of the last 128 records (OLMo-core). PaLM, section 5.1, for skipping data.
 """
 
 from __future__ import annotations
@@ -57,16 +57,16 @@ from tocsin_server.detect.sdk import (
 )
 
 TAIL, RARE, LEAD_IN = 10, 10_000, 10
-"""The highest tenth of a baseline is its tail; how rare a loss must be by it; newest records left out.
+"""The tail is the highest tenth of a baseline; outliers are rarer than one in ``RARE``; newest ones left out.
 
 The newest records are left out because they may be the climb to the spike.
 """
 PEAKS, FEWEST_PEAKS = 48, 8
 """Maximum number of peaks that are kept, and the minimum number that is used."""
 GUMBEL = 3.15
-"""(ln 200 - 0.37) / 1.57: from the median of a Gumbel distribution to its highest of 200 values.
+"""Distance from the median of a Gumbel distribution to the highest of 200 values: (ln 200 - 0.37) / 1.57.
 
-In units of the distance between its quartiles.
+The unit is the interquartile range.
 """
 
 
@@ -87,9 +87,7 @@ class Settings(RuleSettings):
     apart: int = setting(10, "steps", "minimum distance of records that are far apart")
     beyond: float = setting(3.0, "of the first losses", "height at which one record is always enough")
     cap: float = setting(30.0, "x median", "beyond which a loss is an outlier whatever the run's own tail")
-    in_a_row: int = setting(
-        5, "records", "above the next height that are outliers whatever the tail", least=2
-    )
+    in_a_row: int = setting(5, "records", "above ``high`` that are outliers whatever the tail is", least=2)
     high: float = setting(3.0, "x median", "height of these records; they also exceed the baseline's tail")
     critical_ratio: float = setting(3.0, "x median", "sustained height that is critical")
     lost: float = setting(0.5, "of what was learned", "that must also be lost again")
@@ -197,7 +195,7 @@ class LossSpike(Rule[Settings, State]):
         state.muted -= state.muted > 0
 
     def _leaves(self, loss: float) -> bool:
-        """Return whether the loss is above the limit; the deviation is computed only if the rest is met."""
+        """Return whether the loss is above the limit; the deviation is expensive, so it is computed last."""
         state, limits = self.state, self.settings
         base = state.base
         if state.row >= limits.in_a_row:
@@ -282,7 +280,7 @@ class LossSpike(Rule[Settings, State]):
         self.fire(view, row, severity, state.onset, summary, evidence, level=level, back=back)
 
     def _enough(self, view: View, row: int, loss: float, median: float) -> bool:
-        """Return whether this record alone is a warning, as damage to the weights lasts more than a step."""
+        """Return whether this record alone is a warning: records are far apart, or the loss is very high."""
         limits = self.settings
         before = view.step[row - 1] if row else (view.before or (view.step[0],))[0]
         apart = view.step[row] - before >= limits.apart

@@ -24,8 +24,8 @@ Likely causes:
 First action:
     Train on one small batch until the loss is almost 0. If that fails, the graph or the labels are wrong.
 Source:
-    Measured: 0 of 31 healthy logs flagged; a ViT that stays at ln 1000 for 173,000 steps is. The conditions
-    for logs of every step are tocsin's.
+    Measured: none of 31 healthy logs is flagged, but a ViT that stays at ln 1000 for 173,000 steps is. The
+    conditions for logs of every step are tocsin's.
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ class Settings(RuleSettings):
     recent: int = setting(40, "records", "whose median is the current loss")
     fall: float = setting(0.05, "relative", "fall below the initial loss that shows learning")
     long: int = setting(5000, "updates", "from which a slight fall must be significant")
-    slight: float = setting(0.01, "relative", "fall that is slight and may be enough")
+    slight: float = setting(0.01, "relative", "fall that may be enough if it is significant")
     significant: float = setting(3.0, "z", "of Mann-Whitney's test between the first and the last third")
-    few: int = setting(100, "classes", "below which chance counts only where the loss did not fall at all")
+    few: int = setting(100, "classes", "below which chance level counts only if the loss did not fall at all")
     chance: float = setting(0.005, "relative", "around ln K that counts as chance level")
 
 

@@ -1,7 +1,7 @@
 """Report a loss that is behind that of similar runs at the same step.
 
-Info if the median of 32 losses is 10 % above that of similar runs of the project for 500 steps. The text
-says so if the peak learning rate of those runs is 30 times higher.
+Info if the median of 32 losses is 10 % above that of similar runs of the project for 500 steps. The alert
+mentions it if the peak learning rate of those runs is 30 times higher.
 
 Signals:
     `loss`, `lr`, the same of similar runs of the project

@@ -9,7 +9,7 @@ Warm-up:
     160 records
 Does not fire on:
     - drops of the learning rate
-    - a loss that falls all the time
+    - a loss that falls continuously
     - GAN losses and reinforcement learning
 Likely causes:
     - epochs: the model sees samples that it remembers
@@ -126,7 +126,7 @@ class StairSteps(Rule[Settings, State]):
 
 
 def _level(medians: list[float], height: float) -> bool:
-    """Return whether the loss was constant beside the drop, which makes it a stair and not a slope."""
+    """Return whether the loss was constant on both sides of the drop: a step and not a slope."""
     return abs(medians[0] - medians[-1]) < 0.3 * height
 
 

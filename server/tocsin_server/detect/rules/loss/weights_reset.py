@@ -1,9 +1,9 @@
-"""Detect a loss that is back at its initial value from one record to the next.
+"""Detect a loss that returns to its initial value from one record to the next.
 
-Critical if the loss had fallen below 70 % of its first value, is within 6 % of it from one record to the
-next, and stays in the upper half for six more records. The gradient norm must be within 15 % of its first
-value too, where the run reports one. It recovers after 20 updates near the level from before and resolves
-after 100.
+Critical if the loss had fallen below 70 % of its first value, returns to within 6 % of it from one record to
+the next, and stays in the upper half of the fall for six more records. If the run reports a gradient norm, it
+must be within 15 % of its first value too. It recovers after 20 updates near the level from before and
+resolves after 100.
 
 Signals:
     `loss`, `grad_norm`
@@ -92,7 +92,7 @@ class WeightsReset(Rule[Settings, State]):
     in_blocks = True
 
     def discontinuity(self) -> None:
-        """Keep the initial loss and the level after a rewind; the loss may still fall back from them."""
+        """Keep the initial loss and the level after a rewind, because the weights may be reset after it."""
         kept = self.state
         self.state = State(
             initial=kept.initial,

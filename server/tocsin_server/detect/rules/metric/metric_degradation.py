@@ -84,7 +84,7 @@ class Settings(RuleSettings):
     worse: float = setting(0.1, "relative", "worse than the best")
     collapse: float = setting(0.5, "of the gain", "since the first evaluation, lost: critical")
     established: int = setting(10, "evaluations", "up to the best, before a collapse is critical", least=1)
-    risen: float = setting(1.05, "x", "training loss at the best: the training side is worse too")
+    risen: float = setting(1.05, "x", "training loss at the best, above which training got worse too")
     decibel: float = setting(0.3, "dB", "worse than the best, for metrics in dB")
     noise: float = setting(3.0, "sigma", "of the noise between evaluations that the change must exceed")
     learned: float = setting(
@@ -104,7 +104,7 @@ class Track(msgspec.Struct):
     best_step: int
     best_ns: int
     level: float
-    """The best median of three evaluations, because the best of many noisy values is luck."""
+    """The best median of three evaluations; the best of many noisy values would be an outlier."""
     changes: list[float] = []
     worse: int = 0
     collapsed: int = 0
@@ -197,7 +197,7 @@ class MetricDegradation(WideRule[Settings, State]):
             track.changes = [*track.changes, bend / BEND][-CHANGES:]
 
     def _compare(self, track: Track, *, decibel: bool, up: bool) -> None:
-        """Count consecutive evaluations that are worse than the best, and at which the metric collapsed."""
+        """Count consecutive evaluations that are worse than the best, and those with a collapsed metric."""
         limits, sign = self.settings, 1.0 if up else -1.0
         loss, gain = sign * (track.level - track.last), sign * (track.best - track.first)
         noise = middle(sorted(track.changes)) if track.changes else 0.0
@@ -243,9 +243,9 @@ class MetricDegradation(WideRule[Settings, State]):
         return known and level is not None and track.train is not None and level < FALLEN * track.train
 
     def _ruined(self, name: str, track: Track) -> bool:
-        """Return whether a metric collapsed and the training side says so too.
+        """Return whether a metric collapsed and the training metrics or losses got worse too.
 
-        Otherwise only the evaluation may be wrong, or the model overfits: nothing that must wake anybody.
+        Otherwise the evaluation may be wrong, or the model overfits, and neither is critical.
         """
         limits = self.settings
         if is_loss(name) or track.collapsed < limits.evaluations:
@@ -293,7 +293,7 @@ def _keep(case: DiagnosisContext) -> Remedy:
     return Remedy(f"Keep the checkpoint of step {saved[0]}, the newest one before the best value.", saved[1])
 
 
-def _by_heart(case: DiagnosisContext) -> Cause | None:
+def _memorized(case: DiagnosisContext) -> Cause | None:
     if case.result.kind != "overfit":
         return None
     return Cause(
@@ -338,4 +338,4 @@ def _why(case: DiagnosisContext) -> Cause | None:
     )
 
 
-CAUSES = ((OPTIMISATION, _by_heart), (OPTIMISATION, _why))
+CAUSES = ((OPTIMISATION, _memorized), (OPTIMISATION, _why))

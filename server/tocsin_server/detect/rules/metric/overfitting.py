@@ -1,8 +1,8 @@
 """Detect a validation loss that rises while the training loss falls.
 
-A warning if the validation loss had no new best for 5 evaluations, its last three values are 5 % and 3
-usual changes above the best, and the training loss has fallen by 2 % since. A new best resolves it. It is
-raised once for each best.
+A warning if the validation loss had no new best for 5 evaluations, its last three values exceed the best by
+5 % and by 3 times its usual change between evaluations, and the training loss has fallen by 2 % since the
+best. A new best resolves it. Each best raises at most one alert.
 
 Signals:
     validation losses and metrics (`val/...`), training metrics (`train/...`), `loss`
@@ -11,7 +11,7 @@ Warm-up:
 Does not fire on:
     - validation sets that are noisy
     - a task metric that holds or improves while the validation loss rises
-    - a metric of the training data that falls, too
+    - a metric of the training data that falls as well
     - the same best that `metric-degradation` reports
 Likely causes:
     - memorization of the training data
@@ -166,7 +166,7 @@ class Overfitting(WideRule[Settings, State]):
             score.best, score.since = height, 0
 
     def _holds(self, score: Score) -> bool:
-        """Return whether a metric had a new best lately, or is near its best."""
+        """Return whether a metric had a new best recently, or is near its best."""
         limits = self.settings
         near = score.best - score.last <= limits.holds * abs(score.best)
         return score.since < limits.patience or near

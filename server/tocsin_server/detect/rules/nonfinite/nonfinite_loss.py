@@ -1,8 +1,8 @@
 """Detect a loss that is NaN or infinite.
 
-The first NaN or infinite loss is a warning. The alert becomes critical if two of the last five losses are
-not finite, or if an update was made with such a loss and no loss scaler was there to skip it. It recovers
-after 5 finite losses and resolves after 50 updates.
+The first NaN or infinite loss is a warning. The alert becomes critical if two of the last five losses are not
+finite, or if an update was made with such a loss because no loss scaler skipped it. It recovers after 5
+finite losses and resolves after 50 updates.
 
 Signals:
     `loss`, `scale`, `stepped`

@@ -13,7 +13,7 @@ Does not fire on:
     - steps that the script abandons
     - a NaN loss whose next loss is finite
 Likely causes:
-    - an update that no loss scaler guards
+    - an update without a loss scaler that could skip it
     - `clip_grad_norm_` with an infinite norm, which makes every gradient NaN
 First action:
     Resume from a checkpoint before the onset, and pass `error_if_nonfinite=True` to `clip_grad_norm_`.
@@ -59,7 +59,7 @@ class State(RuleState):
 
 
 class NonfiniteWeights(Rule[Settings, State]):
-    """Critical, because only older weights help."""
+    """Critical, because training can only resume from older weights."""
 
     title = "Weights are NaN or infinite"
     severity = CRITICAL

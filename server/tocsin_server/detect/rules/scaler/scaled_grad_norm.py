@@ -1,12 +1,12 @@
 """Detect a gradient norm that is measured before the gradients are unscaled.
 
-A warning if the norm follows the loss scale: the medians of 8 records before and after a change of the
-scale change by the same factor, within 35 % of its logarithm, in four changes in a row. A warning as well
-if capture saw a clip of scaled gradients. A median of 200 norms above 1e4 at a scale of 1024 or more is
+A warning if the norm follows the loss scale: the medians of 8 records before and after a change of the scale
+change by the same factor, within 35 % of its logarithm, in four changes in a row. A warning as well if the
+hook saw that scaled gradients were clipped. A median of 200 norms above 1e4 at a scale of 1024 or more is
 info. It resolves when the norm does not follow the scale for 2000 updates.
 
 Signals:
-    `grad_norm`, `scale`, whether capture saw `unscale_`
+    `grad_norm`, `scale`, whether the hook saw `unscale_`
 Warm-up:
     four changes of the scale with at least 4 records on each side, or 200 records
 Does not fire on:
@@ -15,8 +15,8 @@ Does not fire on:
 Likely causes:
     - the gradients are clipped, and the norm taken, before `scaler.unscale_(optimizer)`
 First action:
-    Call `scaler.unscale_(optimizer)` before `clip_grad_norm_`. Otherwise a clipping threshold of 1.0 acts
-    as 1.5e-5.
+    Call `scaler.unscale_(optimizer)` before `clip_grad_norm_`. Otherwise, at a scale of 65,536, a threshold
+    of 1.0 clips gradients to a norm of 1.5e-5.
 Source:
     Measured with torch; Lightning issue 9205. The limits are tocsin's.
 """

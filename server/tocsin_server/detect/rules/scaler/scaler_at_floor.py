@@ -48,7 +48,7 @@ class Settings(RuleSettings):
 
 
 class State(RuleState):
-    """Progress towards the floor of the scale.
+    """How close the scale is to its floor.
 
     ``lowest``: the lowest scale so far; ``stuck``: consecutive overflows at it; ``backed_off``: whether
     it was reached by a backoff.

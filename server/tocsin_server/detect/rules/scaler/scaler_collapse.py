@@ -48,7 +48,7 @@ from tocsin_server.detect.sdk import (
 QUARTERS = 4
 """Levels are counted in quarters of a power of two, for growth factors other than 2."""
 APART = 50
-"""Minimum updates between two overflows of separate runs of overflows, if the run itself is shorter."""
+"""Updates between two overflows above which they belong to separate runs of overflows."""
 LOWEST = -1100 * QUARTERS
 """The level of a scale of 0, below 2^-1074, the smallest float64."""
 

@@ -1,7 +1,7 @@
 """Detect training that waits for its data.
 
 Info if waiting for data takes more than 30 % of the step time over 100 records, a warning above 50 %. It
-ends after two windows below.
+resolves after two windows below 30 %.
 
 Signals:
     `data_time` (seconds of a step spent waiting for data), `step_time`

@@ -1,6 +1,7 @@
 """Report a GPU that has little to do.
 
-Info if the 95th percentile of 200 samples of the GPU utilization is below 70 %. It ends with a busy window.
+Info if the 95th percentile of 200 samples of the GPU utilization is below 70 %. It resolves after a busy
+window.
 
 Signals:
     `gpu_util` (percent)

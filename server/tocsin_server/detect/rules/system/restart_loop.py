@@ -1,6 +1,6 @@
 """Detect restarts that get no further.
 
-A warning after 3 restarts since the furthest step was last passed. It ends 20 updates beyond that step.
+A warning after 3 restarts since the furthest step was last passed. It resolves 20 updates beyond that step.
 
 Signals:
     attempts and their steps

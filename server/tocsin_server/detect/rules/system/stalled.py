@@ -1,8 +1,8 @@
-"""Detect a run that is connected but makes no steps.
+"""Detect a run that is connected but takes no steps.
 
-A warning if no record arrives for more than 5 times the longest of the last 100 intervals, twice the
-longest pause of the attempt so far, and 120 s. Critical at three times that and at least 30 minutes. The
-next record resolves it. The server's clock counts, from the start of the server at the earliest.
+A warning if no record arrives for more than 5 times the longest of the last 100 intervals, twice the longest
+pause of the attempt so far, and 120 s. Critical at three times that and at least 30 minutes. The next record
+resolves it. Times are measured by the server's clock, at the earliest from the start of the server.
 
 Signals:
     arrival times of records, declared phases

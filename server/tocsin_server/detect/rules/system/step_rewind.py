@@ -14,7 +14,7 @@ Likely causes:
     - a rollback to a checkpoint
     - several runs in one log
 First action:
-    Give each run an id of its own if these are several runs.
+    If these are several runs, give each its own id.
 Source:
     Real logs: from step 7580 to 7520; 80 runs in one file.
 """

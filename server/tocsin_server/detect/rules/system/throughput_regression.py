@@ -2,12 +2,12 @@
 
 The rule compares medians of 50 records. Info if four in a row exceed 1.3 times the usual step time and its
 95th percentile for at least 60 s; a warning above 2 times, or above 3 times the median of similar runs. It
-ends after two usual windows.
+resolves after two windows at the usual step time.
 
 Signals:
     `step_time`, similar runs
 Warm-up:
-    50 records that are left out, and 200 that define the usual step time
+    50 records that are ignored, and 200 that define the usual step time
 Does not fire on:
     - checkpoints and evaluations
     - compilation at the start
@@ -16,7 +16,7 @@ Likely causes:
     - shared storage
     - another job on the machine
     - throttled clocks
-    - work that is done several times
+    - duplicated work
 First action:
     Profile one process with `py-spy`, and check the GPU clocks with `nvidia-smi -q -d CLOCK`.
 Source:

@@ -1,8 +1,8 @@
 """Detect a training process that has disappeared.
 
 A warning after 30 s without a connection and without the end of the run, critical after 10 minutes. It
-resolves when the process reconnects or the run ends. The server's clock counts, from the start of the
-server at the earliest.
+resolves when the process reconnects or the run ends. Times are measured by the server's clock, at the
+earliest from the start of the server.
 
 Signals:
     connections, the end of the run
