@@ -24,7 +24,7 @@ __version__ = "0.1.0"
 __all__ = ["log", "watch"]
 
 _was_called = False
-"""Whether ``watch`` was called, or the warning about it was logged."""
+"""Whether ``watch`` was called, or the warning that it was not called was logged."""
 
 
 def watch(
@@ -54,40 +54,40 @@ def watch(
     quiet: bool | None = None,
     parallel: bool = False,
 ) -> Run | NoRun:
-    """Start a run and watch every optimizer, scaler, clip and backward of this process.
+    """Start a run and watch every optimizer, scaler, gradient clipping and backward pass of this process.
 
     A run of this process that has not ended yet is finished first, unless ``parallel`` is True. Never raises:
     if watching is not possible, it logs a warning and returns a run that does nothing.
 
     Args:
-        project: the group of runs that this run belongs to.
-        name: the run's name; default: the name of the script and a number.
-        config: a mapping, namespace, dataclass, class or object with attributes; shown with the run.
-        tags: words to find the run by.
-        url: address of the server; default: ``TOCSIN_URL``, else ``http://127.0.0.1:8321``.
-        token: a token of the server; default: ``TOCSIN_TOKEN``.
-        optimizers: the optimizers to watch by name, ``{"G": opt_g, "D": opt_d}``. Default: all; the first
+        project: The group of runs that this run belongs to.
+        name: The run's name; default: the name of the script and a number.
+        config: A mapping, namespace, dataclass, class or object with attributes; shown with the run.
+        tags: Words to find the run by.
+        url: Address of the server; default: ``TOCSIN_URL``, else ``http://127.0.0.1:8321``.
+        token: A token of the server; default: ``TOCSIN_TOKEN``.
+        optimizers: The optimizers to watch by name, ``{"G": opt_g, "D": opt_d}``. Default: all; the first
             that steps is the primary, and others are named after the part that they train
             (``discriminator``), else ``opt2``.
         scalers: GradScalers by name; default ``scaler1``, ``scaler2``.
-        model: the model to describe with the run.
-        grad_norm: how often to compute the gradient norm if the script does not clip: "auto" every 16th
+        model: The model to describe with the run.
+        grad_norm: How often to compute the gradient norm if the script does not clip: "auto" every 16th
             step, a number every that many steps, True every step, False never.
         ranks: "all", or the rank or ranks that report.
         patch: False captures nothing automatically (``run.step`` and ``run.log`` only).
-        spool_dir: where records are buffered while the server is down; default ``TOCSIN_SPOOL_DIR``.
-        exit_timeout: maximum seconds of ``finish``, plus one. Default: 3; after a normal end up to 120, as
-            long as the server keeps acknowledging.
-        notes: free text, shown with the run.
-        resume: the id of an earlier run that this one continues.
-        primary: the optimizer whose steps are counted, or its name (``"generator"``); default: the first.
-        start_step: number of the first step; default 0, or the step count of a restored optimizer.
-        planned_steps: expected length of the run.
-        actions: what the server may request when a critical alert fires: "checkpoint", "stop". The script
+        spool_dir: Where records are buffered while the server is down; default ``TOCSIN_SPOOL_DIR``.
+        exit_timeout: Seconds that ``finish`` may take; it may take one more. Default: 3, or up to 120 after a
+            normal end while the server keeps acknowledging.
+        notes: Free text, shown with the run.
+        resume: The id of an earlier run that this one continues.
+        primary: The optimizer whose steps are counted, or its name (``"generator"``); default: the first.
+        start_step: Number of the first step; default 0, or the step count of a restored optimizer.
+        planned_steps: Expected length of the run.
+        actions: What the server may request when a critical alert fires: "checkpoint", "stop". The script
             must carry it out: see ``run.on_request`` and ``run.requested``.
-        host: the host name to report; "" reports none. Default: ``TOCSIN_HOSTNAME``, else the name of this
+        host: The host name to report; "" reports none. Default: ``TOCSIN_HOSTNAME``, else the name of this
             machine.
-        redact: values that look like secrets are sent as ``[redacted]``. Pass further names of secrets
+        redact: Values that look like secrets are sent as ``[redacted]``. Pass further names of secrets
             (``["customer_*"]``), or False to send everything. Default: ``TOCSIN_REDACT`` and
             ``TOCSIN_REDACT_KEYS``.
         quiet: True writes no lines to the terminal when the run starts and ends; default ``TOCSIN_QUIET``.
@@ -119,9 +119,9 @@ def log(*given: Any, step: int | None = None, **values: Any) -> None:
     ``log(loss=x)``, ``log({"loss": x})`` and ``log("loss", x)`` are equivalent; the step may follow.
 
     Args:
-        given: a mapping, or a name and its value; then optionally the step.
-        step: the step; default: the present one.
-        values: floats, or tensors of one element on any device.
+        given: A mapping, or a name and its value; then optionally the step.
+        step: The step; default: the current one.
+        values: Floats, or tensors of one element on any device.
     """
     if _live:
         _live[-1].take(given, step, values)
@@ -143,7 +143,7 @@ def _warn_unwatched() -> None:
 
 
 def _prepare_child() -> None:
-    """In a child process of ``multiprocessing``: report its training to the parent's run."""
+    """In a child process of ``multiprocessing``, report the training to the parent's run."""
     if "multiprocessing.process" in sys.modules and not is_disabled():
         from .lifecycle.child_processes import is_child, wait_for_training
 

@@ -16,23 +16,23 @@ from typing import Annotated, Any, Union
 import msgspec
 
 VERSION = 1
-"""The newest protocol version this module speaks."""
+"""The newest protocol version that this module supports."""
 OLDEST_VERSION = 1
-"""The oldest one it still speaks."""
+"""The oldest protocol version that it still supports."""
 
 PATH = "/api/v1/ingest"
-"""Path of the trainers' websocket on the server."""
+"""Path of the server's WebSocket for training processes."""
 
 NONE_YET = -1
 """``ack.seq`` and ``welcome.seq`` before anything is durable; the first record is number 0."""
 
 
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-"""Every whole number on the wire; msgpack alone would let unsigned ones through that no database takes."""
+"""A whole number in a message. msgpack alone would accept unsigned numbers that databases cannot store."""
 
 
 MOST_STEP = 1 << 53
-"""Steps go from 0 to this number: browsers and float64 axes hold no larger one exactly."""
+"""The highest step. Browsers and float64 axes cannot represent all larger whole numbers exactly."""
 
 
 class ProtocolError(ValueError):
@@ -88,10 +88,9 @@ class Hello(msgspec.Struct, tag="hello", tag_field="type", omit_defaults=True):
     tags: list[str] = []
     notes: str = ""
     wants: list[str] = []
-    """What the trainer opted in to: ``"alerts"``, ``"checkpoint"``, ``"stop"``."""
+    """What the training process opted in to: ``"alerts"``, ``"checkpoint"``, ``"stop"``."""
     began_ns: Int64 | None = None
-    """Wall clock at the first handshake of a writer that is now dead; set by the process that delivers what
-    it left on disk."""
+    """Wall clock at the first handshake of a dead writer, set by the process that delivers its records."""
 
 
 class Sparse(msgspec.Struct, frozen=True):
@@ -235,7 +234,11 @@ def encode(message: ClientMessage | ServerMessage) -> bytes:
 
 
 def decode_client(frame: bytes) -> ClientMessage:
-    """Return the decoded message of a client. Raise :class:`ProtocolError` if it is not valid."""
+    """Return the decoded message of a client.
+
+    Raises:
+        ProtocolError: The message is not valid.
+    """
     try:
         return _client_decoder.decode(frame)
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
@@ -245,7 +248,11 @@ def decode_client(frame: bytes) -> ClientMessage:
 
 
 def decode_server(frame: bytes) -> ServerMessage:
-    """Return the decoded message of the server. Raise :class:`ProtocolError` if it is not valid."""
+    """Return the decoded message of the server.
+
+    Raises:
+        ProtocolError: The message is not valid.
+    """
     try:
         return _server_decoder.decode(frame)
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
@@ -255,7 +262,15 @@ def decode_server(frame: bytes) -> ServerMessage:
 
 
 def agree(version: int, oldest: int) -> int:
-    """Return the highest version that both sides support. Raise :class:`ProtocolError` if there is none."""
+    """Return the highest version that both sides support.
+
+    Args:
+        version: Newest version of the client.
+        oldest: Oldest version that the client supports.
+
+    Raises:
+        ProtocolError: No version is supported by both.
+    """
     chosen = min(version, VERSION)
     if chosen < max(oldest, OLDEST_VERSION):
         raise ProtocolError(
@@ -270,6 +285,6 @@ def agree(version: int, oldest: int) -> int:
 def little_endian(typecode: str, values: Any) -> bytes:
     """Return ``values`` as little-endian ``array`` items. Typecodes: d (f64), q (i64), I (u32)."""
     packed = array(typecode, values)
-    if sys.byteorder == "big":  # pragma: no cover - no such machine at hand
+    if sys.byteorder == "big":  # pragma: no cover - not tested on a big-endian machine
         packed.byteswap()
     return packed.tobytes()

@@ -1,11 +1,11 @@
-"""Name the batch of a step that went wrong, so that bad data can be found. Pure."""
+"""Report the names of batches whose steps went wrong, so that bad data can be found. Pure."""
 
 from __future__ import annotations
 
 from math import isfinite
 from typing import Any
 
-LEARNT = 20
+LEARNED = 20
 """Number of values after which a running level is used."""
 LOSS_DEVIATIONS, NORM_TIMES = 8.0, 5.0
 """Limits above the running levels: mean absolute deviations of the loss, multiples of the gradient norm."""
@@ -14,7 +14,7 @@ BURST, APART = 64, 20
 
 
 class Batches:
-    """Remember the name that the script gave, and check each record against its own running levels."""
+    """Store the batch name that the script gave, and compare each record with running levels."""
 
     def __init__(self) -> None:
         self.named: Any = None
@@ -50,13 +50,11 @@ class Batches:
         return "loss" in values and self._stands_out(values["loss"], values.get("grad_norm"))
 
     def _stands_out(self, loss: float, norm: float | None) -> bool:
-        """Return whether the values stand out from their levels. Such values move the levels only up to the
-        limit.
-        """
+        """Return whether the values are unusual, and update their levels; outliers change them little."""
         self._seen += 1
         rate, above = max(0.05, 1.0 / self._seen), loss - self._loss
         limit = LOSS_DEVIATIONS * self._deviation
-        known = self._seen > LEARNT
+        known = self._seen > LEARNED
         out = known and above > limit > 0
         self._loss += rate * (min(above, limit) if known else above)
         self._deviation += rate * (min(abs(above), limit if known else abs(above)) - self._deviation)

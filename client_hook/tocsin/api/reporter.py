@@ -1,4 +1,4 @@
-"""What a run owns: its clock, its queue and sender, its internal errors.
+"""What belongs to a run: its clock, its queue and sender, its internal errors.
 
 Everything here runs on the training thread and never raises into it. After ERROR_LIMIT internal errors the
 hook disables itself and sends a ``hook-disabled`` event.
@@ -89,7 +89,7 @@ class RunReporter:
         full. If nothing else has to be done, this is the outbox's own ``put``."""
         self._observers: tuple[Callable[[Item], None], ...] = ()
         self._sample: tuple[dict[str, float], list[tuple[str, dict[str, Any]]]] | None = None
-        """The newest reading of the machine that no record includes yet."""
+        """The newest system metrics, which no record includes yet."""
         self._extra_values: dict[str, Any] = {}
         self._joined: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._warned: set[str] = set()
@@ -154,9 +154,9 @@ class RunReporter:
             self.put = self._carefully
 
     def add_reading(self, values: dict[str, float], events: list[tuple[str, dict[str, Any]]]) -> None:
-        """Add a reading of the machine to the next record. Called by the sender thread.
+        """Add system metrics to the next record. Called by the sender thread.
 
-        It makes no record of its own, because records without steps would look like progress to the rule that
+        It does not create a record, because records without steps would look like progress to the rule that
         detects stalled runs.
         """
         self._sample = values, events
@@ -226,7 +226,7 @@ class RunReporter:
             self._compare_scale(item, str(note))
 
     def _compare_scale(self, item: Item, scaler: str) -> None:
-        """Report a change of the scale when its value arrives; the change was after the record before."""
+        """Report a change of the scale when its value arrives; it happened after the previous record."""
         place = next((k for k, name in enumerate(item[2]) if name.partition("/")[0] == "scale"), None)
         if place is None:
             return

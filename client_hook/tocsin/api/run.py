@@ -76,7 +76,7 @@ class Run:
         reporter.between = self._is_between
         shutdown.register(self)
 
-    # -- what it is
+    # -- identity
 
     @property
     def project(self) -> str:
@@ -120,14 +120,18 @@ class Run:
         return int(ledger.coming)
 
     def state_dict(self) -> dict[str, int]:
-        """Return the number of the next step, to be saved with the optimizer's state."""
+        """Return ``{"step": n}`` with the number of the next step, to be saved in a checkpoint."""
         step = self._step if self._ledger is None or self._ledger.quiet else self._ledger.step
         if self._counted is not None and self._stays_alone():
             step = self._counted
         return {"step": step + 1}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue the step count from a checkpoint's ``state_dict()``."""
+        """Continue the step count from a checkpoint.
+
+        Args:
+            state: What :meth:`state_dict` returned.
+        """
         try:
             self._step = int(state["step"]) - 1
             if self._ledger is not None:
@@ -135,22 +139,27 @@ class Run:
         except Exception as error:
             self._reporter.report_error("load_state_dict", error)
 
-    # -- numbers
+    # -- metrics
 
     def log(self, *given: Any, step: int | None = None, **values: Any) -> None:
-        """Add named numbers to a step: floats, or tensors of one element on any device.
+        """Add named numbers to a step.
 
-        ``log(loss=x)``, ``log({"loss": x})`` and ``log("loss", x)`` are equivalent; the step may follow.
-        Without a step, the values belong to the next step after a backward, else to the newest. Names that a
-        script logs once per step in its forward pass, from its first step on, belong to the next step too.
-        Without an optimizer or ``run.step``, logging a name again starts the next step, after the highest one
-        that the script gave. A name that capture reports is sent as ``logged/<name>``, and
-        ``{"a": {"b": 1.0}}`` as ``a/b``.
+        ``log(loss=x)``, ``log({"loss": x})`` and ``log("loss", x)`` are equivalent. Nested mappings are
+        flattened: ``{"a": {"b": 1.0}}`` is sent as ``a/b``. A name that the hook itself reports is sent as
+        ``logged/<name>``.
+
+        Args:
+            given: A mapping, or a name and its value; then optionally the step.
+            step: The step. Default: after a backward pass the next step, else the newest one. Names that
+                the script logs once per step in its forward pass, from its first step on, belong to the next
+                step too. Without an optimizer or ``run.step``, logging a name again starts the next step,
+                after the highest one that the script gave.
+            values: Floats, or tensors of one element on any device.
         """
         self.take(given, step, values)
 
     def take(self, given: tuple[Any, ...], step: int | None, values: Mapping[str, Any]) -> None:
-        """Do what ``log`` does, with the arguments as one tuple and one mapping."""
+        """Log values; like :meth:`log`, with the arguments as one tuple and one mapping."""
         reporter = self._reporter
         if reporter.off:
             return
@@ -229,7 +238,7 @@ class Run:
             if self._ahead[names] < 0:
                 self._ahead[names] = self._counted
             else:
-                del self._ahead[names]  # twice before any step: not logged once per step
+                del self._ahead[names]  # logged twice before any step, so not once per step
         return self._counted
 
     def _count_from(self, step: int, known: tuple[str, ...]) -> None:
@@ -251,14 +260,13 @@ class Run:
         return found
 
     def _in_forward(self, names: tuple[Any, ...], step: int) -> int:
-        """Return the step of names that were logged before the first backward: one that does not have them
-        yet.
+        """Return the step for names that were first logged before a backward: the first without them.
 
         If a backward waits for its step, this is the forward pass of another micro-step of that step.
         """
         if step == self._ahead[names] and not self._has_open_backward():
             if self._ledger.untouched:
-                del self._ahead[names]  # twice before any step: not logged once per step
+                del self._ahead[names]  # logged twice before any step, so not once per step
                 return step
             step += 1
         self._ahead[names] = step
@@ -310,10 +318,13 @@ class Run:
     def step(self, *given: Any, step: int | None = None, **values: Any) -> None:
         """Report one step, for graphed or compiled loops, custom optimizers, XLA, DeepSpeed, JAX and NumPy.
 
-        Call ``step(loss)``, ``step(loss=x, lr=y)`` or ``step({"loss": x})``; the step's number may follow.
-
         The first call stops automatic records, so that no step is recorded twice. If exactly one step was
         captured before that call, the call refers to the same step, and only new values are added.
+
+        Args:
+            given: The loss, a mapping, or a name and its value; then optionally the step.
+            step: Number of the step; default: the one after the previous call's.
+            values: Floats, or tensors of one element on any device, such as ``loss=x, lr=y``.
         """
         reporter = self._reporter
         if reporter.off:
@@ -361,9 +372,14 @@ class Run:
         step: int | None = None,
         **values: Any,
     ) -> None:
-        """Report evaluation metrics as ``val/<name>``. ``goal``: "max" or "min"; ``unit``: such as "dB".
+        """Report evaluation metrics as ``val/<name>``.
 
-        Goal and unit apply to all of these metrics, or are mappings from their names.
+        Args:
+            given: A mapping, or a name and its value; then optionally the step.
+            goal: ``"max"`` or ``"min"`` for all of these metrics, or a mapping from their names.
+            unit: Unit of all of these metrics, such as ``"dB"``, or a mapping from their names.
+            step: The step; default: the current one.
+            values: Floats, or tensors of one element on any device.
         """
         try:
             metrics: Mapping[str, Any] = values
@@ -380,10 +396,17 @@ class Run:
             self._goals[name] = (goal, unit)
             self.event("metric", name=f"val/{name}", goal=goal, unit=unit)
 
-    # -- what is not a number per step
+    # -- events, phases and checks
 
     def event(self, kind: str, /, *given: Any, step: int | None = None, **data: Any) -> None:
-        """Report an event: ``run.event("checkpoint", path=...)`` or ``run.event("x", {...})``."""
+        """Report an event, such as ``run.event("checkpoint", path=...)``.
+
+        Args:
+            kind: Kind of the event. Rules read ``checkpoint``, ``phase`` and others; any text is possible.
+            given: A mapping with the data; then optionally the step.
+            step: The step; default: the current one.
+            data: Data of the event: text, numbers, lists and mappings.
+        """
         reporter = self._reporter
         if reporter.off:
             return
@@ -399,7 +422,13 @@ class Run:
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Mark a phase without steps, such as ``with run.phase("eval"):``. It does not count as step time."""
+        """Mark a phase without steps, such as ``with run.phase("eval"):``.
+
+        The time in a phase does not count as step time, and is not reported as a stall.
+
+        Args:
+            name: Name of the phase, such as ``eval`` or ``checkpoint``.
+        """
         name = text(name)
         self.event("phase", name=name, state="begin")
         began, outer = self._reporter.now_ns(), bool(self._phases)
@@ -413,7 +442,12 @@ class Run:
             self.event("phase", name=name, state="end")
 
     def expect(self, what: str, *, steps: Any = None) -> None:
-        """Announce an intended change, such as ``run.expect("lr-restart", steps=[1000, 3000])``."""
+        """Declare an intended change, so that it raises no alert.
+
+        Args:
+            what: The rule that would report it, such as ``lr-restart``, or its family, such as ``lr``.
+            steps: Steps at which it happens; default: any step.
+        """
         try:
             self.event("expect", what=what, steps=wholes(steps))
         except Exception as error:
@@ -424,6 +458,10 @@ class Run:
 
         Call it once per step, as soon as the batch is loaded: without a DataLoader, the time from the
         previous step to this call counts as waiting for data (``data_time``).
+
+        Args:
+            identifier: Anything that identifies the batch: a text, a number, or a mapping such as
+                ``{"shard": 12, "index": 3}``.
         """
         self._batches.named = identifier
         if self._reporter.off:
@@ -451,10 +489,10 @@ class Run:
         """Check inputs, loss terms or weights for non-finite values, before they reach the backward.
 
         Args:
-            batch: a tensor, or tensors in lists and mappings; reported as ``nonfinite/batch`` (1 or 0).
-            losses: the named terms of the loss, reported as ``loss/<name>``.
-            weights: a module, or tensors; reported as ``nonfinite/weights`` (1 or 0). All are read.
-            step: the step; default: the present one.
+            batch: A tensor, or tensors in lists and mappings; reported as ``nonfinite/batch`` (1 or 0).
+            losses: The named terms of the loss, reported as ``loss/<name>``.
+            weights: A module, or tensors; reported as ``nonfinite/weights`` (1 or 0). All are read.
+            step: The step; default: the current one.
         """
         try:
             values: dict[str, Any] = {f"loss/{name}": value for name, value in (losses or {}).items()}
@@ -511,6 +549,11 @@ class Run:
         Use ``@run.on_alert``, ``@run.on_alert("scaler-collapse")`` or ``@run.on_alert(severity="critical",
         rules=[...])`` before the first step, because alerts are requested when the run connects. The function
         must not run a collective: other ranks receive the alert at another step, or never.
+
+        Args:
+            given: The function, or identifiers of rules.
+            rules: Rules whose alerts the function receives; default: all.
+            severity: Severity of the alerts that it receives; default: any.
         """
         if len(given) == 1 and callable(given[0]):
             return self.on_alert(rules=rules, severity=severity)(given[0])
@@ -529,6 +572,9 @@ class Run:
 
         It is called with the request on the training thread, at the end of the optimizer's step; with several
         ranks, after the same step on each.
+
+        Args:
+            action: ``"checkpoint"`` or ``"stop"``.
         """
 
         def register(handler: Handler) -> Handler:
@@ -542,7 +588,7 @@ class Run:
 
     @property
     def requested(self) -> str:
-        """``"checkpoint"`` or ``"stop"`` if one is due after the present step, else empty.
+        """``"checkpoint"`` or ``"stop"`` if one is due after the current step, else empty.
 
         With several ranks it is set after the same step on each.
         """
@@ -569,7 +615,7 @@ class Run:
 
         Args:
             state: ``"finished"`` or ``"failed"``.
-            error: makes it a failed run; its type, message and the end of its traceback are sent.
+            error: Makes it a failed run; its type, message and the end of its traceback are sent.
         """
         if self._ended:
             return

@@ -3,8 +3,8 @@
 A single process acts immediately. With several ranks, none may act alone, because the others would wait
 indefinitely in a collective. The server therefore first asks all ranks for their step, then names a step
 ahead of all of them, and confirms it once all have acknowledged it in time. A rank without a confirmation
-before that step drops the request. Everything runs on the training thread, inside the optimizer's step of the
-record before; each outcome is an ``action`` event.
+before that step drops the request. Everything runs on the training thread, at the end of the previous
+record's optimizer step; each outcome is sent as an ``action`` event.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Handler = Callable[[Request], Any]
 
 
 class ServerRequests:
-    """The requests of one run. ``ledger`` is None, or quiet, if the script reports its steps itself."""
+    """The server's requests to one run. ``ledger`` is None or quiet if the script reports its steps."""
 
     def __init__(self, reporter: Any, ledger: Any, wanted: Collection[str], world: Callable[[], int]) -> None:
         self._reporter = reporter
@@ -60,7 +60,7 @@ class ServerRequests:
 
     @property
     def requested(self) -> str:
-        """The action that is due after the present step, or empty. A stop stays due."""
+        """The action that is due after the current step, or empty. A stop stays due."""
         kind, step = self._due
         return kind if kind == "stop" or step == self.step else ""
 

@@ -34,9 +34,9 @@ from .run import Run
 
 DEFAULT_URL = "http://127.0.0.1:8321"
 EXIT_S = 3.0
-"""Default maximum time of the end of a run, plus 1 s."""
+"""Default maximum time that ``finish`` waits, s. It may take 1 s longer."""
 LINGER_S = 120.0
-"""Default time that a finished run waits while the server keeps acknowledging."""
+"""Default maximum time that a finished run waits while the server keeps acknowledging, s."""
 
 _begun = 0
 """Ordinal of the next watch of this process: part of the run's identity."""
@@ -177,14 +177,14 @@ def _follow_torch(
         if share is not None:
             reporter.on_off.append(share())
 
-    def torch_came() -> None:
+    def torch_imported() -> None:
         attach_late(run, reporter, run_info, **capture)
         share_with_children()
 
     if "torch" in sys.modules:
         share_with_children()
     elif capture["patch"]:
-        reporter.on_off.append(when_imported("torch", torch_came))
+        reporter.on_off.append(when_imported("torch", torch_imported))
 
 
 def begin_child(shared: Mapping[str, Any]) -> Run:
@@ -249,7 +249,7 @@ def attach(reporter: RunReporter, run_info: RunInfo, *, patch: bool, model: Any,
     reporter.on_end.append(lambda: report_last_scales(ledger))
     reporter.on_close.append(layers.drain)
     reporter.on_off.append(lambda: capture.detach(ledger))
-    reporter.on_close.append(lambda: capture.detach(ledger))  # again: patches in use stayed
+    reporter.on_close.append(lambda: capture.detach(ledger))  # again, for patches that were in use before
     Preflight(reporter, ledger, model)
     reporter.on_end.append(Evaluation(ledger).end)
     if not options.get("optimizers"):  # otherwise other optimizers are not watched

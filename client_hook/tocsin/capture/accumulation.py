@@ -41,8 +41,8 @@ def share_of(tensor: Any, *, scaled: bool) -> Share | None:
     """Return the divisors of ``tensor``, or None if it was not divided.
 
     Args:
-        tensor: the loss that is about to be backpropagated.
-        scaled: whether a GradScaler multiplied it afterwards.
+        tensor: The loss that is about to be backpropagated.
+        scaled: Whether a GradScaler multiplied it afterwards.
     """
     node: Any = getattr(tensor, "grad_fn", None)
     if node is not None and scaled:
@@ -72,8 +72,8 @@ def why_parts(losses: list[Loss], fetched: int) -> str:
     """Return why these losses of one step are parts of one loss, or an empty text if each is whole.
 
     Args:
-        losses: those of one optimizer's step, at least two.
-        fetched: number of batches that DataLoaders returned since the step before; 0 if unknown.
+        losses: Those of one optimizer's step, at least two.
+        fetched: Number of batches that DataLoaders returned since the step before; 0 if unknown.
     """
     shares = [loss.share for loss in losses]
     if shares[0] is None:

@@ -57,9 +57,9 @@ def folded(norms: Sequence[float], places: Sequence[int], count: int) -> list[fl
     """Return the norm of each group. NaN and +Inf stay.
 
     Args:
-        norms: of each parameter; NO_GRADIENT adds nothing.
-        places: the group of each norm.
-        count: number of groups.
+        norms: Of each parameter; NO_GRADIENT adds nothing.
+        places: The group of each norm.
+        count: Number of groups.
     """
     members: list[list[float]] = [[] for _ in range(count)]
     for norm, place in zip(norms, places, strict=True):

@@ -40,7 +40,7 @@ EVERY = 16
 """
 STANDS_OUT = 5.0
 """Multiple of the running level."""
-LEARNT = 20
+LEARNED = 20
 """Number of norms after which the level is used."""
 TABLES = 8
 """Maximum number of different parameter sets per optimizer; later ones are not reported."""
@@ -337,7 +337,7 @@ def _why(state: State, norm: float | None, skipped: float, loss: float) -> str:
         return ""
     high = STANDS_OUT * state.level
     state.seen += 1
-    if state.seen > LEARNT and norm > high:
+    if state.seen > LEARNED and norm > high:
         state.level += 0.1 * (high - state.level)
         return "outlier"
     state.level += (norm - state.level) * max(0.05, 1.0 / state.seen)

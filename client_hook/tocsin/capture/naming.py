@@ -20,9 +20,9 @@ class OptimizerNaming:
     """The names of one run's optimizers.
 
     Args:
-        ledger: the run's ledger, which holds the optimizers and the primary.
-        primary: the optimizer that ``primary=`` requests, or its name; None if any.
-        optimizers: the optimizers that ``optimizers=`` names.
+        ledger: The run's ledger, which holds the optimizers and the primary.
+        primary: The optimizer that ``primary=`` requests, or its name; None if any.
+        optimizers: The optimizers that ``optimizers=`` names.
     """
 
     def __init__(self, ledger: Any, primary: Any, optimizers: Mapping[str, Any]) -> None:

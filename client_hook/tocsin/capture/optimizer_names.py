@@ -32,8 +32,8 @@ def labels(optimizers: Iterable[Any], modules: Iterable[Any]) -> dict[int, str]:
     """Return id of an optimizer -> its name; optimizers without a specific name are omitted.
 
     Args:
-        optimizers: all that the run knows.
-        modules: every living module.
+        optimizers: All that the run knows.
+        modules: Every living module.
     """
     every = list(optimizers)
     roots = outermost(modules)

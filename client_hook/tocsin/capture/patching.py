@@ -35,7 +35,7 @@ def replace(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable
     """Replace ``owner.name`` by ``make(original)``.
 
     Raises:
-        AttributeError: there is no such attribute.
+        AttributeError: There is no such attribute.
     """
     original = vars(owner).get(name) if isinstance(owner, type) else getattr(owner, name, None)
     if original is None:

@@ -37,7 +37,7 @@ def doctor(options: argparse.Namespace) -> int:
     broken = 0
     for check in examine(url, _token(options), options.project, options.spool_dir or default_dir()):
         broken += check.ok is False
-        print(f"{MARKS[check.ok]}  {check.name:<10}  {check.says}", flush=True)
+        print(f"{MARKS[check.ok]}  {check.name:<10}  {check.text}", flush=True)
     failed = f"{broken} check{'' if broken == 1 else 's'} failed."
     print(f"\n{failed}" if broken else "\nAll checks passed. Runs will be reported.")
     return int(broken > 0)
@@ -52,7 +52,7 @@ def sync(options: argparse.Namespace) -> int:
     outcomes = []
     for outcome in deliver(root, url=url, token=_token(options), timeout_s=options.timeout):
         outcomes.append(outcome)
-        print(f"{MARKS[outcome.delivered]}  {outcome.says}", flush=True)
+        print(f"{MARKS[outcome.delivered]}  {outcome.text}", flush=True)
     if not outcomes:
         print(f"There is nothing to upload in {root}.")
     return int(any(outcome.delivered is False for outcome in outcomes))
@@ -67,7 +67,9 @@ def tail(options: argparse.Namespace) -> int:
     project = options.project or path.resolve().parent.name or "logs"
     run = run_of(path, project, options.name or path.stem, _destination(options), options.run)
     try:
-        follow(path, run, stop=lambda looks: idle_s is not None and looks * PAUSE_S >= idle_s, say=_print)
+        follow(
+            path, run, stop=lambda looks: idle_s is not None and looks * PAUSE_S >= idle_s, on_format=_print
+        )
     except KeyboardInterrupt:
         pass
     except UnreadableLogError as error:
@@ -88,7 +90,7 @@ def import_(options: argparse.Namespace) -> int:
     outcomes = []
     for outcome in import_runs(options.path, _destination(options, spool=False), options.project):
         outcomes.append(outcome)
-        print(f"{MARKS[outcome.delivered]}  {outcome.says}", flush=True)
+        print(f"{MARKS[outcome.delivered]}  {outcome.text}", flush=True)
     if not outcomes:
         print(f"No log of a known format in {options.path}.")
     return int(any(outcome.delivered is False for outcome in outcomes))

@@ -1,4 +1,4 @@
-"""Check the path from this machine to the server, one sentence for each check."""
+"""Check the connection from this machine to the server; each check has a one-sentence result."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Check:
 
     name: str
     ok: bool | None
-    says: str
+    text: str
 
 
 def examine(url: str, token: str, project: str, spool_dir: Path) -> Iterator[Check]:
@@ -171,7 +171,7 @@ def ask(
     """Return the first response to a handshake, or None after 5 s.
 
     Raises:
-        ConnectionLostError: the connection was lost before a response.
+        ConnectionLostError: The connection was lost before a response.
     """
     connection = Connection(target, addresses, clock())
     deadline, asked = clock() + TIMEOUT_S, False
@@ -242,7 +242,7 @@ def _signals() -> Check:
 
 
 class _Nowhere:
-    """Sender of a run that reports nothing."""
+    """Transport of a run that reports nothing."""
 
     def start(self) -> None:
         """Do nothing."""

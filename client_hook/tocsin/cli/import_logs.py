@@ -1,8 +1,8 @@
 """``tocsin import``: import past runs from log files. Importing a file again adds nothing.
 
 A run's id is a hash of its file's content and name, and each run of a file is one writer whose records keep
-their numbers, so the server knows what it has. Imported runs are marked in ``hello.config`` and by an
-``imported`` event, so that no notifications are sent.
+their numbers, so the server recognizes records that it has. Imported runs are marked in ``hello.config`` and
+by an ``imported`` event, so that no notifications are sent.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from ..protocol import WriterId
 from .log_run import Destination, LogRun, NotDeliveredError
 
 LOG_SUFFIXES = {".log", ".txt", ".out", ".err", ""}
-"""Suffixes of files in a folder that may be logs of ``key=value`` lines. Settings files have such lines too.
-"""
+"""Suffixes of ``key=value`` logs in a folder. Other files, such as settings, have such lines too."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class Outcome:
     """Result for one file. ``delivered`` is None if it is not a log."""
 
     delivered: bool | None
-    says: str
+    text: str
 
 
 def import_runs(path: Path, destination: Destination, project: str | None = None) -> Iterator[Outcome]:

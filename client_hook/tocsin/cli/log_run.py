@@ -58,14 +58,14 @@ class LogRun:
         self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
         self.records = 0
         self.other_ranks = 0
-        """Number of records of other ranks than the first in the file, which are skipped."""
+        """Number of skipped records: those of ranks other than the first one in the file."""
 
     def take(self, items: Iterable[Item], now: Callable[[], int]) -> None:
         """Send records and events.
 
         Args:
-            items: what was read from the log.
-            now: returns the time, Unix ns, for records whose lines have none.
+            items: What was read from the log.
+            now: Returns the time, Unix ns, for records whose lines have none.
         """
         for item in items:
             if isinstance(item, LogRecord):
@@ -77,7 +77,7 @@ class LogRun:
         """Deliver everything and end the run.
 
         Raises:
-            NotDeliveredError: the server has not acknowledged everything.
+            NotDeliveredError: The server has not acknowledged everything.
         """
         sender, self._sender, self._outbox = self._sender, None, None
         if sender is None:
@@ -133,5 +133,5 @@ class LogRun:
             if newest != acked:
                 acked, since = newest, time.monotonic()
             elif time.monotonic() - since > self._destination.patience_s:
-                raise NotDeliveredError(sender.stats.last_error or "the server does not answer")
+                raise NotDeliveredError(sender.stats.last_error or "the server does not respond")
             time.sleep(WAIT_S)

@@ -24,17 +24,17 @@ class Outcome:
 
     path: Path
     delivered: bool | None
-    says: str
+    text: str
 
 
 def sync(root: Path, *, url: str | None, token: str, timeout_s: float) -> Iterator[Outcome]:
     """Deliver every spool in ``root``.
 
     Args:
-        root: the spool directory.
-        url: the server; default: the one that each run reported to.
-        token: a token of that server.
-        timeout_s: time without progress after which a spool is skipped.
+        root: The spool directory.
+        url: The server; default: the one that each run reported to.
+        token: A token of that server.
+        timeout_s: Time without progress after which a spool is skipped.
     """
     for path in find_spools(root):
         try:

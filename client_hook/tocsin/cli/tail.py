@@ -18,7 +18,7 @@ from .log_run import Destination, LogRun
 CHUNK = 1 << 20
 PAUSE_S = 0.5
 ROWS = 3
-"""Number of ``key=value`` lines that identify the format, so that a page of settings does not."""
+"""Number of ``key=value`` lines that identify the format, more than in a page of settings."""
 HEAD_LIMIT = 8 << 20
 """Bytes at the beginning of a file that are kept until a format is recognized."""
 
@@ -52,7 +52,7 @@ class FileFollower:
         try:
             now = self._path.stat()
         except OSError:
-            return b"", False  # in the middle of a rotation
+            return b"", False  # the file is being rotated
         if (now.st_dev, now.st_ino) != self._inode:
             rest = self._file.read(CHUNK)  # written after the last read, before the rotation
             if rest:
@@ -89,14 +89,14 @@ class GrowingLog:
         """Return the records that are complete now.
 
         Raises:
-            UnreadableLogError: the format rewrites its file instead of appending to it.
+            UnreadableLogError: The format rewrites its file instead of appending to it.
         """
         items = self.end() if rewritten else []
         if rewritten:
             self._stream, self._head = None, b""
             self._first_attempt = self._attempt + int(self._any)
         if self._stream is None:
-            data = self._recognise(data)
+            data = self._recognize(data)
         if self._stream is not None:
             items += [self._placed(item) for item in self._stream.feed(data)]
         return items
@@ -107,7 +107,7 @@ class GrowingLog:
             return []
         return [self._placed(item) for item in self._stream.end()]
 
-    def _recognise(self, data: bytes) -> bytes:
+    def _recognize(self, data: bytes) -> bytes:
         """Buffer the beginning until a format is recognized; then return all of it."""
         self._head += data
         found = detect(Head(self._head, self.path.name)) if data else None
@@ -137,22 +137,22 @@ def follow(
     *,
     stop: Callable[[int], bool],
     pause: Callable[[], object] = lambda: time.sleep(PAUSE_S),
-    say: Callable[[str], None] = lambda text: None,
+    on_format: Callable[[str], None] = lambda text: None,
 ) -> int:
     """Report ``path`` until ``stop(looks)`` is true.
 
     Args:
-        path: the log file.
-        run: the run to report it as.
-        stop: is called with the number of consecutive reads without new data.
-        pause: waits between two such reads.
-        say: is called with the name of the format.
+        path: The log file.
+        run: The run to report it as.
+        stop: Is called with the number of consecutive reads without new data.
+        pause: Waits between two such reads.
+        on_format: Is called with the name of the format.
 
     Returns:
         The number of records.
 
     Raises:
-        UnreadableLogError: the file cannot be followed.
+        UnreadableLogError: The file cannot be followed.
     """
     follower, growing = FileFollower(path), GrowingLog(path)
     known, looks = None, 0
@@ -162,7 +162,7 @@ def follow(
             run.take(growing.feed(data, rewritten), time.time_ns)
             if growing.format is not known:
                 known = growing.format
-                say(f"{path}: {known.name if known else ''}")
+                on_format(f"{path}: {known.name if known else ''}")
             looks = 0 if data else looks + 1
             if looks:
                 if stop(looks):

@@ -19,7 +19,7 @@ def columns_of(rows: Sequence[Row]) -> tuple[list[int], list[int], dict[str, Col
     missing. A step that is not an integer, or above ``MOST_STEP``, becomes -1, which the server rejects.
 
     Args:
-        rows: tuples ``(step, t_ns, names, *values)``.
+        rows: Tuples ``(step, t_ns, names, *values)``.
     """
     steps = [_step(row[0]) for row in rows]
     times = [_int64(row[1]) for row in rows]

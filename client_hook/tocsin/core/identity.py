@@ -64,12 +64,12 @@ def identify(
     """Return the identity of the ``ordinal``-th watch of this process.
 
     Args:
-        project: the run's project.
-        name: the run's name.
+        project: The run's project.
+        name: The run's name.
         ordinal: 0 for the first watch of this process.
-        resume: id of an earlier run that this one continues.
-        environ: the launcher's variables.
-        launch: used if nothing else identifies this launch; default: this process.
+        resume: Id of an earlier run that this one continues.
+        environ: The launcher's variables.
+        launch: Used if nothing else identifies this launch; default: this process.
     """
     rank, size = world(environ)
     chosen = launch_id(environ)

@@ -139,8 +139,8 @@ class Redactor:
         """Choose what is replaced.
 
         Args:
-            off: replace nothing.
-            keys: further names of secrets, with ``*`` and ``?``; case does not matter.
+            off: Replace nothing.
+            keys: Further names of secrets, with ``*`` and ``?``; case does not matter.
         """
         self.off = off
         self._patterns = tuple(text.strip().lower() for text in keys if text.strip())
@@ -171,9 +171,9 @@ class Redactor:
         """Return whether ``value`` is a secret because of its name.
 
         Args:
-            key: its name.
-            value: a string, number, list or mapping.
-            above: words of the name of the mapping that contains it: ``{"api": {"key": ...}}``.
+            key: Its name.
+            value: A string, number, list or mapping.
+            above: Words of the name of the mapping that contains it: ``{"api": {"key": ...}}``.
         """
         if value is None or isinstance(value, bool) or value in ("", REDACTED):
             return False

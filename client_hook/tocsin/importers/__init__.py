@@ -63,7 +63,7 @@ def known_formats() -> tuple[Format, ...]:
 
 
 def detect(head: Head) -> Format | None:
-    """Return the format with the lowest order that recognizes ``head``; among equals, the one that recognizes
+    """Return the format of the lowest order that recognizes ``head``; of several, the one that recognizes
     most.
     """
     best: tuple[int, int] | None = None
@@ -95,9 +95,7 @@ class Stream:
 
     @property
     def went_back(self) -> int:
-        """How often a step was below the one before without a new run, because of a rewind or several
-        writers.
-        """
+        """Number of steps below the previous one without a new run: rewinds, or several writers."""
         return self._assembly.steps.went_back
 
     def feed(self, chunk: bytes) -> Iterator[Item]:
@@ -138,7 +136,7 @@ class Log:
         damaged.
 
         Raises:
-            UnreadableLogError: it is damaged before the first record.
+            UnreadableLogError: It is damaged before the first record.
         """
         for chunk in self._chunks():
             yield from self.stream.feed(chunk)
@@ -159,7 +157,7 @@ def open_log(path: Path) -> Log:
     """Return the log at ``path`` with its format.
 
     Raises:
-        UnreadableLogError: the file cannot be opened, or has no known format.
+        UnreadableLogError: The file cannot be opened, or has no known format.
     """
     try:
         with opened(path) as file:
@@ -185,7 +183,7 @@ def opened(path: Path) -> BufferedReader | gzip.GzipFile:
 
 
 def _window(file: BufferedReader | gzip.GzipFile) -> bytes:
-    """Return up to ``WINDOW`` bytes; of a truncated file, those before the cut."""
+    """Return up to ``WINDOW`` bytes; of a truncated file, those before the truncation."""
     found = bytearray()
     try:
         while len(found) < WINDOW and (chunk := file.read1(WINDOW - len(found))):
@@ -197,7 +195,7 @@ def _window(file: BufferedReader | gzip.GzipFile) -> bytes:
 
 
 def _search(file: BufferedReader | gzip.GzipFile, path: Path) -> Format | None:
-    """Return the format of the first part that has a known one. Some logs begin with pages of settings."""
+    """Return the format of the first part that has a known format; some logs begin with pages of settings."""
     searched = 0
     name = path.name.removesuffix(".gz")
     while searched < SEARCHED and (data := _window(file)):

@@ -18,13 +18,11 @@ MOST_RANKS = 4096
 MOST_ATTEMPTS = 4096
 """Maximum number of attempts per file; later ones count as the last."""
 EXPECTED_AFTER = 3
-"""A null counts as NaN after a number in this many consecutive rows, from the first row with that name on."""
+"""Number of rows with a number after which a null counts as NaN; see ``Assembly._forget``."""
 
 
 class Assembly:
-    """Convert what a parser yields to items; one instance for each file. Memory is bounded by names and
-    ranks.
-    """
+    """Convert a parser's output to items. One instance per file; its memory is bounded by names and ranks."""
 
     def __init__(self) -> None:
         self.names = Naming()
@@ -96,7 +94,7 @@ class Assembly:
         yield LogRecord(row.line, step, values, row.time_ns, attempt, row.rank or 0, copy, row.coarse)
 
     def _attempt(self, number: int) -> int:
-        """Return the index of an attempt: exports number from 1, late attempts are 0 and below."""
+        """Return the index of an attempt: exports number attempts from 1, and late ones from 0 down."""
         if number not in self._attempts and len(self._attempts) == MOST_ATTEMPTS:
             return MOST_ATTEMPTS - 1
         return self._attempts.setdefault(number, len(self._attempts))
@@ -132,7 +130,7 @@ class Assembly:
                 self._dense[name] = min(self._dense.get(name, 0) + 1, EXPECTED_AFTER)
 
     def _forget(self, row: Row, values: dict[str, float]) -> None:
-        """Mark names whose first value was null as optional."""
+        """Mark names with an early null as optional: their nulls never count as NaN."""
         for name in row.null:
             ours = self.names.of(name, evaluation=row.evaluation)
             if ours is not None and ours not in values:

@@ -1,6 +1,6 @@
 """Distinguish several processes that print into one log. Pure.
 
-Ranks without coordination each print every step, without naming their rank, and not quite in order. A record
+Without coordination, every rank prints every step, without its rank and slightly out of order. A record
 counts as a copy only after ``ENOUGH`` consecutive steps occurred several times with the same signals, because
 a progress bar may repeat its last line.
 """

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 LINE_LIMIT = 1 << 20
-_COLOUR = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_COLORS = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _ENDS = re.compile(r"\r\n|\n|\r|\x08+")
 MARK_BYTES = 4
 _MARKS = (
@@ -97,5 +97,5 @@ def encoding_of(head: bytes) -> str:
 def plain(line: str) -> str:
     """Return ``line`` without terminal colors and NULs."""
     if "\x1b" in line:
-        line = _COLOUR.sub("", line)
+        line = _COLORS.sub("", line)
     return line.replace("\0", "") if "\0" in line else line

@@ -19,7 +19,7 @@ _LEFT = {"eta", "mem", "max", "memory", "epoch", "iter", "max_mem"}
 
 
 def meters(text: str) -> dict[str, float]:
-    """Return the present values by name, and the epoch's average of the gradient norm.
+    """Return the current values by name, and the epoch's average of the gradient norm.
 
     An average stays non-finite after one non-finite value, so it never replaces a value.
     """

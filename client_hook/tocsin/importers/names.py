@@ -241,7 +241,7 @@ class Naming:
         """Names beyond ``SERIES_LIMIT``, up to the same number."""
 
     def pair_up(self, header: list[str]) -> None:
-        """Learn from a table's header: next to ``x_avg``, ``x_val`` is the present value, not that of an
+        """Learn from a table's header that ``x_val`` next to ``x_avg`` is the current value, not an
         evaluation.
         """
         plain = {name: normal(name) for name in header}

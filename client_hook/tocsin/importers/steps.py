@@ -19,7 +19,7 @@ class StepCount:
         self.newest: int | None = None
         """The newest training step of this attempt."""
         self.went_back = 0
-        """How often a step was below the one before, within an attempt."""
+        """How often a step was below the previous one, within an attempt."""
         self._first: int | None = None
         self._begin()
 
@@ -36,7 +36,7 @@ class StepCount:
         """First and newest fractional epoch."""
 
     def restart(self) -> None:
-        """Start a new attempt if the present one has records, because a header is repeated."""
+        """Start a new attempt if the current one has records, because a header is repeated."""
         if self._rows:
             self.attempt += 1
             self._begin()
@@ -51,7 +51,7 @@ class StepCount:
         step = self._step(row)
         if row.evaluation or self.is_summary(row):
             return step
-        if began_anew or self._is_anew(step):
+        if began_anew or self._starts_again(step):
             self.attempt += 1
             self._begin()
             step = self._step(row)
@@ -62,7 +62,7 @@ class StepCount:
         self._between = 0
         return step
 
-    def _is_anew(self, step: int) -> bool:
+    def _starts_again(self, step: int) -> bool:
         if self.newest is None or self._first is None:
             return False
         return step < self.newest and step <= self._first

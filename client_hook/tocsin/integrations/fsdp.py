@@ -19,8 +19,8 @@ def fsdp1() -> Any:
 def is_part(params: list[Any]) -> bool:
     """Return whether FSDP1 has sharded these parameters, which all have a gradient.
 
-    A flat parameter knows its whole size. Original parameters are flat pieces of it while they are sharded,
-    and have their own shapes otherwise (NO_SHARD, one rank).
+    A flat parameter stores its unsharded size. Original parameters are flat pieces of it while they are
+    sharded, and otherwise keep their own shapes (NO_SHARD, one rank).
     """
     if fsdp1() is None:
         return False

@@ -2,7 +2,7 @@
 
 The GPU needs ``nvidia-ml-py`` (extra ``gpu``), process and host need ``psutil`` (extra ``system``); without
 them nothing is read. There are no torch or CUDA calls: NVML queries the driver and creates no context. A
-reading that fails is omitted; a library that fails FAILURES times in a row is not used any more.
+reading that fails is omitted; a library that fails FAILURES times in a row is no longer used.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class GpuMetrics:
         if used:
             values["gpu_util"] = sum(used) / len(used)
         if not values:
-            raise OSError("NVML answers nothing")
+            raise OSError("NVML returned no value")
         return values, events
 
     def _values(self, handle: Any) -> list[tuple[str, float]]:

@@ -38,10 +38,10 @@ def share_with_children(run_info: RunInfo, options: Mapping[str, Any], begin: Be
     """Let processes that this one starts from now on report to this run.
 
     Args:
-        run_info: the run. With several ranks nothing is passed on, because the other processes are ranks
+        run_info: The run. With several ranks nothing is passed on, because the other processes are ranks
             themselves.
-        options: options of ``watch``. Values that are not plain are passed as text.
-        begin: starts the run in a forked child.
+        options: Options of ``watch``. Values that are not plain are passed as text.
+        begin: Starts the run in a forked child.
 
     Returns:
         A function that undoes it.

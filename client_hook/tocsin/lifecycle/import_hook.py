@@ -18,8 +18,8 @@ def when_imported(name: str, call: Callable[[], None]) -> Callable[[], None]:
     """Call ``call`` once, right after the module ``name`` has been imported.
 
     Args:
-        name: a top-level module that is not imported yet.
-        call: must not raise.
+        name: A top-level module that is not imported yet.
+        call: Must not raise.
 
     Returns:
         A function that undoes it.

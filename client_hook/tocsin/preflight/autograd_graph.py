@@ -71,9 +71,9 @@ def summarize_graph(
 
     Args:
         roots: ``grad_fn`` of the losses. Each node counts once.
-        nodes: maximum number of nodes.
-        limit_s: maximum time.
-        clock: monotonic clock, seconds.
+        nodes: Maximum number of nodes.
+        limit_s: Maximum time.
+        clock: Monotonic clock, seconds.
     """
     summary, until = GraphSummary(), clock() + limit_s
     waiting = [root for root in roots if root is not None]

@@ -1,4 +1,4 @@
-"""Check whether the clipping threshold acts never, sometimes or always. Pure."""
+"""Check whether the clipping threshold takes effect never, sometimes or always. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .findings import Report
 
 CHECKS = ("clip-threshold",)
 CONSTANT = 8
-"""Number of equal norms that indicate a clip which the hook does not see."""
+"""Number of equal norms that indicate clipping that the hook does not see."""
 SAME = 1e-3
 STEPS = 50
 """Number of norms that are compared. The first norms of a run are larger than later ones, so findings are
@@ -56,7 +56,7 @@ class NormWatch:
 
 
 def check_constant(norms: list[float]) -> Report | None:
-    """Return a report if the norms are one number above 0: they were measured after a clip."""
+    """Return a report if all norms are the same number above 0, because they were measured after clipping."""
     low, high = min(norms), max(norms)
     if not (0.0 < low <= high < math.inf) or high - low > SAME * high:
         return None
@@ -69,9 +69,7 @@ def check_constant(norms: list[float]) -> Report | None:
 
 
 def _is_threshold(norm: float, clip: float | None) -> bool:
-    """Return whether a constant norm is the threshold of this clip, or of one before it if this one only
-    measures.
-    """
+    """Return whether a constant norm is the clipping threshold, or may be that of an earlier clip."""
     return clip is None or math.isinf(clip) or abs(norm - clip) <= SAME * clip
 
 
@@ -79,9 +77,9 @@ def check_clip(norms: list[float], clips: set[float | None], report: Report) -> 
     """Check the threshold.
 
     Args:
-        norms: before clipping.
-        clips: all thresholds that were used.
-        report: receives the findings.
+        norms: Before clipping.
+        clips: All thresholds that were used.
+        report: Receives the findings.
     """
     finite = [norm for norm in norms if math.isfinite(norm)]
     clip = next(iter(clips), None)

@@ -42,7 +42,7 @@ def check_rates(optimizers: Named, report: Report) -> None:
 
 
 def check_rates_still(optimizers: Named, report: Report) -> None:
-    """Check again after a few steps, when a warm-up should have left 0."""
+    """Check again after a few steps, when a warm-up should have raised the rate above 0."""
     check_rates(optimizers, report)
     for subject, optimizer, group in _groups(optimizers):
         rate = group.get("lr")

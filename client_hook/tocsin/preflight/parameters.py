@@ -93,10 +93,10 @@ def check_gradients(idle: list[Any], every: list[Any], names: Mapping[int, str],
     An unused part (a pooler, a head) is information; it is a warning if most of the model gets no gradient.
 
     Args:
-        idle: those of ``every`` without a gradient.
-        every: the parameters that the optimizers step.
-        names: id -> name of a parameter.
-        report: receives the finding.
+        idle: Those of ``every`` without a gradient.
+        every: The parameters that the optimizers step.
+        names: Id -> name of a parameter.
+        report: Receives the finding.
     """
     from ..capture.discovery import size_of
 
@@ -114,7 +114,7 @@ def check_gradients(idle: list[Any], every: list[Any], names: Mapping[int, str],
 
 
 def check_shared(models: list[Any], optimizers: Mapping[str, Any], report: Report) -> None:
-    """Find weights with two names, Parameters that share memory, and two optimizers of one parameter."""
+    """Find weights with two names, Parameters that share memory, and parameters in two optimizers."""
     report.checks.append("shared-weights")
     for names in _tied(models):
         report.add(
@@ -164,7 +164,7 @@ def _place(param: Any) -> Any:
         param.untyped_storage()._cdata,
         param.storage_offset(),
         param.numel(),
-    )  # also of a transposed view
+    )  # a transposed view has the same memory
 
 
 def _several(models: list[Any], optimizers: Mapping[str, Any]) -> list[str]:

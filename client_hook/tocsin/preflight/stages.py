@@ -210,7 +210,7 @@ class Preflight:
         self._reporter.put_event("preflight", report.data(took_s * 1e3), max(self._ledger.step, 0))
 
     def _optimizers(self) -> dict[str, Any]:
-        """Return all living optimizers by name, or by class before their first step."""
+        """Return all live optimizers by name, or by class before their first step."""
         pairs = [(one.name, one.ref()) for one in self._ledger.trackers.values()]
         find_objects = [(name, optimizer) for name, optimizer in pairs if optimizer is not None]
         return {name or f"{type(one).__name__} {k}": one for k, (name, one) in enumerate(find_objects)}
@@ -237,7 +237,7 @@ class Preflight:
 
 
 class _Found:
-    """Models and enabled scalers: the given model, or those that own what is trained."""
+    """The models and enabled scalers. Models: the one given, or those that own trained parameters."""
 
     def __init__(self, ledger: Any, model: Any, named: dict[str, Any], scaled: bool) -> None:
         import torch

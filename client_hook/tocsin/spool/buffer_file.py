@@ -2,8 +2,8 @@
 
 The file is in /dev/shm if possible: its pages are never written back, so packing a record never waits for a
 disk. Otherwise it is in the spool's directory, if that is on a file system of LOCAL. It is never on NFS,
-where a page may hang, nor on a copy-on-write file system, where the allocated blocks are not those that are
-written: a store without room raises SIGBUS, which would end the training.
+where a page fault may hang, nor on a copy-on-write file system, where the allocated blocks are not those that
+are written: a store without room raises SIGBUS, which would end the training.
 
 Each run has one file of SIZE bytes (4.3 MiB), which is deleted with its spool. The next run deletes files
 whose spool is gone after SWEEP_S.
@@ -56,7 +56,7 @@ def create(spool: Path) -> BufferFile:
     """Create a buffer for the spool directory ``spool``.
 
     Raises:
-        OSError: no place is suitable; the message names each place and why.
+        OSError: No place is suitable; the message names each place and why.
     """
     spool = spool.absolute()
     if not CAN_SHARE:

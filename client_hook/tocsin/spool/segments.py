@@ -35,7 +35,7 @@ try:
     from fcntl import LOCK_EX, LOCK_NB, flock
 
     HAS_FLOCK = True
-except ImportError:  # pragma: no cover - Windows: a spool is written, and adopted by nobody
+except ImportError:  # pragma: no cover - Windows: spools are written but not recovered
     HAS_FLOCK = False
 
 SEGMENT_BYTES = 4 << 20
@@ -310,8 +310,8 @@ def read_header(path: Path) -> Header:
     """Return the header of the spool at ``path``.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: it has another format.
+        OSError: It cannot be read.
+        ValueError: It has another format.
         msgspec.MsgspecError: it is damaged.
     """
     header = msgspec.msgpack.decode((path / "header").read_bytes(), type=Header)

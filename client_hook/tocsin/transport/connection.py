@@ -41,7 +41,7 @@ def resolve(target: Target) -> list[Address]:
     """Return the addresses of the server. Blocks while the name is resolved.
 
     Raises:
-        ConnectionLostError: the name cannot be resolved.
+        ConnectionLostError: The name cannot be resolved.
     """
     try:
         found = socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
@@ -119,7 +119,7 @@ class Connection:
             The complete messages, and whether any bytes were received.
 
         Raises:
-            ConnectionLostError: the connection was closed or timed out.
+            ConnectionLostError: The connection was closed or timed out.
         """
         if not self.open and now >= self._deadline:
             self._give_up(now)

@@ -27,9 +27,9 @@ def wait(
     """Wait until a socket is ready.
 
     Args:
-        connections: wait until one of them can be read from, or written to if it has something to write.
-        timeout_s: the longest wait.
-        wakeup: another thread interrupts the wait by writing to the other end.
+        connections: Wait until one of them can be read from, or written to if it has something to write.
+        timeout_s: The longest wait.
+        wakeup: Another thread interrupts the wait by writing to the other end.
 
     Returns:
         The bytes that were read from ``wakeup``.
@@ -60,8 +60,8 @@ class AddressLookup:
         """Return the addresses of ``target``, or None while they are not known yet.
 
         Raises:
-            ConnectionLostError: the name cannot be resolved.
-            RuntimeError: no thread can be started.
+            ConnectionLostError: The name cannot be resolved.
+            RuntimeError: No thread can be started.
         """
         if is_numeric(target):
             return resolve(target)

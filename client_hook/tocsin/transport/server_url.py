@@ -38,7 +38,7 @@ def parse_target(url: str) -> Target:
     Without a scheme, the scheme is http and the default port is 8321.
 
     Raises:
-        ValueError: it is not an address of a server.
+        ValueError: It is not an address of a server.
     """
     refusal = f"server address: expected something like http://host:8321, got {url!r}"
     address = url.strip()

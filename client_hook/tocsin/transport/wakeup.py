@@ -12,7 +12,7 @@ class Wakeup:
     """A pair of sockets: a byte in one ends the wait for the other.
 
     Raises:
-        OSError: the process has no descriptors left.
+        OSError: The process has no descriptors left.
     """
 
     def __init__(self) -> None:

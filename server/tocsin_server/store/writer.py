@@ -261,7 +261,7 @@ class StoreWriter:
         self._lighten(group)
         for queued in group:
             if queued.batch.done is not None:
-                _say(queued.batch.done)
+                _call_done(queued.batch.done)
 
     def _lighten(self, group: list[Queued]) -> None:
         with self._wake:
@@ -307,7 +307,7 @@ def _may_pass(error: Exception) -> bool:
     return isinstance(error, (TimeoutError, OSError, MemoryError))
 
 
-def _say(done: Callable[[], None]) -> None:
+def _call_done(done: Callable[[], None]) -> None:
     try:
         done()
     except Exception:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tocsin.api.batches import BURST, LEARNT, Batches
+from tocsin.api.batches import BURST, LEARNED, Batches
 
 
-def _calm(batches: Batches, steps: int = 2 * LEARNT) -> None:
+def _calm(batches: Batches, steps: int = 2 * LEARNED) -> None:
     for step in range(steps):
         batches.named = step
         assert batches.take_if_bad((step, 0, ("loss", "grad_norm"), 1.0 + 0.01 * (step % 5), 2.0)) is None

@@ -87,6 +87,6 @@ def test_an_unreachable_server_is_reported(log: Path, capsys: pytest.CaptureFixt
     destination = Destination(f"http://127.0.0.1:{closed_port()}", "tk", exit_timeout_s=0.5, patience_s=0.5)
     (outcome,) = import_runs(log, destination)
     assert outcome.delivered is False
-    assert "train.csv" in outcome.says
+    assert "train.csv" in outcome.text
     assert main(["import", str(log.parent / "missing.csv")]) == 2
     assert "there is no file" in capsys.readouterr().err

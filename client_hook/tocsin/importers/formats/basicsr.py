@@ -16,7 +16,7 @@ _METRIC = re.compile(r"#\s*([A-Za-z_]\w*):\s*(" + NUMBER + r")", re.IGNORECASE)
 
 
 class BasicSRParser:
-    """The loss is the sum of the generator's terms; ``l_d*`` are those of the discriminator."""
+    """Parse BasicSR lines. The loss is the sum of the generator's terms; ``l_d*`` are the discriminator's."""
 
     def parse(self, line: str, number: int) -> Iterator[Parsed]:
         """Parse one line into rows."""

@@ -108,7 +108,7 @@ def _with_point(cell: str) -> str:
 
 
 def is_header(cells: list[str]) -> bool:
-    """Return whether these are names: none is a number, and one is a known signal or a step."""
+    """Return whether the cells are names: none is a number, and one is a known signal or a step."""
     named = [cell for cell in cells if cell]
     if len(named) < 2 or any(map(_is_no_name, named)):
         return False

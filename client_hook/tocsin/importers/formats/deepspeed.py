@@ -19,8 +19,8 @@ _OVERFLOW = re.compile(r"OVERFLOW! (?:Rank \d+ )?Skipping step")
 
 
 class DeepSpeedParser:
-    """``skipped`` is a total in the file, and becomes the count since the line before, without overflows that
-    had a line of their own.
+    """Convert the total ``skipped`` to the count since the previous line, without overflows printed
+    separately.
     """
 
     def __init__(self) -> None:

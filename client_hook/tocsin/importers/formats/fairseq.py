@@ -16,7 +16,7 @@ _LEFT = {"update", "wps", "ups", "wpb", "bsz", "train_wall", "wall", "gb_free", 
 
 
 class FairseqParser:
-    """``train_inner`` lines are steps, ``valid`` lines are evaluations; averages of epochs are skipped."""
+    """Parse fairseq lines: ``train_inner`` steps and ``valid`` evaluations; epoch averages are skipped."""
 
     def __init__(self) -> None:
         self._fields = Fields()

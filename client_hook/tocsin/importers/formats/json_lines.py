@@ -32,7 +32,7 @@ def loaded(line: str) -> dict[str, Any] | None:
 
 
 class JsonLinesParser:
-    """Any object with a number is a row. Lines that are not objects are unread."""
+    """Parse JSON lines. Any object with a number is a row; lines that are not objects are unread."""
 
     def __init__(self) -> None:
         self._fields = Fields()

@@ -56,20 +56,20 @@ _POSITIONS = {
     "num_updates", "update", "updates", "it", "batch_idx",
 }  # fmt: skip
 _WEAK = {"norm", "scale", "scaler", "skip", "overflow"}
-"""Names that are known signals only if they stand alone, unlike ``Logit Scale`` and ``params norm``."""
+"""Names that are known signals only without another word, unlike ``Logit Scale`` and ``params norm``."""
 _DUE = {"loss", "grad_norm", "train_loss", "train/loss", "train/grad_norm"}
-"""Names beside which a null is meaningful even without other values in the line."""
+"""Names whose null makes a line a row, even without other values."""
 _NOISE = {"cuda", "gpu", "mem", "memory", "max_mem", "eta", "rank", "device", "port", "pid", "seed", "info"}
 
 
 class KeyValueParser:
-    """A line is a row if it contains a known signal. A single setting without a step is not."""
+    """Parse lines that contain a known signal. A single setting without a step is not a row."""
 
     def __init__(self) -> None:
         self._epoch: float | None = None
         self._bar: tuple[float, float] | None = None
         self._trained = False
-        """A training loss was read: if every line mentions a test, that is the name of the run."""
+        """A training loss was read. If every line mentions a test, "test" is part of the run's name."""
 
     def parse(self, line: str, number: int) -> Iterator[Parsed]:
         """Parse one line into rows."""
@@ -82,7 +82,7 @@ class KeyValueParser:
         if row.evaluation and is_part(line[:first]):
             return
         self._place(row, line)
-        if "train_runtime" in row.values or not _tells(row, line):
+        if "train_runtime" in row.values or not _is_row(row, line):
             return
         self._trained = self._trained or (not is_evaluation and _has_loss(row))
         yield row
@@ -185,8 +185,8 @@ def _name(key: str) -> str | None:
     return words[0] if len(words) == 1 else None
 
 
-def _tells(row: Row, line: str) -> bool:
-    """Return whether the row is about a training step, not a setting."""
+def _is_row(row: Row, line: str) -> bool:
+    """Return whether the row has values of a step or an evaluation, not a setting."""
     names = [*row.values, *(name for name in row.null if normal(name) in _DUE)]
     ours = {found[0] for name in names if (found := alias(name)) is not None}
     placed = row.step is not None or row.iteration is not None or row.epoch is not None

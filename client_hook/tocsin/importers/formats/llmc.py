@@ -20,7 +20,7 @@ _NAMES = {"trl": "loss", "lr": "lr", "norm": "grad_norm", "tel": "val/loss", "ev
 
 
 class LlmcParser:
-    """One line for each training step, and lines of evaluations between them."""
+    """Parse llm.c lines: one for each training step, and evaluations between them."""
 
     def parse(self, line: str, number: int) -> Iterator[Parsed]:
         """Parse one line into rows."""

@@ -31,7 +31,7 @@ _LEFT = {
 
 
 class MegatronParser:
-    """A line without a loss but with NaN iterations has a NaN loss."""
+    """Parse Megatron lines. A line without a loss but with NaN iterations has a NaN loss."""
 
     def parse(self, line: str, number: int) -> Iterator[Parsed]:
         """Parse one line into rows."""

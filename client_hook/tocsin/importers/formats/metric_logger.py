@@ -15,7 +15,7 @@ _EVALUATED = re.compile(r"(?:Epoch|Iter)\(val\)\s*(?:\[(\d+)\])?\s*\[\s*\d+(?:/\
 
 
 class MetricLoggerParser:
-    """MMCV and MMEngine (``lr: ..,`` with commas) count epochs and iterations from 1, the others from 0."""
+    """MMCV and MMEngine (``lr: ..,`` with commas) count epochs and iterations from 1, other tools from 0."""
 
     def parse(self, line: str, number: int) -> Iterator[Parsed]:
         """Parse one line into rows."""

@@ -15,7 +15,7 @@ _HEADER = re.compile(r"^=+ Training Loss \(")
 
 
 class Pix2PixParser:
-    """``loss`` is the sum of the generator's terms, ``loss/D`` that of the discriminator's (D_...)."""
+    """Parse pix2pix lines. ``loss`` is the sum of the generator's terms, ``loss/D`` of those named D_...."""
 
     def parse(self, line: str, number: int) -> Iterator[Parsed]:
         """Parse one line into rows."""

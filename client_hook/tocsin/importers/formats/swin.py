@@ -14,7 +14,7 @@ _HEADER = "Full config saved to"
 
 
 class SwinParser:
-    """The step is epoch x iterations per epoch + iteration. ``* Acc@1`` lines are evaluations."""
+    """Parse Swin lines. The step is epoch x iterations per epoch + iteration; ``*`` lines are evaluations."""
 
     def parse(self, line: str, number: int) -> Iterator[Parsed]:
         """Parse one line into rows."""

@@ -17,7 +17,7 @@ _AVERAGE = re.compile(r"(Loss|Acc@\d{1,4}):\s*[^\s(]{1,60}\s*\(\s*([^()\s]{1,60}
 
 
 class TimmParser:
-    """The averages in the last line of a ``Test:`` block are the evaluation."""
+    """Parse timm lines. The averages in the last line of a ``Test:`` block are the evaluation."""
 
     def parse(self, line: str, number: int) -> Iterator[Parsed]:
         """Parse one line into rows."""

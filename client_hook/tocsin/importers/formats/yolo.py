@@ -11,7 +11,7 @@ _TERM = re.compile(r"train/\w+_loss$")
 
 
 class YoloParser(CsvParser):
-    """``loss`` is the sum of the terms, which are already weighted."""
+    """Parse YOLO's table. ``loss`` is the sum of the terms, which are already weighted."""
 
     left = frozenset({"time"})
 

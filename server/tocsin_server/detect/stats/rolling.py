@@ -89,8 +89,8 @@ class RollingMedian(msgspec.Struct):
     def sigma(self) -> float:
         """Return the robust standard deviation: 1.4826 times the median absolute deviation."""
         if self.deviation is None:
-            centre = self.median
-            self.deviation = MAD_TO_SIGMA * middle(sorted([abs(value - centre) for value in self.ordered]))
+            center = self.median
+            self.deviation = MAD_TO_SIGMA * middle(sorted([abs(value - center) for value in self.ordered]))
         return self.deviation
 
     def within(self, height: float, deviations: float) -> bool:
@@ -101,8 +101,8 @@ class RollingMedian(msgspec.Struct):
         suffices.
         """
         ordered, quarter = self.sort(), len(self.arrived) // 4
-        centre = middle(ordered)
-        least = min(centre - ordered[quarter], ordered[-1 - quarter] - centre)
+        center = middle(ordered)
+        least = min(center - ordered[quarter], ordered[-1 - quarter] - center)
         return height <= deviations * (MAD_TO_SIGMA * least) or height <= deviations * self.sigma
 
 

@@ -138,8 +138,8 @@ class LossOscillation(Rule[Settings, State]):
             halves: Possible half periods, in units of ``size`` records.
             size: Number of records per value.
         """
-        centre, width = middle(sorted(values)), 4 * spread
-        low, high = centre - width, centre + width
+        center, width = middle(sorted(values)), 4 * spread
+        low, high = center - width, center + width
         clipped = [low if value < low else high if value > high else value for value in values]
         half = min(halves, key=lambda lag: autocorrelation(clipped, lag))
         if autocorrelation(clipped, half) > self.settings.against:
@@ -170,8 +170,8 @@ class LossOscillation(Rule[Settings, State]):
 
 
 def _spread(ordered: list[float]) -> float:
-    centre = middle(ordered)
-    return MAD_TO_SIGMA * middle(sorted([abs(value - centre) for value in ordered]))
+    center = middle(ordered)
+    return MAD_TO_SIGMA * middle(sorted([abs(value - center) for value in ordered]))
 
 
 def _turns(case: DiagnosisContext) -> Cause | None:

@@ -180,8 +180,8 @@ class NotLearning(Rule[Settings, State]):
     def _certain(self, size: float) -> bool:
         """Return whether a fall of that size would be visible in the noise; else more records are needed."""
         last = self.state.bins.medians[-20:]
-        centre = middle(sorted(last))
-        spread = MAD_TO_SIGMA * middle(sorted(abs(median - centre) for median in last))
+        center = middle(sorted(last))
+        spread = MAD_TO_SIGMA * middle(sorted(abs(median - center) for median in last))
         return 3 * 1.25 * spread / math.sqrt(len(last)) <= self.settings.fall * size
 
     def _slowly(self, fall: float, age: int) -> bool:
