@@ -73,7 +73,7 @@ def why_parts(losses: list[Loss], fetched: int) -> str:
 
     Args:
         losses: Those of one optimizer's step, at least two.
-        fetched: Number of batches that DataLoaders returned since the step before; 0 if unknown.
+        fetched: Number of batches that DataLoaders returned since the previous step; 0 if unknown.
     """
     shares = [loss.share for loss in losses]
     if shares[0] is None:
@@ -90,7 +90,7 @@ def why_parts(losses: list[Loss], fetched: int) -> str:
 
 
 def total_share(shares: list[Any], why: str) -> float:
-    """Return which part of a mean these losses are together, or 0 if that is unknown."""
+    """Return the share of a mean that these losses make up together, or 0 if it is unknown."""
     total = 0.0
     for share in shares:
         if share is None or share.tensor is not None:

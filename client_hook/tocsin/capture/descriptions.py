@@ -1,7 +1,7 @@
-"""Describe optimizers, scalers and schedulers to the server: at ``reporter``, at the first step, and later.
+"""Describe optimizers, scalers and schedulers to the server: at ``watch``, at the first step, and later.
 
-Scripts may create them before ``reporter``, after it, or in the middle of training; the second optimizer of a
-GAN steps after the first record. Whatever is new is reported after the next step.
+Scripts may create them before ``watch``, after it, or in the middle of training; the second optimizer of a
+GAN steps after the first record. New ones are reported after the next step.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Detect gradients that the script changed after the backward through ``grad.data``.
 
-Such a change moves no version counter, so a few values of the probes' gradients are copied after the backward
-and compared before the clip or the step. On a device the comparison is queued there, and its result is read
-when it has arrived: nothing waits for the device.
+Such a change does not increase a version counter, so a few values of the probes' gradients are copied after
+the backward and compared before the clip or the step. On a device the comparison is queued there, and its
+result is read when it has arrived: nothing waits for the device.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ MOST = 256
 NAME = 160
 """Maximum length of a name; longer ones are cut at the beginning."""
 LARGEST = 3.4028234663852886e38
-"""The largest float32, so that finite norms have a finite norm."""
+"""The largest float32. Norms of groups are limited to it, so that finite norms stay finite."""
 NO_GRADIENT = -1.0
 """Norm of a group without any gradient."""
 

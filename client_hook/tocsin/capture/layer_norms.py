@@ -110,7 +110,7 @@ class LayerNorms:
     def seen(
         self, tracker: OptimizerTracker, params: list[Any], norms: Tensor, scale: Any, source: str
     ) -> None:
-        """Note the norms of the coming record: of those ``params`` that have a gradient."""
+        """Store the norms for the next record: of those ``params`` that have a gradient."""
         count = norms.numel()
         latest = _state(tracker).latest
         if latest is not None and latest[0] == (id(params[0]), id(params[-1]), len(params), count, source):
@@ -185,15 +185,15 @@ class LayerNorms:
         if began:
             before = [one for one in state.held if state.sampled < one[0] < step]
             for at, kept in before[-BEFORE:]:
-                if self._may_tell():
+                if self._may_report():
                     self._send(tracker, at, kept, "before")
             state.held.clear()
-        if vector is not None and self._may_tell():
+        if vector is not None and self._may_report():
             self._send(tracker, step, vector, why)
 
     def _measured(self, tracker: OptimizerTracker) -> Vector | None:
         """Return the vector of a bad step whose norms were not computed yet."""
-        if not self._may_tell(0.0):
+        if not self._may_report(0.0):
             return None
         made = None if tracker.ref() is None else norms_of(tracker.ref())
         if made is None:
@@ -212,7 +212,7 @@ class LayerNorms:
         self._ordinary_at = now
         return True
 
-    def _may_tell(self, cost: float = 1.0) -> bool:
+    def _may_report(self, cost: float = 1.0) -> bool:
         now = self._clock()
         self._credit = min(BURST, self._credit + (now - self._credit_at) / TROUBLE_S)
         self._credit_at = now

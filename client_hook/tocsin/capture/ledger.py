@@ -61,7 +61,7 @@ Inspector = Callable[[Any, bool], None]
 
 
 class Reporter(Protocol):
-    """Destination of records and events: the run's Watch."""
+    """Destination of records and events: the run's ``RunReporter``."""
 
     offset_ns: int
     paused_ns: int
@@ -304,7 +304,7 @@ class Ledger:
             self.on_no_steps(self.backwards)
 
     def after_one(self, tracker: OptimizerTracker, marks: Marks | None, loss: Loss) -> None:
-        """Do what ``after_backward`` does, for a run with one optimizer."""
+        """Handle a backward like ``after_backward``, for a run with one optimizer."""
         if self.gathered:
             close(self, [loss])
             return

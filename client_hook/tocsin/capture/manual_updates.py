@@ -3,10 +3,11 @@
 Examples are ``p.data.add_(p.grad, alpha=-lr)`` and libraries with their own optimizer classes. Nothing
 announces such a step, so it is recognized by its effect: a weight that the backward reaches has changed since
 the previous backward. A few weights (probes) are compared before each backward, by their version counters and
-by samples of their values, because ``p.data`` moves no counter. On a device the comparison is queued there
-and read when it has arrived. CONFIRM changes are needed before anything is recorded.
+by samples of their values, because changes through ``p.data`` do not increase the counter. On a device the
+comparison is queued there and read when it has arrived. CONFIRM changes are needed before anything is
+recorded.
 
-A script with a torch optimizer pays for none of this: the search ends at the first weight of a known
+A script with a torch optimizer has almost none of this cost: the search ends at the first weight of a known
 optimizer, and is over after its first step.
 """
 
@@ -87,9 +88,9 @@ class ManualUpdates:
         self._idle = 0
         """Boundaries in a row without a change."""
         self._draft: OptimizerTracker | None = None
-        """Takes norms and rates until it is known that there are steps."""
+        """Collects norms and rates until it is known that there are steps."""
         self._holder: Any = lambda: None
-        """The optimizer object of a library's own that holds these weights, weakly."""
+        """Weak reference to another library's optimizer object that holds these weights."""
         self.tracker: OptimizerTracker | None = None
         ledger.add_inspector(self.see)
 
@@ -217,7 +218,7 @@ class ManualUpdates:
             ledger.unassigned[:0] = held
             del ledger.unassigned[:-MAX_UNASSIGNED]
 
-    # -- was there a step
+    # -- detecting a step
 
     def _compare(self, probes: list[Any]) -> Callable[[], bool | None]:
         before, self._marks = self._marks, [_mark(probe) for probe in probes]
@@ -238,7 +239,7 @@ class ManualUpdates:
         return all(key == 0 for key, _ in now) or bool(self._grads and now != self._grads)
 
     def _take(self, boundary: Boundary) -> None:
-        """Assign the present attempt to the boundary after it."""
+        """Assign the current attempt to the boundary after it."""
         tracker = self.tracker or self._draft
         if self.tracker is None:
             boundary.losses, self._ledger.unassigned = self._ledger.unassigned, []
@@ -314,10 +315,10 @@ class ManualUpdates:
 
 
 def holder_of(leaf: Any) -> Callable[[], Any]:
-    """Return a weak reference to the object of an optimizer's shape that has ``leaf`` in its groups.
+    """Return a weak reference to the object that looks like an optimizer and has ``leaf`` in its groups.
 
-    Looks through all tracked objects once. Classes are asked for ``step`` and ``zero_grad`` first, since
-    an object may run code.
+    All tracked objects are searched once. Their classes are checked for ``step`` and ``zero_grad`` first,
+    because attributes of an object may run code.
     """
     shaped: dict[type, bool] = {}
     for one in () if has_too_many_objects() else gc.get_objects():

@@ -1,8 +1,8 @@
 """Capture optimizer steps: learning rates, what was stepped, and gradients cleared without a step.
 
 torch's global step hooks run for every optimizer, also for those made before. A scaled step that is skipped
-does not reach them (see ``scaler.py``). A subclass that calls ``super().step()`` runs them twice; an
-exception inside a step omits the second one.
+does not reach them (see ``scaler.py``). A subclass that calls ``super().step()`` runs them twice; if a step
+raises, the hook after it does not run.
 """
 
 from __future__ import annotations

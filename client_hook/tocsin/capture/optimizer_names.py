@@ -33,7 +33,7 @@ def labels(optimizers: Iterable[Any], modules: Iterable[Any]) -> dict[int, str]:
 
     Args:
         optimizers: All that the run knows.
-        modules: Every living module.
+        modules: Every live module.
     """
     every = list(optimizers)
     roots = outermost(modules)
@@ -94,14 +94,14 @@ def _label(held: Mapping[Place, int], roots: list[Any], count: Mapping[int, int]
     root = inside[0]
     paths = [path for _, path in held]
     shared = _prefix(paths)
-    if not any(_telling(part) for part in shared) and count[root] > 1:
+    if not any(_is_specific(part) for part in shared) and count[root] > 1:
         children: dict[str, int] = {}
         for (_, path), size in held.items():
             rest = path[len(shared) :]
             if rest:
                 children[rest[0]] = children.get(rest[0], 0) + size
         shared = (*shared, *([max(children, key=lambda name: children[name])] if children else []))
-    name = next((part for part in reversed(shared) if _telling(part)), "")
+    name = next((part for part in reversed(shared) if _is_specific(part)), "")
     return name or _name_of(roots[root])
 
 
@@ -109,9 +109,11 @@ def _name_of(root: Any) -> str:
     """Return a variable of the main script, or an attribute of an object, or the class of ``root``."""
     script = vars(sys.modules.get("__main__", sys))
     variable = next((name for name, value in tuple(script.items()) if value is root), "")
-    if _telling(variable):
+    if _is_specific(variable):
         return variable
-    return next((name for name in (*_attributes_of(root), _snake(type(root).__name__)) if _telling(name)), "")
+    return next(
+        (name for name in (*_attributes_of(root), _snake(type(root).__name__)) if _is_specific(name)), ""
+    )
 
 
 def _attributes_of(root: Any) -> list[str]:
@@ -138,10 +140,10 @@ def _common(names: list[str]) -> str:
     first, last = min(names), max(names)
     length = next((k for k, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), None)
     name = (first if length is None else first[:length]).strip("_0123456789")
-    return name if len(name) > 1 and _telling(name) else ""
+    return name if len(name) > 1 and _is_specific(name) else ""
 
 
-def _telling(name: str) -> bool:
+def _is_specific(name: str) -> bool:
     plain = name.strip("_").lower()
     return (
         bool(_WORD.match(name)) and len(name) <= LONGEST and plain not in PLAIN and not _RESERVED.match(plain)

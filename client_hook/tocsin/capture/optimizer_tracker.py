@@ -149,13 +149,13 @@ class OptimizerTracker:
         """Steps that it had made when its state was loaded, or at ``watch``."""
         self.clips_reported = 0
         self.began = 0
-        """Start of the present step: ns of the monotonic clock, without pauses; 0 before the first step."""
+        """Start of the current step: ns of the monotonic clock, without pauses; 0 before the first step."""
         self.depth = 0
         self.deferred = False
         self.place = 0
         """Position among the members of a step inside a backward, from 1."""
         self.nested = False
-        """Whether its present step is part of the step of an outer optimizer."""
+        """Whether its current step is part of the step of an outer optimizer."""
         self.weights = 0
         """Version counter of the first probe at the newest backward."""
         self.in_scaler = False

@@ -63,7 +63,7 @@ class OverheadMeter:
         self._began, self._paused = monotonic_ns(), self._ledger.reporter.paused_ns
 
     def _close(self) -> None:
-        """End the measurement at the end of the step. The present callback still adds its time."""
+        """End the measurement at the end of the step. The current callback still adds its time."""
         measured = self in _busy
         self._step_ns = monotonic_ns() - self._began - (self._ledger.reporter.paused_ns - self._paused)
         self.stop()

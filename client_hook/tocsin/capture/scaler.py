@@ -101,7 +101,7 @@ def _remember(scaler: Any, outputs: Any, result: Any) -> None:
 
 
 def scale_of(scaler: Any) -> Any:
-    """Return the present scale, or None before the first loss or if torch hides it.
+    """Return the current scale, or None before the first loss or if torch hides it.
 
     On a device it is copied once between two updates, because ``update`` writes it in place.
     """

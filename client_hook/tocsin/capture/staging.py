@@ -196,7 +196,7 @@ class Staging:
             self.dropped += 1
             item, at = _without(item, at), []
         if not at and (full or not self._count):
-            self._deliver(item, note)  # out of order, rather than without a limit
+            self._deliver(item, note)  # out of order, so that the queue stays bounded
             self.poll()
             return
         if at and (len(at) > self._room or self._elsewhere(item, at)):

@@ -17,7 +17,7 @@ _INSIDE = ("optimizer", "_optimizer", "base_optimizer", "optim")
 
 
 def is_optimizer(value: Any) -> bool:
-    """Return whether its type is an optimizer's; asks the type only, because an object may run code."""
+    """Return whether its type is an optimizer's; only the type is checked, because an object may run code."""
     return issubclass(type(value), torch.optim.Optimizer)
 
 

@@ -40,7 +40,7 @@ class RunInfo:
 
 
 def hello(run_info: RunInfo) -> protocol.Hello:
-    """Return the present handshake. The sender thread calls this, so it must be fast."""
+    """Return the current handshake. The sender thread calls this, so it must be fast."""
     who = settle(run_info)
     described = run_info.described
     return protocol.Hello(

@@ -43,7 +43,7 @@ _ABOUT = _set(
     "name names file filename path dir folder length len size count num number policy type kind field "
     "column manager arn store backend enabled required prompt env var variable class rate dim"
 )
-"""Last words that make it a statement about a secret: ``password_file``, ``secret_name``."""
+"""Last words of names that describe a secret instead of holding one: ``password_file``, ``secret_name``."""
 
 _KEY_OF = _set(
     "api access secret private account encryption signing ssh auth shared subscription deploy service "

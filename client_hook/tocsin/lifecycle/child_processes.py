@@ -130,7 +130,7 @@ def _await_training() -> None:
 
 
 def stop_waiting() -> None:
-    """Stop waiting for a training: restore torch's functions, unless someone else has wrapped them since."""
+    """Stop waiting for training: restore torch's functions, unless someone else has wrapped them since."""
     while _placed:
         owner, name, original, replacement = _placed.pop()
         if getattr(owner, name) is replacement:

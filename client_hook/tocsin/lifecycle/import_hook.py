@@ -1,7 +1,7 @@
 """Start capture when torch is imported: a script may call ``watch`` first and import torch later, or never.
 
-Importing torch takes seconds and hundreds of megabytes, which a process without torch (JAX, NumPy) must not
-pay.
+Importing torch takes seconds and hundreds of megabytes, which a process that does not use it (JAX, NumPy)
+must not spend.
 """
 
 from __future__ import annotations

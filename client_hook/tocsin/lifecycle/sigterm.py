@@ -1,7 +1,7 @@
 """End runs on SIGTERM: preemption, ``scancel``, a deleted pod, ``kill``.
 
 Python's default handler ends the process immediately. If the script has no handler, ours ends the runs as
-failed, with the present traceback, and then triggers the default action, so that the exit status stays that
+failed, with the current traceback, and then triggers the default action, so that the exit status stays that
 of SIGTERM. A script's own handler is never replaced: the run ends as that handler ends it.
 ``TOCSIN_SIGNALS=0`` or ``patch=False`` installs nothing.
 

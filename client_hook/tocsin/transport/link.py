@@ -141,7 +141,7 @@ class Link:
 
     def _dial(self, now: float) -> None:
         """Connect. If the addresses are not known yet, the next ``step`` tries again."""
-        self.session.dialled(now)
+        self.session.connecting(now)
         self._is_resolving = False
         addresses = self._resolve(self._target)
         if addresses is None:

@@ -186,13 +186,13 @@ class Outbox:
         self._buffer = buffer
 
     def mark(self) -> Mark:
-        """Return the present fill level; draining after this call covers everything before it."""
+        """Return the current fill level; draining after this call covers everything before it."""
         buffer = self._buffer
         tail, commit, events = buffer.head, buffer.commit, self._put_events
         return Mark(buffer, tail, commit - RECORD, events)
 
     def note_mark(self) -> None:
-        """Save the present fill level for ``release``."""
+        """Save the current fill level for ``release``."""
         mark, marks = self.mark(), self._marks
         if not marks or marks[-1] != mark:
             marks.append(mark)

@@ -54,7 +54,7 @@ ERROR_LIMIT = 20
 TURN_BATCHES = 32
 """Batches that are drained before the sender sends and receives again."""
 SAMPLE_S = 1.0
-"""Interval between calls of the sampler, which decides itself when a reading is due."""
+"""Interval between calls of the sampler, which decides when to read system metrics."""
 LOG = logging.getLogger("tocsin")
 
 
@@ -311,7 +311,7 @@ class Sender:
             sigterm.die()
 
     def _sample(self) -> None:
-        """Sample the machine on a separate thread, because a driver may hang."""
+        """Read system metrics on a separate thread, because a driver may hang."""
         try:
             while self._sampler is not None and not self._over:
                 self._sampler(time.monotonic())

@@ -17,7 +17,7 @@ WINDOW = 64
 """Maximum number of ``records`` messages that are sent and not acknowledged."""
 ALIVE_S = 5.0
 SILENCE_S = 20.0
-"""A server that answers no ping for this long is considered lost."""
+"""A server that does not answer pings for this long is considered lost."""
 WELCOME_S = 10.0
 BACKOFF_FIRST_S = 0.25
 BACKOFF_CAP_S = 30.0
@@ -89,7 +89,7 @@ class Session:
         """Return whether it is time to connect."""
         return self.phase is Phase.WAITING and now >= self._retry_at
 
-    def dialled(self, now: float) -> None:
+    def connecting(self, now: float) -> None:
         """Note that a connection is being made."""
         self.phase = Phase.DIALLING
         self._deadline = float("inf")

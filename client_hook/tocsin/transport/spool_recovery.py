@@ -61,7 +61,7 @@ class SpoolDelivery:
         self.spool.close()
 
     def _hello(self) -> protocol.Hello:
-        """Return the dead writer's handshake with the present time: its clock is that of this machine."""
+        """Return the dead writer's handshake with the current time: its clock is that of this machine."""
         hello = self.spool.header.hello
         hello.token, hello.time_ns, hello.began_ns = self._token, time.time_ns(), self._began_ns
         return hello
@@ -105,7 +105,7 @@ class SpoolRecovery:
         self.delivery: SpoolDelivery | None = None
 
     def step(self, now: float) -> None:
-        """Continue the present delivery, or search for another spool every ``RECOVERY_S`` seconds."""
+        """Continue the current delivery, or search for another spool every ``RECOVERY_S`` seconds."""
         if self.delivery is None:
             if now < self._look_at:
                 return

@@ -176,7 +176,7 @@ def _advance(alert: Alert, finding: Finding, now_ns: int) -> Alert:
 
 
 def _dated(alert: Alert, finding: Finding) -> Alert:
-    """Return the alert with the time at which it first reached its present state."""
+    """Return the alert with the time at which it first reached its current state."""
     if alert.state is AlertState.PENDING and alert.pending_ns is None:
         return replace(alert, pending_ns=finding.time_ns)
     if alert.state is AlertState.FIRING and alert.fired_ns is None:

@@ -60,7 +60,7 @@ def test_what_waits_arrives_and_is_acknowledged(server: IngestServer, link: Link
     assert server.only.steps == list(range(300))
 
 
-def test_a_cut_connection_is_dialled_again(server: IngestServer, link: Link) -> None:
+def test_a_cut_connection_is_made_again(server: IngestServer, link: Link) -> None:
     """After a failure before any ack, the next connection sends a new hello, and nothing arrives twice."""
     server.withhold_acks = True
     _until(link, lambda: server.writers and server.only.seq >= 0)

@@ -39,7 +39,7 @@ class Talk:
 
     def connect(self, now: float = 0.0, *, seq: int = -1, flush_ms: int = 200) -> None:
         """Connect, get the welcome, and stream."""
-        self.session.dialled(now)
+        self.session.connecting(now)
         self.session.opened(now)
         self.receive(protocol.Welcome(1, "r", 0, seq, -1, flush_ms), now)
 
@@ -56,7 +56,7 @@ def test_a_session_dials_at_once_and_says_hello_first() -> None:
     """The first message on a connection is the hello, and nothing else is sent before the welcome."""
     talk = Talk(waiting=3)
     assert talk.session.should_dial(0.0)
-    talk.session.dialled(0.0)
+    talk.session.connecting(0.0)
     assert not talk.session.should_dial(1.0)
     assert protocol.decode_client(talk.session.opened(1.0)) == HELLO
     assert talk.take_sent() == []
@@ -103,7 +103,7 @@ def test_attempts_back_off_and_never_wait_longer_than_30_s() -> None:
     """0.25 s, doubling to 30 s, with the longest jitter."""
     talk, now, waits = Talk(random=1.0), 0.0, []
     for _ in range(10):
-        talk.session.dialled(now)
+        talk.session.connecting(now)
         talk.session.lost(now, "refused")
         waits.append(talk.session.wake_at(now) - now)
         now = talk.session.wake_at(now)
@@ -135,7 +135,7 @@ def test_the_end_of_a_run_does_not_wait_out_a_long_back_off() -> None:
 def test_a_silent_server_is_given_up() -> None:
     """After 10 s without a welcome, or 20 s without data, it reconnects."""
     talk = Talk()
-    talk.session.dialled(0.0)
+    talk.session.connecting(0.0)
     talk.session.opened(0.0)
     assert talk.session.overdue(WELCOME_S - 0.1) is None
     assert "welcome" in (talk.session.overdue(WELCOME_S) or "")
@@ -158,7 +158,7 @@ def test_a_final_refusal_stops_for_good(code: int) -> None:
     """By message or by close code alone: no more attempts."""
     by_message, by_code = Talk(), Talk()
     for talk in (by_message, by_code):
-        talk.session.dialled(0.0)
+        talk.session.connecting(0.0)
         talk.session.opened(0.0)
     by_message.receive(protocol.Refused("connection", "bad-token", "a known token", "tk"))
     by_code.session.lost(0.0, "closed", code)
