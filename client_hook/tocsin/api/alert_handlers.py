@@ -35,7 +35,13 @@ class AlertHandlers:
         self._failures = 0
 
     def add(self, handler: Handler, rules: Collection[str], severity: str | None) -> None:
-        """Call ``handler`` with each alert of these rules and of this severity."""
+        """Call ``handler`` with each alert of these rules and of this severity.
+
+        Args:
+            handler: Function that receives each alert.
+            rules: Identifiers of the rules; empty: all rules.
+            severity: ``info``, ``warning`` or ``critical``; None: any severity.
+        """
         self._subscriptions.append(_Subscription(handler, rules, severity))
 
     def call(self, alert: Any) -> None:

@@ -241,7 +241,14 @@ class RunReporter:
     def put_event(
         self, kind: str, data: dict[str, Any], step: int | None = None, may_wait: bool = False
     ) -> None:
-        """Queue an event."""
+        """Queue an event.
+
+        Args:
+            kind: Kind of the event (docs/internals/protocol.md).
+            data: Plain data of the event.
+            step: Step that it belongs to, or None.
+            may_wait: Whether the call may wait if the queue is full.
+        """
         if not self.off:
             self.outbox.put_event(kind, self.now_ns(), step, data, may_wait)
 

@@ -43,7 +43,14 @@ _begun = 0
 
 
 def begin(project: str, *, ranks: str | int | Collection[int], parallel: bool, **options: Any) -> Run | NoRun:
-    """Return a run, or a NoRun with a warning why. Other runs are finished unless ``parallel`` is True."""
+    """Return a run, or a NoRun with a warning why. Other runs are finished unless ``parallel`` is True.
+
+    Args:
+        project: Project of the run.
+        ranks: ``"all"``, or the rank or ranks that report.
+        parallel: Keep the other runs of this process active.
+        options: The other parameters of ``tocsin.watch``.
+    """
     global _begun
     name = ""
     try:
@@ -225,7 +232,18 @@ def _seed(who: Identity) -> str:
 
 
 def attach(reporter: RunReporter, run_info: RunInfo, *, patch: bool, model: Any, **options: Any) -> Any:
-    """Start capture if torch is imported; send an ``attached`` event with what was found."""
+    """Start capture if torch is imported; send an ``attached`` event with what was found.
+
+    Args:
+        reporter: Receives records and events.
+        run_info: The run's data for the handshake.
+        patch: Whether to patch torch at all.
+        model: The model to describe, or None.
+        options: Parameters of the ledger.
+
+    Returns:
+        The ledger, or None without capture.
+    """
     if not patch or "torch" not in sys.modules:
         run_info.versions = versions()
         reporter.put_event("attached", {"signals": {}})

@@ -47,7 +47,13 @@ def _copied(grad: Tensor) -> Tensor:
 
 
 def differs(before: Sample, now: Sample, pending: Pending) -> bool:
-    """Return whether two samples are known to differ; comparisons on a device are added to ``pending``."""
+    """Return whether two samples are known to differ; comparisons on a device are added to ``pending``.
+
+    Args:
+        before: Sample from after the backward.
+        now: Sample from before the clip or the step.
+        pending: Receives comparisons that have not finished on a device.
+    """
     both = [(one, now[place]) for place, one in before.items() if _are_alike(one, now.get(place))]
     on_device = [(one, other) for one, other in both if not one.is_cpu]
     if on_device and not (CUDA and capturing()):

@@ -296,7 +296,14 @@ def _clipped(parameters: Any, max_norm: Any, total_norm: Any) -> None:
 
 
 def own_norm(ledger: Any, tracker: OptimizerTracker, optimizer: Any, scale: Any) -> None:
-    """Compute the total 2-norm of the optimizer's gradients, divided by ``scale`` if they are scaled."""
+    """Compute the total 2-norm of the optimizer's gradients, divided by ``scale`` if they are scaled.
+
+    Args:
+        ledger: The run's ledger.
+        tracker: State of the optimizer; receives the norm.
+        optimizer: The optimizer whose gradients are read.
+        scale: The loss scale in the gradients (float or 0-dim tensor), or None.
+    """
     made = norms_of(optimizer)
     if made is None:
         return

@@ -110,7 +110,15 @@ class LayerNorms:
     def seen(
         self, tracker: OptimizerTracker, params: list[Any], norms: Tensor, scale: Any, source: str
     ) -> None:
-        """Store the norms for the next record: of those ``params`` that have a gradient."""
+        """Store the norms for the next record: of those ``params`` that have a gradient.
+
+        Args:
+            tracker: State of the optimizer.
+            params: Parameters in the order of the norms.
+            norms: Norms, float32, shape (number of parameters with a gradient,), on any device.
+            scale: The loss scale in the norms, or None.
+            source: ``clip``, ``own`` or ``local`` (one rank's shard).
+        """
         count = norms.numel()
         latest = _state(tracker).latest
         if latest is not None and latest[0] == (id(params[0]), id(params[-1]), len(params), count, source):
@@ -121,7 +129,14 @@ class LayerNorms:
             tracker.vector = Vector(table, norms, scale, source)
 
     def recorded(self, tracker: OptimizerTracker, step: int, stepped: Any, skipped: Any) -> None:
-        """Decide whether to report the vector of a record that is about to be made. Never raises."""
+        """Decide whether to report the vector of a record that is about to be made. Never raises.
+
+        Args:
+            tracker: State of the optimizer.
+            step: Step of the record.
+            stepped: 1.0 if the optimizer stepped, else 0.0.
+            skipped: 1.0 if a loss scaler skipped the step, else 0.0; may be on a device.
+        """
         try:
             self._recorded(tracker, step, skipped)
         except Exception as error:

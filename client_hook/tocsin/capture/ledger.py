@@ -304,7 +304,13 @@ class Ledger:
             self.on_no_steps(self.backwards)
 
     def after_one(self, tracker: OptimizerTracker, marks: Marks | None, loss: Loss) -> None:
-        """Handle a backward like ``after_backward``, for a run with one optimizer."""
+        """Handle a backward like ``after_backward``, for a run with one optimizer.
+
+        Args:
+            tracker: State of the only optimizer.
+            marks: Its probes' gradients before the backward; None: it had none.
+            loss: The loss that was backpropagated.
+        """
         if self.gathered:
             close(self, [loss])
             return
@@ -416,6 +422,11 @@ class Ledger:
         """Record the norm of a clip; return whether it was the first clip after a backward.
 
         Others are ignored, such as a norm that is computed again for logging.
+
+        Args:
+            tracker: State of the optimizer.
+            norm: Total norm before clipping (float or 0-dim tensor).
+            clip: The clipping threshold.
         """
         tracker.user_clips = True
         if tracker.norm_from == "clip" or (not tracker.losses and tracker.reached):
@@ -660,7 +671,13 @@ class Ledger:
         self.reporter.put_event("grad-norm-source", data, max(self.step, 0))
 
     def scale_changed(self, scaler: str, before: float, after: float) -> None:
-        """Send a scaler event, growth or backoff, at the step after which it happened."""
+        """Send a scaler event, growth or backoff, at the step after which it happened.
+
+        Args:
+            scaler: Name of the scaler.
+            before: Scale before the update.
+            after: Scale after the update.
+        """
         change = "growth" if after > before else "backoff"
         data = {"scaler": scaler, "change": change, "from": before, "to": after}
         self.reporter.put_event("scaler", data, self.coming)

@@ -134,7 +134,13 @@ class OverheadMeter:
 
 
 def rarer(every: int, own_ns: int, step_ns: int) -> int:
-    """Return ``every``, doubled until a norm that takes ``own_ns`` costs at most SHARE."""
+    """Return ``every``, doubled until a norm that takes ``own_ns`` costs at most SHARE.
+
+    Args:
+        every: Current number of steps between norms, a power of two.
+        own_ns: Time to compute one norm, ns.
+        step_ns: Time of one step, ns.
+    """
     while step_ns > 0 and own_ns > SHARE * every * step_ns and every < NORM_RAREST:
         every *= 2
     return every

@@ -91,7 +91,13 @@ def _relay(*args: Any, **kwargs: Any) -> Any:
 
 
 def replace_in_all(base: type, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    """Call ``replace`` for ``base`` and every known subclass that overrides ``name``."""
+    """Call ``replace`` for ``base`` and every known subclass that overrides ``name``.
+
+    Args:
+        base: The class.
+        name: Name of the method.
+        make: Returns the wrapper of an original method.
+    """
     replace(base, name, make)
     for cls in subclasses_with(base, name):
         if cls is not base:

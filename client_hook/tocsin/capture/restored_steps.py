@@ -26,7 +26,13 @@ def restore(ledger: Any) -> None:
 
 
 def loaded(ledger: Any, optimizer: Any, state_dict: Mapping[str, Any]) -> None:
-    """Read the count of a state that was just loaded. Loading waits for the device anyway."""
+    """Read the count of a state that was just loaded. Loading waits for the device anyway.
+
+    Args:
+        ledger: The run's ledger.
+        optimizer: The optimizer whose state was loaded.
+        state_dict: What was passed to ``load_state_dict``.
+    """
     tracker = ledger.tracker(optimizer)
     if tracker is not None:
         tracker.restored = _first(state_dict["state"].values(), from_device=True)

@@ -33,7 +33,11 @@ class StepScheduler:
 
 
 def norm_every(grad_norm: str | int | bool) -> int:
-    """Return the steps between norms: ``"auto"`` 16, a number itself, True 1, False and 0 never."""
+    """Return the steps between norms: ``"auto"`` 16, a number itself, True 1, False and 0 never.
+
+    Raises:
+        ValueError: The value is not one of these.
+    """
     if grad_norm == "auto":
         return NORM_EVERY
     if isinstance(grad_norm, bool):

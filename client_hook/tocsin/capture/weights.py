@@ -50,7 +50,13 @@ class WeightsCheck:
 
 
 def rarer(every: int, took_ns: int, since_ns: int) -> int:
-    """Return ``every``, doubled until a check that takes ``took_ns`` costs at most SHARE."""
+    """Return ``every``, doubled until a check that takes ``took_ns`` costs at most SHARE.
+
+    Args:
+        every: Current number of steps between checks.
+        took_ns: Time of the last check, ns.
+        since_ns: Time since the check before it, ns.
+    """
     while since_ns > 0 and took_ns > SHARE * since_ns and every < RAREST:
         every, since_ns = 2 * every, 2 * since_ns
     return every

@@ -43,7 +43,14 @@ class Check:
 
 
 def examine(url: str, token: str, project: str, spool_dir: Path) -> Iterator[Check]:
-    """Run all checks. If one fails on the way to the server, those that depend on it are skipped."""
+    """Run all checks. If one fails on the way to the server, those that depend on it are skipped.
+
+    Args:
+        url: Address of the server.
+        token: Token for the server, or empty.
+        project: Project that the token must be valid for.
+        spool_dir: Directory that must be writable.
+    """
     yield _hook()
     yield from _path_checks(url, token, project)
     yield _spool(spool_dir)

@@ -35,7 +35,13 @@ class Outcome:
 
 
 def import_runs(path: Path, destination: Destination, project: str | None = None) -> Iterator[Outcome]:
-    """Import a file, or every log in a folder; yield one result for each."""
+    """Import a file, or every log in a folder; yield one result for each.
+
+    Args:
+        path: A log file, or a folder.
+        destination: The server, and time limits.
+        project: Project of the runs; default: the folder's name.
+    """
     project = project or (path if path.is_dir() else path.resolve().parent).resolve().name or "imported"
     if path.is_dir():
         yield from _folder(path, destination, project)

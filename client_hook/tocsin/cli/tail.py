@@ -177,7 +177,15 @@ def follow(
 def run_of(
     path: Path, project: str, name: str, destination: Destination, resume: str | None = None
 ) -> LogRun:
-    """Return the run to report a followed file as. ``resume``: continue an earlier run as a new attempt."""
+    """Return the run to report a followed file as. ``resume``: continue an earlier run as a new attempt.
+
+    Args:
+        path: The log file.
+        project: Project of the run.
+        name: Name of the run.
+        destination: The server, and time limits.
+        resume: Id of an earlier run that this one continues as a new attempt.
+    """
     launch = uuid.uuid4().hex
 
     def run_info(attempt: int) -> RunInfo:

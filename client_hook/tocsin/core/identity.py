@@ -128,7 +128,14 @@ def _is_one_machine(environ: Mapping[str, str]) -> bool:
 
 
 def run_id(project: str, name: str, launch: str, ordinal: int) -> str:
-    """Return a hash of project, name, launch and ordinal, equal on all ranks and restarts of a launch."""
+    """Return a hash of project, name, launch and ordinal, equal on all ranks and restarts of a launch.
+
+    Args:
+        project: The run's project.
+        name: The run's name.
+        launch: The launch id.
+        ordinal: 0 for the first watch of the process.
+    """
     text = "\0".join((project, name, launch, str(ordinal)))
     return hashlib.blake2b(text.encode(), digest_size=10).hexdigest()
 
@@ -138,6 +145,11 @@ def attempt_key(launch: str, restarts: Sequence[int], ordinal: int) -> str:
 
     Without the ordinal, two watches that share a run (``resume=``, ``TOCSIN_RUN_ID``) would be one writer to
     the server, which would mistake the second one's records for a resend.
+
+    Args:
+        launch: The launch id.
+        restarts: How often the launcher and ``exec`` restarted the process.
+        ordinal: 0 for the first watch of the process.
     """
     key = ":".join([launch, *map(str, restarts)])
     return key if ordinal == 0 else f"{key}:{ordinal}"
@@ -284,6 +296,11 @@ def named_host(who: Identity, given: str | None, environ: Mapping[str, str] = os
     Other texts that contain a host name are then replaced by their hash, which is the same on all ranks: the
     address of the master's host, by which the server joins the ranks of a launch, and Open MPI's namespace
     (``prterun-HOST-PID@1``).
+
+    Args:
+        who: The identity of this process.
+        given: ``host=`` of ``watch``; None: not given.
+        environ: May contain ``TOCSIN_HOSTNAME``.
     """
     if given is None and "TOCSIN_HOSTNAME" not in environ:
         return who

@@ -116,6 +116,11 @@ def line_format(name: str, order: int, parser: Callable[[], Parser]) -> Format:
     """Return a text format that is recognized by its lines of training steps.
 
     Lines of evaluations do not count, because several programs print the same ones (``* Acc@1 71.2``).
+
+    Args:
+        name: Name of the format, shown to users.
+        order: Formats with a lower order are preferred.
+        parser: Makes a parser for one file.
     """
 
     def sniff(head: Head) -> int:

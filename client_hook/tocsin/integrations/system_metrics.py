@@ -178,6 +178,9 @@ class GpuMetrics:
     def read(self) -> tuple[dict[str, float], list[Event]]:
         """Return ``gpu_util`` (mean, percent), ``sys/gpu<k>/...``, and an event if the throttling reasons
         changed.
+
+        Raises:
+            OSError: NVML returned no value at all.
         """
         values: dict[str, float] = {}
         events: list[Event] = []

@@ -93,6 +93,11 @@ def child_identity(shared: Mapping[str, Any], project: str, name: str) -> Identi
     """Return the identity of this child, a writer of the parent's attempt.
 
     Its rank is its position among the parent's children until torch's process group is initialized.
+
+    Args:
+        shared: Data that the parent passed to its children.
+        project: The run's project.
+        name: The run's name.
     """
     from ..core.identity import Identity, writer_id
 

@@ -63,7 +63,15 @@ class Report:
     checks: list[str] = field(default_factory=list)
 
     def add(self, check: str, severity: str, subject: str, *, expected: str, got: str) -> None:
-        """Add a finding with the remedy of its check. Findings beyond FINDINGS are left out."""
+        """Add a finding with the remedy of its check. Findings beyond FINDINGS are left out.
+
+        Args:
+            check: Name of the check, a key of REMEDIES.
+            severity: ``warning`` or ``info``.
+            subject: What the finding is about, such as ``AdamW.lr``.
+            expected: What is normal.
+            got: What was found.
+        """
         if len(self.findings) < FINDINGS:
             self.findings.append(Finding(check, severity, subject, expected, got, REMEDIES[check]))
 

@@ -38,6 +38,12 @@ def check_trained(
 
     Parameters without a gradient are not reported as missing: averaged weights (EMA) and target networks are
     copies that the script updates itself.
+
+    Args:
+        models: The models.
+        optimizers: Optimizers by name.
+        summary: Content of the loss's graph, or None.
+        report: Receives the findings.
     """
     if not models:
         report.unseen("parameters missing from the optimizer: no model; pass tocsin.watch(model=...)")
@@ -114,7 +120,13 @@ def check_gradients(idle: list[Any], every: list[Any], names: Mapping[int, str],
 
 
 def check_shared(models: list[Any], optimizers: Mapping[str, Any], report: Report) -> None:
-    """Find weights with two names, Parameters that share memory, and parameters in two optimizers."""
+    """Find weights with two names, Parameters that share memory, and parameters in two optimizers.
+
+    Args:
+        models: The models.
+        optimizers: Optimizers by name.
+        report: Receives the findings.
+    """
     report.checks.append("shared-weights")
     for names in _tied(models):
         report.add(
@@ -178,7 +190,13 @@ def _several(models: list[Any], optimizers: Mapping[str, Any]) -> list[str]:
 
 
 def check_module_eps(models: list[Any], summary: GraphSummary | None, report: Report) -> None:
-    """Find the script's own modules whose eps is 0 in float16. torch's modules compute in float32."""
+    """Find the script's own modules whose eps is 0 in float16. torch's modules compute in float32.
+
+    Args:
+        models: The models.
+        summary: Content of the loss's graph, or None.
+        report: Receives the findings.
+    """
     half_graph = summary is not None and summary.has("float16")
     for model in models:
         for name, module in model.named_modules():

@@ -32,7 +32,14 @@ def _settings(scaler: Any) -> dict[str, float]:
 def faults(
     *, init_scale: float, growth_factor: float, backoff_factor: float, growth_interval: float
 ) -> list[tuple[str, str, str]]:
-    """Return (setting, expected, got) of each setting that cannot work."""
+    """Return (setting, expected, got) of each setting that cannot work.
+
+    Args:
+        init_scale: The first scale.
+        growth_factor: Factor of one growth.
+        backoff_factor: Factor of one backoff, below 1.
+        growth_interval: Clean updates before a growth.
+    """
     found = []
     if not (math.isfinite(init_scale) and 0 < init_scale <= HIGHEST_INIT):
         found.append(("init_scale", f"above 0, at most 2**24 = {HIGHEST_INIT:.0f}", f"{init_scale:g}"))
@@ -68,7 +75,14 @@ def steps_down(init_scale: float, backoff: float) -> int:
 
 
 def check_need(summary: GraphSummary | None, scaled: bool, half_parameters: bool, report: Report) -> None:
-    """Find float16 without a scaler, which loses small gradients, and a scaler without float16."""
+    """Find float16 without a scaler, which loses small gradients, and a scaler without float16.
+
+    Args:
+        summary: Content of the loss's graph, or None.
+        scaled: Whether a GradScaler scaled the loss.
+        half_parameters: Whether a trained parameter is float16.
+        report: Receives the findings.
+    """
     if summary is None or not summary.dtypes_known:
         return
     half = summary.has("float16") or half_parameters

@@ -152,7 +152,13 @@ class RingBuffer:
         struct.pack_into(entry, self.memory, at, MESSAGE, len(body), body, commit)
 
     def release(self, tail: int, seq: int, events: int) -> None:
-        """Free everything before ``tail``; ``seq`` and ``events`` are the next numbers."""
+        """Free everything before ``tail``; ``seq`` and ``events`` are the next numbers.
+
+        Args:
+            tail: Position of the first entry to keep, in bytes.
+            seq: Number of the first record to keep.
+            events: Number of the first event to keep.
+        """
         self._generation += 1
         self.tail = tail
         write_slot(self.memory, self._generation, tail, seq, events)
@@ -195,7 +201,15 @@ def prepare(memory: Any, boot: str, owner: bytes = b"") -> None:
 
 
 def write_slot(memory: Any, generation: int, tail: int, seq: int, events: int) -> None:
-    """Write one of two slots in turn, so that one of them is always complete."""
+    """Write one of two slots in turn, so that one of them is always complete.
+
+    Args:
+        memory: The mapped file.
+        generation: Number of the write; even and odd ones use different slots.
+        tail: Position of the first entry, in bytes.
+        seq: Number of the next record.
+        events: Number of the next event.
+    """
     _SLOT.pack_into(memory, SLOTS_AT[generation % 2], generation, tail, seq, events, generation)
 
 

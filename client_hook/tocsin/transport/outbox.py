@@ -147,7 +147,15 @@ class Outbox:
     def put_event(
         self, kind: str, t_ns: int, step: int | None, data: dict[str, Any], may_wait: bool = False
     ) -> None:
-        """Queue one event. ``data`` is encoded immediately, so the caller may change it afterwards."""
+        """Queue one event. ``data`` is encoded immediately, so the caller may change it afterwards.
+
+        Args:
+            kind: Kind of the event.
+            t_ns: Unix time, ns.
+            step: Step that it belongs to, or None.
+            data: Plain data of the event.
+            may_wait: Wait for the sender if there is no room.
+        """
         if len(self._events) >= self._event_limit:
             if may_wait:
                 self._wait(lambda: len(self._events) < self._event_limit)
@@ -256,7 +264,14 @@ class Outbox:
         return Event(self._number(), kind, t_ns, step, cast(dict[str, Any], msgspec.Raw(data)))
 
     def finish(self, t_ns: int, state: str, records: int, error: dict[str, Any]) -> Finish:
-        """Return the finish message, numbered like an event."""
+        """Return the finish message, numbered like an event.
+
+        Args:
+            t_ns: Unix time, ns.
+            state: ``finished`` or ``failed``.
+            records: Number of records of the run.
+            error: ``{"type", "message", "lines"}``, or empty.
+        """
         return Finish(self._number(), t_ns, state, records, error)
 
     def _has_room(self, item: Item, may_wait: bool) -> bool:

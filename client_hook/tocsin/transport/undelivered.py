@@ -17,7 +17,13 @@ def why_full(spool: Spool | None) -> str:
 
 
 def what_is_left(backlog: Backlog, spool: Spool | None, reason: str) -> str:
-    """Return what the server does not have at the end of a run, why, and where it is kept."""
+    """Return what the server does not have at the end of a run, why, and where it is kept.
+
+    Args:
+        backlog: The frames that are not acknowledged.
+        spool: The spool, or None without one.
+        reason: Why they were not delivered.
+    """
     left, lost = backlog.records - 1 - backlog.seq, backlog.unspooled_records
     text = f"{_last(left)} and the end of this run were not delivered ({reason})"
     if spool is None or spool.path is None:

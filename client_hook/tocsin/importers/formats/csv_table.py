@@ -135,7 +135,14 @@ def header_of(head: Head) -> list[str]:
 def table_format(
     name: str, order: int, marks: tuple[str, ...] = (), parser: type[CsvParser] = CsvParser
 ) -> Format:
-    """Return a table format that is recognized by some of its column names."""
+    """Return a table format that is recognized by some of its column names.
+
+    Args:
+        name: Name of the format, shown to users.
+        order: Formats with a lower order are preferred.
+        marks: Column names that the header must contain.
+        parser: Class of the parser.
+    """
 
     def sniff(head: Head) -> int:
         header = header_of(head)

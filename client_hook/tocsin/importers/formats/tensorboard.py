@@ -174,7 +174,11 @@ def _only(form: str, data: bytes) -> float | None:
 
 
 def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield field numbers and values of a protobuf message; fixed-size values as bytes."""
+    """Yield field numbers and values of a protobuf message; fixed-size values as bytes.
+
+    Raises:
+        ValueError: The message is malformed.
+    """
     at = 0
     while at < len(message):
         key, at = _varint(message, at)

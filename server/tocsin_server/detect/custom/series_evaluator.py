@@ -40,7 +40,15 @@ class SeriesEvaluator(msgspec.Struct):
     episode: Episode = msgspec.field(default_factory=Episode)
 
     def take(self, rule: CustomRule, series: str, row: int, now: Moment, value: float) -> RuleResult | None:
-        """Evaluate a record; return None if nothing changed."""
+        """Evaluate a record; return None if nothing changed.
+
+        Args:
+            rule: The rule.
+            series: Name of the series.
+            row: Row of the record in its batch.
+            now: Step and time (Unix ns) of the record.
+            value: The value, which may be NaN or infinite.
+        """
         if self.last is not None and now[0] < self.last[0]:
             self.discontinuity()
         self.last = now
@@ -53,7 +61,15 @@ class SeriesEvaluator(msgspec.Struct):
     def evaluate(
         self, rule: CustomRule, series: str, row: int, now: Moment, value: float | None
     ) -> RuleResult | None:
-        """Evaluate a reduced value; None and NaN satisfy no comparison and change nothing."""
+        """Evaluate a reduced value; None and NaN satisfy no comparison and change nothing.
+
+        Args:
+            rule: The rule.
+            series: Name of the series.
+            row: Row of the record in its batch.
+            now: Step and time (Unix ns) of the record.
+            value: The value after reduction over the window; None: nothing to compare.
+        """
         if value is None or value != value:
             return None
         builder = _ResultBuilder(self.episode, rule, series, row, now, value)

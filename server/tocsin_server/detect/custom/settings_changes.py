@@ -24,6 +24,11 @@ class SettingError(ValueError):
 def with_changes(rule: str, kind: type[RuleSettings], changes: Mapping[str, Any]) -> RuleSettings:
     """Return settings of ``kind`` with ``changes``.
 
+    Args:
+        rule: Identifier of the rule, for errors.
+        kind: Settings class of the rule.
+        changes: New values by name of the setting.
+
     Raises:
         SettingError: A setting is unknown, or a value is invalid.
     """

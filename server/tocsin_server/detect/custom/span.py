@@ -47,6 +47,11 @@ NOTHING, NEWEST = Span(0), Span(1)
 def read_span(given: object, field: str, *, least: int = 0) -> Span:
     """Parse a span.
 
+    Args:
+        given: Text such as ``20 steps`` or ``5 min``.
+        field: Name of the field, for errors.
+        least: Minimum number of steps.
+
     Raises:
         FieldError: The text is not a span of at least ``least``; names ``field``.
     """

@@ -52,6 +52,11 @@ def with_layers(diagnosis: Diagnosis, case: DiagnosisContext, reported: Diagnosi
     """Add the layer in which the episode started, if gradient norms of layers are known.
 
     A layer that was reported once is kept.
+
+    Args:
+        diagnosis: The diagnosis to extend.
+        case: The data of the alert.
+        reported: The previous diagnosis of this episode, or None.
     """
     if is_located(diagnosis):
         return diagnosis

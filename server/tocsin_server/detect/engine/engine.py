@@ -519,6 +519,11 @@ class Engine:
     ) -> Engine:
         """Restore an engine from ``body``.
 
+        Args:
+            run: Metadata of the run.
+            body: What :meth:`save` returned.
+            settings: Settings that differ from the defaults, by rule.
+
         Raises:
             EngineStateError: The snapshot is damaged or from an incompatible version.
         """

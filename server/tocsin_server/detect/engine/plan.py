@@ -115,7 +115,13 @@ def _tuned(plan: Plan, name: str) -> Any:
 
 
 def explained(rule: CustomRule, reported: Diagnosis, subject: str) -> Diagnosis:
-    """Return the diagnosis of an alert of a custom rule: its texts, and the timeline of the run."""
+    """Return the diagnosis of an alert of a custom rule: its texts, and the timeline of the run.
+
+    Args:
+        rule: The rule.
+        reported: A diagnosis whose timeline is used.
+        subject: Series that the alert is about.
+    """
     named = rule.title or rule.id
     cause = rule.description or (
         f"{named}: the condition on {subject} holds. A custom rule does not know the cause; the timeline "

@@ -67,7 +67,13 @@ class Process:
         return {suffix: states for suffix, states in left.items() if states}
 
     def change(self, settings: Mapping[str, RuleSettings], plan: Plan, reset: frozenset[str]) -> None:
-        """Apply another plan from here on; rules in ``reset`` lose their statistics."""
+        """Apply another plan from here on; rules in ``reset`` lose their statistics.
+
+        Args:
+            settings: Settings that differ from the defaults, by rule.
+            plan: The plan to apply.
+            reset: Rules that lose their statistics.
+        """
         for stream in self.streams.values():
             stream.retune(settings, plan.off, reset)
         for inherited in self.inherited_episodes.values():
@@ -114,6 +120,13 @@ def rules_of_run(
     """Return the enabled rules of scope ``run``.
 
     Rules in ``reset`` are created again and keep their open episodes.
+
+    Args:
+        known: The rules of the run so far, whose state is kept.
+        context: Metadata of the run.
+        settings: Settings that differ from the defaults, by rule.
+        off: Rules that are disabled.
+        reset: Rules that lose their statistics.
     """
     before = {rule.info.id: rule for rule in known}
     rules = []

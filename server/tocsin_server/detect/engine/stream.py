@@ -202,6 +202,11 @@ class Stream:
         """Apply other settings from here on.
 
         Rules in ``reset`` start with new statistics and keep their open episodes.
+
+        Args:
+            settings: Settings that differ from the defaults, by rule.
+            off: Rules that are disabled.
+            reset: Rules that lose their statistics.
         """
         self.settings, self.off = settings, off
         step = self.before[0] if self.before else self.first_step

@@ -118,7 +118,15 @@ class RunContext:
         planned_steps: int | None,
         environment: Mapping[str, Any],
     ) -> RunContext:
-        """Return the context of a run from the stored data of its handshake."""
+        """Return the context of a run from the stored data of its handshake.
+
+        Args:
+            run_id: The run's id.
+            project: The run's project.
+            world_size: Number of ranks.
+            planned_steps: Expected number of steps, or None.
+            environment: Data of the handshake: versions, optimizers, scalers, schedulers.
+        """
         return cls(
             run_id=run_id,
             project=project,
@@ -162,7 +170,13 @@ class RunContext:
         return max((saved for saved in self.checkpoints if saved[0] <= step), default=None)
 
     def learn(self, kind: str, step: int | None, data: Mapping[str, Any]) -> RunContext:
-        """Return the context after an event of ``kind`` at ``step``; unknown kinds leave it unchanged."""
+        """Return the context after an event of ``kind`` at ``step``; unknown kinds leave it unchanged.
+
+        Args:
+            kind: Kind of the event.
+            step: Step of the event, or None.
+            data: Data of the event.
+        """
         if kind == "checkpoint" and step is not None:
             saved = (step, str(data.get("path", ""))[:LONGEST_PATH])
             return replace(self, checkpoints=(*self.checkpoints, saved)[-CHECKPOINTS:])
@@ -236,6 +250,11 @@ class RunContext:
         """Return whether the script declared the change ``what`` between these steps, or without steps.
 
         ``what`` may be declared as a whole family: ``lr`` covers ``lr-restart`` and ``lr-jump``.
+
+        Args:
+            what: Identifier of the change, such as ``lr-restart``.
+            start: First step.
+            stop: Last step.
         """
         names = (what, what.partition("-")[0])
         declared = [self.expected[name] for name in names if name in self.expected]

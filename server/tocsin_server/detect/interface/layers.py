@@ -65,7 +65,13 @@ class LayerNorms:
     vectors: tuple[LayerVector, ...]
 
     def learn(self, kind: str, step: int | None, data: Mapping[str, Any]) -> LayerNorms:
-        """Return the norms including those of an event; malformed events change nothing."""
+        """Return the norms including those of an event; malformed events change nothing.
+
+        Args:
+            kind: Kind of the event: ``layer-names`` or ``layers``.
+            step: Step of the event, or None.
+            data: Data of the event (docs/internals/protocol.md).
+        """
         key = (str(data.get("series", ""))[:LONGEST], _whole(data.get("table")))
         if kind == NAMES:
             return self._named(key, data.get("names"))

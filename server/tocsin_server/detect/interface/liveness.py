@@ -46,7 +46,14 @@ def span(value_s: float) -> str:
 
 
 def over(rule: str, liveness: Liveness, now_ns: int, summary: str) -> list[Finding]:
-    """Return a finding that resolves the open alert of ``rule``, if there is one."""
+    """Return a finding that resolves the open alert of ``rule``, if there is one.
+
+    Args:
+        rule: Identifier of the rule.
+        liveness: Activity of the run.
+        now_ns: Unix time by the server's clock, ns.
+        summary: Why it is over.
+    """
     if rule not in liveness.open:
         return []
     return [

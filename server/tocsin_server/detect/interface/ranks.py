@@ -83,7 +83,15 @@ class RankBarrier(msgspec.Struct):
         self.seen_ns[writer] = self.now_ns
 
     def take(self, writer: int, attempt: int, rank: int, view: View, row: int) -> list[RankReports]:
-        """Process one record and return the steps that it closes."""
+        """Process one record and return the steps that it closes.
+
+        Args:
+            writer: Number of the process.
+            attempt: Its attempt.
+            rank: Its rank.
+            view: Records of its primary optimizer.
+            row: Index of the record in ``view``.
+        """
         step = view.step[row]
         self._met(writer, step, view.time_ns[row])
         self.furthest = max(self.furthest, step)

@@ -297,7 +297,12 @@ class Rule(Generic[SettingsT, StateT]):
     def pend(self, view: View, row: int, onset: tuple[int, int], summary: str, evidence: list[Fact]) -> None:
         """Open a pending episode: the condition may hold but is not certain yet.
 
-        ``onset`` is the step and time (Unix ns) at which it may have started.
+        Args:
+            view: The records being checked.
+            row: Index of the record in ``view``.
+            onset: Step and time (Unix ns) at which it may have started.
+            summary: What may be happening, in one sentence.
+            evidence: The numbers that support it.
         """
         episode = self.episode
         episode.calm, episode.last_step = 0, view.step[row]
@@ -312,6 +317,12 @@ class Rule(Generic[SettingsT, StateT]):
 
         If so, the record counts as one at which the condition holds. Rules call this before they build
         a summary, because an alert may fire over millions of records.
+
+        Args:
+            view: The records being checked.
+            row: Index of the record in ``view``.
+            severity: :attr:`Severity.level` to report.
+            level: How bad the condition is.
         """
         episode = self.episode
         if episode.state != FIRING or severity > episode.severity or level > episode.level:
@@ -439,7 +450,14 @@ class RunRule(Rule[SettingsT, StateT]):
         """Do nothing: these rules do not check records."""
 
     def began(self, at: View, rule: str, subject: str, result: RuleResult) -> None:
-        """Handle an episode of another rule that started to fire."""
+        """Handle an episode of another rule that started to fire.
+
+        Args:
+            at: View of the record at which it was reported.
+            rule: Identifier of the other rule.
+            subject: Series that it is about.
+            result: What it reported.
+        """
 
     def on_event(self, at: View, event: RunEvent) -> None:
         """Handle an event of the run; ``at.step[0]`` is its step, or the newest step if it has none."""

@@ -145,7 +145,14 @@ class View:
         return _usual(self.loss) and _usual(self.grad_norm)
 
     def cut(self, start: int, stop: int, *, first: int, first_step: int) -> View:
-        """Return the records ``start .. stop-1`` as a new view, without scaler information."""
+        """Return the records ``start .. stop-1`` as a new view, without scaler information.
+
+        Args:
+            start: Index of the first record.
+            stop: Index after the last record.
+            first: Number of the first record in the stream.
+            first_step: First step of the stream.
+        """
         return View(
             self.rows[start:stop],
             self.step[start:stop],
@@ -206,6 +213,11 @@ def beside(batch: RecordBatch, places: Layout, *, begun: bool) -> View | None:
     It includes ``loss``, ``loss/...`` and ``grad_norm``. If the batch has no other metrics and none
     came before (``begun`` is False), return None. The first view starts at the first record that has a
     metric.
+
+    Args:
+        batch: The batch.
+        places: Its layout.
+        begun: Whether an earlier batch had a metric.
     """
     named = places.named
     if not begun and not named:

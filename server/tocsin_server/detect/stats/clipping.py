@@ -21,7 +21,13 @@ class Stretch(msgspec.Struct):
     """Step and time of the first of these norms."""
 
     def windows(self, view: View, clip: float | None, window: int) -> Iterator[tuple[int, list[float]]]:
-        """Add the norms of ``view``; yield row and norms of each window that they fill."""
+        """Add the norms of ``view``; yield row and norms of each window that they fill.
+
+        Args:
+            view: The records.
+            clip: The clipping threshold; a change starts a new window.
+            window: Number of norms of a window.
+        """
         if clip != self.clip:
             self.clip, self.norms = clip, []
         norms = view.grad_norm or []

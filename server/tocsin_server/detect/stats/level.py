@@ -57,7 +57,13 @@ class Level(msgspec.Struct):
                 self.first = self.median
 
     def quick(self, values: Values, ratio: float, warm_up: int) -> bool:
-        """Add a single calm value without recomputing the median; return False if the slow path is needed."""
+        """Add a single calm value without recomputing the median; return False if the slow path is needed.
+
+        Args:
+            values: The values of a view.
+            ratio: Multiple of the median up to which a value is calm.
+            warm_up: Number of values before the level is used.
+        """
         if len(values) != 1 or self.left + 1 >= self.refresh or len(self.values) < warm_up:
             return False
         value = values[0]

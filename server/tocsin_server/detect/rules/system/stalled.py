@@ -66,7 +66,13 @@ _REMEDIES = (
 
 
 def check(liveness: Liveness, now_ns: int, settings: Settings = DEFAULTS) -> list[Finding]:
-    """Return a finding while the run is stalled, one that resolves it afterwards, or none."""
+    """Return a finding while the run is stalled, one that resolves it afterwards, or none.
+
+    Args:
+        liveness: Activity of the run.
+        now_ns: Unix time by the server's clock, ns.
+        settings: Thresholds.
+    """
     if liveness.ended or not liveness.connected:
         return over(INFO.id, liveness, now_ns, "The run ended or lost its training process")
     since_ns, limit_s = _limit(liveness, settings)

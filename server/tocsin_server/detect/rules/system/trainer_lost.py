@@ -58,7 +58,13 @@ _REMEDIES = (
 
 
 def check(liveness: Liveness, now_ns: int, settings: Settings = DEFAULTS) -> list[Finding]:
-    """Return a finding while the training process is lost, one that resolves it afterwards, or none."""
+    """Return a finding while the training process is lost, one that resolves it afterwards, or none.
+
+    Args:
+        liveness: Activity of the run.
+        now_ns: Unix time by the server's clock, ns.
+        settings: Thresholds.
+    """
     if liveness.ended:
         return over(INFO.id, liveness, now_ns, "The run ended")
     if liveness.connected:
