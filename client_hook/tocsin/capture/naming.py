@@ -52,7 +52,7 @@ class OptimizerNaming:
         return tracker.name
 
     def _label(self, tracker: OptimizerTracker) -> str:
-        """Return what it trains (``generator``), if there are others or one was requested by name."""
+        """Return the part that an optimizer trains (``generator``), or "" if it needs no such name."""
         is_alone = self._ledger.primary is None and (
             self._requested is None or self._requested is tracker.ref()
         )

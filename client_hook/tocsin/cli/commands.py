@@ -112,20 +112,30 @@ def _token(options: argparse.Namespace) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="tocsin", description="Commands for the machine that trains.")
+    parser = argparse.ArgumentParser(prog="tocsin", description="Commands for training machines.")
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     examined = _command(commands, "doctor", doctor)
-    examined.add_argument("--project", default="doctor", help="project that the token must be valid for")
-    examined.add_argument("--spool-dir", type=Path, help="default: TOCSIN_SPOOL_DIR")
+    examined.add_argument(
+        "--project", default="doctor", help="project that the token must be valid for; default: doctor"
+    )
+    examined.add_argument(
+        "--spool-dir", type=Path, help="directory of buffered records; default: TOCSIN_SPOOL_DIR"
+    )
     synced = _command(commands, "sync", sync)
-    synced.add_argument("dir", nargs="?", type=Path, metavar="DIR", help="default: TOCSIN_SPOOL_DIR")
+    synced.add_argument(
+        "dir",
+        nargs="?",
+        type=Path,
+        metavar="DIR",
+        help="directory of buffered records; default: TOCSIN_SPOOL_DIR",
+    )
     synced.add_argument(
         "--timeout", type=float, default=30.0, help="seconds without progress after which a spool is skipped"
     )
     followed = _command(commands, "tail", tail)
     followed.add_argument("file", type=Path, metavar="FILE")
-    followed.add_argument("--project", help="default: the folder's name")
+    followed.add_argument("--project", help="project of the run; default: the folder's name")
     followed.add_argument("--name", help="the run's name; default: the file's")
     followed.add_argument("--run", metavar="ID", help="continue this run as a new attempt")
     followed.add_argument(
@@ -133,13 +143,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     imported = _command(commands, "import", import_)
     imported.add_argument("path", type=Path, metavar="PATH", help="a log file, or a folder of them")
-    imported.add_argument("--project", help="default: the folder's name")
+    imported.add_argument("--project", help="project of the run; default: the folder's name")
     return parser
 
 
 def _command(commands: _Commands, name: str, run: _Run) -> argparse.ArgumentParser:
     command = commands.add_parser(name, help=run.__doc__, description=run.__doc__)
     command.add_argument("--url", help="address of the server; default: TOCSIN_URL")
-    command.add_argument("--token", help="default: TOCSIN_TOKEN, which other users of the machine cannot see")
+    command.add_argument(
+        "--token",
+        help="token of the server; default: TOCSIN_TOKEN, which other users of the machine cannot see",
+    )
     command.set_defaults(command=run)
     return command

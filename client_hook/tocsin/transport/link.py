@@ -121,7 +121,7 @@ class Link:
             self.close()
 
     def wake_at(self, now: float) -> float:
-        """Return the latest time of the next call of ``step``."""
+        """Return the time by which ``step`` must be called again."""
         if self.connection is None:
             return self.session.wake_at(now)
         return min(self.session.wake_at(now), self.connection.deadline)

@@ -90,7 +90,7 @@ def _evaluated(path: Path) -> LogResult:
     result.path = str(path)
     if not result.records:
         raise UnreadableLogError(
-            f"{path}: {result.format} without a record: expected at least one step with a number"
+            f"{path}: {result.format}, but no records. Expected at least one step with a number."
         )
     return result
 

@@ -16,7 +16,8 @@ def report(
         Path | None, typer.Option("--output", "-o", help="The file. By default named after the run.")
     ] = None,
     series: Annotated[
-        list[str] | None, typer.Option(help="Series to draw besides the vital signs; may be repeated.")
+        list[str] | None,
+        typer.Option(help="Series to draw besides loss, gradient norm, scale and learning rate. Repeatable."),
     ] = None,
     database_url: DatabaseUrl = None,
     data_dir: DataDir = None,

@@ -110,7 +110,7 @@ def loads(text: str | bytes) -> Any:
     try:
         return json.loads(text)
     except RecursionError:
-        raise ValueError("JSON: expected fewer levels of lists and maps, got more than can be read") from None
+        raise ValueError("JSON: lists and maps are nested too deeply") from None
 
 
 def problem(value: Any) -> tuple[str, str] | None:

@@ -59,7 +59,7 @@ def resolved(host: str, port: int) -> list[str]:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise AddressError(f"host {host}: expected one that can be found, got {error}") from error
+        raise AddressError(f"host {host} cannot be resolved: {error}") from error
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
@@ -71,7 +71,7 @@ def checked(host: str, port: int, *, private: bool, resolve: Resolve = resolved)
     """
     found = resolve(host, port)
     if not found:
-        raise AddressError(f"host {host}: expected one that can be found, got no address")
+        raise AddressError(f"host {host} has no address")
     inside = [] if private else [address for address in found if not is_public(address)]
     if inside:
         raise AddressError(

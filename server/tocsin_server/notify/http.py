@@ -123,7 +123,7 @@ def check(answer: Answer) -> str:
     if 200 <= answer.status < 300:
         return words
     if 300 <= answer.status < 400:
-        raise DeliveryError(f"{words}: redirects are not followed, give the final address", permanent=True)
+        raise DeliveryError(f"{words}: redirects are not followed. Enter the final address.", permanent=True)
     raise DeliveryError(words, permanent=answer.status in GONE, retry_after_s=answer.retry_after_s)
 
 

@@ -119,7 +119,7 @@ class Backtest:
             evaluator.take(item)
         except (ArithmeticError, ValueError, IndexError, TypeError) as error:
             raise SettingError(
-                f"{self.rule}: settings", "values that fit together", f"{type(error).__name__}: {error}"
+                f"{self.rule}: settings", "a valid combination of values", f"{type(error).__name__}: {error}"
             ) from error
 
     def _bounded(

@@ -107,9 +107,9 @@ def _tunings(body: Mapping[str, Any]) -> Iterator[tuple[Key, Tuning]]:
         made = tuning.read_tuning(item.get("rule"), rest, where)
         key = str(item["rule"]), read_project(item.get("project", EVERYWHERE), where)
         if made.says_nothing:
-            raise FieldError(f"{where}rule", "enabled, severity or settings besides", item["rule"])
+            raise FieldError(f"{where}rule", "also enabled, severity or settings", item["rule"])
         if key in seen:
-            raise FieldError(f"{where}rule", "once for each project", item["rule"])
+            raise FieldError(f"{where}rule", "one table for each project", item["rule"])
         seen.add(key)
         yield key, made
 
@@ -153,7 +153,9 @@ def _check_owners(
     for at, rule in enumerate(document.rules):
         row = own.get(rule.id)
         if row is not None and row.source != document.source:
-            raise FieldError(f"rule[{at}].id", f"a unique id; {_owner(row.source)} has it", rule.id)
+            raise FieldError(
+                f"rule[{at}].id", f"a unique id, but {_owner(row.source)} uses this one", rule.id
+            )
     for at, key in enumerate(document.tunings):
         kept = stored.get(key)
         if kept is not None and kept.source != document.source:

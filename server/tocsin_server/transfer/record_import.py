@@ -70,7 +70,7 @@ def _take_item(page: _PageBuilder, place: str, item: Item) -> None:
     missing = [name for name in (*COORDINATES, "values") if name not in item]
     if missing or not isinstance(item["values"], dict):
         raise BundleError(
-            place, f"a record with {', '.join((*COORDINATES, 'values'))}", f"none with {missing}"
+            place, f"a record with {', '.join((*COORDINATES, 'values'))}", f"a record without {missing}"
         )
     for name, value in item["values"].items():
         page.put(name, _float(place, name, value))

@@ -81,7 +81,7 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         reported = _storable(str(path), exact_json.loads(path.read_text("utf-8")))
     except FileNotFoundError:
-        raise BundleError(str(folder), f"{RUN} in it (an export writes it last)", "none") from None
+        raise BundleError(str(folder), f"{RUN}, which an export writes last", "no such file") from None
     except ValueError as error:
         raise BundleError(str(path), "JSON", str(error)) from error
     if not isinstance(reported, dict) or reported.get("version") != VERSION:
@@ -153,5 +153,5 @@ def bundles_in(path: Path) -> list[Path]:
         return [path]
     found = sorted(each.parent for each in path.glob(f"*/{RUN}"))
     if not found:
-        raise BundleError(str(path), f"a folder that `tocsin-server export --out` wrote ({RUN})", "none")
+        raise BundleError(str(path), "a folder that `tocsin-server export --out` wrote", f"no {RUN} in it")
     return found

@@ -84,12 +84,12 @@ def import_run(
     try:
         transact(partial(_begin, manifest=manifest))
     except (DataError, IntegrityError, ProgrammingError) as error:
-        raise BundleError(str(folder / RUN), "rows that fit together", str(error.orig)) from error
+        raise BundleError(str(folder / RUN), "consistent rows", str(error.orig)) from error
     try:
         _Import(database, transact, folder, manifest).bring_in(actor)
     except (DataError, IntegrityError, ProgrammingError) as error:
         take_away(transact, manifest.run_id)
-        raise BundleError(str(folder), "rows that fit together", str(error.orig)) from error
+        raise BundleError(str(folder), "consistent rows", str(error.orig)) from error
     except BaseException:
         take_away(transact, manifest.run_id)
         raise

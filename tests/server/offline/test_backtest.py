@@ -66,5 +66,5 @@ def test_settings_under_which_a_rule_breaks_are_named(spiky: Path, monkeypatch: 
         raise ZeroDivisionError("division by zero")
 
     monkeypatch.setattr(LossSpike, "observe", broken)
-    with pytest.raises(SettingError, match="loss-spike: settings: expected values that fit together"):
+    with pytest.raises(SettingError, match="loss-spike: settings: expected a valid combination of values"):
         Backtest("loss-spike", settings_of("loss-spike", {})).of_file(spiky)

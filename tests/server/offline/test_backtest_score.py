@@ -38,7 +38,7 @@ def batch_of(steps: list[int], rank: int = 0, name: str = "loss", at: list[int] 
         ("loss-spike", {"sigma": 3}, "loss-spike: sigma: expected one of"),
         ("loss-spike", {"window": 2.5}, "window: expected a whole number"),
         ("loss-spike", {"window": 0}, "window: expected a whole number above 0"),
-        ("loss-spike", {"recover_updates": -1}, "recover_updates: expected a whole number from 0 on"),
+        ("loss-spike", {"recover_updates": -1}, "recover_updates: expected a whole number of at least 0"),
         ("loss-spike", {"deviations": "nan"}, "deviations: expected a finite number"),
         ("loss-spike", {"deviations": True}, "deviations: expected a finite number"),
         ("loss-spike", {"window": 10**12}, "window: expected at most"),

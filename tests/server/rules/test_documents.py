@@ -70,7 +70,7 @@ def test_a_file_owns_what_it_made(database: Database) -> None:
     applied(database, other.split("[[builtin]]")[0])
     assert applied(database, 'source = "team"') == ["- rule a", "- rule b", "- settings loss-spike in deblur"]
     assert stored(database) == ["c other anna", "d other anna"]
-    with pytest.raises(FieldError, match="source 'other' has it"):
+    with pytest.raises(FieldError, match="source 'other' uses this one"):
         applied(database, FILE.replace('"a"', '"c"'))
 
 

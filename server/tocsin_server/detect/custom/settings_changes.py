@@ -62,10 +62,10 @@ def _number(subject: str, reported: Any, default: float, least: float | None) ->
     may_be_zero = default <= 0 or "recover_" in subject or "resolve_" in subject
     if default >= 0 and (value < 0 or (value == 0 and not may_be_zero)):
         raise SettingError(
-            subject, f"{expected} above 0" if not may_be_zero else f"{expected} from 0 on", reported
+            subject, f"{expected} above 0" if not may_be_zero else f"{expected} of at least 0", reported
         )
     if least is not None and value < least:
-        raise SettingError(subject, f"{expected} from {least:g} on", reported)
+        raise SettingError(subject, f"{expected} of at least {least:g}", reported)
     if abs(value) > LARGEST and abs(value) > 1e3 * abs(default):
         raise SettingError(subject, f"at most {LARGEST}", reported)
     return int(value) if whole else value

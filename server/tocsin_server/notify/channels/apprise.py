@@ -87,7 +87,7 @@ def _child(job: dict[str, Any], timeout_s: float) -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         raise DeliveryError(f"did not finish within {timeout_s:g} s") from None
     except (OSError, ValueError) as error:
-        raise DeliveryError(f"the process that sends failed ({type(error).__name__})") from error
+        raise DeliveryError(f"the sending process failed ({type(error).__name__})") from error
     return found if isinstance(found, dict) else {}
 
 
