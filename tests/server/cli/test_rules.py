@@ -55,7 +55,8 @@ def test_a_file_is_applied_through_a_running_server(
     assert "Nothing to change" in tocsin("rules", "apply", str(file), "--url", server.base).stdout
     assert tocsin("rules", "export", "--source", "team", "--url", server.base).stdout == FILE
     file.write_text(FILE.replace('"team"', '"other"'))
-    assert "source 'team' uses this one" in error_text(tocsin("rules", "apply", str(file), "--url", server.base))
+    refused = error_text(tocsin("rules", "apply", str(file), "--url", server.base))
+    assert "source 'team' uses this one" in refused
     file.write_text('source = "team"\n')
     assert "- rule cli-mine" in tocsin("rules", "apply", str(file), "--url", server.base).stdout
 
