@@ -270,7 +270,7 @@ def startup_message(settings: Settings, base: str) -> str:
     link = login_address(base, ADMIN.secret(settings.data_dir)) if own else f"{base}/login"
     token = TRAINER.secret(settings.data_dir) if own else "TOKEN_OF_SCOPE_INGEST"
     note = (
-        "keep it to yourself; it stays the same over restarts"
+        "keep it to yourself; it stays the same across restarts"
         if own
         else "replace the token with one that you created"
     )

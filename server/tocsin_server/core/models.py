@@ -96,10 +96,9 @@ class Column:
 class RecordBatch:
     """``n`` records of one writer, in the order in which it created them.
 
-    ``seq`` numbers the first record within its writer. ``arrival`` numbers this batch within its run, in
-    the
-    order in which batches are accepted and committed. ``step`` is i64[n]; ``time_ns`` is i64[n], Unix ns
-    on the server's clock.
+    ``seq`` numbers the first record within its writer. ``arrival`` numbers this batch within its run, in the
+    order in which batches are accepted and committed. ``step`` is i64[n]; ``time_ns`` is i64[n], Unix ns on
+    the server's clock.
     """
 
     writer: Writer
@@ -235,10 +234,8 @@ class Alert:
 class Transition:
     """One state change of an alert, unique on (run, fingerprint, episode, state, severity) if ``first``.
 
-    If ``first`` is False, this episode has been in the same state and severity before: there is new
-    evidence,
-    or it fires again after recovering. Such a transition only updates the alert's row; it adds no line to
-    the
+    If ``first`` is False, this episode has been in the same state and severity before: there is new evidence,
+    or it fires again after recovering. Such a transition only updates the alert's row; it adds no line to the
     history and sends no notification.
     """
 

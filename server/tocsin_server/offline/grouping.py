@@ -1,8 +1,7 @@
 """Group the alerts of one file by cause, for the report. Pure functions.
 
 An alert belongs to the group of a more severe alert whose timeline contains it; alerts with the same cause
-form one group. The head of a group is its most severe alert; of those that began at about the same step,
-the
+form one group. The head of a group is its most severe alert; of those that began at about the same step, the
 one nearest the cause. The JSON contains the diagnosis of each alert.
 """
 

@@ -26,7 +26,7 @@ from tocsin_server.store.results import Recovery, StoredRun
 
 log = logging.getLogger("tocsin.registry")
 
-REJUDGED = 500_000
+REPLAYED_RECORDS = 500_000
 """Maximum number of records that a restart replays if the saved rule state cannot be read."""
 MOST_ALERTS = 100_000
 BACK_NS = 30_000_000_000
@@ -105,7 +105,7 @@ def load_engine(reader: StoreReader, stored: StoredRun) -> tuple[Engine, Recover
     """Return the saved rules and what was stored after them.
 
     If another version saved the rules, they start empty: all records are replayed if there are at most
-    :data:`REJUDGED`, else only the last ones.
+    :data:`REPLAYED_RECORDS`, else only the last ones.
     """
     context, recovery = context_of(stored), reader.recovery(stored.id)
     if recovery.rule_state is None:
@@ -118,7 +118,7 @@ def load_engine(reader: StoreReader, stored: StoredRun) -> tuple[Engine, Recover
             stored.id,
             error,
         )
-    if sum(writer.records for writer in stored.writers) <= REJUDGED:
+    if sum(writer.records for writer in stored.writers) <= REPLAYED_RECORDS:
         recovery = reader.recovery(stored.id, from_start=True)
     return Engine(context), recovery
 

@@ -98,8 +98,7 @@ def _as_number(value: Any) -> int | None:
 class ExactJson(TypeDecorator[Any]):
     """Data as strict JSON text, non-finite numbers as their names (see ``exact_json``).
 
-    ``kind`` is dict, list, or object for any. A value that is not JSON of that kind is read as an empty
-    value
+    ``kind`` is dict, list, or object for any. A value that is not JSON of that kind is read as an empty value
     that stores the reason (see ``damage``).
     """
 

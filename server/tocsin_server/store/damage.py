@@ -2,8 +2,7 @@
 
 A JSON column that cannot be decoded, or contains data of another kind than expected, is read as an empty
 value that stores the reason (:class:`Damaged`); an invalid number is read as such a 0. Code that converts
-rows to objects uses :func:`values_of`, which logs the damage once. ``tocsin-server check`` finds and
-repairs
+rows to objects uses :func:`values_of`, which logs the damage once. ``tocsin-server check`` finds and repairs
 damaged values.
 """
 

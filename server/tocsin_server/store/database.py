@@ -262,8 +262,7 @@ def _check_known(connection: Connection, config: Config) -> None:
 def check_not_emptied(file: Path) -> None:
     """Raise StartError if a SQLite file is empty or missing although it held data before.
 
-    SQLite would create a new database in its place and delete the log. An empty file counts as emptied if
-    the
+    SQLite would create a new database in its place and delete the log. An empty file counts as emptied if the
     directory also contains its log, a backup of it, or the secrets of a server that used it; a missing file
     if the directory contains its log.
     """
@@ -358,8 +357,7 @@ def _postgres(url: URL, silence_s: float | None = None) -> Engine:
 def _connect_args(url: URL) -> dict[str, Any]:
     """Return the driver options; those in the URL take precedence.
 
-    An address that does not answer, or a connection whose peer is gone (cable, failover, firewall), must
-    not
+    An address that does not answer, or a connection whose peer is gone (cable, failover, firewall), must not
     block a thread for minutes, least of all the writer thread.
     """
     return {name: value for name, value in PATIENCE.items() if name not in url.query}

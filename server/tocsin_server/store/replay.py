@@ -81,8 +81,7 @@ def _page(connection: Connection, who: Writer, seq: int, after: int) -> Points:
     """Return the next records of a writer after ``seq``, or none at the end.
 
     They come from one chunk, or from some tail rows after the last chunk. Chunks and tail rows that arrived
-    up
-    to ``after`` are skipped without being read. Damaged ones are logged and skipped, so that the run can
+    up to ``after`` are skipped without being read. Damaged ones are logged and skipped, so that the run can
     resume.
     """
     while (row := _next_chunk(connection, who, seq, after)) is not None:

@@ -46,7 +46,7 @@ FORM = """<p>{summary}</p>
 <input name="alert" type="hidden" value="{alert}">
 <input name="until" type="hidden" value="{until}">
 <input name="signature" type="hidden" value="{signature}">
-<label for="note">Note for the others (may be empty)</label>
+<label for="note">Note for other users (optional)</label>
 <input id="note" name="note" maxlength="1000">
 <button>Acknowledge</button>
 </form>"""

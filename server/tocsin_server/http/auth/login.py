@@ -41,7 +41,7 @@ PAGE = """<!doctype html>
 <h1>tocsin</h1>
 {message}
 <p>Open the login link that <code>tocsin-server serve</code> printed when it started. It ends in
-<code>/login?token=…</code> and stays the same over restarts; the command prints it again each time.</p>
+<code>/login?token=…</code> and stays the same across restarts; the command prints it again each time.</p>
 <form method="post" action="{root}/login">
 <label for="token">Or paste a token (scope read, write or admin)</label>
 <input id="token" name="token" type="password" autocomplete="current-password" required autofocus>
