@@ -193,7 +193,7 @@ def _earlier(one: int | None, other: int | None) -> int | None:
 
 
 def _reported_of(alert: Alert) -> Reported:
-    """Return the states that were certainly reported for a stored episode: the current one, and those with a time."""
+    """Return the states that were certainly reported for a stored episode: the current and dated ones."""
     reported = {(alert.state, alert.severity)}
     if alert.fired_ns is not None:
         reported.add((AlertState.FIRING, alert.severity))
