@@ -82,5 +82,6 @@ def test_every_setting_is_rejected_or_works(rule: str) -> None:
 
 def test_a_window_that_is_too_small_is_rejected() -> None:
     """The error names the field, the smallest accepted value and the given one, before any evaluation."""
-    with pytest.raises(SettingError, match="window: expected a whole number of at least 3, got 1"):
+    message = "loss-spike: window: expected a whole number of at least 3, got 1"
+    with pytest.raises(SettingError, match=message):
         with_changes("loss-spike", every_settings_type()["loss-spike"], {"window": 1})
