@@ -134,7 +134,7 @@ def make_token(name: str, scope: Scope, project: str, now_ns: int) -> tuple[Toke
     if not 0 < len(name) <= NAME_CHARACTERS:
         raise ValueError(f"name: expected 1 to {NAME_CHARACTERS} characters, got {len(name)}")
     if project and scope is not Scope.INGEST:
-        raise ValueError(f"project: expected none for a token of scope {scope}, got {project!r}")
+        raise ValueError(f"project: expected no project for a token of scope {scope}, got {project!r}")
     secret = new_secret()
     token_id = f"t_{secrets.token_hex(6)}"
     return Token(token_id, name, scope, project, digest_of(secret), now_ns), secret

@@ -59,7 +59,7 @@ def installed() -> PlotlyJS:
         raise StartError("Plotly is not installed. Install it with `pip install plotly`.") from None
     path = Path(str(found.locate_file("plotly/package_data/plotly.min.js")))
     if not path.is_file():
-        raise StartError(f"plotly: expected plotly.min.js at {path}, got no file")
+        raise StartError(f"There is no file {path}. Install plotly again.")
     return PlotlyJS(version=found.version, path=path)
 
 
@@ -74,7 +74,9 @@ def style_sheet(script: str) -> str:
     table = _RULES.search(script)
     rules = _RULE.findall(table.group()) if table else []
     if not rules:
-        raise StartError("plotly.js: expected a table of style rules as in version 4, got none")
+        raise StartError(
+            "plotly.min.js has no style rules as in version 4. Install another version of plotly."
+        )
     return "\n".join(f"{_selector(name)}{{{_text(body)}}}" for name, body in reversed(rules)) + "\n"
 
 

@@ -15,7 +15,7 @@ def web_directory() -> Path:
     for place in (here / "web", here.parent.parent / "web"):
         if (place / "index.html").is_file():
             return place
-    raise StartError(f"web: expected the pages in {here / 'web'}, got no index.html")
+    raise StartError(f"There is no index.html in {here / 'web'}. Install tocsin-server again.")
 
 
 def report_assets() -> Assets:

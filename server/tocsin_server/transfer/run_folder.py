@@ -139,7 +139,7 @@ def _storable(where: str, value: Any) -> Any:
     """
     wrong = exact_json.problem(value)
     if wrong is not None:
-        raise BundleError(f"{where}{wrong[0][:1] and ': ' + wrong[0][1:]}", wrong[1], "something else")
+        raise BundleError(f"{where}{wrong[0][:1] and ': ' + wrong[0][1:]}", wrong[1], "another value")
     return value
 
 

@@ -129,7 +129,9 @@ def test_the_login_link_can_be_renewed(
 def test_impossible_requests_are_reported(tocsin: Run) -> None:
     """Each invalid name, project or database gives one message and exit status 2."""
     assert "token list" in error_text(tocsin("token", "revoke", "t_none"))
-    assert "none for a token of scope read" in error_text(tocsin("token", "create", "x", "--project", "p"))
+    assert "no project for a token of scope read" in error_text(
+        tocsin("token", "create", "x", "--project", "p")
+    )
     assert "expected the id or the name of one run" in error_text(tocsin("export", "nothing"))
     assert "expected sqlite:///" in error_text(tocsin("migrate", "--database-url", "mysql://x/y"))
     assert "Use sqlite:///" in error_text(tocsin("migrate", "--database-url", "postgresql://host:port/y"))

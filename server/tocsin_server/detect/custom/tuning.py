@@ -57,9 +57,9 @@ def read_tuning(rule: object, body: Mapping[str, Any], where: str = "") -> Tunin
         raise FieldError(f"{where}rule", "the id of a built-in rule", rule)
     enabled, severity = body.get("enabled"), body.get("severity")
     if enabled is not None and not isinstance(enabled, bool):
-        raise FieldError(f"{where}enabled", "true, false or nothing", enabled)
+        raise FieldError(f"{where}enabled", "true, false or null", enabled)
     if severity is not None and (not isinstance(severity, str) or severity not in tuple(Severity)):
-        raise FieldError(f"{where}severity", f"one of {', '.join(Severity)} or nothing", severity)
+        raise FieldError(f"{where}severity", f"one of {', '.join(Severity)} or null", severity)
     settings = _settings(str(rule), body.get("settings"), where)
     return Tuning(enabled, None if severity is None else Severity(severity), settings)
 
