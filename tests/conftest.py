@@ -53,11 +53,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=place)
 
 
-def pytest_collection_finish() -> None:
-    """Exclude all test modules from garbage collection.
+@pytest.fixture(autouse=True, scope="module")
+def nothing_old_is_searched() -> None:
+    """Exclude what exists before a module's tests from garbage collection.
 
-    They live until the end of the session, and neither the collector nor a ``watch`` that searches all
-    objects for optimizers should visit them repeatedly.
+    Test modules and libraries live until the end of the session, and neither the collector nor a ``watch``
+    that searches all objects for optimizers should visit them repeatedly.
     """
     gc.collect()
     gc.freeze()

@@ -7,9 +7,11 @@ test("the root is derived from where the pages were loaded", () => {
     "https://h/lib/root.js",
     "https://h/tocsin/lib/root.js",
     "http://h:8321/a/b/lib/root.js",
+    "https://h/assets/web-0123abcd/lib/root.js",
+    "https://h/tocsin/assets/web-0123abcd/lib/root.js",
     "file:///home/x/web/lib/root.js",
   ];
-  assert.deepEqual(addresses.map(rootOf), ["", "/tocsin", "/a/b", ""]);
+  assert.deepEqual(addresses.map(rootOf), ["", "/tocsin", "/a/b", "", "/tocsin", ""]);
 });
 
 test("tocsin's addresses get the root, others are unchanged", () => {

@@ -7,13 +7,13 @@
 export const ROOT = rootOf(import.meta.url);
 
 /**
- * The root of a site that serves this file at `address`.
+ * The root of a site that serves this file at `address`, which may contain a version.
  *
  * @param {string} address
  */
 export function rootOf(address) {
   const { protocol, pathname } = new URL("..", address);
-  return protocol.startsWith("http") ? pathname.replace(/\/+$/, "") : "";
+  return protocol.startsWith("http") ? pathname.replace(/(\/assets\/web-\w+)?\/+$/, "") : "";
 }
 
 /**

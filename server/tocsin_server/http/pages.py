@@ -1,8 +1,9 @@
 """Serve what a browser loads: the pages of ``web/``, plotly.js, the login page; and the security headers.
 
-Deep links (such as ``/runs/<id>``) all return ``index.html``; the page reads its address. Files of ``web/``
-are revalidated on every load (``no-cache`` and an ETag), because an upgrade must not mix old and new modules.
-plotly.js has its version in its address and never changes.
+Deep links (such as ``/runs/<id>``) all return ``index.html``; the page reads its address. It loads the files
+of ``web/`` from addresses that contain their version, and browsers keep them: an upgrade cannot mix old and
+new modules, and a page opens with one request for itself and none for its hundred modules. The same files
+without a version, or with another one, are revalidated on every load.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tocsin_server.core.origins import split_host
 from tocsin_server.http.auth.login import login_page, safe_next
 from tocsin_server.http.plotlyjs import PlotlyJS
+from tocsin_server.http.web_files import WebVersion
 
 DEEP_LINKS = (
     "/", "/runs/{rest:path}", "/alerts", "/alerts/{rest:path}", "/compare", "/rules", "/silences", "/routes",
@@ -55,7 +57,9 @@ SECURITY_HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-_ADDRESS = re.compile(r'(?:href|src)="(?=/)')
+_ADDRESS = re.compile(r'(?<=(?:="))/(assets/)?')
+VERSIONED = "/assets/web-"
+"""Beginning of an address of a file of ``web/``; its version, a slash and its path follow."""
 IMMUTABLE = {"cache-control": "public, max-age=31536000, immutable"}
 REVALIDATED = {"cache-control": "no-cache"}
 # Explicit, because the registry of the machine (especially on Windows) may have other values.
@@ -182,25 +186,25 @@ def page_routes(web: Path, plotly: PlotlyJS, root: str = "") -> APIRouter:
     ``root`` is the path under which a proxy serves them; the addresses in ``index.html`` begin with it.
     """
     router = APIRouter(include_in_schema=False)
-    files = WebFiles(directory=web, check_dir=False)
+    files, version = WebFiles(directory=web, check_dir=False), WebVersion(web)
 
     async def page(request: Request) -> Response:
         """Return ``index.html`` with a login, else the login page."""
         if request.state.identity is None:
             return login_page(then=safe_next(request.url.path + _query(request)), root=root)
-        if root:
-            text = _ADDRESS.sub(rf"\g<0>{root}", (web / "index.html").read_text("utf-8"))
-            response: Response = HTMLResponse(text, headers=REVALIDATED)
-        else:
-            response = await files.get_response("index.html", request.scope)
-        response.headers["vary"] = "Cookie"
-        return response
+        text = (web / "index.html").read_text("utf-8")
+        own = f"{root}{VERSIONED}{version.name()}/"
+        text = _ADDRESS.sub(lambda found: root + found[0] if found[1] else own, text)
+        return HTMLResponse(text, headers=REVALIDATED | {"vary": "Cookie"})
+
+    async def found(request: Request) -> Response:
+        path = files.get_path({**request.scope, "path": "/" + request.path_params["path"], "root_path": ""})
+        return await files.get_response(path, request.scope)
 
     async def file(request: Request) -> Response:
         """Return one file of ``web/``. Raises a 404 for unknown paths, which browsers get as a page."""
-        path = files.get_path({**request.scope, "path": "/" + request.path_params["path"], "root_path": ""})
         try:
-            return await files.get_response(path, request.scope)
+            return await found(request)
         except HTTPException as problem:
             if problem.status_code != 404 or not _by_a_person(request):
                 raise
@@ -208,9 +212,17 @@ def page_routes(web: Path, plotly: PlotlyJS, root: str = "") -> APIRouter:
         response.status_code = 404 if response.status_code == 200 else response.status_code
         return response
 
+    async def versioned(request: Request) -> Response:
+        """Return a file as ``file`` does; a browser may keep it if the version is that of the files here."""
+        response = await found(request)
+        if request.path_params["version"] == version.name():
+            response.headers.update(IMMUTABLE)
+        return response
+
     for path in (*DEEP_LINKS, "/index.html"):
         router.routes.append(Route(path, page, methods=["GET"]))
     router.routes.extend(_asset_routes(plotly))
+    router.routes.append(Route(VERSIONED + "{version}/{path:path}", versioned, methods=["GET"]))
     router.routes.append(Route("/{path:path}", file, methods=["GET"]))
     return router
 

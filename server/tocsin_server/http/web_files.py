@@ -1,7 +1,10 @@
-"""Find the files of ``web/``, which the pages and reports are made of."""
+"""Find the files of ``web/``, which the pages and reports are made of, and name their version."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from hashlib import blake2b
 from pathlib import Path
 
 from tocsin_server.core.errors import StartError
@@ -21,3 +24,36 @@ def web_directory() -> Path:
 def report_assets() -> Assets:
     """Return what every report contains: plotly.js, the script and the style sheet. Raises StartError."""
     return assets_of(web_directory(), plotlyjs.installed().script.decode("utf-8"))
+
+
+class WebVersion:
+    """A name for the content of ``web/``, which is part of the addresses of its files.
+
+    Browsers keep a file of a version forever, and a page never mixes modules of two versions. Content counts,
+    not times: an installer may give all files the same time.
+    """
+
+    def __init__(self, web: Path) -> None:
+        self._web = web
+        self._seen: list[tuple[str, int, int]] = []
+        self._name = ""
+
+    def name(self) -> str:
+        """Return 16 hexadecimal digits; files are read again only after one of them changed."""
+        seen = sorted((path, stat.st_mtime_ns, stat.st_size) for path, stat in _files(self._web))
+        if seen != self._seen:
+            digest = blake2b(digest_size=8)
+            for path, _, size in seen:
+                digest.update(f"{path[len(str(self._web)) :]} {size}\n".encode())
+                digest.update(Path(path).read_bytes())
+            self._seen, self._name = seen, digest.hexdigest()
+        return self._name
+
+
+def _files(folder: Path | str) -> Iterator[tuple[str, os.stat_result]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                yield from _files(entry.path)
+            elif entry.is_file():
+                yield entry.path, entry.stat()
