@@ -53,7 +53,7 @@ class WebVersion:
 def _files(folder: Path | str) -> Iterator[tuple[str, os.stat_result]]:
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.is_dir():
+            if entry.is_dir(follow_symlinks=False):
                 yield from _files(entry.path)
-            elif entry.is_file():
+            elif entry.is_file(follow_symlinks=False):
                 yield entry.path, entry.stat()

@@ -52,7 +52,17 @@ LATE = 41
 def write_run(
     database: Database, store: StoreWriter, admit: Admit, put: Callable[..., None], run_id: str = "r1"
 ) -> None:
-    """Store the run, sealed and unsealed."""
+    """Store the run, sealed and unsealed, and wait for its newest values, which take up to a second."""
+    _submit(database, store, admit, put, run_id)
+    ends = time.monotonic() + 60
+    while rows_of(database, run_id)["latest"] < SERIES:
+        assert time.monotonic() < ends, "waited 60 s for the newest values"
+        time.sleep(0.02)
+
+
+def _submit(
+    database: Database, store: StoreWriter, admit: Admit, put: Callable[..., None], run_id: str
+) -> None:
     first = admit(run_id, config={"lr": math.inf}, tags=["a", "b"]).writer
     second = admit(run_id, attempt="a2", rank=1).writer
     random = np.random.default_rng(3)
@@ -69,11 +79,10 @@ def write_run(
     store.submit(WriteBatch(run_id, event=RunEvent(second, 5003, 0, "phase", 10**18 + 1, 4, {})))
     _ring(store, run_id, second)
     sealed(database, 1, run_id)
-    _wait_for_latest(database, run_id)
 
 
 def write_run_to(database: Database, run_id: str = "r1") -> None:
-    """Store the run with a separate writer, for data that is created once for many tests."""
+    """Store the run with a separate writer, which writes the newest values when it stops."""
     store = StoreWriter(database, interval_s=0.005)
     store.start()
 
@@ -85,17 +94,9 @@ def write_run_to(database: Database, run_id: str = "r1") -> None:
             store.submit(WriteBatch(one.run_id, batch=one))
 
     try:
-        write_run(database, store, admit, put, run_id)
+        _submit(database, store, admit, put, run_id)
     finally:
         store.stop(10.0)
-
-
-def _wait_for_latest(database: Database, run_id: str) -> None:
-    """Wait for the newest values, which are written within a second."""
-    ends = time.monotonic() + 60
-    while rows_of(database, run_id)["latest"] < SERIES:
-        assert time.monotonic() < ends, "waited 60 s for the newest values"
-        time.sleep(0.02)
 
 
 def _ring(store: StoreWriter, run_id: str, who: Writer) -> None:
