@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.timeout(700)  # several hundred steps on a busy machine
+from tests.matrix import LONG
+
+pytestmark = [LONG, pytest.mark.timeout(700)]  # 800 steps, half a minute of CPU
 STEPS = 800
 """The collapse ended by step 754 at the latest, over six seeds and two sets of kernels."""
 NON_FINITE = {"NaN", "Infinity", "-Infinity"}
