@@ -58,7 +58,7 @@ def tab(proxied: ProxiedTower, alert: str, visit: Callable[..., Any]) -> Iterato
     opened, asked = visit(proxied), list[str]()
     opened.page.on("request", lambda request: asked.append(request.url))
     opened.page.on("websocket", lambda socket: asked.append(socket.url))
-    opened.page.goto(proxied.base)
+    opened.page.goto(f"{proxied.base}/")
     yield opened
     assert len(asked) > 10
     assert [url for url in asked if not url.partition("://")[2].partition("/")[2].startswith("tocsin/")] == []
