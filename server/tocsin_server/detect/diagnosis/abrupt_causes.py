@@ -127,9 +127,10 @@ def infinite_term(case: DiagnosisContext) -> Cause | None:
     bad = [step for step, loss in case.since("loss") if math.isinf(loss) and step in norms]
     if len(bad) < PAIRS or not all(math.isfinite(norms[step]) and norms[step] > 0 for step in bad):
         return None
+    limit = " (65 504 in fp16)" if case.scaled else ""
     return Cause(
         "infinite-term",
-        "Likely one term of the loss that overflows (65 504 in fp16): the loss is infinite "
+        f"Likely one term of the loss that overflows{limit}: the loss is infinite "
         "at every step, but the gradients of the same steps are finite "
         f"({number(norms[bad[-1]])}), so the rest of the model still trains.",
         "one term of the loss that overflows",

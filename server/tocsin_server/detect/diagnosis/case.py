@@ -40,6 +40,8 @@ LR_STEPS, LR_RECORDS = 100, 10
 """Steps and records before the onset in which a change of learning rate counts as related."""
 LR_EVENT = 1.5
 LOSS_RISE, NORM_RISE = 1.25, 3.0
+FADED = 1e-3
+"""Share of its peak below which a learning rate is too low to be a cause."""
 OWN_SPREAD = 30.0
 """Number of median deviations that count as the size of a loss around 0."""
 
@@ -185,6 +187,39 @@ class DiagnosisContext:
         rates = [rate for _, rate in self.before("lr") if math.isfinite(rate)]
         rates = rates or [rate for _, rate in self.since("lr") if math.isfinite(rate)]
         return rates[-1] if rates else None
+
+    @cached_property
+    def rate_faded(self) -> bool:
+        """Return whether the learning rate at the onset is far below its peak, so that it is no cause."""
+        return self.lr is not None and self.lr < FADED * self.history.peak_rate(upto=self.upto)
+
+    @cached_property
+    def scaled(self) -> bool:
+        """Return whether a loss scale is logged; only then does advice about fp16 fit."""
+        return self.history.has("scale")
+
+    @cached_property
+    def loss_held(self) -> tuple[float, int] | None:
+        """Return the usual loss and the newest step if the loss is known and stayed at its level, or None."""
+        before = [value for _, value in self.before("loss")]
+        since = self.since("loss")
+        if len(before) < 2 * RECENT or not since or self._loss_alert:
+            return None
+        usual = median(before)
+        if usual is None or usual <= 0:
+            return None
+        low, high = usual / LOSS_RISE, usual * LOSS_RISE
+        held = all(low <= value <= high for value in [*before[-RECENT:], *(loss for _, loss in since)])
+        return (usual, since[-1][0]) if held else None
+
+    @cached_property
+    def _loss_alert(self) -> bool:
+        return any(rule.startswith(("loss-", "nonfinite-loss")) for rule, _, _ in self.episode)
+
+    @cached_property
+    def no_update_can_succeed(self) -> bool:
+        """Return whether the loss scale is 0 or weights are not finite: only a checkpoint helps then."""
+        return self.kind("scaler-at-floor") == "zero" or self.kind("nonfinite-weights") is not None
 
     @cached_property
     def loss_rose(self) -> tuple[float, float, float] | None:

@@ -118,7 +118,7 @@ def bad_data(case: DiagnosisContext) -> Cause | None:
 
 def lr_rose(case: DiagnosisContext) -> Cause | None:
     event = case.lr_event
-    if event is None or case.rule not in NUMERIC | LOSS_SHAPE | {"grad-explosion"}:
+    if event is None or case.rate_faded or case.rule not in NUMERIC | LOSS_SHAPE | {"grad-explosion"}:
         return None
     step, low, high = event
     times = number(round(high / low, 1))
@@ -192,9 +192,21 @@ def runaway(case: DiagnosisContext) -> Cause | None:
         evidence.append(Evidence(f"grad norm {when}", norm[1], "", case.onset))
     if not signs and shape is not None:
         signs.append(f"{shape.summary[0].lower()}{shape.summary[1:]}")
-    rate = f" at a learning rate of {number(case.lr)}" if case.lr else ""
     if case.lr:
         evidence.append(Evidence("learning rate", case.lr, "", case.onset))
+    start = (case.runaway_step, f"Training diverges: {', '.join(signs)}") if loss or norm else None
+    if case.rate_faded:
+        return Cause(
+            "diverged",
+            f"Training diverged around the first overflow ({', '.join(signs)}). The learning rate is far "
+            "below its peak, so it is not the likely cause.",
+            "training that diverged",
+            (r.go_back(case), r.clip(case), r.CHECK_BATCH, r.FP32_ISLAND, r.BF16),
+            "Resume from a checkpoint before the onset with other batches: it passes that step.",
+            tuple(evidence),
+            start,
+        )
+    rate = f" at a learning rate of {number(case.lr)}" if case.lr else ""
     return Cause(
         "lr-too-high",
         f"Likely a learning rate that is too high: training diverged{rate} around the first overflow "
@@ -203,7 +215,7 @@ def runaway(case: DiagnosisContext) -> Cause | None:
         (r.lower_lr(case), r.clip(case), r.go_back(case), r.FP32_ISLAND, r.BF16),
         "Resume from a checkpoint before the onset at a fifth of the learning rate: it passes that step.",
         tuple(evidence),
-        (case.runaway_step, f"Training diverges: {', '.join(signs)}") if loss or norm else None,
+        start,
     )
 
 
@@ -273,6 +285,14 @@ def spike(case: DiagnosisContext) -> Cause | None:
     if case.rule != "loss-spike":
         return None
     norm = case.norm_rose
+    if case.result.severity == CRITICAL and case.rate_faded:
+        return Cause(
+            "stays-high",
+            "Likely different data: the loss does not recover, and the learning rate is far below its peak.",
+            "different data",
+            (r.go_back(case), r.SKIP_DATA, r.clip(case)),
+            "Evaluate the new batches with the weights from before the onset: the loss is high.",
+        )
     if case.result.severity == CRITICAL:
         return Cause(
             "stays-high",
@@ -283,11 +303,18 @@ def spike(case: DiagnosisContext) -> Cause | None:
             "Resume from before the onset at a fifth of the learning rate: the loss stays at its level.",
         )
     lead = f" The gradient norm rose first, {number(norm[0])} → {number(norm[1])}." if norm else ""
+    rate = "" if case.rate_faded else " or a learning rate that is nearly too high"
     return Cause(
         "spike",
-        f"Likely an unusual batch or a learning rate that is nearly too high.{lead}",
+        f"Likely an unusual batch{rate}.{lead}",
         "a single bad batch",
-        (r.WATCH, r.SKIP_DATA, r.clip(case), r.lower_lr(case, 2.0), r.RERUN),
+        (
+            r.watch(case),
+            r.SKIP_DATA,
+            r.clip(case),
+            r.lower_lr(case, 2.0),
+            r.RERUN,
+        ),
         "Repeat the step with another data order: no spike.",
     )
 
@@ -300,10 +327,20 @@ def diverging(case: DiagnosisContext) -> Cause | None:
         return Cause(
             "slow-climb",
             "Likely an increasing weight of one term of the loss (a KL warm-up, a penalty, a "
-            f"curriculum), which is harmless, or a learning rate{rate} that is slightly too high.",
+            "curriculum), which is harmless"
+            + ("." if case.rate_faded else f", or a learning rate{rate} that is slightly too high."),
             "an increasing weight of one term of the loss",
             (LOG_TERMS, r.lower_lr(case, 2.0), r.go_back(case)),
             "Log each term without its weight: none of them rises.",
+        )
+    if case.rate_faded:
+        return Cause(
+            "diverging",
+            f"No likely cause stands out: the learning rate{rate} is far below its peak. Different data or "
+            "a changed loss remain.",
+            "different data or a changed loss",
+            (r.go_back(case), r.CHECK_BATCH, r.clip(case)),
+            "Evaluate the new batches with the weights from before the onset: the loss is high.",
         )
     return Cause(
         "lr-too-high",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tocsin_server.core.models import Remedy
 from tocsin_server.detect.diagnosis.case import LOSS_SHAPE, NUMERIC, DiagnosisContext
 from tocsin_server.detect.interface.formatting import number
@@ -12,7 +14,7 @@ BF16 = Remedy(
 )
 FP32_ISLAND = Remedy(
     "Compute the operation that overflows in float32; cast before leaving autocast, not inside.",
-    'x = x.float()\nwith torch.autocast("cuda", enabled=False):\n    y = torch.fft.rfft2(x, norm="ortho")',
+    'x = x.float()\nwith torch.autocast("cuda", enabled=False):\n    y = operation(x)',
 )
 FIND_MODULE = Remedy(
     "Find the first module whose output is not finite.",
@@ -24,7 +26,7 @@ FIND_MODULE = Remedy(
 )
 CHECK_BATCH = Remedy(
     "Check the batch and the terms of the loss before the backward pass.",
-    'run.check(batch=batch, losses={"l1": l1, "fft": fft})',
+    'run.check(batch=batch, losses={"loss": loss})',
 )
 WIRE_SCALER = Remedy(
     "Let the scaler skip steps, and call update() in every iteration, without a continue before it.",
@@ -46,6 +48,8 @@ UPDATE_STEPS_ONLY = Remedy(
     "    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
     "    run.log(norm=norm)",
 )
+SCALED_ONLY = (BF16, FP32_ISLAND, WIRE_SCALER)
+"""Advice about fp16 and loss scalers, which fits only runs with a loss scale."""
 CHECK_GRAPH = Remedy(
     "Print which parameters get a gradient.",
     "for name, p in model.named_parameters():\n"
@@ -61,7 +65,6 @@ CHECK_SCHEDULE = Remedy(
 SKIP_DATA = Remedy(
     "If it recurs at the same step, go back about 100 steps and skip the next 200 to 500 batches."
 )
-WATCH = Remedy("Do nothing if the loss is back at its baseline; lower the learning rate if it spikes again.")
 RERUN = Remedy(
     "Run the same step again on another device; an error that does not repeat is a hardware fault."
 )
@@ -71,9 +74,9 @@ def lower_lr(case: DiagnosisContext, factor: float = 5.0) -> Remedy | None:
     """Return a remedy that divides the learning rate by ``factor``, with the run's numbers.
 
     With a scheduler, its base rates are changed, because it overwrites the optimizer's rate. None if the
-    learning rate is far below that of similar runs, where lowering it further cannot help.
+    learning rate is far below its peak or that of similar runs, where lowering it further cannot help.
     """
-    if case.kind("lr-out-of-range") == "below-siblings":
+    if case.rate_faded or case.kind("lr-out-of-range") == "below-siblings":
         return None
     by = number(factor)
     text = f"Divide the learning rate by {by}"
@@ -87,6 +90,12 @@ def lower_lr(case: DiagnosisContext, factor: float = 5.0) -> Remedy | None:
         f"{text} Change the scheduler's base rate; it overwrites the optimizer's value every step.",
         f"scheduler.base_lrs = [lr / {by} for lr in scheduler.base_lrs]",
     )
+
+
+def watch(case: DiagnosisContext) -> Remedy:
+    """Return the advice to wait, and to lower the learning rate if that can help."""
+    later = "" if lower_lr(case) is None else "; lower the learning rate if it spikes again"
+    return Remedy(f"Do nothing if the loss is back at its baseline{later}.")
 
 
 SCALED_NORM = 1e3
@@ -136,3 +145,27 @@ def go_back(case: DiagnosisContext) -> Remedy:
     if saved is None:
         return Remedy(f"Resume from a checkpoint before step {since}; later weights may be corrupted.")
     return Remedy(f"Resume from the checkpoint of step {saved[0]}, the newest before the onset.", saved[1])
+
+
+def stop(case: DiagnosisContext) -> Remedy:
+    """Return the first action when no update can succeed any more: resume from a checkpoint."""
+    since = corrupted_since(case)
+    saved = case.context.checkpoint_before(since)
+    if saved is None:
+        return Remedy(f"Stop. Resume from a checkpoint before step {since}; no update can succeed any more.")
+    step, path = saved
+    return Remedy(
+        f"Stop. Resume from {path or 'the checkpoint'} (step {step}); no update can succeed any more."
+    )
+
+
+def fitting(case: DiagnosisContext, proposed: Sequence[Remedy | None]) -> tuple[Remedy, ...]:
+    """Return the remedies that fit the run, the first action first.
+
+    If no update can succeed any more, that is to stop and resume from a checkpoint.
+    """
+    fit = [each for each in proposed if each is not None and (case.scaled or each not in SCALED_ONLY)]
+    if not (case.no_update_can_succeed and (case.numeric or case.rule in CORRUPTING)):
+        return tuple(fit)
+    resume = go_back(case)
+    return (stop(case), *(each for each in fit if each != resume))

@@ -16,6 +16,7 @@ from tocsin_server.detect.diagnosis import abrupt_causes, measurement_causes
 from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import Candidate, Cause
 from tocsin_server.detect.diagnosis.causes import CANDIDATES
+from tocsin_server.detect.diagnosis.remedies import fitting
 from tocsin_server.detect.interface.layers import is_located, located, origin, origin_in
 from tocsin_server.detect.interface.rule import INFO
 from tocsin_server.detect.rules.catalog import infos, rule_causes
@@ -41,7 +42,7 @@ def explain(case: DiagnosisContext, reported: Diagnosis | None = None) -> Diagno
         cause=cause.text,
         evidence=_evidence(case, cause),
         alternatives=_alternatives(cause, found[1:]),
-        remedies=tuple(remedy for remedy in cause.remedies if remedy is not None),
+        remedies=fitting(case, cause.remedies),
         how_to_confirm=cause.how_to_confirm,
         timeline=_timeline(case, cause),
     )

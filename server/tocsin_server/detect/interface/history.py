@@ -27,6 +27,8 @@ class History(msgspec.Struct):
     steps: list[int] = []
     values: dict[str, Values] = {}
     discontinuities: list[int] = []
+    highest_rate: float = 0.0
+    """Highest learning rate among the dropped records."""
     waiting: list[Any] = []
     """Views that are not yet in the columns; they are merged when a query needs them."""
 
@@ -69,7 +71,14 @@ class History(msgspec.Struct):
         self.merge()
         return base in self.values
 
+    def peak_rate(self, *, upto: int) -> float:
+        """Return the highest finite learning rate of the run up to record ``upto``, or 0 if none is known."""
+        self.merge()
+        kept = self.values.get("lr", [])[: max(0, upto - self.first + 1)]
+        return max(self.highest_rate, _highest(kept))
+
     def _drop(self, excess: int) -> None:
+        self.highest_rate = max(self.highest_rate, _highest(self.values.get("lr", [])[:excess]))
         del self.steps[:excess]
         for column in self.values.values():
             del column[:excess]
@@ -122,6 +131,10 @@ class History(msgspec.Struct):
             and self.first + begin > discontinuity
             and self.steps[min(begin + margin, end - 1)] > step
         )
+
+
+def _highest(values: Values) -> float:
+    return max((value for value in values if value is not None and math.isfinite(value)), default=0.0)
 
 
 def median(values: list[float]) -> float | None:

@@ -192,14 +192,13 @@ class GradExplosion(Rule[Settings, State]):
 
 def exploding(case: DiagnosisContext) -> Cause | None:
     """Return the cause of a gradient norm that left its level."""
-    loss = case.rise("loss")
-    flat = loss is not None and loss[2] < 1.25
-    tail = " The loss has not changed, so it is not a single batch." if flat else ""
+    held = case.loss_held
+    tail = "" if held is None else f" The loss stays near {number(held[0])} up to step {held[1]}."
+    rate = "" if case.rate_faded else "a learning rate that is too high, "
     evidence = (Evidence("learning rate", case.lr, "", case.onset),) if case.lr else ()
     return Cause(
         "grad-explosion",
-        "Likely a learning rate that is too high, missing gradient clipping, or recurrent or "
-        f"attention layers whose outputs grow.{tail}",
+        f"Likely {rate}missing gradient clipping, or recurrent or attention layers whose outputs grow.{tail}",
         "gradients that grow layer by layer without clipping",
         (remedies.clip(case), remedies.lower_lr(case), remedies.go_back(case)),
         "Clip at the usual norm: the loss stays at its level.",

@@ -166,13 +166,13 @@ def drifting(case: DiagnosisContext) -> Cause | None:
             "in training and "
             "harmless while the validation metric improves.",
             "growth that is common late in training",
-            (remedies.WATCH, remedies.clip(case)),
+            (remedies.watch(case), remedies.clip(case)),
             "Check the validation metric: it still improves.",
         )
+    rate = "." if case.rate_faded else ", or a learning rate that is too high for this stage."
     return Cause(
         "grad-norm-drift",
-        "Likely weights or logits that grow slowly: missing normalization, too little weight "
-        "decay, or a learning rate that is too high for this stage.",
+        f"Likely weights or logits that grow slowly: missing normalization or too little weight decay{rate}",
         "weights that grow slowly",
         (remedies.clip(case), remedies.lower_lr(case, 1.5), remedies.go_back(case)),
         "Log the norm of the weights: it grows over the same steps.",

@@ -149,12 +149,12 @@ class GradPrecursor(Rule[Settings, State]):
 
 def imminent(case: DiagnosisContext) -> Cause | None:
     """Return what a rising norm indicates."""
+    rate = "" if case.rate_faded else " or a learning rate that is nearly too high"
     return Cause(
         "grad-precursor",
-        "Likely an unusual batch or a learning rate that is nearly too high; the loss may "
-        "spike within the next records.",
+        f"Likely an unusual batch{rate}; the loss may spike within the next records.",
         "an imminent loss spike",
-        (remedies.clip(case), remedies.lower_lr(case, 2.0), remedies.WATCH),
+        (remedies.clip(case), remedies.lower_lr(case, 2.0), remedies.watch(case)),
         "Watch the next records: the loss spikes.",
     )
 

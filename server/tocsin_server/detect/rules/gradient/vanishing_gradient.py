@@ -164,15 +164,17 @@ def vanished(case: DiagnosisContext) -> Cause | None:
     return Cause(
         "vanishing",
         "Updates are too small to change the weights: saturated activations, a very deep "
-        "network without residual connections or normalization, a tiny loss weight, or "
-        "gradients that underflow fp16.",
+        "network without residual connections or normalization, or a tiny loss weight"
+        + (", or gradients that underflow fp16." if case.scaled else "."),
         "vanishing gradients",
         (
             remedies.CHECK_GRAPH,
             Remedy(
                 "Use a loss scaler or bfloat16; fp16 cannot represent values below 6e-8.",
                 "scaler = torch.amp.GradScaler()",
-            ),
+            )
+            if case.scaled
+            else None,
             Remedy("Add normalization layers, change the initialization, or raise the weight of the loss."),
         ),
         "Log the gradient norm of each layer: it shrinks toward the input.",

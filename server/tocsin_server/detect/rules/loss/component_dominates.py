@@ -153,8 +153,7 @@ def _why(case: DiagnosisContext) -> Cause | None:
         "unbalanced terms of the loss",
         (
             Remedy(
-                "Normalize the transform, and average over elements as the other terms do.",
-                'fft = torch.fft.rfft2(x.float(), norm="ortho").abs().mean()',
+                "Average the term over its elements, as the other terms do; normalize its transform, if any."
             ),
             Remedy("Weight the terms so that their gradients have similar norms."),
         ),

@@ -39,6 +39,7 @@ from tocsin_server.detect.sdk import (
     Cause,
     DiagnosisContext,
     Fact,
+    Remedy,
     Rule,
     RuleSettings,
     RuleState,
@@ -202,9 +203,20 @@ def _rate(case: DiagnosisContext) -> Cause | None:
     )
 
 
+COMPARE = Remedy("Compare an early batch with a recent one: shard, labels, scaling of the inputs.")
+
+
 def _why(case: DiagnosisContext) -> Cause | None:
     if case.result.kind != "drift":
         return None
+    if case.rate_faded:
+        return Cause(
+            "slow-divergence",
+            "Likely harder data, or weights or logits that grow: the learning rate is far below its peak.",
+            "data that gets harder",
+            (COMPARE, remedies.go_back(case), remedies.clip(case)),
+            "Evaluate an early batch and a recent one with the same weights: the recent loss is higher.",
+        )
     rate = f" ({number(case.lr)})" if case.lr else ""
     return Cause(
         "slow-divergence",

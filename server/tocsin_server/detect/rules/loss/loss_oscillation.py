@@ -192,6 +192,14 @@ def _turns(case: DiagnosisContext) -> Cause | None:
 def _why(case: DiagnosisContext) -> Cause | None:
     if case.result.kind == "rate":
         return None
+    if case.rate_faded:
+        return Cause(
+            "momentum",
+            "Likely a momentum at the edge of stability: the learning rate is far below its peak.",
+            "a momentum at the edge of stability",
+            (Remedy("Use a larger batch or gradient accumulation, and average the weights (EMA)."),),
+            "Lower the momentum: the oscillation shrinks.",
+        )
     rate = f" ({number(case.lr)})" if case.lr else ""
     return Cause(
         "rate-high",

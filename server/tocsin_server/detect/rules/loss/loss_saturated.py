@@ -290,7 +290,8 @@ def _dead(case: DiagnosisContext) -> Cause | None:
     text = {
         "constant": "The loss no longer depends on the batch: saturated activations, a detached graph, "
         "or a learning rate of 0 on a repeated batch.",
-        "chance": "The loss equals that of guessing: the model gives the same output for every input.",
+        "chance": "If the loss is a cross-entropy, it equals that of guessing: the output is the same for "
+        "every input.",
         "converged": "The loss has reached its lower limit.",
     }[case.result.kind]
     return Cause(

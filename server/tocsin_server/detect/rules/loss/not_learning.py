@@ -206,8 +206,15 @@ class NotLearning(Rule[Settings, State]):
         ]
         summary = f"Loss has not decreased: {number(first)} → {number(now)} in {count(view.age(row), 'step')}"
         if guess is not None:
-            summary += f"; this is chance level for {guess} classes (ln {guess} = {number(math.log(guess))})"
-            evidence.append(("chance level", math.log(guess), f"ln {guess}", None))
+            summary += f"; for a cross-entropy, this is chance level for {guess} classes"
+            evidence.append(
+                (
+                    f"chance level of a cross-entropy over {guess} classes",
+                    math.log(guess),
+                    f"ln {guess}",
+                    None,
+                )
+            )
         if state.rates:
             evidence.append(("learning rate", state.rates[-1], "", view.step[row]))
         self.fire(view, row, WARNING, state.start, summary, evidence, kind=self._kind(guess))
@@ -228,7 +235,7 @@ _FEW = Remedy(
     "batch = next(iter(loader))\nfor _ in range(500):\n    train_step(batch)",
 )
 _RATES = Remedy(
-    "Try learning rates a factor of 10 apart; at chance level, a rate that is too high is as likely.",
+    "Try learning rates a factor of 10 apart; a rate that is too high is as likely as one that is too low.",
     "for lr in (1e-5, 1e-4, 1e-3, 1e-2): ...",
 )
 _LABELS = Remedy("Check the labels of one batch: shuffled apart, a single class, or all ignored (-100).")
@@ -239,7 +246,16 @@ def _why(case: DiagnosisContext) -> Cause | None:
     if case.result.kind not in ("chance", "flat"):
         return None
     rate = f" ({number(case.lr)})" if case.lr else ""
-    stands = "stays at chance level" if case.result.kind == "chance" else "does not change"
+    stands = "does not change"
+    if case.rate_faded:
+        return Cause(
+            "graph",
+            "The loss does not change, likely because no gradient reaches important layers: the learning "
+            "rate is far below its peak but was high enough before.",
+            "layers without a gradient",
+            (_FEW, remedies.CHECK_GRAPH),
+            "Print the gradients after backward(): some are 0 or None.",
+        )
     if case.kind("grad-explosion") is not None:
         return Cause(
             "rate-high",

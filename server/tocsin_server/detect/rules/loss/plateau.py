@@ -184,6 +184,14 @@ class Plateau(Rule[Settings, State]):
 
 
 def _why(case: DiagnosisContext) -> Cause | None:
+    if case.rate_faded:
+        return Cause(
+            "limit",
+            "Likely the limit of model and data: the learning rate is far below its peak.",
+            "the limit of model and data",
+            (Remedy("Stop the run if the validation metric no longer improves."),),
+            "Check the validation metric: it no longer improves.",
+        )
     rate = f" ({number(case.lr)})" if case.lr else ""
     return Cause(
         "rate-high",

@@ -166,17 +166,20 @@ def _periodic(case: DiagnosisContext) -> Cause | None:
     )
 
 
-_CAUSE = Cause(
-    "at-the-edge",
-    (
-        "It recurs at irregular intervals: training is at the edge of stability, and some "
-        "batches push it over."
-    ),
-    "training at the edge of stability",
-    (
-        Remedy("Reduce the peak learning rate by a third, or Adam's beta2 to 0.95."),
-        Remedy("Clip gradients at the usual norm."),
-    ),
-    "Reduce the learning rate by a third: it recurs less often.",
-)
-CAUSES = ((DATA, _periodic), (OPTIMISATION, _CAUSE))
+def _at_the_edge(case: DiagnosisContext) -> Cause:
+    """Return the cause of spikes at irregular intervals."""
+    lower = "Reduce Adam's beta2 to 0.95."
+    less = "Clip gradients at the usual norm: it recurs less often."
+    if not case.rate_faded:
+        lower = "Reduce the peak learning rate by a third, or Adam's beta2 to 0.95."
+        less = "Reduce the learning rate by a third: it recurs less often."
+    return Cause(
+        "at-the-edge",
+        "It recurs at irregular intervals: training is at the edge of stability, and some batches exceed it.",
+        "training at the edge of stability",
+        (Remedy(lower), Remedy("Clip gradients at the usual norm.")),
+        less,
+    )
+
+
+CAUSES = ((DATA, _periodic), (OPTIMISATION, _at_the_edge))

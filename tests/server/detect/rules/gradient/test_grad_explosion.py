@@ -84,7 +84,15 @@ def test_the_cause_names_a_flat_loss(watch: Any) -> None:
     """The norm explodes while the loss barely changes, so that no loss rule fires."""
     run = watch()
     run.records(loss=[4.5 + 0.01 * (step % 7) for step in range(210)], grad_norm=norms(200) + [1e6] * 10)
-    assert "loss has not changed" in run.firing(RULE)[0].diagnosis.cause
+    assert "The loss stays near 4.53 up to step 200." in run.firing(RULE)[0].diagnosis.cause
+
+
+def test_a_loss_that_moves_is_not_said_to_stay(watch: Any) -> None:
+    """The loss falls to half its level with the explosion, so that no loss rule fires."""
+    run = watch()
+    loss = [4.5 + 0.01 * (step % 7) for step in range(199)] + [2.0] * 11
+    run.records(loss=loss, grad_norm=norms(200) + [1e6] * 10)
+    assert "loss stays" not in run.firing(RULE)[0].diagnosis.cause
 
 
 def test_a_climb_in_the_first_records_needs_no_level(watch: Any) -> None:
