@@ -26,7 +26,7 @@ test("whole numbers are grouped by narrow spaces, with a true minus", () => {
 test("numbers have four significant figures, and powers of ten below 1e-3 and from 1e5", () => {
   assert.deepEqual(
     [0.21, 13.456789, 1.3e-4, 123456, -0.5, 1e5, 1e-3].map((v) => num(v)),
-    ["0.2100", "13.46", "1.3e-4", "1.23e5", "\u22120.5000", "1e5", "0.001000"],
+    ["0.2100", "13.46", "1.3e-4", "1.235e5", "\u22120.5000", "1e5", "0.001000"],
   );
 });
 
@@ -56,7 +56,7 @@ test("powers of two are shown as powers, with the number", () => {
     [scale(0.5), scale(2 ** -144)],
     [
       ["2⁻¹", "0.5"],
-      ["2⁻¹⁴⁴", "4.48e-44"],
+      ["2⁻¹⁴⁴", "4.484e-44"],
     ],
     "values below 1 are not rounded to a whole number",
   );

@@ -98,34 +98,43 @@ test("evidence is formatted by unit, scales as powers, non-finite values as word
       item("why", "2^3 seen"),
       item("scale", 2 ** -144),
     ],
-    ["2¹⁶ 65\u202f536", "+Inf", "34.2 %", "2 min", "step 1\u202f790", "2³ seen", "2⁻¹⁴⁴ 4.48e-44"],
+    ["2¹⁶ 65\u202f536", "+Inf", "34.2 %", "2 min", "step 1\u202f790", "2³ seen", "2⁻¹⁴⁴ 4.484e-44"],
   );
 });
 
-test("a diagnosis as text contains cause, evidence, remedies and address", () => {
+test("a diagnosis as text has the first action after the cause, then the details and the address", () => {
   const text = asText(
     alertOf({
       diagnosis: {
         cause: "LR too high",
         evidence: [{ name: "lr", value: 0.1, unit: "", step: 4 }],
-        alternatives: [],
-        remedies: [{ text: "Lower it", code: "lr = 1e-3" }],
+        alternatives: ["One batch."],
+        remedies: [
+          { text: "Lower it", code: "lr = 1e-3" },
+          { text: "Clip", code: "" },
+        ],
         how_to_confirm: "Rerun",
-        timeline: [],
+        timeline: [[3, "LR rises", "lr-jump"]],
       },
     }),
     "http://x/runs/r",
   );
-  for (const part of [
+  const parts = [
     "Likely cause: LR too high",
-    "- lr: 0.1 (step 4)",
-    "1. Lower it",
+    "First action: Lower it",
     "lr = 1e-3",
+    "- lr: 0.1 (step 4)",
+    "- step 3: LR rises",
+    "Other explanations:\n- One batch.",
     "How to confirm: Rerun",
+    "1. Clip",
     "http://x/runs/r",
-  ]) {
-    assert.ok(text.includes(part), part);
-  }
+  ].map((part) => text.indexOf(part));
+  assert.ok(!parts.includes(-1));
+  assert.deepEqual(
+    parts,
+    [...parts].sort((a, b) => a - b),
+  );
 });
 
 test("a readout is exact for a record, mean and range for a bucket, and names non-finite values", () => {

@@ -69,7 +69,7 @@ export function short(v, digits = 4) {
  * @param {number} digits
  */
 function exponent(size, digits) {
-  const [mantissa, power] = size.toExponential(Math.max(0, digits - 2)).split("e");
+  const [mantissa, power] = size.toExponential(Math.max(0, digits - 1)).split("e");
   const short = mantissa.includes(".") ? mantissa.replace(/\.?0+$/, "") : mantissa;
   return `${short}e${Number(power)}`;
 }

@@ -37,6 +37,7 @@ def diagnose(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON, as described in docs/reference/log-formats.md.")
     ] = False,
+    full: Annotated[bool, typer.Option("--full", help="Print every alert and list in full.")] = False,
     fail_on: Annotated[
         FailOn | None,
         typer.Option(help="Exit with status 1 if an alert of at least this severity was found."),
@@ -66,7 +67,7 @@ def diagnose(
         found.append(result)
         entries.append(as_data(result))
         if not as_json:
-            print(report(result), flush=True)
+            print(report(result, full=full), flush=True)
     if as_json:
         print(exact_json.dumps({"files": entries}))
     raise typer.Exit(exit_status(found, unreadable, Severity(fail_on.value) if fail_on else None))

@@ -1,4 +1,4 @@
-"""Write the text of a notification: run, problem, onset, evidence, first remedy, links. Pure."""
+"""Write the text of a notification: run, problem, cause, first action, evidence, links. Pure."""
 
 from __future__ import annotations
 
@@ -138,10 +138,12 @@ def _preface(kind: str, body: Mapping[str, Any]) -> list[str]:
 
 def plain_block(alert: Mapping[str, Any]) -> str:
     """Return an alert as plain text."""
-    lines = [_what(alert), *(f"  {fact}" for fact in [*_evidence(alert), *_traceback(alert)])]
-    remedy = first_remedy(alert)
-    if remedy:
-        lines.append(f"First: {remedy}")
+    lines = [_what(alert)]
+    if cause := _cause(alert):
+        lines.append(f"Likely cause: {cause}")
+    if remedy := first_remedy(alert):
+        lines.append(f"First action: {remedy}")
+    lines += [f"  {fact}" for fact in [*_evidence(alert), *_traceback(alert)]]
     lines.append(f"Look: {alert['link']}")
     if alert.get("ack_link"):
         lines.append(f"Acknowledge: {alert['ack_link']}")
@@ -150,12 +152,15 @@ def plain_block(alert: Mapping[str, Any]) -> str:
 
 def markdown_block(alert: Mapping[str, Any]) -> str:
     """Return an alert as Markdown; external text is escaped."""
-    lines = [f"**{escaped(_what(alert))}**", *(f"- {escaped(fact)}" for fact in _evidence(alert))]
+    lines = [f"**{escaped(_what(alert))}**"]
+    if cause := _cause(alert):
+        lines.append(f"\n**Likely cause:** {escaped(cause)}")
+    if remedy := first_remedy(alert):
+        lines.append(f"\n**First action:** {escaped(remedy)}")
+    facts = [f"- {escaped(fact)}" for fact in _evidence(alert)]
+    lines += ["", *facts] if facts else []
     traceback = [each.replace("`", "'").replace("@", "@\u200b") for each in _traceback(alert)]
     lines += ["```", *traceback, "```"] if traceback else []
-    remedy = first_remedy(alert)
-    if remedy:
-        lines.append(f"\n**First:** {escaped(remedy)}")
     ack = f" · [Acknowledge]({alert['ack_link']})" if alert.get("ack_link") else ""
     lines.append(f"\n[Open the alert]({alert['link']}){ack}")
     return "\n".join(lines)
@@ -211,8 +216,17 @@ def _facts(alert: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def first_remedy(alert: Mapping[str, Any]) -> str:
     """Return the first remedy in one line, or "" if it is unknown or the resolution of a known alert."""
     remedies = (alert.get("diagnosis") or {}).get("remedies", [])
-    wanted = alert.get("new") or not alert["over"] or is_ended(alert)
-    return line(remedies[0]["text"]) if remedies and wanted else ""
+    return line(remedies[0]["text"]) if remedies and _wanted(alert) else ""
+
+
+def _cause(alert: Mapping[str, Any]) -> str:
+    """Return the likely cause in one line, or "" if it is unknown or the resolution of a known alert."""
+    cause = (alert.get("diagnosis") or {}).get("cause", "").removeprefix("Likely ")
+    return line(cause[:1].upper() + cause[1:]) if _wanted(alert) else ""
+
+
+def _wanted(alert: Mapping[str, Any]) -> bool:
+    return bool(alert.get("new") or not alert["over"] or is_ended(alert))
 
 
 def line(text: str) -> str:

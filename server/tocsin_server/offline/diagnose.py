@@ -3,21 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from textwrap import indent, wrap
 from typing import Any
 
 from tocsin_server.core.models import Alert, Diagnosis, Evidence, Remedy, Severity
 from tocsin_server.detect.interface.formatting import count, number, of_unit, scale
+from tocsin_server.detect.rules.catalog import infos
 from tocsin_server.offline.grouping import CauseGroup, cause_groups, launch_of
 from tocsin_server.offline.replay import FULL_RECORDS, VITAL, WARM_UP_RECORDS, LogResult
 from tocsin_server.offline.text_sparkline import extremes, frame_of, is_logarithmic, nonfinite, sparkline
 from tocsin_server.runs.sparkline_buckets import Spark
 
 WIDTH = 100
-SIGNALS = 12
-"""Maximum series with a line in the text; the JSON contains the alerts of all."""
-ALERT_LINES = 40
 ONSETS = 8
+
+
+LINES = 40
+"""Maximum lines of the text of one story, unless it is asked for in full."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """Maximum number of items in each list of the text."""
+
+    signals: int
+    alerts: int
+    rows: int
+    """Rows of evidence, timeline, and other explanations."""
+    remedies: int
+    """Remedies after the first action."""
+    groups: int = 3
+    """Groups after the first one that are shown, with cause and first action only."""
+
+
+SHORT = (Lengths(5, 4, 3, 2), Lengths(4, 3, 2, 2), Lengths(3, 2, 2, 1), Lengths(3, 2, 1, 1))
+"""The longest of these that fits into ``LINES`` is used, else the last."""
+FULL = Lengths(*[1 << 30] * 5)
 
 
 def exit_status(result: Sequence[LogResult], unreadable: int, fail_on: Severity | None) -> int:
@@ -110,26 +132,55 @@ def _first(unread: int) -> str:
     return "number " if unread == 1 else "first: "
 
 
-def report(result: LogResult) -> str:
-    """Return the text report of one file."""
+def report(result: LogResult, *, full: bool = False) -> str:
+    """Return the text report of one file; unless ``full``, long lists are folded."""
+    whole = _text(result, FULL)
+    if full:
+        return whole
+    texts = (_text(result, lengths) for lengths in SHORT)
+    text = next((each for each in texts if each.count("\n") <= LINES - 3), _text(result, SHORT[-1]))
+    shortened = text.count("\n") < whole.count("\n")
+    return text + ("\nShortened. Pass --full to show everything, or --json for data.\n" if shortened else "")
+
+
+def _text(result: LogResult, lengths: Lengths) -> str:
+    noted = [wrap(f"Note: {note}", WIDTH, **_margins("  ", "    ")) for note in notes(result)]
     parts = [
         _heading(result),
-        *[f"  Note: {note}" for note in notes(result)],
+        *[line for lines in noted for line in lines],
         "",
-        *_signals(result.sparks),
+        *_signals(result.sparks, lengths.signals),
         "",
     ]
     if not result.alerts:
         parts.append("Nothing found.")
+    groups = cause_groups(result.alerts)
     several = result.attempts > 1
-    parts += [line for alert in result.alerts[:ALERT_LINES] for line in _alert_line(alert, several)]
-    hidden = len(result.alerts) - ALERT_LINES + result.alerts_left_out
-    if hidden > 0:
-        parts.append(f"and {hidden} more alerts (--json has them)")
-    reported = cause_groups(result.alerts)
-    for group in reported:
-        parts += ["", *_diagnosis(group, named=len(result.alerts) > 1)]
+    for place, group in enumerate(groups[: 1 + lengths.groups]):
+        brief = place and lengths is not FULL
+        shown = _brief(group, several) if brief else _diagnosis(group, several, lengths)
+        parts += [*([""] if place else []), *shown]
+    left = [alert for group in groups[1 + lengths.groups :] for alert in group.alerts]
+    if left:
+        parts += ["", *wrap(f"Other alerts: {_about(left)}", WIDTH, **_margins("", "  "))]
+    if result.alerts_left_out:
+        parts.append(f"and {count(result.alerts_left_out, 'more alert')}")
     return "\n".join(parts) + "\n"
+
+
+def _brief(group: CauseGroup, several: bool) -> Iterator[str]:
+    """Yield the first alert of a group, its likely cause and first action, and the number of the others."""
+    diagnosis = group.head.diagnosis
+    yield from _alert_line(group.head, several)
+    yield from wrap(f"Likely cause: {_capital(diagnosis.cause.removeprefix('Likely '))}", WIDTH)
+    for remedy in diagnosis.remedies[:1]:
+        yield from wrap(f"First action: {remedy.text}", WIDTH, **_margins("", "   "))
+    if group.others:
+        yield from wrap(f"Related alerts: {_about(group.others)}", WIDTH, **_margins("  ", "    "))
+
+
+def _margins(first: str, then: str) -> dict[str, Any]:
+    return {"initial_indent": first, "subsequent_indent": then}
 
 
 def _heading(result: LogResult) -> str:
@@ -138,15 +189,15 @@ def _heading(result: LogResult) -> str:
     return f"{result.path}\n  {result.format}, {result.records} records, {span}{runs}"
 
 
-def _signals(sparks: dict[str, Spark]) -> Iterator[str]:
+def _signals(sparks: dict[str, Spark], most: int) -> Iterator[str]:
     names = sorted(sparks, key=_importance)
-    width = max((len(name) for name in names[:SIGNALS]), default=0)
-    frame = frame_of(sparks[name] for name in names[:SIGNALS])
-    for name in names[:SIGNALS]:
+    width = max((len(name) for name in names[:most]), default=0)
+    frame = frame_of(sparks[name] for name in names[:most])
+    for name in names[:most]:
         written = scale if name.partition("/")[0] == "scale" else number
         yield f"  {name:<{width}}  {sparkline(sparks[name], frame)}  {_range(sparks[name], written)}"
-    if len(names) > SIGNALS:
-        yield f"  and {len(names) - SIGNALS} more series"
+    if len(names) > most:
+        yield f"  and {len(names) - most} more series"
 
 
 def _importance(name: str) -> tuple[int, str]:
@@ -173,35 +224,101 @@ def _alert_line(alert: Alert, several: bool) -> Iterator[str]:
     over = "" if alert.resolved_step is None else f", resolved at {alert.resolved_step}"
     state = f"{since}(fired at {alert.fired_step}{over})"
     yield "  ".join(part for part in (f"{alert.severity.value:<8}", alert.rule, alert.subject, state) if part)
-    yield from wrap(alert.summary, WIDTH, initial_indent=" " * 10, subsequent_indent=" " * 10)
+    yield from wrap(f"{_title(alert)}. {alert.summary}", WIDTH, **_margins(" " * 10, " " * 10))
 
 
-def _diagnosis(group: CauseGroup, named: bool) -> Iterator[str]:
-    """Yield the diagnosis of one group; with ``named``, it lists the alerts of the group."""
+def _title(alert: Alert) -> str:
+    described = infos().get(alert.rule)
+    return alert.rule if described is None else described.title
+
+
+def _diagnosis(group: CauseGroup, several: bool, lengths: Lengths) -> Iterator[str]:
+    """Yield the alerts of one group and their diagnosis, the first action before the details."""
     diagnosis = group.head.diagnosis
-    yield from wrap(f"Most likely: {diagnosis.cause.removeprefix('Likely ')}", WIDTH)
-    if named:
-        about = f"Alerts: {_about(group.alerts)}"
-        yield from wrap(about, WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
-    if group.timeline:
-        yield "  What happened"
-        for step, text, _ in group.timeline:
-            yield from wrap(f"step {step}: {text}", WIDTH, initial_indent="    ", subsequent_indent="      ")
-    if diagnosis.evidence:
-        yield "  Evidence"
-        yield from (f"    {item}" for item in _evidence(diagnosis))
-    if diagnosis.alternatives:
-        yield "  Other possible causes"
-        for text in diagnosis.alternatives:
-            yield from wrap(text, WIDTH, initial_indent="    - ", subsequent_indent="      ")
-    if diagnosis.remedies:
-        yield "  What to do"
-    for place, remedy in enumerate(diagnosis.remedies, 1):
-        yield from _remedy(remedy, f"{place}. ")
+    yield from _alert_line(group.head, several)
+    yield from wrap(f"Likely cause: {_capital(diagnosis.cause.removeprefix('Likely '))}", WIDTH)
+    for remedy in diagnosis.remedies[:1]:
+        yield from _remedy(remedy, "First action: ", "")
+    if group.others:
+        yield "  Related alerts"
+        yield from _others_listed(group, several, lengths)
+    yield from _folded("Evidence", list(_evidence(diagnosis)), lengths.rows)
+    happened = [f"step {step}: {text}" for step, text, _ in group.timeline]
+    yield from _folded("Timeline", happened if len(happened) > 1 else [], lengths.rows)
+    yield from _folded("Other explanations", [f"- {text}" for text in _explanations(group)], lengths.rows)
     if diagnosis.how_to_confirm:
-        text = f"How to confirm: {diagnosis.how_to_confirm}"
-        yield from wrap(text, WIDTH, initial_indent="  ", subsequent_indent="    ")
-    yield from _others(group)
+        yield from wrap(f"How to confirm: {diagnosis.how_to_confirm}", WIDTH, **_margins("  ", "    "))
+    yield from _further(group, lengths)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _folded(head: str, items: Sequence[str], most: int) -> Iterator[str]:
+    """Yield a headed list, with a count of the items above ``most``."""
+    if items:
+        yield f"  {head}"
+    for item in items[:most]:
+        yield from wrap(item, WIDTH, **_margins("    ", "      "))
+    if len(items) > most:
+        yield f"    and {len(items) - most} more"
+
+
+def _others_listed(group: CauseGroup, several: bool, lengths: Lengths) -> Iterator[str]:
+    """Yield the other alerts of a group: one line for each rule, or in full each."""
+    if lengths is FULL:
+        for alert in group.others:
+            yield from _indented(_alert_line(alert, several))
+        return
+    rules = list(dict.fromkeys(alert.rule for alert in group.others))
+    for rule in rules[: lengths.alerts]:
+        alerts = [alert for alert in group.others if alert.rule == rule]
+        yield from wrap(_repeated(alerts, several), WIDTH, **_margins("    ", "      "))
+    if len(rules) > lengths.alerts:
+        yield f"    and {count(len(rules) - lengths.alerts, 'more rule')}"
+
+
+def _indented(lines: Iterator[str]) -> Iterator[str]:
+    """Yield lines four characters further to the right."""
+    return (f"    {line}" for line in lines)
+
+
+def _repeated(alerts: Sequence[Alert], several: bool) -> str:
+    """Return the earliest alert of a rule, and the number of those since."""
+    ordered = sorted(alerts, key=lambda item: (item.onset_step is None, item.onset_step or 0))
+    first, *rest = ordered
+    launch = f"attempt {launch_of(first)}, " if several else ""
+    more = ""
+    if rest:
+        since = rest[0].onset_step
+        more = f" and {len(rest)} more" + ("" if since is None else f" since step {since:,}")
+    return f"{first.severity.value}  {first.rule}  {launch}{_capital(first.summary)}{more}"
+
+
+def _explanations(group: CauseGroup) -> list[str]:
+    """Return the alternatives of the head and the causes of the other alerts."""
+    named = [f"{_name(alert)}: {alert.diagnosis.cause}" for alert in group.other_causes]
+    return [*group.head.diagnosis.alternatives, *named]
+
+
+def _further(group: CauseGroup, lengths: Lengths) -> Iterator[str]:
+    """Yield the remedies after the first one, and the first of other alerts with another cause."""
+    first = group.head.diagnosis.remedies
+    found = {remedy.text: remedy for remedy in first[1:]}
+    for alert in group.other_causes:
+        found |= {remedy.text: remedy for remedy in alert.diagnosis.remedies[:1]}
+    rest = [remedy for text, remedy in found.items() if text not in {each.text for each in first[:1]}]
+    if not rest:
+        return
+    yield "  If it persists"
+    for place, remedy in enumerate(rest[: lengths.remedies], 1):
+        if lengths is FULL:
+            yield from _remedy(remedy, f"{place}. ")
+        else:
+            yield from wrap(f"- {remedy.text}", WIDTH, **_margins("    ", "      "))
+    if len(rest) > lengths.remedies:
+        yield f"    and {len(rest) - lengths.remedies} more"
 
 
 def _about(alerts: Sequence[Alert]) -> str:
@@ -226,19 +343,6 @@ def _name(alert: Alert) -> str:
     return f"{alert.rule}{since}"
 
 
-def _others(group: CauseGroup) -> Iterator[str]:
-    """Yield the causes and remedies of other alerts of the group that differ from those of the head."""
-    reported = {remedy.text for remedy in group.head.diagnosis.remedies}
-    if group.other_causes:
-        yield "  Causes of the other alerts"
-    for alert in group.other_causes:
-        text = f"{_name(alert)}: {alert.diagnosis.cause}"
-        yield from wrap(text, WIDTH, initial_indent="    - ", subsequent_indent="      ")
-        for remedy in alert.diagnosis.remedies[:1]:
-            if remedy.text not in reported:
-                yield from _remedy(remedy, "", "      ")
-
-
 def _evidence(diagnosis: Diagnosis) -> Iterator[str]:
     for item in diagnosis.evidence:
         value = number(item.value) if isinstance(item.value, float | int) else str(item.value)
@@ -252,7 +356,7 @@ def _unit(item: Evidence) -> str:
 
 
 def _remedy(remedy: Remedy, place: str, margin: str = "    ") -> Iterator[str]:
-    behind = margin + " " * len(place)
+    behind = margin + " " * min(len(place), 3)
     yield from wrap(f"{place}{remedy.text}", WIDTH, initial_indent=margin, subsequent_indent=behind)
     if remedy.code:
         yield indent(remedy.code.rstrip("\n"), behind + "    ")

@@ -33,14 +33,15 @@ def _alert(reported: ReportedAlert) -> str:
         f'<code>{esc(alert.subject)}</code> <span class="soft">{esc(standing(alert))}</span></header>'
     )
     parts = (
+        _first_action(why.remedies),
         _moments(alert),
-        _remedies(why.remedies),
-        _timeline(alert),
         _evidence(why.evidence),
+        _timeline(alert),
         _alternatives(why.alternatives),
         _how_to_confirm(why.how_to_confirm),
+        _further(why.remedies),
     )
-    body = f'<p class="likely-cause">{esc(outcome)}</p>{summary}{"".join(parts)}{_history(reported.history)}'
+    body = f'{summary}<p class="likely-cause">{esc(outcome)}</p>{"".join(parts)}{_history(reported.history)}'
     kinds = f"alert {severity}{' past' if alert.state is AlertState.RESOLVED else ''}"
     return f'<article class="{kinds}" data-alert="{esc(alert.id)}">{head}{body}</article>'
 
@@ -108,12 +109,16 @@ def evidence_text(item: Evidence) -> str:
     return f"{text} {item.unit}".strip()
 
 
-def _remedies(remedies: tuple[Remedy, ...]) -> str:
-    lines = [f"<li>{esc(powers(each.text))}{code_block(each.code)}</li>" for each in remedies]
-    if not lines:
-        return ""
-    rest = f"<h4>If it persists</h4><ul>{''.join(lines[1:])}</ul>" if lines[1:] else ""
-    return f"<h4>First action</h4><ul>{lines[0]}</ul>{rest}"
+def _first_action(remedies: tuple[Remedy, ...]) -> str:
+    return f"<h4>First action</h4><ul>{_listed(remedies[:1])}</ul>" if remedies else ""
+
+
+def _further(remedies: tuple[Remedy, ...]) -> str:
+    return f"<h4>If it persists</h4><ul>{_listed(remedies[1:])}</ul>" if remedies[1:] else ""
+
+
+def _listed(remedies: tuple[Remedy, ...]) -> str:
+    return "".join(f"<li>{esc(powers(each.text))}{code_block(each.code)}</li>" for each in remedies)
 
 
 def code_block(code: str) -> str:

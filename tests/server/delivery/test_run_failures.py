@@ -68,7 +68,7 @@ def test_a_run_that_fails_is_notified_with_its_last_lines(
     for part in (
         "r1 crashed at step 1: OutOfMemoryError: CUDA out of memory",
         "loss.backward()",
-        "First: Reduce the batch size",
+        "First action: Reduce the batch size",
         "/runs/r1?at=1",
     ):
         assert part in message["text"]

@@ -61,7 +61,7 @@ def test_a_resolved_alert_has_no_acknowledge_link(make_routed_alert: Callable[..
     assert message.title.startswith("Resolved: loss-spike")
     assert "resolved at step 1900" in message.text
     assert "ack" not in message.text
-    assert "First:" not in message.text
+    assert "First action:" not in message.text
     assert message.status == "resolved"
 
 
@@ -73,7 +73,7 @@ def test_an_alert_that_ended_early_is_described_as_over(
         "n1", "alerts", body(alert_of(make_routed_alert(severity="critical", state="resolved"))), LINKS
     )
     assert message.title.startswith("Critical, already over: loss-spike")
-    assert "First: Skip the batch." in message.text
+    assert "First action: Skip the batch." in message.text
     assert (message.severity, message.status) == ("critical", "resolved")
 
 
@@ -84,7 +84,7 @@ def test_what_a_run_ended_with_is_never_called_resolved(make_routed_alert: Calla
     assert message.title == "Run ended with loss-spike · mdt-fp16 · deblur"
     assert "critical, still firing when the run ended at step 1900" in message.text
     assert "esolved" not in message.title + message.text
-    assert "First: Skip the batch." in message.text
+    assert "First action: Skip the batch." in message.text
     assert "https://t/ack/" in message.text
     assert (message.severity, message.status) == ("critical", "ended")
 
@@ -105,7 +105,17 @@ def test_a_failed_run_has_its_last_lines(make_routed_alert: Callable[..., Any]) 
     assert "    loss.backward() # `@all`" in message.text
     assert "```\n  File" in message.markdown
     assert "'@\u200ball'" in message.markdown
-    assert "First: Use less memory." in message.text
+    assert "First action: Use less memory." in message.text
+
+
+def test_cause_and_first_action_precede_the_evidence(make_routed_alert: Callable[..., Any]) -> None:
+    why = Diagnosis("Likely a bad batch.", (Evidence("peak", 9.0),), remedies=(Remedy("Skip the batch."),))
+    message = message_of("n1", "alerts", body(alert_of(make_routed_alert(diagnosis=why))), LINKS)
+    lines = message.text.splitlines()
+    assert lines[1:4] == ["Likely cause: A bad batch.", "First action: Skip the batch.", "  peak: 9"]
+    words = ("**Likely cause:**", "**First action:**", "- peak")
+    places = [message.markdown.index(each) for each in words]
+    assert places == sorted(places)
 
 
 def test_a_run_that_a_person_stopped_did_not_crash(make_routed_alert: Callable[..., Any]) -> None:

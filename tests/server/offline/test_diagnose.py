@@ -7,6 +7,7 @@ import json
 import math
 import os
 import random
+import re
 import threading
 from pathlib import Path
 
@@ -68,9 +69,16 @@ def test_the_text_is_a_report_to_paste(broken: Path) -> None:
     assert "×" in out
     assert "10 NaN" in out
     assert "critical  nonfinite-loss  loss  since step 100 (fired at 100)" in out
-    assert "Most likely: " in out
-    assert "What happened" in out
-    assert "What to do" in out
+    heads = (
+        "Loss is NaN or infinite.",
+        "Likely cause: ",
+        "First action: ",
+        "  Evidence",
+        "  Other explanations",
+        "How to confirm: ",
+    )
+    places = [out.index(head) for head in heads]
+    assert places == sorted(places)
 
 
 def test_the_same_log_gives_the_same_report(broken: Path) -> None:
@@ -180,9 +188,40 @@ def test_one_episode_is_one_story(tmp_path: Path) -> None:
     )
     out = run(path)[1]
     assert len(evaluate_log(open_log(path)).alerts) > 2
-    assert out.count("Most likely: ") == 1
-    assert "Most likely: Likely" not in out
-    assert "Alerts: grad-" in out
+    assert out.count("Likely cause: ") == 1
+    assert "Likely cause: Likely" not in out
+    assert "Related alerts" in out
+
+
+def spiking(path: Path) -> Path:
+    """A log with forty spikes of 8 records, at irregular intervals, and twenty columns."""
+    noise = random.Random(1)
+    starts = {step + back for step in range(400, 16400, 400) for back in [noise.randrange(200)]}
+    loss = [1 + noise.gauss(0, 0.02) for _ in range(17000)]
+    for start in starts:
+        loss[start : start + 8] = [6.0] * 8
+    columns = [f"metric{number}={number}" for number in range(20)]
+    lines = [f"step={step} loss={value} {' '.join(columns)}\n" for step, value in enumerate(loss)]
+    path.write_text("".join(lines))
+    return path
+
+
+def test_one_story_fits_on_one_page(tmp_path: Path) -> None:
+    out = run(spiking(tmp_path / "spikes.log"))[1]
+    assert out.count("\n") <= 40
+    assert "Shortened. Pass --full" in out
+
+
+def test_repeated_findings_fold(tmp_path: Path) -> None:
+    out = run(spiking(tmp_path / "spikes.log"))[1]
+    assert re.search(r"loss-spike  .* and \d+ more since step [\d,]+", " ".join(out.split("\n"))), out
+
+
+def test_full_output_has_every_alert(tmp_path: Path) -> None:
+    path = spiking(tmp_path / "spikes.log")
+    out = run(path, "--full")[1]
+    assert out.count("(fired at ") == len(evaluate_log(open_log(path)).alerts) > 4
+    assert "Shortened" not in out
 
 
 LOGS = os.environ.get("TOCSIN_REAL_LOGS", "")

@@ -44,9 +44,9 @@ def test_an_alert_that_its_run_ended_with_does_not_look_resolved() -> None:
 
 @pytest.mark.parametrize("state", [AlertState.FIRING, AlertState.ENDED])
 def test_a_diagnosis_begins_with_what_to_do(state: AlertState) -> None:
-    """Likely cause, first action, timeline, then what helps to confirm it."""
+    """First action, timeline, then what helps to confirm the cause."""
     html = section(state)
     assert re.findall(r"<h4>(.*?)</h4>", html) == [
-        "First action", "If it persists", "Timeline", "Other explanations", "How to confirm",
+        "First action", "Timeline", "Other explanations", "How to confirm", "If it persists",
     ]  # fmt: skip
     assert html.index(DIAGNOSIS.cause) < html.index("First action") < html.index("Divide the learning rate")

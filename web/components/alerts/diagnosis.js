@@ -1,4 +1,4 @@
-/** One alert in full: likely cause, timeline, evidence, first action, how to confirm. */
+/** One alert in full: likely cause, first action, evidence, timeline, other explanations, how to confirm. */
 
 import { el } from "../../browser/dom.js";
 import { isOpen, isOver } from "../../lib/alerts/attention.js";
@@ -108,15 +108,16 @@ export function diagnosisCard(alert, mover, acts = null) {
         el("span.grow"),
         alert.subject ? el("code.micro", {}, alert.subject) : null,
       ),
-      el("p.likely-cause", { id: "likely-cause" }, cause),
       sum ? el("p.soft", {}, sum) : null,
+      el("p.likely-cause", { id: "likely-cause" }, cause),
       alert.late ? el("p.micro", {}, "From records that arrived late: no notifications were sent.") : null,
     ),
+    firstAction(why),
     ...(acts ? actBar(alert, acts) : []),
     moments(alert, mover),
-    timelineOf(why, mover),
     evidence(why, mover),
-    remedies(why),
+    timelineOf(why, mover),
+    otherExplanations(why),
     howToConfirm(why),
   );
 }
@@ -247,23 +248,9 @@ const stepLink = (step, mover) =>
       );
 
 /** @param {Diagnosis | null} why */
-function remedies(why) {
-  if (!why?.remedies?.length) return null;
-  const [first, ...rest] = why.remedies;
-  return el(
-    "section",
-    {},
-    el("h3", {}, "Do this first"),
-    remedy(first, "soft then0"),
-    rest.length
-      ? el(
-          "details",
-          {},
-          el("summary", {}, `If it persists (${rest.length})`),
-          ...rest.map((each) => remedy(each, "soft then")),
-        )
-      : null,
-  );
+function firstAction(why) {
+  const first = why?.remedies?.[0];
+  return first ? el("section", {}, el("h3", {}, "First action"), remedy(first, "soft then0")) : null;
 }
 
 /**
@@ -279,16 +266,33 @@ const remedy = (each, style) =>
   );
 
 /** @param {Diagnosis | null} why */
+function otherExplanations(why) {
+  if (!why?.alternatives?.length) return null;
+  return el(
+    "section",
+    {},
+    el("h3", {}, "Other explanations"),
+    el("ul.alts.soft", {}, ...why.alternatives.map((text) => el("li", {}, powers(text)))),
+  );
+}
+
+/** @param {Diagnosis | null} why */
 function howToConfirm(why) {
-  const others = why?.alternatives ?? [];
-  if (!why?.how_to_confirm && !others.length) return null;
+  const rest = why?.remedies?.slice(1) ?? [];
+  if (!why?.how_to_confirm && !rest.length) return null;
   return el(
     "section",
     {},
     why?.how_to_confirm ? el("h3", {}, "How to confirm") : null,
     why?.how_to_confirm ? el("p.soft", {}, powers(why.how_to_confirm)) : null,
-    others.length ? el("p.soft.then", {}, "Less likely causes:") : null,
-    others.length ? el("ul.alts.soft", {}, ...others.map((text) => el("li", {}, powers(text)))) : null,
+    rest.length
+      ? el(
+          "details",
+          {},
+          el("summary", {}, `If it persists (${rest.length})`),
+          ...rest.map((each) => remedy(each, "soft then")),
+        )
+      : null,
   );
 }
 

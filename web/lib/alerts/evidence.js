@@ -30,6 +30,8 @@ export function asText(alert, address) {
     `onset ${alert.onset_step ?? "–"}, fired ${alert.fired_step ?? "–"}, ${alert.state}`,
   ];
   if (why?.cause) lines.push("", `Likely cause: ${powers(why.cause)}`);
+  const [first, ...rest] = why?.remedies ?? [];
+  if (first) lines.push("", `First action: ${first.text}`, ...(first.code ? [first.code] : []));
   if (why?.evidence.length) {
     lines.push(
       "",
@@ -40,16 +42,19 @@ export function asText(alert, address) {
       ),
     );
   }
-  if (why?.remedies.length) {
-    lines.push(
-      "",
-      "What to do:",
-      ...why.remedies.flatMap((remedy, i) => [
-        `${i + 1}. ${remedy.text}`,
-        ...(remedy.code ? [remedy.code] : []),
-      ]),
-    );
+  if (why?.timeline?.length) {
+    lines.push("", "Timeline:", ...why.timeline.map(([step, text]) => `- step ${step}: ${powers(text)}`));
+  }
+  if (why?.alternatives?.length) {
+    lines.push("", "Other explanations:", ...why.alternatives.map((text) => `- ${powers(text)}`));
   }
   if (why?.how_to_confirm) lines.push("", `How to confirm: ${why.how_to_confirm}`);
+  if (rest.length) {
+    lines.push(
+      "",
+      "If it persists:",
+      ...rest.flatMap((remedy, i) => [`${i + 1}. ${remedy.text}`, ...(remedy.code ? [remedy.code] : [])]),
+    );
+  }
   return [...lines, "", address].join("\n");
 }

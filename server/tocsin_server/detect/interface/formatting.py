@@ -11,7 +11,7 @@ _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 def number(value: float) -> str:
     """Format ``value`` with four significant figures.
 
-    Below 1e-3 and from 1e5 the format is 1.3e-4. Non-finite values become NaN, +Inf and −Inf.
+    Below 1e-3 and from 1e5 the format is 1.304e-4. Non-finite values become NaN, +Inf and −Inf.
     """
     if math.isnan(value):
         return "NaN"
@@ -25,8 +25,8 @@ def number(value: float) -> str:
     elif 9999.5 <= size < 1e5:  # .4g would write an exponent here
         text = f"{round(value, -1):.0f}"
     else:
-        mantissa, exponent = f"{value:.1e}".split("e")
-        text = f"{mantissa.removesuffix('.0')}e{int(exponent)}"
+        mantissa, exponent = f"{value:.3e}".split("e")
+        text = f"{mantissa.rstrip('0').removesuffix('.')}e{int(exponent)}"
     return "−" + text[1:] if value < 0 else text
 
 

@@ -80,7 +80,7 @@ def test_a_learning_rate_that_rose_comes_first(watch: Any, torch_scale: Any) -> 
     rates = [5e-5] * 340 + [5e-5 * 1.04 ** (step - 340) for step in range(340, COUNT)]
     diagnosis = collapse(watch, torch_scale, loss=flat(COUNT, 2.0), lr=rates)
     assert diagnosis.cause.startswith("Likely the learning rate: it rose 10.1x")
-    assert diagnosis.timeline[0] == (340, "Learning rate rises 10.1x, 5e-5 → 5.1e-4", "")
+    assert diagnosis.timeline[0] == (340, "Learning rate rises 10.1x, 5e-5 → 5.058e-4", "")
 
 
 def test_a_bypassed_scaler_ranks_before_the_model(watch: Any) -> None:

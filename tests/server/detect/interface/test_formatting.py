@@ -11,7 +11,7 @@ from tocsin_server.detect.interface.formatting import count, number, of_unit, sc
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(2.0, "2"), (0.21379, "0.2138"), (-27.5, "−27.5"), (4523269.0, "4.5e6"), (5.057e-4, "5.1e-4"),
+    [(2.0, "2"), (0.21379, "0.2138"), (-27.5, "−27.5"), (4523269.0, "4.523e6"), (5.057e-4, "5.057e-4"),
      (35723.4, "35720"), (9999.7, "10000"),
      (99999.9, "100000"), (0.0, "0"), (math.nan, "NaN"), (math.inf, "+Inf"), (-math.inf, "−Inf"),
      (1e-05, "1e-5")],
