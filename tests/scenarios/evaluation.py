@@ -98,7 +98,7 @@ class Wire(KeptOutbox):
 
     def __init__(self) -> None:
         super().__init__()
-        self.items: list[tuple[Any, ...]] = []
+        self.in_order: list[tuple[Any, ...]] = []
         self.failure: dict[str, Any] | None = None
         self.ended = False
         """Set when the run has ended: what a thread still reports would change the data of later tests."""
@@ -107,19 +107,19 @@ class Wire(KeptOutbox):
         item = _evenly(item)
         super().put(item)
         if not self.ended:
-            self.items.append(item)
+            self.in_order.append(item)
 
     def put_event(
         self, kind: str, t_ns: int, step: int | None, data: dict[str, Any], may_wait: bool = False
     ) -> None:
         super().put_event(kind, t_ns, step, data)
         if not self.ended:
-            self.items.append((kind, step, data))
+            self.in_order.append((kind, step, data))
 
     def parts(self) -> Iterator[list[tuple[Any, ...]] | tuple[Any, ...]]:
         """Yield rows that are sent together, and events between them; the finish at the end."""
         waiting: list[tuple[Any, ...]] = []
-        for item in self.items:
+        for item in self.in_order:
             if isinstance(item[0], int):
                 waiting.append(item)
             if waiting and (len(waiting) == FLUSH or not isinstance(item[0], int)):

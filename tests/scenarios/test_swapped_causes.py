@@ -106,7 +106,9 @@ def thinned(cause: str, every: int) -> Wire:
     """Return the data of the same training with every ``every``-th record; its events stay."""
     kept = Wire()
     kept.failure = wire(cause).failure
-    kept.items = [item for item in wire(cause).items if not isinstance(item[0], int) or item[0] % every == 0]
+    kept.in_order = [
+        item for item in wire(cause).in_order if not isinstance(item[0], int) or item[0] % every == 0
+    ]
     return kept
 
 

@@ -20,10 +20,12 @@ from .optimizer_tracker import GROUPS, Loss, OptimizerTracker
 class _Depth:
     """The threads that run a backward. Reentrant checkpoints call backward inside one."""
 
-    __slots__ = ("begun", "threads")
+    __slots__ = ("begun", "threads", "trained")
 
     def __init__(self) -> None:
         self.threads: set[int] = set()
+        self.trained: set[int] = set()
+        """The threads that have run a backward."""
         self.begun = 0
         """Number of backwards so far, to detect those of other threads."""
 
@@ -31,6 +33,17 @@ class _Depth:
     def inside(self) -> bool:
         """Whether a backward is running on any thread."""
         return bool(self.threads)
+
+    def is_elsewhere(self, tracker: OptimizerTracker) -> bool:
+        """Return whether another thread trains this optimizer.
+
+        Its gradients must not be touched then: a backward replaces them in C++, without the GIL, and whoever
+        reads one at that moment crashes the process.
+        """
+        owner, me = tracker.thread, get_ident()
+        if owner == me:
+            return False
+        return owner in self.trained if owner else not self.threads <= {me}
 
     @property
     def is_here(self) -> bool:

@@ -287,8 +287,8 @@ class Ledger:
     # -- losses
 
     def before_backward(self) -> Seen:
-        """Return all optimizers' gradients before a backward; detect those that were cleared by hand."""
-        seen = [(tracker, tracker.marks()) for tracker in self.trackers.values()]
+        """Return this thread's gradients before a backward; detect those that were cleared by hand."""
+        seen = [(one, one.marks()) for one in self.trackers.values() if not depth.is_elsewhere(one)]
         for tracker, marks in seen:
             if tracker.losses and tracker.reached and all(grad is None for grad in marks[0]):
                 self.cleared(tracker, in_backward=True)

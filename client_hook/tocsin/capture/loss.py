@@ -33,6 +33,7 @@ with several losses are."""
 def install() -> None:
     """Watch every backward of the process."""
     _depth.threads.clear()
+    _depth.trained.clear()
     patching.replace(torch.autograd, "backward", _watched)
     patching.replace_within(torch.autograd.grad, _watch_grad)
 
@@ -74,6 +75,7 @@ def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
             switch(compiler)
         me, alone = get_ident(), not _depth.threads
         _depth.threads.add(me)
+        _depth.trained.add(me)
         _depth.begun = begun = _depth.begun + 1
         try:
             result = original(*args, **kwargs)
@@ -113,6 +115,8 @@ def _before_one(args: Any, kwargs: Any) -> tuple[Any, OptimizerTracker, Any, Los
     tensor, ledger = args[0], ledgers[0]
     tracker = ledger.only
     if tracker is None or type(tensor) is not Tensor or (len(args) > 1 and args[1] is not None):
+        return None
+    if _depth.is_elsewhere(tracker):
         return None
     probes = tracker.probes
     first = probes[0].grad

@@ -22,7 +22,11 @@ Resolve = Callable[[str, int], list[str]]
 
 
 class AddressError(TocsinError):
-    """A host that notifications may not be sent to, or that cannot be resolved."""
+    """A host that notifications may not be sent to."""
+
+
+class UnresolvedError(AddressError):
+    """A host that cannot be resolved now; perhaps it can be later."""
 
 
 def is_public(text: str) -> bool:
@@ -55,11 +59,11 @@ def embedded(address: Address) -> ipaddress.IPv4Address | None:
 
 
 def resolved(host: str, port: int) -> list[str]:
-    """Resolve a name with the system's resolver. Raises :class:`AddressError`."""
+    """Resolve a name with the system's resolver. Raises :class:`UnresolvedError`."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise AddressError(f"host {host} cannot be resolved: {error}") from error
+        raise UnresolvedError(f"host {host} cannot be resolved: {error}") from error
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
@@ -67,11 +71,12 @@ def checked(host: str, port: int, *, private: bool, resolve: Resolve = resolved)
     """Return the addresses of a host after checking that all of them are allowed.
 
     Raises:
-        AddressError: The name cannot be resolved, or any of its addresses is private.
+        UnresolvedError: The name cannot be resolved.
+        AddressError: One of its addresses is private.
     """
     found = resolve(host, port)
     if not found:
-        raise AddressError(f"host {host} has no address")
+        raise UnresolvedError(f"host {host} has no address")
     inside = [] if private else [address for address in found if not is_public(address)]
     if inside:
         raise AddressError(

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
-from tocsin_server.notify.address import AddressError, checked
+from tocsin_server.notify.address import AddressError, UnresolvedError, checked
 from tocsin_server.notify.outcome import DeliveryError
 
 LONGEST_ANSWER = 64 << 10
@@ -78,9 +78,10 @@ def send(
         parts = split(url)
         host, port = str(parts.hostname), parts.port or (443 if parts.scheme == "https" else 80)
         addresses = checked(host, port, private=private)
+    except UnresolvedError as error:
+        raise DeliveryError(str(error)) from error
     except (AddressError, ValueError) as error:
-        found = isinstance(error, AddressError) and "can be found" in str(error)
-        raise DeliveryError(str(error), permanent=not found) from error
+        raise DeliveryError(str(error), permanent=True) from error
     tls = ssl.create_default_context() if parts.scheme == "https" else None
     connection = _Pinned(host, port, addresses[0], timeout_s, tls)
     watch = threading.Timer(timeout_s, _cut, (connection,))

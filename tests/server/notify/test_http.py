@@ -133,6 +133,13 @@ def test_retry_after_is_seconds_or_a_date(header: str, seconds: Any) -> None:
     assert http.retry_after_s(header, 100.0) == seconds
 
 
+def test_an_unresolved_name_is_tried_again() -> None:
+    """The name server may be unreachable for a while."""
+    with pytest.raises(DeliveryError) as caught:
+        send("https://nobody.invalid/")
+    assert not caught.value.permanent
+
+
 def test_a_refused_connection_names_the_host() -> None:
     """Host and port, in the system's wording."""
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -9,7 +9,7 @@ from typing import Any
 from tocsin_server.core import exact_json
 from tocsin_server.core.errors import FieldError
 from tocsin_server.notify import http
-from tocsin_server.notify.address import AddressError, checked
+from tocsin_server.notify.address import AddressError, UnresolvedError, checked
 from tocsin_server.notify.channel import MASK, Field, Kind, Sending, Values
 from tocsin_server.notify.message import Message
 
@@ -36,9 +36,10 @@ def check_url(url: str, private: bool) -> None:
         checked(str(parts.hostname), parts.port or 443, private=private)
     except ValueError as error:
         raise FieldError("config.url", str(error), "another address") from None
+    except UnresolvedError:
+        return
     except AddressError as error:
-        if "can be found" not in str(error):
-            raise FieldError("config.url", "a host outside the server's own network", str(error)) from None
+        raise FieldError("config.url", "a host outside the server's own network", str(error)) from None
 
 
 def payload(message: Message, now_s: float) -> bytes:

@@ -1,10 +1,10 @@
 """Detect a loss that does not fall from the start.
 
 After 200 records and 1000 updates, the median of the last 40 losses is less than 5 % below that of the
-first 10; 50 records are enough if the loss is that of guessing among 100 or more. A warning if the loss is
-that of guessing (within 0.5 % of ln K for a number K of classes or tokens), or if it fell by less than 1 %,
-or after 5000 updates by less than 5 % and not significantly (Mann-Whitney, z of 3). The rule stops once the
-loss has fallen by 5 %.
+first 10; 50 records are enough if the loss is, or began as, that of guessing among 100 or more. A warning if
+the loss is that of guessing (within 0.5 % of ln K for a number K of classes or tokens), or if it fell by less
+than 1 %, or after 5000 updates by less than 5 % and not significantly (Mann-Whitney, z of 3). The rule stops
+once the loss has fallen by 5 %.
 
 Signals:
     `loss`, `lr`, `skipped`, `grad_norm`
@@ -169,13 +169,18 @@ class NotLearning(Rule[Settings, State]):
         guess = chance(now, limits.chance)
         if guess is not None and guess < limits.few and fall >= limits.slight:
             guess = None  # For small K, a loss is often near ln K by coincidence.
-        if few and (guess is None or guess < limits.few):
+        if few and (guess or self._began_at_chance(now) or 0) < limits.few:
             return
         if state.start[0] > limits.updates or self._warming_up() or not self._certain(size):
             return
         if guess is None and self._slowly(fall, view.age(row)):
             return
         self._fire(view, row, first, now, guess)
+
+    def _began_at_chance(self, now: float) -> int | None:
+        """Return the number of classes among which the model guessed at first, if it is no better now."""
+        first = middle(sorted(self.state.first))
+        return chance(first, self.settings.chance) if now >= first else None
 
     def _certain(self, size: float) -> bool:
         """Return whether a fall of that size would be visible in the noise; else more records are needed."""

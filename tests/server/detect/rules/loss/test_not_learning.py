@@ -32,6 +32,13 @@ def test_fifty_records_are_enough_at_chance(watch: Any) -> None:
     assert run.firing(RULE)[0].step <= 1260
 
 
+def test_fifty_records_are_enough_for_a_loss_that_rises_from_chance(watch: Any) -> None:
+    """Label smoothing and a collapsed model: 6.92 to 7.2."""
+    run = watch()
+    run.records(every=100, loss=[6.92] * 12 + stuck(68, 7.2), lr=[1e-3] * 80)
+    assert run.firing(RULE)[0].step <= 6400
+
+
 def test_a_hundred_records_off_chance_are_too_few(watch: Any) -> None:
     """2.0 is no logarithm of a number of classes above 100."""
     run = watch()
