@@ -217,3 +217,11 @@ def test_the_run_page_acknowledges_and_silences(tab: Any, alerting_tower: tuple[
     assert [each["reason"] for each in tower.get("/silences")["items"] if each["state"] == "active"] == [
         "known"
     ]
+
+
+def test_the_first_action_precedes_the_details(tab: Any, alerting_tower: tuple[Any, dict[str, str]]) -> None:
+    _, alerts = alerting_tower
+    row(tab, alerts["r_a"]).click()
+    tab.page.locator("#pane h3").first.wait_for()
+    heads = [head.lower() for head in tab.page.locator("#pane article.diag h3").all_inner_texts()]
+    assert heads == ["first action", "evidence", "timeline", "other explanations", "how to confirm"]

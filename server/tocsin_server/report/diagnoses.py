@@ -1,4 +1,4 @@
-"""Render the alerts of a report: likely cause, first action, timeline, evidence, how to confirm. Pure."""
+"""Render the alerts of a report: likely cause, first action, evidence, timeline, how to confirm. Pure."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from tocsin_server.store.results import AlertStep
 
 SHAPES = {"critical": "■", "warning": "▲", "info": "◯"}
 """Shapes distinguish the severities in black and white too."""
+LONG = 10
+"""Entries of a timeline that are shown unfolded."""
 
 
 def alerts_section(reported: tuple[ReportedAlert, ...], left: int) -> str:
@@ -78,7 +80,14 @@ def _timeline(alert: Alert) -> str:
         f"<li>{step_link(step)} <span>{esc(powers(text))} <code>{esc(rule)}</code></span></li>"
         for step, text, rule in alert.diagnosis.timeline
     ]
-    return f'<h4>Timeline</h4><ol class="timeline">{"".join(lines)}</ol>' if lines else ""
+    if not lines:
+        return ""
+    shown = f'<h4>Timeline</h4><ol class="timeline">{"".join(lines[:LONG])}</ol>'
+    if len(lines) <= LONG:
+        return shown
+    more = f"And {len(lines) - LONG} more since step {whole(alert.diagnosis.timeline[LONG][0])}"
+    rest = f'<ol class="timeline">{"".join(lines[LONG:])}</ol>'
+    return f"{shown}<details><summary>{more}</summary>{rest}</details>"
 
 
 def _evidence(items: tuple[Evidence, ...]) -> str:

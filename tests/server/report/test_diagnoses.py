@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -21,13 +22,13 @@ DIAGNOSIS = Diagnosis(
 )
 
 
-def section(state: AlertState) -> str:
+def section(state: AlertState, diagnosis: Diagnosis = DIAGNOSIS) -> str:
     """Return the section of one alert in ``state``."""
     alert = Alert(
         run_id="r", fingerprint="f", episode=1, rule="loss-divergence", subject="loss",
         severity=Severity.CRITICAL, state=state, onset_step=10, onset_ns=10**18, pending_ns=None,
         fired_step=20, fired_ns=10**18 + 3 * 10**9, resolved_step=30, resolved_ns=10**18 + 9 * 10**9,
-        summary="loss 18x", diagnosis=DIAGNOSIS,
+        summary="loss 18x", diagnosis=diagnosis,
     )  # fmt: skip
     return alerts_section((ReportedAlert(StoredAlert(alert, "run", "project"), ()),), 0)
 
@@ -40,6 +41,14 @@ def test_an_alert_that_its_run_ended_with_does_not_look_resolved() -> None:
     assert " past" not in ended
     assert "resolved at step" in resolved
     assert " past" in resolved
+
+
+def test_a_long_timeline_folds() -> None:
+    """Ten entries are shown, and the others are counted."""
+    timeline = tuple((step, "Loss spiked", "loss-spike") for step in range(0, 4900, 100))
+    html = section(AlertState.FIRING, replace(DIAGNOSIS, timeline=timeline))
+    before, after = html.split("<summary>And 39 more since step 1\u202f000</summary>")
+    assert (before.count("Loss spiked"), after.count("Loss spiked")) == (10, 39)
 
 
 @pytest.mark.parametrize("state", [AlertState.FIRING, AlertState.ENDED])

@@ -7,6 +7,9 @@ import { clock as clockTime, counted, int, moment, powers, ruleTitle, span } fro
 import { codeBlock, copyButton } from "../code.js";
 import { icon } from "../icons.js";
 
+/** Entries of a timeline that are shown unfolded. */
+const LONG = 10;
+
 /** @typedef {{ go: (step: number) => void, around: (alert: Alert) => void, now: () => number }} Mover */
 
 /**
@@ -176,29 +179,39 @@ const snapshotLink = (alert) =>
  */
 function timelineOf(why, mover) {
   if (!why?.timeline?.length) return null;
+  const rest = why.timeline.slice(LONG);
   return el(
     "section",
     {},
     el("h3", {}, "Timeline"),
-    el(
-      "ol.timeline",
-      {},
-      ...why.timeline.map(([step, text, rule]) =>
-        el(
-          "li",
+    el("ol.timeline", {}, ...why.timeline.slice(0, LONG).map((entry) => timelineEntry(entry, mover))),
+    rest.length
+      ? el(
+          "details",
           {},
-          el(
-            "button",
-            { type: "button", title: `Show step ${int(step)} in the charts`, onclick: () => mover.go(step) },
-            int(step),
-          ),
-          el("span.dot", { "aria-hidden": "true" }),
-          el("span.t", {}, powers(text), rule ? el("span.micro.mono", {}, rule) : null),
-        ),
-      ),
-    ),
+          el("summary", {}, `And ${rest.length} more since step ${int(rest[0][0])}`),
+          el("ol.timeline", {}, ...rest.map((entry) => timelineEntry(entry, mover))),
+        )
+      : null,
   );
 }
+
+/**
+ * @param {[number, string, string]} entry
+ * @param {Mover} mover
+ */
+const timelineEntry = ([step, text, rule], mover) =>
+  el(
+    "li",
+    {},
+    el(
+      "button",
+      { type: "button", title: `Show step ${int(step)} in the charts`, onclick: () => mover.go(step) },
+      int(step),
+    ),
+    el("span.dot", { "aria-hidden": "true" }),
+    el("span.t", {}, powers(text), rule ? el("span.micro.mono", {}, rule) : null),
+  );
 
 /**
  * @param {Diagnosis | null} why

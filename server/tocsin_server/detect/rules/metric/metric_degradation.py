@@ -330,7 +330,7 @@ def _why(case: DiagnosisContext) -> Cause | None:
             ),
             Remedy(
                 "Log every term of the loss, weighted and unweighted, and find the one that got worse.",
-                'run.check(losses={"l1": l1, "fft": fft})',
+                'run.check(losses={"first": first_term, "second": second_term})',
             ),
             remedies.lower_lr(case, 3.0),
         ),
