@@ -51,11 +51,20 @@ def test_a_run_without_a_loss_scale_gets_no_advice_about_one(watch: Any, word: s
     assert word not in texts(nonfinite(watch)).replace("bfloat16", "")
 
 
-def test_a_run_with_a_scale_of_zero_is_to_be_stopped_first(watch: Any) -> None:
-    """Every update is skipped, so that tuning cannot help."""
+@pytest.mark.parametrize(
+    ("saved", "action"),
+    [
+        (False, "Stop. Resume from a checkpoint before step "),
+        (True, "Stop. Resume from ckpt/150.pt (step 150); "),
+    ],
+)
+def test_a_run_with_a_scale_of_zero_is_to_be_stopped_first(watch: Any, saved: bool, action: str) -> None:
+    """Every update is skipped, so that tuning cannot help; the checkpoint is named if it is known."""
     run = watch()
+    if saved:
+        run.event("checkpoint", 150, path="ckpt/150.pt")
     loss = [1 + 0.01 * (step % 7) for step in range(200)] + [math.nan] * 60
     scale = [2.0 ** max(-20, 16 - max(0, step - 200)) if step < 240 else 0.0 for step in range(260)]
     run.records(loss=loss, grad_norm=loss, scale=scale)
     alerts = [alert for alert in run.firing("scaler-at-floor") if alert.diagnosis]
-    assert alerts[-1].diagnosis.remedies[0].text.startswith("Stop. Resume from a checkpoint before step ")
+    assert alerts[-1].diagnosis.remedies[0].text.startswith(action)
