@@ -190,8 +190,11 @@ class DiagnosisContext:
 
     @cached_property
     def rate_faded(self) -> bool:
-        """Return whether the learning rate at the onset is far below its peak, so that it is no cause."""
-        return self.lr is not None and self.lr < FADED * self.history.peak_rate(upto=self.upto)
+        """Return whether the learning rate has been far below its peak since the onset."""
+        if self.lr is None:
+            return False
+        highest = max([self.lr, *(rate for _, rate in self.since("lr") if math.isfinite(rate))])
+        return highest < FADED * self.history.peak_rate(self.onset, upto=self.upto)
 
     @cached_property
     def scaled(self) -> bool:

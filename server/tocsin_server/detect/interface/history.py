@@ -71,10 +71,17 @@ class History(msgspec.Struct):
         self.merge()
         return base in self.values
 
-    def peak_rate(self, *, upto: int) -> float:
-        """Return the highest finite learning rate of the run up to record ``upto``, or 0 if none is known."""
+    def peak_rate(self, stop: int, *, upto: int) -> float:
+        """Return the highest finite learning rate before step ``stop``, or 0 if none is known.
+
+        Args:
+            stop: Step after the last one.
+            upto: Number of the last record to use.
+        """
         self.merge()
-        kept = self.values.get("lr", [])[: max(0, upto - self.first + 1)]
+        end = max(0, upto - self.first + 1)
+        pairs = zip(self.steps[:end], self.values.get("lr", ())[:end], strict=False)
+        kept = [value for step, value in pairs if step < stop]
         return max(self.highest_rate, _highest(kept))
 
     def _drop(self, excess: int) -> None:

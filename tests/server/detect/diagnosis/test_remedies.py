@@ -36,6 +36,11 @@ def test_a_learning_rate_far_below_its_peak_is_no_cause(watch: Any) -> None:
     assert "learning rate" not in texts(exploded(watch, lr=[1e-2] * 100 + [5e-6] * 1110))
 
 
+def test_a_learning_rate_that_rises_at_the_onset_may_be_the_cause(watch: Any) -> None:
+    """It is a thousandth of what it becomes, not of what it was."""
+    assert "learning rate" in texts(exploded(watch, lr=[1e-5] * 1200 + [1.0] * 10))
+
+
 def nonfinite(watch: Any, **columns: list[float]) -> Diagnosis:
     """The diagnosis of a loss and a gradient norm that become NaN at record 200."""
     run = watch()
