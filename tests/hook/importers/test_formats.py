@@ -53,6 +53,12 @@ FAIRSEQ = (
     "setting loss scale to: 64.0\n"
     '2021-01-01 00:00:02 | INFO | valid | {"epoch": 1, "valid_loss": "12.1", "valid_num_updates": "100"}\n'
 )
+FAIRSEQ_HYDRA = (
+    '[2023-05-12 10:23:01,456][train_inner][INFO] - {"epoch": 1, "update": 0.01, "loss": "14.2", "wps": "11433.1", '
+    '"num_updates": "100", "lr": "1.2e-05", "gnorm": "3.112", "loss_scale": "64", "train_wall": "72"}\n'
+    '[2023-05-12 10:26:01,456][valid][INFO] - {"epoch": 1, "valid_loss": "10.2", "valid_bsz": "4", '
+    '"valid_num_updates": "100"}\n'
+)
 HF_STATE = (
     '{"best_metric": null, "global_step": 20, "log_history": [\n'
     '{"epoch": 0.1, "learning_rate": 5e-05, "loss": 2.5, "grad_norm": NaN, "step": 10},\n'
@@ -96,6 +102,8 @@ CASES: list[tuple[str, str, str, list[tuple[int, dict[str, float]]]]] = [
     ("a.log", "fairseq JSON log", FAIRSEQ, [
         (100, {"loss": 13.2, "lr": 1e-5, "grad_norm": 3.1, "scale": 128.0}),
         (101, {"scale": 64.0, "skipped": 1.0}), (100, {"val/loss": 12.1})]),
+    ("hydra_train.log", "fairseq JSON log", FAIRSEQ_HYDRA, [
+        (100, {"loss": 14.2, "lr": 1.2e-5, "grad_norm": 3.112, "scale": 64.0}), (100, {"val/loss": 10.2})]),
     ("trainer_state.json", "HF trainer_state.json", HF_STATE, [
         (10, {"lr": 5e-5, "loss": 2.5, "grad_norm": NAN}), (20, {"val/loss": 2.4, "eval_runtime": 3.0})]),
     ("scalars.json", "MMEngine scalars.json", MMENGINE, [

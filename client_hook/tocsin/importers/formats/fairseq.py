@@ -1,4 +1,7 @@
-"""fairseq ``--log-format json``: ``.. | INFO | train_inner | {"num_updates": "100", "loss": "13.2", ..}``."""
+"""fairseq ``--log-format json``: ``.. | INFO | train_inner | {"num_updates": "100", "loss": "13.2", ..}``.
+
+``fairseq-hydra-train`` writes ``[..][train_inner][INFO] - {..}``.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,11 @@ from ..format import line_format
 from ..items import Parsed, Unread
 from .json_lines import loaded
 
-_LINE = re.compile(r"\|\s*(train_inner|valid|test|dev)[^\s|]*\s*\|\s*(?=\{)")
+_KIND = r"(train_inner|valid|test|dev)"
+_LINE = re.compile(rf"(?:\|\s*{_KIND}[^\s|]*\s*\|\s*|\[{_KIND}[^\s\]]*\]\[\w+\] - )(?=\{{)")
 _PREFIX = re.compile(r"^(?:valid|test|dev)_")
-_LEFT = {"update", "wps", "ups", "wpb", "bsz", "train_wall", "wall", "gb_free", "clip", "ppl"}
+_SPEED = {"wps", "ups", "wpb", "bsz", "train_wall", "wall", "gb_free"}
+_LEFT = _SPEED | {"update", "clip", "ppl"}
 
 
 class FairseqParser:
@@ -30,10 +35,10 @@ class FairseqParser:
         if value is None:
             yield Unread(number, "a JSON object was expected")
             return
-        evaluation = found[1] != "train_inner"
+        evaluation = (found[1] or found[2]) != "train_inner"
         named = {_PREFIX.sub("", key): item for key, item in value.items()}
         row = self._fields.row(
-            {key: item for key, item in named.items() if evaluation or key not in _LEFT}, number
+            {key: item for key, item in named.items() if key not in (_SPEED if evaluation else _LEFT)}, number
         )
         row.evaluation, row.null = evaluation, ()
         yield row
