@@ -9,9 +9,10 @@ class StepCount:
     """Count the steps of one file.
 
     A step of the whole run is used as it is. An iteration within an epoch is added to the epochs before it;
-    the length of an epoch is given, or known from the previous epoch. A step back to the first step of the
-    run, or a repeated header, starts a new attempt. A smaller step back (a rewind to a checkpoint) stays in
-    the attempt, so that rules can see it.
+    the length of an epoch is given, or known from the previous epoch. If there is only an epoch, it is the
+    step, unless the first epoch has several rows: then the rows are numbered. A step back to the first step
+    of the run, or a repeated header, starts a new attempt. A smaller step back (a rewind to a checkpoint)
+    stays in the attempt, so that rules can see it.
     """
 
     def __init__(self) -> None:
@@ -33,7 +34,9 @@ class StepCount:
         self._part = False
         """Whether epochs are fractional (0.02, 0.04, ... 1.0), so that rows number the steps."""
         self._ends: tuple[float, float] | None = None
-        """First and newest fractional epoch."""
+        """First and newest epoch, if the rows are numbered."""
+        self._names: set[str] = set()
+        """What the rows of the newest epoch, or of the newest step, have reported."""
 
     def restart(self) -> None:
         """Start a new attempt if the current one has records, because a header is repeated."""
@@ -54,6 +57,7 @@ class StepCount:
         if began_anew or self._starts_again(step):
             self.attempt += 1
             self._begin()
+            self._names = set(row.values)
             step = self._step(row)
         self._first = step if self._first is None else self._first
         self.went_back += self.newest is not None and step < self.newest
@@ -71,10 +75,17 @@ class StepCount:
         """Return whether a fractional epoch is back at the first one, so that a new run begins."""
         if row.epoch is None or row.step is not None or row.iteration is not None or row.evaluation:
             return False
-        self._part = self._part or not float(row.epoch).is_integer()
+        self._part = self._part or not float(row.epoch).is_integer() or self._repeats(row)
         first, newest = self._ends or (row.epoch, row.epoch)
         self._ends = (first, row.epoch)
         return self._part and row.epoch < newest and row.epoch <= first
+
+    def _repeats(self, row: Row) -> bool:
+        """Return whether the first epoch reports something again, so that an epoch has several steps."""
+        first = self._rows > 0 and self._first == self.newest == row.epoch
+        repeats = first and not self._names.isdisjoint(row.values)
+        self._names = {*self._names, *row.values} if first else set(row.values)
+        return repeats
 
     def is_summary(self, row: Row) -> bool:
         """Return whether ``row`` summarizes an epoch in a file that also contains its steps."""

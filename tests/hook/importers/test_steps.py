@@ -25,6 +25,27 @@ def test_a_step_back_to_the_first_is_a_new_run() -> None:
     assert attempts(StepCount(), [0, 10, 20, 0, 10, 0]) == [0, 0, 0, 1, 1, 2]
 
 
+def placed(rows: list[tuple[int, str]]) -> list[tuple[int, int]]:
+    """Return the attempt and step of rows that have only an epoch and a value of some name."""
+    count, found = StepCount(), []
+    for epoch, name in rows:
+        step = count.place(Row(1, {name: 1.0}, epoch=float(epoch)))
+        found.append((count.attempt, step))
+    return found
+
+
+def test_an_epoch_with_one_row_is_the_step() -> None:
+    """Also if its values are in several lines."""
+    rows = [(1, "loss"), (1, "lr"), (2, "loss"), (2, "lr"), (3, "loss")]
+    assert [step for _, step in placed(rows)] == [1, 1, 2, 2, 3]
+
+
+def test_rows_of_an_epoch_are_numbered() -> None:
+    """Epochs are no steps if the first one has several rows; the first epoch again is a new run."""
+    rows = [(1, "loss"), (1, "loss"), (1, "loss"), (2, "loss"), (2, "loss"), (1, "loss"), (1, "loss")]
+    assert placed(rows) == [(0, 1), (0, 2), (0, 3), (0, 4), (0, 5), (1, 1), (1, 2)]
+
+
 def test_a_rewind_stays_in_its_run() -> None:
     """A return to a checkpoint is kept for the rules, and it is counted."""
     count = StepCount()
