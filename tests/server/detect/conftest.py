@@ -22,8 +22,8 @@ RESTORED_EVERY = 3
 class Watched:
     """Feeds series to an engine. ``None`` in a series is a record without that value.
 
-    Every few batches another engine goes on from a snapshot, as after a restart of the server: so each
-    test of a rule is one of its saved and restored state too.
+    Every few batches, another engine continues from a snapshot, as after a restart of the server. Each test
+    of a rule therefore also tests its saved state.
     """
 
     def __init__(self, context: RunContext, size: int) -> None:

@@ -36,7 +36,7 @@ def test_expensive_globs_are_rejected(pattern: object, expected: str) -> None:
 
 
 def test_without_globs_every_name_is_meant() -> None:
-    """Of several names one is enough; of none, none."""
+    """One of several names is enough; without names, nothing matches."""
     assert any_matches((), ())
     assert any_matches(("b*",), ("a", "bc"))
     assert not any_matches(("b*",), ())

@@ -31,7 +31,7 @@ def test_a_span_is_read_as_it_was_written(span: Span) -> None:
     ],
 )
 def test_a_span_is_written_in_its_largest_whole_unit(text: str, written: str) -> None:
-    """So that two ways to write the same are no difference."""
+    """Two spellings of the same span are therefore equal."""
     assert str(read_span(text, "for")) == written
 
 

@@ -18,7 +18,7 @@ def noise(level: float, count: int, seed: int) -> list[float]:
 
 
 def cause(watch: Any, rule: str, **columns: list[float]) -> str:
-    """The first cause of the last word about ``rule``."""
+    """Return the first cause in the last diagnosis of ``rule``."""
     run = watch()
     run.records(**columns)
     diagnosed = [
@@ -27,8 +27,8 @@ def cause(watch: Any, rule: str, **columns: list[float]) -> str:
     return diagnosed[-1].diagnosis.cause if diagnosed else ""
 
 
-def story(what: str, offset: float = 0.0) -> dict[str, list[float]]:
-    """Columns of a run that is quiet, and then troubled for 150 records by ``what``."""
+def scenario(what: str, offset: float = 0.0) -> dict[str, list[float]]:
+    """Return columns of a run that is healthy, and then has the problem ``what`` for 150 records."""
     loss, norm, rate = noise(1.0, QUIET, 1), noise(0.5, QUIET, 2), [1e-3] * QUIET
     if what == "data":
         loss, norm, rate = loss + noise(8, 150, 3), norm + noise(6, 150, 4), rate + [1e-3] * 150
@@ -50,17 +50,17 @@ WORDS = {"data": "Likely different data", "rate": "Likely the learning rate: it 
 @pytest.mark.parametrize("what", WORDS)
 def test_the_same_spike_has_the_cause_of_what_was_done(watch: Any, what: str, offset: float) -> None:
     """Eight times the loss from bad data or a raised rate; the loss positive, around 0 or negative."""
-    assert cause(watch, "loss-spike", **story(what, offset)).startswith(WORDS[what])
+    assert cause(watch, "loss-spike", **scenario(what, offset)).startswith(WORDS[what])
 
 
 def test_a_loss_that_rises_over_many_steps_is_not_a_data_problem(watch: Any) -> None:
     """At a constant learning rate, loss and norm rise together."""
-    assert "a learning rate that is too high" in cause(watch, "loss-spike", **story("climb"))
+    assert "a learning rate that is too high" in cause(watch, "loss-spike", **scenario("climb"))
 
 
 def test_a_summed_loss_is_distinguished_from_one_that_rose(watch: Any) -> None:
     """Eight times the loss with the same gradients; without gradients they cannot be distinguished."""
-    columns = story("sum")
+    columns = scenario("sum")
     assert cause(watch, "loss-spike", **columns).startswith("Likely a change of the logged loss")
     del columns["grad_norm"]
     assert cause(watch, "loss-spike", **columns).startswith("Likely different data")

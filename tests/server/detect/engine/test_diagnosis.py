@@ -69,7 +69,7 @@ def test_a_schedule_is_lowered_at_its_base(watch: Any) -> None:
 
 
 def test_nonfinite_at_every_scale_is_the_forward_pass(watch: Any, torch_scale: Any) -> None:
-    """Infinite down to a scale of 1 and below, out of a flat loss: not the scaling's doing."""
+    """Values are infinite down to scales below 1 while the loss was flat, so scaling is not the cause."""
     diagnosis = collapse(watch, torch_scale, loss=flat(COUNT, 2.0))
     assert "non-finite at every scale" in diagnosis.cause
     assert any("overflows fp16" in text for text in diagnosis.alternatives)
@@ -195,7 +195,7 @@ def test_a_condition_from_the_start_is_no_part_of_an_episode(watch: Any, torch_s
 
 
 def test_a_clip_that_never_acts_is_part_of_an_explosion(watch: Any) -> None:
-    """It was to hold such a norm."""
+    """The threshold should have limited such a norm."""
     run = watch(clips={"": 1e7})
     run.records(loss=flat(COUNT, 2.0), grad_norm=ramp(flat(COUNT, 1.0), ONSET, 1.5))
     timeline = run.firing("grad-explosion")[-1].diagnosis.timeline

@@ -182,7 +182,7 @@ def test_ranks_join_into_one_alert(watch: Any) -> None:
     assert run.states("nonfinite-loss")[-1] == "resolved"
 
 
-def test_optimizers_have_subjects_of_their_own(watch: Any) -> None:
+def test_optimizers_have_separate_subjects(watch: Any) -> None:
     """The discriminator's NaN is not the generator's."""
     run = watch()
     run.records(loss=[1.0] * 10, more={"loss/D": [0.5] * 9 + [math.nan]})

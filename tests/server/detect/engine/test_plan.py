@@ -97,7 +97,7 @@ def test_an_open_alert_continues_under_changed_settings(watch: Any) -> None:
 
 
 def test_a_script_cannot_change_the_rules(watch: Any) -> None:
-    """An event of that kind counts from the server's own writer only."""
+    """Events of that kind are accepted from the server's writer only."""
     run = watch()
     run.event("rules", builtin={"nonfinite-loss": {"enabled": False}})
     run.records(loss=[1.0] * 20 + [float("nan")] * 5)

@@ -1,4 +1,4 @@
-"""Tests of what rules know of a run."""
+"""Tests of the metadata of a run that rules read."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_unexpected_events_are_ignored(kind: str, data: dict[str, Any]) -> None:
     ] == (7,)
 
 
-def test_announced_steps_are_bounded() -> None:
+def test_declared_steps_are_bounded() -> None:
     """The newest are kept."""
     learnt = RunContext().learn("expect", None, {"what": "eval", "steps": list(range(EXPECTED + 10))})
     assert learnt.expected["eval"] == tuple(range(10, EXPECTED + 10))

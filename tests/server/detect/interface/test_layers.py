@@ -74,7 +74,7 @@ def test_another_optimizers_layers_are_its_own() -> None:
     ],
 )
 def test_invalid_vectors_are_ignored(data: dict[str, Any]) -> None:
-    """Whatever a script puts into such an event, nothing breaks and nothing is believed."""
+    """Malformed events raise no error and are ignored."""
     assert _book().learn("layers", 3, data).vectors == ()
     assert LayerNorms({}, ()).learn("layer-names", 0, {"names": "abc"}).names == {}
 

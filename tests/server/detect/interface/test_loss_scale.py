@@ -1,4 +1,4 @@
-"""Tests of what is worked out of a loss scale."""
+"""Tests of what is derived from a loss scale."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_fall_between_records_apart_counts_its_backoffs() -> None:
 
 @pytest.mark.parametrize(("scale", "active"), [(1.0, False), (2.0, True), (0.5, True)])
 def test_a_constant_one_is_no_scaler(scale: float, active: bool) -> None:
-    """bf16 and ``enabled=False`` report 1.0 for ever."""
+    """bf16 and ``enabled=False`` report a constant 1.0."""
     records = view([0, 1], scale=[scale, scale])
     ScalerTrack().follow(records, None)
     assert records.has_scaler(1) is active

@@ -63,7 +63,7 @@ def test_a_single_process_has_no_duplicates(watch: Any) -> None:
 
 
 @pytest.mark.parametrize(("project", "code"), [("", ""), ("vision", "unset TOCSIN_RUN_ID")])
-def test_of_a_log_file_no_variable_is_to_be_unset(watch: Any, project: str, code: str) -> None:
+def test_a_log_file_gets_no_advice_about_variables(watch: Any, project: str, code: str) -> None:
     """Only a run that was reported belongs to a project and has an identity."""
     run = watch(project=project)
     reported(run, 60, 2, spread=0.1)

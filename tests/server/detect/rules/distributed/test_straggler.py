@@ -34,14 +34,14 @@ def test_equal_ranks_raise_no_alert(watch: Any) -> None:
 
 
 def test_one_process_alone_has_no_straggler(watch: Any) -> None:
-    """There is nobody to compare with."""
+    """There is no other process to compare with."""
     run = watch()
     together(run, 500, 0.4)
     assert run.firing(RULE) == []
 
 
-def test_ends_in_even_windows(watch: Any) -> None:
-    """The machine was changed."""
+def test_ends_without_a_slow_rank(watch: Any) -> None:
+    """The slow machine was replaced."""
     run = watch(world_size=2)
     together(run, 200, 0.2, 0.4)
     together(run, 400, 0.2, 0.2, start=200)

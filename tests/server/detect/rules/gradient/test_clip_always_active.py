@@ -28,7 +28,7 @@ def test_norms_above_the_threshold_are_reported(watch: Any) -> None:
 
 
 def test_a_clip_that_acts_now_and_then_is_healthy(watch: Any) -> None:
-    """That is what it is for."""
+    """Clipping is meant for occasional large gradients."""
     run = clipped_at(watch, 1.0)
     run.records(grad_norm=norms(2000, 0.7))
     assert run.findings == []

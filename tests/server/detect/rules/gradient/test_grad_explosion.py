@@ -25,7 +25,7 @@ def test_three_of_five_far_off_are_a_warning(watch: Any) -> None:
     assert run.states(RULE) == ["firing", "recovering", "resolved"]
 
 
-def test_a_lonely_outlier_is_no_explosion(watch: Any) -> None:
+def test_a_single_outlier_is_no_explosion(watch: Any) -> None:
     """Norms are heavy-tailed: fifteen times the median happens in healthy runs."""
     run = watch()
     run.records(grad_norm=[*norms(200), 15.0, *norms(100, seed=2), 17.0, *norms(100, seed=3)])
@@ -42,7 +42,7 @@ def test_a_thousand_times_the_median_needs_no_second_record(watch: Any) -> None:
 @pytest.mark.parametrize("sigma", [0.2, 0.8, 1.5])
 @pytest.mark.parametrize("seed", range(2))
 def test_heavy_tails_raise_no_alert(watch: Any, sigma: float, seed: int) -> None:
-    """What is far for one run is usual for another: the spread counts."""
+    """A ratio that is far for one run is usual for another, so the spread counts."""
     run = watch()
     run.records(grad_norm=norms(10_000, sigma=sigma, seed=seed))
     assert run.alarms == []

@@ -38,7 +38,7 @@ def test_convergence_is_info_only(watch: Any) -> None:
 
 
 def test_norms_of_exactly_zero_are_other_rules(watch: Any) -> None:
-    """Zero is not small."""
+    """Other rules handle a norm of exactly 0."""
     run = watch()
     run.records(loss=[2.3] * 600, grad_norm=[1.0] * 100 + [0.0] * 500)
     assert run.firing(RULE) == []

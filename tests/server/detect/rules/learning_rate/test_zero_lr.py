@@ -35,7 +35,7 @@ def test_the_end_of_a_cosine_raises_no_alert(watch: Any) -> None:
 
 
 def test_an_end_of_unknown_length_is_info_only(watch: Any) -> None:
-    """A rate that faded to 0 with no planned length: info after 200 updates."""
+    """A rate that decayed to 0 with no planned length: info after 200 updates."""
     run = watch()
     run.records(lr=cosine(1000) + [0.0] * 300)
     assert run.alarms == []

@@ -9,9 +9,9 @@ from typing import Any
 RULE = "adversarial-imbalance"
 
 
-def gan(watch: Any, maker: list[float], critic: list[float]) -> Any:
+def gan(watch: Any, generator: list[float], critic: list[float]) -> Any:
     run = watch()
-    run.records(loss=maker, more={"loss/D": critic})
+    run.records(loss=generator, more={"loss/D": critic})
     return run
 
 
@@ -21,14 +21,14 @@ def noise(count: int, level: float) -> list[float]:
 
 
 def test_the_discriminator_has_won(watch: Any) -> None:
-    """Its loss is 0 for 500 records, the maker's rises fivefold."""
+    """Its loss is 0 for 500 records, and the generator's rises fivefold."""
     run = gan(watch, noise(200, 0.7) + noise(1000, 4.0), noise(200, 1.2) + noise(1000, 0.001))
     assert run.severities(RULE) == ["warning"]
     assert "separates real from generated samples" in run.firing(RULE)[0].diagnosis.cause
 
 
 def test_a_critic_without_bounds(watch: Any) -> None:
-    """Its size grows from 2 to 600, and on."""
+    """Its absolute loss grows from 2 to 600 and further."""
     grows = [-2.0 - step * 0.5 for step in range(1200)]
     run = gan(watch, noise(1200, 0.7), grows)
     assert run.severities(RULE) == ["warning"]
@@ -49,6 +49,6 @@ def test_two_optimizers_of_one_objective_are_not_adversarial(watch: Any) -> None
 
 def test_resolved_in_balance(watch: Any) -> None:
     """Both learn again."""
-    maker = noise(200, 0.7) + noise(700, 4.0) + noise(1500, 0.8)
-    run = gan(watch, maker, noise(200, 1.2) + noise(700, 0.001) + noise(1500, 1.0))
+    generator = noise(200, 0.7) + noise(700, 4.0) + noise(1500, 0.8)
+    run = gan(watch, generator, noise(200, 1.2) + noise(700, 0.001) + noise(1500, 1.0))
     assert run.states(RULE) == ["firing", "recovering", "resolved"]

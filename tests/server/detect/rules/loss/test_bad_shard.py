@@ -9,7 +9,7 @@ RULE = "bad-shard"
 
 
 def troubled(watch: Any, named: list[tuple[int, Any]]) -> Any:
-    """Losses that are NaN at each step named, and the names of their batches."""
+    """Send losses that are NaN at each of these steps, and the names of their batches."""
     run = watch()
     length = max(step for step, _ in named) + 200
     bad = {step for step, _ in named}
@@ -39,7 +39,7 @@ def test_steps_close_together_count_once(watch: Any) -> None:
 
 
 def test_batches_without_alerts_do_not_count(watch: Any) -> None:
-    """Only what comes with trouble counts."""
+    """Only batches of failing steps count."""
     run = watch()
     run.records(loss=[1.0 + 0.01 * (step % 5) for step in range(1000)])
     for step in (100, 400, 700):

@@ -28,7 +28,7 @@ def test_ten_thousand_times_all_others_is_a_warning(watch: Any) -> None:
 
 
 def test_a_share_that_grew_is_a_warning(watch: Any) -> None:
-    """Even at the start, 99.6 % later."""
+    """Balanced at the start, 99.6 % later."""
     run = terms(watch, [1.0] * 100 + [0.02] * 400, [1.0] * 100 + [5.0] * 400)
     assert run.severities(RULE) == ["warning"]
 

@@ -53,7 +53,7 @@ def test_a_loss_that_stays_high_fires_on(watch: Any) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_losses_of_single_samples_raise_no_alert(watch: Any, seed: int) -> None:
-    """They differ by a factor of ten anyway."""
+    """Healthy losses of single samples differ by a factor of ten."""
     run = watch()
     run.records(loss=noisy(150, 1.0, sigma=1.0, seed=seed))
     assert run.firing(RULE) == []

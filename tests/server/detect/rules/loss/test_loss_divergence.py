@@ -77,7 +77,7 @@ def test_a_rewind_is_a_discontinuity(watch: Any) -> None:
 
 
 def test_nonfinite_values_are_left_out(watch: Any) -> None:
-    """NaN and infinity are another rule's matter and change no median."""
+    """NaN and infinity are handled by another rule and do not change the median."""
     run = watch()
     run.records(loss=[value for loss in learning(200) for value in (loss, math.inf)])
     assert run.firing(DIVERGENCE) == []

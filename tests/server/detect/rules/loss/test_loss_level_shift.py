@@ -35,7 +35,7 @@ def test_a_level_that_stays_is_no_recovery(watch: Any) -> None:
 
 
 def test_a_spike_that_recovers_is_none(watch: Any) -> None:
-    """100 records above are no level."""
+    """100 higher records are not a new level."""
     run = watch()
     run.records(loss=noisy(400, 2.0) + noisy(100, 3.0) + noisy(400, 2.0))
     assert run.firing(RULE) == []

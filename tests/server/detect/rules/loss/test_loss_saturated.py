@@ -111,7 +111,7 @@ def test_chance_level_while_the_rate_warms_up_raises_no_alert(watch: Any) -> Non
 
 
 def test_chance_level_in_the_first_updates_raises_no_alert(watch: Any) -> None:
-    """A hundred records of the first hundred steps are the start, not a state."""
+    """A hundred records within the first hundred steps are too early."""
     run = watch()
     run.records(loss=[LN_1000] * 100)
     assert run.firing(RULE) == []

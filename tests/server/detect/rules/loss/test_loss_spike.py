@@ -32,7 +32,7 @@ def test_a_spike_of_twice_the_median_needs_no_second_record(watch: Any) -> None:
     assert run.firing(SPIKE)[0].onset_step == 10_000
 
 
-def test_one_lonely_outlier_is_pending_only(watch: Any) -> None:
+def test_a_single_outlier_is_pending_only(watch: Any) -> None:
     """A single bad batch does not fire."""
     run = watch()
     run.records(loss=[*noisy(200), 3.7, *noisy(200, seed=2)])
@@ -40,7 +40,7 @@ def test_one_lonely_outlier_is_pending_only(watch: Any) -> None:
 
 
 def test_one_batch_at_every_step_is_pending_only(watch: Any) -> None:
-    """Weights that were hurt stay so for more than a step: five times the loss in one step is the batch's."""
+    """Damaged weights affect more than one step, so a single loss five times as high is due to its batch."""
     run = watch()
     run.records(loss=[*noisy(200), 5.5, *noisy(200, seed=2)])
     assert run.states(SPIKE) == ["pending", "resolved"]
@@ -55,7 +55,7 @@ def test_three_times_the_first_losses_needs_no_second_record(watch: Any) -> None
 
 @pytest.mark.parametrize("seed", range(3))
 def test_losses_of_two_samples_raise_no_alert(watch: Any, seed: int) -> None:
-    """Some samples are not learned: a hundred times the median, now and then two of them at once."""
+    """Losses of samples that are not learned are a hundred times the median, sometimes two in a row."""
     draw = random.Random(seed)
     run = watch()
     run.records(loss=noisy(60) + [0.01 * draw.expovariate(1) ** 3 for _ in range(10_000)])
@@ -63,7 +63,7 @@ def test_losses_of_two_samples_raise_no_alert(watch: Any, seed: int) -> None:
 
 
 def test_a_high_level_that_keeps_most_of_what_was_learned_is_a_warning(watch: Any) -> None:
-    """0.1 after a start at 2, then 0.4 for long: three times its level, but critical is for what is lost."""
+    """0.1 after a start at 2, then 0.4: above three times the median, but most of the progress is kept."""
     run = watch()
     run.records(loss=noisy(60) + noisy(200, level=0.1) + [0.4] * 30)
     assert run.severities(SPIKE) == ["warning"]
@@ -123,7 +123,7 @@ def test_no_alert_in_the_first_fifty_records(watch: Any) -> None:
 
 
 def test_earlier_spikes_do_not_hide_long_ones(watch: Any) -> None:
-    """Twelve single outliers of thirty times teach the rule a tail, not ten at four times."""
+    """Twelve single outliers at thirty times the median do not hide ten records at four times."""
     habit = [value for seed in range(12) for value in (*noisy(90, seed=seed), 30.0)]
     run = watch()
     run.records(loss=[*noisy(60), *habit, *noisy(60, seed=20), *noisy(10, level=8.0, seed=21), *noisy(60)])

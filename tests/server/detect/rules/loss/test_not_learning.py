@@ -40,7 +40,7 @@ def test_fifty_records_are_enough_for_a_loss_that_rises_from_chance(watch: Any) 
 
 
 def test_a_hundred_records_off_chance_are_too_few(watch: Any) -> None:
-    """2.0 is no logarithm of a number of classes above 100."""
+    """2.0 is not ln K for any number K of classes above 100."""
     run = watch()
     run.records(every=20, loss=stuck(112, 2.0), lr=[1e-3] * 112)
     assert run.firing(RULE) == []

@@ -35,7 +35,7 @@ def test_the_end_of_a_schedule_is_no_plateau(watch: Any) -> None:
 
 
 def test_a_converged_loss_is_no_plateau(watch: Any) -> None:
-    """Below 2 % of the first loss there is nothing more to fall."""
+    """Below 2 % of the first loss, no further fall is expected."""
     run = watch()
     run.records(loss=level(50, 5.0) + level(6000, 0.01))
     assert run.firing(RULE) == []
@@ -66,7 +66,7 @@ def test_a_loss_that_still_falls_slowly_is_no_plateau(watch: Any) -> None:
 
 
 def test_a_critic_that_swings_is_no_plateau(watch: Any) -> None:
-    """+-30 through zero, in turns of 2500 records: no best of it means anything."""
+    """The loss swings by 30 around zero every 2500 records, so its best value means nothing."""
     draw = random.Random(4)
     run = watch()
     run.records(loss=[30 * math.sin(step / 400) + draw.gauss(0, 5) for step in range(12_000)])

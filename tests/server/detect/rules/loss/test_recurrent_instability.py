@@ -43,7 +43,7 @@ def test_what_has_the_same_period_is_named(watch: Any) -> None:
 
 
 def test_two_episodes_are_none(watch: Any) -> None:
-    """Twice is chance."""
+    """Two episodes may be a coincidence."""
     run = watch()
     run.records(loss=spiking([300, 900], 2000))
     assert run.firing(RULE) == []

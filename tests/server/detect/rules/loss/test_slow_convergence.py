@@ -9,7 +9,7 @@ RULE = "slow-convergence"
 
 
 def known(watch: Any, rate: float | None = 1e-3) -> Any:
-    """A run with one finished sibling whose loss fell from 3 to 1 in 2000 steps."""
+    """Return a run with one finished similar run, whose loss fell from 3 to 1 in 2000 steps."""
     run = watch()
     steps = list(range(0, 2001, 100))
     run.reported_by_server(

@@ -42,7 +42,7 @@ def test_uneven_drops_are_none(watch: Any) -> None:
 
 
 def test_a_slope_is_no_stair(watch: Any) -> None:
-    """A loss that falls all the time."""
+    """A loss that falls continuously."""
     run = watch()
     run.records(loss=[5.0 / (1 + step / 100) for step in range(3000)])
     assert run.firing(RULE) == []

@@ -56,7 +56,7 @@ def test_a_spike_that_falls_back_is_none(watch: Any) -> None:
 
 
 def test_beyond_the_initial_loss_is_divergence(watch: Any) -> None:
-    """A hundred is not where an untrained model has it."""
+    """An untrained model would not have a loss of 100."""
     run = watch()
     run.records(loss=learned() + [100.0] * 50)
     assert run.firing(RULE) == []
@@ -70,7 +70,7 @@ def test_a_rewind_does_not_hide_it(watch: Any) -> None:
 
 
 def test_noise_that_reaches_the_start_is_none(watch: Any) -> None:
-    """Losses of single samples are anywhere."""
+    """Losses of single samples cover the whole range."""
     draw = random.Random(2)
     run = watch()
     run.records(loss=[draw.lognormvariate(0, 1.0) / (1 + step / 500) for step in range(10_000)])

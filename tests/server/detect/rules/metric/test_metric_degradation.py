@@ -48,7 +48,7 @@ def test_a_collapse_with_a_rising_training_loss_is_critical(watch: Any) -> None:
 
 
 def test_a_collapse_of_the_evaluation_alone_is_a_warning(watch: Any) -> None:
-    """The training loss falls on: running statistics, or overfitting."""
+    """The training loss keeps falling: running statistics, or overfitting."""
     run = collapsing(watch, [1.0 - 0.02 * index for index in range(17)])
     assert run.severities(RULE) == ["warning"]
 
@@ -116,7 +116,7 @@ def test_the_direction_follows_from_the_name(watch: Any) -> None:
 
 
 def test_a_noisy_validation_set_raises_no_alert(watch: Any) -> None:
-    """A sigma of 5 %, 200 times."""
+    """200 evaluations with a sigma of 5 %."""
     draw = random.Random(1)
     run = evaluated(watch, f1=[min(0.5, 0.1 * step) * (1 + draw.gauss(0, 0.05)) for step in range(200)])
     assert run.firing(RULE) == []

@@ -26,7 +26,7 @@ TURNED = [1.5, 1.3, 1.2, 1.15, 1.2, 1.25, 1.3, 1.36, 1.42, 1.48, 1.54]
 
 
 def test_held_out_loss_turns(watch: Any) -> None:
-    """Six evaluations after the best, training falling on: warning, dated to the best."""
+    """Six evaluations after the best, while the training loss falls: a warning, dated to the best."""
     run = trained(watch, TURNED)
     finding = run.firing(RULE)[0]
     assert (finding.severity, finding.onset_step) == ("warning", 199)
@@ -45,7 +45,7 @@ def test_a_task_metric_that_holds_or_improves_raises_no_alert(watch: Any, slope:
 
 
 def test_training_accuracy_that_falls_too_is_no_overfitting(watch: Any) -> None:
-    """What was learned by heart would still be known."""
+    """A model that memorized its training data would keep its training accuracy."""
     run = watch()
     steps = 50 * len(TURNED)
     more = {
@@ -64,5 +64,5 @@ def test_a_noisy_validation_set_raises_no_alert(watch: Any) -> None:
 
 
 def test_a_new_best_resolves_it(watch: Any) -> None:
-    """It was no overfitting."""
+    """The model was not overfitting."""
     assert trained(watch, [*TURNED, 1.0, 0.9]).states(RULE) == ["firing", "recovering", "resolved"]

@@ -25,7 +25,7 @@ def test_a_constant_loss_with_a_norm_of_nan(watch: Any) -> None:
 
 
 def test_a_fall_to_zero_without_any_norm_is_a_warning(watch: Any) -> None:
-    """No norm is known, so it may be true."""
+    """Without a norm, a loss of 0 may be real."""
     run = watch()
     run.records(loss=[2.0, 1.9, 2.1] * 10 + [0.0] * 40)
     assert run.severities(RULE) == ["warning"]

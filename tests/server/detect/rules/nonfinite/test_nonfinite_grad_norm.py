@@ -21,7 +21,7 @@ def test_isolated_infinite_norm_of_a_skipped_step_is_healthy(watch: Any, torch_s
 
 
 def test_start_up_calibration_is_healthy(watch: Any, torch_scale: Any) -> None:
-    """Up to 17 skips from 2^16 in the first updates raise nothing (B0)."""
+    """Up to 17 skips from 2^16 in the first updates raise no alert."""
     overflows = [step < 15 for step in range(400)]
     scale, skipped = torch_scale(overflows)
     run = watch()
@@ -30,7 +30,7 @@ def test_start_up_calibration_is_healthy(watch: Any, torch_scale: Any) -> None:
 
 
 def test_five_in_a_row_under_a_scaler_are_critical(watch: Any, torch_scale: Any) -> None:
-    """Persistent overflow is no probing any more; the onset is the first of them."""
+    """A scaler that searches its scale never overflows five times in a row. Onset: the first overflow."""
     overflows = [step >= 100 for step in range(110)]
     scale, skipped = torch_scale(overflows)
     run = watch()
@@ -48,7 +48,7 @@ def test_bf16_with_constant_scale_one_has_no_scaler(watch: Any) -> None:
 
 
 def test_nonfinite_at_scale_one_or_less_is_critical(watch: Any) -> None:
-    """Once the scale has fallen to 1 an infinite norm is not the scaling's doing."""
+    """Once the scale has fallen to 1, scaling cannot cause an infinite norm."""
     run = watch()
     run.records(grad_norm=[1.0, 1.0, math.inf], scale=[4.0, 2.0, 1.0], start=1000)
     assert run.firing("nonfinite-grad-norm")[0].step == 1002

@@ -17,13 +17,13 @@ def test_a_bad_batch_is_a_warning(watch: Any) -> None:
 
 
 def test_many_bad_batches_stay_a_warning(watch: Any) -> None:
-    """Five of two hundred: how often that is harmless was never measured."""
+    """Five of two hundred. It is not critical, because its false alarm rate was not measured."""
     run = watch()
     run.records(more={"nonfinite/batch": ([0.0] * 39 + [1.0]) * 5})
     assert run.severities(RULE) == ["warning"]
 
 
-def test_nan_as_a_mask_ends_as_no_more_than_it_was(watch: Any) -> None:
+def test_nan_as_a_mask_is_never_critical(watch: Any) -> None:
     """Every batch holds it: never critical."""
     run = watch()
     run.records(more={"nonfinite/batch": [1.0] * 300})

@@ -11,7 +11,7 @@ RULE = "scaler-not-updating"
 
 
 def test_abandoned_steps_at_a_constant_scale(watch: Any) -> None:
-    """``continue`` on an infinite norm before update(): the scale never hears of it."""
+    """``continue`` on an infinite norm before update(), so the scale is never updated."""
     run = watch()
     run.records(
         loss=[12.06] * 80,
@@ -25,7 +25,7 @@ def test_abandoned_steps_at_a_constant_scale(watch: Any) -> None:
 
 
 def test_from_the_first_step_on(watch: Any) -> None:
-    """The post-mortem's run overflowed from the start: three records are enough."""
+    """A real run overflowed from the start: three records are enough."""
     run = watch()
     run.records(grad_norm=[math.inf] * 5, scale=[65536.0] * 5, stepped=[0.0] * 5)
     assert run.firing(RULE)[0].step == 3
@@ -48,7 +48,7 @@ def test_without_a_scaler_there_is_no_alert(watch: Any, scale: Any) -> None:
 
 
 def test_steps_abandoned_for_a_large_norm_raise_no_alert(watch: Any) -> None:
-    """A loop that drops steps with a large but finite norm has its reasons."""
+    """A loop that drops steps with a large but finite norm does so intentionally."""
     run = watch()
     run.records(grad_norm=[900.0] * 20, scale=[1024.0] * 20, stepped=[0.0] * 20, start=100)
     assert run.firing(RULE) == []

@@ -23,7 +23,7 @@ def test_three_restarts_without_progress(watch: Any) -> None:
     assert finding.summary == "3 restarts without passing step 99"
 
 
-def test_restarts_that_get_further_are_health(watch: Any) -> None:
+def test_restarts_that_get_further_are_healthy(watch: Any) -> None:
     """Preemption costs steps, not progress."""
     run = watch()
     attempts(run, 100, 160, 220, 300, 390, 500)
@@ -31,7 +31,7 @@ def test_restarts_that_get_further_are_health(watch: Any) -> None:
 
 
 def test_two_restarts_are_not_a_loop(watch: Any) -> None:
-    """Patience."""
+    """Two restarts may be a coincidence."""
     run = watch()
     attempts(run, 100, 100, 100)
     assert run.firing(RULE) == []

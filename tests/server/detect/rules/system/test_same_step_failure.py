@@ -26,7 +26,7 @@ def failing(watch: Any, step: int, similar: SimilarRuns) -> Any:
 
 
 def test_a_nan_at_the_step_of_another_run(watch: Any) -> None:
-    """512 here, 514 there: a warning that names the run, and no chance."""
+    """512 here, 514 there: a warning that names the run."""
     run = failing(watch, 512, siblings(514, None))
     finding = run.firing(RULE)[0]
     assert (finding.onset_step, finding.severity) == (512, "warning")
@@ -62,7 +62,7 @@ def test_an_exception_counts_as_a_failure(watch: Any) -> None:
 
 
 def test_a_run_that_does_not_fail_raises_no_alert(watch: Any) -> None:
-    """Whatever happened to others."""
+    """Failures of other runs alone raise no alert."""
     run = watch(siblings=siblings(100, 101))
     run.records(loss=[1.0 + 0.01 * (n % 7) for n in range(300)])
     assert run.firing(RULE) == []

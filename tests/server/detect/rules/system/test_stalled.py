@@ -75,7 +75,7 @@ def test_the_first_step_gets_twenty_minutes() -> None:
 
 
 def test_a_declared_phase_is_no_stall() -> None:
-    """An evaluation of half an hour was announced."""
+    """An evaluation of half an hour was declared."""
     assert verdicts(replace(RUNNING, phase="eval", phase_since_ns=1001 * S), 1800) == []
 
 
