@@ -129,7 +129,7 @@ def test_no_callback_synchronises(fused: bool, monkeypatch: pytest.MonkeyPatch) 
     assert _series(outbox, "extra") == _floats(loop.losses)
 
 
-def test_the_host_goes_on_while_the_device_is_busy() -> None:
+def test_the_host_continues_while_the_device_is_busy() -> None:
     """With two seconds of queued work, every callback returns while the device is still busy."""
     loop = Loop(scaled=False, fused=True)
     with watched() as (run, outbox):

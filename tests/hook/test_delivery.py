@@ -284,7 +284,7 @@ def test_wall_clock_steps_leave_the_times_of_records_in_order(monkeypatch: pytes
     assert begun - 10**9 < times[0] < times[1] < times[2] < begun + 60 * 10**9
 
 
-def test_a_sign_of_life_tells_the_phase(server: IngestServer, spool: Path) -> None:
+def test_a_heartbeat_contains_the_phase(server: IngestServer, spool: Path) -> None:
     """``alive`` names the innermost phase, so that an evaluation does not count as a stall."""
     run = tocsin.watch("p", url=server.url, spool_dir=spool, patch=False)
     with run.phase("eval"), run.phase("sampling"):

@@ -167,7 +167,7 @@ def _left() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def _only_ours() -> None:
-    """Hide the living optimizers of other tests from the search, so that the result does not depend on
+    """Hide the live optimizers of other tests from the search, so that the result does not depend on
     them."""
     gc.collect()
     gc.freeze()  # permanently, because every later watch of this process would search unfrozen objects again

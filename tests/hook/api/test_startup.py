@@ -120,7 +120,7 @@ def test_a_torch_that_is_imported_later_is_captured(server: IngestServer, spool:
 def test_log_counts_by_itself_in_a_torch_process_without_optimizers(
     server: IngestServer, spool: Path
 ) -> None:
-    """In a separate process, because others in this one may have living optimizers."""
+    """In a separate process, because others in this one may have live optimizers."""
     body = """
         import torch
         run = tocsin.watch("p", **options)

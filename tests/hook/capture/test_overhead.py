@@ -65,7 +65,7 @@ def test_names_of_callbacks_exist() -> None:
     assert all(callable(one) for one in _callbacks())
 
 
-def test_a_dear_norm_becomes_rarer_and_vital_signs_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_costly_norm_becomes_rarer_and_vital_signs_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loss is in every record all the same."""
     monkeypatch.setattr(overhead, "SHARE", 0.0)
     with watched() as (run, outbox):

@@ -185,7 +185,7 @@ def test_an_error_on_the_way_does_not_wait_either(where: str, monkeypatch: pytes
         lambda value: f"{value.tolist()}",
     ],
 )
-def test_the_watchman_sees_a_wait(wait: Any) -> None:
+def test_the_dispatch_mode_sees_a_wait(wait: Any) -> None:
     """The dispatch mode of these tests detects what makes the host wait."""
     with pytest.raises(Exception, match=r"wait|data-dependent|item"):
         wait(_scalar())

@@ -84,7 +84,7 @@ def test_a_critic_trained_more_often_stays_in_turn() -> None:
     assert steps["c"][5:] == [steps["g"][1]] * 5 + [steps["g"][2]] * 5
 
 
-def test_long_blocks_in_turn_have_steps_of_their_own() -> None:
+def test_long_alternating_blocks_have_separate_steps() -> None:
     """PPO trains its policy for a while, then its value function, then its policy again."""
     steps = _steps("a" * 3 + ("b" * 20 + "a" * 20) * 2)
     assert len(set(steps["b"])) == len(steps["b"])

@@ -23,7 +23,7 @@ from tests.hook.captured import watched
 from tocsin.core.config import DEPTH, ITEMS, TEXT, plain, settings_of
 
 
-class Colour(enum.Enum):
+class Color(enum.Enum):
     RED = 1
 
 
@@ -63,7 +63,7 @@ class Broken:
         (Inner(0.5, Path("x")), {"rate": 0.5, "where": "x"}),
         (Mappinglike(), {"lr": 0.1, "steps": [3, 4]}),
         ({1: (2, {3})}, {"1": [2, [3]]}),
-        ([Colour.RED, None, True, 1 << 70], ["RED", None, True, hex(1 << 70)]),
+        ([Color.RED, None, True, 1 << 70], ["RED", None, True, hex(1 << 70)]),
         (torch.tensor([1.0, 2.0]), [1.0, 2.0]),
         (torch.zeros(100), "Tensor(100,) torch.float32"),
         (torch.tensor(3), 3),

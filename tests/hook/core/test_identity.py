@@ -67,7 +67,7 @@ def test_lightning_children_join_the_process_that_started_them() -> None:
 
 
 def test_two_jobs_of_one_ray_node_are_two_runs() -> None:
-    """All of Ray's workers have one parent; the rendezvous tells the jobs apart."""
+    """All of Ray's workers have one parent; the rendezvous distinguishes the jobs."""
     node = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "n1"}
     one, two = (identify("p", "n", 0, environ={**node, "MASTER_PORT": port}) for port in ("1", "2"))
     assert one.run != two.run

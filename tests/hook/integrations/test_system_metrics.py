@@ -61,7 +61,7 @@ class Source:
         return {"sys/x": 1.0}, []
 
 
-def test_a_gpu_tells_all_six_readings() -> None:
+def test_a_gpu_has_all_six_readings() -> None:
     """Utilization in percent, memory in GiB, temperature in °C, power in W, clock in MHz, throttling."""
     values, events = GpuMetrics(Driver(), [("0", object())]).read()
     assert values == {
@@ -150,7 +150,7 @@ def test_the_real_library_has_every_name_we_ask_for() -> None:
     assert all(hasattr(nvml, f"nvmlClocksThrottleReason{name}") for name in ("SwPowerCap", "HwSlowdown"))
 
 
-def test_the_process_tells_itself() -> None:
+def test_the_process_is_measured() -> None:
     """Real psutil: resident memory and the host's memory are above 0."""
     psutil = pytest.importorskip("psutil")
     values, _ = Process(psutil).read()
@@ -170,7 +170,7 @@ def test_readings_are_5_s_apart() -> None:
     assert len(reported) == 100 * 0.2 // EVERY_S == 4
 
 
-def test_a_source_that_fails_is_asked_no_more() -> None:
+def test_a_source_that_fails_is_not_read_again() -> None:
     """The other sources are not affected."""
     reported: list[dict[str, float]] = []
     machine = SystemMetrics({"CUDA_VISIBLE_DEVICES": ""}, lambda values, events: reported.append(values))

@@ -1,4 +1,4 @@
-"""The ring's file: where it may lie, what happens where it may not, and that none is left behind."""
+"""The ring's file: its possible folders, what happens without one, and that no file is left behind."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOUNTS = """\
 
 @pytest.fixture
 def shm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A place of this test's own instead of /dev/shm."""
+    """A separate folder for this test instead of /dev/shm."""
     place = tmp_path / "shm"
     place.mkdir()
     monkeypatch.setattr(buffer_file, "SHM", place)
@@ -129,7 +129,7 @@ def test_a_ring_of_another_boot_is_not_trusted(
 
 
 def test_a_ring_goes_with_its_spool(shm: Path, spool: Path) -> None:
-    """Deleting takes the file and the link to it; twice is once."""
+    """Deleting removes the file and the link to it; a second call does nothing."""
     made = buffer_file.create(spool)
     made.close()
     buffer_file.delete(spool)
@@ -138,7 +138,7 @@ def test_a_ring_goes_with_its_spool(shm: Path, spool: Path) -> None:
 
 
 def test_rings_without_a_spool_are_swept_once_they_are_old(shm: Path, spool: Path) -> None:
-    """Somebody deleted the spools: the memory is given back, but not what lives or is wanted."""
+    """When spools were deleted, their memory is freed; files in use or still needed are kept."""
     wanted = buffer_file.create(spool)
     wanted.close()
     for name in ("gone", "alive"):
@@ -174,7 +174,7 @@ def test_without_a_ring_the_queue_does_and_the_run_says_so(
 
 
 def test_a_run_that_was_delivered_leaves_no_ring(shm: Path, spool: Path) -> None:
-    """Neither file nor link, and meanwhile the stats say nothing is amiss."""
+    """Neither the file nor the link is left, and until then the stats report no problem."""
     server = IngestServer()
     server.start()
     trainer = Trainer(server.url, spool)

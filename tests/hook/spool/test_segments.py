@@ -65,7 +65,7 @@ def test_frames_are_read_back_as_they_were_written(tmp_path: Path) -> None:
 
 
 def test_the_header_holds_the_hello_without_the_token(tmp_path: Path) -> None:
-    """Another process can deliver as this writer, with a token of its own."""
+    """Another process can deliver as this writer, with its own token."""
     spool = spool_in(tmp_path)
     spool.append(FRAMES[0])
     header = read_header(abandon(spool))
@@ -170,7 +170,7 @@ assert [frame.body[:1] for frame in all_of(spool)] == [b"x", b"z"]
 
 
 def test_a_disk_that_fills_up_in_the_middle_of_an_entry_leaves_no_torn_one(tmp_path: Path) -> None:
-    """A write that stops half way is taken back; when there is room again, it goes on behind the last."""
+    """A partial write is undone; once there is space again, writing continues after the last record."""
     done = subprocess.run(
         [sys.executable, "-c", FULL_DISK, str(tmp_path)], capture_output=True, text=True, check=False
     )
@@ -179,7 +179,7 @@ def test_a_disk_that_fills_up_in_the_middle_of_an_entry_leaves_no_torn_one(tmp_p
 
 
 def test_a_spool_whose_owner_lives_is_not_adopted(tmp_path: Path) -> None:
-    """The lock says so, and falls with the process, however it dies."""
+    """The file lock shows it, and is released when the process ends for any reason."""
     spool = spool_in(tmp_path)
     spool.append(FRAMES[0])
     (path,) = find_spools(tmp_path)
@@ -188,8 +188,8 @@ def test_a_spool_whose_owner_lives_is_not_adopted(tmp_path: Path) -> None:
     recovered(path).close()
 
 
-def test_two_heirs_do_not_share(tmp_path: Path) -> None:
-    """Eight ranks start at once and find the same orphan: one of them takes it."""
+def test_only_one_process_takes_over_a_spool(tmp_path: Path) -> None:
+    """Eight ranks start at once and find the same abandoned spool: one of them takes it."""
     spool = spool_in(tmp_path)
     spool.append(FRAMES[0])
     path = abandon(spool)

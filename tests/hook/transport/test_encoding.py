@@ -15,8 +15,8 @@ from tocsin import protocol
 from tocsin.transport.encoding import CONFIG_BYTES, packed, sendable
 
 
-class Colour(enum.Enum):
-    """Some enum of a config."""
+class Color(enum.Enum):
+    """An enum as a config may contain it."""
 
     RED = "red"
 
@@ -34,7 +34,7 @@ class Sullen:
         (np.float32(0.5), 0.5),
         (np.int64(3), 3),
         (Path("a/b"), "a/b"),
-        (Colour.RED, "red"),
+        (Color.RED, "red"),
         (torch.zeros(2, 3), "Tensor of shape (2, 3)"),
         (torch.float16, "torch.float16"),
         (("a", {1: None}), ["a", {1: None}]),

@@ -93,7 +93,7 @@ def test_a_name_that_is_not_known_is_a_lost_connection_too() -> None:
     assert session.last_error == "the name x cannot be resolved"
 
 
-def test_waiting_ends_at_the_bell() -> None:
+def test_waiting_ends_when_the_socket_is_signaled() -> None:
     """A byte on the wakeup socket is returned immediately; otherwise the timeout applies."""
     ours, theirs = socket.socketpair()
     with ours, theirs:

@@ -116,7 +116,7 @@ def test_puts_of_several_threads_are_all_there() -> None:
     assert sum(records.n for records in found) == 20_000
 
 
-def test_events_have_numbers_of_their_own_and_the_finish_is_the_last() -> None:
+def test_events_are_numbered_separately_and_the_finish_is_last() -> None:
     """Events 0 and 1, then finish 2, whatever the records' numbers are."""
     outbox = Outbox()
     outbox.put((0, 0, LOSS, 1.0))

@@ -473,7 +473,7 @@ def test_what_a_killed_process_spooled_is_delivered_by_the_next(
     assert_exactly_once(server.writers[heir.writer], 5)
 
 
-def test_a_forked_child_says_nothing_and_holds_nothing(server: IngestServer, spool_dir: Path) -> None:
+def test_a_forked_child_sends_nothing_and_holds_nothing(server: IngestServer, spool_dir: Path) -> None:
     """The child has no descriptor of the sender open, and its records are discarded."""
     trainer = Trainer(server.url, spool_dir)
     trainer.train(100)

@@ -80,7 +80,7 @@ def test_no_more_than_the_window_is_under_way() -> None:
 
 
 def test_a_lost_connection_sends_again_what_was_not_acknowledged() -> None:
-    """Five sent, two acknowledged, the line cut: three are sent again, in order."""
+    """Five sent, two acknowledged, then the connection is lost: three are sent again, in order."""
     talk = Talk(waiting=5)
     talk.connect()
     talk.take_sent()
@@ -146,7 +146,7 @@ def test_a_silent_server_is_given_up() -> None:
 
 
 @pytest.mark.parametrize(("asked", "used"), [(200, 0.2), (1000, 1.0), (0, 0.02), (10**9, 5.0), (-5, 0.02)])
-def test_the_wished_flush_interval_is_followed_within_reason(asked: int, used: float) -> None:
+def test_the_requested_flush_interval_is_used_within_limits(asked: int, used: float) -> None:
     """The server can request neither a busy loop nor a run that never reports."""
     talk = Talk()
     talk.connect(flush_ms=asked)
@@ -200,7 +200,7 @@ def test_a_frame_that_breaks_every_connection_is_set_aside() -> None:
 
 
 def test_a_flapping_network_sets_nothing_aside() -> None:
-    """Connections that just break blame no frame, however many do."""
+    """Connections that only break never make a frame suspect, however many break."""
     talk = Talk(waiting=2)
     for _ in range(3 * POISON_ROUNDS):
         talk.connect()

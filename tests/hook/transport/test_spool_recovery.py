@@ -55,7 +55,7 @@ def test_what_is_meant_for_another_server_stays(
 def test_a_spool_that_is_declined_is_not_offered_again(
     server: IngestServer, spool: Path, recovery: SpoolRecovery
 ) -> None:
-    """Refused for good: it stays on disk, and the next look passes it over."""
+    """Refused for good: it stays on disk, and the next scan skips it."""
     server.refuse = protocol.Refused("connection", "bad-token", "a known token", "tk", None, False)
     leave_behind(spool, server.url, 0)
     _recover_spools(recovery, spool, 1)
@@ -69,7 +69,7 @@ def test_a_spool_that_is_declined_is_not_offered_again(
 def test_a_fork_leaves_the_delivery_to_its_parent(
     server: IngestServer, spool: Path, recovery: SpoolRecovery
 ) -> None:
-    """The child closes what it inherited without a word, and the spool can be adopted again."""
+    """The child closes what it inherited without a message, and the spool can be adopted again."""
     server.withhold_acks = True
     leave_behind(spool, server.url, 0)
     recovery.step(time.monotonic())
