@@ -237,10 +237,15 @@ def test_alerts_and_requests_reach_the_script(server: IngestServer) -> None:
 def test_a_handler_may_end_the_run(server: IngestServer) -> None:
     """``close`` from the sender's own thread ends the run and does not wait for itself."""
     server.say = [protocol.Request("q", "stop")]
-    running: list[Trainer] = []
-    trainer = Trainer(server.url, None, on_message=lambda message: running[0].sender.close())
-    running.append(trainer)
+    trained = threading.Event()
+
+    def handler(message: protocol.Alert | protocol.Request) -> None:
+        assert trained.wait(30)
+        trainer.sender.close()
+
+    trainer = Trainer(server.url, None, on_message=handler)
     trainer.train(10)
+    trained.set()
     wait_until(lambda: server.writers and server.only.finish)
     assert_exactly_once(server.only, 10)
 
