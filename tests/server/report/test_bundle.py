@@ -19,7 +19,7 @@ def written(folder: Path, **modules: str) -> Path:
 
 
 def test_modules_run_once_and_in_order(tmp_path: Path) -> None:
-    """Names are private to a module, an import may rename, and a module that two import runs once."""
+    """Names are private to a module, an import may rename, and a module that two others import runs once."""
     main = written(
         tmp_path,
         base='export const order = [];\norder.push("base");\nconst own = 1;\nexport class One {}\n',
