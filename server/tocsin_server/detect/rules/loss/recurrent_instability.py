@@ -124,8 +124,9 @@ class RecurrentInstability(RunRule[Settings, State]):
             ("variation of distances", variation, "sigma/mean", None),
         ]
         evidence += [("the same period", clock, "", None) for clock in matches[:3]] if periodic else []
-        shown = ", ".join(str(step) for step in state.steps[-5:])
-        summary = f"Training became unstable {len(state.steps)} times, at steps {shown}"
+        shown = ", ".join(str(step) for step in sorted(state.steps)[-5:])
+        lately = "most recently " if len(state.steps) > 5 else ""
+        summary = f"Training became unstable {len(state.steps)} times, {lately}at steps {shown}"
         if periodic:
             summary += f": every {number(round(mean))} steps"
             summary += f", as often as {matches[0]}" if matches else ""
