@@ -48,14 +48,19 @@ def test_it_does_not_recover(run: Any) -> None:
 
 
 def test_its_alerts_name_the_learning_rate(run: Any) -> None:
-    """Loss and norm rose around the first overflow. The fp16 operation is the alternative cause."""
+    """Loss and norm rose around the first overflow. The fp16 operation is the alternative cause.
+
+    At the end no update can succeed, so the first action is to stop.
+    """
     rules = {"scaler-collapse", "scaler-overflow-burst"}
     chain = [alert for alert in run[1] if alert["rule"] in rules and alert["onset_step"] > 300]
     assert {alert["rule"] for alert in chain} == rules
     for alert in chain:
         found = alert["diagnosis"]
         assert found["cause"].startswith("Likely a learning rate that is too high"), alert["rule"]
-        assert found["remedies"][0]["text"].startswith("Divide the learning rate")
+        stop, rate = (remedy["text"] for remedy in found["remedies"][:2])
+        assert stop.startswith("Stop. Resume from")
+        assert rate.startswith("Divide the learning rate")
         assert any("autocast" in remedy["code"] for remedy in found["remedies"])
 
 

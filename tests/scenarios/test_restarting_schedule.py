@@ -104,12 +104,13 @@ def test_the_zero_norm_is_a_fault_of_measurement() -> None:
 
 @pytest.mark.parametrize("rule", ["nonfinite-loss", "nonfinite-weights"])
 def test_the_restart_is_the_first_cause(rule: str) -> None:
-    """The rise is reported from its lowest rate on, and the schedule is the first cause to check."""
+    """The rise is reported from its lowest rate on. First stop, then check the schedule."""
     found = outcome("restarting").of(rule).diagnosis
     assert "the learning rate: it rose" in found.cause
     assert "the schedule starts over" in found.cause
     assert f"from step {BOTTOM}" in " ".join(sentence for _, sentence, _ in found.timeline)
-    assert "scheduler" in found.remedies[0].code
+    assert found.remedies[0].text.startswith("Stop. Resume from")
+    assert "scheduler" in found.remedies[1].code
 
 
 def test_the_story_is_in_order() -> None:
