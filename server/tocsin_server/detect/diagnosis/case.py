@@ -46,6 +46,10 @@ OWN_SPREAD = 30.0
 """Number of median deviations that count as the size of a loss around 0."""
 
 
+USELESS_SCALE = 2.0**-40
+"""With a smaller loss scale even a gradient of 65504, the largest number of fp16, underflows to 0."""
+
+
 @dataclass(frozen=True)
 class DiagnosisContext:
     """The data available for the diagnosis of an alert."""
@@ -221,8 +225,10 @@ class DiagnosisContext:
 
     @cached_property
     def no_update_can_succeed(self) -> bool:
-        """Return whether the loss scale is 0 or weights are not finite: only a checkpoint helps then."""
-        return self.kind("scaler-at-floor") == "zero" or self.kind("nonfinite-weights") is not None
+        """Return whether the loss scale is useless or weights are not finite: only a checkpoint helps."""
+        scales = [scale for _, scale in self.since("scale")]
+        useless = bool(scales) and scales[-1] < USELESS_SCALE
+        return useless or self.kind("scaler-at-floor") == "zero" or self.kind("nonfinite-weights") is not None
 
     @cached_property
     def loss_rose(self) -> tuple[float, float, float] | None:

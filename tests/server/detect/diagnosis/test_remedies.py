@@ -73,3 +73,13 @@ def test_a_run_with_a_scale_of_zero_is_to_be_stopped_first(watch: Any, saved: bo
     run.records(loss=loss, grad_norm=loss, scale=scale)
     alerts = [alert for alert in run.firing("scaler-at-floor") if alert.diagnosis]
     assert alerts[-1].diagnosis.remedies[0].text.startswith(action)
+
+
+def test_a_run_whose_scale_collapsed_far_is_to_be_stopped_first(watch: Any) -> None:
+    """With 2^-44 every gradient that fp16 can hold underflows to 0."""
+    run = watch()
+    loss = [1 + 0.01 * (step % 7) for step in range(200)] + [math.nan] * 60
+    scale = [2.0 ** (16 - max(0, step - 199)) for step in range(260)]
+    run.records(loss=loss, grad_norm=loss, scale=scale, skipped=[float(step >= 200) for step in range(260)])
+    newest = run.firing("scaler-collapse")[-1].diagnosis
+    assert newest.remedies[0].text.startswith("Stop. Resume from")
