@@ -184,6 +184,8 @@ class MetricDegradation(WideRule[Settings, State]):
                 tracks[name] = Track(value, here[0], value, value, value, *here, value, at=here[0])
                 tracks[name].train = self._level()
             return
+        if here[0] == track.at and value == track.last:
+            return  # a line that is written twice is one evaluation
         track.n, track.at = track.n + 1, here[0]
         bend = abs(value - 2 * track.last + track.prior)
         level = middle(sorted((track.prior, track.last, value)))

@@ -62,6 +62,20 @@ def test_a_collapse_on_training_data_too_is_critical(watch: Any) -> None:
     assert run.severities(RULE)[-1] == "critical"
 
 
+@pytest.mark.parametrize(("doubled", "severity"), [(False, "critical"), (True, "warning")])
+def test_an_evaluation_written_twice_counts_once(watch: Any, *, doubled: bool, severity: str) -> None:
+    """Six evaluations up to the best do not establish it, also if each is in the log twice."""
+    rise = [0.1 * index for index in range(1, 7)] if doubled else LONG
+    values, copies = [*rise, *[0.02] * 4], 1 + doubled
+    run = watch()
+    for place, value in enumerate(values):
+        loss = 1.0 if place < len(rise) else 3.0
+        run.records(start=100 * place, loss=[loss] * 99)
+        for _ in range(copies):
+            run.records(start=100 * place + 99, more={"val/accuracy": [value]})
+    assert run.severities(RULE)[-1] == severity
+
+
 def test_the_same_best_is_reported_once(watch: Any) -> None:
     """Down, back near the best, and down again is one alert."""
     run = evaluated(watch, accuracy=[*RISE, 0.4, 0.4, 0.4, 0.53, 0.53, 0.53, 0.4, 0.4, 0.4])
