@@ -146,10 +146,10 @@ class ZeroGradNorm(Rule[Settings, State]):
             ("in a row", float(state.streak), "records", None),
         ]
         if not known:
-            severity, kind, summary = WARNING, "unknown", f"Gradient norm is exactly 0 in {times}"
+            severity, kind, summary = WARNING, "unknown", f"Gradient norm has been exactly 0 for {times}"
         else:
             severity, kind = CRITICAL, "real"
-            summary = f"Gradient norm is exactly 0 and the loss stays {number(state.high)} in {times}"
+            summary = f"Gradient norm has been exactly 0 and the loss at {number(state.high)} for {times}"
             evidence.append(("loss", state.high, "constant", view.step[row]))
         self.fire(view, row, severity, state.since, summary, evidence, level=level, kind=kind)
 

@@ -148,9 +148,10 @@ class AdversarialImbalance(WideRule[Settings, State]):
             evidence.append((_shown(who), other.level, "median of 50 records", view.step[row]))
             evidence.append((f"{_shown(who)} at first", other.first or 0.0, "median of 50 records", None))
         now, first = number(side.level), number(side.first or 0.0)
+        what = _shown(name) if name else "Loss"
         summary = {
-            "won": f"{_shown(name)} is near 0 ({now}) while the other network's loss rises",
-            "unbounded": f"{_shown(name)} grows without bound, {first} → {now}",
+            "won": f"{what} is near 0 ({now}) while the other network's loss rises",
+            "unbounded": f"{what} grows without bound, {first} → {now}",
         }[kind]
         self.fire(view, row, WARNING, side.since, summary, evidence, kind=kind)
 

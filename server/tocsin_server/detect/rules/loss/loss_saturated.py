@@ -239,11 +239,11 @@ def _clamp(case: DiagnosisContext) -> Cause | None:
         for rule, subject, result in case.others
         if rule == "loss-saturated" and abs(_height(result) + value) <= 1e-5 * abs(value)
     ]
-    besides = f" {mirror[0]} is constant at the same number with the opposite sign." if mirror else ""
+    also = f" The series {mirror[0]} is constant at the same number with the opposite sign." if mirror else ""
     return Cause(
         "clamp",
         "The loss is constant at a round number: a clamp (or nan_to_num) cuts it off and "
-        f"passes no gradient.{besides} The unclamped value keeps growing.",
+        f"passes no gradient.{also} The unclamped value keeps growing.",
         "a clamp that cuts off the loss",
         (_CLAMP, _CRITIC, remedies.lower_lr(case)),
         "Log the loss before the clamp: it is outside the clamp's bounds.",
