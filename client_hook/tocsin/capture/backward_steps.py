@@ -34,11 +34,10 @@ class _Depth:
         """Whether a backward is running on any thread."""
         return bool(self.threads)
 
-    def is_elsewhere(self, tracker: OptimizerTracker) -> bool:
-        """Return whether another thread trains this optimizer.
+    def belongs_to_another_thread(self, tracker: OptimizerTracker) -> bool:
+        """Return whether another thread trains this optimizer. Its gradients must not be read then.
 
-        Its gradients must not be touched then: a backward replaces them in C++, without the GIL, and whoever
-        reads one at that moment crashes the process.
+        A backward replaces them in C++, without the GIL, and a read at that moment crashes the process.
         """
         owner, me = tracker.thread, get_ident()
         if owner == me:

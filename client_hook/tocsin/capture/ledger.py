@@ -288,7 +288,8 @@ class Ledger:
 
     def before_backward(self) -> Seen:
         """Return this thread's gradients before a backward; detect those that were cleared by hand."""
-        seen = [(one, one.marks()) for one in self.trackers.values() if not depth.is_elsewhere(one)]
+        mine = [one for one in self.trackers.values() if not depth.belongs_to_another_thread(one)]
+        seen = [(one, one.marks()) for one in mine]
         for tracker, marks in seen:
             if tracker.losses and tracker.reached and all(grad is None for grad in marks[0]):
                 self.cleared(tracker, in_backward=True)

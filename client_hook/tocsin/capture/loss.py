@@ -116,7 +116,7 @@ def _before_one(args: Any, kwargs: Any) -> tuple[Any, OptimizerTracker, Any, Los
     tracker = ledger.only
     if tracker is None or type(tensor) is not Tensor or (len(args) > 1 and args[1] is not None):
         return None
-    if _depth.is_elsewhere(tracker):
+    if _depth.belongs_to_another_thread(tracker):
         return None
     probes = tracker.probes
     first = probes[0].grad

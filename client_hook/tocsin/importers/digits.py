@@ -13,9 +13,9 @@ LEAST = 10
 def coarse_signals(line: str) -> tuple[str, ...]:
     """Return the signals of ``line`` (``lr``, ``grad_norm``) that have too few digits to be checked.
 
-    A rate with fixed decimals is, if it is below ten units of the last one: ``0.000002`` may be anything from
-    1.5e-6 to 2.5e-6, and ``0.000000`` need not be 0. A norm of ``0.00`` or ``0.000`` is, because the norms of
-    many healthy runs are below 0.005. Python prints exact numbers as ``2e-06`` and ``0.0``.
+    ``lr``: A rate with fixed decimals, below ten units of the last one. ``0.000002`` may be anything from
+    1.5e-6 to 2.5e-6, and ``0.000000`` need not be 0; Python prints exact numbers as ``2e-06`` and ``0.0``.
+    ``grad_norm``: A norm of ``0.00`` or ``0.000``. The norms of many healthy runs are below 0.005.
     """
     if "0.0" not in line:
         return ()

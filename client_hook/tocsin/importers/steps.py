@@ -32,11 +32,12 @@ class StepCount:
         self._between = 0
         self._fine = False
         self._part = False
-        """Whether epochs are fractional (0.02, 0.04, ... 1.0), so that rows number the steps."""
+        """Whether an epoch has several rows without a step, so that the rows are numbered: epochs are
+        fractional (0.02, 0.04, ... 1.0), or the first one was repeated."""
         self._ends: tuple[float, float] | None = None
         """First and newest epoch, if the rows are numbered."""
         self._names: set[str] = set()
-        """What the rows of the newest epoch, or of the newest step, have reported."""
+        """What the rows of the newest epoch have reported."""
 
     def restart(self) -> None:
         """Start a new attempt if the current one has records, because a header is repeated."""
@@ -72,7 +73,7 @@ class StepCount:
         return step < self.newest and step <= self._first
 
     def _is_behind(self, row: Row) -> bool:
-        """Return whether a fractional epoch is back at the first one, so that a new run begins."""
+        """Return whether the epoch of numbered rows is back at the first one, so that a new run begins."""
         if row.epoch is None or row.step is not None or row.iteration is not None or row.evaluation:
             return False
         self._part = self._part or not float(row.epoch).is_integer() or self._repeats(row)

@@ -57,7 +57,7 @@ SECURITY_HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-_ADDRESS = re.compile(r'(?<=(?:="))/(assets/)?')
+_ADDRESS = re.compile(r'(?<==")/(assets/)?')
 VERSIONED = "/assets/web-"
 """Beginning of an address of a file of ``web/``; its version, a slash and its path follow."""
 IMMUTABLE = {"cache-control": "public, max-age=31536000, immutable"}
@@ -215,7 +215,7 @@ def page_routes(web: Path, plotly: PlotlyJS, root: str = "") -> APIRouter:
     async def versioned(request: Request) -> Response:
         """Return a file as ``file`` does; a browser may keep it if the version is that of the files here."""
         response = await found(request)
-        if request.path_params["version"] == version.name():
+        if version.has(request.path_params["version"], request.path_params["path"]):
             response.headers.update(IMMUTABLE)
         return response
 

@@ -35,19 +35,28 @@ class WebVersion:
 
     def __init__(self, web: Path) -> None:
         self._web = web
-        self._seen: list[tuple[str, int, int]] = []
+        self._seen: dict[str, tuple[int, int]] = {}
+        """Time in nanoseconds and size of each file when its content was read."""
         self._name = ""
 
     def name(self) -> str:
         """Return 16 hexadecimal digits; files are read again only after one of them changed."""
-        seen = sorted((path, stat.st_mtime_ns, stat.st_size) for path, stat in _files(self._web))
+        seen = {path: (stat.st_mtime_ns, stat.st_size) for path, stat in _files(self._web)}
         if seen != self._seen:
             digest = blake2b(digest_size=8)
-            for path, _, size in seen:
-                digest.update(f"{path[len(str(self._web)) :]} {size}\n".encode())
+            for path in sorted(seen):
+                digest.update(f"{os.path.relpath(path, self._web)} {seen[path][1]}\n".encode())
                 digest.update(Path(path).read_bytes())
             self._seen, self._name = seen, digest.hexdigest()
         return self._name
+
+    def has(self, name: str, path: str) -> bool:
+        """Return whether the existing file ``path`` is still that of the version ``name``. Reads no file."""
+        known = self._seen.get(str(self._web / path))
+        if name != self._name or known is None:
+            return False
+        stat = (self._web / path).stat()
+        return known == (stat.st_mtime_ns, stat.st_size)
 
 
 def _files(folder: Path | str) -> Iterator[tuple[str, os.stat_result]]:

@@ -144,6 +144,13 @@ def test_a_changed_module_has_another_address(client: httpx.Client, web: Path) -
     assert client.get(before).headers["cache-control"] == "no-cache"
 
 
+def test_a_module_that_changed_after_the_page_is_not_kept(client: httpx.Client, web: Path) -> None:
+    """The page that loads it was opened just before an upgrade."""
+    address = module_address(client)
+    (web / "lib" / "draw.js").write_text(DRAW.replace("300", "3000"))
+    assert client.get(address).headers["cache-control"] == "no-cache"
+
+
 def test_modules_without_a_version_are_revalidated_and_typed(client: httpx.Client) -> None:
     """For addresses that people wrote down."""
     answer = client.get("/lib/draw.js")

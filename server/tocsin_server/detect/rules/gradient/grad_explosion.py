@@ -80,6 +80,8 @@ class State(RuleState):
     outside: list[float] = msgspec.field(default_factory=list)
     onset: tuple[int, int] = (0, 0)
     peak: float = 0.0
+    low: float = 0.0
+    """The norm from which a climb of the warm-up began; 0 without one."""
 
 
 class GradExplosion(Rule[Settings, State]):
@@ -131,10 +133,12 @@ class GradExplosion(Rule[Settings, State]):
         """Handle a norm of the warm-up: a run may explode before its level is known."""
         state, limits = self.state, self.settings
         norms = state.level.values[-5:]
-        if self.episode.state and norms[-1] > state.peak:
-            state.peak = norms[-1]
-            self._fire(view, row, (self.episode.back or 0.0) / limits.near or norms[0])
-        if self.episode.state or len(norms) < 2 or norms[-2] <= 0:
+        if self.episode.state:
+            if state.low and norms[-1] > state.peak:
+                state.peak = norms[-1]
+                self._fire(view, row, state.low)
+            return
+        if len(norms) < 2 or norms[-2] <= 0:
             return
         if norms[-1] < limits.rise * norms[-2]:
             state.onset, state.peak = (view.step[row], view.time_ns[row]), 0.0
@@ -142,8 +146,8 @@ class GradExplosion(Rule[Settings, State]):
         steep = len(norms) == 5 and norms[0] > 0 and all(b >= limits.rise * a for a, b in pairwise(norms))
         # The first norm may be almost 0 where layers start at zero, so the second is compared too.
         if steep and norms[-1] >= limits.climb * max(norms[0], norms[1] / 3):
-            state.peak = norms[-1]
-            self._fire(view, row, norms[0])
+            state.low, state.peak = norms[0], norms[-1]
+            self._fire(view, row, state.low)
 
     def _far(self, view: View, row: int, norm: float) -> None:
         state, limits = self.state, self.settings

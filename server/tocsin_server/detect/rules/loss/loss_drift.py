@@ -86,6 +86,8 @@ class State(RuleState):
     """The highest median of the current rise."""
     known: float = 0.0
     """The highest median from which the loss has recovered without intervention."""
+    rewound: bool = False
+    """The records do not begin with the run: a rise since then is no rise since the start."""
     rests: list[float] = msgspec.field(default_factory=list)
     """Newest distances of single losses from the median of their bin, which give the spread."""
 
@@ -100,6 +102,10 @@ class LossDrift(Rule[Settings, State]):
     needs = ("loss",)
     in_blocks = True
 
+    def discontinuity(self) -> None:
+        super().discontinuity()
+        self.state.rewound = True
+
     def observe(self, view: View) -> None:
         if view.loss is None:
             return
@@ -111,7 +117,7 @@ class LossDrift(Rule[Settings, State]):
             self._evaluate(view, row)
 
     def _completed(self, view: View) -> Iterator[int]:
-        """Yield the rows that complete a bin of 100; ``start`` is as far as the row then."""
+        """Yield the rows that complete a bin of 100, with the records up to there in ``start``."""
         state, limits = self.state, self.settings
         if len(state.bins.medians) >= limits.short:
             yield from state.bins.extend(view)
@@ -164,7 +170,7 @@ class LossDrift(Rule[Settings, State]):
 
     def _rises_from_the_start(self, view: View, row: int) -> bool:
         medians = self.state.start.medians
-        known = len(medians) >= 20 and view.age(row) >= self.settings.updates
+        known = len(medians) >= 20 and view.age(row) >= self.settings.updates and not self.state.rewound
         return known and self._rises(medians, self.settings.long_z, self.settings.start_rise)
 
     def _rises(self, medians: list[float], z: float, rise: float) -> bool:

@@ -212,14 +212,7 @@ class NotLearning(Rule[Settings, State]):
         summary = f"Loss has not decreased: {number(first)} → {number(now)} in {count(view.age(row), 'step')}"
         if guess is not None:
             summary += f"; for a cross-entropy, this is chance level for {guess} classes"
-            evidence.append(
-                (
-                    f"chance level of a cross-entropy over {guess} classes",
-                    math.log(guess),
-                    f"ln {guess}",
-                    None,
-                )
-            )
+            evidence.append(("chance level of a cross-entropy", math.log(guess), f"ln {guess}", None))
         if state.rates:
             evidence.append(("learning rate", state.rates[-1], "", view.step[row]))
         self.fire(view, row, WARNING, state.start, summary, evidence, kind=self._kind(guess))
@@ -251,7 +244,6 @@ def _why(case: DiagnosisContext) -> Cause | None:
     if case.result.kind not in ("chance", "flat"):
         return None
     rate = f" ({number(case.lr)})" if case.lr else ""
-    stands = "does not change"
     if case.rate_faded:
         return Cause(
             "graph",
@@ -264,7 +256,7 @@ def _why(case: DiagnosisContext) -> Cause | None:
     if case.kind("grad-explosion") is not None:
         return Cause(
             "rate-high",
-            f"The loss {stands} while the gradient norm has left its level, likely because of a "
+            f"The loss does not change while the gradient norm has left its level, likely because of a "
             f"learning rate{rate} that is too high or missing gradient clipping.",
             "a learning rate that is too high",
             (remedies.lower_lr(case), remedies.clip(case), _RATES),
@@ -272,7 +264,7 @@ def _why(case: DiagnosisContext) -> Cause | None:
         )
     return Cause(
         "rate-wrong",
-        f"Updates are applied but the loss {stands}, likely because the learning rate{rate} "
+        f"Updates are applied but the loss does not change, likely because the learning rate{rate} "
         "is far too high (the model collapsed) or far too low.",
         "a learning rate far too high or too low",
         (_RATES, _FEW, remedies.CHECK_GRAPH),

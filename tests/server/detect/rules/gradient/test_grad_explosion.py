@@ -103,6 +103,14 @@ def test_a_climb_in_the_first_records_needs_no_level(watch: Any) -> None:
     assert (finding.onset_step, finding.step) == (100, 500)
 
 
+def test_an_open_alert_is_not_repeated_by_usual_norms_after_a_rewind(watch: Any) -> None:
+    """The warm-up starts again, and nothing climbs in it."""
+    run = watch()
+    run.records(grad_norm=[*norms(200), 80.0, 90.0, 120.0, *norms(25, seed=2)])
+    run.records(start=150, grad_norm=norms(40, seed=3))
+    assert len(run.firing(RULE)) == 1
+
+
 @pytest.mark.parametrize(
     "rest", [[1e-6, 0.2, 0.5, 1.0, 2.0], [0.25, 0.53, 1.25, 2.3, 4.9], [1, 90, 40, 150, 300]]
 )

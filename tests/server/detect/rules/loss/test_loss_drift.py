@@ -32,6 +32,14 @@ def test_a_rise_since_the_start_needs_few_records(watch: Any) -> None:
     assert (finding.severity, finding.onset_step) == ("warning", 0)
 
 
+def test_a_rise_since_a_rewind_is_no_rise_since_the_start(watch: Any) -> None:
+    """A run that is resumed repeats some batches and may rise for a while."""
+    run = watch()
+    run.records(every=100, loss=[3.67] * 100)
+    run.records(start=5000, every=100, loss=drifting(600, 0.0136, sigma=0.003, start=3.67))
+    assert run.firing(RULE) == []
+
+
 def test_less_than_one_percent_raises_no_alert(watch: Any) -> None:
     """Even if significant."""
     run = watch()
