@@ -10,7 +10,7 @@
 #   make test-lowest     the server with the lowest versions of its dependencies
 #   make dist         sdists and wheels of both packages, in dist/
 #   make bench        the benchmarks, one after another (BENCHES=files: these)
-#   make bench-detection LOGS=folder   what the rules catch in labelled logs, and raise on healthy ones
+#   make bench-detection LOGS=folder ALGOPERF=folder   what the rules catch in labeled logs, and raise on healthy ones
 #   make real-trainers   trains with each framework, writes the table of docs/reference/frameworks.md
 #   make screenshots  the pictures of docs/img, taken from the running demo
 #   make animation    the animated picture of README.md, recorded from the running demo
@@ -92,6 +92,7 @@ real-trainers: $(STAMPS)/python $(TRAINERS) $(STAMPS)/real-trainers/requirements
 
 bench-detection: $(STAMPS)/python
 	@LOGS='$(LOGS)' $(BIN)/python benchmarks/bench_detection.py
+	@ALGOPERF='$(ALGOPERF)' $(BIN)/python benchmarks/bench_algoperf.py
 
 screenshots: $(STAMPS)/python browser
 	$(BIN)/python tests/browser/screenshots.py
