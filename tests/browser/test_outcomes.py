@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import httpx
@@ -86,3 +87,55 @@ def test_a_new_channel_receives_what_is_firing(
     tab = visit(shared_tower)
     tab.page.goto(f"{shared_tower.base}/deliveries")
     tab.page.get_by_text("before-the-channel").first.wait_for()
+
+
+@pytest.fixture
+def climbing(
+    shared_tower: Any, run_of: Callable[..., str], script: Callable[[str], str], eventually_true: Any
+) -> Callable[[str], Any]:
+    """``with climbing("how") as run``: train to the last step of a climbing loss; the process lives on."""
+
+    @contextmanager
+    def begin(how: str) -> Iterator[str]:
+        with shared_tower.training(script("climbing"), how, how):
+            run = run_of(shared_tower, how)
+            eventually_true(lambda: shared_tower.run_named(how)["last_step"] == 599, f"the end of {how}", 120)
+            yield run
+
+    return begin
+
+
+def test_a_loss_that_stays_up_is_never_resolved(
+    shared_tower: Any, visit: Callable[..., Any], climbing: Callable[[str], Any]
+) -> None:
+    """The spike keeps its highest loss and a divergence fires beside it, while the run goes on."""
+    tab = visit(shared_tower)
+    with climbing("stays") as run:
+        row = fleet_row(tab, shared_tower, run)
+        row.locator(".why", has_text="Loss").wait_for()
+        tab.page.goto(f"{shared_tower.base}/alerts?state=all&q=run:stays")
+        tab.page.locator("[role=option]", has_text="Loss rose 0.07").first.wait_for()
+        standings = tab.page.locator("[role=option]").all_inner_texts()
+    assert len(standings) >= 2
+    assert not any("esolved" in text for text in standings)
+
+
+def test_a_divergence_that_lasts_is_critical(
+    shared_tower: Any, visit: Callable[..., Any], climbing: Callable[[str], Any]
+) -> None:
+    tab = visit(shared_tower)
+    with climbing("diverges") as run:
+        fleet_row(tab, shared_tower, run)
+        tab.page.goto(f"{shared_tower.base}/alerts?q=run:diverges%20rule:loss-divergence%20severity:critical")
+        tab.page.locator("[role=option]", has_text="times its best").first.wait_for()
+
+
+def test_a_value_function_that_grows_is_not_red(
+    shared_tower: Any, visit: Callable[..., Any], climbing: Callable[[str], Any]
+) -> None:
+    """Its loss rises to four times the first value, because its targets do."""
+    tab = visit(shared_tower)
+    with climbing("values") as run:
+        row = fleet_row(tab, shared_tower, run)
+        row.wait_for()
+        assert "critical" not in row.get_attribute("class")
