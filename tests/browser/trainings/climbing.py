@@ -1,8 +1,10 @@
 """A regression whose loss climbs: ``climbing.py NAME HOW``, which waits at its end until it is killed.
 
-HOW is ``stays`` (the targets become unlearnable, so the loss stays high), ``diverges`` (the learning rate
-rises from step 200 on to 2,000 times its value) or ``values`` (a value function whose targets grow with it, as
-they should).
+HOW is one of:
+
+- ``stays``: the targets become unlearnable, so the loss stays high.
+- ``diverges``: the learning rate rises from step 200 on to 2,000 times its value.
+- ``values``: a value function whose targets grow with it, as they should.
 """
 
 from __future__ import annotations
