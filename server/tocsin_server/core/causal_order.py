@@ -9,41 +9,54 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tocsin_server.core.models import Alert
+from tocsin_server.core.models import RUN_FAILED, Alert
 
 NEAR_STEPS = 100
 """Alerts that began at most this many steps apart count as simultaneous."""
 
-ORDER = (
-    # measurement
-    "duplicate-steps", "step-rewind", "norm-after-zero", "scaled-grad-norm", "masked-nan",
-    # data
-    "nonfinite-input", "bad-shard", "same-step-failure",
-    # learning rate
-    "zero-lr", "lr-restart", "lr-jump", "lr-out-of-range",
-    # loss scaler
-    "scaler-not-updating", "scaler-at-floor", "scaler-collapse", "scaler-overflow-burst", "scaler-runaway",
-    # forward pass
-    "nonfinite-loss-component", "nonfinite-loss", "nonfinite-grad-norm", "nonfinite-weights",
-    "weights-reset", "loss-saturated",
-    # gradients
-    "zero-grad-norm", "vanishing-gradient", "grad-precursor", "grad-explosion", "grad-norm-drift",
-    "clip-ineffective", "clip-always-active",
-    # optimization
-    "early-climb", "loss-divergence", "loss-level-shift", "loss-spike", "loss-drift", "loss-oscillation",
-    "not-learning", "adversarial-imbalance", "component-dominates", "plateau", "slow-convergence",
-    "stair-steps", "recurrent-instability", "overfitting", "metric-degradation", "lr-on-skips",
-    # machine
-    "rank-divergence", "restart-loop", "trainer-lost", "stalled", "straggler", "throughput-regression",
-    "data-bound", "gpu-underused",
-)  # fmt: skip
+CHAINS: dict[str, tuple[str, ...]] = {
+    "training": (
+        # measurement
+        "duplicate-steps", "step-rewind", "norm-after-zero", "scaled-grad-norm", "masked-nan",
+        # data
+        "nonfinite-input", "bad-shard", "same-step-failure",
+        # learning rate
+        "zero-lr", "lr-restart", "lr-jump", "lr-out-of-range",
+        # loss scaler
+        "scaler-not-updating", "scaler-at-floor", "scaler-collapse", "scaler-overflow-burst",
+        "scaler-runaway",
+        # forward pass
+        "nonfinite-loss-component", "nonfinite-loss", "nonfinite-grad-norm", "nonfinite-weights",
+        "weights-reset", "loss-saturated",
+        # gradients
+        "zero-grad-norm", "vanishing-gradient", "grad-precursor", "grad-explosion", "grad-norm-drift",
+        "clip-ineffective", "clip-always-active",
+        # optimization
+        "early-climb", "loss-divergence", "loss-level-shift", "loss-spike", "loss-drift", "loss-oscillation",
+        "adversarial-imbalance", "component-dominates", "recurrent-instability", "lr-on-skips",
+        "rank-divergence",
+    ),
+    "progress": (
+        "not-learning", "plateau", "slow-convergence", "stair-steps", "overfitting", "metric-degradation",
+    ),
+    "process": ("restart-loop", "trainer-lost", "stalled"),
+    "throughput": ("straggler", "throughput-regression", "data-bound", "gpu-underused"),
+}  # fmt: skip
+"""Built-in rules by what can follow from what, and nearest to the cause first."""
+ORDER = tuple(rule for chain in CHAINS.values() for rule in chain)
 """Built-in rules, nearest to the cause first. Custom rules come after them."""
+_CHAIN = {rule: chain for chain, rules in CHAINS.items() for rule in rules} | {RUN_FAILED: "process"}
 _PLACE = {rule: place for place, rule in enumerate(ORDER)}
 
 
 def place(rule: str) -> int:
     """Return the position of ``rule`` in ORDER: 0 is nearest to the cause, ``len(ORDER)`` a custom rule."""
     return _PLACE.get(rule, len(ORDER))
+
+
+def chain_of(rule: str) -> str:
+    """Return the chain of CHAINS that has ``rule``, or "" for a custom rule."""
+    return _CHAIN.get(rule, "")
 
 
 def in_order(event: tuple[int, str, str]) -> tuple[int, int, str]:

@@ -214,10 +214,22 @@ class Alert:
     labels: Mapping[str, str] = field(default_factory=dict)
     late: bool = False
     updated_ns: int = 0
+    incident: str = ""
+    """Its incident: fingerprint and episode of the alert that opened it; "" until the alert fires."""
 
     @property
     def id(self) -> str:
-        return f"{self.run_id}.{self.fingerprint}.{self.episode}"
+        return f"{self.run_id}.{self.key}"
+
+    @property
+    def key(self) -> str:
+        """Fingerprint and episode, which identify the alert within its run."""
+        return f"{self.fingerprint}.{self.episode}"
+
+    @property
+    def incident_id(self) -> str:
+        """The id of its incident, which is that of the alert that opened it; "" until the alert fires."""
+        return f"{self.run_id}.{self.incident}" if self.incident else ""
 
     @property
     def is_open(self) -> bool:

@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
+from tocsin_server.core.incidents import incident_for
 from tocsin_server.core.models import RUN_FAILED, Alert, AlertState, Finding, Severity, Transition
 
 LATE_NS = 600 * 10**9
@@ -144,6 +145,9 @@ class RunAlerts:
         return _dated(blank, finding)
 
     def _keep(self, alert: Alert, previous: AlertState | None, now_ns: int) -> Transition:
+        if alert.state is AlertState.FIRING and not alert.incident:
+            others = [other for other in self._alerts.values() if other.fingerprint != alert.fingerprint]
+            alert = replace(alert, incident=incident_for(alert, others))
         reported = self._reported.setdefault(alert.fingerprint, set())
         first = (alert.state, alert.severity) not in reported
         reported.add((alert.state, alert.severity))

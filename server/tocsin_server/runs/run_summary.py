@@ -393,6 +393,7 @@ def alert_json(alert: Alert, *, run_name: str, project: str) -> dict[str, Any]:
 
     return {
         "id": alert.id,
+        "incident": alert.incident_id,
         "run_id": alert.run_id,
         "run_name": run_name,
         "project": project,

@@ -17,6 +17,7 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     UniqueConstraint,
+    text,
 )
 
 from tocsin_server.store.columns import (
@@ -271,8 +272,10 @@ alert = Table(
     text_column("summary"),
     json_column("diagnosis", "{}"),
     json_column("labels", "{}"),
+    Column("incident", SafeText, nullable=False, server_default=text("''")),
     PrimaryKeyConstraint("run_id", "fingerprint", "episode"),
     Index(None, "state", "updated_ns"),
+    Index(None, "run_id", "incident"),
 )
 
 alert_transition = Table(

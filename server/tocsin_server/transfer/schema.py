@@ -127,6 +127,8 @@ class AlertLine(_Row):
     diagnosis: dict[str, Any]
     labels: dict[str, Any]
     history: list[HistoryLine]
+    incident: str = ""
+    """Missing in folders of version 0.1.0."""
 
 
 class AckLine(_Row):

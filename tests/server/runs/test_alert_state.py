@@ -8,7 +8,15 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin_server.core.models import Alert, AlertState, Diagnosis, Finding, Severity, Transition
+from tocsin_server.core.models import (
+    RUN_FAILED,
+    Alert,
+    AlertState,
+    Diagnosis,
+    Finding,
+    Severity,
+    Transition,
+)
 from tocsin_server.runs.alert_state import LATE_NS, RunAlerts, fingerprint_of
 
 NOW = 10**18
@@ -227,3 +235,40 @@ def test_a_later_attempt_begins_the_next_episode() -> None:
     tracker.end("Run ended: failed", 120, NOW, ())
     (again,) = apply_all(tracker, finding("recovering"), finding("resolved"), finding("firing"))
     assert (again.alert.episode, again.first) == (2, True)
+
+
+RULES = ("lr-jump", "nonfinite-loss", "loss-spike", "overfitting", "data-bound", "my-rule", RUN_FAILED)
+REPORTED = st.tuples(
+    st.sampled_from(RULES), st.sampled_from(["pending", "firing", "recovering", "resolved"]),
+    st.sampled_from(["info", "warning", "critical"]), st.integers(0, 600),
+)  # fmt: skip
+
+
+def incidents(reported: list[tuple[str, str, str, int]], restarts: set[int]) -> dict[str, str]:
+    """Return the incident of each alert that these findings cause, with restarts before some of them."""
+    tracker, stored = RunAlerts("r_1"), dict[str, Alert]()
+    for number, (rule, state, severity, step) in enumerate(reported):
+        if number in restarts:
+            tracker = RunAlerts.restore("r_1", list(stored.values()))
+        now = finding(state, severity, rule=rule, onset_step=step, diagnosis=Diagnosis(rule))
+        for transition in tracker.apply(now, NOW):
+            stored[transition.alert.id] = transition.alert
+    return {name: alert.incident for name, alert in stored.items()}
+
+
+@given(st.lists(REPORTED, max_size=40), st.sets(st.integers(0, 40)))
+def test_restarts_do_not_change_incidents(
+    reported: list[tuple[str, str, str, int]], restarts: set[int]
+) -> None:
+    assert incidents(reported, restarts) == incidents(reported, set())
+
+
+@given(st.lists(REPORTED, max_size=40))
+def test_an_alert_keeps_its_incident_and_that_one_exists(reported: list[tuple[str, str, str, int]]) -> None:
+    """The alert that opened an incident belongs to it."""
+    found = incidents(reported, set())
+    opened = {name for name in found.values() if name}
+    assert all(found[f"r_1.{name}"] == name for name in opened)
+    for cut in range(len(reported)):
+        before = incidents(reported[:cut], set())
+        assert all(found[name] == incident for name, incident in before.items() if incident)

@@ -144,9 +144,10 @@ class Diagnosis(TypedDict):
 
 
 class AlertRow(TypedDict):
-    """One episode of one alert of one run."""
+    """One episode of one alert of one run. ``incident``: id of its incident, "" while it is pending."""
 
     id: str
+    incident: str
     run_id: str
     run_name: str
     project: str

@@ -1,0 +1,117 @@
+"""Which alerts of a run are one incident."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tocsin_server.core.incidents import IncidentState, incident_for, incidents_of
+from tocsin_server.core.models import RUN_FAILED, Alert, AlertState, Diagnosis, Severity
+
+Make = Callable[..., Alert]
+
+
+@pytest.fixture
+def alert() -> Make:
+    """``alert("nonfinite-loss", 100)``: a critical alert of run r that fires since step 100."""
+
+    def make(rule: str, onset: int | None, **given: Any) -> Alert:
+        cause = given.pop("cause", f"because of {rule}")
+        values = {
+            "run_id": "r", "fingerprint": rule, "episode": 1, "subject": "", "pending_ns": None,
+            "severity": Severity.CRITICAL, "state": AlertState.FIRING, "onset_ns": (onset or 0) * 10**9,
+            "fired_step": onset, "fired_ns": (onset or 0) * 10**9, "resolved_step": None,
+            "resolved_ns": None, "summary": "s", "diagnosis": Diagnosis(cause), "incident": f"{rule}.1",
+        } | given  # fmt: skip
+        return Alert(rule=rule, onset_step=onset, **values)
+
+    return make
+
+
+def test_consequences_join_the_incident_of_their_cause(alert: Make) -> None:
+    """However much later, as long as the cause still fires."""
+    cause = alert("lr-jump", 100, severity=Severity.WARNING)
+    assert incident_for(alert("nonfinite-loss", 5000), [cause]) == "lr-jump.1"
+
+
+def test_an_unrelated_alert_opens_its_own_incident(alert: Make) -> None:
+    """A slow data loader explains no NaN, and overfitting none either."""
+    others = [alert("data-bound", 4990), alert("overfitting", 100, severity=Severity.WARNING)]
+    assert incident_for(alert("nonfinite-loss", 5000), others) == "nonfinite-loss.1"
+
+
+def test_information_does_not_attract_a_later_alert(alert: Make) -> None:
+    info = alert("clip-always-active", 100, severity=Severity.INFO)
+    assert incident_for(alert("nonfinite-loss", 5000), [info]) == "nonfinite-loss.1"
+
+
+@pytest.mark.parametrize(
+    ("state", "joins"), [(AlertState.RECOVERING, True), (AlertState.ENDED, True), (AlertState.RESOLVED, False)]
+)
+def test_only_an_incident_that_is_not_resolved_is_joined(alert: Make, state: AlertState, joins: bool) -> None:
+    before = alert("loss-spike", 990, state=state)
+    assert (incident_for(alert("grad-explosion", 1000), [before]) == before.incident) is joins
+
+
+def test_a_resolved_alert_of_an_open_incident_attracts_too(alert: Make) -> None:
+    """The gradient norm recovered, the loss did not: a custom rule near the norm belongs to both."""
+    norm = alert("grad-explosion", 1000, state=AlertState.RESOLVED)
+    loss = alert("loss-divergence", 1200, incident=norm.incident)
+    assert incident_for(alert("my-rule", 1010), [norm, loss]) == norm.incident
+
+
+def test_of_two_incidents_the_nearest_is_joined(alert: Make) -> None:
+    others = [alert("overfitting", 1000), alert("loss-drift", 1090)]
+    assert incident_for(alert("my-rule", 1080), others) == "loss-drift.1"
+
+
+def test_the_same_cause_joins(alert: Make) -> None:
+    """Numbers in the sentence differ."""
+    other = alert("plateau", 10, severity=Severity.WARNING, cause="Likely a learning rate of 0.1")
+    assert incident_for(alert("loss-drift", 9000, cause="Likely a learning rate of 0.2"), [other]) == "plateau.1"
+
+
+@pytest.mark.parametrize(
+    ("rule", "severity", "joins"),
+    [
+        ("nonfinite-loss", Severity.CRITICAL, True),
+        ("loss-drift", Severity.WARNING, False),
+        ("overfitting", Severity.CRITICAL, False),
+        ("stalled", Severity.WARNING, True),
+    ],
+)
+def test_a_crash_joins_what_can_explain_it(alert: Make, rule: str, severity: Severity, joins: bool) -> None:
+    before = alert(rule, 900, severity=severity)
+    assert (incident_for(alert(RUN_FAILED, 910), [before]) == before.incident) is joins
+
+
+def test_the_most_severe_alert_leads_and_the_earliest_cause_is_the_root(alert: Make) -> None:
+    jump = alert("lr-jump", 95, severity=Severity.WARNING)
+    loss = alert("nonfinite-loss", 100, incident=jump.incident)
+    incident = incidents_of([loss, jump])[0]
+    assert (incident.id, incident.lead, incident.root) == ("r.lr-jump.1", loss, jump)
+    assert incident.onset_step == 95
+
+
+@pytest.mark.parametrize(
+    ("states", "expected"),
+    [
+        (["firing", "resolved"], IncidentState.OPEN),
+        (["recovering", "ended"], IncidentState.OPEN),
+        (["ended", "resolved"], IncidentState.ENDED),
+        (["resolved", "resolved"], IncidentState.RESOLVED),
+    ],
+)
+def test_an_incident_is_resolved_when_every_alert_is(
+    alert: Make, states: list[str], expected: IncidentState
+) -> None:
+    alerts = [
+        alert(f"rule-{no}", 100, state=AlertState(state), incident="i.1") for no, state in enumerate(states)
+    ]
+    assert [incident.state for incident in incidents_of(alerts)] == [expected]
+
+
+def test_pending_alerts_have_no_incident(alert: Make) -> None:
+    assert incidents_of([alert("loss-spike", 1, state=AlertState.PENDING, incident="")]) == []
