@@ -5,13 +5,21 @@ Methods raise database errors (``sqlalchemy.exc``) if the database is unavailabl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from sqlalchemy import Connection
 
 from tocsin_server.core.models import RunEvent
-from tocsin_server.store import alert_rows, layer_rows, pagination, recovery, run_rows, series_window
+from tocsin_server.store import (
+    alert_rows,
+    incident_rows,
+    layer_rows,
+    pagination,
+    recovery,
+    run_rows,
+    series_window,
+)
 from tocsin_server.store.acks import acks_in_force
 from tocsin_server.store.database import Database
 from tocsin_server.store.results import (
@@ -21,6 +29,7 @@ from tocsin_server.store.results import (
     Recovery,
     SeriesAnswer,
     StoredAlert,
+    StoredIncident,
     StoredRun,
 )
 
@@ -144,6 +153,18 @@ class StoreReader:
         """
         with self._engine.begin() as connection:
             return alert_rows.read_alerts(connection, run_id, states, severities, limit)
+
+    def incidents(
+        self, run_id: str | None = None, states: Collection[str] | None = None, limit: int = 200
+    ) -> list[StoredIncident]:
+        """Return incidents of one run or of all, the newest change first; at most ``limit`` of each state."""
+        with self._engine.begin() as connection:
+            return incident_rows.read_incidents(connection, run_id, states, limit)
+
+    def incident(self, incident_id: str) -> StoredIncident | None:
+        """Return one incident, or None."""
+        with self._engine.begin() as connection:
+            return incident_rows.read_incident(connection, incident_id)
 
     def alert(self, alert_id: str) -> StoredAlert | None:
         """Return one alert, or None."""

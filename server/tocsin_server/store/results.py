@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tocsin_server.core.incidents import Incident, IncidentState
 from tocsin_server.core.models import (
     F64,
     I64,
@@ -201,6 +202,20 @@ class StoredAlert:
     """An alert in its current state, with the name and project of its run."""
 
     alert: Alert
+    run_name: str
+    project: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredIncident:
+    """An incident, with the name and project of its run.
+
+    ``state`` and ``count`` are about all of its alerts; ``incident`` may hold only the first of many.
+    """
+
+    incident: Incident
+    state: IncidentState
+    count: int
     run_name: str
     project: str
 

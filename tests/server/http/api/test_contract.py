@@ -81,7 +81,10 @@ def known(own_server: ServerProcess) -> Iterator[dict[str, str]]:
         client.event("layer-names", series="", table=0, names=["a"], parameters=[1])
         client.event("layers", step=1, series="", table=0, norms=[1.0])
         alerts = wait_until(lambda: own_server.get("/alerts", run="r_odd")["items"], "an alert")
-        yield {"run_id": "r_odd", "alert_id": alerts[0]["id"], "name": "amp-classic", "rule_id": "loss-spike"}
+        yield {
+            "run_id": "r_odd", "alert_id": alerts[0]["id"], "incident_id": alerts[0]["incident"],
+            "name": "amp-classic", "rule_id": "loss-spike",
+        }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -200,7 +203,7 @@ def contract(server: ServerProcess, known: dict[str, str], role: str) -> Any:
             "generation": {"max-examples": 60 if ALL else 1, "database": "none", "allow-x00": False},
             "phases": {name: {"enabled": ALL or name == "fuzzing"} for name in phases},
             "auth": {"openapi": {"token": {"bearer": token}}},
-            "parameters": {name: known[name] for name in ("run_id", "alert_id")} if role == "read" else {},
+            "parameters": {name: known[name] for name in ("run_id", "alert_id", "incident_id")} if role == "read" else {},
             "operations": [
                 {
                     "include-path-regex": DOCUMENTS,

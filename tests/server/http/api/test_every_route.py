@@ -44,8 +44,10 @@ def strict(text: str) -> Any:
     return json.loads(text, parse_constant=refuse)
 
 
-def filled(path: str, run: str, alert: str) -> str:
-    return path.replace("{run_id}", run).replace("{alert_id}", alert)
+def filled(path: str, run: str, alert: str, incident: str = "x") -> str:
+    """Return ``path`` with these ids."""
+    path = path.replace("{run_id}", run).replace("{alert_id}", alert)
+    return path.replace("{incident_id}", incident)
 
 
 def test_non_finite_values_pass_every_route(server: Any, trainer: Callable[..., Any]) -> None:
@@ -53,9 +55,10 @@ def test_non_finite_values_pass_every_route(server: Any, trainer: Callable[..., 
     run = trainer(config={"values": NASTY})
     run.records({"loss": NASTY, "grad_norm": NASTY, "scale": NASTY, "lr": NASTY})
     run.event("note", values=NASTY)
-    alert = server.get("/alerts", run=run.run)["items"][0]["id"]
+    alert = server.get("/alerts", run=run.run)["items"][0]
     for path in get_paths(server):
-        answer = httpx.get(f"{server.base}/api/v1{filled(path, run.run, alert)}", headers=server.headers)
+        address = filled(path, run.run, alert["id"], alert["incident"])
+        answer = httpx.get(f"{server.base}/api/v1{address}", headers=server.headers)
         assert answer.status_code == 200, path
         strict(answer.text)
     assert server.get(f"/runs/{run.run}")["config"]["values"] == NAMED
@@ -68,9 +71,10 @@ def test_hostile_names_break_no_route(server: Any, trainer: Callable[..., Any], 
     run = trainer(project=name, name=name, tags=[name], host=name, notes=name, config={name: name})
     run.records({name: [1.0, math.nan], "loss": [1.0, math.nan]})
     run.event(name, **{name: name})
-    alert = server.get("/alerts", run=run.run)["items"][0]["id"]
+    alert = server.get("/alerts", run=run.run)["items"][0]
     for path in get_paths(server):
-        answer = httpx.get(f"{server.base}/api/v1{filled(path, run.run, alert)}", headers=server.headers)
+        address = filled(path, run.run, alert["id"], alert["incident"])
+        answer = httpx.get(f"{server.base}/api/v1{address}", headers=server.headers)
         assert answer.status_code == 200, path
     found = server.get(f"/runs/{run.run}")
     assert (found["project"], found["name"], found["config"]) == (name, name, {name: name})

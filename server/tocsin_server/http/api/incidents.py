@@ -1,0 +1,164 @@
+"""``/incidents``: alerts that belong together, as one; list, read and acknowledge them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import Query
+from starlette.requests import Request
+from typing_extensions import TypedDict
+
+from tocsin_server.core.incidents import IncidentState
+from tocsin_server.core.models import Severity
+from tocsin_server.core.responses import ExactJSON, Problem
+from tocsin_server.http.api.acks import AckRow, NewAck, ack_row
+from tocsin_server.http.api.deletion import actor_of
+from tocsin_server.http.api.permission import Editor, Reader
+from tocsin_server.http.api.query import WHOLE, chosen, some_of
+from tocsin_server.http.api.resource import resource
+from tocsin_server.http.api.shapes import AlertRow
+from tocsin_server.http.services import Services, services_of
+from tocsin_server.runs.run_summary import alert_json
+from tocsin_server.store import audit
+from tocsin_server.store.acks import Ack, Key, acks_in_force, add_ack
+from tocsin_server.store.connection import Connection
+from tocsin_server.store.incident_rows import alert_keys
+from tocsin_server.store.results import StoredIncident
+
+router = resource("incidents")
+
+
+class IncidentRow(TypedDict):
+    """An incident. ``alerts`` has the most severe first; there are ``count`` in all.
+
+    ``root`` is the id of the alert that is nearest to the cause. ``ack`` is the acknowledgement that covers
+    its severity, if there is one.
+    """
+
+    id: str
+    run_id: str
+    run_name: str
+    project: str
+    state: IncidentState
+    severity: Severity
+    onset_step: int | None
+    onset_ms: float
+    updated_ms: float
+    summary: str
+    root: str
+    count: int
+    ack: AckRow | None
+    alerts: list[AlertRow]
+
+
+class IncidentList(TypedDict):
+    """Incidents, newest change first."""
+
+    items: list[IncidentRow]
+
+
+@router.get("/incidents", response_model=IncidentList)
+def list_incidents(
+    request: Request,
+    _identity: Reader,
+    run: str | None = None,
+    state: Annotated[str | None, some_of(IncidentState)] = None,
+    limit: Annotated[int, Query(ge=1, le=1000), WHOLE] = 100,
+) -> ExactJSON:
+    """List incidents of all runs or of one; at most ``limit`` of each state."""
+    services = services_of(request)
+    found = services.reader.incidents(run, chosen("state", state, IncidentState), limit)
+    return ExactJSON({"items": _rows(services, found)})
+
+
+@router.post("/incidents/{incident_id:path}/ack", response_model=IncidentRow)
+async def acknowledge(request: Request, incident_id: str, wanted: NewAck, identity: Editor) -> ExactJSON:
+    """Acknowledge all alerts of an incident; reminders stop until a more severe alert joins it."""
+    return await _act(request, incident_id, Ack(time.time_ns(), actor_of(identity), wanted.note))
+
+
+@router.delete("/incidents/{incident_id:path}/ack", response_model=IncidentRow)
+async def give_back(request: Request, incident_id: str, identity: Editor) -> ExactJSON:
+    """Withdraw the acknowledgement of all alerts of an incident."""
+    return await _act(request, incident_id, Ack(time.time_ns(), actor_of(identity), "", undone=True))
+
+
+@router.get("/incidents/{incident_id:path}", response_model=IncidentRow)
+def one_incident(request: Request, incident_id: str, _identity: Reader) -> ExactJSON:
+    """Return one incident with its alerts."""
+    return ExactJSON(_row_of(services_of(request), incident_id))
+
+
+async def _act(request: Request, incident_id: str, ack: Ack) -> ExactJSON:
+    services = services_of(request)
+    keys = await asyncio.wrap_future(services.writer.call(partial(_write, incident_id=incident_id, ack=ack)))
+    if not keys:
+        raise _unknown(incident_id)
+    for key in keys:
+        services.pipeline.changes.acknowledge(f"{key[0]}.{key[1]}.{key[2]}", undone=ack.undone)
+    services.live.changed("acks")
+    return ExactJSON(_row_of(services, incident_id))
+
+
+def _write(connection: Connection, incident_id: str, ack: Ack) -> list[Key]:
+    keys = alert_keys(connection, incident_id)
+    for key in keys:
+        add_ack(connection, key, ack)
+    if keys:
+        action = "incident.unack" if ack.undone else "incident.ack"
+        audit.note(connection, ack.at_ns, ack.actor, action, incident_id, {"note": ack.note})
+    return keys
+
+
+def _row_of(services: Services, incident_id: str) -> dict[str, Any]:
+    found = services.reader.incident(incident_id)
+    if found is None:
+        raise _unknown(incident_id)
+    return _rows(services, [found])[0]
+
+
+def _rows(services: Services, found: list[StoredIncident]) -> list[dict[str, Any]]:
+    with services.database.reader.connect() as connection:
+        acks = acks_in_force(connection, {each.incident.lead.run_id for each in found})
+    return [incident_row(each, acks) for each in found]
+
+
+def incident_row(stored: StoredIncident, acks: dict[Key, Ack]) -> dict[str, Any]:
+    """Return an incident as the API shows it, given the acknowledgements in force."""
+    incident = stored.incident
+    return {
+        "id": incident.id,
+        "run_id": incident.lead.run_id,
+        "run_name": stored.run_name,
+        "project": stored.project,
+        "state": stored.state.value,
+        "severity": incident.severity.value,
+        "onset_step": incident.onset_step,
+        "onset_ms": incident.onset_ns // 1_000_000,
+        "updated_ms": incident.updated_ns // 1_000_000,
+        "summary": incident.lead.summary,
+        "root": incident.root.id,
+        "count": stored.count,
+        "ack": ack_row(_covering(stored, acks)),
+        "alerts": [
+            alert_json(alert, run_name=stored.run_name, project=stored.project) for alert in incident.alerts
+        ],
+    }
+
+
+def _covering(stored: StoredIncident, acks: dict[Key, Ack]) -> Ack | None:
+    """Return the newest acknowledgement of an alert of the incident's severity."""
+    severity = stored.incident.severity
+    found = [
+        acks[key]
+        for alert in stored.incident.alerts
+        if alert.severity is severity and (key := (alert.run_id, alert.fingerprint, alert.episode)) in acks
+    ]
+    return max(found, key=lambda ack: ack.at_ns, default=None)
+
+
+def _unknown(incident_id: str) -> Problem:
+    return Problem(404, subject="incident", expected="the id of an incident", got=incident_id)

@@ -1,0 +1,56 @@
+"""Incidents over the API: listed, read, acknowledged."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tests.server.http.api.test_channels import ask
+
+NAN = {"loss": [1.0] * 10 + [math.nan] * 10, "grad_norm": [1.0] * 10 + [math.nan] * 10}
+"""One incident of two alerts: a loss and a gradient norm that become NaN at the same step."""
+
+
+def opened(server: Any, client: Callable[..., Any]) -> dict[str, Any]:
+    """Return the incident of a run whose loss and norm become NaN."""
+    run = client()
+    run.records(NAN)
+    (incident,) = server.get("/incidents", run=run.run, state="open")["items"]
+    return dict(incident)
+
+
+def test_alerts_of_one_problem_are_one_incident(server: Any, trainer: Callable[..., Any]) -> None:
+    incident = opened(server, trainer)
+    rules = {alert["rule"] for alert in incident["alerts"]}
+    assert {"nonfinite-loss", "nonfinite-grad-norm"} <= rules
+    assert {alert["incident"] for alert in incident["alerts"]} == {incident["id"]}
+    assert (incident["severity"], incident["onset_step"]) == ("critical", 10)
+    assert incident["count"] == len(incident["alerts"])
+    assert server.get(f"/incidents/{incident['id']}") == incident
+
+
+def test_a_resolved_incident_is_not_open(server: Any, trainer: Callable[..., Any]) -> None:
+    run = trainer()
+    losses = [1.0 + 0.01 * (step % 7) for step in range(800)]
+    losses[200] = math.nan
+    run.records({"loss": losses})
+    assert server.get("/incidents", run=run.run, state="open")["items"] == []
+    assert [each["state"] for each in server.get("/incidents", run=run.run)["items"]] == ["resolved"]
+
+
+def test_an_incident_is_acknowledged_with_all_its_alerts(server: Any, trainer: Callable[..., Any]) -> None:
+    incident = opened(server, trainer)
+    found = ask(server, "POST", f"/incidents/{incident['id']}/ack", {"note": "mine"}).json()
+    assert (found["ack"]["by"], found["ack"]["note"]) == ("admin login link", "mine")
+    marks = [server.get(f"/alerts/{alert['id']}/history")["marks"]["ack"] for alert in found["alerts"]]
+    assert {mark["note"] for mark in marks} == {"mine"}
+    assert ask(server, "DELETE", f"/incidents/{incident['id']}/ack").json()["ack"] is None
+
+
+def test_readers_acknowledge_no_incident(server: Any, trainer: Callable[..., Any]) -> None:
+    incident = opened(server, trainer)["id"]
+    token = ask(server, "POST", "/tokens", {"name": "reader", "scope": "read"}).json()["token"]
+    assert ask(server, "POST", f"/incidents/{incident}/ack", {}, token=token).status_code == 403
+    assert ask(server, "POST", "/incidents/r_0.f.1/ack", {}).status_code == 404
+    assert ask(server, "GET", "/incidents/nothing").status_code == 404
