@@ -1,10 +1,11 @@
 """Group alerts: what is sent together, when, and what was sent already. Pure; the clock is an argument.
 
-As in Alertmanager, a new group waits ``group_wait`` for more alerts, later changes wait ``group_interval``,
-alerts that still fire are repeated after ``repeat_interval``, and a resolution is sent where the alert was
-sent. There are two differences. A critical alert waits ``group_wait`` only, even if its group was notified
-recently. An alert that was over before it could be sent is still sent once, if it was critical or was firing
-when its run ended.
+An incident is notified when it opens, when a more severe alert joins it, and when all of its alerts are over;
+alerts that join it without being more severe are sent with the next notification. As in Alertmanager, a new
+group waits ``group_wait`` for more alerts, later changes wait ``group_interval``, alerts that still fire are
+repeated after ``repeat_interval``, and a resolution is sent where the alert was sent. There are two
+differences. A critical alert waits ``group_wait`` only, even if its group was notified recently. An alert
+that was over before it could be sent is still sent once, if it was critical or was firing when its run ended.
 """
 
 from __future__ import annotations
@@ -22,6 +23,16 @@ S = 10**9
 
 OVER = ("gone", "resolved", "ended", "known", "brief")
 """Decisions after which an alert leaves its group."""
+
+
+@dataclass(frozen=True, slots=True)
+class _IncidentStatus:
+    """Status of the alerts of one incident that are in a group."""
+
+    level: int
+    """Highest severity level that was notified, -1 if none."""
+    over: bool
+    """Whether all of them are over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +81,7 @@ def arrive(group: Group, routed: RoutedAlert, route: Route, now_ns: int, *, brie
 def _wanted(group: Group, notified: NotifiedState, routed: RoutedAlert, route: Route, now_ns: int) -> int:
     """Return when this change should be notified."""
     wait = now_ns + route.wait_ns(routed.alert.severity)
-    more_severe = not routed.over and routed.alert.severity.level > notified.level
+    more_severe = not routed.over and level_of(routed) > notified.level
     if group.notified_ns is None or (more_severe and routed.alert.severity is Severity.CRITICAL):
         return wait
     return max(now_ns, group.notified_ns + int(route.group_interval_s * S))
@@ -102,18 +113,20 @@ def flush(
         The group afterwards (None if it ended), and what to send, if anything.
     """
     known = {key: notified for key, notified in group.members.items() if key in routed_alerts}
+    incidents = _incidents(known, routed_alerts)
     if muted:
-        return _waiting(
-            replace(group, members=_without_unnotified(known, routed_alerts, now_ns)), route, now_ns
-        ), None
+        left = _without_unnotified(known, routed_alerts, incidents, now_ns)
+        return _waiting(replace(group, members=left), route, now_ns), None
     decisions = {
-        key: _decision(routed_alerts[key], notified, marks.get(key, NO_MARKS), now_ns)
+        key: _decision(
+            routed_alerts[key], notified, incidents[_name(routed_alerts[key])], marks.get(key, NO_MARKS)
+        )
         for key, notified in known.items()
     }
     batch = _batch(group, route, routed_alerts, decisions, now_ns)
     members = {
         key: _notified_now(routed_alerts[key], notified)
-        if batch and decisions[key] in ("new", "firing", "acked")
+        if decisions[key] == "joined" or (batch and decisions[key] in ("new", "firing", "acked"))
         else notified
         for key, notified in known.items()
         if decisions[key] not in OVER
@@ -123,21 +136,53 @@ def flush(
     return _next(after, route, looked_after, now_ns), batch
 
 
-def _decision(routed: RoutedAlert, notified: NotifiedState, marks: Marks, now_ns: int) -> str:
+def level_of(routed: RoutedAlert) -> int:
+    """Return the level of an alert's severity, 0 to 2; a crash is one level above critical."""
+    level = routed.alert.severity.level
+    return level + 1 if level == Severity.CRITICAL.level and routed.alert.rule == RUN_FAILED else level
+
+
+def _name(routed: RoutedAlert) -> str:
+    """Return the incident of an alert, or the alert itself if it belongs to none."""
+    return routed.alert.incident_id or routed.alert.id
+
+
+def _incidents(
+    members: Mapping[str, NotifiedState], routed_alerts: Mapping[str, RoutedAlert]
+) -> dict[str, _IncidentStatus]:
+    """Return the status of each incident in a group."""
+    found: dict[str, _IncidentStatus] = {}
+    for key, notified in members.items():
+        name, over = _name(routed_alerts[key]), routed_alerts[key].over
+        before = found.get(name, _IncidentStatus(-1, True))
+        found[name] = _IncidentStatus(max(before.level, notified.level), before.over and over)
+    return found
+
+
+def _decision(routed: RoutedAlert, notified: NotifiedState, incident: _IncidentStatus, marks: Marks) -> str:
     """Return what to do with one alert."""
-    if routed.over:
-        if marks.silenced_by:
-            return "gone"
-        if notified.ever and routed.ended:
-            return "known" if routed.alert.rule == RUN_FAILED else "ended"
-        if notified.ever:
-            return "resolved"
-        return "brief" if is_severe(routed) and not marks.suppressed and not routed.acked else "gone"
-    if routed.alert.state is AlertState.PENDING or marks.suppressed or (routed.acked and not notified.ever):
-        return "held"
-    if routed.alert.severity.level > notified.level:
-        return "new"
-    return "acked" if routed.acked else "firing"
+    level = level_of(routed)
+    if not routed.over:
+        if routed.alert.state is AlertState.PENDING or marks.suppressed:
+            return "held"
+        if level > incident.level:
+            return "held" if routed.acked and not notified.ever else "new"
+        if not notified.ever:
+            return "joined"
+        return "acked" if routed.acked else "firing"
+    if marks.silenced_by:
+        return "gone"
+    unheard = is_severe(routed) and level > incident.level and not marks.suppressed and not routed.acked
+    if not notified.ever and unheard:
+        return "brief"
+    continues = routed.alert.rule == RUN_FAILED and not routed.ended
+    if not incident.over and not (continues and notified.ever):
+        return "joined"  # it is reported when the incident is over
+    if incident.level < 0:
+        return "gone"
+    if routed.ended:
+        return "known" if routed.alert.rule == RUN_FAILED else "ended"
+    return "resolved" if notified.ever else "gone"
 
 
 def is_severe(routed: RoutedAlert) -> bool:
@@ -183,7 +228,7 @@ def _is_old(group: Group, route: Route, now_ns: int) -> bool:
 
 
 def _notified_now(routed: RoutedAlert, notified: NotifiedState) -> NotifiedState:
-    return NotifiedState(max(notified.level, routed.alert.severity.level))
+    return NotifiedState(max(notified.level, level_of(routed)))
 
 
 def _next(group: Group, route: Route, looked_after: bool, now_ns: int) -> Group | None:
@@ -203,11 +248,14 @@ def _waiting(group: Group, route: Route, now_ns: int) -> Group | None:
 
 
 def _without_unnotified(
-    members: Mapping[str, NotifiedState], routed_alerts: Mapping[str, RoutedAlert], now_ns: int
+    members: Mapping[str, NotifiedState],
+    routed_alerts: Mapping[str, RoutedAlert],
+    incidents: Mapping[str, _IncidentStatus],
+    now_ns: int,
 ) -> dict[str, NotifiedState]:
     """Drop alerts that ended during a mute time and would not be notified afterwards."""
     return {
         key: notified
         for key, notified in members.items()
-        if _decision(routed_alerts[key], notified, NO_MARKS, now_ns) != "gone"
+        if _decision(routed_alerts[key], notified, incidents[_name(routed_alerts[key])], NO_MARKS) != "gone"
     }

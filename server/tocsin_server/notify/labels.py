@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tocsin_server.core.models import Alert, AlertState
 
-NAMES = ("rule", "severity", "project", "run", "run_id", "subject", "host", "tags")
+NAMES = ("rule", "severity", "project", "run", "run_id", "incident", "subject", "host", "tags")
 """Labels of every alert, besides those from its rule."""
 
 
@@ -32,6 +32,7 @@ class RoutedAlert:
             "project": self.project,
             "run": self.run_name,
             "run_id": self.alert.run_id,
+            "incident": self.alert.incident_id,
             "subject": self.alert.subject,
             "host": self.host,
             "tags": ",".join(self.tags),

@@ -12,7 +12,7 @@ LONGEST_LINE = 400
 LONGEST_TITLE = 80
 """Characters of an error in a title."""
 IN_FULL = 3
-"""Number of alerts with evidence and remedy; the others get one line each."""
+"""Number of incidents whose first alert has evidence and remedy; the other alerts get one line each."""
 WORDS = {"late": "Late", "digest": "Held back", "test": "Test"}
 
 
@@ -121,8 +121,13 @@ Block = Callable[[Mapping[str, Any]], str]
 
 def _text(kind: str, body: Mapping[str, Any], block: Block) -> str:
     alerts: Sequence[Mapping[str, Any]] = body["alerts"]
-    parts = [*_preface(kind, body), *(block(alert) for alert in alerts[:IN_FULL])]
-    rest = [f"- {alert['rule']} ({_state(alert)}): {line(alert['summary'])}" for alert in alerts[IN_FULL:]]
+    first: dict[str, Mapping[str, Any]] = {}
+    for alert in alerts:
+        first.setdefault(alert.get("incident") or alert["id"], alert)
+    full = list(first.values())[:IN_FULL]
+    parts = [*_preface(kind, body), *(block(alert) for alert in full)]
+    others = [alert for alert in alerts if not any(alert is each for each in full)]
+    rest = [f"- {alert['rule']} ({_state(alert)}): {line(alert['summary'])}" for alert in others]
     if body["left_out"]:
         rest.append(f"- and {body['left_out']} more")
     return "\n\n".join([*parts, *(["\n".join(rest)] if rest else [])])

@@ -48,7 +48,8 @@ def test_information_does_not_attract_a_later_alert(alert: Make) -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "joins"), [(AlertState.RECOVERING, True), (AlertState.ENDED, True), (AlertState.RESOLVED, False)]
+    ("state", "joins"),
+    [(AlertState.RECOVERING, True), (AlertState.ENDED, True), (AlertState.RESOLVED, False)],
 )
 def test_only_an_incident_that_is_not_resolved_is_joined(alert: Make, state: AlertState, joins: bool) -> None:
     before = alert("loss-spike", 990, state=state)
@@ -70,7 +71,9 @@ def test_of_two_incidents_the_nearest_is_joined(alert: Make) -> None:
 def test_the_same_cause_joins(alert: Make) -> None:
     """Numbers in the sentence differ."""
     other = alert("plateau", 10, severity=Severity.WARNING, cause="Likely a learning rate of 0.1")
-    assert incident_for(alert("loss-drift", 9000, cause="Likely a learning rate of 0.2"), [other]) == "plateau.1"
+    assert (
+        incident_for(alert("loss-drift", 9000, cause="Likely a learning rate of 0.2"), [other]) == "plateau.1"
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.server.notify.conftest import NOW, S, facts_of
-from tocsin_server.core.models import AlertState
+from tocsin_server.core.models import RUN_FAILED, AlertState
 from tocsin_server.notify.grouping import Batch, Group, arrive, flush
 from tocsin_server.notify.labels import Marks, RoutedAlert
 from tocsin_server.notify.routing import DEFAULT, Route
@@ -296,3 +296,57 @@ def test_a_run_that_continues_before_its_failure_was_sent_is_not_notified(make_r
     history.add(over(make_routed_alert("run-failed", "critical")))
     history.wait(3600)
     assert history.reasons == []
+
+
+def joined(routed: RoutedAlert, incident: RoutedAlert) -> RoutedAlert:
+    """Return the alert as one of the incident that another opened."""
+    return replace(routed, alert=replace(routed.alert, incident=incident.alert.key))
+
+
+def test_an_alert_that_joins_an_incident_is_not_sent_by_itself(make_routed_alert: Make) -> None:
+    history = GroupHistory()
+    first = make_routed_alert("nonfinite-loss", severity="critical")
+    history.add(joined(first, first))
+    history.wait(5)
+    history.add(joined(make_routed_alert("nonfinite-grad-norm", severity="critical"), first))
+    history.wait(300)
+    assert history.reasons == [(3.0, "new")]
+
+
+def test_a_more_severe_alert_escalates_an_incident(make_routed_alert: Make) -> None:
+    history = GroupHistory()
+    first = make_routed_alert("grad-explosion", severity="warning")
+    history.add(joined(first, first))
+    history.wait(40)
+    history.add(joined(make_routed_alert("nonfinite-loss", severity="critical"), first))
+    history.wait(300)
+    assert history.reasons == [(30.0, "new"), (43.0, "new")]
+    assert len(history.sent[-1][1].firing) == 2
+
+
+def test_an_incident_is_resolved_when_its_last_alert_is(make_routed_alert: Make) -> None:
+    """One resolution for all."""
+    history = GroupHistory()
+    first = make_routed_alert("nonfinite-loss", severity="critical")
+    second = make_routed_alert("grad-explosion", severity="warning")
+    for each in (first, second):
+        history.add(joined(each, first))
+    history.wait(100)
+    history.add(over(joined(first, first)))
+    history.wait(100)
+    assert [reason for _, reason in history.reasons] == ["new"]
+    history.add(over(joined(second, first)))
+    history.wait(100)
+    assert [reason for _, reason in history.reasons] == ["new", "resolved"]
+    assert len(history.sent[-1][1].over) == 2
+    assert history.group is None
+
+
+def test_a_crash_is_sent_although_its_incident_is_critical(make_routed_alert: Make) -> None:
+    history = GroupHistory()
+    first = make_routed_alert("nonfinite-loss", severity="critical")
+    history.add(joined(first, first))
+    history.wait(10)
+    history.add(joined(make_routed_alert(RUN_FAILED, severity="critical"), first))
+    history.wait(10)
+    assert history.reasons == [(3.0, "new"), (13.0, "new")]

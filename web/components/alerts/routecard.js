@@ -192,7 +192,7 @@ function routeFields(route, { change, channels, muteTimes }, where) {
             .filter(Boolean),
         }),
       ),
-      "rule, severity, project, run, run_id, subject, host, tags; empty: one group",
+      "rule, severity, project, run, run_id, incident, subject, host, tags; empty: one group",
     ),
     ...waitFields(route, change, where),
     field(

@@ -63,7 +63,7 @@ export function silenceForm(app, begin, done) {
       "Matchers (one per line, all must match)",
       matchers,
       'For example severity="critical" or project=~"deblur.*". ' +
-        "Labels: rule, severity, project, run, run_id, subject, host, tags",
+        "Labels: rule, severity, project, run, run_id, incident, subject, host, tags",
     ),
     field("reason", "Reason", reason),
     field("ends_ms", "Until", ends),

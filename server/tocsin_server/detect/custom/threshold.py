@@ -29,7 +29,9 @@ IN_WORDS = {
     "<": "below", "<=": "at or below", ">": "above", ">=": "at or above", "==": "equal to",
     "!=": "not equal to",
 }  # fmt: skip
-TAKEN_LABELS = frozenset({"rule", "severity", "project", "run", "run_id", "subject", "host", "tags"})
+TAKEN_LABELS = frozenset(
+    {"rule", "severity", "project", "run", "run_id", "incident", "subject", "host", "tags"}
+)
 """Labels that every alert has."""
 MOST_LABELS, MOST_GLOBS = 16, 50
 LONGEST_TITLE, LONGEST_TEXT = 200, 2000

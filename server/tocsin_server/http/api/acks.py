@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -101,19 +102,26 @@ async def _act(request: Request, alert_id: str, ack: Ack) -> ExactJSON:
 
 async def store_ack(services: Services, key: Key, ack: Ack) -> bool:
     """Store an acknowledgement or its withdrawal and audit it; return False if there is no such alert."""
-    known = await asyncio.wrap_future(services.writer.call(partial(_write, key=key, ack=ack)))
-    if known:
-        services.pipeline.changes.acknowledge(f"{key[0]}.{key[1]}.{key[2]}", undone=ack.undone)
+    return bool(await stored_acks(services, partial(_write, key=key, ack=ack), undone=ack.undone))
+
+
+async def stored_acks(
+    services: Services, write: Callable[[Connection], list[Key]], *, undone: bool
+) -> list[Key]:
+    """Run ``write`` on the writer thread, show its acknowledgements, and return their keys."""
+    keys = await asyncio.wrap_future(services.writer.call(write))
+    for key in keys:
+        services.pipeline.changes.acknowledge(f"{key[0]}.{key[1]}.{key[2]}", undone=undone)
     services.live.changed("acks")
-    return known
+    return keys
 
 
-def _write(connection: Connection, key: Key, ack: Ack) -> bool:
+def _write(connection: Connection, key: Key, ack: Ack) -> list[Key]:
     if not add_ack(connection, key, ack):
-        return False
+        return []
     action = "alert.unack" if ack.undone else "alert.ack"
     audit.note(connection, ack.at_ns, ack.actor, action, f"{key[0]}.{key[1]}.{key[2]}", {"note": ack.note})
-    return True
+    return [key]
 
 
 def known_key(alert_id: str) -> Key:

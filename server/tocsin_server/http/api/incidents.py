@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from functools import partial
 from typing import Annotated, Any
@@ -14,7 +13,7 @@ from typing_extensions import TypedDict
 from tocsin_server.core.incidents import IncidentState
 from tocsin_server.core.models import Severity
 from tocsin_server.core.responses import ExactJSON, Problem
-from tocsin_server.http.api.acks import AckRow, NewAck, ack_row
+from tocsin_server.http.api.acks import AckRow, NewAck, ack_row, stored_acks
 from tocsin_server.http.api.deletion import actor_of
 from tocsin_server.http.api.permission import Editor, Reader
 from tocsin_server.http.api.query import WHOLE, chosen, some_of
@@ -94,13 +93,15 @@ def one_incident(request: Request, incident_id: str, _identity: Reader) -> Exact
 
 async def _act(request: Request, incident_id: str, ack: Ack) -> ExactJSON:
     services = services_of(request)
-    keys = await asyncio.wrap_future(services.writer.call(partial(_write, incident_id=incident_id, ack=ack)))
-    if not keys:
+    if not await acknowledge_incident(services, incident_id, ack):
         raise _unknown(incident_id)
-    for key in keys:
-        services.pipeline.changes.acknowledge(f"{key[0]}.{key[1]}.{key[2]}", undone=ack.undone)
-    services.live.changed("acks")
     return ExactJSON(_row_of(services, incident_id))
+
+
+async def acknowledge_incident(services: Services, incident_id: str, ack: Ack) -> list[Key]:
+    """Store an acknowledgement or its withdrawal for all alerts of an incident; return their keys."""
+    write = partial(_write, incident_id=incident_id, ack=ack)
+    return await stored_acks(services, write, undone=ack.undone)
 
 
 def _write(connection: Connection, incident_id: str, ack: Ack) -> list[Key]:

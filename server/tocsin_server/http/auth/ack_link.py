@@ -1,5 +1,5 @@
 """``/ack``: the signed link in a notification. Opening it changes nothing, because mail programs and chats
-open links automatically; the button on its page acknowledges the alert.
+open links automatically; the button on its page acknowledges the alert and the others of its incident.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from tocsin_server.http.api.acks import store_ack
+from tocsin_server.http.api.incidents import acknowledge_incident
 from tocsin_server.http.services import services_of
 from tocsin_server.notify.links import is_signed
 from tocsin_server.store.acks import Ack
-from tocsin_server.store.alert_rows import alert_key
 
 router = APIRouter(include_in_schema=False)
 
@@ -69,7 +68,7 @@ def show(request: Request, alert: str = "", until: str = "", signature: str = ""
 
 @router.post("/ack")
 async def acknowledge(request: Request) -> Response:
-    """Acknowledge the alert on behalf of the holder of the link."""
+    """Acknowledge the incident of the alert on behalf of the holder of the link."""
     body = b""
     async for piece in request.stream():
         body += piece
@@ -81,12 +80,13 @@ async def acknowledge(request: Request) -> Response:
     signed = is_signed(
         services.delivery.key, alert, fields.get("until", ""), fields.get("signature", ""), now_s
     )
-    key = alert_key(alert)
-    if not signed or key is None:
+    if not signed:
         return _page(request, INVALID, 403)
     identity = request.state.identity
     actor = "link of a message" if identity is None else f"{identity.token_id} {identity.name}".strip()
-    if not await store_ack(services, key, Ack(int(now_s * 1e9), actor, fields.get("note", "")[:1000])):
+    stored = services.reader.alert(alert)
+    ack = Ack(int(now_s * 1e9), actor, fields.get("note", "")[:1000])
+    if stored is None or not await acknowledge_incident(services, stored.alert.incident_id, ack):
         return _page(request, "<p>This alert no longer exists.</p>", 404)
     return _page(request, "<p>Acknowledged. You may close this page.</p>")
 

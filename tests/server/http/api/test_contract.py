@@ -27,6 +27,7 @@ from tests.server.http.api.conftest import Trainer
 from tocsin import protocol
 from tocsin.protocol import Hello, WriterId
 
+IDS = ("run_id", "alert_id", "incident_id")
 WORDS = (
     "", "NaN", "-inf", "1e308", "1.5", "1_0", "%201", "9007199254740993", "9223372036854775808",
     "-9223372036854775809", "0.9223372036854775808", "2147483648.0", "%D9%A3", "a%00b", "%ff", "true,",
@@ -203,7 +204,7 @@ def contract(server: ServerProcess, known: dict[str, str], role: str) -> Any:
             "generation": {"max-examples": 60 if ALL else 1, "database": "none", "allow-x00": False},
             "phases": {name: {"enabled": ALL or name == "fuzzing"} for name in phases},
             "auth": {"openapi": {"token": {"bearer": token}}},
-            "parameters": {name: known[name] for name in ("run_id", "alert_id", "incident_id")} if role == "read" else {},
+            "parameters": {name: known[name] for name in IDS} if role == "read" else {},
             "operations": [
                 {
                     "include-path-regex": DOCUMENTS,
