@@ -30,8 +30,7 @@ def upgrade() -> None:
     if grouped:
         connection.execute(
             sa.text(
-                "UPDATE alert SET incident = :to"
-                " WHERE run_id = :of AND fingerprint = :fp AND episode = :ep"
+                "UPDATE alert SET incident = :to WHERE run_id = :of AND fingerprint = :fp AND episode = :ep"
             ),
             grouped,
         )

@@ -19,7 +19,7 @@ from tests.scenarios.evaluation import Training, seeded
 from tocsin.api.run import Run
 
 STEPS, TROUBLE = 300, 220
-WIDTH, CLASSES, BATCH = 32, 16, 32
+WIDTH, BATCH = 32, 32
 
 
 @dataclass
@@ -71,11 +71,12 @@ class Fault:
     steps: int = STEPS
     adam: bool = False
     saturating: bool = False
+    classes: int = 16
 
 
-def centres() -> Tensor:
-    """Return the centers of the classes [CLASSES, WIDTH]."""
-    return torch.randn(CLASSES, WIDTH, generator=torch.Generator().manual_seed(seeded(1)))
+def centres(classes: int) -> Tensor:
+    """Return the centers of the classes [classes, WIDTH]."""
+    return torch.randn(classes, WIDTH, generator=torch.Generator().manual_seed(seeded(1)))
 
 
 def training(fault: Fault) -> Training:
@@ -83,15 +84,15 @@ def training(fault: Fault) -> Training:
 
     def train(run: Run) -> None:
         hidden: nn.Module = nn.Sigmoid() if fault.saturating else nn.GELU()
-        model = nn.Sequential(nn.Linear(WIDTH, 64), hidden, nn.Linear(64, CLASSES))
+        model = nn.Sequential(nn.Linear(WIDTH, 64), hidden, nn.Linear(64, fault.classes))
         kind = torch.optim.Adam if fault.adam else torch.optim.SGD
         optimizer: torch.optim.Optimizer = kind(model.parameters(), lr=fault.rate)
         scaler = None if fault.scale is None else torch.amp.GradScaler("cpu", init_scale=fault.scale)
         draw = torch.Generator().manual_seed(seeded(2))
         state = State(run, model, optimizer, scaler, draw)
-        middle = centres()
+        middle = centres(fault.classes)
         for state.step in range(fault.steps):
-            state.target = torch.randint(CLASSES, (BATCH,), generator=draw)
+            state.target = torch.randint(fault.classes, (BATCH,), generator=draw)
             state.inputs = middle[state.target] + torch.randn(BATCH, WIDTH, generator=draw)
             fault.batch(state)
             fault.before(state)
@@ -172,7 +173,8 @@ def other_labels(state: State) -> None:
 
 def random_labels(state: State) -> None:
     """The labels never had to do with the inputs."""
-    state.target = torch.randint(CLASSES, (BATCH,), generator=state.draw)
+    classes = int(state.model[-1].out_features)
+    state.target = torch.randint(classes, (BATCH,), generator=state.draw)
 
 
 def one_class(state: State) -> None:
@@ -327,7 +329,15 @@ class Scenario:
         return f"{self.symptom}: {self.cause}"
 
 
-DATA = ("batch itself", "different data", "one batch", "the data", "bad batch", "unusual batch", "some batches")
+DATA = (
+    "batch itself",
+    "different data",
+    "one batch",
+    "the data",
+    "bad batch",
+    "unusual batch",
+    "some batches",
+)
 RATE = ("learning rate",)
 OPERATION = ("operation", "log, sqrt or division")
 NAN, OVERFLOW, SPIKE, CLIMB, FLAT, ZERO = (
@@ -341,11 +351,18 @@ SCENARIOS = (
     Scenario(NAN, "rate rises", Fault(before=rate_rises), RATE),
     Scenario(NAN, "rate jumps", Fault(before=rate_jumps), RATE),
     Scenario(NAN, "weights corrupted", Fault(before=corrupted), ("weights",)),
-    Scenario(OVERFLOW, "NaN in the batch, checked", Fault(batch=not_a_number_checked, scale=2.0**10), ("batch itself",)),
-    Scenario(OVERFLOW, "NaN in some batches", Fault(batch=now_and_then_unnamed, scale=2.0**10), ("batches",)),
-    Scenario(OVERFLOW, "NaN in some named batches", Fault(batch=now_and_then, scale=2.0**10), ("batches", "shard")),
+    Scenario(
+        OVERFLOW,
+        "NaN in the batch, checked",
+        Fault(batch=not_a_number_checked, scale=2.0**10),
+        ("batch itself",),
+    ),
+    Scenario(OVERFLOW, "NaN in some batches", Fault(batch=now_and_then_unnamed, scale=2.0**10), ("batch",)),
+    Scenario(OVERFLOW, "NaN in some named batches", Fault(batch=now_and_then, scale=2.0**10), ("shard 20",)),
     Scenario(OVERFLOW, "an operation", Fault(loss=half_exponential, scale=2.0**10), OPERATION),
-    Scenario(OVERFLOW, "a sum in half precision", Fault(loss=half_sum_of_squares, scale=2.0**10), OPERATION),
+    Scenario(
+        OVERFLOW, "a sum in half precision", Fault(loss=half_sum_of_squares, scale=2.0**10), ("overflows",)
+    ),
     Scenario(OVERFLOW, "inputs out of range", Fault(batch=huge_inputs, scale=2.0**10), ("data", "batch")),
     Scenario(OVERFLOW, "rate rises", Fault(before=rate_rises, scale=2.0**10), RATE),
     Scenario(OVERFLOW, "the scaler is not told", Fault(update=never_told, scale=2.0**20), ("scaler",)),
@@ -354,16 +371,24 @@ SCENARIOS = (
     Scenario(SPIKE, "rate jumps", Fault(before=rate_jumps, rate=0.02), RATE),
     Scenario(SPIKE, "weights initialized again", Fault(before=rebuilt), ("initial",)),
     Scenario(SPIKE, "labels shuffled", Fault(batch=other_labels), DATA),
-    Scenario(FLAT, "labels unrelated", Fault(batch=random_labels, steps=400), ("labels",)),
-    Scenario(FLAT, "rate of 0", Fault(rate=0.0, steps=400), ("learning rate is 0", "never above 0")),
-    Scenario(FLAT, "rate far too low", Fault(rate=1e-9, steps=400), RATE),
-    Scenario(FLAT, "graph cut", Fault(loss=detached, steps=400), ("gradient",)),
-    Scenario(FLAT, "layers frozen", Fault(before=frozen, steps=400), ("gradient", "layers")),
-    Scenario(FLAT, "inputs are zeros", Fault(batch=all_zero, steps=400), ("labels", "inputs", "data")),
-    Scenario(FLAT, "gradients multiplied by 0", Fault(update=no_step, steps=400), ("gradient",)),
-    Scenario(ZERO, "graph cut later", Fault(loss=detached_later, steps=400), ("gradient", "graph")),
-    Scenario(ZERO, "clamp", Fault(loss=clamped, steps=400), ("clamp",)),
-)  # fmt: skip
+    Scenario(FLAT, "labels unrelated", Fault(batch=random_labels, steps=1400, classes=128), ("labels",)),
+    Scenario(
+        FLAT, "rate of 0", Fault(rate=0.0, steps=1400, classes=128), ("learning rate is 0", "never above 0")
+    ),
+    Scenario(FLAT, "rate far too low", Fault(rate=1e-9, steps=1400, classes=128), RATE),
+    Scenario(FLAT, "graph cut", Fault(loss=detached, steps=1400, classes=128), ("gradient",)),
+    Scenario(FLAT, "layers frozen", Fault(before=frozen, steps=1400, classes=128), ("gradient", "layers")),
+    Scenario(
+        FLAT, "inputs are zeros", Fault(batch=all_zero, steps=1400, classes=128), ("labels", "inputs", "data")
+    ),
+    Scenario(
+        FLAT, "gradients multiplied by 0", Fault(update=no_step, steps=1400, classes=128), ("gradient",)
+    ),
+    Scenario(
+        ZERO, "graph cut later", Fault(loss=detached_later, steps=1400, classes=128), ("gradient", "graph")
+    ),
+    Scenario(ZERO, "clamp", Fault(loss=clamped, steps=1400, classes=128), ("clamp",)),
+)
 
 
 def by_symptom(scenarios: tuple[Scenario, ...]) -> dict[str, list[Scenario]]:

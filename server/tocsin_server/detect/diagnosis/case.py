@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 from tocsin_server.core.causal_order import NEAR_STEPS
 from tocsin_server.detect.interface.context import RunContext
@@ -36,6 +37,8 @@ BASELINE, RECENT = 60, 5
 """Records before the onset in the baseline, and how many of the last ones may already differ."""
 AFTERMATH, FEWEST = 60, 3
 """Records after the onset in which training may diverge, and the finite ones needed among them."""
+RETURNS = 3
+"""Times that a non-finite record must follow a finite one to show that the batches differ."""
 LR_STEPS, LR_RECORDS = 100, 10
 """Steps and records before the onset in which a change of learning rate counts as related."""
 LR_EVENT = 1.5
@@ -293,6 +296,31 @@ class DiagnosisContext:
         }
         scales = [scale for step, scale in self.since("scale") if step in bad and scale > 0]
         return min(scales, default=None)
+
+    @cached_property
+    def mixed(self) -> tuple[list[int], int] | None:
+        """Return the steps of non-finite records and the number of records since the onset, or None.
+
+        None unless finite records come between them, again and again, and at no lower loss scale.
+        """
+        scales, losses = dict(self.since("scale")), dict(self.since("loss"))
+        values = {step: [value] for step, value in losses.items()}
+        for step, value in self.since("grad_norm"):
+            values.setdefault(step, []).append(value)
+        first = min(
+            (step for step, each in values.items() if not all(map(math.isfinite, each))), default=None
+        )
+        if first is None or not scales:
+            return None
+        steps = sorted(step for step in values if step >= first)[:AFTERMATH]
+        bad = [step for step in steps if not all(map(math.isfinite, values[step]))]
+        good = [step for step in steps if step not in bad]
+        returns = sum(one in good and other in bad for one, other in pairwise(steps))
+        lowest = min((scales[step] for step in bad if scales.get(step, 0) > 0), default=math.inf)
+        held = [step for step in good if scales.get(step, 0) >= lowest]
+        if returns < RETURNS or len(held) < len(bad) or scales.get(first, 0) <= 0:
+            return None
+        return bad, len(steps)
 
     @cached_property
     def usual_norm(self) -> float | None:

@@ -41,6 +41,10 @@ LOG_TERMS = Remedy(
     "Log each term of the loss without its weight.",
     "run.check(losses={'reconstruction': reconstruction, 'kl': kl})",
 )
+NAME_BATCHES = Remedy(
+    "Name the data of each step: alerts then say which shard or sample recurs.",
+    "run.batch({'shard': shard, 'index': index})",
+)
 BOUND_SOFTLY = Remedy(
     "Bound the outputs with layer norm or a gradient penalty instead of a hard clamp, "
     "whose gradient is 0 beyond its bounds."
@@ -113,6 +117,36 @@ def bad_data(case: DiagnosisContext) -> Cause | None:
         "non-finite values in the batch",
         (r.CHECK_BATCH, r.SKIP_DATA),
         "Load the same batch again: it contains non-finite values.",
+    )
+
+
+def some_batches(case: DiagnosisContext) -> Cause | None:
+    """Detect non-finite records between finite ones at the same or a higher scale: the batches differ.
+
+    A scale that is too high fails at every batch until it is lowered, and an operation or weights out of
+    range fail ever more often.
+    """
+    if not case.numeric or case.kind("nonfinite-weights") is not None or case.loss_ran_away is not None:
+        return None
+    mixed = case.mixed
+    if mixed is None:
+        return None
+    bad, known = mixed
+    names = dict(case.context.batches)
+    shown = [f"{step} ({names[step]})" if step in names else str(step) for step in bad[:5]]
+    steps = f"{', '.join(shown)}{', …' if len(bad) > 5 else ''}"
+    return Cause(
+        "some-batches",
+        f"Likely the data: {len(bad)} of {known} records since the onset are non-finite, and the others, "
+        "between them, are finite at the same loss scale or a higher one, with nearly the same weights. "
+        f"What differs is the batch: steps {steps}.",
+        "non-finite values in some batches",
+        (r.CHECK_BATCH, r.SKIP_DATA, NAME_BATCHES, r.FIND_MODULE),
+        "Evaluate such a batch and the one after it with the same weights: only the first is non-finite.",
+        (
+            Evidence("non-finite records", float(len(bad)), f"of {known}", bad[-1]),
+            Evidence("first non-finite steps", ", ".join(shown), "", bad[0]),
+        ),
     )
 
 
@@ -233,8 +267,8 @@ def every_scale(case: DiagnosisContext) -> Cause | None:
             "forward-operation",
             f"Loss or gradients are non-finite at every scale{at}, so the forward pass is the "
             "cause, not the scale. Likely one operation that exceeds the range of fp16 (65 504) "
-            "or is undefined, such as FFT, attention logits, norms, exp or division.",
-            "one operation that is non-finite at any scale",
+            "or is undefined (FFT, attention logits, norms, exp, division), or input data out of range.",
+            "one operation that is non-finite at any scale, or inputs out of range",
             (r.FIND_MODULE, r.FP32_ISLAND, r.BF16, r.go_back(case), r.CHECK_BATCH),
             "Run the forward pass in float32: the overflows stop.",
             evidence,
@@ -274,7 +308,8 @@ def nan_from_nowhere(case: DiagnosisContext) -> Cause | None:
     return Cause(
         "batch-or-operation",
         "Likely one batch, or an unprotected log, sqrt or division by 0: loss and gradients "
-        "were at their usual level before.",
+        "were at their usual level before. Weights that something else than the optimizer changed "
+        "(an average, a loaded checkpoint) look the same.",
         "one batch, or a log, sqrt or division at 0",
         (r.CHECK_BATCH, r.FIND_MODULE, r.go_back(case), r.lower_lr(case)),
         "Evaluate the same batch with the weights from before the step: its loss is non-finite.",
@@ -398,9 +433,9 @@ def hardware(case: DiagnosisContext) -> Cause | None:
 
 
 CANDIDATES: tuple[Ranked, ...] = (
-    (MEASUREMENT, norm_measured_late), (DATA, bad_data), (RATE, schedule), (RATE, lr_rose),
-    (SCALER, scaler_not_wired), (SCALER, scale_is_zero), (RUNAWAY, runaway), (FORWARD, every_scale),
-    (FORWARD, one_operation), (GRADIENT, saturated), (GRADIENT, no_gradient),
+    (MEASUREMENT, norm_measured_late), (DATA, bad_data), (DATA, some_batches), (RATE, schedule),
+    (RATE, lr_rose), (SCALER, scaler_not_wired), (SCALER, scale_is_zero), (RUNAWAY, runaway),
+    (FORWARD, every_scale), (FORWARD, one_operation), (GRADIENT, saturated), (GRADIENT, no_gradient),
     (OPTIMISATION, nan_from_nowhere), (OPTIMISATION, spike), (OPTIMISATION, diverging), (HARDWARE, hardware),
 )  # fmt: skip
 """Candidates that several rules share, with their ranks; those of a single rule are in its module."""

@@ -22,6 +22,7 @@ EXPECTED = 4096
 """Maximum number of declared steps kept per kind of change; the oldest are dropped."""
 CHECKPOINTS = 64
 INPUTS = 16
+BATCHES = 64
 SCHEDULES = 64
 NAMES = 256
 """Maximum number of loss components, metrics and optimizers' norms kept per run; later ones are ignored."""
@@ -106,6 +107,8 @@ class RunContext:
     """Similar runs of the same project."""
     bad_inputs: tuple[tuple[int, str], ...] = ()
     """Step and description of the newest ``INPUTS`` non-finite inputs."""
+    batches: tuple[tuple[int, str], ...] = ()
+    """Step and name of the newest ``BATCHES`` batches of unusual steps, if the script names them."""
     layers: LayerNorms = field(default_factory=lambda: LayerNorms({}, ()))
     """Gradient norms of single layers at the newest reported steps."""
 
@@ -198,6 +201,8 @@ class RunContext:
         if kind == "nonfinite-input" and step is not None:
             reported = tuple((step, text) for text in _inputs(data.get("inputs")))
             return replace(self, bad_inputs=(*self.bad_inputs, *reported)[-INPUTS:])
+        if kind == "batch" and step is not None:
+            return replace(self, batches=(*self.batches, (step, batch_name(data.get("id"))))[-BATCHES:])
         if kind in (LAYER_NAMES, LAYER_VECTORS):
             return replace(self, layers=self.layers.learn(kind, step, data))
         return self
@@ -285,13 +290,25 @@ class RunContext:
             metrics={name: (goal, unit) for name, (goal, unit) in learned.get("metrics", {}).items()},
             siblings=SimilarRuns.from_plain(learned.get("siblings", {})),
             bad_inputs=tuple((int(step), str(text)) for step, text in learned.get("bad_inputs", ())),
+            batches=tuple((int(step), str(name)) for step, name in learned.get("batches", ())),
             layers=LayerNorms.from_plain(learned.get("layers", {})),
         )
 
 
+def batch_name(identifier: Any) -> str:
+    """Return what ``run.batch`` was given as text, such as ``shard 12, index 3``."""
+    if isinstance(identifier, Mapping):
+        text = ", ".join(f"{key} {value}" for key, value in sorted(identifier.items(), key=str)[:8])
+    elif isinstance(identifier, (list, tuple)):
+        text = "samples " + ", ".join(str(value) for value in identifier[:8])
+    else:
+        text = f"batch {identifier}"
+    return text[:LONGEST_NAME]
+
+
 _LEARNED = (
     "scalers", "optimizers", "schedulers", "norm_sources", "clips", "scaled_norms", "expected", "checkpoints",
-    "components", "metrics", "bad_inputs",
+    "components", "metrics", "bad_inputs", "batches",
 )  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from __future__ import annotations
 from tocsin_server.detect.sdk import (
     GRADIENT,
     MEASUREMENT,
+    SYSTEM,
     WARNING,
     Cause,
     DiagnosisContext,
@@ -38,6 +39,9 @@ from tocsin_server.detect.sdk import (
     remedies,
     setting,
 )
+
+LASTING = 50
+"""Records with a norm of 0 after which a loss that does not fall means that nothing is trained."""
 
 
 class Settings(RuleSettings):
@@ -124,13 +128,22 @@ class NormAfterZero(Rule[Settings, State]):
 
 
 def measured_late(case: DiagnosisContext) -> Cause | None:
-    """Return the cause if the measurement is wrong and not the model."""
+    """Return the cause if the measurement is wrong and not the model.
+
+    That is certain if the loss falls. Otherwise a norm that was above 0 until the onset, or that stays 0 for
+    many records, shows that no gradient is left.
+    """
     certain = case.result.kind == "falls"
-    reason = (
+    if not certain and (case.usual_norm or _lasting(case)):
+        return None
+    return _late(
         "the loss has fallen, so updates are applied"
         if certain
         else "the loss changes, so there are gradients"
     )
+
+
+def _late(reason: str) -> Cause:
     return Cause(
         "measurement",
         f"Likely a measurement error: {reason}. The norm is probably measured after "
@@ -154,4 +167,13 @@ def only_noise(case: DiagnosisContext) -> Cause | None:
     )
 
 
-CAUSES = ((MEASUREMENT, measured_late), (GRADIENT, only_noise))
+def maybe_late(case: DiagnosisContext) -> Cause | None:
+    """Return the other explanation of a norm of 0 while the loss moves without falling."""
+    return None if case.result.kind == "falls" else _late("the loss changes, so there may be gradients")
+
+
+def _lasting(case: DiagnosisContext) -> bool:
+    return any(name == "in a row" and float(value) >= LASTING for name, value, *_ in case.result.evidence)
+
+
+CAUSES = ((MEASUREMENT, measured_late), (GRADIENT, only_noise), (SYSTEM, maybe_late))

@@ -35,6 +35,7 @@ import math
 import msgspec
 
 from tocsin_server.detect.sdk import (
+    DATA,
     GRADIENT,
     MAD_TO_SIGMA,
     OPTIMISATION,
@@ -59,6 +60,11 @@ from tocsin_server.detect.sdk import (
     remedies,
     setting,
 )
+
+USUAL_RATES = 1e-5, 0.1
+"""Learning rates with which most models learn something."""
+TOO_LOW = 1e-7
+"""Learning rate below which no usual optimizer moves the weights in thousands of updates."""
 
 
 class Settings(RuleSettings):
@@ -262,11 +268,12 @@ def _why(case: DiagnosisContext) -> Cause | None:
             (remedies.lower_lr(case), remedies.clip(case), _RATES),
             "Divide the learning rate by 10: the gradient norm stays at its level.",
         )
+    low = case.lr is not None and 0 < case.lr < TOO_LOW
+    how = "far too low" if low else "far too high (the model collapsed) or far too low"
     return Cause(
         "rate-wrong",
-        f"Updates are applied but the loss does not change, likely because the learning rate{rate} "
-        "is far too high (the model collapsed) or far too low.",
-        "a learning rate far too high or too low",
+        f"Updates are applied but the loss does not change, likely because the learning rate{rate} is {how}.",
+        f"a learning rate {'far too low' if low else 'far too high or too low'}",
         (_RATES, _FEW, remedies.CHECK_GRAPH),
         "Try four learning rates a factor of 10 apart: the loss falls at one of them.",
     )
@@ -277,11 +284,18 @@ def _labels(case: DiagnosisContext) -> Cause | None:
         return None
     return Cause(
         "labels",
-        "The labels are unrelated to their inputs.",
-        "labels that are unrelated to their inputs",
-        (_LABELS, _FEW),
-        "Check one batch: its labels are wrong.",
+        "The loss is that of guessing although updates are applied: likely labels that do not belong to "
+        "their inputs, inputs that are constant, or layers that are frozen.",
+        "labels that do not belong to their inputs, constant inputs, or frozen layers",
+        (_LABELS, _FEW, remedies.CHECK_GRAPH),
+        "Check one batch: its labels are wrong, or all inputs are equal.",
     )
+
+
+def _labels_first(case: DiagnosisContext) -> Cause | None:
+    """Return the same if the learning rate is a usual one and the gradient norm stays at its level."""
+    usual = case.lr is not None and USUAL_RATES[0] <= case.lr <= USUAL_RATES[1]
+    return _labels(case) if usual and case.kind("grad-explosion") is None else None
 
 
 def _rate_zero(case: DiagnosisContext) -> Cause | None:
@@ -321,6 +335,7 @@ def _norm_zero(case: DiagnosisContext) -> Cause | None:
 
 
 CAUSES = (
+    (DATA, _labels_first),
     (RATE, _rate_zero),
     (SCALER, _skipping),
     (GRADIENT, _norm_zero),

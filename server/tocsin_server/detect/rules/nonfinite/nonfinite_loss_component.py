@@ -56,6 +56,8 @@ class State(RuleState):
     bad: dict[str, int] = msgspec.field(default_factory=dict)
     first: str = ""
     since: tuple[int, int] = (0, 0)
+    alone: bool = False
+    """Whether other terms were finite when the episode began: a NaN in the weights reaches them later."""
 
 
 class NonfiniteLossComponent(WideRule[Settings, State]):
@@ -90,8 +92,10 @@ class NonfiniteLossComponent(WideRule[Settings, State]):
             return
         if not state.bad:
             state.first, state.since = min(bad), (view.step[row], view.time_ns[row])
+            state.alone = len(bad) < len(values)
         state.bad = {name: state.bad.get(name, 0) + 1 for name in bad}
-        self._fire(view, row, bad, values)
+        if not state.alone or len(bad) < len(values):
+            self._fire(view, row, bad, values)
 
     def _fire(self, view: View, row: int, bad: dict[str, float], values: dict[str, float]) -> None:
         state, step = self.state, view.step[row]
