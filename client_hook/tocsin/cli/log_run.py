@@ -94,7 +94,7 @@ class LogRun:
         if record.attempt != self._attempt:
             self.close()
             self._attempt = record.attempt
-        values = record.checked_values()
+        values = record.values
         if not values:
             return
         names = tuple(values)

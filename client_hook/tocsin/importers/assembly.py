@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from ..protocol import MOST_STEP
 from .copies import Copies
+from .digits import KIND as PRECISION
+from .digits import Precision
 from .items import Fact, Item, LogRecord, Parsed, Restart, Row, Unread
 from .names import Naming, goal_of
 from .steps import StepCount
@@ -29,6 +31,7 @@ class Assembly:
         self.steps = StepCount()
         self.by_rank: dict[int, StepCount] = {}
         self.copies = Copies()
+        self.precision = Precision()
         self._primary: int | None = None
         self._on_reading: set[str] = set()
         self._dense: dict[str, int] = {}
@@ -91,7 +94,11 @@ class Assembly:
         yield from self._run_info(row.line, values)
         attempt = count.attempt if row.attempt is None else self._attempt(row.attempt)
         copy = self.copies.place(step, set(values)) if count is self.steps and not row.between else 0
-        yield LogRecord(row.line, step, values, row.time_ns, attempt, row.rank or 0, copy, row.coarse)
+        if not (row.ours or row.binary):
+            for name, quantum in self.precision.take(values):
+                yield Fact(row.line, PRECISION, {"name": name, "quantum": quantum})
+        values = {name: float(value) for name, value in values.items()}
+        yield LogRecord(row.line, step, values, row.time_ns, attempt, row.rank or 0, copy)
 
     def _attempt(self, number: int) -> int:
         """Return the index of an attempt: exports number attempts from 1, and late ones from 0 down."""

@@ -10,7 +10,6 @@ from itertools import islice
 from typing import Protocol
 
 from .clock import rank_of, stamp_ns
-from .digits import coarse_signals
 from .items import Parsed, Row
 from .lines import Lines, encoding_of
 from .phrases import rows_of
@@ -108,7 +107,6 @@ def _dated(item: Parsed, line: str) -> Parsed:
         item.time_ns = stamp_ns(line)
     if item.rank is None:
         item.rank = rank_of(line)
-    item.coarse = coarse_signals(line)
     return item
 
 

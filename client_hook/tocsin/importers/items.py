@@ -35,10 +35,10 @@ class Row:
     again: bool = False
     """It adds to the step of the message before it (``Scaler low``)."""
     null: tuple[str, ...] = ()
-    coarse: tuple[str, ...] = ()
-    """Signals with too few digits to be checked: a learning rate of 0.000002, a norm of 0.000."""
     ours: bool = False
-    """The values have tocsin's names already."""
+    """The values have tocsin's names already, and are written in full."""
+    binary: bool = False
+    """The values were stored as floats, not printed."""
 
 
 @dataclass(slots=True)
@@ -83,16 +83,6 @@ class LogRecord:
     rank: int = 0
     copy: int = 0
     """Index of the process, if several processes of the same rank print into one file."""
-    coarse: tuple[str, ...] = ()
-    """Signals with too few digits: they are shown, but not checked."""
-
-    def checked_values(self) -> dict[str, float]:
-        """Return the values that rules check."""
-        if not self.coarse:
-            return self.values
-        return {
-            name: value for name, value in self.values.items() if name.partition("/")[0] not in self.coarse
-        }
 
 
 Item = Union[LogRecord, Fact, Unread]

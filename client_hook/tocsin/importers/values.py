@@ -26,18 +26,53 @@ LONGEST = 1_100
 _WRAPPED = re.compile(r"^(?:tensor|array|float|np\.float\d*)\(\s*\[?\s*([^,\])]+)", re.IGNORECASE)
 
 
+FULL = 9
+"""A number with this many decimals is printed in full."""
+
+
+class Printed(float):
+    """A number whose value alone does not tell with how many decimals it was printed: 0.000, 2.50, 3e-06."""
+
+    __slots__ = ("fixed", "places")
+    places: int
+    """Number of decimals; ``FULL`` with an exponent, which has significant digits at any size."""
+    fixed: bool
+    """Whether it ends with a 0 that Python's ``repr`` would not print."""
+
+
+def printed(text: str) -> float:
+    """Return ``float(text)``, as :class:`Printed` if decimals would be lost.
+
+    Raises:
+        ValueError: It is not a number.
+    """
+    value = float(text)
+    if not (value.is_integer() or -1e-3 < value < 1e-3 or text.endswith("0")):
+        return value
+    found = Printed(value)
+    decimals = text.strip().partition(".")[2]
+    exponent = "e" in text or "E" in text
+    found.places = FULL if exponent else len(decimals)
+    found.fixed = not exponent and len(decimals) > 1 and decimals.endswith("0")
+    return found
+
+
 def number(value: Any) -> float | None:
     """Return ``value`` as a float, or None if it is not a number. ``True`` and ``False`` are 1 and 0."""
-    if isinstance(value, (float, int)):
+    if isinstance(value, float):
+        return value
+    if isinstance(value, int):
         return _whole(value)
     return text_number(value) if isinstance(value, str) else None
 
 
-def _whole(value: float) -> float:
+def _whole(value: int) -> float:
     try:
-        return float(value)
+        found = Printed(value)
     except OverflowError:
         return INF if value > 0 else -INF
+    found.places, found.fixed = 0, False
+    return found
 
 
 def text_number(text: str) -> float | None:
@@ -47,7 +82,7 @@ def text_number(text: str) -> float | None:
     if len(text) > LONGEST:
         return None
     try:
-        return float(text) if "_" not in text else None
+        return printed(text) if "_" not in text else None
     except ValueError:
         return _odd(text.strip())
 
@@ -59,7 +94,7 @@ def _odd(text: str) -> float | None:
     if word is not None:
         return word
     try:
-        return float(text)
+        return printed(text)
     except ValueError:
         return _thousands(text)
 
@@ -67,7 +102,7 @@ def _odd(text: str) -> float | None:
 def _thousands(text: str) -> float | None:
     if not re.fullmatch(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d*)?", text):
         return None
-    return float(text.replace(",", ""))
+    return printed(text.replace(",", ""))
 
 
 def nanoseconds(seconds: float) -> int | None:

@@ -47,6 +47,7 @@ from tocsin_server.detect.stats.clipping import Stretch, clip_of
 from tocsin_server.detect.stats.finite import all_finite, finite_of, positive
 from tocsin_server.detect.stats.level import Level
 from tocsin_server.detect.stats.metric import MAX, MIN, goal_of, is_decibel, is_loss
+from tocsin_server.detect.stats.printed import FINE, ROUNDED, is_drop
 from tocsin_server.detect.stats.rolling import MAD_TO_SIGMA, RollingMedian, middle
 from tocsin_server.detect.stats.trend import Bins, autocorrelation, chance, falls, kendall
 from tocsin_server.detect.stats.zero_norms import ZeroStreak, norms_of
@@ -55,6 +56,7 @@ __all__ = (
     "CRITICAL",
     "CYCLIC",
     "DATA",
+    "FINE",
     "FIRING",
     "FORWARD",
     "GRADIENT",
@@ -66,6 +68,7 @@ __all__ = (
     "OPTIMISATION",
     "PACE",
     "RATE",
+    "ROUNDED",
     "SCALER",
     "SIMILAR_RUNS",
     "STEPPED",
@@ -106,6 +109,7 @@ __all__ = (
     "grade",
     "is_adam",
     "is_decibel",
+    "is_drop",
     "is_loss",
     "kendall",
     "median",

@@ -105,7 +105,7 @@ def columns_of(records: list[LogRecord]) -> dict[str, Column]:
     """Return the records' values by name: dense if every record has one, else with rows."""
     rows: dict[str, tuple[list[int], list[float]]] = {}
     for row, record in enumerate(records):
-        for name, value in record.checked_values().items():
+        for name, value in record.values.items():
             at, v = rows.setdefault(name, ([], []))
             at.append(row)
             v.append(value)

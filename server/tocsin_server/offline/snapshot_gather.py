@@ -25,6 +25,7 @@ CONTEXT = {
     "expect",
     "loss-components",
     "metric",
+    "precision",
     "checkpoint",
     SIMILAR_RUNS,
     RULES,

@@ -14,6 +14,7 @@ from typing import Any
 from ..format import Format, Head
 from ..items import Parsed, Row, Unread
 from ..lines import Characters
+from ..values import printed
 from .json_lines import JsonLinesParser, loaded
 
 OBJECT_LIMIT = 4 << 20
@@ -25,7 +26,7 @@ _ROW = re.compile(r"^\s*(?=\{)")
 _BETWEEN = re.compile(r"^\}\s*(?:,\s*)?\{", re.MULTILINE)
 _KEEP = 64
 _SUMMARY = ("train_runtime", "train_samples_per_second")
-_decoder = json.JSONDecoder()
+_decoder = json.JSONDecoder(parse_float=printed)
 
 
 class DocumentReader:

@@ -10,6 +10,7 @@ from ..fields import Fields, flat
 from ..format import Format, Head, TextReader
 from ..items import Parsed, Row, Unread
 from ..values import number as as_number
+from ..values import printed
 
 
 def objects(head: Head) -> list[dict[str, Any]]:
@@ -25,7 +26,7 @@ def loaded(line: str) -> dict[str, Any] | None:
     if not (text.startswith("{") and text.endswith("}")):
         return None
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_float=printed)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

@@ -113,7 +113,7 @@ class EventReader:
             yield row
             row = None
         if row is None:
-            row = self._row = Row(self._number, {}, step=step, time_ns=nanoseconds(wall))
+            row = self._row = Row(self._number, {}, step=step, time_ns=nanoseconds(wall), binary=True)
         row.values.update(values)
 
 

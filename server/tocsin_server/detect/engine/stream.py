@@ -181,6 +181,7 @@ class Stream:
         self.scaler = context.scaler(self.suffix)
         for rule in self.rules:
             rule.context = context
+        self._rouse()
 
     def _meet(self, view: View) -> None:
         """Add the rules for signals that appear for the first time."""

@@ -16,6 +16,8 @@ from tocsin_server.detect.interface.layers import LayerNorms
 from tocsin_server.detect.interface.similar_runs import KIND as SIMILAR_RUNS
 from tocsin_server.detect.interface.similar_runs import SimilarRuns
 
+PRECISION = "precision"
+"""Kind of the event with the quantum of a series, sent by importers of logs."""
 REINFORCEMENT = {"gymnasium", "gym", "stable_baselines3", "torchrl", "tianshou", "pettingzoo", "dm_env"}
 """Libraries that only reinforcement learning imports."""
 EXPECTED = 4096
@@ -103,6 +105,8 @@ class RunContext:
     """Names of the terms of the loss (``run.check(losses=...)``), reported as ``loss/<name>``."""
     metrics: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Goal (max, min or empty) and unit of evaluation metrics by series name (``val/psnr``)."""
+    quanta: Mapping[str, float] = field(default_factory=dict)
+    """By series that a log prints with few decimals: the distance between two numbers that it can print."""
     siblings: SimilarRuns = field(default_factory=SimilarRuns)
     """Similar runs of the same project."""
     bad_inputs: tuple[tuple[int, str], ...] = ()
@@ -196,6 +200,8 @@ class RunContext:
             return self._with_components(data.get("names"))
         if kind == "metric":
             return self._with_metric(data)
+        if kind == PRECISION:
+            return self._with_quantum(data)
         if kind == SIMILAR_RUNS:
             return replace(self, siblings=SimilarRuns.from_plain(data))
         if kind == "nonfinite-input" and step is not None:
@@ -231,6 +237,13 @@ class RunContext:
             return self
         reported = (_name(data.get("goal") or "").lower(), _name(data.get("unit") or ""))
         return replace(self, metrics={**self.metrics, name: reported})
+
+    def _with_quantum(self, data: Mapping[str, Any]) -> RunContext:
+        name, quantum = _name(data.get("name", "")), _positive(data.get("quantum"), 0.0)
+        if quantum == self.quanta.get(name, 0.0) or (name not in self.quanta and len(self.quanta) >= NAMES):
+            return self
+        others = {known: value for known, value in self.quanta.items() if known != name}
+        return replace(self, quanta={**others, name: quantum} if quantum else others)
 
     def _norm_source(self, data: Mapping[str, Any]) -> RunContext:
         """Store an optimizer's norm source and clipping threshold, and whether its norm is scaled."""
@@ -288,6 +301,7 @@ class RunContext:
             checkpoints=tuple((int(step), str(path)) for step, path in learned.get("checkpoints", ())),
             components=tuple(learned.get("components", ())),
             metrics={name: (goal, unit) for name, (goal, unit) in learned.get("metrics", {}).items()},
+            quanta=dict(learned.get("quanta", {})),
             siblings=SimilarRuns.from_plain(learned.get("siblings", {})),
             bad_inputs=tuple((int(step), str(text)) for step, text in learned.get("bad_inputs", ())),
             batches=tuple((int(step), str(name)) for step, name in learned.get("batches", ())),
@@ -308,7 +322,7 @@ def batch_name(identifier: Any) -> str:
 
 _LEARNED = (
     "scalers", "optimizers", "schedulers", "norm_sources", "clips", "scaled_norms", "expected", "checkpoints",
-    "components", "metrics", "bad_inputs", "batches",
+    "components", "metrics", "quanta", "bad_inputs", "batches",
 )  # fmt: skip
 
 

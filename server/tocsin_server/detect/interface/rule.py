@@ -235,6 +235,14 @@ class Rule(Generic[SettingsT, StateT]):
         """Return the series that the alerts of this instance are about."""
         return f"{self.needs[0]}/{self.suffix}" if self.suffix else self.needs[0]
 
+    def quantum(self, signal: str) -> float:
+        """Return the distance between two printable numbers of ``signal``; 0 if it is recorded in full.
+
+        A difference up to it may come from rounding, and 0 may be anything below half of it.
+        """
+        quanta = self.context.quanta
+        return quanta.get(f"{signal}/{self.suffix}" if self.suffix else signal, 0.0) if quanta else 0.0
+
     def asleep(self) -> bool:
         """Return whether the rule has no open episode and no counts in progress.
 

@@ -6,6 +6,7 @@ import math
 
 from tocsin_server.detect.interface.rule import RuleState
 from tocsin_server.detect.interface.view import Values, View
+from tocsin_server.detect.stats.printed import FINE, is_drop
 
 
 class ZeroStreak(RuleState):
@@ -15,6 +16,8 @@ class ZeroStreak(RuleState):
     since: tuple[int, int] = (0, 0)
     low: float = math.inf
     high: float = -math.inf
+    above: float = 0.0
+    """The newest norm above 0, if norms are printed with few decimals."""
     gap: int = 0
     """Number of zeros between the last two norms above 0, which is the length of a cycle."""
 
@@ -41,9 +44,27 @@ class ZeroStreak(RuleState):
         self.streak, self.low, self.high = 0, math.inf, -math.inf
 
 
-def norms_of(view: View) -> Values:
-    """Return the norms of ``view``, with None for missing ones.
+def norms_of(view: View, state: ZeroStreak, quantum: float) -> Values:
+    """Return the norms of ``view``, with None for missing ones and for zeros that may be rounded.
 
-    Missing norms matter because a streak may contain records that have only a loss.
+    Missing norms matter because a streak may contain records that have only a loss. A 0 in a column with few
+    decimals counts if the norm fell to it at once, or if the loss is printed as 0 as well from the start.
+
+    Args:
+        view: The records being checked.
+        state: The current streak.
+        quantum: Distance between two norms that can be printed; 0 if they are recorded in full.
     """
-    return view.grad_norm if view.grad_norm is not None else [None] * view.n
+    norms = view.grad_norm if view.grad_norm is not None else [None] * view.n
+    return (
+        norms if not quantum else [_proved(view, row, norm, state, quantum) for row, norm in enumerate(norms)]
+    )
+
+
+def _proved(view: View, row: int, norm: float | None, state: ZeroStreak, quantum: float) -> float | None:
+    if norm is None or norm != 0.0:
+        state.above = norm if norm is not None and math.isfinite(norm) else state.above
+        return norm
+    if state.above:
+        return norm if is_drop(state.above, quantum) else None
+    return norm if quantum <= FINE and view.loss is not None and view.loss[row] == 0.0 else None

@@ -71,10 +71,10 @@ class NormAfterZero(Rule[Settings, State]):
     idles = True
 
     def asleep(self) -> bool:
-        return not (self.state.streak or self.state.gap or self.episode.state)
+        return not (self.state.streak or self.state.gap or self.episode.state or self.quantum("grad_norm"))
 
     def observe(self, view: View) -> None:
-        norms = norms_of(view)
+        norms = norms_of(view, self.state, self.quantum("grad_norm"))
         if self._nothing_new(norms):
             return
         for row, norm in enumerate(norms):

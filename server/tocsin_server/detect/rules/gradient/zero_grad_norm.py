@@ -71,10 +71,11 @@ class ZeroGradNorm(Rule[Settings, State]):
 
     def asleep(self) -> bool:
         state = self.state
-        return not (state.streak or state.cycles or state.gap or self.episode.state)
+        idle = not (state.streak or state.cycles or state.gap or self.episode.state)
+        return idle and not self.quantum("grad_norm")
 
     def observe(self, view: View) -> None:
-        norms = norms_of(view)
+        norms = norms_of(view, self.state, self.quantum("grad_norm"))
         if self._nothing_new(norms):
             return
         for row, norm in enumerate(norms):

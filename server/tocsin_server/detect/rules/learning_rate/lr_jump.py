@@ -35,6 +35,7 @@ from tocsin_server.detect.sdk import (
     CYCLIC,
     INFO,
     RATE,
+    ROUNDED,
     STEPPED,
     WARNING,
     Cause,
@@ -132,7 +133,7 @@ class LrJump(Rule[Settings, State]):
                 self.settle(view, row)
         else:
             change = abs(rate - before)
-            if state.quantum == 0 or change > 1.5 * state.quantum:
+            if change > ROUNDED * max(state.quantum, self.quantum("lr")):
                 self._changed(view, row, before, rate)
             state.quantum = min(change, state.quantum or change)
             state.steady, state.since = 0, view.step[row]

@@ -38,6 +38,7 @@ from tocsin_server.detect.sdk import (
     Values,
     View,
     grade,
+    is_drop,
     number,
     setting,
 )
@@ -121,6 +122,9 @@ class ZeroLr(Rule[Settings, State]):
             state.since = None
             if self.episode.state:
                 self.settle(view, row)
+            return
+        if rate == 0 and not is_drop(state.last, self.quantum("lr")):
+            state.since = None  # too few decimals to know
             return
         if state.since is None or state.zero != (rate == 0):
             state.since, state.zero = (view.step[row], view.time_ns[row]), rate == 0

@@ -35,6 +35,7 @@ from operator import sub
 from tocsin_server.detect.sdk import (
     CRITICAL,
     DATA,
+    FINE,
     FORWARD,
     INFO,
     WARNING,
@@ -65,6 +66,9 @@ class Settings(RuleSettings):
     constant: float = setting(1e-5, "relative", "range of the loss within which it is constant")
     digits: float = setting(0.01, "loss", "below which four constant decimals may be rounding")
     quantum: float = setting(1e-4, "loss", "range that four decimals alone can cause")
+    resolution: float = setting(
+        1000.0, "x quantum", "minimum size of a constant loss in a log with few decimals"
+    )
     warm_up: int = setting(1000, "updates", "from the first record, during which chance level is usual")
     few: int = setting(2, "records", "at the very start that reveal a clamp", least=2)
     size: float = setting(100.0, "loss", "minimum size of a round number that few records reveal")
@@ -147,8 +151,10 @@ class LossSaturated(Rule[Settings, State]):
     def _range(self, low: float, high: float) -> float:
         """Return within which range a loss is constant."""
         limits = self.settings
-        printed = round(low, 4) == low and round(high, 4) == high
-        return max(limits.constant * max(high, -low), 1.01 * limits.quantum if printed else 0.0)
+        quantum = self.quantum("loss")
+        if not quantum and round(low, 4) == low and round(high, 4) == high:
+            quantum = limits.quantum
+        return max(limits.constant * max(high, -low), 1.01 * quantum)
 
     def _few(self, view: View, row: int, loss: float) -> None:
         """Handle identical first records that are far apart, which do not occur by chance."""
@@ -167,7 +173,7 @@ class LossSaturated(Rule[Settings, State]):
 
     def _fire(self, view: View, row: int, loss: float) -> None:
         state = self.state
-        kind = self._kind(loss)
+        kind = self._kind(view, row, loss)
         severity = {"zero": CRITICAL, "clamp": CRITICAL, "converged": INFO}.get(kind, WARNING)
         level = grade(state.streak // self.settings.records)
         if kind == "rounded" or (kind == "chance" and self._warms_up(view, row)):
@@ -185,6 +191,11 @@ class LossSaturated(Rule[Settings, State]):
         state.rate = rate
         return not state.largest and (rises or view.step[row] - state.since[0] < self.settings.warm_up)
 
+    def _never(self, view: View, row: int, quantum: float) -> bool:
+        """Return whether the loss is printed as 0 with many decimals from the start, and no norm is above 0."""
+        norm = view.grad_norm[row] if view.grad_norm is not None else None
+        return quantum <= FINE and not self.state.largest and not self.state.high and not norm
+
     def _describe(self, view: View, row: int, loss: float) -> tuple[str, list[Fact]]:
         state = self.state
         evidence: list[Fact] = [
@@ -194,9 +205,11 @@ class LossSaturated(Rule[Settings, State]):
         ]
         return f"Loss has stayed at {number(round(loss, 9))} for {count(state.streak, 'record')}", evidence
 
-    def _kind(self, loss: float) -> str:
+    def _kind(self, view: View, row: int, loss: float) -> str:
         """Return zero, clamp, chance, rounded (too few digits), converged or constant."""
-        state, limits = self.state, self.settings
+        state, limits, quantum = self.state, self.settings, self.quantum("loss")
+        if quantum and abs(loss) < limits.resolution * quantum and not self._never(view, row, quantum):
+            return "rounded"
         fell = state.largest > 0 and abs(loss) < limits.digits * max(state.largest, 1e-300)
         if loss == 0.0:
             return "converged" if fell else "zero"

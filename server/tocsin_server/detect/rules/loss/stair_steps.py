@@ -54,6 +54,7 @@ class Settings(RuleSettings):
     fall: float = setting(0.1, "relative", "of the loss at a drop")
     even: float = setting(0.15, "relative", "difference up to which distances of drops are equal")
     drops: int = setting(2, "drops", "in a row at equal distances")
+    printed: float = setting(5.0, "x quantum", "of the printed loss that a drop must exceed")
     rate: float = setting(1.3, "x", "change of the learning rate between bins that explains a drop")
 
 
@@ -99,6 +100,8 @@ class StairSteps(Rule[Settings, State]):
         if max(after) >= min(before) or min(after) <= 0 or new > (1 - limits.fall) * old:
             return
         height = old - new
+        if height < limits.printed * self.quantum("loss"):
+            return
         sudden = before[-1] - after[1] > 0.7 * height and _level(before, height) and _level(after[1:], height)
         by_rate = any(_apart(earlier, later) > limits.rate for earlier, later in pairwise(state.rates))
         if sudden and not by_rate:

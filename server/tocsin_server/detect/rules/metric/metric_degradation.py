@@ -39,6 +39,7 @@ from tocsin_server.detect.sdk import (
     CRITICAL,
     MAX,
     OPTIMISATION,
+    ROUNDED,
     WARNING,
     Cause,
     DiagnosisContext,
@@ -194,17 +195,18 @@ class MetricDegradation(WideRule[Settings, State]):
         if value > track.best if up else value < track.best:
             track.best, (track.best_step, track.best_ns) = value, here
             track.best_n, track.train = track.n, self._level()
-        self._compare(track, decibel=is_decibel(name, unit), up=up)
+        quantum = self.context.quanta.get(name, 0.0)
+        self._compare(track, quantum, decibel=is_decibel(name, unit), up=up)
         if not track.worse:
             track.changes = [*track.changes, bend / BEND][-CHANGES:]
 
-    def _compare(self, track: Track, *, decibel: bool, up: bool) -> None:
+    def _compare(self, track: Track, quantum: float, *, decibel: bool, up: bool) -> None:
         """Count consecutive evaluations that are worse than the best, and those with a collapsed metric."""
         limits, sign = self.settings, 1.0 if up else -1.0
         loss, gain = sign * (track.level - track.last), sign * (track.best - track.first)
         noise = middle(sorted(track.changes)) if track.changes else 0.0
         # A metric that never left its first level has no best: its changes are noise.
-        significant = loss > limits.noise * noise or track.n <= 5
+        significant = loss > ROUNDED * quantum and (loss > limits.noise * noise or track.n <= 5)
         significant = significant and (gain > limits.learned * noise or track.best_step == track.first_step)
         significant = significant and not (up and 0 < track.first < CHANCE and track.best < 3 * track.first)
         relative = loss / abs(track.level) if track.level else math.inf * (loss > 0)

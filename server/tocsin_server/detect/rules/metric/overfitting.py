@@ -32,6 +32,7 @@ import msgspec
 from tocsin_server.detect.sdk import (
     MIN,
     OPTIMISATION,
+    ROUNDED,
     WARNING,
     WIDE,
     Cause,
@@ -173,7 +174,7 @@ class Overfitting(WideRule[Settings, State]):
 
     def _evaluate(self, view: View, row: int) -> None:
         state = self.state
-        turned = sorted(name for name, held in state.held.items() if self._turned(held))
+        turned = sorted(name for name, held in state.held.items() if self._turned(name, held))
         if self.episode.state and turned:
             self._fire(view, row, turned[0], state.held[turned[0]])
             return
@@ -190,14 +191,15 @@ class Overfitting(WideRule[Settings, State]):
         train = [score for name, score in scores if name.startswith("train/")]
         return not any(map(self._holds, held)) and all(map(self._holds, train))
 
-    def _turned(self, held: Held) -> bool:
-        limits, train = self.settings, self.state.train
+    def _turned(self, name: str, held: Held) -> bool:
+        limits, train, quanta = self.settings, self.state.train, self.context.quanta
         if held.since < limits.patience or held.train is None or not train:
             return False
         rise = min(held.last) - held.best
         least = max(limits.worse * abs(held.best), limits.noise * middle(sorted(held.changes)))
-        fell = held.train - middle(sorted(train)) >= limits.fall * abs(held.train)
-        return rise >= least and fell
+        fall = held.train - middle(sorted(train))
+        visible = rise > ROUNDED * quanta.get(name, 0.0) and fall > ROUNDED * quanta.get("loss", 0.0)
+        return visible and rise >= least and fall >= limits.fall * abs(held.train)
 
     def _fire(self, view: View, row: int, name: str, held: Held) -> None:
         held.reported = True

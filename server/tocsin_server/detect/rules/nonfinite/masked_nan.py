@@ -42,6 +42,7 @@ from tocsin_server.detect.sdk import (
     all_finite,
     count,
     grade,
+    is_drop,
     number,
     remedies,
     setting,
@@ -129,7 +130,7 @@ class MaskedNan(Rule[Settings, State]):
             state.since, state.anchor = (view.step[row], view.time_ns[row]), loss
         still = abs(loss - state.anchor) <= limits.constant * abs(state.anchor)
         state.first = state.first or abs(loss)
-        fell = state.last >= limits.height * state.first > 0
+        fell = state.last >= limits.height * state.first > 0 and is_drop(state.last, self.quantum("loss"))
         state.zeros = state.zeros + 1 if bad and loss == 0.0 else 0
         state.alone = state.alone + 1 if loss == 0.0 and not state.norms and (fell or state.alone) else 0
         state.flat = state.flat + 1 if bad and still and not over else 0
