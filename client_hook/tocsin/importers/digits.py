@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from .values import FULL, Printed
+from .values import FULL, Printed, is_in_full, places_of
 
 KIND = "precision"
 """Kind of the fact with a column's name and quantum; 0 means that its numbers are printed in full."""
@@ -18,6 +18,9 @@ CHECKED = ("loss", "grad_norm", "lr", "val")
 """Signals whose precision matters to a rule."""
 CHANGES = 10
 """Number of changes of a learning rate with few decimals that no constant rate or step schedule has."""
+
+ENOUGH = 2
+"""Number of values from which a quantum is reported; one that happens to be short is no evidence."""
 
 
 class Precision:
@@ -37,12 +40,12 @@ class Precision:
                 if base not in CHECKED:
                     continue
                 column = self._columns[name] = _Column(is_rate=base == "lr")
-            if column.places >= FULL or not math.isfinite(value):
+            if (column.places >= FULL and self._full) or not math.isfinite(value):
                 continue
             column.add(value)
-            self._full = self._full or (column.places >= FULL and type(value) is float)
+            self._full = self._full or is_in_full(value)
             quantum = column.quantum(full=self._full)
-            if quantum != column.reported:
+            if quantum != column.reported and column.values >= ENOUGH:
                 column.reported = quantum
                 yield name, quantum
 
@@ -50,7 +53,17 @@ class Precision:
 class _Column:
     """What the numbers of one column reveal about their format."""
 
-    __slots__ = ("changes", "fixed", "is_rate", "last", "nonzero", "places", "reported", "zero_places")
+    __slots__ = (
+        "changes",
+        "fixed",
+        "is_rate",
+        "last",
+        "nonzero",
+        "places",
+        "reported",
+        "values",
+        "zero_places",
+    )
 
     def __init__(self, *, is_rate: bool) -> None:
         self.is_rate = is_rate
@@ -61,18 +74,16 @@ class _Column:
         self.fixed = False
         """Whether a number had a 0 at its end, so that all have the same number of decimals."""
         self.nonzero = False
+        self.values = 0
         self.changes = 0
         self.last = 0.0
         self.reported = 0.0
 
     def add(self, value: float) -> None:
         """Take a finite value."""
-        if isinstance(value, Printed):
-            places = value.places
-            self.fixed = self.fixed or value.fixed
-        else:
-            text = repr(value)
-            places = FULL if "e" in text else len(text.partition(".")[2])
+        self.values += 1
+        places = places_of(value)
+        self.fixed = self.fixed or (isinstance(value, Printed) and value.fixed)
         self.places = max(self.places, places)
         if value == 0.0:
             self.zero_places = min(self.zero_places, places)
@@ -83,9 +94,9 @@ class _Column:
     def quantum(self, *, full: bool) -> float:
         """Return the distance between two numbers that can be printed, or 0 if they are printed in full.
 
-        ``0.0`` is what Python prints for exactly 0. In a file that prints other columns in full, a column that
-        is always ``0`` or ``0.0`` is taken to be exact; if it turns out not to be, its quantum gets coarser.
-        A learning rate of 0.001 is usually exact as well: it is a setting.
+        ``0.0`` is what Python prints for exactly 0. In a file that prints other columns in full, a column
+        that is always ``0`` or ``0.0`` is taken to be exact; if it turns out not to be, its quantum gets
+        coarser. A learning rate of 0.001 is usually exact as well: it is a setting.
         """
         if self.places >= FULL:
             return 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from typing import Any
 
 NAN, INF = math.nan, math.inf
@@ -35,7 +36,7 @@ class Printed(float):
 
     __slots__ = ("fixed", "places")
     places: int
-    """Number of decimals; ``FULL`` with an exponent, which has significant digits at any size."""
+    """Number of decimals. With an exponent, ``FULL`` is added, because it is precise at any size."""
     fixed: bool
     """Whether it ends with a 0 that Python's ``repr`` would not print."""
 
@@ -50,11 +51,36 @@ def printed(text: str) -> float:
     if not (value.is_integer() or -1e-3 < value < 1e-3 or text.endswith("0")):
         return value
     found = Printed(value)
-    decimals = text.strip().partition(".")[2]
-    exponent = "e" in text or "E" in text
-    found.places = FULL if exponent else len(decimals)
+    mantissa, exponent, _ = text.strip().lower().partition("e")
+    decimals = mantissa.partition(".")[2]
+    found.places = FULL + len(decimals) if exponent else len(decimals)
     found.fixed = not exponent and len(decimals) > 1 and decimals.endswith("0")
     return found
+
+
+def places_of(value: float) -> int:
+    """Return the number of decimals with which a finite value was printed, at least ``FULL`` if in full."""
+    if isinstance(value, Printed):
+        return value.places
+    text = repr(value)
+    return FULL if "e" in text else len(text.partition(".")[2])
+
+
+def is_in_full(value: float) -> bool:
+    """Return whether a finite value has the digits of ``repr``, unlike ``1.000e-05`` and ``0.0003``."""
+    return places_of(value) >= (2 * FULL if isinstance(value, Printed) else FULL)
+
+
+def total(terms: Iterable[float]) -> float:
+    """Return the sum of ``terms``, with as many decimals as the term that has most of them."""
+    terms = list(terms)
+    found = sum(terms)
+    if not math.isfinite(found):
+        return found
+    places = max(map(places_of, terms))
+    summed = Printed(found if places >= FULL else round(found, places))
+    summed.places, summed.fixed = places, False
+    return summed
 
 
 def number(value: Any) -> float | None:

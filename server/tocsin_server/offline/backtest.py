@@ -128,10 +128,11 @@ class Backtest:
         """Yield ``received`` within the bounds; if it is cut off, ``tested.cut`` says why."""
         records = 0
         for item in received:
-            records += item.n if isinstance(item, RecordBatch) else 0
-            if records > self.bounds.records:
-                tested.cut = f"only the first {self.bounds.records} records were evaluated"
+            n = item.n if isinstance(item, RecordBatch) else 0
+            if records + n > self.bounds.records:
+                tested.cut = f"only the first {records} records were evaluated"
                 return
+            records += n
             if self.clock() > self._ends:
                 tested.cut = f"the {self.bounds.seconds:g} s of a backtest ran out"
                 return

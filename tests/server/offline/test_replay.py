@@ -23,7 +23,9 @@ def result(path: Path, text: str) -> LogResult:
 def test_records_come_in_batches_of_one_writer(tmp_path: Path) -> None:
     """In the order of the file, cut at the limit and at each new run."""
     path = tmp_path / "a.csv"
-    path.write_text("step,loss\n" + "".join(f"{step},0.5\n" for step in range(600)) + "step,loss\n0,0.5\n")
+    path.write_text(
+        "step,loss\n" + "".join(f"{step},0.123456789\n" for step in range(600)) + "step,loss\n0,0.5\n"
+    )
     batches = list(Replay("r").take(open_log(path).items()))
     assert all(isinstance(batch, RecordBatch) for batch in batches)
     found = [batch for batch in batches if isinstance(batch, RecordBatch)]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ..format import line_format
 from ..items import Parsed, Row, Unread
-from ..values import NUMBER, text_number
+from ..values import NUMBER, text_number, total
 
 _TRAIN = re.compile(r"\[epoch:\s*([\d,]+),\s*iter:\s*([\d,]+),\s*lr:\(([^()]*)\)\]")
 _TIME = re.compile(r"time \(data\): ([\d.]+) \(([\d.]+)\)")
@@ -38,7 +38,7 @@ class BasicSRParser:
         if not terms and "loss" not in values:
             return Unread(number, "a loss (l_...) was expected")
         found = {
-            "loss": values["l_total"] if "l_total" in values else sum(terms),
+            "loss": values["l_total"] if "l_total" in values else total(terms),
             **_rates(train[3]),
             **values,
         }

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ..format import line_format
 from ..items import Parsed, Restart, Row, Unread
-from ..values import NUMBER, text_number
+from ..values import NUMBER, text_number, total
 
 _LINE = re.compile(r"^\(epoch: (\d+), iters: (\d+)(?!\d)(?:, time: ([\d.]+)(?![\d.]))?[^)]*\)\s*")
 _PAIR = re.compile(r"(?<![A-Za-z_])([A-Za-z_][\w+]{0,200}):\s*(" + NUMBER + r")(?=\s|$)", re.IGNORECASE)
@@ -38,9 +38,9 @@ def _row(terms: dict[str, float], number: int, found: re.Match[str]) -> Row:
     generator = [value for name, value in terms.items() if not re.match(r"D(_|$)", name)]
     values = dict(terms)
     if generator:
-        values["loss"] = sum(generator)
+        values["loss"] = total(generator)
     if critic:
-        values["loss/D"] = sum(critic)
+        values["loss/D"] = total(critic)
     if found[3] and (seconds := text_number(found[3])) is not None:
         values["step_time"] = seconds
     return Row(number, values, epoch=float(found[1]) - 1, iteration=float(found[2]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ..items import Row
+from ..values import total
 from .csv_table import CsvParser, table_format
 
 _TERM = re.compile(r"train/\w+_loss$")
@@ -19,7 +20,7 @@ class YoloParser(CsvParser):
         row = super()._row(cells, number)
         terms = [value for name, value in row.values.items() if _TERM.match(name)]
         if terms:
-            row.values = {"loss": sum(terms), **row.values}
+            row.values = {"loss": total(terms), **row.values}
         return row
 
 

@@ -98,6 +98,10 @@ class ComponentDominates(WideRule[Settings, State]):
             if len(sizes) >= 2 and all(map(math.isfinite, sizes.values())):
                 self._one(view, row, sizes)
 
+    def _rounding(self, term: str) -> float:
+        """Return by how much a term may be larger than it was printed."""
+        return self.context.quanta.get(f"loss/{term}", 0.0) / 2
+
     def _one(self, view: View, row: int, sizes: dict[str, float]) -> None:
         state, limits = self.state, self.settings
         total = sum(sizes.values())
@@ -108,7 +112,8 @@ class ComponentDominates(WideRule[Settings, State]):
                 state.start[name] = state.start.get(name, 0.0) + size / total / limits.first
         state.n += 1
         leader = max(sizes, key=lambda name: sizes[name])
-        share, rest = sizes[leader] / total, total - sizes[leader]
+        rest = total - sizes[leader] + sum(self._rounding(name) for name in sizes if name != leader)
+        share = sizes[leader] / (sizes[leader] + rest)
         if leader != state.leader or share < limits.much:
             state.much = state.often = state.apart = 0
             state.leader, state.since = leader, (view.step[row], view.time_ns[row])

@@ -2,17 +2,18 @@
 
 The loss is constant within 1e-5 for 50 records, or within 1e-4 if it is printed with four decimals. Critical
 at exactly 0 from the start, and at a round number (1, 2 or 5 times a power of ten), which is a clamp. A
-warning at any other value. At ln K it is reported as chance level, but not in the first 1000 updates or while
-the learning rate rises. Info if the loss has converged: it is tiny compared with earlier losses. In an
-excerpt, two equal records at a round number of 100 or more are a warning at once. It recovers after 10
-updates more than 0.1 % away and resolves after 100.
+warning at any other value. A loss that is printed with few decimals counts only if it is 0 with four decimals
+from the start, at a round number for 500 records, or at ln K. At ln K it is reported as chance level, but not
+in the first 1000 updates or while the learning rate rises. Info if the loss has converged: it is tiny
+compared with earlier losses. In an excerpt, two equal records at a round number of 100 or more are a warning
+at once. It recovers after 10 updates more than 0.1 % away and resolves after 100.
 
 Signals:
     `loss` of each optimizer
 Warm-up:
     50 records; 2 records at a round number of 100 or more
 Does not fire on:
-    - logs with few digits
+    - a loss that is printed with too few decimals to see it move
     - a loss that falls slightly at every record
     - a head whose weights start at 0, while the learning rate warms up
 Likely causes:
@@ -66,6 +67,7 @@ class Settings(RuleSettings):
     constant: float = setting(1e-5, "relative", "range of the loss within which it is constant")
     digits: float = setting(0.01, "loss", "below which four constant decimals may be rounding")
     quantum: float = setting(1e-4, "loss", "range that four decimals alone can cause")
+    long: int = setting(500, "records", "in a row at a round number, if the log has few decimals")
     resolution: float = setting(
         1000.0, "x quantum", "minimum size of a constant loss in a log with few decimals"
     )
@@ -160,7 +162,8 @@ class LossSaturated(Rule[Settings, State]):
         """Handle identical first records that are far apart, which do not occur by chance."""
         limits, since = self.settings, self.state.since
         far = view.step[row] - since[0] >= limits.spacing * (limits.few - 1)
-        if far and abs(loss) >= limits.size and is_round(loss):
+        least = max(limits.size, limits.resolution * self.quantum("loss"))
+        if far and abs(loss) >= least and is_round(loss):
             self.state.height = loss
             self.fire(view, row, WARNING, since, *self._describe(view, row, loss), kind="clamp")
 
@@ -175,6 +178,8 @@ class LossSaturated(Rule[Settings, State]):
         state = self.state
         kind = self._kind(view, row, loss)
         severity = {"zero": CRITICAL, "clamp": CRITICAL, "converged": INFO}.get(kind, WARNING)
+        if kind == "zero" and self.quantum("loss") and _norm(view, row) is None:
+            severity = WARNING  # it may also be tiny
         level = grade(state.streak // self.settings.records)
         if kind == "rounded" or (kind == "chance" and self._warms_up(view, row)):
             return
@@ -191,11 +196,6 @@ class LossSaturated(Rule[Settings, State]):
         state.rate = rate
         return not state.largest and (rises or view.step[row] - state.since[0] < self.settings.warm_up)
 
-    def _never(self, view: View, row: int, quantum: float) -> bool:
-        """Return whether the loss is printed as 0 with many decimals from the start, and no norm is above 0."""
-        norm = view.grad_norm[row] if view.grad_norm is not None else None
-        return quantum <= FINE and not self.state.largest and not self.state.high and not norm
-
     def _describe(self, view: View, row: int, loss: float) -> tuple[str, list[Fact]]:
         state = self.state
         evidence: list[Fact] = [
@@ -203,23 +203,43 @@ class LossSaturated(Rule[Settings, State]):
             ("in a row", float(state.streak), "records", None),
             ("range", state.high - state.low, "", None),
         ]
-        return f"Loss has stayed at {number(round(loss, 9))} for {count(state.streak, 'record')}", evidence
+        quantum = self.quantum("loss")
+        shown = number(round(loss, 9)) if loss or not quantum else f"0 (printed, below {number(quantum / 2)})"
+        return f"Loss has stayed at {shown} for {count(state.streak, 'record')}", evidence
 
     def _kind(self, view: View, row: int, loss: float) -> str:
         """Return zero, clamp, chance, rounded (too few digits), converged or constant."""
         state, limits, quantum = self.state, self.settings, self.quantum("loss")
-        if quantum and abs(loss) < limits.resolution * quantum and not self._never(view, row, quantum):
-            return "rounded"
         fell = state.largest > 0 and abs(loss) < limits.digits * max(state.largest, 1e-300)
         if loss == 0.0:
-            return "converged" if fell else "zero"
-        if abs(loss) < limits.digits and round(loss, 4) == loss:
-            return "rounded"
-        if fell:
-            return "converged"
-        if is_round(loss):
-            return "clamp"
-        return "chance" if chance(loss, 1e-4) else "constant"
+            kind = "converged" if fell else "zero"
+        elif abs(loss) < limits.digits and round(loss, 4) == loss:
+            kind = "rounded"
+        elif fell:
+            kind = "converged"
+        elif is_round(loss):
+            kind = "clamp"
+        else:
+            kind = "chance" if chance(loss, 1e-4) else "constant"
+        return kind if self._is_proved(view, row, kind, loss, quantum) else "rounded"
+
+    def _is_proved(self, view: View, row: int, kind: str, loss: float, quantum: float) -> bool:
+        """Return whether a loss that is printed with few decimals really is constant.
+
+        A healthy loss may change by less than the quantum for a while. It does not stay at ln K or at a round
+        number, and is not 0 with many decimals from the first record on unless its gradients are not.
+        """
+        limits = self.settings
+        if not quantum or quantum <= limits.constant * abs(loss):
+            return True
+        if kind == "zero":
+            return quantum <= FINE and not _norm(view, row)
+        visible = abs(loss) >= limits.resolution * quantum
+        return visible and (kind == "chance" or (kind == "clamp" and self.state.streak >= limits.long))
+
+
+def _norm(view: View, row: int) -> float | None:
+    return view.grad_norm[row] if view.grad_norm is not None else None
 
 
 def is_round(value: float) -> bool:
