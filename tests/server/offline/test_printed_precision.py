@@ -171,9 +171,10 @@ def test_few_decimals_raise_no_alert(
 ) -> None:
     """Every column with 0 to 6 decimals: nothing that the log in full does not raise."""
     rows = healthy(seed)
-    write = (
-        (lambda text: csv_table(rows, text)) if form is None else (lambda text: lines_of(form, rows, text))
-    )
+
+    def write(text: Print) -> str:
+        return csv_table(rows, text) if form is None else lines_of(form, rows, text)
+
     full = found(tmp_path / "a.log", write(in_full))
     for decimals in range(7):
         coarse = found(tmp_path / "a.log", write(fixed(decimals)))
