@@ -55,7 +55,7 @@ def norms_of(view: View, state: ZeroStreak, quantum: float) -> Values:
         state: The current streak.
         quantum: Distance between two norms that can be printed; 0 if they are recorded in full.
     """
-    norms = view.grad_norm if view.grad_norm is not None else [None] * view.n
+    norms: Values = view.grad_norm if view.grad_norm is not None else [None] * view.n
     return (
         norms if not quantum else [_proved(view, row, norm, state, quantum) for row, norm in enumerate(norms)]
     )
