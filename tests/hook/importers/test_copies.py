@@ -59,3 +59,22 @@ def test_memory_is_bounded() -> None:
     for step in range(10_000):
         copies.place(step, {"loss"})
     assert len(copies._seen) <= 16
+
+
+def test_evaluations_of_several_processes_are_separated(written: Written) -> None:
+    """A process that lags reports an older evaluation, which is not a rewind of the first process."""
+    lines = ["step,loss,val_psnr"]
+    for step in range(STEPS):
+        lines.append(f"{step},{2 - step / 600:.4f},")
+        if step % 5 == 4:
+            lines.append(f"{step},,{20 + step / 10:.2f}")
+    late = [[], [], [], *[[line] for line in lines[1:]]]
+    text = "\n".join(
+        [lines[0], *(out for line, old in zip(lines[1:], late, strict=False) for out in (line, *old))]
+    )
+    log = written("train.csv", text)
+    found = [record for record in records(list(log.items())) if record.step >= 2 * ENOUGH + 16]
+    for copy in range(2):
+        evaluated = [record.step for record in found if record.copy == copy and "val/psnr" in record.values]
+        assert evaluated == sorted(set(evaluated))
+        assert len(evaluated) >= 3
