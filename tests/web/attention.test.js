@@ -7,6 +7,7 @@ import {
   badgeCounts,
   tabTitle,
   beginsFiring,
+  resolvedWord,
 } from "../../web/lib/alerts/attention.js";
 import { alertOf } from "./layers.js";
 
@@ -29,6 +30,12 @@ test("an alert that its run ended with is counted until it is acknowledged", () 
   const alerts = [alertOf({ id: "a", state: "ended" })];
   assert.equal(badgeCounts(alerts, () => false).critical, 1);
   assert.equal(badgeCounts(alerts, (id) => id === "a").critical, 0);
+});
+
+test("a withdrawn alert is not called resolved", () => {
+  const summary = "Withdrawn: grad_norm is printed in steps of 0.1, so 0 need not be exactly 0";
+  assert.equal(resolvedWord(alertOf({ state: "resolved", summary })), "withdrawn");
+  assert.equal(resolvedWord(alertOf({ state: "resolved" })), "resolved");
 });
 
 test("the tab title shows how many alerts fire, and no number for none", () => {

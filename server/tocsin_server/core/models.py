@@ -54,6 +54,10 @@ TRACEBACK = "traceback"
 """Name of the evidence of such an alert that holds the last lines of the traceback."""
 
 
+WITHDRAWN = "Withdrawn: "
+"""Start of the summary of a resolved alert that should never have fired, followed by the reason."""
+
+
 class AlertState(enum.StrEnum):
     """State of an alert, as in docs/explanation/alerts.md."""
 
@@ -235,6 +239,11 @@ class Alert:
     def is_open(self) -> bool:
         """Whether the alert is firing or recovering."""
         return self.state in (AlertState.FIRING, AlertState.RECOVERING)
+
+    @property
+    def is_withdrawn(self) -> bool:
+        """Whether the alert rested on something that turned out to be wrong. Nothing has recovered."""
+        return self.state is AlertState.RESOLVED and self.summary.startswith(WITHDRAWN)
 
     @property
     def is_over(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tocsin_server.core.models import RUN_FAILED, TRACEBACK
+from tocsin_server.core.models import RUN_FAILED, TRACEBACK, WITHDRAWN
 
 LONGEST_LINE = 400
 LONGEST_TITLE = 80
@@ -70,6 +70,11 @@ def is_ended(alert: Mapping[str, Any]) -> bool:
     return bool(alert["over"] and alert["state"] == "ended")
 
 
+def is_withdrawn(alert: Mapping[str, Any]) -> bool:
+    """Return whether the alert should never have fired; see :data:`WITHDRAWN`."""
+    return bool(alert["state"] == "resolved" and alert["summary"].startswith(WITHDRAWN))
+
+
 def _linked(alert: Mapping[str, Any], links: Links) -> dict[str, Any]:
     linked = {**alert, "link": links.moment(alert)}
     done = alert["over"] and not is_ended(alert)
@@ -102,6 +107,8 @@ def _happened(alert: Mapping[str, Any]) -> str:
         return f"Run ended with {alert['rule']}"
     if not alert["over"]:
         return f"{severity}: {alert['rule']}"
+    if is_withdrawn(alert):
+        return f"{WITHDRAWN}{alert['rule']}"
     return f"{severity}, already over: {alert['rule']}" if alert.get("new") else f"Resolved: {alert['rule']}"
 
 
@@ -199,8 +206,8 @@ def _state(alert: Mapping[str, Any]) -> str:
         at = "" if alert["resolved_step"] is None else f" at step {alert['resolved_step']}"
         return f"{alert['severity']}, still firing when the run ended{at}"
     if alert["over"]:
-        step = alert["resolved_step"]
-        return "resolved" if step is None else f"resolved at step {step}"
+        step, how = alert["resolved_step"], "withdrawn" if is_withdrawn(alert) else "resolved"
+        return how if step is None else f"{how} at step {step}"
     return f"{alert['severity']}{', acknowledged' if alert.get('acked') else ''}"
 
 

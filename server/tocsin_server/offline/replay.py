@@ -225,7 +225,9 @@ class Evaluator:
             self._engine.observe_event(event)
 
     def _keep(self, alert: Alert) -> None:
-        if alert.fired_ns is None:
+        if alert.is_withdrawn:
+            self._fired.pop(alert.id, None)
+        if alert.fired_ns is None or alert.is_withdrawn:
             return
         if alert.id not in self._fired and len(self._fired) >= ALERT_LIMIT:
             self.left_out += 1

@@ -50,6 +50,8 @@ def _alert(reported: ReportedAlert) -> str:
 
 def standing(alert: Alert) -> str:
     """Return the state of an alert. One that was firing when its run ended never looks resolved."""
+    if alert.is_withdrawn:
+        return "withdrawn"
     return "firing when the run ended" if alert.state is AlertState.ENDED else alert.state.value
 
 
@@ -63,7 +65,7 @@ def _moments(alert: Alert) -> str:
     if alert.fired_ns:
         parts.append(_moment("fired", alert.fired_step, alert.fired_ns))
     if alert.resolved_ns:
-        closed = "run ended" if alert.state is AlertState.ENDED else "resolved"
+        closed = "run ended" if alert.state is AlertState.ENDED else standing(alert)
         parts.append(_moment(closed, alert.resolved_step, alert.resolved_ns))
     took = span((alert.fired_ns - alert.onset_ns) / 1e9) if alert.fired_ns and alert.onset_ns else ""
     soft = f' <span class="soft">Fired {took} after onset.</span>' if took else ""

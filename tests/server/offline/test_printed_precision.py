@@ -11,7 +11,9 @@ import pytest
 
 from tocsin.importers import open_log
 from tocsin_server.core.models import Alert
-from tocsin_server.offline.replay import evaluate_log
+from tocsin_server.detect.interface.context import RunContext
+from tocsin_server.offline.replay import Evaluator, Replay, evaluate_log
+from tocsin_server.runs.alert_state import RunAlerts
 
 Row = dict[str, float]
 Print = Callable[[str, float], str]
@@ -237,6 +239,30 @@ def test_a_norm_that_is_always_0_0_is_found_beside_numbers_in_full(tmp_path: Pat
     """``'grad_norm': 0.0`` of the Hugging Face Trainer, which prints learning rates in full."""
     rows = [trainer(step, falling(step), "0.0", repr(5e-5 * (1 - step / 300))) for step in range(300)]
     assert rules(tmp_path, "\n".join(rows)) == {"norm-after-zero": "warning"}
+
+
+def test_a_finding_is_withdrawn_when_the_column_turns_out_to_be_rounded(tmp_path: Path) -> None:
+    """A norm of 0.0 beside numbers in full counts as 0, until 0.1 shows that it has one decimal."""
+    norms = ["0.0" if step < 100 else "0.1" for step in range(300)]
+    path = tmp_path / "a.log"
+    path.write_text(
+        "".join(f"step {step} loss {2 - step / 300!r} grad_norm {norm}\n" for step, norm in enumerate(norms))
+    )
+    run = Evaluator(RunContext(run_id="r"))
+    tracker, transitions = RunAlerts("r"), []
+    for received in Replay("r").take(open_log(path).items()):
+        for finding in run.take(received):
+            transitions += tracker.apply(finding, finding.time_ns)
+    assert [
+        (one.alert.rule, one.alert.state.value, one.alert.is_withdrawn) for one in transitions if one.first
+    ] == [
+        ("norm-after-zero", "firing", False),
+        ("norm-after-zero", "resolved", True),
+    ]
+    assert transitions[-1].alert.summary == (
+        "Withdrawn: grad_norm is printed in steps of 0.1, so 0 need not be exactly 0"
+    )
+    assert evaluate_log(open_log(path)).alerts == []
 
 
 def test_loss_and_norm_that_are_0_from_the_start_are_critical(tmp_path: Path) -> None:

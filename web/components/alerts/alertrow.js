@@ -3,7 +3,7 @@
  */
 
 import { el, refill, say } from "../../browser/dom.js";
-import { isClosed, isOver } from "../../lib/alerts/attention.js";
+import { isClosed, isOver, resolvedWord } from "../../lib/alerts/attention.js";
 import { isMuted } from "../../lib/alerts/inbox.js";
 import { ago, clock as clockTime, int, moment, powers, ruleTitle, span } from "../../lib/format.js";
 import { icon } from "../icons.js";
@@ -56,7 +56,7 @@ export function markTexts(marks, context) {
  */
 export function standingTexts(alert, now) {
   if (isOver(alert)) {
-    const word = alert.state === "ended" ? "run ended" : "resolved";
+    const word = alert.state === "ended" ? "run ended" : resolvedWord(alert);
     return [
       clockTime(alert.resolved_ms),
       now - (alert.resolved_ms ?? 0) > 86_400_000 ? ago(alert.resolved_ms, now) : word,

@@ -1,7 +1,7 @@
 /** One alert in full: likely cause, first action, evidence, timeline, other explanations, how to confirm. */
 
 import { el } from "../../browser/dom.js";
-import { isOpen, isOver } from "../../lib/alerts/attention.js";
+import { isOpen, isOver, resolvedWord } from "../../lib/alerts/attention.js";
 import { asText, evidenceText } from "../../lib/alerts/evidence.js";
 import { clock as clockTime, counted, int, moment, powers, ruleTitle, span } from "../../lib/format.js";
 import { codeBlock, copyButton } from "../code.js";
@@ -71,7 +71,7 @@ export function actBar(alert, { may, acked, chips, acknowledge, silence }) {
  * @param {number} now
  */
 export function standing(alert, now) {
-  if (alert.state === "resolved") return `resolved ${clockTime(alert.resolved_ms)}`;
+  if (alert.state === "resolved") return `${resolvedWord(alert)} ${clockTime(alert.resolved_ms)}`;
   if (alert.state === "ended") return `firing when the run ended ${clockTime(alert.resolved_ms)}`;
   const since = alert.fired_ms ?? alert.onset_ms;
   return since ? `${alert.state} for ${span(Math.max(0, Math.round((now - since) / 1000)))}` : alert.state;

@@ -33,6 +33,13 @@ export const isOpen = (alert) => alert.state === "firing" || alert.state === "re
 export const isOver = (alert) => alert.state === "resolved" || alert.state === "ended";
 
 /**
+ * Return how an alert that is over ended: it recovered, or its reason turned out to be wrong.
+ *
+ * @param {Alert} alert
+ */
+export const resolvedWord = (alert) => (alert.summary.startsWith("Withdrawn: ") ? "withdrawn" : "resolved");
+
+/**
  * Return whether the alert needs no more attention: it resolved, or its run ended with it and it was
  * acknowledged. An alert of severity info needs no acknowledgement.
  *

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from tocsin_server.core.models import AlertState, Diagnosis, Finding, RecordBatch, RunEvent, Writer
+from tocsin_server.core.models import WITHDRAWN, AlertState, Diagnosis, Finding, RecordBatch, RunEvent, Writer
 from tocsin_server.detect.custom.batch_evaluator import RUN_SCOPE, SCOPE, AbsenceEvaluator, RuleRef
 from tocsin_server.detect.diagnosis.case import BASELINE, DiagnosisContext
 from tocsin_server.detect.engine.deduplication import Subject, severity_of
@@ -22,7 +22,8 @@ from tocsin_server.detect.engine.plan import NO_PLAN, Plan, explained
 from tocsin_server.detect.engine.process import Process, rules_of_run
 from tocsin_server.detect.engine.state_codec import VERSION, EngineState, EngineStateError, read, written
 from tocsin_server.detect.engine.stream import SavedRule, Stream
-from tocsin_server.detect.interface.context import RunContext
+from tocsin_server.detect.interface.context import PRECISION, RunContext
+from tocsin_server.detect.interface.formatting import number as short
 from tocsin_server.detect.interface.layers import VECTORS as LAYERS
 from tocsin_server.detect.interface.ranks import RankBarrier
 from tocsin_server.detect.interface.rule import (
@@ -102,13 +103,15 @@ class Engine:
             return self._replan(event)
         if event.writer.writer_no != SERVER and self._superseded(event.writer):
             return []
-        context = self.context.learn(event.kind, event.step, event.data)
-        if context is not self.context:
+        before, context = self.context, self.context.learn(event.kind, event.step, event.data)
+        if context is not before:
             self._learn(context)
         at = moment(0, self._newest[0] if event.step is None else event.step, event.time_ns)
         for rule in self._run_rules:
             rule.on_event(at, event)
         found = [finding for rule in self._run_rules for finding in self._on_run_rule(rule)]
+        if event.kind == PRECISION and context is not before:
+            found += self._withdraw(str(event.data.get("name")), before, event)
         if event.kind == LAYERS:
             found += self._locate(event.time_ns)
         if event.kind == "finish":
@@ -156,6 +159,24 @@ class Engine:
             subject.reported, state=RESOLVED, step=self._newest[0], time_ns=event.time_ns, summary=reason
         )
         return self._report(subject, result, reported)
+
+    def _withdraw(self, series: str, before: RunContext, event: RunEvent) -> Iterator[Finding]:
+        """Withdraw findings that took a series for exact, if its log prints it with few decimals."""
+        quantum = self.context.quanta.get(series, 0.0)
+        if quantum <= before.quanta.get(series, 0.0):
+            return
+        names = {
+            rule
+            for process in self._writers.values()
+            for stream in process.streams.values()
+            for rule in stream.unproved(series)
+        }
+        reason = f"{WITHDRAWN}{series} is printed in steps of {short(quantum)}, so 0 need not be exactly 0"
+        for key in sorted((name, series) for name in names):
+            subject = self._subjects.pop(key, None)
+            finding = None if subject is None else self._ended(subject, event, reason)
+            if finding is not None:
+                yield finding
 
     def _custom_results(
         self, batch: RecordBatch, writer: Process, primary: View | None

@@ -183,6 +183,14 @@ class Stream:
             rule.context = context
         self._rouse()
 
+    def unproved(self, series: str) -> Iterator[str]:
+        """Restart the rules that took ``series`` for exact; yield the names of those with an episode."""
+        for rule in self.rules:
+            if rule.exact and rule.subject == series:
+                rule.discontinuity()
+                if rule.let_go().state:
+                    yield rule.info.id
+
     def _meet(self, view: View) -> None:
         """Add the rules for signals that appear for the first time."""
         self.bases.update(view.bases)

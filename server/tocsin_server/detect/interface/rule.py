@@ -182,6 +182,8 @@ class Rule(Generic[SettingsT, StateT]):
     adversarial: ClassVar[bool] = True
     scope: ClassVar[str] = "stream"
     bears_on: ClassVar[tuple[str, ...] | None] = None
+    exact: ClassVar[bool] = False
+    """True: findings rest on values that are exactly 0 or equal, which few decimals do not prove."""
     info: ClassVar[RuleInfo]
     """Built from the class variables."""
     settings_type: ClassVar[type[RuleSettings]] = RuleSettings

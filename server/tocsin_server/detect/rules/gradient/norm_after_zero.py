@@ -68,6 +68,7 @@ class NormAfterZero(Rule[Settings, State]):
     severity = WARNING
     inhibited_by = ("nonfinite-loss",)
     needs = ("grad_norm",)
+    exact = True
     idles = True
 
     def asleep(self) -> bool:

@@ -67,6 +67,7 @@ class ZeroGradNorm(Rule[Settings, State]):
     severity = CRITICAL
     inhibited_by = ("nonfinite-loss",)
     needs = ("grad_norm",)
+    exact = True
     idles = True
 
     def asleep(self) -> bool:

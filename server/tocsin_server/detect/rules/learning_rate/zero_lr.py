@@ -83,6 +83,7 @@ class ZeroLr(Rule[Settings, State]):
     title = "Learning rate is 0"
     severity = CRITICAL
     needs = ("lr",)
+    exact = True
     in_blocks = True
 
     def observe(self, view: View) -> None:

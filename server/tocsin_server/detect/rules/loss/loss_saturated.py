@@ -103,6 +103,7 @@ class LossSaturated(Rule[Settings, State]):
     severity = CRITICAL
     inhibited_by = ("nonfinite-loss", "masked-nan")
     needs = ("loss",)
+    exact = True
     in_blocks = True
 
     def observe(self, view: View) -> None:
