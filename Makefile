@@ -93,6 +93,7 @@ real-trainers: $(STAMPS)/python $(TRAINERS) $(STAMPS)/real-trainers/requirements
 bench-detection: $(STAMPS)/python
 	@LOGS='$(LOGS)' $(BIN)/python benchmarks/bench_detection.py
 	@ALGOPERF='$(ALGOPERF)' $(BIN)/python benchmarks/bench_algoperf.py
+	@SEEDS='$(or $(SEEDS),0)' $(BIN)/python -W ignore benchmarks/bench_causes.py
 
 screenshots: $(STAMPS)/python browser
 	$(BIN)/python tests/browser/screenshots.py

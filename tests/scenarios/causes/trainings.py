@@ -6,10 +6,10 @@ cannot be told apart by what is logged; then one sentence must name both.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +31,8 @@ class State:
     optimizer: torch.optim.Optimizer
     scaler: torch.amp.GradScaler | None
     draw: torch.Generator
+    middle: Tensor
+    classes: int
     step: int = 0
     inputs: Tensor = field(default_factory=lambda: torch.empty(0))
     target: Tensor = field(default_factory=lambda: torch.empty(0))
@@ -89,8 +91,8 @@ def training(fault: Fault) -> Training:
         optimizer: torch.optim.Optimizer = kind(model.parameters(), lr=fault.rate)
         scaler = None if fault.scale is None else torch.amp.GradScaler("cpu", init_scale=fault.scale)
         draw = torch.Generator().manual_seed(seeded(2))
-        state = State(run, model, optimizer, scaler, draw)
         middle = centres(fault.classes)
+        state = State(run, model, optimizer, scaler, draw, middle, fault.classes)
         for state.step in range(fault.steps):
             state.target = torch.randint(fault.classes, (BATCH,), generator=draw)
             state.inputs = middle[state.target] + torch.randn(BATCH, WIDTH, generator=draw)
@@ -105,6 +107,13 @@ def training(fault: Fault) -> Training:
             fault.after(state)
 
     return train
+
+
+def sample(state: State, count: int) -> tuple[Tensor, Tensor]:
+    """Return ``count`` sound inputs and their labels, always the same ones."""
+    draw = torch.Generator().manual_seed(seeded(3))
+    target = torch.randint(state.classes, (count,), generator=draw)
+    return state.middle[target] + torch.randn(count, WIDTH, generator=draw), target
 
 
 def usual_update(state: State) -> None:
@@ -152,10 +161,10 @@ def scaled_inputs(state: State) -> None:
         state.inputs = 30 * state.inputs
 
 
-def few_scaled_inputs(state: State) -> None:
-    """Two batches are not normalized."""
-    if state.trouble and state.step < TROUBLE + 2:
-        state.inputs = 100 * state.inputs
+def few_bad_batches(state: State) -> None:
+    """Eight batches are not normalized and have other labels."""
+    if state.trouble and state.step < TROUBLE + 8:
+        state.inputs, state.target = 30 * state.inputs, state.target.roll(1)
 
 
 def huge_inputs(state: State) -> None:
@@ -173,7 +182,7 @@ def other_labels(state: State) -> None:
 
 def random_labels(state: State) -> None:
     """The labels never had to do with the inputs."""
-    classes = int(state.model[-1].out_features)
+    classes = state.classes
     state.target = torch.randint(classes, (BATCH,), generator=state.draw)
 
 
@@ -185,6 +194,19 @@ def one_class(state: State) -> None:
 def all_zero(state: State) -> None:
     """The loader returns zeros for inputs from the start: nothing to learn from."""
     state.inputs = torch.zeros(BATCH, WIDTH)
+
+
+def noisier_labels(state: State) -> None:
+    """Ever more labels are wrong."""
+    wrong = torch.rand(BATCH, generator=state.draw) < max(0, state.step - TROUBLE) / 300
+    random = torch.randint(state.classes, (BATCH,), generator=state.draw)
+    state.target = torch.where(wrong, random, state.target)
+
+
+def noisier_inputs(state: State) -> None:
+    """The inputs drift away from what the model has learned."""
+    noise = torch.randn(state.inputs.shape, generator=state.draw)
+    state.inputs = state.inputs + 0.02 * max(0, state.step - TROUBLE) * noise
 
 
 # Losses
@@ -221,11 +243,6 @@ def detached_later(state: State, outputs: Tensor, loss: Tensor) -> Tensor:
     return detached(state, outputs, loss) if state.trouble else loss
 
 
-def summed(state: State, _outputs: Tensor, loss: Tensor) -> Tensor:
-    """The reduction changes from mean to sum, and the rate follows."""
-    return loss
-
-
 def clamped(state: State, _outputs: Tensor, loss: Tensor) -> Tensor:
     """A clamp cuts off the loss and with it the gradient."""
     return (loss + 20 * state.trouble).clamp(max=10.0)
@@ -250,14 +267,9 @@ def rate_jumps(state: State) -> None:
         state.optimizer.param_groups[0]["lr"] *= 400
 
 
-def rate_vanishes(state: State) -> None:
-    if state.step == TROUBLE:
-        state.optimizer.param_groups[0]["lr"] = 0.0
-
-
 def schedule_restarts(state: State) -> None:
     """A cosine over half of the run, repeated."""
-    state.optimizer.param_groups[0]["lr"] = 1e-4 + 3.0 * (1 + math.cos(math.pi * (state.step % 150) / 150))
+    state.optimizer.param_groups[0]["lr"] = 1e-4 + 6.0 * (1 + math.cos(math.pi * (state.step % 350) / 350))
 
 
 def rebuilt(state: State) -> None:
@@ -275,12 +287,72 @@ def corrupted(state: State) -> None:
             next(state.model.parameters())[0, 0] = math.nan
 
 
+def saturate(state: State) -> None:
+    """The biases of the hidden layer fall so far that no unit is active again."""
+    if state.step == TROUBLE:
+        with torch.no_grad():
+            dict(state.model.named_parameters())["0.bias"].sub_(1e4)
+
+
 def frozen(state: State) -> None:
     """Nothing but a scale of the outputs can be trained."""
     if state.step == 0:
         for parameter in state.model.parameters():
             parameter.requires_grad_(False)
         list(state.model.parameters())[-1].requires_grad_(True)
+
+
+def report(state: State, model: nn.Module, inputs: Tensor, target: Tensor) -> None:
+    """Evaluate every tenth step: loss and accuracy."""
+    if state.step % 10:
+        return
+    with torch.no_grad():
+        outputs = model(inputs)
+    right = (outputs.argmax(1) == target).float().mean().item()
+    state.run.evaluate(loss=cross_entropy(outputs, target).item(), goal="min")
+    state.run.evaluate(accuracy=right, goal="max")
+
+
+def memorizes(state: State) -> None:
+    """Evaluate on held-out samples; the batches are 64 samples, again and again."""
+    report(state, state.model, *sample(state, 512))
+
+
+def few_samples(state: State) -> None:
+    """64 samples, some with wrong labels, are all there is."""
+    inputs, target = sample(state, 576)
+    order = torch.randperm(64, generator=state.draw)[:BATCH]
+    state.inputs, state.target = 1.5 * inputs[-64:][order], target[-64:][order]
+    state.target = torch.where(order % 4 == 0, (state.target + 1) % state.classes, state.target)
+
+
+def rotting_copy(state: State) -> None:
+    """The evaluated weights are an average that decays to 0, while the trained ones stay good."""
+    averaged = copy.deepcopy(state.model)
+    with torch.no_grad():
+        for parameter in averaged.parameters():
+            noise = torch.randn(parameter.shape, generator=torch.Generator().manual_seed(seeded(4)))
+            late = max(0, state.step - TROUBLE)
+            parameter.copy_(parameter * 0.97**late + 0.002 * late * noise)
+    report(state, averaged, *sample(state, 512))
+
+
+def other_evaluation(state: State) -> None:
+    """The held-out labels are shuffled from the fault on."""
+    inputs, target = sample(state, 512)
+    report(state, state.model, inputs, target.roll(1) if state.trouble else target)
+
+
+def damaged(state: State) -> None:
+    """The rate rises, and with it everything gets worse."""
+    rate_creeps(state)
+    report(state, state.model, *sample(state, 512))
+
+
+def rate_creeps(state: State) -> None:
+    """The rate rises by 3 % a step, without a jump."""
+    if state.trouble:
+        state.optimizer.param_groups[0]["lr"] = min(40.0, 0.05 * 1.03 ** (state.step - TROUBLE))
 
 
 # Updates
@@ -339,9 +411,11 @@ DATA = (
     "some batches",
 )
 RATE = ("learning rate",)
+SLOW = ("data that slowly changes",)
 OPERATION = ("operation", "log, sqrt or division")
-NAN, OVERFLOW, SPIKE, CLIMB, FLAT, ZERO = (
+NAN, OVERFLOW, SPIKE, CLIMB, FLAT, ZERO, HELD, NORM = (
     "loss becomes NaN", "loss scale falls", "loss jumps", "loss climbs", "loss stays flat", "norm is 0",
+    "held-out metric gets worse", "norm is high",
 )  # fmt: skip
 SCENARIOS = (
     Scenario(NAN, "NaN in the batch, checked", Fault(batch=not_a_number_checked), ("batch itself",)),
@@ -350,7 +424,7 @@ SCENARIOS = (
     Scenario(NAN, "a term, reported", Fault(loss=root_of_negative_reported), ("root",)),
     Scenario(NAN, "rate rises", Fault(before=rate_rises), RATE),
     Scenario(NAN, "rate jumps", Fault(before=rate_jumps), RATE),
-    Scenario(NAN, "weights corrupted", Fault(before=corrupted), ("weights",)),
+    Scenario(NAN, "weights corrupted", Fault(before=corrupted), ("weights",), either=True),
     Scenario(
         OVERFLOW,
         "NaN in the batch, checked",
@@ -359,15 +433,21 @@ SCENARIOS = (
     ),
     Scenario(OVERFLOW, "NaN in some batches", Fault(batch=now_and_then_unnamed, scale=2.0**10), ("batch",)),
     Scenario(OVERFLOW, "NaN in some named batches", Fault(batch=now_and_then, scale=2.0**10), ("shard 20",)),
-    Scenario(OVERFLOW, "an operation", Fault(loss=half_exponential, scale=2.0**10), OPERATION),
+    Scenario(OVERFLOW, "an operation", Fault(loss=half_exponential, scale=2.0**10), OPERATION, either=True),
     Scenario(
         OVERFLOW, "a sum in half precision", Fault(loss=half_sum_of_squares, scale=2.0**10), ("overflows",)
     ),
-    Scenario(OVERFLOW, "inputs out of range", Fault(batch=huge_inputs, scale=2.0**10), ("data", "batch")),
+    Scenario(
+        OVERFLOW,
+        "inputs out of range",
+        Fault(batch=huge_inputs, scale=2.0**10),
+        ("data", "batch"),
+        either=True,
+    ),
     Scenario(OVERFLOW, "rate rises", Fault(before=rate_rises, scale=2.0**10), RATE),
     Scenario(OVERFLOW, "the scaler is not told", Fault(update=never_told, scale=2.0**20), ("scaler",)),
-    Scenario(SPIKE, "inputs not normalized", Fault(batch=scaled_inputs), DATA),
-    Scenario(SPIKE, "two bad batches", Fault(batch=few_scaled_inputs), DATA),
+    Scenario(SPIKE, "inputs not normalized", Fault(batch=scaled_inputs), DATA, either=True),
+    Scenario(SPIKE, "eight bad batches", Fault(batch=few_bad_batches), DATA),
     Scenario(SPIKE, "rate jumps", Fault(before=rate_jumps, rate=0.02), RATE),
     Scenario(SPIKE, "weights initialized again", Fault(before=rebuilt), ("initial",)),
     Scenario(SPIKE, "labels shuffled", Fault(batch=other_labels), DATA),
@@ -388,6 +468,24 @@ SCENARIOS = (
         ZERO, "graph cut later", Fault(loss=detached_later, steps=1400, classes=128), ("gradient", "graph")
     ),
     Scenario(ZERO, "clamp", Fault(loss=clamped, steps=1400, classes=128), ("clamp",)),
+    Scenario(ZERO, "saturated from the fault on", Fault(before=saturate, steps=700), ("saturation", "clamp")),
+    Scenario(CLIMB, "rate creeps up", Fault(before=rate_creeps, steps=700), RATE),
+    Scenario(CLIMB, "labels get noisier", Fault(batch=noisier_labels, steps=700), SLOW, either=True),
+    Scenario(CLIMB, "inputs drift", Fault(batch=noisier_inputs, steps=700), SLOW, either=True),
+    Scenario(
+        CLIMB, "weight of a term", Fault(loss=rising_penalty, steps=700), ("weight of one term",), either=True
+    ),
+    Scenario(
+        HELD,
+        "memorizes",
+        Fault(batch=few_samples, before=memorizes, adam=True, rate=0.01, steps=2000),
+        ("memorizes",),
+    ),
+    Scenario(HELD, "the evaluated copy rots", Fault(before=rotting_copy, steps=500), ("evaluated weights",)),
+    Scenario(HELD, "other held-out labels", Fault(before=other_evaluation, steps=500), ("evaluat",)),
+    Scenario(HELD, "training is damaged too", Fault(before=damaged, steps=500), RATE),
+    Scenario(NORM, "scaled gradients are clipped", Fault(update=not_unscaled, scale=2.0**10), ("unscale",)),
+    Scenario(SPIKE, "the schedule starts over", Fault(before=schedule_restarts, steps=700), RATE),
 )
 
 
@@ -397,6 +495,3 @@ def by_symptom(scenarios: tuple[Scenario, ...]) -> dict[str, list[Scenario]]:
     for each in scenarios:
         found.setdefault(each.symptom, []).append(each)
     return found
-
-
-Facts = dict[str, Any]

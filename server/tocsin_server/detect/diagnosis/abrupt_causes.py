@@ -25,6 +25,8 @@ NEAR = 0.1
 RESCALED, SAME_NORM = 4.0, 1.5
 """Minimum factor of change of the loss, and maximum factor of change of the gradient norm."""
 PAIRS = 3
+SAME_SPREAD = 3.0
+"""Maximum factor between the spreads of a loss that is only logged differently."""
 
 LOG_WHAT_IS_TRAINED = Remedy(
     "Log the tensor that backward() is called on, with the same reduction throughout the run.",
@@ -98,6 +100,8 @@ def loss_rescaled(case: DiagnosisContext) -> Cause | None:
     (usual, now), (norm, norm_now) = losses, norms
     if not (usual and now and norm and norm_now) or min(usual, now, norm, norm_now) <= 0:
         return None
+    if not _same_shape(case):
+        return None
     held = max(before) <= SAME_NORM * min(before)  # a norm measured after clipping is no evidence
     if held or now < RESCALED * usual or norm_now > SAME_NORM * norm:
         return None
@@ -113,6 +117,52 @@ def loss_rescaled(case: DiagnosisContext) -> Cause | None:
         (
             Evidence("loss before", usual, "median", None),
             Evidence("loss since", now, "median", None),
+            Evidence("grad norm before", norm, "median", None),
+            Evidence("grad norm since", norm_now, "median", None),
+        ),
+    )
+
+
+def _same_shape(case: DiagnosisContext) -> bool:
+    """Return whether the losses spread as before, relatively (another scale) or absolutely (a constant)."""
+    before, after = spread(_finite(case, "loss")), spread(_finite(case, "loss", since=True))
+    if None in (before, after):
+        return False
+    return any(
+        0 < one <= SAME_SPREAD * other and 0 < other <= SAME_SPREAD * one
+        for one, other in zip(before, after, strict=True)
+    )
+
+
+def spread(values: list[float]) -> tuple[float, float]:
+    """Return the median deviation of values from their median, absolute and relative to it."""
+    middle = median(values) or 0.0
+    deviation = median([abs(value - middle) for value in values]) or 0.0
+    return deviation, deviation / abs(middle) if middle else 0.0
+
+
+def cut_off(case: DiagnosisContext) -> Cause | None:
+    """Detect a loss that jumps and stays while the gradient norm falls: less of the model is trained."""
+    if case.rule not in LOSS_SHAPE | {"loss-level-shift"} or case.numeric or case.lr_event is not None:
+        return None
+    losses = median(_finite(case, "loss")), median(_finite(case, "loss", since=True))
+    norms = median(_finite(case, "grad_norm")), median(_finite(case, "grad_norm", since=True))
+    if len(_finite(case, "grad_norm", since=True)) < 2 * STAYED or None in (*losses, *norms):
+        return None
+    (usual, now), (norm, norm_now) = losses, norms
+    if not (usual and now and norm and norm_now) or min(usual, now, norm, norm_now) <= 0:
+        return None
+    if now < RESCALED * usual or norm_now > norm or _same_shape(case):
+        return None
+    return Cause(
+        "cut-off",
+        f"Likely a part of the model that passes no gradient any more (saturation, dead units, damaged "
+        f"weights): the loss went {number(usual)} → {number(now)}, but the gradient norm fell "
+        f"{number(norm)} → {number(norm_now)}; other data would raise it.",
+        "a part of the model that passes no gradient any more",
+        (r.go_back(case), r.CHECK_GRAPH, r.lower_lr(case)),
+        "Print the outputs of each layer: some are equal for all samples.",
+        (
             Evidence("grad norm before", norm, "median", None),
             Evidence("grad norm since", norm_now, "median", None),
         ),
@@ -142,6 +192,7 @@ def infinite_term(case: DiagnosisContext) -> Cause | None:
 
 CANDIDATES: tuple[Ranked, ...] = (
     (MEASUREMENT, loss_rescaled),
+    (DATA, cut_off),
     (DATA, other_data),
     (FORWARD, infinite_term),
 )

@@ -362,10 +362,10 @@ def diverging(case: DiagnosisContext) -> Cause | None:
         return Cause(
             "slow-climb",
             "Likely an increasing weight of one term of the loss (a KL warm-up, a penalty, a "
-            "curriculum), which is harmless"
+            "curriculum), which is harmless, or data that slowly changes"
             + ("." if case.rate_faded else f", or a learning rate{rate} that is slightly too high."),
             "an increasing weight of one term of the loss",
-            (LOG_TERMS, r.lower_lr(case, 2.0), r.go_back(case)),
+            (LOG_TERMS, r.CHECK_BATCH, r.lower_lr(case, 2.0), r.go_back(case)),
             "Log each term without its weight: none of them rises.",
         )
     if case.rate_faded:
@@ -379,10 +379,12 @@ def diverging(case: DiagnosisContext) -> Cause | None:
         )
     return Cause(
         "lr-too-high",
-        f"Likely a learning rate{rate} that is too high at this point of training.",
+        f"Likely a learning rate{rate} that is too high at this point of training. The rate did not rise "
+        "before the onset, so data that slowly changes or an increasing weight of one term look the same.",
         "a learning rate that is too high",
-        (r.lower_lr(case), r.go_back(case), r.clip(case)),
-        "Resume from a checkpoint before the onset at a fifth of the learning rate: the loss stays low.",
+        (r.lower_lr(case), r.go_back(case), r.clip(case), LOG_TERMS, r.CHECK_BATCH),
+        "Resume from a checkpoint before the onset at a fifth of the learning rate: if the loss climbs "
+        "again, it is the data or a term.",
     )
 
 

@@ -292,6 +292,18 @@ def _labels(case: DiagnosisContext) -> Cause | None:
     )
 
 
+def _frozen(case: DiagnosisContext) -> Cause | None:
+    if case.result.kind != "flat":
+        return None
+    return Cause(
+        "frozen",
+        "Most layers are frozen or receive no gradient.",
+        "layers that are frozen or receive no gradient",
+        (remedies.CHECK_GRAPH, _FEW),
+        "Print which parameters have requires_grad and a gradient above 0: most have not.",
+    )
+
+
 def _labels_first(case: DiagnosisContext) -> Cause | None:
     """Return the same if the learning rate is a usual one and the gradient norm stays at its level."""
     usual = case.lr is not None and USUAL_RATES[0] <= case.lr <= USUAL_RATES[1]
@@ -341,4 +353,5 @@ CAUSES = (
     (GRADIENT, _norm_zero),
     (OPTIMISATION, _why),
     (OPTIMISATION, _labels),
+    (OPTIMISATION, _frozen),
 )

@@ -38,6 +38,7 @@ import msgspec
 from tocsin_server.detect.sdk import (
     CRITICAL,
     MAX,
+    MEASUREMENT,
     OPTIMISATION,
     ROUNDED,
     WARNING,
@@ -233,9 +234,11 @@ class MetricDegradation(WideRule[Settings, State]):
         onset = (first.best_step, first.best_ns)
         early = self._early(view.step[row], first)
         summary, evidence = self._describe(bad, early=early)
-        kind = "early" if early else "overfit" if self._improves_in_training(first) else "late"
+        improves = self._improves_in_training(first)
+        stale = improves and any(self._collapsed(name, track) for name, track in bad.items())
+        kind = "stale" if stale else "overfit" if improves else "early" if early else "late"
         severity = CRITICAL if far else WARNING
-        self.fire(view, row, severity, onset, summary, evidence, level=len(bad), kind=kind)
+        self.fire(view, row, severity, onset, summary, evidence, level=2 * len(bad) + stale, kind=kind)
 
     def _level(self) -> float | None:
         """Return the level of the training loss."""
@@ -252,13 +255,17 @@ class MetricDegradation(WideRule[Settings, State]):
         Otherwise the evaluation may be wrong, or the model overfits, and neither is critical.
         """
         limits = self.settings
-        if is_loss(name) or track.collapsed < limits.evaluations:
+        if not self._collapsed(name, track):
             return False
         level, known = self._level(), self.state.losses_step > track.best_step
         if known and level is not None and track.train is not None:
             return level > limits.risen * track.train
         twin = self.state.tracks.get(f"train/{name.removeprefix('val/')}")
         return twin is not None and twin.collapsed >= limits.evaluations
+
+    def _collapsed(self, name: str, track: Track) -> bool:
+        """Return whether a task metric, not a loss, lost most of what it had gained."""
+        return not is_loss(name) and track.collapsed >= self.settings.evaluations
 
     def _early(self, step: int, track: Track) -> bool:
         """Return whether the best is in the first twentieth of the run, as planned or so far."""
@@ -295,6 +302,27 @@ def _keep(case: DiagnosisContext) -> Remedy:
     if saved is None:
         return Remedy(f"Resume from the weights of about step {case.onset}, the best so far.")
     return Remedy(f"Keep the checkpoint of step {saved[0]}, the newest one before the best value.", saved[1])
+
+
+def _stale(case: DiagnosisContext) -> Cause | None:
+    """Detect a collapse while the training loss falls. Memorizing lowers a metric slowly."""
+    if case.result.kind != "stale":
+        return None
+    return Cause(
+        "evaluation",
+        "Likely the evaluation: the metric lost most of what it had gained while the training loss still "
+        "falls. The evaluated weights or statistics may not be the trained ones (an average, batch norm, "
+        "the wrong mode), or the held-out samples changed.",
+        "an evaluation of other weights, statistics or samples than before",
+        (
+            Remedy(
+                "Evaluate the trained weights themselves, on training batches too.",
+                "model.train(); by_batch = evaluate(model)\nmodel.eval(); by_running = evaluate(model)",
+            ),
+            _keep(case),
+        ),
+        "Evaluate the trained weights on training batches: the metric is good there.",
+    )
 
 
 def _memorized(case: DiagnosisContext) -> Cause | None:
@@ -342,4 +370,4 @@ def _why(case: DiagnosisContext) -> Cause | None:
     )
 
 
-CAUSES = ((OPTIMISATION, _memorized), (OPTIMISATION, _why))
+CAUSES = ((MEASUREMENT, _stale), (OPTIMISATION, _memorized), (OPTIMISATION, _why))

@@ -1,0 +1,45 @@
+"""Count how often the diagnosis names the right cause first: like symptoms, swapped causes.
+
+The trainings of ``tests/scenarios/causes/trainings.py``, with each of the seeds in ``SEEDS`` (default: 0).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from tests.scenarios.causes.judging import named
+from tests.scenarios.causes.trainings import SCENARIOS, by_symptom, training
+from tests.scenarios.evaluation import Variant, evaluated, trained, using
+
+
+def main() -> None:
+    """Print one line per symptom, and each diagnosis whose first cause is wrong."""
+    seeds = [int(each) for each in os.environ.get("SEEDS", "0").split(",")]
+    places: dict[str, Counter[int]] = {}
+    wrong = []
+    for seed in seeds:
+        with using(Variant(seed)):
+            for scenario in SCENARIOS:
+                found = named(scenario, evaluated(trained(training(scenario.fault))))
+                places.setdefault(scenario.symptom, Counter())[found.place] += 1
+                if found.place != 1:
+                    wrong.append(f"seed {seed}, {scenario}: {found.rule}: {' | '.join(found.texts)}")
+    print(f"| symptom | causes | trainings | first right | among the first two |\n|{'---|' * 5}")
+    for symptom, mine in by_symptom(SCENARIOS).items():
+        print(row(symptom, len(mine), places[symptom]))
+    print(row("all", len(SCENARIOS), sum(places.values(), Counter[int]())))
+    print("\n".join(wrong))
+
+
+def row(symptom: str, causes: int, counts: Counter[int]) -> str:
+    """Return a line of the table from the number of trainings by place."""
+    return f"| {symptom} | {causes} | {counts.total()} | {counts[1]} | {counts[1] + counts[2]} |"
+
+
+if __name__ == "__main__":
+    main()
