@@ -55,6 +55,16 @@ def test_what_is_there_and_what_comes_is_reported(server: IngestServer, tmp_path
     assert server.only.finish is not None
 
 
+def test_the_precision_of_columns_is_reported(server: IngestServer, tmp_path: Path) -> None:
+    """With every value: a norm of 0.00 is shown, and the server knows that it may be 0.004."""
+    path = tmp_path / "train.log"
+    path.write_text("".join(f"step={step} loss=0.{step}12345678 grad_norm=0.00\n" for step in range(1, 6)))
+    assert tail(path, server) == 5
+    reported = [event.data for event in server.only.events if event.kind == "precision"]
+    assert reported == [{"name": "grad_norm", "quantum": 0.01}]
+    assert server.only.columns["grad_norm"] == [0.0] * 5
+
+
 def test_a_file_that_is_not_there_yet_is_waited_for(server: IngestServer, tmp_path: Path) -> None:
     """The tail may be started before the training."""
     path = tmp_path / "train.csv"

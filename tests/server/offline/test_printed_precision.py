@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from tocsin.importers import open_log
-from tocsin_server.core.models import Alert
+from tocsin_server.core.models import Alert, RunEvent
+from tocsin_server.detect.engine.engine import Engine
 from tocsin_server.detect.interface.context import RunContext
+from tocsin_server.offline import replay
 from tocsin_server.offline.replay import Evaluator, Replay, evaluate_log
 from tocsin_server.runs.alert_state import RunAlerts
 
@@ -239,6 +241,24 @@ def test_a_norm_that_is_always_0_0_is_found_beside_numbers_in_full(tmp_path: Pat
     """``'grad_norm': 0.0`` of the Hugging Face Trainer, which prints learning rates in full."""
     rows = [trainer(step, falling(step), "0.0", repr(5e-5 * (1 - step / 300))) for step in range(300)]
     assert rules(tmp_path, "\n".join(rows)) == {"norm-after-zero": "warning"}
+
+
+@pytest.mark.parametrize("size", [1, 7, 64])
+def test_batches_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """Rules that rest while norms are above 0 know the last one when a 0 is printed, also from a snapshot."""
+    text = steady(
+        lambda step: f"{1.2345 + step % 7 / 10 if step < 150 else 0:.4f}", falling, lambda _: "0.001"
+    )
+    whole = alerts_of(tmp_path / "a.log", text)
+    monkeypatch.setattr(replay, "BATCH_RECORDS", size)
+    assert [(one.rule, one.fired_step) for one in whole] == [("norm-after-zero", 169)]
+    assert alerts_of(tmp_path / "a.log", text) == whole
+    engine, fired = Engine(RunContext(run_id="r")), []
+    for received in Replay("r").take(open_log(tmp_path / "a.log").items()):
+        engine = Engine.restore(RunContext(run_id="r"), engine.save())
+        found = engine.observe_event(received) if isinstance(received, RunEvent) else engine.observe(received)
+        fired += [(one.rule, one.step) for one in found]
+    assert fired[:1] == [("norm-after-zero", 169)]
 
 
 def test_a_finding_is_withdrawn_when_the_column_turns_out_to_be_rounded(tmp_path: Path) -> None:

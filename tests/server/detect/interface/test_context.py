@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin_server.detect.interface.context import CHECKPOINTS, EXPECTED, RunContext, ScalerSettings
+from tocsin_server.detect.interface.context import CHECKPOINTS, EXPECTED, NAMES, RunContext, ScalerSettings
 
 
 def test_healthy_rate_at_the_defaults() -> None:
@@ -65,6 +65,19 @@ def test_checkpoints_are_bounded() -> None:
     assert context.checkpoint_before(3) is None
 
 
+def test_the_precision_of_a_series_is_kept_until_it_is_in_full() -> None:
+    """Also in a snapshot; a quantum that is no positive number means nothing."""
+    context = RunContext().learn("precision", None, {"name": "loss", "quantum": 0.1})
+    assert RunContext().relearn(context.learned()).quanta == {"loss": 0.1}
+    for odd in (math.nan, -1.0, "0.1", None):
+        assert RunContext().learn("precision", None, {"name": "loss", "quantum": odd}).quanta == {}
+    assert context.learn("precision", None, {"name": "loss", "quantum": 0}).quanta == {}
+    bounded = RunContext()
+    for number in range(NAMES + 10):
+        bounded = bounded.learn("precision", None, {"name": f"val/{number}", "quantum": 0.1})
+    assert len(bounded.quanta) == NAMES
+
+
 def test_a_snapshot_keeps_what_events_added() -> None:
     """Values of a newer handshake replace those of the snapshot."""
     context = RunContext(scalers=[{"growth_interval": 5}]).learn("checkpoint", 7, {"path": "7.pt"})
@@ -90,13 +103,23 @@ FIELDS = (
     "source",
     "clip",
 )
-KINDS = ("expect", "checkpoint", "attached", "grad-norm-source", "schedule", "loss-components", "metric")
+KINDS = (
+    "expect",
+    "checkpoint",
+    "attached",
+    "grad-norm-source",
+    "schedule",
+    "loss-components",
+    "metric",
+    "precision",
+)
 
 
 @given(
     st.sampled_from([*KINDS, "nonfinite-input", "similar-runs", "layers", "layer-names"]),
     st.dictionaries(
-        st.sampled_from([*FIELDS, "names", "name", "goal", "inputs", "runs", "norms", "table"]), ODD
+        st.sampled_from([*FIELDS, "names", "name", "goal", "inputs", "runs", "norms", "table", "quantum"]),
+        ODD,
     ),
 )
 def test_unexpected_events_are_ignored(kind: str, data: dict[str, Any]) -> None:
