@@ -69,8 +69,12 @@ def _sentence(status: int, subject: str, expected: str, got: str) -> str:
 
 
 def shortened(value: object) -> str:
-    """Return ``value`` as text of at most 200 characters, plus its length if it was shortened."""
+    """Return ``value`` as text of at most 200 characters, plus its length if it was shortened.
+
+    Control characters are escaped, so that they neither forge lines nor steer a terminal.
+    """
     text = value if isinstance(value, str) else repr(value)
+    text = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
     if len(text) <= GOT_CHARACTERS:
         return text
     return f"{text[:GOT_CHARACTERS]}… ({len(text)} characters)"

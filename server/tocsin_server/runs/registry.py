@@ -186,22 +186,19 @@ class RunRegistry:
         self._complete(summaries, self._open_alerts())
         return summaries
 
-    def _is_acknowledged(self, summary: RunSummary) -> bool:
-        return bool(summary.ended_with and self._reader.acknowledged(summary.ended_with))
-
     def _complete(self, summaries: Sequence[RunSummary], opened: Mapping[str, list[Alert]]) -> None:
         """Add to stored summaries what changes after a run left memory: its alerts and acknowledgements."""
         acknowledged = self._reader.acknowledged({name for one in summaries for name in one.ended_with})
         for summary in summaries:
             summary.open_alerts = tuple(opened.get(summary.metadata.id, ()))
-            summary.acknowledged = not acknowledged.isdisjoint(summary.ended_with)
+            summary.acked = acknowledged & set(summary.ended_with)
 
     def acknowledge(self, alert_id: str, *, undone: bool) -> RunSummary | None:
         """Note an acknowledgement or its withdrawal; return the summary whose row it changed, if any."""
         summary = self._summaries.get(alert_id.rsplit(".", 2)[0])
         if summary is None or alert_id not in summary.ended_with:
             return None
-        summary.acknowledged = not undone
+        summary.acked.discard(alert_id) if undone else summary.acked.add(alert_id)
         return summary
 
     def _open_alerts(self, run_id: str | None = None) -> dict[str, list[Alert]]:
@@ -232,7 +229,7 @@ class RunRegistry:
             raise LookupError(f"Run {run_id} not found.")
         engine, recovery = load_engine(self._reader, stored)
         run = restore_run(stored, engine, recovery, self._settings, now_ns)
-        run.summary.acknowledged = self._is_acknowledged(run.summary)
+        run.summary.acked = self._reader.acknowledged(run.summary.ended_with)
         return run
 
     async def find(self, run_id: str) -> RunSummary | None:

@@ -83,8 +83,8 @@ class RunSummary:
         """The most severe alert that was firing when the run ended."""
         self.ended_with: tuple[str, ...] = ()
         """Ids of the alerts of at least warning severity that were open when the run ended."""
-        self.acknowledged = False
-        """Whether one of them was acknowledged."""
+        self.acked: set[str] = set()
+        """Those of them that are acknowledged."""
         self._counts = _Counts()
         self._progress: deque[tuple[int, int]] = deque(maxlen=_SPEED_POINTS)
         self._alive: dict[int, Alive] = {}
@@ -166,10 +166,14 @@ class RunSummary:
         """Show these alerts: those that are open, and those that were firing when the run ended."""
         self.open_alerts, ended = tuple(opened), tuple(ended)
         self.left = _reason(ended)
-        before = self.ended_with
         severe = [alert.id for alert in (*self.open_alerts, *ended) if alert.severity is not Severity.INFO]
         self.ended_with = tuple(severe[:MOST_ENDED]) if self.metadata.state.ended else ()
-        self.acknowledged = self.acknowledged and bool(set(before) & set(self.ended_with))
+        self.acked &= set(self.ended_with)
+
+    @property
+    def acknowledged(self) -> bool:
+        """Whether one of the alerts that the run ended with is acknowledged."""
+        return bool(self.acked)
 
     @property
     def outcome(self) -> dict[str, Any] | None:

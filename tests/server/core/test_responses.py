@@ -63,3 +63,9 @@ def test_a_problem_has_the_expected_and_the_actual_value() -> None:
 def test_a_problem_repeats_little_of_what_came() -> None:
     """Ten kilobytes of a hostile name are truncated, with their length."""
     assert shortened("x" * 10_000) == "x" * 200 + "… (10000 characters)"
+
+
+def test_control_characters_are_escaped() -> None:
+    """Other letters are left as they are."""
+    problem = Problem(404, subject="run", expected="the id of a run", got="a\n\x1b[31m\u202e名")
+    assert problem.detail == "Run not found: a\\n\\x1b[31m\\u202e名"

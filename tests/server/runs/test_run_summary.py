@@ -220,7 +220,7 @@ def test_the_outcome_describes_how_a_run_ended(about: dict[str, Any], text: str)
 def test_a_run_that_ended_broken_is_critical_until_acknowledged() -> None:
     run = board(state=RunState.FINISHED)
     run.show([], [COLLAPSE])
-    before, run.acknowledged = run.health, True
+    before, run.acked = run.health, {run.ended_with[0]}
     assert (before, run.health) == ("critical", "ended")
 
 

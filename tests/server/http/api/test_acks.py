@@ -48,3 +48,18 @@ def test_readers_acknowledge_nothing(server: Any, trainer: Callable[..., Any]) -
         assert ask(server, "POST", f"/alerts/{alert}/ack", {}, token=token).status_code == status
     assert ask(server, "POST", "/alerts/r_0.f.1/ack", {}).status_code == 404
     assert ask(server, "POST", f"/alerts/{alert}/ack", {"note": "x" * 1001}).status_code == 422
+
+
+def test_a_withdrawn_acknowledgement_leaves_the_other_one(server: Any, trainer: Callable[..., Any]) -> None:
+    """The run ended with two alerts, and both were acknowledged."""
+    run = trainer()
+    values = [1.0] * 10 + [math.nan] * 10
+    run.records({"loss": values, "grad_norm": values})
+    run.finish()
+    ended = [each["id"] for each in server.get("/alerts", run=run.run, state="ended")["items"]][:2]
+    for alert in ended:
+        ask(server, "POST", f"/alerts/{alert}/ack", {})
+    ask(server, "DELETE", f"/alerts/{ended[0]}/ack")
+    assert server.get(f"/runs/{run.run}")["outcome"]["acknowledged"]
+    ask(server, "DELETE", f"/alerts/{ended[1]}/ack")
+    assert not server.get(f"/runs/{run.run}")["outcome"]["acknowledged"]
