@@ -16,6 +16,7 @@ import { Clock } from "./data/clock.js";
 import { Live } from "./data/live.js";
 import { MarkStore } from "./data/markstore.js";
 import { tabTitle, badgeCounts } from "./lib/alerts/attention.js";
+import { incidentsOf } from "./lib/alerts/incidents.js";
 import { outside } from "./lib/root.js";
 import { router } from "./router.js";
 
@@ -40,7 +41,7 @@ function titles(alerts) {
   let page = "";
   const icon = document.querySelector('link[rel="icon"]');
   const write = () => {
-    const { firing } = badgeCounts(alerts.all(), () => false);
+    const { firing } = badgeCounts(incidentsOf(alerts.all()), () => false);
     const shape = outside(firing ? "/icon-firing.svg" : "/icon.svg");
     document.title = tabTitle(page, firing);
     if (icon && icon.getAttribute("href") !== shape) icon.setAttribute("href", shape);

@@ -9,6 +9,7 @@ import {
   beginsFiring,
   resolvedWord,
 } from "../../web/lib/alerts/attention.js";
+import { incidentsOf } from "../../web/lib/alerts/incidents.js";
 import { alertOf } from "./layers.js";
 
 test("open alerts are counted by severity and by silence", () => {
@@ -21,15 +22,15 @@ test("open alerts are counted by severity and by silence", () => {
     alertOf({ rule: "trainer-lost", severity: "warning" }),
   ];
   assert.deepEqual(
-    badgeCounts(alerts, () => false),
+    badgeCounts(incidentsOf(alerts), () => false),
     { critical: 1, warning: 3, stalled: 1, lost: 1, firing: 3 },
   );
 });
 
 test("an alert that its run ended with is counted until it is acknowledged", () => {
-  const alerts = [alertOf({ id: "a", state: "ended" })];
-  assert.equal(badgeCounts(alerts, () => false).critical, 1);
-  assert.equal(badgeCounts(alerts, (id) => id === "a").critical, 0);
+  const incidents = incidentsOf([alertOf({ id: "a", state: "ended" })]);
+  assert.equal(badgeCounts(incidents, () => false).critical, 1);
+  assert.equal(badgeCounts(incidents, ({ lead }) => lead.id === "a").critical, 0);
 });
 
 test("a withdrawn alert is not called resolved", () => {

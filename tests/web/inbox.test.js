@@ -13,6 +13,7 @@ import {
   textFilter,
   writeInbox,
 } from "../../web/lib/alerts/inbox.js";
+import { incidentsOf } from "../../web/lib/alerts/incidents.js";
 import { alertOf } from "./layers.js";
 
 const NONE = { ack: null, silenced_by: [], inhibited_by: [] };
@@ -46,7 +47,7 @@ test("every alert is counted in each of its states", () => {
 });
 
 test("an alert that its run ended with stays open until it is acknowledged", () => {
-  const alerts = [alertOf({ id: "a", state: "ended" }), alertOf({ id: "b", state: "ended" })];
+  const alerts = incidentsOf([alertOf({ id: "a", state: "ended" }), alertOf({ id: "b", state: "ended" })]);
   const marks = marksOf({ b: { ack: ACK } });
   const keys = grouped(alerts, { ...PLAIN, state: "all" }, marks, "me").map(({ key, items }) => [
     key,
@@ -67,14 +68,14 @@ test("an alert that its run ended with stays open until it is acknowledged", () 
 });
 
 test("groups list each alert once: acknowledged, silenced and pending ones apart", () => {
-  const alerts = [
+  const alerts = incidentsOf([
     alertOf({ id: "a", severity: "warning" }),
     alertOf({ id: "b" }),
     alertOf({ id: "t" }),
     alertOf({ id: "q" }),
     alertOf({ id: "p", state: "pending" }),
     alertOf({ id: "r", state: "resolved" }),
-  ];
+  ]);
   const groups = grouped(
     alerts,
     { ...PLAIN, state: "all" },
@@ -94,7 +95,7 @@ test("groups list each alert once: acknowledged, silenced and pending ones apart
 });
 
 test("the alert being read stays listed when it no longer matches", () => {
-  const alerts = [alertOf({ id: "a" }), alertOf({ id: "over", state: "resolved" })];
+  const alerts = incidentsOf([alertOf({ id: "a" }), alertOf({ id: "over", state: "resolved" })]);
   const ids = (alert) =>
     grouped(alerts, { ...PLAIN, alert }, marksOf({}), "me").flatMap((group) =>
       group.items.map((each) => each.id),

@@ -48,6 +48,7 @@ export function alertOf(change = {}) {
   serial += 1;
   return {
     id: `a${serial}`,
+    incident: "",
     run_id: "r",
     run_name: "run",
     project: "p",
@@ -62,6 +63,7 @@ export function alertOf(change = {}) {
     resolved_step: null,
     resolved_ms: null,
     late: false,
+    causal_order: 0,
     summary: "fell",
     labels: {},
     diagnosis: null,

@@ -62,20 +62,22 @@ export class AlertingApi {
   }
 
   /**
+   * Acknowledge all alerts of an incident.
+   *
    * @param {string} id
    * @param {string} note
-   * @returns {Promise<AlertMarks>}
+   * @returns {Promise<{ ack: AlertMarks["ack"], alerts: Alert[] }>}
    */
-  acknowledge(id, note) {
-    return this.#send("POST", `/alerts/${encodeURIComponent(id)}/ack`, { note });
+  acknowledgeIncident(id, note) {
+    return this.#send("POST", `/incidents/${encodeURIComponent(id)}/ack`, { note });
   }
 
   /**
    * @param {string} id
-   * @returns {Promise<AlertMarks>}
+   * @returns {Promise<{ ack: AlertMarks["ack"], alerts: Alert[] }>}
    */
-  unacknowledge(id) {
-    return this.#send("DELETE", `/alerts/${encodeURIComponent(id)}/ack`);
+  unacknowledgeIncident(id) {
+    return this.#send("DELETE", `/incidents/${encodeURIComponent(id)}/ack`);
   }
 
   /** @returns {Promise<{ items: Silence[] }>} */

@@ -1,5 +1,5 @@
 /**
- * The alert inbox: open, acknowledged, pending, silenced and resolved alerts, operable by keyboard.
+ * The inbox: open, acknowledged, pending, silenced and closed incidents, operable by keyboard.
  *
  * Data: data/alertstore.js holds the alerts and data/markstore.js their acknowledgements and silences, both
  * shared by all pages and live. State: the address (filter and selection), read and written by
@@ -17,6 +17,7 @@ import { subnav } from "../components/alerts/subnav.js";
 import { announce } from "../components/form.js";
 import { showUndo } from "../components/undo.js";
 import { isOver } from "../lib/alerts/attention.js";
+import { incidentId, incidentsOf, marksOfIncident } from "../lib/alerts/incidents.js";
 import {
   grouped,
   narrows,
@@ -31,6 +32,7 @@ import { counted, dotted, int, ruleTitle } from "../lib/format.js";
 import { runAddress } from "../lib/route.js";
 
 /** @typedef {import("../lib/alerts/inbox.js").InboxView} InboxView */
+/** @typedef {import("../lib/alerts/incidents.js").Incident} Incident */
 
 const PAST = 500;
 const AGE_MS = 1_000;
@@ -48,6 +50,8 @@ const KEYS = [
 class Inbox {
   /** @type {Set<string>} */
   #picked = new Set();
+  /** @type {Map<string, Incident>} by id */
+  #incidents = new Map();
   /** @type {Set<string>} */
   #asked = new Set();
   #frame = 0;
@@ -72,13 +76,14 @@ class Inbox {
       showAll: () => this.set({ ...PLAIN }),
       redraw: () => this.#draw(),
       soon: () => this.#soon(),
-      chosen: () => this.view.alert,
+      chosen: () => this.#chosen()?.id ?? null,
       facts: (alert) => this.#facts(alert),
     });
     this.pane = new InboxPane(app, {
       acknowledge: () => void this.#acknowledge(),
       silence: () => this.#silence(),
       back: () => this.#back(),
+      choose: (id) => this.set({ alert: id }),
     });
     this.count = el("span.muted", {}, "–");
     this.key = (/** @type {KeyboardEvent} */ event) => this.#key(event);
@@ -185,11 +190,20 @@ class Inbox {
     this.#frame = requestAnimationFrame(() => this.#draw());
   }
 
-  /** @param {string} id */
-  #marks = (id) => this.app.marks.of(id);
+  /** @param {string} id of an incident */
+  #marks = (id) => {
+    const incident = this.#incidents.get(id);
+    return incident ? marksOfIncident(incident, (each) => this.app.marks.of(each)) : this.app.marks.of(id);
+  };
+
+  /** Return the incident that has the chosen alert. */
+  #chosen() {
+    const { alert } = this.view;
+    return [...this.#incidents.values()].find(({ alerts }) => alerts.some(({ id }) => id === alert)) ?? null;
+  }
 
   /**
-   * @param {Alert} alert
+   * @param {Incident} alert
    * @returns {import("../components/alerts/alertrow.js").RowContext}
    */
   #facts(alert) {
@@ -210,28 +224,34 @@ class Inbox {
     const all = this.app.alerts.all();
     const { view } = this;
     const me = this.app.session.name;
-    const narrow = all.filter(narrows(view));
+    const incidents = incidentsOf(all);
+    this.#incidents = new Map(incidents.map((incident) => [incident.id, incident]));
+    const matches = narrows(view);
+    const narrow = incidents.filter(({ alerts }) => alerts.some(matches));
     if (view.alert && this.app.alerts.loaded && !all.some((alert) => alert.id === view.alert)) {
       void this.#ask(view.alert);
     }
     const groups = grouped(narrow, view, this.#marks, me);
     const ids = groups.flatMap((group) => group.items.map((alert) => alert.id));
-    if (this.#ready && !ids.includes(view.alert ?? "") && ids.length) {
-      const alert =
-        view.alert && this.list.order.includes(view.alert)
-          ? successor(this.list.order, ids, view.alert)
-          : ids[0];
-      this.view = { ...view, alert };
+    const chosen = this.#chosen()?.id ?? "";
+    if (this.#ready && !ids.includes(chosen) && ids.length) {
+      const next = this.list.order.includes(chosen) ? successor(this.list.order, ids, chosen) : ids[0];
+      this.view = { ...view, alert: this.#leadOf(String(next)) };
     }
     this.#counts(all, narrow, me);
     this.list.draw(groups, ids);
     this.list.empty(ids.length ? null : this.#whyEmpty(), this.#error);
-    this.#show(all);
+    this.#show();
+  }
+
+  /** @param {string} id of an incident */
+  #leadOf(id) {
+    return this.#incidents.get(id)?.lead.id ?? id;
   }
 
   /**
    * @param {Alert[]} all
-   * @param {Alert[]} narrow
+   * @param {Incident[]} narrow
    * @param {string} me
    */
   #counts(all, narrow, me) {
@@ -241,7 +261,7 @@ class Inbox {
       this.count,
       this.app.alerts.loaded
         ? dotted(
-            counted(counts.open - counts.pending, "open alert"),
+            counted(counts.open - counts.pending, "open incident"),
             `${int(taken)} acknowledged`,
             `${int(counts.pending)} pending`,
             `${int(counts.silenced)} silenced`,
@@ -259,31 +279,31 @@ class Inbox {
     return writeInbox({ ...this.view, alert: null }) === "" ? "plain" : "filtered";
   }
 
-  /** @param {Alert[]} all */
-  #show(all) {
-    const alert = all.find((each) => each.id === this.view.alert) ?? null;
-    if (alert) this.list.rows.setAttribute("aria-activedescendant", `al-${alert.id}`);
+  #show() {
+    const incident = this.#chosen();
+    if (incident) this.list.rows.setAttribute("aria-activedescendant", `al-${incident.id}`);
     else this.list.rows.removeAttribute("aria-activedescendant");
+    const alert = incident?.alerts.find(({ id }) => id === this.view.alert) ?? null;
     this.pane.show(
       alert,
-      alert
-        ? this.#facts(alert)
+      incident,
+      incident
+        ? this.#facts(incident)
         : { marks: this.#marks(""), silence: () => null, rule: String, now: 0, picked: false },
     );
   }
 
   #age() {
-    const all = this.app.alerts.all();
-    this.list.refresh(all);
-    this.#show(all);
+    this.list.refresh([...this.#incidents.values()]);
+    this.#show();
   }
 
   /**
-   * @param {string} id
+   * @param {string} id of an incident
    * @param {boolean} [far] on a narrow screen, scroll to the pane below
    */
   #choose(id, far = false) {
-    this.set({ alert: id });
+    this.set({ alert: this.#leadOf(id) });
     this.list.rowOf(id)?.scrollIntoView({ block: "nearest" });
     if (far && matchMedia(NARROW).matches) this.#enter();
   }
@@ -295,23 +315,22 @@ class Inbox {
 
   #back() {
     this.list.rows.focus({ preventScroll: true });
-    if (this.view.alert) this.list.rowOf(this.view.alert)?.scrollIntoView({ block: "center" });
+    this.list.rowOf(this.#chosen()?.id ?? "")?.scrollIntoView({ block: "center" });
   }
 
   /** @param {string} id */
   #pick(id) {
     if (!this.#picked.delete(id)) this.#picked.add(id);
     this.#draw();
-    announce(this.#picked.size ? `${counted(this.#picked.size, "alert")} selected` : "None selected");
+    announce(this.#picked.size ? `${counted(this.#picked.size, "incident")} selected` : "None selected");
   }
 
-  /** @returns {Alert[]} the selected alerts, else the chosen one, without resolved ones */
+  /** @returns {Incident[]} the selected incidents, else the chosen one, without resolved ones */
   #meant() {
-    const all = this.app.alerts.all();
-    const picked = all.filter((alert) => this.#picked.has(alert.id));
-    return (picked.length ? picked : all.filter((alert) => alert.id === this.view.alert)).filter(
-      (alert) => alert.state !== "resolved",
-    );
+    const chosen = this.#chosen();
+    const picked = [...this.#incidents.values()].filter(({ id }) => this.#picked.has(id));
+    const meant = picked.length ? picked : chosen ? [chosen] : [];
+    return meant.filter(({ state }) => state !== "resolved");
   }
 
   async #acknowledge() {
@@ -325,7 +344,7 @@ class Inbox {
       (done) => {
         this.#picked.clear();
         showUndo(
-          `${done.length === 1 ? ruleTitle(done[0].rule) : counted(done.length, "alert")} acknowledged`,
+          `${done.length === 1 ? ruleTitle(done[0].rule) : counted(done.length, "incident")} acknowledged`,
           () => void this.#unacknowledge(done),
         );
         this.#next(done);
@@ -337,7 +356,7 @@ class Inbox {
   async #unacknowledge(alerts) {
     try {
       await unacknowledge(this.app, alerts);
-      const what = alerts.length === 1 ? ruleTitle(alerts[0].rule) : counted(alerts.length, "alert");
+      const what = alerts.length === 1 ? ruleTitle(alerts[0].rule) : counted(alerts.length, "incident");
       showUndo(`Acknowledgement of ${what} removed: reminders are on again`, null);
     } catch (error) {
       showUndo(`Acknowledgement not removed: ${/** @type {Error} */ (error).message}`, null);
@@ -352,9 +371,10 @@ class Inbox {
    * @param {Alert[]} done
    */
   #next(done) {
-    const ids = new Set(done.map((alert) => alert.id));
-    if (!this.view.alert || !ids.has(this.view.alert)) return;
-    const at = this.list.order.indexOf(this.view.alert);
+    const ids = new Set(done.map(incidentId));
+    const chosen = this.#chosen()?.id;
+    if (!chosen || !ids.has(chosen)) return;
+    const at = this.list.order.indexOf(chosen);
     const rest =
       this.list.order.slice(at + 1).find((id) => !ids.has(id)) ?? this.list.order.find((id) => !ids.has(id));
     this.list.release();
@@ -404,7 +424,7 @@ class Inbox {
     const arrows = !inPane || target === this.pane.node;
     const by = { j: 1, k: -1, ArrowDown: arrows ? 1 : 0, ArrowUp: arrows ? -1 : 0 }[event.key];
     if (by) {
-      const next = neighbour(this.list.order, this.view.alert, by);
+      const next = neighbour(this.list.order, this.#chosen()?.id ?? null, by);
       if (next) this.#choose(next);
     } else if ((event.key === "Home" || event.key === "End") && target === this.list.rows) {
       this.#choose(String(event.key === "Home" ? this.list.order[0] : this.list.order.at(-1)));
@@ -427,7 +447,7 @@ class Inbox {
     else if (key === "a") void this.#acknowledge();
     else if (key === "s") this.#silence();
     else if (key === "o" && alert) go(runAddress(alert.run_id, { at: alert.onset_step, alert: alert.id }));
-    else if (key === "x" && alert) this.#pick(alert.id);
+    else if (key === "x" && alert) this.#pick(incidentId(alert));
     else if (key === "h" && alert) this.pane.history.scrollIntoView({ block: "nearest" });
     else return false;
     return true;

@@ -9,6 +9,7 @@
 import { el } from "../browser/dom.js";
 import { icon } from "../components/icons.js";
 import { background } from "../lib/charts/background.js";
+import { leadsOf } from "../lib/alerts/incidents.js";
 import { flagsOf, placeFlags } from "../lib/charts/flags.js";
 import { picture } from "../lib/charts/picture.js";
 import { int, ruleTitle } from "../lib/format.js";
@@ -153,7 +154,7 @@ export class Vitals {
     const width = this.width - left - right;
     if (width <= 0) return;
     const placed = placeFlags(
-      flagsOf(alerts, events, chosen),
+      flagsOf(leadsOf(alerts, chosen), events, chosen),
       (step) => left + ((timeline.toX(step) - a) / (b - a)) * width,
       left,
       left + width,

@@ -128,6 +128,7 @@ interface Diagnosis {
 }
 interface Alert {
   id: string;
+  incident: string;
   run_id: string;
   run_name: string;
   project: string;
@@ -142,6 +143,7 @@ interface Alert {
   resolved_step: number | null;
   resolved_ms: number | null;
   late: boolean;
+  causal_order: number;
   summary: string;
   labels: Record<string, string>;
   diagnosis: Diagnosis | null;

@@ -17,7 +17,7 @@ import numpy as np
 
 from tocsin.protocol import Alive
 from tocsin_server.core import exact_json
-from tocsin_server.core.causal_order import by_cause
+from tocsin_server.core.causal_order import by_cause, place
 from tocsin_server.core.models import RUN_FAILED, Alert, Column, RecordBatch, RunState, Severity
 from tocsin_server.runs.run_failure import BY_HAND, BY_SIGNAL
 from tocsin_server.runs.sparkline_buckets import SHORT, Grid, Spark
@@ -412,6 +412,7 @@ def alert_json(alert: Alert, *, run_name: str, project: str) -> dict[str, Any]:
         "resolved_step": alert.resolved_step,
         "resolved_ms": ms(alert.resolved_ns),
         "late": alert.late,
+        "causal_order": place(alert.rule),
         "summary": alert.summary,
         "labels": dict(alert.labels),
         "diagnosis": alert.diagnosis,

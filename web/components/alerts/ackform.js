@@ -1,14 +1,15 @@
-/** The dialog to acknowledge one or more alerts with a note, and the request that takes it back. */
+/** The dialog to acknowledge one or more incidents with a note, and the request that takes it back. */
 
 import { el } from "../../browser/dom.js";
 import { counted, powers, ruleTitle } from "../../lib/format.js";
+import { incidentId } from "../../lib/alerts/incidents.js";
 import { field, formDialog, textArea } from "../form.js";
 
 const LONGEST = 1000;
 
 /**
  * @param {App} app
- * @param {Alert[]} alerts
+ * @param {Alert[]} alerts one of each incident
  * @param {(alerts: Alert[]) => void} done
  */
 export function acknowledge(app, alerts, done) {
@@ -22,15 +23,17 @@ export function acknowledge(app, alerts, done) {
   const what =
     alerts.length === 1
       ? `${ruleTitle(first.rule)} · ${first.run_name}: ${powers(first.summary)}`
-      : counted(alerts.length, "alert");
+      : counted(alerts.length, "incident");
   const run = async () => {
     const text = /** @type {HTMLTextAreaElement} */ (note.input).value.trim();
-    for (const alert of alerts) app.marks.take(await app.alerting.acknowledge(alert.id, text));
+    for (const alert of alerts) {
+      take(app, await app.alerting.acknowledgeIncident(incidentId(alert), text));
+    }
     app.marks.stir();
     done(alerts);
   };
   const dialog = formDialog({
-    title: alerts.length === 1 ? "Acknowledge" : `Acknowledge ${counted(alerts.length, "alert")}`,
+    title: alerts.length === 1 ? "Acknowledge" : `Acknowledge ${counted(alerts.length, "incident")}`,
     fields: [note],
     submit: "Acknowledge",
     run,
@@ -46,9 +49,19 @@ export function acknowledge(app, alerts, done) {
 
 /**
  * @param {App} app
- * @param {Alert[]} alerts
+ * @param {Alert[]} alerts one of each incident
  */
 export async function unacknowledge(app, alerts) {
-  for (const alert of alerts) app.marks.take(await app.alerting.unacknowledge(alert.id));
+  for (const alert of alerts) take(app, await app.alerting.unacknowledgeIncident(incidentId(alert)));
   app.marks.stir();
+}
+
+/**
+ * Apply the server's response to the marks of all alerts of the incident.
+ *
+ * @param {App} app
+ * @param {{ ack: AlertMarks["ack"], alerts: Alert[] }} answer
+ */
+function take(app, { ack, alerts }) {
+  for (const alert of alerts) app.marks.take({ ...app.marks.of(alert.id), ack });
 }

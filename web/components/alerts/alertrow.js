@@ -1,11 +1,12 @@
 /**
- * One row of the inbox. The node is kept while its alert changes, so that nothing flickers under the pointer.
+ * One row of the inbox: an incident. The node is kept while it changes, so that nothing flickers under the
+ * pointer.
  */
 
 import { el, refill, say } from "../../browser/dom.js";
 import { isClosed, isOver, resolvedWord } from "../../lib/alerts/attention.js";
 import { isMuted } from "../../lib/alerts/inbox.js";
-import { ago, clock as clockTime, int, moment, powers, ruleTitle, span } from "../../lib/format.js";
+import { ago, clock as clockTime, counted, int, moment, powers, ruleTitle, span } from "../../lib/format.js";
 import { icon } from "../icons.js";
 
 /**
@@ -101,7 +102,7 @@ export class AlertRow {
   }
 
   /**
-   * @param {Alert} alert
+   * @param {import("../../lib/alerts/incidents.js").Incident} alert
    * @param {RowContext} context
    * @param {boolean} chosen
    */
@@ -114,6 +115,7 @@ export class AlertRow {
       alert.severity,
       alert.summary,
       alert.fired_step,
+      alert.alerts.length,
       alert.run_name,
       context.marks,
       context.picked,
@@ -126,7 +128,7 @@ export class AlertRow {
   }
 
   /**
-   * @param {Alert} alert
+   * @param {import("../../lib/alerts/incidents.js").Incident} alert
    * @param {RowContext} context
    * @param {string} state
    */
@@ -146,6 +148,13 @@ export class AlertRow {
     this.when.title = moment(alert.fired_ms ?? alert.onset_ms);
     refill(
       this.chips,
+      alert.alerts.length > 1
+        ? el(
+            "span.chip",
+            { title: alert.alerts.map(({ rule }) => ruleTitle(rule)).join(", ") },
+            counted(alert.alerts.length, "alert"),
+          )
+        : null,
       context.picked ? el("span.chip.picked", {}, icon("check"), "selected") : null,
       alert.late
         ? el("span.chip", { title: "From records that arrived late: no notifications were sent" }, "late")

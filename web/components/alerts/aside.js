@@ -2,6 +2,7 @@
 
 import { el, focusIn, refill, say } from "../../browser/dom.js";
 import { bySeverity, isOpen } from "../../lib/alerts/attention.js";
+import { byCause, incidentId, leadsOf } from "../../lib/alerts/incidents.js";
 import { counted, powers, ruleTitle } from "../../lib/format.js";
 import { icon } from "../icons.js";
 import { alertList, diagnosisCard, standing } from "./diagnosis.js";
@@ -52,7 +53,7 @@ export class Aside {
     refill(
       this.node,
       current ? diagnosisCard(current, this.source, acts) : this.#none(),
-      alerts.length > 1 ? alertList(alerts, current?.id ?? null, this.source.choose, now) : null,
+      ...this.#lists(alerts, current, now),
     );
     [...this.node.querySelectorAll("details")].forEach((each, i) => {
       each.open = opened[i] ?? false;
@@ -68,6 +69,26 @@ export class Aside {
   #age(current, now) {
     const age = this.node.querySelector(".diag .standing");
     if (age && current) say(age, standing(current, now));
+  }
+
+  /**
+   * The other alerts of the incident shown, and the other incidents of the run.
+   *
+   * @param {Alert[]} alerts
+   * @param {Alert | null} current
+   * @param {number} now
+   */
+  #lists(alerts, current, now) {
+    if (!current) return [];
+    const mine = alerts.filter((alert) => incidentId(alert) === incidentId(current));
+    const others = leadsOf(alerts, current.id).filter((alert) => incidentId(alert) !== incidentId(current));
+    const { choose } = this.source;
+    return [
+      mine.length > 1 ? alertList(byCause(mine), current.id, choose, now, "Alerts of this incident") : null,
+      others.length
+        ? alertList(others.sort(bySeverity), current.id, choose, now, "Other incidents of this run")
+        : null,
+    ];
   }
 
   #none() {

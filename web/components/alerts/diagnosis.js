@@ -314,12 +314,13 @@ function howToConfirm(why) {
  * @param {string | null} chosen
  * @param {(alert: Alert) => void} choose
  * @param {number} now
+ * @param {string} title
  */
-export function alertList(alerts, chosen, choose, now) {
+export function alertList(alerts, chosen, choose, now, title) {
   return el(
     "section.card.others",
-    { "aria-label": "Alerts of this run" },
-    el("h2.pad", {}, "Alerts of this run ", el("span.muted", {}, int(alerts.length))),
+    { "aria-label": title },
+    el("h2.pad", {}, `${title} `, el("span.muted", {}, int(alerts.length))),
     ...alerts.map((alert) =>
       el(
         "button.alertline",

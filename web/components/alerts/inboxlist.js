@@ -10,6 +10,7 @@ import { icon } from "../icons.js";
 import { AlertRow } from "./alertrow.js";
 
 /** @typedef {import("../../lib/alerts/inbox.js").Group} Group */
+/** @typedef {import("../../lib/alerts/incidents.js").Incident} Incident */
 
 /** Rows shown initially, and added by each click. */
 const PAGE = 150;
@@ -19,7 +20,7 @@ const PAGE = 150;
  *
  * @typedef {{ choose: (id: string) => void, pick: (id: string) => void, again: () => void,
  *   showAll: () => void, redraw: () => void, soon: () => void, chosen: () => string | null,
- *   facts: (alert: Alert) => import("./alertrow.js").RowContext }} ListSource
+ *   facts: (alert: Incident) => import("./alertrow.js").RowContext }} ListSource
  */
 /** @typedef {"error" | "loading" | "plain" | "filtered"} WhyEmpty */
 
@@ -37,7 +38,7 @@ export class InboxList {
   /** @param {ListSource} source */
   constructor(source) {
     this.source = source;
-    this.rows = el("div.alertrows", { role: "listbox", tabindex: "0", "aria-label": "Alerts" });
+    this.rows = el("div.alertrows", { role: "listbox", tabindex: "0", "aria-label": "Incidents" });
     this.nothing = el("div", { hidden: true });
     this.more = el("button.btn.morerows", {
       type: "button",
@@ -98,9 +99,9 @@ export class InboxList {
   }
 
   /**
-   * Show what has changed of alerts whose rows stay in place.
+   * Show what has changed of incidents whose rows stay in place.
    *
-   * @param {Alert[]} alerts
+   * @param {Incident[]} alerts
    */
   refresh(alerts) {
     const chosen = this.source.chosen();
@@ -160,7 +161,7 @@ export class InboxList {
   }
 
   /**
-   * Say why no alert is listed; null if any is.
+   * Say why no incident is listed; null if any is.
    *
    * @param {WhyEmpty | null} why
    * @param {unknown} error
@@ -195,8 +196,12 @@ function healthy() {
   return el(
     "div.pad.healthy",
     {},
-    el("h2", {}, icon("check"), " No open alerts"),
-    el("p.soft", {}, "Rules check every step of every run. Their alerts appear here. "),
+    el("h2", {}, icon("check"), " No open incidents"),
+    el(
+      "p.soft",
+      {},
+      "Rules check every step of every run. Alerts that belong together appear here as one incident. ",
+    ),
     el(
       "p.soft.then",
       {},
@@ -214,7 +219,7 @@ function noMatch(showAll) {
   return el(
     "div.pad",
     {},
-    el("p.soft", {}, "No alert matches this filter."),
-    el("button.btn.then", { type: "button", onclick: showAll }, "Show all open alerts"),
+    el("p.soft", {}, "No incident matches this filter."),
+    el("button.btn.then", { type: "button", onclick: showAll }, "Show all open incidents"),
   );
 }

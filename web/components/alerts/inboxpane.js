@@ -1,4 +1,4 @@
-/** The pane beside the inbox: the chosen alert in full, who acknowledged it, its history, and actions. */
+/** The pane beside the inbox: the chosen incident, its alerts, who acknowledged it, history, and actions. */
 
 import { el, focusIn, refill, say } from "../../browser/dom.js";
 import { go } from "../../browser/navigate.js";
@@ -8,7 +8,7 @@ import { ago, clock as clockTime, moment, powers } from "../../lib/format.js";
 import { runAddress } from "../../lib/route.js";
 import { icon } from "../icons.js";
 import { markTexts } from "./alertrow.js";
-import { diagnosisCard, standing } from "./diagnosis.js";
+import { alertList, diagnosisCard, standing } from "./diagnosis.js";
 
 /**
  * Display names of the history's entries.
@@ -22,7 +22,11 @@ const KINDS = {
   notification: "notified",
 };
 
-/** @typedef {{ acknowledge: () => void, silence: () => void, back: () => void }} PaneActs */
+/** @typedef {import("../../lib/alerts/incidents.js").Incident} Incident */
+/**
+ * @typedef {{ acknowledge: () => void, silence: () => void, back: () => void, choose: (id: string) => void }}
+ *   PaneActs
+ */
 
 export class InboxPane {
   #asked = "";
@@ -40,19 +44,21 @@ export class InboxPane {
     this.actions = el("div.pad.row.paneacts");
     this.marks = el("ul.pad.marklist", { hidden: true });
     this.card = el("div");
+    this.members = el("div", { hidden: true });
     this.life = el("ol.life");
     this.history = el("section.pad", { "aria-label": "History" }, el("h3", {}, "History"), this.life);
-    this.node = el("aside.card.sticky.pane", { id: "pane", tabindex: "-1", "aria-label": "Chosen alert" });
+    this.node = el("aside.card.sticky.pane", { id: "pane", tabindex: "-1", "aria-label": "Chosen incident" });
   }
 
   /**
-   * @param {Alert | null} alert
+   * @param {Alert | null} alert the alert of the incident that is shown in full
+   * @param {Incident | null} incident
    * @param {import("./alertrow.js").RowContext} context
    */
-  show(alert, context) {
-    if (!alert) {
+  show(alert, incident, context) {
+    if (!alert || !incident) {
       this.#shown = this.#card = this.#asked = "";
-      refill(this.node, el("p.pad.muted", {}, "Choose an alert to see its diagnosis."));
+      refill(this.node, el("p.pad.muted", {}, "Choose an incident to see its diagnosis."));
       return;
     }
     if (this.#shown !== alert.id) {
@@ -60,9 +66,18 @@ export class InboxPane {
       this.#asked = "";
       refill(this.life);
       this.node.scrollTop = 0;
-      refill(this.node, el("h2.vh", {}, "Chosen alert"), this.actions, this.marks, this.card, this.history);
+      refill(
+        this.node,
+        el("h2.vh", {}, "Chosen incident"),
+        this.actions,
+        this.marks,
+        this.card,
+        this.members,
+        this.history,
+      );
     }
     this.#draw(alert, context);
+    this.#list(alert, incident, context.now);
     void this.#ask(alert, context);
   }
 
@@ -102,6 +117,30 @@ export class InboxPane {
     }
     const age = this.card.querySelector(".standing");
     if (age) say(age, standing(alert, now));
+  }
+
+  /**
+   * @param {Alert} alert
+   * @param {Incident} incident
+   * @param {number} now
+   */
+  #list(alert, incident, now) {
+    this.members.hidden = incident.alerts.length < 2;
+    const key = JSON.stringify([
+      alert.id,
+      incident.alerts.map(({ id, state, summary }) => [id, state, summary]),
+    ]);
+    if (this.members.dataset.key === key) return;
+    this.members.dataset.key = key;
+    const list = alertList(
+      incident.alerts,
+      alert.id,
+      ({ id }) => this.acts.choose(id),
+      now,
+      "Alerts of this incident",
+    );
+    list.classList.remove("card");
+    refill(this.members, list);
   }
 
   /**

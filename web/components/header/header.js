@@ -4,6 +4,7 @@ import { el, refill, say } from "../../browser/dom.js";
 import { setSound, soundOn } from "../../browser/sound.js";
 import { nextTheme, theme } from "../../browser/theme.js";
 import { badgeCounts } from "../../lib/alerts/attention.js";
+import { incidentsOf } from "../../lib/alerts/incidents.js";
 import { clock as clockTime, counted, moment } from "../../lib/format.js";
 import { inside, outside } from "../../lib/root.js";
 import { icon, wordmark } from "../icons.js";
@@ -89,7 +90,8 @@ function mark(links) {
 }
 
 /** @param {App} app */
-const counts = ({ alerts, marks }) => badgeCounts(alerts.all(), (id) => marks.of(id).ack !== null);
+const counts = ({ alerts, marks }) =>
+  badgeCounts(incidentsOf(alerts.all()), ({ lead }) => marks.of(lead.id).ack !== null);
 
 /** @param {App} app */
 function statusBar(app) {

@@ -50,20 +50,22 @@ export const isClosed = (alert, acknowledged) =>
   alert.state === "resolved" || (alert.state === "ended" && (acknowledged || alert.severity === "info"));
 
 /**
- * Count the alerts that need attention: open ones, and those that were firing when their run ended.
+ * Count the incidents that need attention: open ones, and those that were open when their run ended.
  *
- * @param {Iterable<Alert>} alerts
- * @param {(id: string) => boolean} acknowledged
+ * @param {Iterable<import("./incidents.js").Incident>} incidents
+ * @param {(incident: import("./incidents.js").Incident) => boolean} acknowledged
  * @returns {{ critical: number, warning: number, stalled: number, lost: number, firing: number }}
  */
-export function badgeCounts(alerts, acknowledged) {
+export function badgeCounts(incidents, acknowledged) {
   const count = { critical: 0, warning: 0, stalled: 0, lost: 0, firing: 0 };
-  for (const alert of alerts) {
-    if (alert.state === "pending" || isClosed(alert, acknowledged(alert.id))) continue;
-    if (alert.severity === "critical" || alert.severity === "warning") count[alert.severity]++;
-    if (alert.rule === "stalled") count.stalled++;
-    if (alert.rule === "trainer-lost") count.lost++;
-    if (alert.state === "firing") count.firing++;
+  for (const incident of incidents) {
+    if (incident.state === "pending" || isClosed(incident, acknowledged(incident))) continue;
+    const { severity } = incident;
+    if (severity === "critical" || severity === "warning") count[severity]++;
+    const open = incident.alerts.filter(({ state }) => state !== "resolved").map(({ rule }) => rule);
+    if (open.includes("stalled")) count.stalled++;
+    if (open.includes("trainer-lost")) count.lost++;
+    if (incident.state === "firing") count.firing++;
   }
   return count;
 }

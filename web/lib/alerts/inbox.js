@@ -12,7 +12,8 @@ export const STATES = /** @type {const} */ (["open", "mine", "silenced", "pendin
  *   null }} InboxView
  */
 /** @typedef {(id: string) => AlertMarks} MarksOf */
-/** @typedef {{ key: string, title: string, note: string, items: Alert[] }} Group */
+/** @typedef {import("./incidents.js").Incident} Incident */
+/** @typedef {{ key: string, title: string, note: string, items: Incident[] }} Group */
 
 /** @type {InboxView} */
 export const PLAIN = { state: "open", severity: "", project: "", rule: "", q: "", alert: null };
@@ -73,8 +74,10 @@ const HOLDS = {
 };
 
 /**
- * @param {Alert[]} alerts
- * @param {MarksOf} marksOf
+ * Count incidents by state.
+ *
+ * @param {Incident[]} alerts
+ * @param {MarksOf} marksOf of an incident
  * @param {string} me
  * @returns {Record<InboxState, number>}
  */
@@ -149,10 +152,10 @@ export function narrows(view) {
 }
 
 /**
- * Group alerts, most urgent first. The chosen alert stays listed even if it no longer matches, because the
+ * Group incidents, most urgent first. The chosen one stays listed even if it no longer matches, because the
  * user is reading it.
  *
- * @param {Alert[]} alerts already filtered
+ * @param {Incident[]} alerts already filtered
  * @param {InboxView} view
  * @param {MarksOf} marksOf
  * @param {string} me
@@ -160,10 +163,13 @@ export function narrows(view) {
  */
 export function grouped(alerts, view, marksOf, me) {
   const shown = alerts
-    .filter((alert) => alert.id === view.alert || HOLDS[view.state](alert, marksOf(alert.id), me))
+    .filter(
+      (alert) =>
+        alert.alerts.some(({ id }) => id === view.alert) || HOLDS[view.state](alert, marksOf(alert.id), me),
+    )
     .sort(bySeverity);
-  const acknowledged = (/** @type {Alert} */ alert) => marksOf(alert.id).ack !== null;
-  const muted = (/** @type {Alert} */ alert) => isMuted(marksOf(alert.id));
+  const acknowledged = (/** @type {Incident} */ alert) => marksOf(alert.id).ack !== null;
+  const muted = (/** @type {Incident} */ alert) => isMuted(marksOf(alert.id));
   const groups = [
     {
       key: "now",

@@ -1,6 +1,7 @@
 /** What charts show behind the data: tints of alerts and announced changes, lines where something began. */
 
 import { bands, bySeverity, isOpen } from "../alerts/attention.js";
+import { leadsOf } from "../alerts/incidents.js";
 import { expectedSpans } from "./flags.js";
 
 /**
@@ -29,7 +30,9 @@ export function background(scene, lines) {
     severity: /** @type {const} */ ("restart"),
     fired: false,
   }));
-  const edges = lines ? [...restarts, ...edgesOf(scene.alerts, scene.chosen)] : restarts;
+  const edges = lines
+    ? [...restarts, ...edgesOf(leadsOf(scene.alerts, scene.chosen), scene.chosen)]
+    : restarts;
   return {
     bands: tints.map((band) => ({ ...band, from: toX(band.from), to: toX(band.to) })),
     edges: edges.map((edge) => ({ ...edge, x: toX(edge.x) })),

@@ -144,7 +144,11 @@ class Diagnosis(TypedDict):
 
 
 class AlertRow(TypedDict):
-    """One episode of one alert of one run. ``incident``: id of its incident, "" while it is pending."""
+    """One episode of one alert of one run.
+
+    ``incident``: id of its incident, "" while it is pending. ``causal_order``: position of its rule from cause
+    to effect.
+    """
 
     id: str
     incident: str
@@ -162,6 +166,7 @@ class AlertRow(TypedDict):
     resolved_step: int | None
     resolved_ms: float | None
     late: bool
+    causal_order: int
     summary: str
     labels: dict[str, str]
     diagnosis: Diagnosis

@@ -1,0 +1,49 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { incidentsOf, leadsOf, marksOfIncident } from "../../web/lib/alerts/incidents.js";
+import { alertOf } from "./layers.js";
+
+const NONE = { ack: null, silenced_by: [], inhibited_by: [] };
+const marksOf = (table) => (id) => ({ id, ...NONE, ...table[id] });
+const nan = () => [
+  alertOf({ id: "jump", incident: "jump", severity: "warning", onset_step: 5, state: "resolved" }),
+  alertOf({ id: "norm", incident: "jump", onset_step: 12, onset_ms: 1, causal_order: 7 }),
+  alertOf({ id: "loss", incident: "jump", onset_step: 13, onset_ms: 2, causal_order: 6 }),
+];
+
+test("alerts of one incident are one row, led by the most severe and nearest to the cause", () => {
+  const [row, ...others] = incidentsOf([...nan(), alertOf({ id: "x", incident: "x" })]);
+  assert.deepEqual(
+    [row.id, row.lead.id, row.alerts.map(({ id }) => id), others.length],
+    ["jump", "loss", ["loss", "norm", "jump"], 1],
+  );
+  assert.deepEqual([row.state, row.onset_step], ["firing", 5]);
+});
+
+test("an incident is over when every alert is, at the time of the last one", () => {
+  const over = nan().map((alert, at) => ({ ...alert, state: "resolved", resolved_ms: at }));
+  const [row] = incidentsOf(over);
+  assert.deepEqual([row.state, row.resolved_ms], ["resolved", 2]);
+});
+
+test("a pending alert is a row of its own", () => {
+  const alerts = [alertOf({ id: "p", state: "pending" }), alertOf({ id: "q", state: "pending" })];
+  assert.equal(incidentsOf(alerts).length, 2);
+});
+
+test("the chosen alert stands for its incident, else the lead", () => {
+  assert.deepEqual(
+    ["norm", null].map((chosen) => leadsOf(nan(), chosen).map(({ id }) => id)),
+    [["norm"], ["loss"]],
+  );
+});
+
+test("an incident is acknowledged with its lead, and silenced if all of its open alerts are", () => {
+  const [row] = incidentsOf(nan());
+  const ack = { by: "me", at_ms: 1, note: "" };
+  assert.equal(marksOfIncident(row, marksOf({ loss: { ack } })).ack, ack);
+  assert.equal(marksOfIncident(row, marksOf({ norm: { ack } })).ack, null);
+  const silenced = { silenced_by: ["s"] };
+  assert.deepEqual(marksOfIncident(row, marksOf({ loss: silenced })).silenced_by, []);
+  assert.deepEqual(marksOfIncident(row, marksOf({ loss: silenced, norm: silenced })).silenced_by, ["s"]);
+});
