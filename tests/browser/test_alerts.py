@@ -131,7 +131,7 @@ def test_several_alerts_are_acknowledged_together(
         tab.page.keyboard.press("x")
         tab.page.keyboard.press("j")
     tab.page.keyboard.press("a")
-    tab.page.get_by_role("heading", name="Acknowledge 3 alerts").wait_for()
+    tab.page.get_by_role("heading", name="Acknowledge 3 incidents").wait_for()
     tab.page.keyboard.press("Enter")
     tab.page.locator('[role=group][aria-label="Acknowledged"] [role=option]').nth(2).wait_for()
     acknowledged = tab.page.locator('[role=group][aria-label="Acknowledged"] [role=option]').all()
@@ -151,7 +151,7 @@ def test_the_address_has_the_filter(tab: Any, alerting_tower: tuple[Any, dict[st
     assert (tab.page.get_by_label("Project", exact=True).input_value(), chosen(tab)) == ("p", alert)
     tab.page.get_by_label("Filter alerts").fill("nothing like it")
     tab.page.get_by_role("button", name="Pending").click()
-    tab.page.get_by_role("button", name="Show all open alerts").click()
+    tab.page.get_by_role("button", name="Show all open incidents").click()
     tab.page.locator("[role=option]").nth(2).wait_for()
 
 
