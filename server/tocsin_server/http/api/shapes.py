@@ -146,8 +146,8 @@ class Diagnosis(TypedDict):
 class AlertRow(TypedDict):
     """One episode of one alert of one run.
 
-    ``incident``: id of its incident, "" while it is pending. ``causal_order``: position of its rule from cause
-    to effect.
+    ``incident``: id of its incident, "" while it is pending. ``causal_order``: position of its rule, from
+    cause to effect.
     """
 
     id: str
