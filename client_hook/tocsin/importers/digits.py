@@ -20,7 +20,7 @@ CHANGES = 10
 """Number of changes of a learning rate with few decimals that no constant rate or step schedule has."""
 
 ENOUGH = 2
-"""Number of values from which a quantum is reported; one that happens to be short is no evidence."""
+"""Number of values from which a quantum is reported: one may be short, unless it ends with a 0."""
 
 
 class Precision:
@@ -45,7 +45,7 @@ class Precision:
             column.add(value)
             self._full = self._full or is_in_full(value)
             quantum = column.quantum(full=self._full)
-            if quantum != column.reported and column.values >= ENOUGH:
+            if quantum != column.reported and (column.fixed or column.values >= ENOUGH):
                 column.reported = quantum
                 yield name, quantum
 

@@ -47,7 +47,7 @@ from tocsin_server.detect.stats.clipping import Stretch, clip_of
 from tocsin_server.detect.stats.finite import all_finite, finite_of, positive
 from tocsin_server.detect.stats.level import Level
 from tocsin_server.detect.stats.metric import MAX, MIN, goal_of, is_decibel, is_loss
-from tocsin_server.detect.stats.printed import FINE, ROUNDED, is_drop
+from tocsin_server.detect.stats.printed import FINE, HIDDEN, ROUNDED, Fall
 from tocsin_server.detect.stats.rolling import MAD_TO_SIGMA, RollingMedian, middle
 from tocsin_server.detect.stats.trend import Bins, autocorrelation, chance, falls, kendall
 from tocsin_server.detect.stats.zero_norms import ZeroStreak, norms_of
@@ -60,6 +60,7 @@ __all__ = (
     "FIRING",
     "FORWARD",
     "GRADIENT",
+    "HIDDEN",
     "INFO",
     "MAD_TO_SIGMA",
     "MAX",
@@ -80,6 +81,7 @@ __all__ = (
     "DiagnosisContext",
     "Evidence",
     "Fact",
+    "Fall",
     "Level",
     "RankReports",
     "Remedy",
@@ -109,7 +111,6 @@ __all__ = (
     "grade",
     "is_adam",
     "is_decibel",
-    "is_drop",
     "is_loss",
     "kendall",
     "median",

@@ -212,6 +212,32 @@ def rules(tmp_path: Path, text: str) -> dict[str, str]:
     return {alert.rule: alert.severity.value for alert in alerts_of(tmp_path / "a.log", text)}
 
 
+def test_noise_of_one_quantum_is_no_spike_and_no_standstill(tmp_path: Path) -> None:
+    """A loss of 0.3 and rarely 0.4, which falls by less than a quantum; norms of 0 and 1, rarely 9."""
+    draw = random.Random(5)
+    rows = []
+    for step in range(2500):
+        loss = 0.34 - 0.08 * step / 2500 + draw.gauss(0, 0.012)
+        norm = 0.8 * math.exp(draw.gauss(0, 0.6)) * (6 if step % 500 in (399, 400, 401) else 1)
+        rows.append({"loss": loss, "norm": norm, "lr": 0.1})
+    assert rules(tmp_path, lines_of(kv, rows, in_full)) == {}
+    assert rules(tmp_path, lines_of(kv, rows, fixed(1))) == {}
+    assert rules(tmp_path, lines_of(kv, rows, fixed(0))) == {}
+
+
+def test_a_spike_and_an_explosion_are_found_with_one_decimal(tmp_path: Path) -> None:
+    """Both are many quanta high. Norms that are printed as 0 before them are so again afterwards."""
+    rows, small = healthy(4), healthy(4)
+    for row in rows:
+        row["norm"] += 1.0
+    for row in (*rows[200:206], *small[200:206]):
+        row["loss"], row["norm"] = row["loss"] + 30, row["norm"] + 2000
+    full = rules(tmp_path, lines_of(kv, rows, in_full))
+    assert full.keys() == {"loss-spike", "grad-explosion"}
+    assert rules(tmp_path, lines_of(kv, rows, fixed(1))) == full
+    assert rules(tmp_path, lines_of(kv, small, fixed(1))).keys() == {"loss-spike"}
+
+
 @pytest.mark.parametrize("decimals", range(7))
 def test_nan_is_found_with_any_precision(tmp_path: Path, decimals: int) -> None:
     """NaN has no decimals."""

@@ -13,6 +13,7 @@ from typing import cast
 import msgspec
 
 from tocsin_server.detect.interface.view import Values
+from tocsin_server.detect.stats.printed import DIGIT, DROP
 from tocsin_server.detect.stats.rolling import MAD_TO_SIGMA, middle
 
 LEAST_SPREAD = 0.05
@@ -105,15 +106,19 @@ class Level(msgspec.Struct):
         except TypeError:
             return False
 
-    def leaves(self, value: float, ratio: float, deviations: float) -> bool:
+    def leaves(self, value: float, ratio: float, deviations: float, quantum: float = 0.0) -> bool:
         """Return whether ``value`` is unusually high.
 
         Args:
             value: A finite norm.
             ratio: Multiple of the median that it must exceed.
             deviations: Number of robust standard deviations of the logarithm that it must exceed.
+            quantum: Distance between two values that can be printed; 0 if they are recorded in full. A
+                median of few quanta is not known to a factor, nor is the spread around it.
         """
         median = self.median
+        if quantum and median < DIGIT * quantum and value < DROP * quantum:
+            return False
         if median <= 0 or value <= max(ratio * median, FLOOR * self.first, *self.values[-NEWEST:]):
             return False
         off = [abs(math.log(other / median)) for other in self.values if other > 0]

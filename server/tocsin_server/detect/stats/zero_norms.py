@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 
+import msgspec
+
 from tocsin_server.detect.interface.rule import RuleState
 from tocsin_server.detect.interface.view import Values, View
-from tocsin_server.detect.stats.printed import FINE, is_drop
+from tocsin_server.detect.stats.printed import FINE, Fall
 
 
 class ZeroStreak(RuleState):
@@ -16,8 +18,9 @@ class ZeroStreak(RuleState):
     since: tuple[int, int] = (0, 0)
     low: float = math.inf
     high: float = -math.inf
-    above: float = 0.0
-    """The newest norm above 0, if norms are printed with few decimals."""
+    above: bool = False
+    """Whether a norm was above 0, if norms are printed with few decimals."""
+    fall: Fall = msgspec.field(default_factory=Fall)
     gap: int = 0
     """Number of zeros between the last two norms above 0, which is the length of a cycle."""
 
@@ -62,9 +65,10 @@ def norms_of(view: View, state: ZeroStreak, quantum: float) -> Values:
 
 
 def _proved(view: View, row: int, norm: float | None, state: ZeroStreak, quantum: float) -> float | None:
-    if norm is None or norm != 0.0:
-        state.above = norm if norm is not None and math.isfinite(norm) else state.above
+    if norm is None or not math.isfinite(norm) or norm != 0.0:
+        if norm is not None:
+            state.above = True
+            state.fall.is_zero(norm, quantum)
         return norm
-    if state.above:
-        return norm if is_drop(state.above, quantum) else None
-    return norm if quantum <= FINE and view.loss is not None and view.loss[row] == 0.0 else None
+    from_start = not state.above and quantum <= FINE and view.loss is not None and view.loss[row] == 0.0
+    return norm if state.fall.is_zero(norm, quantum) or from_start else None

@@ -117,7 +117,7 @@ class GradExplosion(Rule[Settings, State]):
             level.extend([norm])
             self._climb(view, row)
             return
-        far = level.leaves(norm, limits.ratio, limits.deviations)
+        far = level.leaves(norm, limits.ratio, limits.deviations, self.quantum("grad_norm"))
         if far and not any(state.recent) and not self.episode.state:
             state.onset, state.peak, state.outside = (view.step[row], view.time_ns[row]), 0.0, []
         if far or state.recent:

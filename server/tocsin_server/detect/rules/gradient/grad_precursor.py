@@ -98,7 +98,7 @@ class GradPrecursor(Rule[Settings, State]):
         level = state.level
         if len(level.values) < limits.warm_up:
             level.extend([norm])
-        elif level.leaves(norm, limits.ratio, limits.deviations):
+        elif level.leaves(norm, limits.ratio, limits.deviations, self.quantum("grad_norm")):
             self._off(view, row, norm)
         else:
             self._usual(view, row, norm)

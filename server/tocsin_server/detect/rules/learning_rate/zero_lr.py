@@ -27,18 +27,20 @@ from __future__ import annotations
 
 import math
 
+import msgspec
+
 from tocsin_server.detect.sdk import (
     CRITICAL,
     INFO,
     WARNING,
     Fact,
+    Fall,
     Rule,
     RuleSettings,
     RuleState,
     Values,
     View,
     grade,
-    is_drop,
     number,
     setting,
 )
@@ -69,6 +71,7 @@ class State(RuleState):
     since: tuple[int, int] | None = None
     zero: bool = False
     """The rate in the stretch is exactly 0, not only tiny."""
+    fall: Fall = msgspec.field(default_factory=Fall)
     records: int = 0
     first_loss: float | None = None
     loss: float | None = None
@@ -97,7 +100,12 @@ class ZeroLr(Rule[Settings, State]):
 
     def _nothing_new(self, view: View, rates: Values) -> bool:
         """Handle the common case quickly: one group, all rates well above a thousandth of the peak."""
-        if self.state.since is not None or self.episode.state or len(view.bases) > len(self._single(view)):
+        if (
+            self.quantum("lr")
+            or self.state.since is not None
+            or self.episode.state
+            or len(view.bases) > len(self._single(view))
+        ):
             return False
         try:
             low, high = min(rates), max(rates)  # type: ignore[type-var]
@@ -118,14 +126,14 @@ class ZeroLr(Rule[Settings, State]):
 
     def _one(self, view: View, row: int, rate: float) -> None:
         state = self.state
+        if not state.fall.is_zero(rate, self.quantum("lr")) and rate == 0:
+            state.since = None  # too few decimals to know
+            return
         if rate > 0 and rate >= self.settings.tiny * state.peak:
             state.peak, state.last = max(state.peak, rate), rate
             state.since = None
             if self.episode.state:
                 self.settle(view, row)
-            return
-        if rate == 0 and not is_drop(state.last, self.quantum("lr")):
-            state.since = None  # too few decimals to know
             return
         if state.since is None or state.zero != (rate == 0):
             state.since, state.zero = (view.step[row], view.time_ns[row]), rate == 0

@@ -41,6 +41,7 @@ import msgspec
 from tocsin_server.detect.sdk import (
     CRITICAL,
     FIRING,
+    HIDDEN,
     MAD_TO_SIGMA,
     WARNING,
     Fact,
@@ -182,7 +183,8 @@ class LossSpike(Rule[Settings, State]):
         """Count consecutive losses that are high for this baseline, tail included."""
         state, base = self.state, self.state.base
         if state.row == 0:
-            state.bar = max(self.settings.high * base.median, base.ordered[-3])
+            half = self.quantum("loss") / 2
+            state.bar = max(self.settings.high * (base.median + half) + half, base.ordered[-3])
             state.row_from = (view.step[row], view.time_ns[row])
         state.row = state.row + 1 if state.positive and loss > state.bar else 0
 
@@ -204,6 +206,8 @@ class LossSpike(Rule[Settings, State]):
             return False
         median = base.median
         height = loss - median
+        if height < limits.deviations * HIDDEN * self.quantum("loss"):
+            return False
         if state.positive and median <= 0.0:
             return loss > state.first  # most losses are 0, so the ratio of any other is infinite
         if state.positive and height <= limits.relative * median:

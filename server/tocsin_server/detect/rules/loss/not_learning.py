@@ -41,6 +41,7 @@ from tocsin_server.detect.sdk import (
     OPTIMISATION,
     PACE,
     RATE,
+    ROUNDED,
     SCALER,
     WARNING,
     Bins,
@@ -190,6 +191,8 @@ class NotLearning(Rule[Settings, State]):
 
     def _certain(self, size: float) -> bool:
         """Return whether a fall of that size would be visible in the noise; else more records are needed."""
+        if ROUNDED * self.quantum("loss") > self.settings.slight * size:
+            return False
         last = self.state.bins.medians[-20:]
         center = middle(sorted(last))
         spread = MAD_TO_SIGMA * middle(sorted(abs(median - center) for median in last))

@@ -30,6 +30,7 @@ import msgspec
 from tocsin_server.detect.sdk import (
     INFO,
     OPTIMISATION,
+    ROUNDED,
     Bins,
     Cause,
     DiagnosisContext,
@@ -132,6 +133,7 @@ class Plateau(Rule[Settings, State]):
         waited = state.n - state.best_n
         if (
             waited >= max(limits.patience, limits.share * state.n)
+            and ROUNDED * self.quantum("loss") <= self._least()
             and self._matters(state.initial)
             and self._stands()
         ):

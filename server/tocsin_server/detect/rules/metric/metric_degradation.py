@@ -37,6 +37,7 @@ import msgspec
 
 from tocsin_server.detect.sdk import (
     CRITICAL,
+    HIDDEN,
     MAX,
     MEASUREMENT,
     OPTIMISATION,
@@ -205,12 +206,12 @@ class MetricDegradation(WideRule[Settings, State]):
         """Count consecutive evaluations that are worse than the best, and those with a collapsed metric."""
         limits, sign = self.settings, 1.0 if up else -1.0
         loss, gain = sign * (track.level - track.last), sign * (track.best - track.first)
-        noise = middle(sorted(track.changes)) if track.changes else 0.0
+        noise = max(middle(sorted(track.changes)) if track.changes else 0.0, HIDDEN * quantum)
         # A metric that never left its first level has no best: its changes are noise.
         significant = loss > ROUNDED * quantum and (loss > limits.noise * noise or track.n <= 5)
         significant = significant and (gain > limits.learned * noise or track.best_step == track.first_step)
         significant = significant and not (up and 0 < track.first < CHANCE and track.best < 3 * track.first)
-        relative = loss / abs(track.level) if track.level else math.inf * (loss > 0)
+        relative = (loss - quantum) / abs(track.level) if track.level else math.inf * (loss > 0)
         worse = loss >= limits.decibel if decibel else relative >= limits.worse
         established = gain > 0 and track.best_n >= limits.established
         collapsed = established and sign * (track.best - track.last) >= limits.collapse * gain

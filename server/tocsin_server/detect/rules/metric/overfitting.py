@@ -30,6 +30,7 @@ from collections.abc import Iterable
 import msgspec
 
 from tocsin_server.detect.sdk import (
+    HIDDEN,
     MIN,
     OPTIMISATION,
     ROUNDED,
@@ -196,7 +197,8 @@ class Overfitting(WideRule[Settings, State]):
         if held.since < limits.patience or held.train is None or not train:
             return False
         rise = min(held.last) - held.best
-        least = max(limits.worse * abs(held.best), limits.noise * middle(sorted(held.changes)))
+        noise = max(middle(sorted(held.changes)), HIDDEN * quanta.get(name, 0.0))
+        least = max(limits.worse * abs(held.best), limits.noise * noise)
         fall = held.train - middle(sorted(train))
         visible = rise > ROUNDED * quanta.get(name, 0.0) and fall > ROUNDED * quanta.get("loss", 0.0)
         return visible and rise >= least and fall >= limits.fall * abs(held.train)

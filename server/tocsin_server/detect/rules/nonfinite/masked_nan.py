@@ -27,6 +27,8 @@ from __future__ import annotations
 
 import math
 
+import msgspec
+
 from tocsin_server.detect.sdk import (
     CRITICAL,
     MEASUREMENT,
@@ -34,6 +36,7 @@ from tocsin_server.detect.sdk import (
     Cause,
     DiagnosisContext,
     Fact,
+    Fall,
     Remedy,
     Rule,
     RuleSettings,
@@ -42,7 +45,6 @@ from tocsin_server.detect.sdk import (
     all_finite,
     count,
     grade,
-    is_drop,
     number,
     remedies,
     setting,
@@ -75,6 +77,7 @@ class State(RuleState):
     last: float = 0.0
     first: float = 0.0
     norms: bool = False
+    fall: Fall = msgspec.field(default_factory=Fall)
     since: tuple[int, int] = (0, 0)
 
 
@@ -103,7 +106,7 @@ class MaskedNan(Rule[Settings, State]):
 
     def _nothing_new(self, view: View, norms: list[float | None] | None) -> bool:
         state = self.state
-        if state.zeros or state.alone or state.flat or self.episode.state:
+        if state.zeros or state.alone or state.flat or self.episode.state or self.quantum("loss"):
             return False
         if norms is not None:
             state.norms = True
@@ -130,7 +133,8 @@ class MaskedNan(Rule[Settings, State]):
             state.since, state.anchor = (view.step[row], view.time_ns[row]), loss
         still = abs(loss - state.anchor) <= limits.constant * abs(state.anchor)
         state.first = state.first or abs(loss)
-        fell = state.last >= limits.height * state.first > 0 and is_drop(state.last, self.quantum("loss"))
+        zero = state.fall.is_zero(loss, self.quantum("loss"))
+        fell = state.last >= limits.height * state.first > 0 and zero
         state.zeros = state.zeros + 1 if bad and loss == 0.0 else 0
         state.alone = state.alone + 1 if loss == 0.0 and not state.norms and (fell or state.alone) else 0
         state.flat = state.flat + 1 if bad and still and not over else 0
