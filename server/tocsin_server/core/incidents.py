@@ -41,8 +41,7 @@ class Incident:
     @property
     def root(self) -> Alert:
         """The alert nearest to the cause among those that began when the lead did."""
-        near = [alert for alert in self.alerts if _distance(alert, self.lead) <= NEAR_STEPS]
-        return min(near, key=lambda alert: (place(alert.rule), alert.onset_ns, alert.id), default=self.lead)
+        return min(self._near, key=lambda alert: (place(alert.rule), alert.onset_ns, alert.id))
 
     @property
     def severity(self) -> Severity:
@@ -58,13 +57,20 @@ class Incident:
 
     @property
     def onset_step(self) -> int | None:
-        """The earliest step at which one of its alerts began."""
-        return min((alert.onset_step for alert in self.alerts if alert.onset_step is not None), default=None)
+        """The step at which the lead began, or an alert that began at about the same time."""
+        return min((alert.onset_step for alert in self._near if alert.onset_step is not None), default=None)
 
     @property
     def onset_ns(self) -> int:
-        """The earliest time at which one of its alerts began."""
-        return min(alert.onset_ns for alert in self.alerts)
+        """The time of that step."""
+        return min(alert.onset_ns for alert in self._near)
+
+    @property
+    def _near(self) -> list[Alert]:
+        """The lead, and the alerts that began at about the same step."""
+        return [
+            alert for alert in self.alerts if alert is self.lead or _distance(alert, self.lead) <= NEAR_STEPS
+        ]
 
     @property
     def updated_ns(self) -> int:
@@ -108,14 +114,16 @@ def _keeps_open(alert: Alert) -> bool:
 def _linked(alert: Alert, other: Alert) -> bool:
     """Return whether two alerts of a run belong to one causal chain."""
     chains = chain_of(alert.rule), chain_of(other.rule)
-    goes_on = _keeps_open(other) and other.severity is not Severity.INFO
+    mild = other.severity is Severity.INFO
+    goes_on = _keeps_open(other) and not mild
+    near = _distance(alert, other) <= NEAR_STEPS and not (mild and alert.severity is not Severity.INFO)
     if RUN_FAILED in (alert.rule, other.rule):
         return goes_on and (chains[0] == chains[1] or Severity.CRITICAL in _severity_beside(alert, other))
     if chains[0] == chains[1] != "" and goes_on:
         return True
     if {"process", "throughput"} & set(chains):
-        return chains[0] == chains[1] and _distance(alert, other) <= NEAR_STEPS
-    return _distance(alert, other) <= NEAR_STEPS or (goes_on and _cause(alert) == _cause(other))
+        return chains[0] == chains[1] and near
+    return near or (goes_on and _cause(alert) == _cause(other))
 
 
 def _severity_beside(alert: Alert, other: Alert) -> tuple[Severity, ...]:

@@ -42,9 +42,16 @@ def test_an_unrelated_alert_opens_its_own_incident(alert: Make) -> None:
     assert incident_for(alert("nonfinite-loss", 5000), others) == "nonfinite-loss.1"
 
 
-def test_information_does_not_attract_a_later_alert(alert: Make) -> None:
+@pytest.mark.parametrize("onset", [120, 5000])
+def test_information_does_not_attract_a_more_severe_alert(alert: Make, onset: int) -> None:
     info = alert("clip-always-active", 100, severity=Severity.INFO)
-    assert incident_for(alert("nonfinite-loss", 5000), [info]) == "nonfinite-loss.1"
+    assert incident_for(alert("nonfinite-loss", onset), [info]) == "nonfinite-loss.1"
+
+
+def test_an_incident_began_with_its_lead_not_with_an_older_warning(alert: Make) -> None:
+    older = alert("lr-out-of-range", 100, severity=Severity.WARNING)
+    loss = alert("nonfinite-loss", 5000, incident=older.incident)
+    assert incidents_of([older, loss])[0].onset_step == 5000
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import { el, focusIn, refill, say } from "../../browser/dom.js";
 import { bySeverity, isOpen } from "../../lib/alerts/attention.js";
-import { byCause, incidentId, leadsOf } from "../../lib/alerts/incidents.js";
+import { byCause, incidentId, incidentsOf, leadsOf } from "../../lib/alerts/incidents.js";
 import { counted, powers, ruleTitle } from "../../lib/format.js";
 import { icon } from "../icons.js";
 import { alertList, diagnosisCard, standing } from "./diagnosis.js";
@@ -133,7 +133,7 @@ export class Aside {
 
 /** @param {Alert[]} alerts chips for the page head */
 export function severityChips(alerts) {
-  const open = alerts.filter(isOpen);
+  const open = incidentsOf(alerts).filter(isOpen);
   return /** @type {const} */ (["critical", "warning", "info"]).map((severity) => {
     const n = open.filter((alert) => alert.severity === severity).length;
     return n

@@ -90,7 +90,10 @@ const together = (first, other) =>
 function merged(id, alerts) {
   const [lead] = alerts;
   const state = STATES.find((each) => alerts.some((alert) => alert.state === each)) ?? lead.state;
-  const onsets = alerts.map((alert) => alert.onset_step).filter((step) => step !== null);
+  const onsets = alerts
+    .filter((alert) => alert === lead || together(lead, alert))
+    .map((alert) => alert.onset_step)
+    .filter((step) => step !== null);
   const over = isOpen({ ...lead, state })
     ? null
     : Math.max(0, ...alerts.map((alert) => alert.resolved_ms ?? 0)) || null;
