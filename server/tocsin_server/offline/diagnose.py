@@ -17,8 +17,8 @@ from tocsin_server.runs.sparkline_buckets import Spark
 
 WIDTH = 100
 ONSETS = 8
-
-
+RISEN, FEWEST_LEVELS = 3.0, 10
+"""Times its lowest level above which the end of a loss is remarked on, and the levels that must be known."""
 LINES = 40
 """Maximum lines of the text of one story, unless it is asked for in full."""
 
@@ -128,6 +128,19 @@ def notes(result: LogResult) -> list[str]:
     return found
 
 
+def _risen(loss: Spark | None) -> str:
+    """Return a sentence about a loss that ends far above its lowest level, or "" for any other."""
+    buckets = [] if loss is None else [loss.buckets[key] for key in sorted(loss.buckets)]
+    known = [bucket.total / bucket.count for bucket in buckets if bucket.count]
+    if len(known) < FEWEST_LEVELS or min(known) <= 0 or known[-1] < RISEN * min(known):
+        return ""
+    times, lowest, last = number(round(known[-1] / min(known), 1)), number(min(known)), number(known[-1])
+    return (
+        f"No rule fired, but the loss ends at about {last}, {times} times its lowest level ({lowest}). Look "
+        "at the curve, and at an evaluation."
+    )
+
+
 def _first(unread: int) -> str:
     return "number " if unread == 1 else "first: "
 
@@ -153,7 +166,7 @@ def _text(result: LogResult, lengths: Lengths) -> str:
         "",
     ]
     if not result.alerts:
-        parts.append("Nothing found.")
+        parts += wrap(_risen(result.sparks.get("loss")) or "Nothing found.", WIDTH)
     groups = cause_groups(result.alerts)
     several = result.attempts > 1
     for place, group in enumerate(groups[: 1 + lengths.groups]):

@@ -93,6 +93,15 @@ def test_a_healthy_log_is_reported_as_such(healthy: Path) -> None:
     assert "Nothing found." in out
 
 
+def test_a_loss_that_ends_far_above_its_lowest_level_is_not_nothing(tmp_path: Path) -> None:
+    """Too few records for a rule: a rough start, a low level, then a climb."""
+    losses = [6.7, 2.1, 2.0, 1.9] * 3 + [0.15] * 20 + [0.5, 0.8, 1.2]
+    log = tmp_path / "log.csv"
+    log.write_text("step,loss\n" + "".join(f"{step},{loss:.7f}\n" for step, loss in enumerate(losses)))
+    out = run("diagnose", str(log))[1]
+    assert "the loss ends at about 1.2, 8 times its lowest level (0.15)" in " ".join(out.split())
+
+
 @pytest.mark.parametrize(("severity", "status"), [("warning", 1), ("critical", 1)])
 def test_the_exit_status_can_fail_a_pipeline(severity: str, status: int, broken: Path, healthy: Path) -> None:
     """If any of the files has a finding of that severity."""
