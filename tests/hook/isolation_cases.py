@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import math
+import tempfile
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -256,6 +258,26 @@ def late(run: Any) -> nn.Module:
     return nets
 
 
+def saving(run: Any) -> nn.Module:
+    """Checkpoints: overwritten, on another thread, by the script; and a file that is none."""
+    net = model(9)
+    optimizer = _sgd(net)
+    with tempfile.TemporaryDirectory() as folder:
+        for batch in batches(3):
+            optimizer.zero_grad()
+            net(batch).pow(2).mean().backward()
+            optimizer.step()
+            state = {"all": [net.state_dict(), optimizer.state_dict()]}
+            torch.save(state, f"{folder}/last.pt")
+            thread = threading.Thread(target=torch.save, args=(state, f"{folder}/thread.pt"))
+            thread.start()
+            thread.join()
+        torch.save(torch.zeros(2), f"{folder}/batch.pt")
+        run.checkpoint(f"{folder}/last.pt", step=2)
+        assert torch.load(f"{folder}/last.pt").keys() == state.keys()
+    return net
+
+
 def _restored() -> dict[str, Any]:
     net = model(5)
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
@@ -266,7 +288,7 @@ def _restored() -> dict[str, Any]:
 
 LOOPS: dict[str, Callable[[Any], nn.Module]] = {
     loop.__name__: loop
-    for loop in (plain, scaled, long, strange, framework, graphed, loaded, measured, by_hand, late)
+    for loop in (plain, scaled, long, strange, framework, graphed, loaded, measured, by_hand, late, saving)
 }
 
 

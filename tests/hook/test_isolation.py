@@ -101,6 +101,12 @@ ELSEWHERE = {
         *("run.Run._write_end", "reporter.RunReporter.steps", "values.counted"),
     ),
     "with a process group: test_child_processes.py": ("process_group._has_gloo",),
+    "other ways to save: capture/test_checkpoints.py and real_trainers/test_checkpoints.py": (
+        *("checkpoints._accelerate_*", "checkpoints._deepspeed", "checkpoints._distributed"),
+        *("checkpoints._lightning", "checkpoints._pretrained", "checkpoints._safetensors"),
+        *("checkpoints._trainer", "checkpoints._install", "checkpoints._watch_async"),
+        *("checkpoints._Scope.*", "patching.install_late"),
+    ),
     "explicit steps without an optimizer: test_run.py": ("run.Run._count_from",),
     "a finding at the tenth step: test_stages.py": ("findings.Report._answer",),
     "where the hook is off": ("reporter._nothing", "reporter.RunReporter.switch_off"),

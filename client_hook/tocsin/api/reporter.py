@@ -14,6 +14,7 @@ from time import monotonic_ns
 from typing import Any, Protocol
 
 from ..core.redaction import Redactor
+from ..integrations.checkpoints import CheckpointWatch
 
 LOG = logging.getLogger("tocsin")
 ERROR_LIMIT = 20
@@ -80,6 +81,7 @@ class RunReporter:
         """Called when a record may have new names."""
         self.redact = Redactor()
         """Replaces secrets in texts of the script: events, errors, names of batches."""
+        self.checkpoints = CheckpointWatch(self)
         self.inbox: deque[Any] = deque(maxlen=HELD)
         self.handle: Callable[[Any], None] = lambda message: None
         self.between: Callable[[], bool] = lambda: True
@@ -90,6 +92,8 @@ class RunReporter:
         self._observers: tuple[Callable[[Item], None], ...] = ()
         self._sample: tuple[dict[str, float], list[tuple[str, dict[str, Any]]]] | None = None
         """The newest system metrics, which no record includes yet."""
+        self._later: deque[tuple[str, dict[str, Any], int | None]] = deque(maxlen=HELD)
+        """Events of other threads, which are queued with the next record."""
         self._extra_values: dict[str, Any] = {}
         self._joined: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._warned: set[str] = set()
@@ -112,7 +116,8 @@ class RunReporter:
 
     def _choose(self) -> None:
         """Choose the fastest implementation of ``put``, which runs on the training thread at every step."""
-        simple = not (self._observers or self.inbox or self._staging or self._sample or self._extra_values)
+        waiting = self.inbox or self._sample or self._extra_values or self._later
+        simple = not (self._observers or self._staging or waiting)
         self.put = self.outbox.put if simple else self._carefully
 
     def _carefully(self, item: Item, may_wait: bool = False) -> None:
@@ -163,6 +168,18 @@ class RunReporter:
         if self._started and not self.off:
             self.put = self._carefully
 
+    def add_event_later(self, kind: str, data: dict[str, Any], step: int | None = None) -> None:
+        """Queue an event with the next record, or at the end of the run. Any thread may call it."""
+        if not self.off:
+            self._later.append((kind, data, step))
+            if self._started:
+                self.put = self._carefully
+
+    def put_later_events(self) -> None:
+        """Queue the events of other threads."""
+        while self._later:
+            self.put_event(*self._later.popleft())
+
     def add_to_next_record(self, values: Mapping[str, Any]) -> None:
         """Add numbers or device scalars to the next record, so that a step stays one record."""
         self._extra_values.update(values)
@@ -173,6 +190,7 @@ class RunReporter:
 
     def _join(self, item: Item) -> Item:
         """Return the record with the values that were waiting for it."""
+        self.put_later_events()
         if self._sample is not None:
             (values, events), self._sample = self._sample, None
             self._extra_values.update(values)
@@ -322,7 +340,7 @@ class RunReporter:
 
     def close(self, state: str, error: dict[str, Any] | None) -> None:
         """Deliver what still waits for a device, then everything else and the end of the run."""
-        for one in (*self.on_end, self._drain, *self.on_close):
+        for one in (*self.on_end, self._drain, *self.on_close, self.put_later_events):
             try:
                 one()
             except Exception as problem:

@@ -13,6 +13,7 @@ from ..core.config import plain, words
 from ..core.handshake import RunInfo
 from ..core.identity import settled
 from ..core.values import counted, kind_of, step_of, text, wholes, within
+from ..integrations.checkpoints import path_of
 from ..lifecycle import shutdown
 from ..lifecycle.child_processes import has_children
 from ..protocol import MOST_STEP, Request
@@ -74,6 +75,7 @@ class Run:
         facts.wants += self._actions.wanted
         reporter.handle = self._handle
         reporter.between = self._is_between
+        reporter.checkpoints.step = self._newest_step
         shutdown.register(self)
 
     # -- identity
@@ -118,6 +120,12 @@ class Run:
         if ledger is None or ledger.quiet:
             return max(self._step, 0)
         return int(ledger.coming)
+
+    def _newest_step(self) -> int:
+        """Return the newest step whose update a checkpoint that is saved now contains."""
+        ledger = self._ledger
+        is_captured = ledger is not None and not ledger.quiet and ledger.step >= 0
+        return int(ledger.step) if is_captured else self.current_step
 
     def state_dict(self) -> dict[str, int]:
         """Return ``{"step": n}`` with the number of the next step, to be saved in a checkpoint."""
@@ -419,6 +427,28 @@ class Run:
             reporter.start()
         except Exception as error:
             reporter.report_error("event", error)
+
+    def checkpoint(self, path: Any, *, step: int | None = None) -> None:
+        """Report a checkpoint that was written by other means than torch, safetensors or a framework.
+
+        Call it once the checkpoint is complete. tocsin never opens the file.
+
+        Args:
+            path: The file or directory, or the URL of an object store.
+            step: The newest step whose update it contains; default: the current one.
+        """
+        reporter = self._reporter
+        if reporter.off:
+            return
+        try:
+            at = None if step is None else self._step_of(step)
+            if (found := path_of(path)) is None:
+                self._refuse("checkpoint", "path", path, "a path")
+            else:
+                reporter.checkpoints.saved(found, by="run.checkpoint", step=at)
+                reporter.start()
+        except Exception as error:
+            reporter.report_error("checkpoint", error)
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:

@@ -123,6 +123,12 @@ def _begin(
     box = outbox if outbox is not None else Outbox()
     # Only one process writes to the terminal; the tests' own sender writes nothing.
     problems = AlertCounter() if sender is None and not identity.writer.rank and not is_quiet(quiet) else None
+    metrics = SystemMetrics(os.environ, lambda values, events: reporter.add_reading(values, events))
+
+    def sample(now: float) -> None:
+        metrics.step(now)
+        reporter.checkpoints.sample(now)
+
     if sender is None:
         sender = Sender(
             box,  # type: ignore[arg-type]
@@ -132,14 +138,14 @@ def _begin(
             exit_timeout=seconds_of(exit_timeout, EXIT_S),
             linger_s=LINGER_S if exit_timeout is None else 0.0,
             on_message=lambda message: on_message(message),
-            sampler=SystemMetrics(
-                os.environ, lambda values, events: reporter.add_reading(values, events)
-            ).step,
+            sampler=sample,
             phase=lambda: reporter.phases[-1] if reporter.phases else "",
             redact=clean,
         )
     reporter = RunReporter(box, sender)
     reporter.redact = clean
+    reporter.checkpoints.rank = identity.writer.rank
+    reporter.on_end.append(reporter.checkpoints.last_look)
 
     def on_message(message: Any) -> None:
         if problems is not None:
@@ -262,6 +268,7 @@ def attach(reporter: RunReporter, run_info: RunInfo, *, patch: bool, model: Any,
     ledger = capture.Ledger(reporter, **options)
     layers = LayerNorms(reporter, rank=run_info.identity.writer.rank)
     ledger.layers = layers
+    ledger.checkpoints = reporter.checkpoints
     ledger.weights = WeightsCheck(ledger)
     reporter.on_end.append(ledger.release)
     reporter.on_end.append(lambda: report_last_scales(ledger))

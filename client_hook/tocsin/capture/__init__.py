@@ -8,7 +8,7 @@ This package imports torch, so it is imported only when a run needs it.
 
 from __future__ import annotations
 
-from . import data_loading, gradients, loss, optimizer, scaler
+from . import checkpoints, data_loading, gradients, loss, optimizer, scaler
 from .ledger import Ledger
 from .patching import detach, join
 
@@ -18,6 +18,7 @@ SIGNALS = {
     "scaler": scaler.install,
     "clip": gradients.install,
     "data": data_loading.install,
+    "checkpoints": checkpoints.install,
 }
 
 

@@ -19,6 +19,7 @@ from math import isfinite
 from time import monotonic_ns
 from typing import Any, Protocol
 
+from ..integrations.checkpoints import CheckpointWatch
 from . import staging
 from .accumulation import BATCH, DIVIDED, ITEMS, total_share, why_parts
 from .backward_steps import Gathered, close, depth
@@ -117,6 +118,8 @@ class Ledger:
         self.start_known = start_step is not None
         self._waiting: list[tuple[OptimizerTracker, tuple[Any, ...], str | None]] = []
         """First records, with their scaler, of optimizers that may begin to train alone; see ``release``."""
+        self.checkpoints: CheckpointWatch | None = None
+        """Reports what the script saves; None where nothing is reported."""
         self.quiet = False
         """Whether the script reports its steps itself (``run.step``)."""
         self.norm_every = norm_every(grad_norm)

@@ -27,7 +27,7 @@ lock."""
 
 _undo: list[Undo] = []
 _signals: dict[str, str] = {}
-_lock = threading.Lock()
+_lock = threading.RLock()
 """Held while attaching and detaching, never by a callback."""
 
 
@@ -143,6 +143,18 @@ def detach(ledger: Ledger) -> None:
             _take_back()
 
 
+def install_late(install: Install) -> None:
+    """Add a patch of a module that was imported after attaching, if something is still attached."""
+    with _lock:
+        begun = len(_undo)
+        try:
+            if attached:
+                install()
+        except Exception as error:
+            _take_back(begun)
+            report_error("patch", error)
+
+
 def report_error(where: str, error: Exception) -> None:
     """Report an internal error to all ledgers. Never raises."""
     for ledger in attached:
@@ -177,7 +189,7 @@ def _silence_in_child() -> None:
     """In a forked child (a DataLoader worker): detach all, and leave the patches in place."""
     global attached, _lock
     attached = ()
-    _lock = threading.Lock()
+    _lock = threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):

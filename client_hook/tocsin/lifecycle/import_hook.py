@@ -6,6 +6,7 @@ must not spend.
 
 from __future__ import annotations
 
+import functools
 import importlib.abc
 import sys
 from collections.abc import Callable, Sequence
@@ -18,23 +19,34 @@ def when_imported(name: str, call: Callable[[], None]) -> Callable[[], None]:
     """Call ``call`` once, right after the module ``name`` has been imported.
 
     Args:
-        name: A top-level module that is not imported yet.
+        name: A module that is not imported yet.
         call: Must not raise.
 
     Returns:
         A function that undoes it.
     """
-    finder = _Finder(name, call)
-    sys.meta_path.insert(0, finder)
-    return finder.remove
+    finder = next((each for each in sys.meta_path if isinstance(each, _Finder) and each.name == name), None)
+    if finder is None:
+        finder = _Finder(name)
+        sys.meta_path.insert(0, finder)
+    own = functools.partial(call)
+    finder.calls.append(own)
+
+    def undo() -> None:
+        if own in finder.calls:
+            finder.calls.remove(own)
+        if not finder.calls:
+            finder.remove()
+
+    return undo
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Meta path finder that is removed as soon as the module is found."""
+    """Meta path finder that is removed as soon as its module is found. There is one for each module."""
 
-    def __init__(self, name: str, call: Callable[[], None]) -> None:
-        self._name = name
-        self._call = call
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.calls: list[Callable[[], None]] = []
 
     def remove(self) -> None:
         """Remove this finder."""
@@ -45,7 +57,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Find the module with the other finders, and call back after its execution."""
-        if fullname != self._name:
+        if fullname != self.name:
             return None
         found = None
         for finder in tuple(sys.meta_path):
@@ -60,7 +72,8 @@ class _Finder(importlib.abc.MetaPathFinder):
     def _executed(self) -> None:
         if self in sys.meta_path:
             self.remove()
-            self._call()
+            for call in self.calls:
+                call()
 
 
 def _follow(loader: Any, executed: Callable[[], None]) -> None:

@@ -1,9 +1,10 @@
-"""Read the events about gradient norms of layers in a range of steps."""
+"""Read the events of some kinds: gradient norms of layers, checkpoints."""
 
 from __future__ import annotations
 
 from sqlalchemy import ColumnElement, Connection, select
 
+from tocsin_server.core.checkpoints import KINDS as CHECKPOINTS
 from tocsin_server.core.models import RunEvent, Writer
 from tocsin_server.store.damage import checked
 from tocsin_server.store.tables import event, writer
@@ -33,6 +34,11 @@ def read_layers(
         steps &= event.c.step <= stop
     newest = _read(connection, run_id, steps, limit)
     return [*_read(connection, run_id, event.c.kind == NAMES, limit)[::-1], *newest[::-1]]
+
+
+def read_checkpoints(connection: Connection, run_id: str, limit: int) -> list[RunEvent]:
+    """Return the newest ``limit`` events about checkpoints, in order of arrival."""
+    return _read(connection, run_id, event.c.kind.in_(CHECKPOINTS), limit)[::-1]
 
 
 def _read(connection: Connection, run_id: str, wanted: ColumnElement[bool], limit: int) -> list[RunEvent]:

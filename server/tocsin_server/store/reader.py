@@ -135,6 +135,11 @@ class StoreReader:
         with self._engine.begin() as connection:
             return layer_rows.read_layers(connection, run_id, start=start, stop=stop, limit=limit)
 
+    def checkpoints(self, run_id: str, limit: int) -> list[RunEvent]:
+        """Return the newest events about checkpoints, in order of arrival."""
+        with self._engine.begin() as connection:
+            return layer_rows.read_checkpoints(connection, run_id, limit)
+
     def alerts(
         self,
         run_id: str | None = None,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tocsin_server.core.checkpoints import Checkpoint
 from tocsin_server.core.models import Remedy
 from tocsin_server.detect.diagnosis.case import LOSS_SHAPE, NUMERIC, DiagnosisContext
-from tocsin_server.detect.interface.formatting import number
+from tocsin_server.detect.interface.formatting import count, number
 
 BF16 = Remedy(
     "Train in bfloat16, which has the range of float32 and needs no loss scaler.",
@@ -141,22 +142,31 @@ def corrupted_since(case: DiagnosisContext) -> int:
 def go_back(case: DiagnosisContext) -> Remedy:
     """Return a remedy that resumes from the newest checkpoint before the problem started."""
     since = corrupted_since(case)
-    saved = case.context.checkpoint_before(since)
+    saved = _resumable(case, since)
     if saved is None:
         return Remedy(f"Resume from a checkpoint before step {since}; later weights may be corrupted.")
-    return Remedy(f"Resume from the checkpoint of step {saved[0]}, the newest before the onset.", saved[1])
+    before = count(since - saved.step, "step")
+    return Remedy(f"Resume from {saved.name} (step {saved.step}, {before} before the onset).", saved.path)
+
+
+def _resumable(case: DiagnosisContext, since: int) -> Checkpoint | None:
+    """Return the newest checkpoint before ``since`` whose weights gave a record that was still healthy."""
+    healthy = [records[-1][0] for base in ("loss", "grad_norm") if (records := _until(case, base, since))]
+    return case.context.last_good_checkpoint(max(healthy) + 1 if healthy else since)
+
+
+def _until(case: DiagnosisContext, base: str, step: int) -> list[tuple[int, float]]:
+    return case.history.between(base, -(1 << 62), step, upto=case.upto)
 
 
 def stop(case: DiagnosisContext) -> Remedy:
     """Return the first action when no update can succeed any more: resume from a checkpoint."""
     since = corrupted_since(case)
-    saved = case.context.checkpoint_before(since)
+    saved = _resumable(case, since)
     if saved is None:
         return Remedy(f"Stop. Resume from a checkpoint before step {since}; no update can succeed any more.")
-    step, path = saved
-    return Remedy(
-        f"Stop. Resume from {path or 'the checkpoint'} (step {step}); no update can succeed any more."
-    )
+    text = f"Stop. Resume from {saved.name} (step {saved.step}); no update can succeed any more."
+    return Remedy(text, saved.path)
 
 
 def fitting(case: DiagnosisContext, proposed: Sequence[Remedy | None]) -> tuple[Remedy, ...]:

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tocsin_server.core.checkpoints import KINDS as CHECKPOINT_KINDS
+from tocsin_server.core.checkpoints import Checkpoint, after_event, last_good_checkpoint
 from tocsin_server.detect.interface.layers import NAMES as LAYER_NAMES
 from tocsin_server.detect.interface.layers import VECTORS as LAYER_VECTORS
 from tocsin_server.detect.interface.layers import LayerNorms
@@ -28,8 +30,8 @@ BATCHES = 64
 SCHEDULES = 64
 NAMES = 256
 """Maximum number of loss components, metrics and optimizers' norms kept per run; later ones are ignored."""
-LONGEST_NAME, LONGEST_PATH = 256, 1024
-"""Maximum number of characters kept of a name or a path in an event."""
+LONGEST_NAME = 256
+"""Maximum number of characters kept of a name in an event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +101,8 @@ class RunContext:
     """Suffixes of optimizers whose norm was computed on scaled gradients, as seen by the hook."""
     expected: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Changes declared by the script (``run.expect``) and their steps."""
-    checkpoints: tuple[tuple[int, str], ...] = ()
-    """Step and path of the newest ``CHECKPOINTS`` checkpoints; older ones are dropped."""
+    checkpoints: tuple[Checkpoint, ...] = ()
+    """The newest ``CHECKPOINTS`` checkpoints that still exist, oldest first."""
     components: tuple[str, ...] = ()
     """Names of the terms of the loss (``run.check(losses=...)``), reported as ``loss/<name>``."""
     metrics: Mapping[str, tuple[str, str]] = field(default_factory=dict)
@@ -173,8 +175,13 @@ class RunContext:
         return ScalerSettings.from_plain(self.scalers[0]) if self.scalers else None
 
     def checkpoint_before(self, step: int) -> tuple[int, str] | None:
-        """Return the newest checkpoint at or before ``step``."""
-        return max((saved for saved in self.checkpoints if saved[0] <= step), default=None)
+        """Return step and path of the newest complete checkpoint at or before ``step``."""
+        saved = last_good_checkpoint(self.checkpoints, step + 2).checkpoint
+        return None if saved is None else (saved.step, saved.path)
+
+    def last_good_checkpoint(self, onset_step: int) -> Checkpoint | None:
+        """Return the newest checkpoint from which a run can resume whose problem began at ``onset_step``."""
+        return last_good_checkpoint(self.checkpoints, onset_step).checkpoint
 
     def learn(self, kind: str, step: int | None, data: Mapping[str, Any]) -> RunContext:
         """Return the context after an event of ``kind`` at ``step``; unknown kinds leave it unchanged.
@@ -184,9 +191,9 @@ class RunContext:
             step: Step of the event, or None.
             data: Data of the event.
         """
-        if kind == "checkpoint" and step is not None:
-            saved = (step, str(data.get("path", ""))[:LONGEST_PATH])
-            return replace(self, checkpoints=(*self.checkpoints, saved)[-CHECKPOINTS:])
+        if kind in CHECKPOINT_KINDS:
+            known = after_event(self.checkpoints, kind, step, data, most=CHECKPOINTS)
+            return self if known == self.checkpoints else replace(self, checkpoints=known)
         if kind == "attached":
             return replace(self, **_known_source(data))
         if kind == "grad-norm-source":
@@ -281,7 +288,9 @@ class RunContext:
     def learned(self) -> dict[str, Any]:
         """Return what events may have added, as plain data for a snapshot."""
         learned = {name: getattr(self, name) for name in _LEARNED}
-        return {**learned, "siblings": self.siblings.plain(), "layers": self.layers.plain()}
+        checkpoints = [saved.plain() for saved in self.checkpoints]
+        parts = {"siblings": self.siblings.plain(), "layers": self.layers.plain()}
+        return {**learned, **parts, "checkpoints": checkpoints}
 
     def relearn(self, learned: Mapping[str, Any]) -> RunContext:
         """Return the context with the data that events had added according to a snapshot.
@@ -298,7 +307,7 @@ class RunContext:
             clips=dict(learned.get("clips", {})),
             scaled_norms=tuple(learned.get("scaled_norms", ())),
             expected=expected,
-            checkpoints=tuple((int(step), str(path)) for step, path in learned.get("checkpoints", ())),
+            checkpoints=tuple(map(Checkpoint.from_plain, learned.get("checkpoints", ()))),
             components=tuple(learned.get("components", ())),
             metrics={name: (goal, unit) for name, (goal, unit) in learned.get("metrics", {}).items()},
             quanta=dict(learned.get("quanta", {})),
@@ -321,7 +330,7 @@ def batch_name(identifier: Any) -> str:
 
 
 _LEARNED = (
-    "scalers", "optimizers", "schedulers", "norm_sources", "clips", "scaled_norms", "expected", "checkpoints",
+    "scalers", "optimizers", "schedulers", "norm_sources", "clips", "scaled_norms", "expected",
     "components", "metrics", "quanta", "bad_inputs", "batches",
 )  # fmt: skip
 

@@ -60,7 +60,7 @@ def test_a_run_without_a_loss_scale_gets_no_advice_about_one(watch: Any, word: s
     ("saved", "action"),
     [
         (False, "Stop. Resume from a checkpoint before step "),
-        (True, "Stop. Resume from ckpt/150.pt (step 150); "),
+        (True, "Stop. Resume from 150.pt (step 150); "),
     ],
 )
 def test_a_run_with_a_scale_of_zero_is_to_be_stopped_first(watch: Any, saved: bool, action: str) -> None:

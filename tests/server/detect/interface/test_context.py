@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tocsin_server.core.checkpoints import Checkpoint
 from tocsin_server.detect.interface.context import CHECKPOINTS, EXPECTED, NAMES, RunContext, ScalerSettings
 
 
@@ -82,7 +83,7 @@ def test_a_snapshot_keeps_what_events_added() -> None:
     """Values of a newer handshake replace those of the snapshot."""
     context = RunContext(scalers=[{"growth_interval": 5}]).learn("checkpoint", 7, {"path": "7.pt"})
     again = RunContext(scalers=[{"growth_interval": 9}]).relearn(context.learned())
-    assert again.checkpoints == ((7, "7.pt"),)
+    assert again.checkpoints == (Checkpoint("7.pt", 7),)
     assert again.scalers == ({"growth_interval": 9},)
 
 
