@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import subprocess
 import sys
@@ -11,11 +12,12 @@ from typing import Any
 
 import pytest
 import torch
-import torch.distributed.checkpoint as dcp
 
 from tests.hook.captured import KeptOutbox, watch, watched
 from tocsin.capture.checkpoints import kept_state
 from tocsin.integrations.checkpoints import SAVED
+
+dcp: Any = importlib.import_module("torch.distributed.checkpoint")
 
 
 def trained(steps: int = 3) -> tuple[torch.nn.Module, torch.optim.Optimizer]:
@@ -84,7 +86,8 @@ def test_files_and_results_are_unchanged(tmp_path: Path) -> None:
     torch.save(net.state_dict(), tmp_path / "a.pt")
     before = (tmp_path / "a.pt").read_bytes()
     with watched():
-        result = torch.save(net.state_dict(), tmp_path / "a.pt")
+        save: Any = torch.save
+        result = save(net.state_dict(), tmp_path / "a.pt")
     assert result is None
     assert (tmp_path / "a.pt").read_bytes() == before
 
@@ -146,7 +149,7 @@ def test_a_library_imported_later_is_watched(tmp_path: Path, monkeypatch: pytest
         monkeypatch.delitem(sys.modules, name, raising=False)
     with watched() as (_, one), watched() as (_, other):
         net, _ = trained(1)
-        from safetensors.torch import save_file
+        save_file: Any = importlib.import_module("safetensors.torch").save_file
 
         save_file(net.state_dict(), tmp_path / "a.safetensors")
         save_file({"activations": torch.zeros(1)}, filename=tmp_path / "b.safetensors")

@@ -12,7 +12,6 @@ import pytest
 
 from tests.hook.captured import KeptOutbox, KeptSender, watched
 from tocsin.api.reporter import RunReporter
-from tocsin.integrations import checkpoints
 from tocsin.integrations.checkpoints import EVERY_S, GONE, MOVED, SAVED, WATCHED, CheckpointWatch, path_of
 
 LATER = 1e9
@@ -101,7 +100,7 @@ def test_what_cannot_be_checked_is_not_deleted(
     def fails(*_: Any, **__: Any) -> Any:
         raise error
 
-    monkeypatch.setattr(checkpoints.os, "stat", fails)
+    monkeypatch.setattr(os, "stat", fails)
     watch.sample(LATER)
     assert not outbox.events(GONE)
 

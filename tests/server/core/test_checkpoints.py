@@ -75,7 +75,7 @@ def test_without_an_onset_the_newest_is_good() -> None:
     [(2995, ""), (2996, "was not used before the onset"), (2997, "was written after the onset")],
 )
 def test_a_step_must_have_used_its_weights(step: int, problem: str) -> None:
-    """Step 2996 was computed with the weights after 2995, so those are finite; those after 2996 may be NaN."""
+    """Step 2996 was computed with the weights after 2995, which are finite; those after 2996 may be NaN."""
     assert problem_of(saved(step), 2997) == problem
     assert problem_of(saved(step), None, [NAN_AT_2997]) == problem.replace(
         "was written after the onset", "holds NaN weights"
