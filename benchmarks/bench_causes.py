@@ -1,6 +1,6 @@
 """Count how often the diagnosis names the right cause first: like symptoms, swapped causes.
 
-The trainings of ``tests/scenarios/causes/trainings.py``, with each of the seeds in ``SEEDS`` (default: 0).
+The trainings of ``tests/scenarios/causes/faults.py``, with each of the seeds in ``SEEDS`` (default: 0).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from tests.scenarios.causes.faults import SCENARIOS, by_symptom, training
 from tests.scenarios.causes.judging import named
-from tests.scenarios.causes.trainings import SCENARIOS, by_symptom, training
 from tests.scenarios.evaluation import Variant, evaluated, trained, using
 
 

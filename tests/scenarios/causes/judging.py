@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tests.scenarios.causes.trainings import Scenario
+from tests.scenarios.causes.faults import Scenario
 from tests.scenarios.evaluation import EvaluatedRun
 from tocsin_server.core.incidents import incidents_of
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.matrix import ALL
+from tests.scenarios.causes.faults import SCENARIOS, Fault, Scenario, training
 from tests.scenarios.causes.judging import Named, named
-from tests.scenarios.causes.trainings import SCENARIOS, Fault, Scenario, training
 from tests.scenarios.evaluation import evaluated, per_variant, trained
 
 CHOSEN = SCENARIOS if ALL else SCENARIOS[::10]
