@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .api.run import Run
 
 __version__ = "0.1.0"
-__all__ = ["log", "watch"]
+__all__ = ["last_good_checkpoint", "log", "watch"]
 
 _was_called = False
 """Whether ``watch`` was called, or the warning that it was not called was logged."""
@@ -127,6 +127,30 @@ def log(*given: Any, step: int | None = None, **values: Any) -> None:
         _live[-1].take(given, step, values)
     elif not _was_called:
         _warn_unwatched()
+
+
+def last_good_checkpoint(
+    run: str, *, before: int | None = None, url: str | None = None, token: str | None = None
+) -> str | None:
+    """Return the path of the newest checkpoint of a run that is good to resume from, or None.
+
+    It was written completely, before the onset of any problem, and is not known to be deleted. This function
+    is for scripts that restart a training; unlike the other functions, it raises.
+
+    Args:
+        run: The run's id.
+        before: Only checkpoints before this step.
+        url: Address of the server; default: ``TOCSIN_URL``, else ``http://127.0.0.1:8321``.
+        token: A token with the scope ``read``; default: ``TOCSIN_TOKEN``.
+
+    Raises:
+        LookupError: There is no such run.
+        PermissionError: The token is not valid, or may not read.
+        ConnectionError: The server gave no answer.
+    """
+    from .api.resume import last_good_checkpoint
+
+    return last_good_checkpoint(run, before=before, url=url, token=token)
 
 
 def _warn_unwatched() -> None:

@@ -1,8 +1,9 @@
-"""Parse the command line of ``tocsin doctor``, ``sync``, ``tail`` and ``import``."""
+"""Parse the command line of ``tocsin doctor``, ``sync``, ``tail``, ``import`` and ``checkpoints``."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -96,6 +97,34 @@ def import_(options: argparse.Namespace) -> int:
     return int(any(outcome.delivered is False for outcome in outcomes))
 
 
+def checkpoints(options: argparse.Namespace) -> int:
+    """List the checkpoints of a run, and name the last one that is good to resume from.
+
+    The exit status is 1 if none is good.
+    """
+    from ..api.resume import checkpoints as ask
+
+    try:
+        answer = ask(options.run, before=options.before, url=options.url, token=options.token)
+    except (LookupError, OSError, ValueError) as error:
+        print(f"tocsin: {error.args[0] if error.args else error}", file=sys.stderr)
+        return 2
+    best = answer["last_good"]
+    if options.json:
+        print(json.dumps(answer))
+    elif options.path:
+        if best is not None:
+            os.write(sys.stdout.fileno(), os.fsencode(best["file"]) + b"\n")
+    else:
+        for item in answer["items"]:
+            problem = item["problem"] or ("does not exist any more" if item["exists"] is False else "")
+            size = "" if item["size"] is None else f"{item['size'] / 1e6:,.1f} MB"
+            row = f"{MARKS[not problem]}  step {item['step']:<8}  {size:>12}  {item['path']}"
+            print(f"{row}  ({problem})" if problem else row)
+        print(answer["text"])
+    return int(best is None)
+
+
 def _destination(options: argparse.Namespace, *, spool: bool = True) -> Destination:
     from .log_run import Destination
 
@@ -141,6 +170,13 @@ def _parser() -> argparse.ArgumentParser:
     followed.add_argument(
         "--idle-exit", type=float, metavar="SECONDS", help="exit after this time without new lines"
     )
+    listed = _command(commands, "checkpoints", checkpoints)
+    listed.add_argument("run", metavar="RUN", help="the run's id")
+    listed.add_argument(
+        "--before", type=int, metavar="STEP", help="only checkpoints before this step are good"
+    )
+    listed.add_argument("--json", action="store_true", help="print the complete answer as JSON")
+    listed.add_argument("--path", action="store_true", help="print only the path of the last good checkpoint")
     imported = _command(commands, "import", import_)
     imported.add_argument("path", type=Path, metavar="PATH", help="a log file, or a folder of them")
     imported.add_argument("--project", help="project of the run; default: the folder's name")

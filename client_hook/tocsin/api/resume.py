@@ -1,0 +1,114 @@
+"""Ask the server for the checkpoints of a run, for scripts that restart a training.
+
+Unlike the hook, these functions raise: a script that restarts from nothing because the server was
+unreachable would lose a training.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from ..core.paths import unescaped
+from ..core.run_fields import host_of
+from ..core.values import text
+from ..transport.server_url import Target, parse_target
+from .startup import DEFAULT_URL
+
+TIMEOUT_S = 30.0
+
+
+def last_good_checkpoint(
+    run: str, *, before: int | None = None, url: str | None = None, token: str | None = None
+) -> str | None:
+    """Return the path of the last good checkpoint of a run; see ``tocsin.last_good_checkpoint``."""
+    found = checkpoints(run, before=before, url=url, token=token)["last_good"]
+    return None if found is None else str(found["file"])
+
+
+def checkpoints(
+    run: str, *, before: int | None = None, url: str | None = None, token: str | None = None
+) -> dict[str, Any]:
+    """Return the server's answer about the checkpoints of a run, with what this machine knows about them.
+
+    Each item has in addition its path ``file``, and whether it ``exists``: None if it was saved on another
+    machine and is not here. The last good one is the newest that is not known to be missing.
+
+    Args:
+        run: The run's id.
+        before: Only checkpoints before this step are good.
+        url: Address of the server; default: ``TOCSIN_URL``.
+        token: A token with the scope ``read``; default: ``TOCSIN_TOKEN``.
+
+    Raises:
+        LookupError: There is no such run.
+        PermissionError: The token is not valid, or may not read.
+        ConnectionError: The server gave no answer.
+        ValueError: ``url`` is no address.
+    """
+    target = parse_target(url or os.environ.get("TOCSIN_URL") or DEFAULT_URL)
+    query = "" if before is None else "?" + urlencode({"before": before})
+    path = f"{target.prefix}/api/v1/runs/{quote(run, safe='')}/checkpoints{query}"
+    answer = _get(target, path, text(token if token is not None else os.environ.get("TOCSIN_TOKEN", "")), run)
+    host = host_of(None, os.environ) if "TOCSIN_HOSTNAME" in os.environ else socket.gethostname()
+    for item in answer["items"]:
+        _look(item, host)
+    best = answer["last_good"]
+    if best is not None:
+        _look(best, host)
+    good = [item for item in answer["items"] if not item["problem"]]
+    answer["last_good"] = next(
+        (item for item in ([best] if best is not None else []) + good if item["exists"] is not False), None
+    )
+    if best is not None and answer["last_good"] is not best:
+        gone = f"{best['path']} (step {best['step']}) does not exist any more"
+        left = answer["last_good"]
+        instead = "No other is good" if left is None else f"{left['path']} (step {left['step']}) does"
+        answer["text"] = f"{gone}. {instead}."
+    return answer
+
+
+def _get(target: Target, path: str, token: str, run: str) -> dict[str, Any]:
+    """Return the server's answer. A redirect is not followed, because the token is for this server."""
+    kind = http.client.HTTPSConnection if target.secure else http.client.HTTPConnection
+    connection = kind(target.host, target.port, timeout=TIMEOUT_S)
+    try:
+        connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
+        response = connection.getresponse()
+        status, body = response.status, response.read()
+        answer: dict[str, Any] = json.loads(body) if status == 200 else {}
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise ConnectionError(f"No answer from {target.base}: {error}") from error
+    finally:
+        connection.close()
+    if status == 404:
+        raise LookupError(f"Run not found: {run}")
+    if status in (401, 403):
+        need = "It needs the scope read. Set TOCSIN_TOKEN."
+        raise PermissionError(f"The server rejected the token ({status}). {need}")
+    if status != 200:
+        raise ConnectionError(f"The server answered {status}: {target.base}{path}")
+    return answer
+
+
+def _look(item: dict[str, Any], host: str) -> None:
+    """Add the real path of a checkpoint and whether it exists here."""
+    file = unescaped(item["path"]) if item["escaped"] else item["path"]
+    item["file"], item["exists"] = file, _exists(file, is_here=bool(host) and item["host"] == host)
+
+
+def _exists(file: str, *, is_here: bool) -> bool | None:
+    """Return whether it exists, or None if that cannot be known here."""
+    if "://" in file:
+        return None
+    try:
+        os.stat(file)
+    except FileNotFoundError:
+        return False if is_here else None
+    except (OSError, ValueError):
+        return None
+    return True
