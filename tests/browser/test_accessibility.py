@@ -112,7 +112,7 @@ def test_axe_finds_nothing_in_menus_dialogs_and_tabs(looked_at: Any, visit: Call
         tab.page.get_by_role("dialog").wait_for()
         found[name] = violations_of(tab, "[role=dialog], dialog")
         tab.page.keyboard.press("Escape")
-    for name in ("Environment", "Series", "Attempts", "Config check", "Events", "Notes"):
+    for name in ("Environment", "Series", "Attempts", "Checkpoints", "Config check", "Events", "Notes"):
         tab.page.get_by_role("tab", name=name).click()
         found[name] = violations_of(tab, "[role=tablist], [role=tabpanel]")
     assert not {name: issues for name, issues in found.items() if issues}

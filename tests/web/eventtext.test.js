@@ -55,6 +55,18 @@ test("unknown events are described field by field", () => {
 test("extra fields of known events are described too", () => {
   assert.equal(told("checkpoint", { path: "a.pt", epoch: 3, best: true }), "a.pt · epoch 3 · best true");
   assert.equal(told("checkpoint", { path: 7 }), "path 7");
+  const saved = {
+    path: "/a.pt",
+    size: 2_500_000,
+    complete: true,
+    by: "torch.save",
+    holds: ["model"],
+    took_s: 1,
+  };
+  assert.equal(told("checkpoint", saved), "/a.pt · 2.50 MB");
+  assert.equal(told("checkpoint", { ...saved, complete: false, size: null }), "/a.pt · incomplete");
+  assert.equal(told("checkpoint-removed", { path: "/a.pt" }), "/a.pt was deleted");
+  assert.equal(told("checkpoint-moved", { from: "/a.tmp", path: "/a.pt" }), "/a.tmp → /a.pt");
   assert.equal(told("phase", { name: "eval", state: "end", psnr: 31.5 }), "eval · ends · psnr 31.5");
 });
 

@@ -144,6 +144,16 @@ export class Api {
   }
 
   /**
+   * Return the checkpoints of a run that still exist, and the last good one.
+   *
+   * @param {string} id
+   * @returns {Promise<CheckpointAnswer>}
+   */
+  checkpoints(id) {
+    return this.ask(`/runs/${encodeURIComponent(id)}/checkpoints`);
+  }
+
+  /**
    * Return the gradient norms by layer.
    *
    * @param {string} id

@@ -74,13 +74,17 @@ class RunPage {
       changed: (row) => this.data.edited(row),
       now: () => app.clock.now(),
     });
-    this.details = new Details((step) => this.go(step), {
-      may,
-      save: async (notes, seen) =>
-        this.data.edited(await app.api.change(id, { notes, seen: { notes: seen } })),
-      again: async () => (await app.api.run(id)).notes ?? "",
-      parse: (text) => app.api.markdown(text),
-    });
+    this.details = new Details(
+      (step) => this.go(step),
+      {
+        may,
+        save: async (notes, seen) =>
+          this.data.edited(await app.api.change(id, { notes, seen: { notes: seen } })),
+        again: async () => (await app.api.run(id)).notes ?? "",
+        parse: (text) => app.api.markdown(text),
+      },
+      () => app.api.checkpoints(id),
+    );
     this.controls = new Controls({ view: () => this.view, set: (change) => this.set(change) });
     this.bar = new WindowBar({ follow: () => this.follow(), reset: () => this.reset() });
     this.overview = new OverviewStrip({ zoomed: (range) => this.zoom(range), range: () => this.range() });

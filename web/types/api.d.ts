@@ -82,6 +82,22 @@ interface RunDetail extends RunRow {
     connected: boolean;
   }[];
 }
+interface CheckpointRow {
+  path: string;
+  step: number;
+  time_ms: number;
+  size: number | null;
+  complete: boolean | null;
+  holds: string[];
+  by: string;
+  host: string;
+  problem: string;
+}
+interface CheckpointAnswer {
+  items: CheckpointRow[];
+  last_good: CheckpointRow | null;
+  text: string;
+}
 interface Packed {
   dtype: string;
   bdata: string;

@@ -136,8 +136,6 @@ def test_a_restart_script_never_gets_nothing_by_mistake(
     """An unreachable server is an error, not a run without checkpoints."""
     assert main(["checkpoints", *arguments]) == 2
     assert message in capsys.readouterr().err
-    options = dict(zip(("token", "url"), (None, None), strict=True))
-    if arguments[1:]:
-        options[arguments[1][2:]] = arguments[2]
+    options: dict[str, Any] = {arguments[1][2:]: arguments[2]} if arguments[1:] else {}
     with pytest.raises(error, match=message):
         tocsin.last_good_checkpoint(arguments[0], **options)

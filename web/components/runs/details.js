@@ -1,19 +1,25 @@
-/** Tabs below the charts: config, environment, attempts and writers, config check, events, notes. */
+/** Tabs below the charts: config, environment, series, attempts, checkpoints, config check, events, notes. */
 
 import { el, refill } from "../../browser/dom.js";
 import { number } from "../../lib/exact.js";
 import { flatten } from "../../lib/flatten.js";
 import { int, moment, num } from "../../lib/format.js";
+import { CheckpointList } from "./checkpointlist.js";
 import { configCheckList } from "./configchecklist.js";
 import { EventLog } from "./eventlog.js";
 import { Notes } from "./notes.js";
+
+/** Position of the tab that is loaded when it is opened. */
+const CHECKPOINTS = 4;
 
 export class Details {
   /**
    * @param {(step: number) => void} go moves the charts to a step
    * @param {ConstructorParameters<typeof Notes>[0]} writing
+   * @param {() => Promise<CheckpointAnswer>} checkpoints loads the checkpoints of the run
    */
-  constructor(go, writing) {
+  constructor(go, writing, checkpoints) {
+    this.checkpoints = new CheckpointList(checkpoints);
     this.log = new EventLog(go);
     this.notes = new Notes(writing);
     this.key = "";
@@ -22,6 +28,7 @@ export class Details {
       tab("Environment"),
       tab("Series"),
       tab("Attempts"),
+      tab("Checkpoints"),
       tab("Config check"),
       tab("Events"),
       tab("Notes"),
@@ -51,6 +58,7 @@ export class Details {
       button.tabIndex = i === chosen ? 0 : -1;
       panel.hidden = i !== chosen;
     });
+    if (chosen === CHECKPOINTS) void this.checkpoints.load();
   }
 
   /**
@@ -70,11 +78,13 @@ export class Details {
    * @param {RunEvent[]} events
    */
   show(run, events) {
-    const [config, environment, series, attempts, configCheck, eventLog, notes] = this.tabs.map(
+    const [config, environment, series, attempts, checkpoints, configCheck, eventLog, notes] = this.tabs.map(
       (each) => each.panel,
     );
     if (notes.firstChild !== this.notes.node) refill(notes, this.notes.node);
     this.notes.show(run.notes ?? "");
+    if (checkpoints.firstChild !== this.checkpoints.node) refill(checkpoints, this.checkpoints.node);
+    if (!checkpoints.hidden) void this.checkpoints.load();
     const key = JSON.stringify([
       run.config,
       run.environment,

@@ -55,7 +55,7 @@ export function placeFlags(flags, toPx, left, right, most = 40) {
  * @param {RunEvent} event
  */
 export function eventText(event) {
-  if (event.kind === "checkpoint") return "checkpoint";
+  if (event.kind === "checkpoint") return event.data?.complete === false ? "" : "checkpoint";
   if (event.kind === "phase" || event.kind === "eval" || event.kind === "evaluate") {
     return String(event.data?.name ?? event.data?.phase ?? "eval").slice(0, 24);
   }

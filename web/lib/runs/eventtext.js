@@ -1,7 +1,7 @@
 /** The text of a run's event. Events of unknown kinds are listed field by field. */
 
 import { flatten, valueText } from "../flatten.js";
-import { counted, int, num } from "../format.js";
+import { bytes, counted, int, num } from "../format.js";
 
 /**
  * @typedef {Record<string, unknown>} Data
@@ -63,6 +63,9 @@ function optimizerText(one) {
   return `${text(one.class)}${name} with ${int(Number(one.parameters))} parameters, lr ${lr}`;
 }
 
+/** Fields that the hook adds, and that the list of checkpoints shows. */
+const CHECKPOINT_FIELDS = ["complete", "size", "holds", "by", "took_s", "escaped", "cut"];
+
 /** @type {Record<string, Telling>} */
 const TEXTS = {
   attached: ({ optimizers, scalers, torch, signals }) =>
@@ -105,7 +108,15 @@ const TEXTS = {
   schedule: ({ scheduler, optimizer }) => line(text(scheduler), text(optimizer)),
   phase: (data) =>
     line(text(data.name), text(data.state) && `${text(data.state)}s`, rest(data, ["name", "state"])),
-  checkpoint: (data) => line(text(data.path), rest(data, typeof data.path === "string" ? ["path"] : [])),
+  checkpoint: (data) =>
+    line(
+      text(data.path),
+      data.complete === false ? "incomplete" : "",
+      typeof data.size === "number" ? bytes(data.size) : "",
+      rest(data, [...(typeof data.path === "string" ? ["path"] : []), ...CHECKPOINT_FIELDS]),
+    ),
+  "checkpoint-removed": (data) => text(data.path) && `${text(data.path)} was deleted`,
+  "checkpoint-moved": (data) => text(data.path) && `${text(data.from)} → ${text(data.path)}`,
   "nonfinite-input": ({ inputs }) =>
     objects(inputs)
       .map(
