@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from tocsin_server.core.causal_order import NEAR_STEPS, by_cause, chain_of, place
@@ -88,60 +88,77 @@ def incidents_of(alerts: Iterable[Alert]) -> list[Incident]:
     return sorted(made, key=lambda incident: (-incident.updated_ns, incident.id))
 
 
-def incident_for(alert: Alert, others: Sequence[Alert]) -> str:
+@dataclass(frozen=True, slots=True)
+class Member:
+    """What decides whether another alert joins: thousands of alerts may share it."""
+
+    incident: str
+    rule: str
+    severity: Severity
+    onset_step: int | None
+    lasts: bool
+    """Whether the alert keeps its incident open for others: it is open, or its run ended with it."""
+    cause: str
+    """The likely cause without its numbers."""
+
+    @classmethod
+    def of(cls, alert: Alert) -> Member:
+        """Return the member that an alert is."""
+        return cls(
+            alert.incident,
+            alert.rule,
+            alert.severity,
+            alert.onset_step,
+            alert.is_open or alert.state is AlertState.ENDED,
+            _NUMBERS.sub("#", alert.diagnosis.cause),
+        )
+
+
+def incident_for(alert: Alert, members: Collection[Member]) -> str:
     """Return the incident of an alert that fires for the first time.
 
     Args:
         alert: The alert.
-        others: The newest episodes of the other alerts of its run.
+        members: The newest episodes of the other alerts of its run that belong to an incident.
 
     Returns:
         The incident of the alert that it is linked to; its own, which it opens, without one. Of several, the
         one that has an alert with the nearest onset.
     """
-    going = {other.incident for other in others if _keeps_open(other)} - {""}
-    linked = [other for other in others if other.incident in going and _linked(alert, other)]
+    own = Member.of(alert)
+    open_ones = {member.incident for member in members if member.lasts}
+    linked = [member for member in members if member.incident in open_ones and _linked(own, member)]
     if not linked:
         return alert.key
-    return min(linked, key=lambda other: (_distance(alert, other), other.onset_ns, other.key)).incident
+    return min(linked, key=lambda member: (_distance(own, member), member.incident)).incident
 
 
-def _keeps_open(alert: Alert) -> bool:
-    """Return whether an alert keeps its incident open for others: also if it fired when the run ended."""
-    return alert.is_open or alert.state is AlertState.ENDED
-
-
-def _linked(alert: Alert, other: Alert) -> bool:
-    """Return whether two alerts of a run belong to one causal chain."""
-    chains = chain_of(alert.rule), chain_of(other.rule)
+def _linked(own: Member, other: Member) -> bool:
+    """Return whether an alert that fires belongs to the same causal chain as another one."""
+    chains = chain_of(own.rule), chain_of(other.rule)
     mild = other.severity is Severity.INFO
-    goes_on = _keeps_open(other) and not mild
-    near = _distance(alert, other) <= NEAR_STEPS and not (mild and alert.severity is not Severity.INFO)
-    if RUN_FAILED in (alert.rule, other.rule):
-        return goes_on and (chains[0] == chains[1] or Severity.CRITICAL in _severity_beside(alert, other))
+    goes_on = other.lasts and not mild
+    near = _distance(own, other) <= NEAR_STEPS and not (mild and own.severity is not Severity.INFO)
+    if RUN_FAILED in (own.rule, other.rule):
+        return goes_on and (chains[0] == chains[1] or _explains(own, other))
     if chains[0] == chains[1] != "" and goes_on:
         return True
     if {"process", "throughput"} & set(chains):
         return chains[0] == chains[1] and near
-    return near or (goes_on and _cause(alert) == _cause(other))
+    return near or (goes_on and own.cause == other.cause)
 
 
-def _severity_beside(alert: Alert, other: Alert) -> tuple[Severity, ...]:
-    """Return the severities of those of two alerts that are not the failure of the run."""
-    return tuple(
-        each.severity
-        for each in (alert, other)
-        if each.rule != RUN_FAILED and chain_of(each.rule) == "training"
+def _explains(own: Member, other: Member) -> bool:
+    """Return whether one of a pair, the other of which is a crash, is a critical alert of the training."""
+    return any(
+        member.severity is Severity.CRITICAL and chain_of(member.rule) == "training"
+        for member in (own, other)
+        if member.rule != RUN_FAILED
     )
 
 
-def _distance(alert: Alert, other: Alert) -> float:
+def _distance(one: Alert | Member, other: Alert | Member) -> float:
     """Return the steps between two onsets; infinite if one is unknown."""
-    if alert.onset_step is None or other.onset_step is None:
+    if one.onset_step is None or other.onset_step is None:
         return float("inf")
-    return abs(alert.onset_step - other.onset_step)
-
-
-def _cause(alert: Alert) -> str:
-    """Return the cause without its numbers."""
-    return _NUMBERS.sub("#", alert.diagnosis.cause)
+    return abs(one.onset_step - other.onset_step)

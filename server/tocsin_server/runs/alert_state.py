@@ -9,10 +9,11 @@ False and is not notified again.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from tocsin_server.core.incidents import incident_for
+from tocsin_server.core.incidents import Member, incident_for
 from tocsin_server.core.models import RUN_FAILED, Alert, AlertState, Finding, Severity, Transition
 
 LATE_NS = 600 * 10**9
@@ -34,6 +35,8 @@ class RunAlerts:
         self.run_id = run_id
         self._alerts: dict[str, Alert] = {}
         self._reported: dict[str, Reported] = {}
+        self._members: Counter[Member] = Counter()
+        """Alerts that belong to an incident."""
 
     @classmethod
     def restore(cls, run_id: str, alerts: Iterable[Alert]) -> RunAlerts:
@@ -42,7 +45,7 @@ class RunAlerts:
         for alert in alerts:
             known = tracker._alerts.get(alert.fingerprint)
             if known is None or known.episode < alert.episode:
-                tracker._alerts[alert.fingerprint] = alert
+                tracker._remember(alert)
                 tracker._reported[alert.fingerprint] = _reported_of(alert)
         return tracker
 
@@ -146,13 +149,28 @@ class RunAlerts:
 
     def _keep(self, alert: Alert, previous: AlertState | None, now_ns: int) -> Transition:
         if alert.state is AlertState.FIRING and not alert.incident:
-            others = [other for other in self._alerts.values() if other.fingerprint != alert.fingerprint]
-            alert = replace(alert, incident=incident_for(alert, others))
+            self._forget(alert.fingerprint)
+            alert = replace(alert, incident=incident_for(alert, self._members))
         reported = self._reported.setdefault(alert.fingerprint, set())
         first = (alert.state, alert.severity) not in reported
         reported.add((alert.state, alert.severity))
-        self._alerts[alert.fingerprint] = alert
+        self._remember(alert)
         return Transition(alert, previous, now_ns, first)
+
+    def _remember(self, alert: Alert) -> None:
+        """Replace the known state of a fingerprint by this one."""
+        self._forget(alert.fingerprint)
+        self._alerts[alert.fingerprint] = alert
+        if alert.incident:
+            self._members[Member.of(alert)] += 1
+
+    def _forget(self, fingerprint: str) -> None:
+        known = self._alerts.pop(fingerprint, None)
+        if known is not None and known.incident:
+            member = Member.of(known)
+            self._members[member] -= 1
+            if not self._members[member]:
+                del self._members[member]
 
 
 def _is_past(alert: Alert) -> bool:

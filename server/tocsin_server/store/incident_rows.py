@@ -17,8 +17,6 @@ from tocsin_server.store.tables import alert, run
 
 MOST_SHOWN = 50
 """Alerts of one incident that are read, the most severe and oldest first; the others are counted."""
-PER_INCIDENT = 20
-"""Rows of alerts that are searched for each incident wanted."""
 IncidentKey = tuple[str, str]
 """(run id, fingerprint and episode of the alert that opened it)."""
 
@@ -67,19 +65,13 @@ def alert_keys(connection: Connection, incident_id: str) -> list[Key]:
     return [(row.run_id, row.fingerprint, row.episode) for row in connection.execute(query.where(mine))]
 
 
-def _keys(
-    connection: Connection, run_id: str | None, states: Iterable[str], limit: int
-) -> Iterable[IncidentKey]:
+def _keys(connection: Connection, run_id: str | None, states: Iterable[str], limit: int) -> list[IncidentKey]:
     query = select(*_OWN).where(alert.c.state.in_([str(state) for state in states]), alert.c.incident != "")
     if run_id is not None:
         query = query.where(alert.c.run_id == run_id)
-    rows = connection.execute(query.order_by(alert.c.updated_ns.desc()).limit(limit * PER_INCIDENT))
-    found: dict[IncidentKey, None] = {}
-    for row in rows:
-        found[row.run_id, row.incident] = None
-        if len(found) > limit * 2:
-            break
-    return found
+    newest = query.group_by(*_OWN).order_by(func.max(alert.c.updated_ns).desc(), *_OWN)
+    # An incident has alerts in several states, so some of these turn out to be in another one.
+    return [(row.run_id, row.incident) for row in connection.execute(newest.limit(2 * limit))]
 
 
 def _read(connection: Connection, keys: Sequence[IncidentKey]) -> list[StoredIncident]:

@@ -7,10 +7,15 @@ from typing import Any
 
 import pytest
 
-from tocsin_server.core.incidents import IncidentState, incident_for, incidents_of
+from tocsin_server.core.incidents import IncidentState, Member, incident_for, incidents_of
 from tocsin_server.core.models import RUN_FAILED, Alert, AlertState, Diagnosis, Severity
 
 Make = Callable[..., Alert]
+
+
+def joined(alert: Alert, others: list[Alert]) -> str:
+    """Return the incident that ``alert`` joins or opens beside these others."""
+    return incident_for(alert, [Member.of(other) for other in others])
 
 
 @pytest.fixture
@@ -19,7 +24,7 @@ def alert() -> Make:
 
     def make(rule: str, onset: int | None, **given: Any) -> Alert:
         cause = given.pop("cause", f"because of {rule}")
-        values = {
+        values: dict[str, Any] = {
             "run_id": "r", "fingerprint": rule, "episode": 1, "subject": "", "pending_ns": None,
             "severity": Severity.CRITICAL, "state": AlertState.FIRING, "onset_ns": (onset or 0) * 10**9,
             "fired_step": onset, "fired_ns": (onset or 0) * 10**9, "resolved_step": None,
@@ -33,19 +38,19 @@ def alert() -> Make:
 def test_consequences_join_the_incident_of_their_cause(alert: Make) -> None:
     """However much later, as long as the cause still fires."""
     cause = alert("lr-jump", 100, severity=Severity.WARNING)
-    assert incident_for(alert("nonfinite-loss", 5000), [cause]) == "lr-jump.1"
+    assert joined(alert("nonfinite-loss", 5000), [cause]) == "lr-jump.1"
 
 
 def test_an_unrelated_alert_opens_its_own_incident(alert: Make) -> None:
     """A slow data loader explains no NaN, and overfitting none either."""
     others = [alert("data-bound", 4990), alert("overfitting", 100, severity=Severity.WARNING)]
-    assert incident_for(alert("nonfinite-loss", 5000), others) == "nonfinite-loss.1"
+    assert joined(alert("nonfinite-loss", 5000), others) == "nonfinite-loss.1"
 
 
 @pytest.mark.parametrize("onset", [120, 5000])
 def test_information_does_not_attract_a_more_severe_alert(alert: Make, onset: int) -> None:
     info = alert("clip-always-active", 100, severity=Severity.INFO)
-    assert incident_for(alert("nonfinite-loss", onset), [info]) == "nonfinite-loss.1"
+    assert joined(alert("nonfinite-loss", onset), [info]) == "nonfinite-loss.1"
 
 
 def test_an_incident_began_with_its_lead_not_with_an_older_warning(alert: Make) -> None:
@@ -60,27 +65,25 @@ def test_an_incident_began_with_its_lead_not_with_an_older_warning(alert: Make) 
 )
 def test_only_an_incident_that_is_not_resolved_is_joined(alert: Make, state: AlertState, joins: bool) -> None:
     before = alert("loss-spike", 990, state=state)
-    assert (incident_for(alert("grad-explosion", 1000), [before]) == before.incident) is joins
+    assert (joined(alert("grad-explosion", 1000), [before]) == before.incident) is joins
 
 
 def test_a_resolved_alert_of_an_open_incident_attracts_too(alert: Make) -> None:
     """The gradient norm recovered, the loss did not: a custom rule near the norm belongs to both."""
     norm = alert("grad-explosion", 1000, state=AlertState.RESOLVED)
     loss = alert("loss-divergence", 1200, incident=norm.incident)
-    assert incident_for(alert("my-rule", 1010), [norm, loss]) == norm.incident
+    assert joined(alert("my-rule", 1010), [norm, loss]) == norm.incident
 
 
 def test_of_two_incidents_the_nearest_is_joined(alert: Make) -> None:
     others = [alert("overfitting", 1000), alert("loss-drift", 1090)]
-    assert incident_for(alert("my-rule", 1080), others) == "loss-drift.1"
+    assert joined(alert("my-rule", 1080), others) == "loss-drift.1"
 
 
 def test_the_same_cause_joins(alert: Make) -> None:
     """Numbers in the sentence differ."""
     other = alert("plateau", 10, severity=Severity.WARNING, cause="Likely a learning rate of 0.1")
-    assert (
-        incident_for(alert("loss-drift", 9000, cause="Likely a learning rate of 0.2"), [other]) == "plateau.1"
-    )
+    assert joined(alert("loss-drift", 9000, cause="Likely a learning rate of 0.2"), [other]) == "plateau.1"
 
 
 @pytest.mark.parametrize(
@@ -94,7 +97,7 @@ def test_the_same_cause_joins(alert: Make) -> None:
 )
 def test_a_crash_joins_what_can_explain_it(alert: Make, rule: str, severity: Severity, joins: bool) -> None:
     before = alert(rule, 900, severity=severity)
-    assert (incident_for(alert(RUN_FAILED, 910), [before]) == before.incident) is joins
+    assert (joined(alert(RUN_FAILED, 910), [before]) == before.incident) is joins
 
 
 def test_the_most_severe_alert_leads_and_the_earliest_cause_is_the_root(alert: Make) -> None:

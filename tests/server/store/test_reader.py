@@ -219,3 +219,20 @@ def test_deleting_a_run_deletes_everything_of_it(
             assert connection.execute(query).scalar_one() == 0, table.name
         assert connection.execute(select(run.c.id)).scalars().all() == ["r2"]
     assert StoreReader(database).records("r2").n == 1
+
+
+def test_an_incident_of_many_alerts_hides_no_other(
+    database: Database, store: StoreWriter, admit: Any
+) -> None:
+    """It is read with its most severe alerts, and the number of all."""
+    admit()
+    many = [
+        replace(ALERT, fingerprint=f"f{no}", incident="f0.1", severity=Severity.WARNING, updated_ns=500 + no)
+        for no in range(300)
+    ]
+    worst = replace(ALERT, fingerprint="worst", incident="f0.1", updated_ns=420)
+    other = replace(ALERT, fingerprint="other", incident="other.1")
+    write_transitions(store, *[Transition(each, None, 410) for each in (*many, worst, other)])
+    first, second = StoreReader(database).incidents(limit=2)
+    assert (first.incident.id, first.count, len(first.incident.alerts)) == ("r1.f0.1", 301, 50)
+    assert (first.incident.lead, second.incident.id) == (worst, "r1.other.1")
