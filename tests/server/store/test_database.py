@@ -15,7 +15,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import event, insert, select, text
+from sqlalchemy import create_engine, event, insert, select, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, OperationalError
 
@@ -283,3 +283,26 @@ def test_a_new_empty_file_is_a_new_database(tmp_path: Path) -> None:
     (tmp_path / "tocsin.db").touch()
     migrate(f"sqlite:///{tmp_path / 'tocsin.db'}")
     assert (tmp_path / "tocsin.db").stat().st_size
+
+
+def test_alerts_of_an_earlier_version_are_grouped(empty_url: URL) -> None:
+    """Two that began together and fired at the same time are one incident; a later one is another."""
+    migrate(empty_url, "initial")
+    fired = {"a": (100, 10, 50), "b": (150, 20, None), "c": (9000, 90, None)}
+    engine = create_engine(empty_url)
+    with engine.begin() as connection:
+        for name, (step, at, until) in fired.items():
+            connection.execute(
+                text(
+                    "INSERT INTO alert (run_id, fingerprint, episode, rule, subject, severity, state,"
+                    " onset_step, onset_ns, fired_ns, resolved_ns, updated_ns, late, summary)"
+                    " VALUES ('r', :name, 1, 'loss-spike', 'loss', 'warning', 'firing',"
+                    " :step, :at, :at, :until, :at, false, '')"
+                ),
+                {"name": name, "step": step, "at": at, "until": until},
+            )
+    migrate(empty_url)
+    with engine.begin() as connection:
+        rows = connection.execute(text("SELECT fingerprint, incident FROM alert ORDER BY fingerprint")).all()
+    engine.dispose()
+    assert [tuple(row) for row in rows] == [("a", "a.1"), ("b", "a.1"), ("c", "c.1")]
