@@ -57,6 +57,9 @@ class CheckpointWatch:
     def began(self, path: str, *, is_folder: bool) -> None:
         """Report that a known checkpoint is being overwritten: until it is complete, it must not be used."""
         saved = self._known.get(path)
+        if saved is not None and saved.identity is not None:
+            self._check(saved)  # scripts save under one temporary name and rename the file each time
+            saved = self._known.get(path)
         if saved is not None and self._reports(is_folder):
             self._put(SAVED, {**saved.data, "complete": False, "size": None}, self.step())
 

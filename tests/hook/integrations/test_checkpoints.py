@@ -74,6 +74,20 @@ def test_a_renamed_file_is_followed(watch: CheckpointWatch, outbox: KeptOutbox, 
     assert [event["path"] for event in outbox.events(GONE)] == [moved["path"]]
 
 
+def test_a_temporary_name_that_is_used_again(
+    watch: CheckpointWatch, outbox: KeptOutbox, tmp_path: Path
+) -> None:
+    """The earlier file is found under its new name before the next save, however fast they follow."""
+    for number in range(3):
+        watch.began(str(tmp_path / "writing.tmp"), is_folder=False)
+        save(watch, tmp_path / "writing.tmp")
+        (tmp_path / "writing.tmp").rename(tmp_path / f"{number}.pt")
+    watch.sample(LATER)
+    names = [Path(event["path"]).name for event in outbox.events(MOVED)]
+    assert names == ["0.pt", "1.pt", "2.pt"]
+    assert all(event["complete"] for event in outbox.events(SAVED))
+
+
 def test_another_file_with_the_same_inode_is_not_taken_for_it(
     watch: CheckpointWatch, outbox: KeptOutbox, tmp_path: Path
 ) -> None:
