@@ -42,7 +42,7 @@ CHAINS: dict[str, tuple[str, ...]] = {
     "process": ("restart-loop", "trainer-lost", "stalled"),
     "throughput": ("straggler", "throughput-regression", "data-bound", "gpu-underused"),
 }  # fmt: skip
-"""Built-in rules by what can follow from what, and nearest to the cause first."""
+"""Built-in rules by chain: rules of one chain can follow from each other. Nearest to the cause first."""
 ORDER = tuple(rule for chain in CHAINS.values() for rule in chain)
 """Built-in rules, nearest to the cause first. Custom rules come after them."""
 _CHAIN = {rule: chain for chain, rules in CHAINS.items() for rule in rules} | {RUN_FAILED: "process"}

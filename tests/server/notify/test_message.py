@@ -67,7 +67,7 @@ def test_a_resolved_alert_has_no_acknowledge_link(make_routed_alert: Callable[..
 
 def test_a_withdrawn_alert_is_never_called_resolved(make_routed_alert: Callable[..., Any]) -> None:
     """Nothing has recovered: title and text say that it was withdrawn, and why."""
-    reason = "Withdrawn: grad_norm is printed in steps of 0.1, so 0 need not be exactly 0"
+    reason = "Withdrawn: the log prints grad_norm in steps of 0.1, so zeros and equal values may be rounded"
     over = alert_of(make_routed_alert(state="resolved"), new=False, summary=reason)
     message = message_of("n1", "alerts", body(over, reason="resolved"), LINKS)
     assert message.title.startswith("Withdrawn: loss-spike")

@@ -306,7 +306,7 @@ def test_a_finding_is_withdrawn_when_the_column_turns_out_to_be_rounded(tmp_path
         ("norm-after-zero", "resolved", True),
     ]
     assert transitions[-1].alert.summary == (
-        "Withdrawn: grad_norm is printed in steps of 0.1, so 0 need not be exactly 0"
+        "Withdrawn: the log prints grad_norm in steps of 0.1, so zeros and equal values may be rounded"
     )
     assert evaluate_log(open_log(path)).alerts == []
 

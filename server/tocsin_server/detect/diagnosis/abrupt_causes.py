@@ -76,8 +76,7 @@ def other_data(case: DiagnosisContext) -> Cause | None:
     return Cause(
         "other-data",
         f"Likely different data: the loss went {number(usual)} → {number(after[0])} in one "
-        "step and stays there, while weights, learning rate and gradients were at their "
-        "usual level.",
+        "step and stays there, with no earlier sign in the records.",
         "different data: a bad shard, wrong labels, or inputs scaled differently",
         (COMPARE_DATA, r.CHECK_BATCH, r.go_back(case), r.SKIP_DATA),
         "Evaluate the new batches with the weights from before the onset: the loss is high.",
@@ -108,7 +107,7 @@ def loss_rescaled(case: DiagnosisContext) -> Cause | None:
     return Cause(
         "loss-rescaled",
         f"Likely a change of the logged loss: it is {number(round(now / usual, 1))} times "
-        f"what it was, but the gradient norm is unchanged ({number(norm)} before, "
+        f"what it was, but the gradient norm did not rise ({number(norm)} before, "
         f"{number(norm_now)} since). A sum may have replaced a mean, or a term without "
         "gradient was added.",
         "a loss that is logged differently",
@@ -142,7 +141,10 @@ def spread(values: list[float]) -> tuple[float, float]:
 
 
 def cut_off(case: DiagnosisContext) -> Cause | None:
-    """Detect a loss that jumps and stays while the gradient norm falls: less of the model is trained."""
+    """Detect a loss that jumps and stays while the gradient norm falls: less of the model is trained.
+
+    A norm that hardly changes is no evidence: it may be measured after clipping.
+    """
     if case.rule not in LOSS_SHAPE | {"loss-level-shift"} or case.numeric or case.lr_event is not None:
         return None
     losses = median(_finite(case, "loss")), median(_finite(case, "loss", since=True))
@@ -152,14 +154,14 @@ def cut_off(case: DiagnosisContext) -> Cause | None:
     (usual, now), (norm, norm_now) = losses, norms
     if not (usual and now and norm and norm_now) or min(usual, now, norm, norm_now) <= 0:
         return None
-    if now < RESCALED * usual or norm_now > norm or _same_shape(case):
+    if now < RESCALED * usual or SAME_NORM * norm_now > norm or _same_shape(case):
         return None
     return Cause(
         "cut-off",
-        f"Likely a part of the model that passes no gradient any more (saturation, dead units, damaged "
+        f"Likely a part of the model that no longer passes gradients (saturation, dead units, damaged "
         f"weights): the loss went {number(usual)} → {number(now)}, but the gradient norm fell "
-        f"{number(norm)} → {number(norm_now)}; other data would raise it.",
-        "a part of the model that passes no gradient any more",
+        f"{number(norm)} → {number(norm_now)}. Different data usually raise it.",
+        "a part of the model that no longer passes gradients",
         (r.go_back(case), r.CHECK_GRAPH, r.lower_lr(case)),
         "Print the outputs of each layer: some are equal for all samples.",
         (

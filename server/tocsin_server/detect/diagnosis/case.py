@@ -301,7 +301,8 @@ class DiagnosisContext:
     def mixed(self) -> tuple[list[int], int] | None:
         """Return the steps of non-finite records and the number of records since the onset, or None.
 
-        None unless finite records come between them, again and again, and at no lower loss scale.
+        None unless failures follow finite records at least ``RETURNS`` times, and at least as many records
+        are finite, at loss scales no lower than the lowest that failed.
         """
         scales, losses = dict(self.since("scale")), dict(self.since("loss"))
         values = {step: [value] for step, value in losses.items()}

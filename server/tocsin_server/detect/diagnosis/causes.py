@@ -42,7 +42,7 @@ LOG_TERMS = Remedy(
     "run.check(losses={'reconstruction': reconstruction, 'kl': kl})",
 )
 NAME_BATCHES = Remedy(
-    "Name the data of each step: alerts then say which shard or sample recurs.",
+    "Name the batch of each step, so that alerts can say which shard or sample recurs.",
     "run.batch({'shard': shard, 'index': index})",
 )
 BOUND_SOFTLY = Remedy(
@@ -121,10 +121,10 @@ def bad_data(case: DiagnosisContext) -> Cause | None:
 
 
 def some_batches(case: DiagnosisContext) -> Cause | None:
-    """Detect non-finite records between finite ones at the same or a higher scale: the batches differ.
+    """Detect non-finite records between finite ones whose loss scale is as high: the batches differ.
 
-    A scale that is too high fails at every batch until it is lowered, and an operation or weights out of
-    range fail ever more often.
+    If the scale is too high, every batch fails until it is lowered. If an operation or the weights leave the
+    range of the number format, batches fail more and more often.
     """
     if not case.numeric or case.kind("nonfinite-weights") is not None or case.loss_ran_away is not None:
         return None
@@ -137,12 +137,11 @@ def some_batches(case: DiagnosisContext) -> Cause | None:
     steps = f"{', '.join(shown)}{', …' if len(bad) > 5 else ''}"
     return Cause(
         "some-batches",
-        f"Likely the data: {len(bad)} of {known} records since the onset are non-finite, and the others, "
-        "between them, are finite at the same loss scale or a higher one, with nearly the same weights. "
-        f"What differs is the batch: steps {steps}.",
-        "non-finite values in some batches",
+        f"Likely the data of some batches: {len(bad)} of {known} records since the onset are non-finite, and "
+        f"at least as many between them are finite at loss scales no lower. Affected steps: {steps}.",
+        "some batches that make loss or gradients non-finite",
         (r.CHECK_BATCH, r.SKIP_DATA, NAME_BATCHES, r.FIND_MODULE),
-        "Evaluate such a batch and the one after it with the same weights: only the first is non-finite.",
+        "Evaluate an affected batch and the next one with the same weights: only the first is non-finite.",
         (
             Evidence("non-finite records", float(len(bad)), f"of {known}", bad[-1]),
             Evidence("first non-finite steps", ", ".join(shown), "", bad[0]),
@@ -270,7 +269,7 @@ def every_scale(case: DiagnosisContext) -> Cause | None:
             "or is undefined (FFT, attention logits, norms, exp, division), or input data out of range.",
             "one operation that is non-finite at any scale, or inputs out of range",
             (r.FIND_MODULE, r.FP32_ISLAND, r.BF16, r.go_back(case), r.CHECK_BATCH),
-            "Run the forward pass in float32: the overflows stop.",
+            "Run the forward pass in float32: if it is finite, an operation exceeded the range of fp16.",
             evidence,
         )
     return Cause(
@@ -305,11 +304,11 @@ def one_operation(case: DiagnosisContext) -> Cause | None:
 def nan_from_nowhere(case: DiagnosisContext) -> Cause | None:
     if case.rule not in ("nonfinite-loss", "nonfinite-grad-norm", "scaler-at-floor"):
         return None
+    before = ": the records before show no sign of it" if case.steady else ""
     return Cause(
         "batch-or-operation",
-        "Likely one batch, or an unprotected log, sqrt or division by 0: loss and gradients "
-        "were at their usual level before. Weights that something else than the optimizer changed "
-        "(an average, a loaded checkpoint) look the same.",
+        f"Likely one batch, or an unprotected log, sqrt or division by 0{before}. Weights that something "
+        "other than the optimizer changed (an average, a loaded checkpoint) would look the same.",
         "one batch, or a log, sqrt or division at 0",
         (r.CHECK_BATCH, r.FIND_MODULE, r.go_back(case), r.lower_lr(case)),
         "Evaluate the same batch with the weights from before the step: its loss is non-finite.",
@@ -362,8 +361,9 @@ def diverging(case: DiagnosisContext) -> Cause | None:
         return Cause(
             "slow-climb",
             "Likely an increasing weight of one term of the loss (a KL warm-up, a penalty, a "
-            "curriculum), which is harmless, or data that slowly changes"
-            + ("." if case.rate_faded else f", or a learning rate{rate} that is slightly too high."),
+            "curriculum), which is harmless. Data that slowly changes"
+            + ("" if case.rate_faded else f" or a learning rate{rate} that is slightly too high")
+            + " would look the same.",
             "an increasing weight of one term of the loss",
             (LOG_TERMS, r.CHECK_BATCH, r.lower_lr(case, 2.0), r.go_back(case)),
             "Log each term without its weight: none of them rises.",
@@ -379,8 +379,8 @@ def diverging(case: DiagnosisContext) -> Cause | None:
         )
     return Cause(
         "lr-too-high",
-        f"Likely a learning rate{rate} that is too high at this point of training. The rate did not rise "
-        "before the onset, so data that slowly changes or an increasing weight of one term look the same.",
+        f"Likely a learning rate{rate} that is too high at this point of training. Data that slowly changes "
+        "or an increasing weight of one term would look the same.",
         "a learning rate that is too high",
         (r.lower_lr(case), r.go_back(case), r.clip(case), LOG_TERMS, r.CHECK_BATCH),
         "Resume from a checkpoint before the onset at a fifth of the learning rate: if the loss climbs "

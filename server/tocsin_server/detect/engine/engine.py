@@ -161,7 +161,7 @@ class Engine:
         return self._report(subject, result, reported)
 
     def _withdraw(self, series: str, before: RunContext, event: RunEvent) -> Iterator[Finding]:
-        """Withdraw findings that took a series for exact, if its log prints it with few decimals."""
+        """Withdraw findings that assumed exact values, if the log prints the series with few decimals."""
         quantum = self.context.quanta.get(series, 0.0)
         if quantum <= before.quanta.get(series, 0.0):
             return
@@ -171,7 +171,8 @@ class Engine:
             for stream in process.streams.values()
             for rule in stream.unproved(series)
         }
-        reason = f"{WITHDRAWN}{series} is printed in steps of {short(quantum)}, so 0 need not be exactly 0"
+        printed = f"the log prints {series} in steps of {short(quantum)}"
+        reason = f"{WITHDRAWN}{printed}, so zeros and equal values may be rounded"
         for key in sorted((name, series) for name in names):
             subject = self._subjects.pop(key, None)
             finding = None if subject is None else self._ended(subject, event, reason)

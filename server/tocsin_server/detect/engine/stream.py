@@ -184,7 +184,7 @@ class Stream:
         self._rouse()
 
     def unproved(self, series: str) -> Iterator[str]:
-        """Restart the rules that took ``series`` for exact; yield the names of those with an episode."""
+        """Restart the rules that assumed exact values of ``series``; yield those that had an episode."""
         for rule in self.rules:
             if rule.exact and rule.subject == series:
                 rule.discontinuity()

@@ -183,7 +183,7 @@ class Rule(Generic[SettingsT, StateT]):
     scope: ClassVar[str] = "stream"
     bears_on: ClassVar[tuple[str, ...] | None] = None
     exact: ClassVar[bool] = False
-    """True: findings rest on values that are exactly 0 or equal, which few decimals do not prove."""
+    """Whether findings depend on values that are exactly 0 or equal; few decimals cannot show that."""
     info: ClassVar[RuleInfo]
     """Built from the class variables."""
     settings_type: ClassVar[type[RuleSettings]] = RuleSettings
@@ -240,7 +240,7 @@ class Rule(Generic[SettingsT, StateT]):
     def quantum(self, signal: str) -> float:
         """Return the distance between two printable numbers of ``signal``; 0 if it is recorded in full.
 
-        A difference up to it may come from rounding, and 0 may be anything below half of it.
+        Smaller differences may come from rounding, and a printed 0 is anything up to half of it.
         """
         quanta = self.context.quanta
         return quanta.get(f"{signal}/{self.suffix}" if self.suffix else signal, 0.0) if quanta else 0.0

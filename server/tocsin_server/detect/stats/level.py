@@ -113,8 +113,8 @@ class Level(msgspec.Struct):
             value: A finite norm.
             ratio: Multiple of the median that it must exceed.
             deviations: Number of robust standard deviations of the logarithm that it must exceed.
-            quantum: Distance between two values that can be printed; 0 if they are recorded in full. A
-                median of few quanta is not known to a factor, nor is the spread around it.
+            quantum: Distance between two values that can be printed; 0 if they are recorded in full. The
+                ratio to a median of only a few quanta is unknown, as is the spread.
         """
         median = self.median
         if quantum and median < DIGIT * quantum and value < DROP * quantum:

@@ -50,8 +50,8 @@ class ZeroStreak(RuleState):
 def norms_of(view: View, state: ZeroStreak, quantum: float) -> Values:
     """Return the norms of ``view``, with None for missing ones and for zeros that may be rounded.
 
-    Missing norms matter because a streak may contain records that have only a loss. A 0 in a column with few
-    decimals counts if the norm fell to it at once, or if the loss is printed as 0 as well from the start.
+    Missing norms matter because a streak may contain records that have only a loss. In a column with few
+    decimals, a 0 counts if the norm fell to it in one record, or if norm and loss are both 0 from the start.
 
     Args:
         view: The records being checked.

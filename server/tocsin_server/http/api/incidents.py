@@ -1,4 +1,4 @@
-"""``/incidents``: alerts that belong together, as one; list, read and acknowledge them."""
+"""``/incidents``: list, read and acknowledge incidents, which are alerts that belong together."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ router = resource("incidents")
 
 
 class IncidentRow(TypedDict):
-    """An incident. ``alerts`` has the most severe first; there are ``count`` in all.
+    """An incident. ``alerts``: up to 50 of its ``count`` alerts, the most severe first.
 
-    ``root`` is the id of the alert that is nearest to the cause. ``ack`` is the acknowledgement that covers
-    its severity, if there is one.
+    ``root``: id of the alert nearest to the cause. ``ack``: the newest acknowledgement of an alert of the
+    incident's severity.
     """
 
     id: str

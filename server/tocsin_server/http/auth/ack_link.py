@@ -40,7 +40,8 @@ PAGE = """<!doctype html>
 """
 INVALID = "<p>This link is invalid or has expired. Open the alert in tocsin.</p>"
 FORM = """<p>{summary}</p>
-<p>After you acknowledge it, there are no more reminders. You'll still hear if it resolves.</p>
+<p>This acknowledges all alerts of the incident: no more reminders.
+You'll still be notified if it gets worse or ends.</p>
 <form method="post" action="{root}/ack">
 <input name="alert" type="hidden" value="{alert}">
 <input name="until" type="hidden" value="{until}">

@@ -42,6 +42,7 @@ from tocsin_server.detect.sdk import (
 
 LASTING = 50
 """Records with a norm of 0 after which a loss that does not fall means that nothing is trained."""
+UNCERTAIN = "the loss changes, so there may be gradients"
 
 
 class Settings(RuleSettings):
@@ -64,7 +65,7 @@ class State(ZeroStreak):
 class NormAfterZero(Rule[Settings, State]):
     """Severity: warning."""
 
-    title = "Gradient norm measured after zero_grad"
+    title = "Gradient norm is 0 while the loss changes"
     severity = WARNING
     inhibited_by = ("nonfinite-loss",)
     needs = ("grad_norm",)
@@ -114,14 +115,14 @@ class NormAfterZero(Rule[Settings, State]):
             return
         first = state.first or 0.0
         falls = state.level < first - self.settings.falls * abs(first)
-        span = f"{number(state.low)} to {number(state.high)}"
+        span = f"between {number(state.low)} and {number(state.high)}"
         evidence: list[Fact] = [
             ("grad norm", 0.0, "", view.step[row]),
             ("in a row", float(state.streak), "records", None),
             ("lowest loss", state.low, "", None),
             ("highest loss", state.high, "", None),
         ]
-        summary = f"Gradient norm is 0 in {count(state.streak, 'record')} while the loss changes {span}"
+        summary = f"Gradient norm has been 0 for {count(state.streak, 'record')} while the loss varied {span}"
         self.fire(
             view, row, WARNING, state.since, summary, evidence,
             level=level, kind="falls" if falls else "moves",
@@ -137,11 +138,7 @@ def measured_late(case: DiagnosisContext) -> Cause | None:
     certain = case.result.kind == "falls"
     if not certain and (case.usual_norm or _lasting(case)):
         return None
-    return _late(
-        "the loss has fallen, so updates are applied"
-        if certain
-        else "the loss changes, so there are gradients"
-    )
+    return _late("the loss has fallen, so updates are applied" if certain else UNCERTAIN)
 
 
 def _late(reason: str) -> Cause:
@@ -169,8 +166,8 @@ def only_noise(case: DiagnosisContext) -> Cause | None:
 
 
 def maybe_late(case: DiagnosisContext) -> Cause | None:
-    """Return the other explanation of a norm of 0 while the loss moves without falling."""
-    return None if case.result.kind == "falls" else _late("the loss changes, so there may be gradients")
+    """Return a wrong measurement as the second explanation while the loss moves without falling."""
+    return None if case.result.kind == "falls" else _late(UNCERTAIN)
 
 
 def _lasting(case: DiagnosisContext) -> bool:

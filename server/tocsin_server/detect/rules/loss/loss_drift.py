@@ -87,7 +87,7 @@ class State(RuleState):
     known: float = 0.0
     """The highest median from which the loss has recovered without intervention."""
     rewound: bool = False
-    """The records do not begin with the run: a rise since then is no rise since the start."""
+    """Whether the run went back, so that a rise over these records is no rise since the start."""
     rests: list[float] = msgspec.field(default_factory=list)
     """Newest distances of single losses from the median of their bin, which give the spread."""
 

@@ -258,8 +258,8 @@ def _moved(case: DiagnosisContext) -> list[str]:
             median([value for _, value in pairs if math.isfinite(value)])
             for pairs in (case.before(base)[-NEAREST:], case.since(base))
         )
-        if before and after and max(before, after) > MOVED * min(before, after):
-            found.append(f"{name} {written(before)} → {written(after)}")
+        if before is not None and after is not None and max(before, after) > MOVED * min(before, after):
+            found.append(f"{name} went {written(before)} → {written(after)}")
     return found
 
 
@@ -267,8 +267,8 @@ def _data(case: DiagnosisContext) -> Cause | None:
     if case.result.kind != "jump":
         return None
     moved = _moved(case)
-    still = "Nothing else changed in the records at that step"
-    lead = f"At the same step: {' and '.join(moved)}" if moved else still
+    still = "Loss scale, gradient norm and learning rate kept their levels, as far as recorded"
+    lead = f"At the same step, {' and '.join(moved)}" if moved else still
     return Cause(
         "other-data",
         f"{lead}. Likely different data (a new shard or mix, longer sequences, another "

@@ -205,8 +205,11 @@ class LossSaturated(Rule[Settings, State]):
             ("range", state.high - state.low, "", None),
         ]
         quantum = self.quantum("loss")
-        shown = number(round(loss, 9)) if loss or not quantum else f"0 (printed, below {number(quantum / 2)})"
-        return f"Loss has stayed at {shown} for {count(state.streak, 'record')}", evidence
+        if loss == 0 and quantum:
+            said = f"Loss has been printed as 0 (below {number(quantum / 2)})"
+        else:
+            said = f"Loss has stayed at {number(round(loss, 9))}"
+        return f"{said} for {count(state.streak, 'record')}", evidence
 
     def _kind(self, view: View, row: int, loss: float) -> str:
         """Return zero, clamp, chance, rounded (too few digits), converged or constant."""
@@ -227,8 +230,8 @@ class LossSaturated(Rule[Settings, State]):
     def _is_proved(self, view: View, row: int, kind: str, loss: float, quantum: float) -> bool:
         """Return whether a loss that is printed with few decimals really is constant.
 
-        A healthy loss may change by less than the quantum for a while. It does not stay at ln K or at a round
-        number, and is not 0 with many decimals from the first record on unless its gradients are not.
+        A healthy loss may change by less than the quantum for a while. But it does not stay at ln K or at a
+        round number, and it is not 0.0000 from the first record on with a gradient norm of 0 or none.
         """
         limits = self.settings
         if not quantum or quantum <= limits.constant * abs(loss):

@@ -20,7 +20,7 @@ Does not fire on:
 Likely causes:
     - a learning rate of 0, skipped updates or a gradient norm of 0
     - a learning rate that is far too high or too low
-    - labels that do not belong to their inputs
+    - labels that do not belong to their inputs, constant inputs or frozen layers
 First action:
     Train on one small batch until the loss is almost 0. If that fails, the graph or the labels are wrong.
 Source:
@@ -249,7 +249,7 @@ _LABELS = Remedy("Check the labels of one batch: shuffled apart, a single class,
 
 
 def _why(case: DiagnosisContext) -> Cause | None:
-    """Return the remaining cause: learning rate or labels, as updates happen and gradients flow."""
+    """Return a learning rate or layers without a gradient, if nothing in the records prevents learning."""
     if case.result.kind not in ("chance", "flat"):
         return None
     rate = f" ({number(case.lr)})" if case.lr else ""
@@ -275,7 +275,7 @@ def _why(case: DiagnosisContext) -> Cause | None:
     how = "far too low" if low else "far too high (the model collapsed) or far too low"
     return Cause(
         "rate-wrong",
-        f"Updates are applied but the loss does not change, likely because the learning rate{rate} is {how}.",
+        f"The loss does not fall, likely because the learning rate{rate} is {how}.",
         f"a learning rate {'far too low' if low else 'far too high or too low'}",
         (_RATES, _FEW, remedies.CHECK_GRAPH),
         "Try four learning rates a factor of 10 apart: the loss falls at one of them.",
@@ -287,11 +287,11 @@ def _labels(case: DiagnosisContext) -> Cause | None:
         return None
     return Cause(
         "labels",
-        "The loss is that of guessing although updates are applied: likely labels that do not belong to "
-        "their inputs, inputs that are constant, or layers that are frozen.",
+        "The loss is at chance level, likely because labels do not belong to their inputs, all inputs are "
+        "equal, or layers are frozen.",
         "labels that do not belong to their inputs, constant inputs, or frozen layers",
         (_LABELS, _FEW, remedies.CHECK_GRAPH),
-        "Check one batch: its labels are wrong, or all inputs are equal.",
+        "Check one batch and its gradients: labels are wrong, all inputs are equal, or gradients are 0.",
     )
 
 
@@ -303,12 +303,12 @@ def _frozen(case: DiagnosisContext) -> Cause | None:
         "Most layers are frozen or receive no gradient.",
         "layers that are frozen or receive no gradient",
         (remedies.CHECK_GRAPH, _FEW),
-        "Print which parameters have requires_grad and a gradient above 0: most have not.",
+        "Print which parameters have requires_grad and a nonzero gradient: few do.",
     )
 
 
 def _labels_first(case: DiagnosisContext) -> Cause | None:
-    """Return the same if the learning rate is a usual one and the gradient norm stays at its level."""
+    """Return the cause of :func:`_labels` first if learning rate and gradient norm are as usual."""
     usual = case.lr is not None and USUAL_RATES[0] <= case.lr <= USUAL_RATES[1]
     return _labels(case) if usual and case.kind("grad-explosion") is None else None
 

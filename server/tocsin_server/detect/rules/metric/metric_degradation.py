@@ -265,7 +265,7 @@ class MetricDegradation(WideRule[Settings, State]):
         return twin is not None and twin.collapsed >= limits.evaluations
 
     def _collapsed(self, name: str, track: Track) -> bool:
-        """Return whether a task metric, not a loss, lost most of what it had gained."""
+        """Return whether a task metric, not a loss, lost ``collapse`` of what it had gained."""
         return not is_loss(name) and track.collapsed >= self.settings.evaluations
 
     def _early(self, step: int, track: Track) -> bool:
@@ -306,14 +306,14 @@ def _keep(case: DiagnosisContext) -> Remedy:
 
 
 def _stale(case: DiagnosisContext) -> Cause | None:
-    """Detect a collapse while the training loss falls. Memorizing lowers a metric slowly."""
+    """Detect a collapse while the training loss falls; overfitting lowers a metric slowly."""
     if case.result.kind != "stale":
         return None
     return Cause(
         "evaluation",
-        "Likely the evaluation: the metric lost most of what it had gained while the training loss still "
-        "falls. The evaluated weights or statistics may not be the trained ones (an average, batch norm, "
-        "the wrong mode), or the held-out samples changed.",
+        "Likely the evaluation: a validation metric lost at least half of what it had gained while the "
+        "training loss still falls. The evaluated weights or statistics may not be the trained ones (an "
+        "average, batch norm, the wrong mode), or the validation set changed.",
         "an evaluation of other weights, statistics or samples than before",
         (
             Remedy(
