@@ -66,6 +66,24 @@ def test_a_summed_loss_is_distinguished_from_one_that_rose(watch: Any) -> None:
     assert cause(watch, "loss-spike", **columns).startswith("Likely different data")
 
 
+@pytest.mark.parametrize(("norms", "named"), [((1.0, 1.0), False), ((0.5, 0.2), True)])
+def test_a_clipped_norm_does_not_count_as_a_fall(watch: Any, norms: tuple[float, float], named: bool) -> None:
+    """The loss jumps and swings. Only a lower norm is a sign that a part passes no gradients."""
+    draw = random.Random(3)
+    usual, now = ([norm] * count for norm, count in zip(norms, (QUIET, 150), strict=True))
+    loss = [*noise(1.0, QUIET, 1), *(8 * draw.lognormvariate(0, 0.6) for _ in range(150))]
+    found = cause(watch, "loss-spike", loss=loss, grad_norm=[*usual, *now], lr=[1e-3] * (QUIET + 150))
+    assert found
+    assert ("passes" in found) is named
+
+
+def test_a_nan_in_the_first_record_is_not_compared_with_earlier_ones(watch: Any) -> None:
+    nothing = cause(watch, "nonfinite-loss", loss=[math.nan] * 30)
+    assert nothing.startswith("Likely one batch")
+    assert "the records before" not in nothing
+    assert "the records before" in cause(watch, "nonfinite-loss", loss=[*noise(1, 200, 1), *[math.nan] * 30])
+
+
 def test_an_infinite_term_is_distinguished_from_a_bad_batch(watch: Any) -> None:
     """The loss is infinite at every step while its gradients are finite."""
     columns = {"loss": noise(1, 200, 1) + [math.inf] * 50, "grad_norm": noise(0.5, 250, 2)}

@@ -109,3 +109,10 @@ def test_the_cause_names_what_changed_with_the_jump(watch: Any) -> None:
         causes.append(run.firing(RULE)[-1].diagnosis.cause)
     assert causes[0].startswith("Loss scale, gradient norm and learning rate kept their levels")
     assert causes[1].startswith("At the same step, the loss scale went 2¹⁶ → 2¹²")
+
+
+def test_a_norm_that_falls_to_0_is_a_change(watch: Any) -> None:
+    run = watch()
+    run.records(start=29020, every=10, loss=[2.77] * 3 + [8.7] * 5, grad_norm=[0.5] * 3 + [0.0] * 5)
+    run.event("finish")
+    assert run.firing(RULE)[-1].diagnosis.cause.startswith("At the same step, the gradient norm went 0.5 → 0")
