@@ -34,7 +34,8 @@ test("an alert that its run ended with is counted until it is acknowledged", () 
 });
 
 test("a withdrawn alert is not called resolved", () => {
-  const summary = "Withdrawn: the log prints grad_norm in steps of 0.1, so zeros and equal values may be rounded";
+  const summary =
+    "Withdrawn: the log prints grad_norm in steps of 0.1, so zeros and equal values may be rounded";
   assert.equal(resolvedWord(alertOf({ state: "resolved", summary })), "withdrawn");
   assert.equal(resolvedWord(alertOf({ state: "resolved" })), "resolved");
 });
