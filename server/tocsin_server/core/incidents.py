@@ -110,8 +110,13 @@ class Member:
             alert.severity,
             alert.onset_step,
             alert.is_open or alert.state is AlertState.ENDED,
-            _NUMBERS.sub("#", alert.diagnosis.cause),
+            cause_of(alert),
         )
+
+
+def cause_of(alert: Alert) -> str:
+    """Return the likely cause without its numbers: alerts with the same one belong together."""
+    return _NUMBERS.sub("#", alert.diagnosis.cause)
 
 
 def incident_for(alert: Alert, members: Collection[Member]) -> str:

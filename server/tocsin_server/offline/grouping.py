@@ -7,14 +7,12 @@ one nearest the cause. The JSON contains the diagnosis of each alert.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tocsin_server.core.causal_order import by_cause
+from tocsin_server.core.incidents import cause_of
 from tocsin_server.core.models import Alert
-
-_NUMBERS = re.compile(r"[\d.]+(?:e−?-?\d+)?")
 
 
 @dataclass
@@ -32,12 +30,14 @@ class CauseGroup:
     @property
     def timeline(self) -> tuple[tuple[int, str, str], ...]:
         """The longest timeline of an alert with the same cause as the head."""
-        reported = [alert.diagnosis.timeline for alert in self.alerts if _cause(alert) == _cause(self.head)]
+        reported = [
+            alert.diagnosis.timeline for alert in self.alerts if cause_of(alert) == cause_of(self.head)
+        ]
         return max(reported, key=len)
 
     def explains(self, alert: Alert) -> bool:
         """Return whether ``alert`` is in the head's timeline (same launch) or has the same cause."""
-        if _cause(alert) == _cause(self.head):
+        if cause_of(alert) == cause_of(self.head):
             return True
         rows = {(step, rule) for step, _, rule in self.head.diagnosis.timeline}
         return alert.run_id == self.head.run_id and (alert.onset_step, alert.rule) in rows
@@ -45,10 +45,10 @@ class CauseGroup:
     @property
     def other_causes(self) -> list[Alert]:
         """One alert for each cause among the others that differs from the head's."""
-        seen = {(self.head.rule, ""), ("", _cause(self.head))}
+        seen = {(self.head.rule, ""), ("", cause_of(self.head))}
         found: list[Alert] = []
         for alert in self.others:
-            keys = {(alert.rule, ""), ("", _cause(alert))}
+            keys = {(alert.rule, ""), ("", cause_of(alert))}
             if not keys & seen:
                 found.append(alert)
             seen |= keys
@@ -73,8 +73,3 @@ def launch_of(alert: Alert) -> int:
     """Return the launch of an alert within the file, from 1."""
     _, mark, number = alert.run_id.rpartition("#")
     return int(number) if mark and number.isdecimal() else 1
-
-
-def _cause(alert: Alert) -> str:
-    """Return the cause without its numbers."""
-    return _NUMBERS.sub("#", alert.diagnosis.cause)
