@@ -100,7 +100,7 @@ def after_event(
         path=path,
         step=step,
         time_ns=time_ns,
-        size=size if isinstance(size, int) and size >= 0 else None,
+        size=size if isinstance(size, int) and 0 <= size < 1 << 63 else None,
         complete=complete if isinstance(complete, bool) else None,
         holds=tuple(name for name in ("model", "optimizer") if isinstance(holds, list) and name in holds),
         by=str(data.get("by") or "")[:BY_LONGEST],

@@ -307,7 +307,11 @@ class RunContext:
             clips=dict(learned.get("clips", {})),
             scaled_norms=tuple(learned.get("scaled_norms", ())),
             expected=expected,
-            checkpoints=tuple(map(Checkpoint.from_plain, learned.get("checkpoints", ()))),
+            checkpoints=tuple(
+                Checkpoint.from_plain(each)
+                for each in learned.get("checkpoints", ())
+                if isinstance(each, Mapping)
+            ),
             components=tuple(learned.get("components", ())),
             metrics={name: (goal, unit) for name, (goal, unit) in learned.get("metrics", {}).items()},
             quanta=dict(learned.get("quanta", {})),

@@ -10,10 +10,12 @@ from fastapi import Query
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
+from tocsin_server.core.causal_order import chain_of
 from tocsin_server.core.incidents import IncidentState
 from tocsin_server.core.models import Severity
 from tocsin_server.core.responses import ExactJSON, Problem
 from tocsin_server.http.api.acks import AckRow, NewAck, ack_row, stored_acks
+from tocsin_server.http.api.checkpoints import last_good_of
 from tocsin_server.http.api.deletion import actor_of
 from tocsin_server.http.api.permission import Editor, Reader
 from tocsin_server.http.api.query import WHOLE, chosen, some_of
@@ -53,6 +55,20 @@ class IncidentRow(TypedDict):
     alerts: list[AlertRow]
 
 
+class ResumeRow(TypedDict):
+    """Where to resume: the last good checkpoint before the incident, if one is known, and a sentence."""
+
+    path: str | None
+    step: int | None
+    text: str
+
+
+class IncidentDetail(IncidentRow):
+    """An incident with the checkpoint to resume from."""
+
+    resume: ResumeRow
+
+
 class IncidentList(TypedDict):
     """Incidents, newest change first."""
 
@@ -85,10 +101,17 @@ async def give_back(request: Request, incident_id: str, identity: Editor) -> Exa
     return await _act(request, incident_id, Ack(time.time_ns(), actor_of(identity), "", undone=True))
 
 
-@router.get("/incidents/{incident_id:path}", response_model=IncidentRow)
+@router.get("/incidents/{incident_id:path}", response_model=IncidentDetail)
 def one_incident(request: Request, incident_id: str, _identity: Reader) -> ExactJSON:
-    """Return one incident with its alerts."""
-    return ExactJSON(_row_of(services_of(request), incident_id))
+    """Return one incident with its alerts and the last good checkpoint before it."""
+    services = services_of(request)
+    row = _row_of(services, incident_id)
+    is_training = any(chain_of(alert["rule"]) == "training" for alert in row["alerts"])
+    onset = row["onset_step"] if is_training else None
+    found = last_good_of(services.reader, row["run_id"], onset)
+    saved = found.checkpoint
+    where = {"path": None, "step": None} if saved is None else {"path": saved.path, "step": saved.step}
+    return ExactJSON(row | {"resume": where | {"text": found.text}})
 
 
 async def _act(request: Request, incident_id: str, ack: Ack) -> ExactJSON:

@@ -82,6 +82,9 @@ def test_the_precision_of_a_series_is_kept_until_it_is_in_full() -> None:
 def test_a_snapshot_keeps_what_events_added() -> None:
     """Values of a newer handshake replace those of the snapshot."""
     context = RunContext(scalers=[{"growth_interval": 5}]).learn("checkpoint", 7, {"path": "7.pt"})
+    context = context.learn("checkpoint", 8, {"path": "8.pt"}).learn(
+        "checkpoint-removed", None, {"path": "8.pt"}
+    )
     again = RunContext(scalers=[{"growth_interval": 9}]).relearn(context.learned())
     assert again.checkpoints == (Checkpoint("7.pt", 7),)
     assert again.scalers == ({"growth_interval": 9},)

@@ -38,6 +38,12 @@ def test_the_last_good_checkpoint_of_a_run_with_nan(server: Any, trainer: Callab
     assert answer["text"].startswith("ckpt_40.pt (step 40, 20 steps before the onset, ")
     assert [item["problem"] for item in answer["items"][1:]] == ["", ""]
     assert answer["items"][0]["problem"] == "holds NaN weights"
+    (incident,) = server.get("/incidents", run=run.run)["items"]
+    assert server.get(f"/incidents/{incident['id']}")["resume"] == {
+        "path": "/runs/ckpt_40.pt",
+        "step": 40,
+        "text": answer["text"],
+    }
 
 
 def test_a_run_without_checkpoints_has_none(server: Any, trainer: Callable[..., Any]) -> None:

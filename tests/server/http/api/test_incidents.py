@@ -27,7 +27,8 @@ def test_alerts_of_one_problem_are_one_incident(server: Any, trainer: Callable[.
     assert {alert["incident"] for alert in incident["alerts"]} == {incident["id"]}
     assert (incident["severity"], incident["onset_step"]) == ("critical", 10)
     assert incident["count"] == len(incident["alerts"])
-    assert server.get(f"/incidents/{incident['id']}") == incident
+    resume = {"path": None, "step": None, "text": "No good checkpoint is known."}
+    assert server.get(f"/incidents/{incident['id']}") == incident | {"resume": resume}
 
 
 def test_a_resolved_incident_is_not_open(server: Any, trainer: Callable[..., Any]) -> None:
