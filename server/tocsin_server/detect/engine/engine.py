@@ -103,7 +103,8 @@ class Engine:
             return self._replan(event)
         if event.writer.writer_no != SERVER and self._superseded(event.writer):
             return []
-        before, context = self.context, self.context.learn(event.kind, event.step, event.data)
+        before, attempt = self.context, event.writer.attempt_no
+        context = before.learn(event.kind, event.step, event.data, attempt=attempt)
         if context is not before:
             self._learn(context)
         at = moment(0, self._newest[0] if event.step is None else event.step, event.time_ns)

@@ -103,6 +103,8 @@ class RunContext:
     """Changes declared by the script (``run.expect``) and their steps."""
     checkpoints: tuple[Checkpoint, ...] = ()
     """The newest ``CHECKPOINTS`` checkpoints that still exist, oldest first."""
+    attempt: int = 0
+    """The newest attempt whose hook has begun, or 0."""
     components: tuple[str, ...] = ()
     """Names of the terms of the loss (``run.check(losses=...)``), reported as ``loss/<name>``."""
     metrics: Mapping[str, tuple[str, str]] = field(default_factory=dict)
@@ -180,22 +182,28 @@ class RunContext:
         return None if saved is None else (saved.step, saved.path)
 
     def last_good_checkpoint(self, onset_step: int) -> Checkpoint | None:
-        """Return the newest checkpoint from which a run can resume whose problem began at ``onset_step``."""
-        return last_good_checkpoint(self.checkpoints, onset_step).checkpoint
+        """Return the newest checkpoint from which a run can resume whose problem began at ``onset_step``.
 
-    def learn(self, kind: str, step: int | None, data: Mapping[str, Any]) -> RunContext:
+        Only those of the newest attempt: an earlier attempt may have gone beyond the step from which the
+        newest one resumed, and may have failed there.
+        """
+        newest = [saved for saved in self.checkpoints if saved.attempt >= self.attempt]
+        return last_good_checkpoint(newest, onset_step).checkpoint
+
+    def learn(self, kind: str, step: int | None, data: Mapping[str, Any], *, attempt: int = 0) -> RunContext:
         """Return the context after an event of ``kind`` at ``step``; unknown kinds leave it unchanged.
 
         Args:
             kind: Kind of the event.
             step: Step of the event, or None.
             data: Data of the event.
+            attempt: Attempt of the process that sent it.
         """
         if kind in CHECKPOINT_KINDS:
-            known = after_event(self.checkpoints, kind, step, data, most=CHECKPOINTS)
+            known = after_event(self.checkpoints, kind, step, data, most=CHECKPOINTS, attempt=attempt)
             return self if known == self.checkpoints else replace(self, checkpoints=known)
         if kind == "attached":
-            return replace(self, **_known_source(data))
+            return replace(self, **_known_source(data), attempt=max(self.attempt, attempt))
         if kind == "grad-norm-source":
             return self._norm_source(data)
         if kind == "schedule":
@@ -315,6 +323,7 @@ class RunContext:
             components=tuple(learned.get("components", ())),
             metrics={name: (goal, unit) for name, (goal, unit) in learned.get("metrics", {}).items()},
             quanta=dict(learned.get("quanta", {})),
+            attempt=int(learned.get("attempt", 0)),
             siblings=SimilarRuns.from_plain(learned.get("siblings", {})),
             bad_inputs=tuple((int(step), str(text)) for step, text in learned.get("bad_inputs", ())),
             batches=tuple((int(step), str(name)) for step, name in learned.get("batches", ())),
@@ -335,7 +344,7 @@ def batch_name(identifier: Any) -> str:
 
 _LEARNED = (
     "scalers", "optimizers", "schedulers", "norm_sources", "clips", "scaled_norms", "expected",
-    "components", "metrics", "quanta", "bad_inputs", "batches",
+    "attempt", "components", "metrics", "quanta", "bad_inputs", "batches",
 )  # fmt: skip
 
 

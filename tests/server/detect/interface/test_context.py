@@ -66,6 +66,17 @@ def test_checkpoints_are_bounded() -> None:
     assert context.checkpoint_before(3) is None
 
 
+def test_checkpoints_of_an_earlier_attempt_are_not_named() -> None:
+    """The earlier attempt may have failed before it saved them; the server knows from when its alerts are."""
+    context = RunContext().learn("attached", None, {}, attempt=1)
+    context = context.learn("checkpoint", 20, {"path": "20.pt"}, attempt=1)
+    assert context.last_good_checkpoint(50) == Checkpoint("20.pt", 20, attempt=1)
+    again = RunContext().relearn(context.learn("attached", None, {}, attempt=2).learned())
+    assert again.last_good_checkpoint(50) is None
+    again = again.learn("checkpoint", 30, {"path": "30.pt"}, attempt=2)
+    assert again.last_good_checkpoint(50) == Checkpoint("30.pt", 30, attempt=2)
+
+
 def test_the_precision_of_a_series_is_kept_until_it_is_in_full() -> None:
     """Also in a snapshot; a quantum that is no positive number means nothing."""
     context = RunContext().learn("precision", None, {"name": "loss", "quantum": 0.1})
