@@ -143,13 +143,13 @@ def test_the_address_has_the_filter(tab: Any, alerting_tower: tuple[Any, dict[st
     alert = alerting_tower[1]["r_a"]
     tab.page.get_by_label("Project", exact=True).select_option("p")
     tab.page.get_by_label("Severity", exact=True).select_option("critical")
-    tab.page.get_by_label("Filter alerts").fill("rule:nonfinite")
+    tab.page.get_by_label("Filter incidents").fill("rule:nonfinite")
     row(tab, alert).click()
     tab.page.reload()
     row(tab, alert).wait_for()
     assert tab.page.locator("[role=option]").count() == 1
     assert (tab.page.get_by_label("Project", exact=True).input_value(), chosen(tab)) == ("p", alert)
-    tab.page.get_by_label("Filter alerts").fill("nothing like it")
+    tab.page.get_by_label("Filter incidents").fill("nothing like it")
     tab.page.get_by_role("button", name="Pending").click()
     tab.page.get_by_role("button", name="Show all open incidents").click()
     tab.page.locator("[role=option]").nth(2).wait_for()

@@ -47,8 +47,8 @@ def checkpoints(
     Raises:
         LookupError: There is no such run.
         PermissionError: The token is not valid, or may not read.
-        ConnectionError: The server gave no answer.
-        ValueError: ``url`` is no address.
+        ConnectionError: The server did not respond.
+        ValueError: ``url`` is not an address.
     """
     target = parse_target(url or os.environ.get("TOCSIN_URL") or DEFAULT_URL)
     query = "" if before is None else "?" + urlencode({"before": before})
@@ -65,7 +65,7 @@ def checkpoints(
         (item for item in ([best] if best is not None else []) + good if item["exists"] is not False), None
     )
     if best is not None and answer["last_good"] is not best:
-        gone = f"{best['path']} (step {best['step']}) does not exist any more"
+        gone = f"{best['path']} (step {best['step']}) no longer exists"
         left = answer["last_good"]
         instead = "No other is good" if left is None else f"{left['path']} (step {left['step']}) does"
         answer["text"] = f"{gone}. {instead}."

@@ -117,7 +117,7 @@ def checkpoints(options: argparse.Namespace) -> int:
             os.write(sys.stdout.fileno(), os.fsencode(best["file"]) + b"\n")
     else:
         for item in answer["items"]:
-            problem = item["problem"] or ("does not exist any more" if item["exists"] is False else "")
+            problem = item["problem"] or ("no longer exists" if item["exists"] is False else "")
             size = "" if item["size"] is None else f"{item['size'] / 1e6:,.1f} MB"
             row = f"{MARKS[not problem]}  step {item['step']:<8}  {size:>12}  {item['path']}"
             print(f"{row}  ({problem})" if problem else row)

@@ -186,7 +186,7 @@ def problem_of(checkpoint: Checkpoint, onset_step: int | None, troubles: Iterabl
         return "was written after the onset"
     onsets = [each.onset_step for each in within] + ([] if onset_step is None else [onset_step])
     if onsets and checkpoint.step >= (first := min(onsets)) - 1:
-        return "was written after the onset" if checkpoint.step >= first else "was not used before the onset"
+        return "was written after the onset" if checkpoint.step >= first else "is followed by no healthy step"
     return ""
 
 

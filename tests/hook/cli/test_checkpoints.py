@@ -107,7 +107,7 @@ def test_json_is_the_complete_answer(api: Api, tmp_path: Path, capsys: pytest.Ca
     answer = json.loads(capsys.readouterr().out)
     assert [each["exists"] for each in answer["items"]] == [False, True]
     assert answer["last_good"]["file"] == str(tmp_path / "a.pt")
-    assert answer["text"].startswith(f"{tmp_path}/gone.pt (step 2) does not exist any more.")
+    assert answer["text"].startswith(f"{tmp_path}/gone.pt (step 2) no longer exists.")
 
 
 def test_without_a_good_one_the_status_is_1(

@@ -72,7 +72,7 @@ def test_without_an_onset_the_newest_is_good() -> None:
 
 @pytest.mark.parametrize(
     ("step", "problem"),
-    [(2995, ""), (2996, "was not used before the onset"), (2997, "was written after the onset")],
+    [(2995, ""), (2996, "is followed by no healthy step"), (2997, "was written after the onset")],
 )
 def test_a_step_must_have_used_its_weights(step: int, problem: str) -> None:
     """Step 2996 was computed with the weights after 2995, which are finite; those after 2996 may be NaN."""

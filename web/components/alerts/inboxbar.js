@@ -22,7 +22,7 @@ const NOTES = {
   silenced: "Silenced, or inhibited by another alert",
   pending: "Condition met, but not yet long enough to fire",
   resolved: "Resolved, or acknowledged after the run ended",
-  all: "All alerts",
+  all: "All incidents",
 };
 
 export class InboxBar {
@@ -45,7 +45,7 @@ export class InboxBar {
       el("input", {
         placeholder: "rule: project: run: severity:",
         spellcheck: "false",
-        "aria-label": "Filter alerts",
+        "aria-label": "Filter incidents",
         oninput: () => set({ q: this.input.value }),
       })
     );
@@ -70,7 +70,7 @@ export class InboxBar {
     this.node = el(
       "div.bar.inboxbar",
       { role: "search" },
-      el("span.seg.scrollseg", { role: "group", "aria-label": "Which alerts" }, ...this.states),
+      el("span.seg.scrollseg", { role: "group", "aria-label": "Which incidents" }, ...this.states),
       el("label.field.query", {}, icon("search"), this.input, el("kbd.wide-only", {}, "/")),
       this.severity,
       this.project,

@@ -97,7 +97,7 @@ const counts = ({ alerts, marks }) =>
 function statusBar(app) {
   const board = el("div.statusbar", {
     role: "status",
-    "aria-label": "Alerts of all projects that need attention",
+    "aria-label": "Incidents of all projects that need attention",
   });
   const lit = BADGES.map(([key, text, style]) => {
     const number = el("b", {}, "0");
@@ -205,6 +205,6 @@ function footer(foot, app, shortcuts) {
   );
   app.alerts.onChange(() => {
     const { firing } = counts(app);
-    foot.title = counted(firing, "alert fires", "alerts fire");
+    foot.title = counted(firing, "incident is firing", "incidents are firing");
   });
 }

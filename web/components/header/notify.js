@@ -2,6 +2,7 @@
 
 import { go } from "../../browser/navigate.js";
 import { Notifier } from "../../data/notifier.js";
+import { isWithdrawn } from "../../lib/alerts/attention.js";
 import { powers } from "../../lib/format.js";
 import { outside } from "../../lib/root.js";
 import { runAddress } from "../../lib/route.js";
@@ -28,7 +29,7 @@ export function show(title, body, tag, address) {
 export function words(note) {
   const [first] = note.alerts;
   const state = (/** @type {BrowserNote["alerts"][number]} */ alert) =>
-    !alert.over ? "" : alert.state === "ended" ? "run ended: " : "resolved: ";
+    !alert.over || isWithdrawn(alert) ? "" : alert.state === "ended" ? "run ended: " : "resolved: ";
   return {
     body: note.alerts
       .map((alert) => `${state(alert)}${powers(alert.summary)}`)

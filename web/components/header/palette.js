@@ -65,7 +65,7 @@ export const SHORTCUTS = /** @type {const} */ ([
   [
     "Alerts",
     [
-      ["J K, ↓ ↑", "Next and previous alert"],
+      ["J K, ↓ ↑", "Next and previous incident"],
       ["Enter", "Into the diagnosis; Esc: back to the list"],
       ["O", "Open the run at the onset"],
       ["A", "Acknowledge with a note, or unacknowledge"],

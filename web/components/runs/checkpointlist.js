@@ -37,7 +37,7 @@ function contents({ items, last_good, text }) {
       el(
         "p.muted",
         {},
-        "No checkpoints yet. Saves are found by themselves; others are reported with ",
+        "No checkpoints yet. Most saves are found without code. Report others with ",
         own,
         ".",
       ),

@@ -33,11 +33,18 @@ export const isOpen = (alert) => alert.state === "firing" || alert.state === "re
 export const isOver = (alert) => alert.state === "resolved" || alert.state === "ended";
 
 /**
- * Return how an alert that is over ended: it recovered, or its reason turned out to be wrong.
+ * Return whether a resolved alert turned out to be wrong; its summary says so.
+ *
+ * @param {{ summary: string }} alert
+ */
+export const isWithdrawn = (alert) => alert.summary.startsWith("Withdrawn: ");
+
+/**
+ * Return how a resolved alert ended: it recovered, or turned out to be wrong.
  *
  * @param {Alert} alert
  */
-export const resolvedWord = (alert) => (alert.summary.startsWith("Withdrawn: ") ? "withdrawn" : "resolved");
+export const resolvedWord = (alert) => (isWithdrawn(alert) ? "withdrawn" : "resolved");
 
 /**
  * Return whether the alert needs no more attention: it resolved, or its run ended with it and it was

@@ -1,5 +1,5 @@
 /**
- * View state of the alerts page, stored in the address: which alerts are listed, in which groups, and the
+ * View state of the alerts page, stored in the address: which incidents are listed, in which groups, and the
  * counts by state.
  */
 
@@ -180,7 +180,7 @@ export function grouped(alerts, view, marksOf, me) {
     {
       key: "ended",
       title: "Run ended",
-      note: "while the alert was firing; acknowledge it to close it",
+      note: "while an alert was firing; acknowledge the incident to close it",
       items: shown.filter((a) => a.state === "ended" && !isClosed(a, acknowledged(a))),
     },
     {
