@@ -90,14 +90,14 @@ def incidents_of(alerts: Iterable[Alert]) -> list[Incident]:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """What decides whether another alert joins: thousands of alerts may share it."""
+    """What decides whether another alert joins the incident of this one. Many alerts share them."""
 
     incident: str
     rule: str
     severity: Severity
     onset_step: int | None
     lasts: bool
-    """Whether the alert keeps its incident open for others: it is open, or its run ended with it."""
+    """Whether others can join its incident: it is open, or was firing when the run ended."""
     cause: str
     """The likely cause without its numbers."""
 
@@ -127,8 +127,8 @@ def incident_for(alert: Alert, members: Collection[Member]) -> str:
         members: The newest episodes of the other alerts of its run that belong to an incident.
 
     Returns:
-        The incident of the alert that it is linked to; its own, which it opens, without one. Of several, the
-        one that has an alert with the nearest onset.
+        The incident of the alert to which it is linked; of several, of the one with the nearest onset. The
+        alert's own key if it opens a new incident.
     """
     own = Member.of(alert)
     open_ones = {member.incident for member in members if member.lasts}
@@ -139,7 +139,7 @@ def incident_for(alert: Alert, members: Collection[Member]) -> str:
 
 
 def _linked(own: Member, other: Member) -> bool:
-    """Return whether an alert that fires belongs to the same causal chain as another one."""
+    """Return whether an alert that fires belongs together with another one."""
     chains = chain_of(own.rule), chain_of(other.rule)
     mild = other.severity is Severity.INFO
     goes_on = other.lasts and not mild
@@ -154,7 +154,7 @@ def _linked(own: Member, other: Member) -> bool:
 
 
 def _explains(own: Member, other: Member) -> bool:
-    """Return whether one of a pair, the other of which is a crash, is a critical alert of the training."""
+    """Return whether one of the two is a crash and the other a critical alert about the training."""
     return any(
         member.severity is Severity.CRITICAL and chain_of(member.rule) == "training"
         for member in (own, other)

@@ -18,7 +18,7 @@ from tocsin_server.runs.sparkline_buckets import Spark
 WIDTH = 100
 ONSETS = 8
 RISEN, FEWEST_LEVELS = 3.0, 10
-"""Times its lowest level above which the end of a loss is remarked on, and the levels that must be known."""
+"""Times its lowest level above which the end of a loss is mentioned, and the number of levels needed."""
 LINES = 40
 """Maximum lines of the text of one story, unless it is asked for in full."""
 
@@ -136,8 +136,8 @@ def _risen(loss: Spark | None) -> str:
         return ""
     times, lowest, last = number(round(known[-1] / min(known), 1)), number(min(known)), number(known[-1])
     return (
-        f"No rule fired, but the loss ends at about {last}, {times} times its lowest level ({lowest}). Look "
-        "at the curve, and at an evaluation."
+        f"No rule fired, but the loss ends at about {last}, {times} times its lowest level ({lowest}). Check "
+        "the loss curve and an evaluation."
     )
 
 

@@ -57,7 +57,7 @@ def _plain(_state: State, _outputs: Tensor, loss: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Fault:
-    """What differs from the sound training.
+    """What differs from the healthy training.
 
     ``batch`` changes the batch, ``loss`` the loss, ``before`` runs before a step and ``after`` after
     the update; ``update`` replaces the update.
@@ -110,7 +110,7 @@ def training(fault: Fault) -> Training:
 
 
 def sample(state: State, count: int) -> tuple[Tensor, Tensor]:
-    """Return ``count`` sound inputs and their labels, always the same ones."""
+    """Return ``count`` healthy inputs and their labels, always the same ones."""
     draw = torch.Generator().manual_seed(seeded(3))
     target = torch.randint(state.classes, (count,), generator=draw)
     return state.middle[target] + torch.randn(count, WIDTH, generator=draw), target
@@ -326,7 +326,7 @@ def few_samples(state: State) -> None:
     state.target = torch.where(order % 4 == 0, (state.target + 1) % state.classes, state.target)
 
 
-def rotting_copy(state: State) -> None:
+def decaying_copy(state: State) -> None:
     """The evaluated weights are an average that decays to 0, while the trained ones stay good."""
     averaged = copy.deepcopy(state.model)
     with torch.no_grad():
@@ -358,7 +358,7 @@ def rate_creeps(state: State) -> None:
 # Updates
 
 
-def never_told(state: State) -> None:
+def abandoned_steps(state: State) -> None:
     """Steps with overflows are abandoned before the scaler learns of them."""
     assert state.scaler is not None
     norm = torch.nn.utils.clip_grad_norm_(state.model.parameters(), 1e4)
@@ -375,8 +375,8 @@ def not_unscaled(state: State) -> None:
     state.scaler.update()
 
 
-def no_step(state: State) -> None:
-    """optimizer.step() was removed from the inner loop of another group: weights never change."""
+def zero_gradients(state: State) -> None:
+    """Multiply every gradient by 0: the weights never change."""
     for parameter in state.model.parameters():
         if parameter.grad is not None:
             parameter.grad.mul_(0)
@@ -445,7 +445,9 @@ SCENARIOS = (
         either=True,
     ),
     Scenario(OVERFLOW, "rate rises", Fault(before=rate_rises, scale=2.0**10), RATE),
-    Scenario(OVERFLOW, "the scaler is not told", Fault(update=never_told, scale=2.0**20), ("scaler",)),
+    Scenario(
+        OVERFLOW, "the scaler is not informed", Fault(update=abandoned_steps, scale=2.0**20), ("scaler",)
+    ),
     Scenario(SPIKE, "inputs not normalized", Fault(batch=scaled_inputs), DATA, either=True),
     Scenario(SPIKE, "eight bad batches", Fault(batch=few_bad_batches), DATA),
     Scenario(SPIKE, "rate jumps", Fault(before=rate_jumps, rate=0.02), RATE),
@@ -462,7 +464,10 @@ SCENARIOS = (
         FLAT, "inputs are zeros", Fault(batch=all_zero, steps=1400, classes=128), ("labels", "inputs", "data")
     ),
     Scenario(
-        FLAT, "gradients multiplied by 0", Fault(update=no_step, steps=1400, classes=128), ("gradient",)
+        FLAT,
+        "gradients multiplied by 0",
+        Fault(update=zero_gradients, steps=1400, classes=128),
+        ("gradient",),
     ),
     Scenario(
         ZERO, "graph cut later", Fault(loss=detached_later, steps=1400, classes=128), ("gradient", "graph")
@@ -481,7 +486,9 @@ SCENARIOS = (
         Fault(batch=few_samples, before=memorizes, adam=True, rate=0.01, steps=2000),
         ("memorizes",),
     ),
-    Scenario(HELD, "the evaluated copy rots", Fault(before=rotting_copy, steps=500), ("evaluated weights",)),
+    Scenario(
+        HELD, "the evaluated copy decays", Fault(before=decaying_copy, steps=500), ("evaluated weights",)
+    ),
     Scenario(HELD, "other held-out labels", Fault(before=other_evaluation, steps=500), ("evaluat",)),
     Scenario(HELD, "training is damaged too", Fault(before=damaged, steps=500), RATE),
     Scenario(NORM, "scaled gradients are clipped", Fault(update=not_unscaled, scale=2.0**10), ("unscale",)),

@@ -11,7 +11,7 @@ from tests.scenarios.evaluation import evaluated, per_variant, trained
 
 CHOSEN = SCENARIOS if ALL else SCENARIOS[::10]
 """Every tenth in ``make test``."""
-SOUND = {"fp32": Fault(), "fp16": Fault(scale=2.0**10), "fp16 from a high scale": Fault(scale=2.0**24)}
+HEALTHY = {"fp32": Fault(), "fp16": Fault(scale=2.0**10), "fp16 from a high scale": Fault(scale=2.0**24)}
 
 
 @per_variant
@@ -25,8 +25,8 @@ def test_the_cause_is_among_the_first_two(scenario: Scenario) -> None:
     assert found.place in (1, 2), f"{found.rule}: {found.texts}"
 
 
-@pytest.mark.parametrize("fault", SOUND.values(), ids=SOUND)
-def test_the_sound_training_raises_no_alert(fault: Fault) -> None:
+@pytest.mark.parametrize("fault", HEALTHY.values(), ids=HEALTHY)
+def test_the_healthy_training_raises_no_alert(fault: Fault) -> None:
     assert evaluated(trained(training(fault))).severe == []
 
 

@@ -212,7 +212,7 @@ def rules(tmp_path: Path, text: str) -> dict[str, str]:
     return {alert.rule: alert.severity.value for alert in alerts_of(tmp_path / "a.log", text)}
 
 
-def test_noise_of_one_quantum_is_no_spike_and_no_standstill(tmp_path: Path) -> None:
+def test_noise_of_one_quantum_is_no_spike_and_no_plateau(tmp_path: Path) -> None:
     """A loss of 0.3 and rarely 0.4, which falls by less than a quantum; norms of 0 and 1, rarely 9."""
     draw = random.Random(5)
     rows = []

@@ -49,7 +49,7 @@ def test_an_incident_is_acknowledged_with_all_its_alerts(server: Any, trainer: C
     assert ask(server, "DELETE", f"/incidents/{incident['id']}/ack").json()["ack"] is None
 
 
-def test_readers_acknowledge_no_incident(server: Any, trainer: Callable[..., Any]) -> None:
+def test_readers_cannot_acknowledge_an_incident(server: Any, trainer: Callable[..., Any]) -> None:
     incident = opened(server, trainer)["id"]
     token = ask(server, "POST", "/tokens", {"name": "reader", "scope": "read"}).json()["token"]
     assert ask(server, "POST", f"/incidents/{incident}/ack", {}, token=token).status_code == 403
