@@ -37,6 +37,17 @@ Known = dict[str, tuple[str, int]]
             },
             marks=LONG,
         ),
+        (
+            "distributed",
+            "requirements",
+            {"plain": ("torch.distributed.checkpoint", 0), "async": ("torch.distributed.checkpoint", 0)},
+        ),
+        pytest.param(
+            "deepspeed",
+            "requirements requirements-all",
+            {"global_step3": ("deepspeed", 2), "best": ("deepspeed", 2)},
+            marks=LONG,
+        ),
         ("transformers", "requirements", {"checkpoint-4": ("transformers.Trainer", 3)}),
         (
             "lightning",
@@ -52,7 +63,7 @@ def test_what_is_known_is_what_is_there(
     command = [sys.executable, str(TRAININGS / "saves.py"), framework, str(tmp_path)]
     done = subprocess.run(
         command,
-        env=environment(shared_tower, [packages]),
+        env=environment(shared_tower, packages.split()),
         capture_output=True,
         text=True,
         timeout=LONGEST_S,

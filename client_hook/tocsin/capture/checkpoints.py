@@ -252,7 +252,8 @@ def _distributed(args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Save | None:
     if target is None:
         target = getattr(kwargs.get("storage_writer"), "path", None)
     path = path_of(target)
-    return _Save(path, "torch.distributed.checkpoint", BOTH, True) if path is not None else None
+    holds = kept_state(_argument(args, kwargs, 0, "state_dict"))
+    return _Save(path, "torch.distributed.checkpoint", holds, True) if path is not None else None
 
 
 def _trainer(args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Save | None:

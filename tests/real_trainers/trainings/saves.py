@@ -5,7 +5,9 @@ Usage: ``python saves.py FRAMEWORK FOLDER``.
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from tests.hook.captured import watched
+from tests.hook.ingest_server import closed_port
 
 
 def data() -> TensorDataset:
@@ -95,6 +98,41 @@ def lightning(folder: Path) -> None:
         callbacks=[ModelCheckpoint(dirpath=folder, filename="{epoch}", save_top_k=1, save_last=True)],
     )
     trainer.fit(Net(), DataLoader(data(), 8))
+
+
+def deepspeed(folder: Path) -> None:
+    """Train two steps and save, with a tag and without."""
+    settings = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(closed_port()), "RANK": "0", "WORLD_SIZE": "1"}
+    os.environ |= settings | {"LOCAL_RANK": "0", "DS_ACCELERATOR": "cpu"}
+    import deepspeed
+
+    deepspeed.init_distributed("gloo")
+    net = torch.nn.Linear(4, 1)
+    engine, *_ = deepspeed.initialize(
+        model=net,
+        optimizer=torch.optim.SGD(net.parameters(), lr=0.1),
+        config={"train_micro_batch_size_per_gpu": 8},
+        dist_init_required=False,
+    )
+    for inputs, targets in DataLoader(data(), 8):
+        engine.backward(torch.nn.functional.mse_loss(engine(inputs), targets))
+        engine.step()
+    engine.save_checkpoint(str(folder))
+    engine.save_checkpoint(str(folder), tag="best")
+
+
+def distributed(folder: Path) -> None:
+    """Save by ``torch.distributed.checkpoint`` from one process of a group."""
+    import torch.distributed as group
+
+    dcp: Any = importlib.import_module("torch.distributed.checkpoint")
+    group.init_process_group("gloo", init_method=f"file://{folder}/store", rank=0, world_size=1)
+    net = torch.nn.Linear(4, 1)
+    net(torch.ones(4)).sum().backward()
+    torch.optim.SGD(net.parameters(), lr=0.1).step()
+    dcp.save({"model": net.state_dict()}, checkpoint_id=folder / "plain")
+    dcp.async_save({"model": net.state_dict()}, checkpoint_id=folder / "async").result()
+    group.destroy_process_group()
 
 
 if __name__ == "__main__":
