@@ -6,6 +6,7 @@ original while nothing is attached. If someone else has wrapped our wrapper, und
 
 from __future__ import annotations
 
+import inspect
 import os
 import threading
 import warnings
@@ -81,8 +82,14 @@ def _replace_code(function: Any, make: Callable[[Callable[..., Any]], Callable[.
     name = f"{_relay.__code__.co_names[0]}_{function.__name__}"  # a module may have several
     known[name] = wrapper = make(original)
     keep_out(wrapper)
+    function.__signature__ = inspect.signature(function)
     function.__code__ = _relay.__code__.replace(co_names=(name,))
-    _undo.append(lambda: setattr(function, "__code__", code))
+
+    def undo() -> None:
+        function.__code__ = code
+        vars(function).pop("__signature__", None)
+
+    _undo.append(undo)
 
 
 def _relay(*args: Any, **kwargs: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import io
 import subprocess
 import sys
@@ -120,11 +121,14 @@ def test_distributed_checkpoints_are_directories(tmp_path: Path) -> None:
 def test_patches_are_removed_and_imports_not_forced() -> None:
     """After ``finish`` torch is as before, nothing waits for an import, and nothing was imported."""
     code, finders = torch.serialization.save.__code__, list(sys.meta_path)
+    signature = inspect.signature(torch.save)
     run = watch(KeptOutbox())
     assert torch.serialization.save.__code__ is not code
+    assert inspect.signature(torch.save) == signature
     run.finish()
     assert torch.serialization.save.__code__ is code
     assert sys.meta_path == finders
+    assert vars(torch.serialization.save) == {}
     script = (
         "import sys, torch; before = set(sys.modules); from tests.hook.captured import watched\n"
         "with watched(): pass\n"
