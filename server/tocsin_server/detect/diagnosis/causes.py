@@ -85,7 +85,7 @@ def saturated(case: DiagnosisContext) -> Cause | None:
     return Cause(
         "saturated",
         f"Likely saturation: the norm was {number(usual)} before, and since the onset it is "
-        "exactly 0 while the loss is constant. Outputs are beyond a clamp, or activations "
+        "0 while the loss is constant. Outputs are beyond a clamp, or activations "
         "are saturated (sigmoid, tanh, dead ReLUs).",
         "saturation: a clamp, or saturated activations",
         (FIND_SATURATED, r.go_back(case), BOUND_SOFTLY, r.lower_lr(case)),
@@ -99,7 +99,7 @@ def no_gradient(case: DiagnosisContext) -> Cause | None:
         return None
     return Cause(
         "no-gradient",
-        "No gradient reaches the parameters: the loss is constant and the norm exactly 0. "
+        "No gradient reaches the parameters: the loss is constant and the norm is 0. "
         "Likely a detached graph, frozen parameters, or targets for which the loss is always "
         "0.",
         "a detached graph or a loss that is always 0",

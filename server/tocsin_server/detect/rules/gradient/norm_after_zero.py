@@ -1,4 +1,4 @@
-"""Detect a gradient norm that is measured after `zero_grad`.
+"""Detect a gradient norm of 0 while the loss changes.
 
 A warning if the norm is exactly 0 in 20 records in a row while the loss moves by more than 1e-5. A fall of
 the loss by 5 % proves that updates are applied. It recovers after 3 updates above 0 and resolves after 50.
@@ -12,8 +12,10 @@ Does not fire on:
 Likely causes:
     - the norm is measured after `zero_grad`
     - the norm is measured at a micro-step without an update
+    - no gradient reaches the parameters
 First action:
-    Log the value that `clip_grad_norm_` returns, before `zero_grad`.
+    If the loss falls, log the value that `clip_grad_norm_` returns, before `zero_grad`. Otherwise print which
+    parameters get a gradient.
 Source:
     Post-mortems of real trainings; BigScience tr1-13B, whose log prints 0.000 throughout.
 """

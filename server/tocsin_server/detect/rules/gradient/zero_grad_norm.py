@@ -143,15 +143,16 @@ class ZeroGradNorm(Rule[Settings, State]):
         if self.already_reported(view, row, CRITICAL if known else WARNING, level):
             return
         times = count(state.streak, "record")
+        zero = "0" if self.quantum("grad_norm") else "exactly 0"
         evidence: list[Fact] = [
             ("grad norm", 0.0, "", view.step[row]),
             ("in a row", float(state.streak), "records", None),
         ]
         if not known:
-            severity, kind, summary = WARNING, "unknown", f"Gradient norm has been exactly 0 for {times}"
+            severity, kind, summary = WARNING, "unknown", f"Gradient norm has been {zero} for {times}"
         else:
             severity, kind = CRITICAL, "real"
-            summary = f"Gradient norm has been exactly 0 and the loss at {number(state.high)} for {times}"
+            summary = f"Gradient norm has been {zero} and the loss at {number(state.high)} for {times}"
             evidence.append(("loss", state.high, "constant", view.step[row]))
         self.fire(view, row, severity, state.since, summary, evidence, level=level, kind=kind)
 

@@ -313,7 +313,7 @@ def _zero(case: DiagnosisContext) -> Cause | None:
         return None
     return Cause(
         "zero-loss",
-        "The loss has been exactly 0 from the start: a single class, ignored targets, a mask "
+        "The loss has been 0 from the start: a single class, ignored targets, a mask "
         "over everything, or a weight of 0.",
         "targets for which the loss is always 0",
         (_TARGETS, remedies.CHECK_GRAPH),
@@ -327,8 +327,8 @@ def _dead(case: DiagnosisContext) -> Cause | None:
     text = {
         "constant": "The loss no longer depends on the batch: saturated activations, a detached graph, "
         "or a learning rate of 0 on a repeated batch.",
-        "chance": "If the loss is a cross-entropy, it equals that of guessing: the output is the same for "
-        "every input.",
+        "chance": "If the loss is a cross-entropy, it is at chance level: the output is the same for every "
+        "input.",
         "converged": "The loss has reached its lower limit.",
     }[case.result.kind]
     return Cause(

@@ -20,14 +20,14 @@ def moving(count: int, height: float = 3.0) -> list[float]:
     [
         (-1000.0002, "critical", "clamp"),
         (0.0, "critical", "from the start"),
-        (1.3862944, "warning", "guessing"),
+        (1.3862944, "warning", "chance level"),
         (0.7312, "warning", "no longer depends on the batch"),
     ],
 )
 def test_the_cause_of_a_constant_loss_depends_on_its_value(
     watch: Any, loss: float, severity: str, cause: str
 ) -> None:
-    """A clamp at a round number, targets at 0, guessing at ln 4, otherwise a detached graph."""
+    """A clamp at a round number, targets at 0, chance level at ln 4, otherwise a detached graph."""
     run = watch()
     run.records(loss=[loss] * 64, every=40)
     finding = run.firing(RULE)[-1]
