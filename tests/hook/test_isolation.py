@@ -105,7 +105,7 @@ ELSEWHERE = {
         *("checkpoints._accelerate_*", "checkpoints._deepspeed", "checkpoints._distributed"),
         *("checkpoints._lightning", "checkpoints._pretrained", "checkpoints._safetensors"),
         *("checkpoints._trainer", "checkpoints._install", "checkpoints._watch_async"),
-        *("checkpoints._Scope.*", "patching.install_late", "reporter.RunReporter.add_event_later"),
+        *("patching.install_late", "reporter.RunReporter.add_event_later"),
     ),
     "explicit steps without an optimizer: test_run.py": ("run.Run._count_from",),
     "a finding at the tenth step: test_stages.py": ("findings.Report._answer",),
