@@ -47,6 +47,8 @@ def test_a_run_that_finished_with_nan_is_red_until_acknowledged(
     tab.page.goto(f"{shared_tower.base}/alerts?q=run:finished-with-nan%20rule:nonfinite-loss")
     tab.page.get_by_text("Run ended", exact=True).first.wait_for()
     assert "firing when the run ended" in tab.page.locator(".standing").first.inner_text()
+    tab.page.get_by_role("heading", name="Last good checkpoint").wait_for()
+    tab.page.locator("#pane").get_by_text("finished-with-nan.pt (step 20, 10 steps before").wait_for()
     tab.page.locator('[data-act="ack"]').first.click()
     tab.page.get_by_role("dialog").get_by_role("button", name="Acknowledge").click()
     tab.page.get_by_text("acknowledged", exact=False).first.wait_for()
@@ -114,7 +116,7 @@ def test_a_loss_that_stays_up_is_never_resolved(
         row = fleet_row(tab, shared_tower, run)
         row.locator(".why", has_text="Loss").wait_for()
         tab.page.goto(f"{shared_tower.base}/alerts?state=all&q=run:stays")
-        tab.page.locator("[role=option]", has_text="Loss rose").first.click()
+        tab.page.locator("[role=option]", has_text="2 alerts").first.click()
         tab.page.get_by_role("heading", name="Alerts of this incident").wait_for()
         alerts = tab.page.locator(".pane .alertline").all_inner_texts()
     assert {"Loss spike loss", "Loss divergence loss"} <= {text.split("\n")[0].strip() for text in alerts}

@@ -71,8 +71,8 @@ def sets_the_scale(node: ast.AST) -> bool:
 
 def replays(node: ast.AST) -> bool:
     """Return whether it reads a file, or contains a long list of numbers."""
-    if isinstance(node, ast.Call):
-        return word(node.func) in READERS
+    if isinstance(node, ast.Call):  # a training that is resumed loads its own weights
+        return word(node.func) in READERS and ast.unparse(node.func) != "torch.load"
     if isinstance(node, ast.List | ast.Tuple | ast.Set):
         return sum(isinstance(item, ast.Constant) for item in node.elts) > LONGEST_LITERAL
     return False

@@ -62,6 +62,14 @@ export class AlertingApi {
   }
 
   /**
+   * @param {string} id of an incident
+   * @returns {Promise<{ resume: { path: string | null, step: number | null, text: string } }>}
+   */
+  incident(id) {
+    return this.api.ask(`/incidents/${encodeURIComponent(id)}`);
+  }
+
+  /**
    * Acknowledge all alerts of an incident.
    *
    * @param {string} id

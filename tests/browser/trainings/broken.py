@@ -1,8 +1,13 @@
-"""A regression that breaks: ``broken.py NAME HOW``, where HOW is ``finish``, ``crash`` or ``nothing``."""
+"""A regression that breaks: ``broken.py NAME HOW``, where HOW is ``finish``, ``crash`` or ``nothing``.
+
+It saves its weights at step 20, before anything breaks.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 
 import torch
 
@@ -23,5 +28,7 @@ for step in range(40):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
+    if step == 20:
+        torch.save(model.state_dict(), Path(os.environ["TOCSIN_SPOOL_DIR"]).with_name(f"{name}.pt"))
 if how == "crash":
     raise RuntimeError("CUDA error: device-side assert triggered")

@@ -45,6 +45,7 @@ export class InboxPane {
     this.marks = el("ul.pad.marklist", { hidden: true });
     this.card = el("div");
     this.members = el("div", { hidden: true });
+    this.resume = el("section.pad", { hidden: true });
     this.life = el("ol.life");
     this.history = el("section.pad", { "aria-label": "History" }, el("h3", {}, "History"), this.life);
     this.node = el("aside.card.sticky.pane", { id: "pane", tabindex: "-1", "aria-label": "Chosen incident" });
@@ -72,6 +73,7 @@ export class InboxPane {
         this.actions,
         this.marks,
         this.card,
+        this.resume,
         this.members,
         this.history,
       );
@@ -79,6 +81,28 @@ export class InboxPane {
     this.#draw(alert, context);
     this.#list(alert, incident, context.now);
     void this.#ask(alert, context);
+    void this.#checkpoint(incident);
+  }
+
+  /**
+   * Show the last good checkpoint before an incident, if one is known; asked again when the incident changes.
+   *
+   * @param {Incident} incident
+   */
+  async #checkpoint(incident) {
+    const key = JSON.stringify([incident.id, incident.state, incident.alerts.length]);
+    if (key === this.resume.dataset.key) return;
+    this.resume.dataset.key = key;
+    this.resume.hidden = true;
+    if (!incident.alerts[0].incident) return;
+    try {
+      const { resume } = await this.app.alerting.incident(incident.id);
+      if (this.resume.dataset.key !== key || resume.path === null) return;
+      refill(this.resume, el("h3", {}, "Last good checkpoint"), el("p.soft", {}, resume.text));
+      this.resume.hidden = false;
+    } catch {
+      this.resume.dataset.key = "";
+    }
   }
 
   /**
