@@ -160,7 +160,7 @@ def only_noise(case: DiagnosisContext) -> Cause | None:
         return None
     return Cause(
         "no-gradient",
-        "No gradient reaches the parameters, and the loss changes only because batches differ.",
+        "Likely no gradient reaches the parameters, and the loss changes only because batches differ.",
         "a detached graph; the loss changes only because batches differ",
         (remedies.CHECK_GRAPH,),
         "Train on one batch repeatedly: its loss does not change.",

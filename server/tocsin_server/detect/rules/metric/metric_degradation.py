@@ -331,7 +331,8 @@ def _memorized(case: DiagnosisContext) -> Cause | None:
         return None
     return Cause(
         "overfitting",
-        "The model memorizes its training samples instead of generalizing: the training loss still falls.",
+        "Likely the model memorizes its training samples instead of generalizing: the training loss still "
+        "falls.",
         "overfitting",
         (
             _keep(case),
@@ -345,7 +346,7 @@ def _memorized(case: DiagnosisContext) -> Cause | None:
 
 def _why(case: DiagnosisContext) -> Cause | None:
     text = (
-        "Training optimizes something other than what is validated: a loss whose terms or "
+        "Likely training optimizes something other than what is validated: a loss whose terms or "
         "weights changed, outdated batch-norm or EMA statistics, or overfitting."
     )
     if case.result.kind == "early":

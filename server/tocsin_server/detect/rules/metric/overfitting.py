@@ -224,7 +224,7 @@ def _why(case: DiagnosisContext) -> Cause | None:
     saved = case.context.checkpoint_before(case.onset)
     return Cause(
         "overfitting",
-        "The model memorizes its training samples instead of generalizing.",
+        "Likely the model memorizes its training samples instead of generalizing.",
         "overfitting",
         (
             Remedy("Stop the run and keep the best checkpoint.", saved[1] if saved else ""),

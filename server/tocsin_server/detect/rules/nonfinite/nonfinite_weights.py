@@ -141,7 +141,7 @@ def _corrupts(view: View, row: int) -> bool:
 def _why(case: DiagnosisContext) -> Cause | None:
     return Cause(
         "weights-corrupted",
-        "An update with a non-finite gradient corrupted the weights, so every later loss is non-finite.",
+        "Likely an update with a non-finite gradient corrupted the weights, so later losses are non-finite.",
         "NaN weights",
         (
             remedies.go_back(case),
