@@ -388,14 +388,15 @@ class Scenario:
     """A symptom, its true cause, and words of the cause that must be named.
 
     ``words``: any of them in the likely cause counts as first, in the first other explanation as second.
-    ``either``: the cause cannot be told from another one; the words name both.
+    ``either``: the records cannot tell the cause from another one. One sentence must name both: any of
+    ``words`` and any of these. It counts as second.
     """
 
     symptom: str
     cause: str
     fault: Fault
     words: tuple[str, ...]
-    either: bool = False
+    either: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.symptom}: {self.cause}"
@@ -419,12 +420,14 @@ NAN, OVERFLOW, SPIKE, CLIMB, FLAT, ZERO, HELD, NORM = (
 )  # fmt: skip
 SCENARIOS = (
     Scenario(NAN, "NaN in the batch, checked", Fault(batch=not_a_number_checked), ("batch itself",)),
-    Scenario(NAN, "NaN in the batch", Fault(batch=not_a_number), ("one batch",), either=True),
-    Scenario(NAN, "square root of a negative", Fault(loss=root_of_negative), ("sqrt",), either=True),
+    Scenario(NAN, "NaN in the batch", Fault(batch=not_a_number), ("one batch",), either=("sqrt",)),
+    Scenario(
+        NAN, "square root of a negative", Fault(loss=root_of_negative), ("sqrt",), either=("one batch",)
+    ),
     Scenario(NAN, "a term, reported", Fault(loss=root_of_negative_reported), ("root",)),
     Scenario(NAN, "rate rises", Fault(before=rate_rises), RATE),
     Scenario(NAN, "rate jumps", Fault(before=rate_jumps), RATE),
-    Scenario(NAN, "weights corrupted", Fault(before=corrupted), ("weights",), either=True),
+    Scenario(NAN, "weights corrupted", Fault(before=corrupted), ("weights",), either=("one batch",)),
     Scenario(
         OVERFLOW,
         "NaN in the batch, checked",
@@ -433,7 +436,13 @@ SCENARIOS = (
     ),
     Scenario(OVERFLOW, "NaN in some batches", Fault(batch=now_and_then_unnamed, scale=2.0**10), ("batch",)),
     Scenario(OVERFLOW, "NaN in some named batches", Fault(batch=now_and_then, scale=2.0**10), ("shard 20",)),
-    Scenario(OVERFLOW, "an operation", Fault(loss=half_exponential, scale=2.0**10), OPERATION, either=True),
+    Scenario(
+        OVERFLOW,
+        "an operation",
+        Fault(loss=half_exponential, scale=2.0**10),
+        OPERATION,
+        either=("input data",),
+    ),
     Scenario(
         OVERFLOW, "a sum in half precision", Fault(loss=half_sum_of_squares, scale=2.0**10), ("overflows",)
     ),
@@ -442,13 +451,13 @@ SCENARIOS = (
         "inputs out of range",
         Fault(batch=huge_inputs, scale=2.0**10),
         ("data", "batch"),
-        either=True,
+        either=("operation",),
     ),
     Scenario(OVERFLOW, "rate rises", Fault(before=rate_rises, scale=2.0**10), RATE),
     Scenario(
         OVERFLOW, "the scaler is not informed", Fault(update=abandoned_steps, scale=2.0**20), ("scaler",)
     ),
-    Scenario(SPIKE, "inputs not normalized", Fault(batch=scaled_inputs), DATA, either=True),
+    Scenario(SPIKE, "inputs not normalized", Fault(batch=scaled_inputs), DATA, either=RATE),
     Scenario(SPIKE, "eight bad batches", Fault(batch=few_bad_batches), DATA),
     Scenario(SPIKE, "rate jumps", Fault(before=rate_jumps, rate=0.02), RATE),
     Scenario(SPIKE, "weights initialized again", Fault(before=rebuilt), ("initial",)),
@@ -475,10 +484,10 @@ SCENARIOS = (
     Scenario(ZERO, "clamp", Fault(loss=clamped, steps=1400, classes=128), ("clamp",)),
     Scenario(ZERO, "saturated from the fault on", Fault(before=saturate, steps=700), ("saturation", "clamp")),
     Scenario(CLIMB, "rate creeps up", Fault(before=rate_creeps, steps=700), RATE),
-    Scenario(CLIMB, "labels get noisier", Fault(batch=noisier_labels, steps=700), SLOW, either=True),
-    Scenario(CLIMB, "inputs drift", Fault(batch=noisier_inputs, steps=700), SLOW, either=True),
+    Scenario(CLIMB, "labels get noisier", Fault(batch=noisier_labels, steps=700), SLOW, either=RATE),
+    Scenario(CLIMB, "inputs drift", Fault(batch=noisier_inputs, steps=700), SLOW, either=RATE),
     Scenario(
-        CLIMB, "weight of a term", Fault(loss=rising_penalty, steps=700), ("weight of one term",), either=True
+        CLIMB, "weight of a term", Fault(loss=rising_penalty, steps=700), ("weight of one term",), either=RATE
     ),
     Scenario(
         HELD,

@@ -13,7 +13,8 @@ from tocsin_server.core.incidents import incidents_of
 class Named:
     """What the most severe, oldest incident names.
 
-    ``place`` is 1 if its likely cause is right, 2 if its first other explanation is, 0 if neither.
+    ``place`` is 1 if its likely cause is right, 2 if its first other explanation is, or if the likely cause
+    names the right one beside one that the records cannot exclude; else 0.
     """
 
     place: int
@@ -30,6 +31,8 @@ def named(scenario: Scenario, run: EvaluatedRun) -> Named:
     first = min(found, key=lambda incident: (-incident.severity.level, incident.onset_ns))
     diagnosis = first.lead.diagnosis
     texts = (diagnosis.cause, *diagnosis.alternatives[:1])
+    if has(texts[0], scenario.words) and scenario.either and has(texts[0], scenario.either):
+        return Named(2, first.lead.rule, texts)
     right = [at for at, text in enumerate(texts, 1) if has(text, scenario.words)]
     return Named(right[0] if right else 0, first.lead.rule, texts)
 

@@ -32,5 +32,6 @@ def test_the_healthy_training_raises_no_alert(fault: Fault) -> None:
 
 @pytest.mark.skipif(not ALL, reason="all scenarios: TOCSIN_TEST_ALL=1")
 def test_the_first_cause_is_right_in_nine_of_ten() -> None:
-    places = [outcome(scenario).place for scenario in SCENARIOS]
-    assert places.count(1) >= 0.9 * len(SCENARIOS)
+    """Of those whose cause the records can tell; for the others, one sentence names both."""
+    places = [outcome(scenario).place for scenario in SCENARIOS if not scenario.either]
+    assert places.count(1) >= 0.9 * len(places)
