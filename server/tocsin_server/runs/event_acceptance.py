@@ -116,7 +116,9 @@ class EventAcceptor:
         """Return the changes to the run when a writer ends; none while other ranks or attempts continue."""
         failed = word == RunState.FAILED
         superseded = state.writer.attempt_no < run.summary.metadata.attempt
-        if run.state.ended or superseded or (not failed and run.others_continue(state)):
+        # Another rank may have finished while this one was disconnected, so its failure still counts.
+        over = run.state is RunState.FAILED or (run.state.ended and not failed)
+        if over or superseded or (not failed and run.others_continue(state)):
             return {}
         now_ns = self._clock()
         metadata = run.summary.metadata

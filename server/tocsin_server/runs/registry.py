@@ -188,18 +188,20 @@ class RunRegistry:
 
     def _complete(self, summaries: Sequence[RunSummary], opened: Mapping[str, list[Alert]]) -> None:
         """Add to stored summaries what changes after a run left memory: its alerts and acknowledgements."""
-        acknowledged = self._reader.acknowledged({name for one in summaries for name in one.ended_with})
         for summary in summaries:
             summary.open_alerts = tuple(opened.get(summary.metadata.id, ()))
-            summary.acked = acknowledged & set(summary.ended_with)
+        wanted = {name for summary in summaries for name in summary.acknowledgeable}
+        acknowledged = self._reader.acknowledged(wanted)
+        for summary in summaries:
+            summary.acked = acknowledged & summary.acknowledgeable
 
     def acknowledge(self, alert_id: str, *, undone: bool) -> RunSummary | None:
         """Note an acknowledgement or its withdrawal; return the summary whose row it changed, if any."""
         summary = self._summaries.get(alert_id.rsplit(".", 2)[0])
-        if summary is None or alert_id not in summary.ended_with:
+        if summary is None:
             return None
         summary.acked.discard(alert_id) if undone else summary.acked.add(alert_id)
-        return summary
+        return summary if alert_id in summary.ended_with else None
 
     def _open_alerts(self, run_id: str | None = None) -> dict[str, list[Alert]]:
         found: dict[str, list[Alert]] = {}
@@ -229,7 +231,7 @@ class RunRegistry:
             raise LookupError(f"Run {run_id} not found.")
         engine, recovery = load_engine(self._reader, stored)
         run = restore_run(stored, engine, recovery, self._settings, now_ns)
-        run.summary.acked = self._reader.acknowledged(run.summary.ended_with)
+        run.summary.acked = self._reader.acknowledged(run.summary.acknowledgeable)
         return run
 
     async def find(self, run_id: str) -> RunSummary | None:

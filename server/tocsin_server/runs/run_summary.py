@@ -82,9 +82,9 @@ class RunSummary:
         self.left: dict[str, Any] | None = None
         """The most severe alert that was firing when the run ended."""
         self.ended_with: tuple[str, ...] = ()
-        """Ids of the alerts of at least warning severity that were open when the run ended."""
+        """Ids of the most severe alerts that were open when the run ended, unless they are only info."""
         self.acked: set[str] = set()
-        """Those of them that are acknowledged."""
+        """Ids of the alerts that are acknowledged, among those that are open or that the run ended with."""
         self._counts = _Counts()
         self._progress: deque[tuple[int, int]] = deque(maxlen=_SPEED_POINTS)
         self._alive: dict[int, Alive] = {}
@@ -166,14 +166,21 @@ class RunSummary:
         """Show these alerts: those that are open, and those that were firing when the run ended."""
         self.open_alerts, ended = tuple(opened), tuple(ended)
         self.left = _reason(ended)
-        severe = [alert.id for alert in (*self.open_alerts, *ended) if alert.severity is not Severity.INFO]
+        known = (*self.open_alerts, *ended)
+        most = max((alert.severity.level for alert in known), default=0)
+        severe = [alert.id for alert in known if alert.severity.level == most > Severity.INFO.level]
         self.ended_with = tuple(severe[:MOST_ENDED]) if self.metadata.state.ended else ()
-        self.acked &= set(self.ended_with)
+        self.acked &= {alert.id for alert in known}
 
     @property
     def acknowledged(self) -> bool:
-        """Whether one of the alerts that the run ended with is acknowledged."""
-        return bool(self.acked)
+        """Whether one of the most severe alerts that the run ended with is acknowledged."""
+        return not self.acked.isdisjoint(self.ended_with)
+
+    @property
+    def acknowledgeable(self) -> set[str]:
+        """Return the ids of the alerts whose acknowledgement counts now, or once the run ends."""
+        return {alert.id for alert in self.open_alerts}.union(self.ended_with)
 
     @property
     def outcome(self) -> dict[str, Any] | None:
@@ -181,7 +188,7 @@ class RunSummary:
 
         ``kind`` is finished, stopped (by a person or a scheduler), crashed or lost. ``severity`` is that of
         the most severe alert that was firing at the end, if it is at least a warning. ``text`` says both.
-        Acknowledging any alert that the run ended with acknowledges its outcome.
+        Acknowledging one of the most severe alerts that the run ended with acknowledges its outcome.
         """
         state = self.metadata.state
         if not state.ended and state is not RunState.LOST:
@@ -228,7 +235,7 @@ class RunSummary:
     def health(self) -> str:
         """Return "critical", "warning", "ok" or "ended".
 
-        A run that ended with alerts keeps their highest severity until one of them is acknowledged.
+        A run that ended with alerts keeps their highest severity until one of that severity is acknowledged.
         """
         if self.metadata.state.ended:
             left = None if self.acknowledged else self._unrecovered()

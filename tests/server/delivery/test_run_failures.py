@@ -170,6 +170,39 @@ def test_alerts_of_a_run_that_fails_and_comes_back_do_not_flap(
     ]
 
 
+def test_a_failure_counts_although_another_rank_finished(
+    run_server: Start, dial: Any, admin_api: Any, eventually: Any
+) -> None:
+    """Rank 1 finishes while rank 0 reconnects, which ends the run; then rank 0 reports that it crashed."""
+    server = run_server(**QUICK)
+    train(server, dial).socket.close()
+    other = dial(server.base, "r1", server.token, attempt="a1", rank=1, world_size=2)
+    run = server.pipeline.registry.active["r1"]
+    state = next(each for each in run.writers.values() if each.writer.rank == 1)
+    eventually(lambda: not run.others_continue(state), "rank 0 to be disconnected")
+    end(other, state="finished")
+    api = admin_api(server)
+    assert api.get("/runs/r1")["state"] == "finished"
+    end(dial(server.base, "r1", server.token, attempt="a1"))
+    row = api.get("/runs/r1")
+    assert (row["state"], row["health"], row["outcome"]["kind"]) == ("failed", "critical", "crashed")
+
+
+def test_an_acknowledgement_before_the_end_counts_after_a_restart_too(
+    run_server: Start, dial: Any, admin_api: Any
+) -> None:
+    """The row of the run is the same in both."""
+    server = run_server(**QUICK)
+    client, api = train(server, dial, loss=math.nan), admin_api(server)
+    (alert,) = api.get("/alerts")["items"]
+    assert api.ask("POST", f"/alerts/{alert['id']}/ack", note="mine").status_code == 200
+    end(client, state="finished")
+    assert api.get("/runs/r1")["outcome"]["acknowledged"]
+    server.stop()
+    api = admin_api(run_server(**QUICK))
+    assert api.get("/runs/r1")["outcome"]["acknowledged"]
+
+
 def test_silences_and_alertmanagers_know_failures(
     run_server: Start,
     dial: Any,

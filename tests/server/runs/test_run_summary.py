@@ -247,3 +247,15 @@ def test_a_row_has_user_edits_and_deletion() -> None:
     plain, touched = board().row(0), board(edited={"notes": 5, "tags": 7}, deletion_ns=9 * 10**6).row(0)
     assert (plain["edited_ms"], plain["deletion_ms"]) == (None, None)
     assert (touched["edited_ms"], touched["deletion_ms"]) == (7, 9)
+
+
+def test_only_the_most_severe_alerts_acknowledge_the_outcome() -> None:
+    """An acknowledged warning does not hide a critical alert; one acknowledged before the end counts."""
+    run = board()
+    minor = alert("overfitting", Severity.WARNING)
+    run.show([COLLAPSE, minor], [])
+    run.acked = {minor.id}
+    run.metadata.state = RunState.FINISHED
+    run.show([], [replace(one, state=AlertState.ENDED) for one in (COLLAPSE, minor)])
+    before, run.acked = run.health, {COLLAPSE.id}
+    assert (before, run.health) == ("critical", "ended")
