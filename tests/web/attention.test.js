@@ -37,6 +37,8 @@ test("a withdrawn alert is not called resolved", () => {
   const summary =
     "Withdrawn: the log prints grad_norm in steps of 0.1, so zeros and equal values may be rounded";
   assert.equal(resolvedWord(alertOf({ state: "resolved", summary })), "withdrawn");
+  const closed = "Closed: the rule loss-spike was switched off by ada";
+  assert.equal(resolvedWord(alertOf({ state: "resolved", summary: closed })), "closed");
   assert.equal(resolvedWord(alertOf({ state: "resolved" })), "resolved");
 });
 

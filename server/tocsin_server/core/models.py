@@ -56,6 +56,9 @@ TRACEBACK = "traceback"
 
 WITHDRAWN = "Withdrawn: "
 """Start of the summary of a resolved alert that should never have fired, followed by the reason."""
+RULE_CHANGED = "Closed: "
+"""Start of the summary of an alert whose rule was changed or switched off while it fired. Nothing has
+recovered."""
 
 
 class AlertState(enum.StrEnum):

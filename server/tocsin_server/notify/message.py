@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tocsin_server.core.models import RUN_FAILED, TRACEBACK, WITHDRAWN
+from tocsin_server.core.models import RULE_CHANGED, RUN_FAILED, TRACEBACK, WITHDRAWN
 
 LONGEST_LINE = 400
 LONGEST_TITLE = 80
@@ -70,9 +70,12 @@ def is_ended(alert: Mapping[str, Any]) -> bool:
     return bool(alert["over"] and alert["state"] == "ended")
 
 
-def is_withdrawn(alert: Mapping[str, Any]) -> bool:
-    """Return whether the alert should never have fired; see :data:`WITHDRAWN`."""
-    return bool(alert["state"] == "resolved" and alert["summary"].startswith(WITHDRAWN))
+def resolved_word(alert: Mapping[str, Any]) -> str:
+    """Return what a resolved alert is called: "resolved" only if its condition recovered."""
+    summary = str(alert["summary"])
+    if summary.startswith(WITHDRAWN):
+        return "withdrawn"
+    return "closed" if summary.startswith(RULE_CHANGED) else "resolved"
 
 
 def _linked(alert: Mapping[str, Any], links: Links) -> dict[str, Any]:
@@ -107,9 +110,10 @@ def _happened(alert: Mapping[str, Any]) -> str:
         return f"Run ended with {alert['rule']}"
     if not alert["over"]:
         return f"{severity}: {alert['rule']}"
-    if is_withdrawn(alert):
-        return f"{WITHDRAWN}{alert['rule']}"
-    return f"{severity}, already over: {alert['rule']}" if alert.get("new") else f"Resolved: {alert['rule']}"
+    word = resolved_word(alert)
+    if word == "resolved" and alert.get("new"):
+        return f"{severity}, already over: {alert['rule']}"
+    return f"{word.capitalize()}: {alert['rule']}"
 
 
 def _of_run(alert: Mapping[str, Any]) -> str:
@@ -206,7 +210,7 @@ def _state(alert: Mapping[str, Any]) -> str:
         at = "" if alert["resolved_step"] is None else f" at step {alert['resolved_step']}"
         return f"{alert['severity']}, still firing when the run ended{at}"
     if alert["over"]:
-        step, how = alert["resolved_step"], "withdrawn" if is_withdrawn(alert) else "resolved"
+        step, how = alert["resolved_step"], resolved_word(alert)
         return how if step is None else f"{how} at step {step}"
     return f"{alert['severity']}{', acknowledged' if alert.get('acked') else ''}"
 

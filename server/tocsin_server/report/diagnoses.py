@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tocsin_server.core.models import Alert, AlertState, Evidence, Remedy
+from tocsin_server.core.models import RULE_CHANGED, Alert, AlertState, Evidence, Remedy
 from tocsin_server.report.material import ReportedAlert
 from tocsin_server.report.words import counted, esc, foreign, moment, num, powers, span, title_of, whole
 from tocsin_server.store.results import AlertStep
@@ -52,6 +52,8 @@ def standing(alert: Alert) -> str:
     """Return the state of an alert. One that was firing when its run ended never looks resolved."""
     if alert.is_withdrawn:
         return "withdrawn"
+    if alert.state is AlertState.RESOLVED and alert.summary.startswith(RULE_CHANGED):
+        return "closed"
     return "firing when the run ended" if alert.state is AlertState.ENDED else alert.state.value
 
 

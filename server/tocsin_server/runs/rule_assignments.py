@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tocsin_server.core.errors import FieldError
+from tocsin_server.core.models import RULE_CHANGED
 from tocsin_server.detect.custom.threshold import CustomRule
 from tocsin_server.detect.custom.tuning import EVERYWHERE, Tuning, read_tuning
 from tocsin_server.detect.engine import plan as plans
@@ -159,12 +160,13 @@ class Rulebook:
         who = f" by {act.actor}" if act is not None else ""
         known = next((other for other in self.now.rules if other.id == rule), None)
         if rule in plan.by_id:
-            return f"The rule {rule} was changed{who}"
+            return f"{RULE_CHANGED}the rule {rule} was changed{who}"
         if rule in plan.off or (known is not None and not known.enabled):
-            return f"The rule {rule} was switched off{who}"
+            return f"{RULE_CHANGED}the rule {rule} was switched off{who}"
         if known is not None:
-            return f"The rule {rule} no longer applies to this run"
-        return f"The rule {rule} was deleted{who}" if rule not in plan.tunings else f"{rule} was changed{who}"
+            return f"{RULE_CHANGED}the rule {rule} no longer applies to this run"
+        what = "deleted" if rule not in plan.tunings else "changed"
+        return f"{RULE_CHANGED}the rule {rule} was {what}{who}"
 
 
 async def poll_rules(rulebook: Rulebook, order: EventSink, *, interval_s: float = LOOK_S) -> None:

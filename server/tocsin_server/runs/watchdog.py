@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tocsin_server.core.models import Alert, AlertState, Finding, RunState
+from tocsin_server.core.models import RULE_CHANGED, Alert, AlertState, Finding, RunState
 from tocsin_server.detect.engine.plan import Plan
 from tocsin_server.detect.interface.liveness import Liveness, over
 from tocsin_server.detect.rules.system import stalled, trainer_lost
@@ -61,7 +61,7 @@ def evaluate(run: ActiveRun, started_ns: int, now_ns: int) -> list[Finding]:
 def _findings(rule: str, known: Liveness, now_ns: int, plan: Plan) -> list[Finding]:
     """Return the findings of one rule with its current tuning."""
     if rule in plan.off:
-        return over(rule, known, now_ns, f"The rule {rule} was switched off")
+        return over(rule, known, now_ns, f"{RULE_CHANGED}the rule {rule} was switched off")
     given = plan.settings.get(rule)
     if rule == stalled.INFO.id:
         pace = given if isinstance(given, stalled.Settings) else stalled.Settings()

@@ -65,14 +65,23 @@ def test_a_resolved_alert_has_no_acknowledge_link(make_routed_alert: Callable[..
     assert message.status == "resolved"
 
 
-def test_a_withdrawn_alert_is_never_called_resolved(make_routed_alert: Callable[..., Any]) -> None:
-    """Nothing has recovered: title and text say that it was withdrawn, and why."""
-    reason = "Withdrawn: the log prints grad_norm in steps of 0.1, so zeros and equal values may be rounded"
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "Withdrawn: the log prints grad_norm in steps of 0.1, so zeros and equal values may be rounded",
+        "Closed: the rule loss-spike was switched off by ada",
+    ],
+)
+def test_a_withdrawn_or_closed_alert_is_never_called_resolved(
+    make_routed_alert: Callable[..., Any], reason: str
+) -> None:
+    """Nothing has recovered: title and text say what happened, and why."""
     over = alert_of(make_routed_alert(state="resolved"), new=False, summary=reason)
     message = message_of("n1", "alerts", body(over, reason="resolved"), LINKS)
-    assert message.title.startswith("Withdrawn: loss-spike")
+    word = reason.partition(":")[0]
+    assert message.title.startswith(f"{word}: loss-spike")
     assert reason in message.text
-    assert "withdrawn at step 1900" in message.text
+    assert f"{word.lower()} at step 1900" in message.text
     assert "esolved" not in message.title + message.text
 
 

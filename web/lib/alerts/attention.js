@@ -33,18 +33,19 @@ export const isOpen = (alert) => alert.state === "firing" || alert.state === "re
 export const isOver = (alert) => alert.state === "resolved" || alert.state === "ended";
 
 /**
- * Return whether a resolved alert turned out to be wrong; its summary says so.
+ * Return whether a resolved alert turned out to be wrong, or closed with its rule; its summary says so.
  *
  * @param {{ summary: string }} alert
  */
-export const isWithdrawn = (alert) => alert.summary.startsWith("Withdrawn: ");
+export const isWithdrawn = (alert) => /^(Withdrawn|Closed): /.test(alert.summary);
 
 /**
- * Return how a resolved alert ended: it recovered, or turned out to be wrong.
+ * Return how a resolved alert ended: it recovered, turned out to be wrong, or closed with its rule.
  *
  * @param {Alert} alert
  */
-export const resolvedWord = (alert) => (isWithdrawn(alert) ? "withdrawn" : "resolved");
+export const resolvedWord = (alert) =>
+  !isWithdrawn(alert) ? "resolved" : alert.summary.startsWith("Closed") ? "closed" : "withdrawn";
 
 /**
  * Return whether the alert needs no more attention: it resolved, or its run ended with it and it was

@@ -12,7 +12,16 @@ from typing import Any
 
 import msgspec
 
-from tocsin_server.core.models import WITHDRAWN, AlertState, Diagnosis, Finding, RecordBatch, RunEvent, Writer
+from tocsin_server.core.models import (
+    RULE_CHANGED,
+    WITHDRAWN,
+    AlertState,
+    Diagnosis,
+    Finding,
+    RecordBatch,
+    RunEvent,
+    Writer,
+)
 from tocsin_server.detect.custom.batch_evaluator import RUN_SCOPE, SCOPE, AbsenceEvaluator, RuleRef
 from tocsin_server.detect.diagnosis.case import BASELINE, DiagnosisContext
 from tocsin_server.detect.engine.deduplication import Subject, severity_of
@@ -139,7 +148,11 @@ class Engine:
         ended = {rule for rule in reset if rule in plan.off or rule in self.plan.by_id}
         reasons = event.data.get("why") or {}
         found = [
-            self._ended(self._subjects.pop(key), event, str(reasons.get(key[0], "The rule was changed")))
+            self._ended(
+                self._subjects.pop(key),
+                event,
+                str(reasons.get(key[0], f"{RULE_CHANGED}the rule was changed")),
+            )
             for key in [key for key in self._subjects if key[0] in ended]
         ]
         more_severe = {

@@ -21,7 +21,7 @@ from typing import Any
 
 from tocsin_server.core.errors import FieldError
 from tocsin_server.notify.channel import MASK, Field, Kind, Sending, Values
-from tocsin_server.notify.message import Message
+from tocsin_server.notify.message import Message, resolved_word
 from tocsin_server.notify.outcome import DeliveryError
 
 ENVIRONMENT = frozenset({
@@ -51,7 +51,7 @@ def send(values: Values, message: Message, sending: Sending) -> str:
     picture = None if message.picture is None else base64.b64encode(message.picture).decode("ascii")
     kind = (
         "success"
-        if message.status == "resolved" and message.body.get("reason") != "new"
+        if _recovered(message)
         else {"critical": "failure", "warning": "warning"}.get(message.severity, "info")
     )
     job = {
@@ -68,6 +68,13 @@ def send(values: Values, message: Message, sending: Sending) -> str:
         refused = bool(answer.get("refused"))
         raise DeliveryError(str(answer.get("detail", "apprise gave no reason")), permanent=refused)
     return str(answer.get("detail", "")) or "sent"
+
+
+def _recovered(message: Message) -> bool:
+    """Return whether every alert of the message recovered: none was withdrawn or closed with its rule."""
+    if message.status != "resolved" or message.body.get("reason") == "new":
+        return False
+    return all(resolved_word(alert) == "resolved" for alert in message.body["alerts"])
 
 
 def _child(job: dict[str, Any], timeout_s: float) -> dict[str, Any]:

@@ -74,3 +74,24 @@ def test_a_receiver_that_hangs_ends_with_its_time(receive: Any) -> None:
             Sending(1.0, True),
         )
     assert time.monotonic() - begun < 50
+
+
+@pytest.mark.parametrize(
+    ("summary", "kind"),
+    [("Loss is back", "success"), ("Closed: the rule loss-spike was switched off", "failure"),
+     ("Withdrawn: the log prints loss in steps of 0.1", "failure")],
+)  # fmt: skip
+def test_only_a_recovery_is_labeled_as_a_success(
+    monkeypatch: pytest.MonkeyPatch, summary: str, kind: str
+) -> None:
+    jobs: list[Any] = []
+
+    def child(job: dict[str, Any], _timeout_s: float) -> dict[str, Any]:
+        jobs.append(job)
+        return {"ok": True}
+
+    monkeypatch.setattr(apprise, "_child", child)
+    body = {"reason": "resolved", "alerts": [{"summary": summary}]}
+    message = Message("n_1", "title", "text", "text", "critical", "resolved", body, None)
+    apprise.send({"url": "json://x"}, message, Sending())
+    assert jobs[0]["kind"] == kind
