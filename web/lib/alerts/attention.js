@@ -37,7 +37,8 @@ export const isOver = (alert) => alert.state === "resolved" || alert.state === "
  *
  * @param {{ summary: string }} alert
  */
-export const isWithdrawn = (alert) => /^(Withdrawn|Closed): /.test(alert.summary);
+export const isWithdrawn = ({ summary }) =>
+  summary.startsWith("Withdrawn: ") || summary.startsWith("Closed: ");
 
 /**
  * Return how a resolved alert ended: it recovered, turned out to be wrong, or closed with its rule.
