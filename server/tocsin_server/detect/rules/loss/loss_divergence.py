@@ -41,6 +41,7 @@ from tocsin_server.detect.sdk import (
     INFO,
     PACE,
     WARNING,
+    Episode,
     Fact,
     Rule,
     RuleSettings,
@@ -105,6 +106,8 @@ class State(RuleState):
     """Which of the newest updates were skipped."""
     left: tuple[int, int] | None = None
     """Step and time of the first of the current consecutive losses above ``best_upper``: the onset."""
+    unrecovered: bool = False
+    """Whether an episode was open when it was let go, at the end of the run or for another process."""
 
 
 class LossDivergence(Rule[Settings, State]):
@@ -116,6 +119,28 @@ class LossDivergence(Rule[Settings, State]):
     adversarial = False
     needs = ("loss",)
     in_blocks = True
+
+    def let_go(self) -> Episode:
+        self.state.unrecovered = self.state.unrecovered or bool(self.episode.state)
+        return super().let_go()
+
+    def carried_state(self) -> bytes:
+        """Return the best loss of an attempt that ended above it, or the next one would seem recovered."""
+        return msgspec.msgpack.encode(self.state) if self.state.unrecovered else b""
+
+    def inherit(self, carried: bytes, step: int) -> None:
+        """Compare with the best loss of the attempt before, unless this one starts before it."""
+        kept = msgspec.msgpack.decode(carried, type=State)
+        if kept.initial is not None and step > kept.best_step:
+            self.state = State(
+                initial=kept.initial,
+                initial_upper=kept.initial_upper,
+                best=kept.best,
+                best_upper=kept.best_upper,
+                best_step=kept.best_step,
+                best_norm=kept.best_norm,
+                positive=kept.positive,
+            )
 
     def observe(self, view: View) -> None:
         if view.loss is None or not self.state.positive:
@@ -217,7 +242,7 @@ class LossDivergence(Rule[Settings, State]):
             self._fire(view, row, smooth, initial, "rising")
 
     def _below(self, view: View, row: int) -> None:
-        self.state.above = []
+        self.state.above, self.state.unrecovered = [], False
         self._calm(view, row)
 
     def _calm(self, view: View, row: int) -> None:

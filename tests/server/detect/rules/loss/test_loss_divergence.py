@@ -6,6 +6,8 @@ import math
 import random
 from typing import Any
 
+import pytest
+
 DIVERGENCE = "loss-divergence"
 
 
@@ -127,3 +129,16 @@ def test_a_restart_from_diverged_weights_is_no_recovery(watch: Any) -> None:
     assert run.states(DIVERGENCE)[-1] == "firing"
     run.records(loss=learning(1000)[300:], start=1700, attempt=2)
     assert run.states(DIVERGENCE)[-1] == "resolved"
+
+
+@pytest.mark.parametrize(("loss", "states"), [(10_000.0, ["firing"]), (1.0, [])])
+def test_an_attempt_after_the_end_is_compared_with_the_best_before(
+    watch: Any, loss: float, states: list[str]
+) -> None:
+    """The run ended diverged; the next attempt begins where it ended, or from a good checkpoint."""
+    run = watch()
+    run.records(loss=learning(300) + [10_000.0 + step for step in range(300)])
+    run.event("finish", run_ended=True)
+    before = len(run.firing(DIVERGENCE))
+    run.records(loss=[loss * (1 + 0.01 * (step % 7)) for step in range(300)], attempt=2, start=600, process=1)
+    assert [finding.state for finding in run.firing(DIVERGENCE)[before:]][:1] == states
