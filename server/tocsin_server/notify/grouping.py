@@ -170,8 +170,8 @@ def _decision(routed: RoutedAlert, notified: NotifiedState, incident: _IncidentS
         if not notified.ever:
             return "joined"
         return "acked" if routed.acked else "firing"
-    if marks.silenced_by:
-        return "gone"
+    if marks.silenced_by:  # a run that ended broken is still broken when the silence ends
+        return "held" if routed.ended and is_severe(routed) else "gone"
     unheard = is_severe(routed) and level > incident.level and not marks.suppressed and not routed.acked
     if not notified.ever and unheard:
         return "brief"

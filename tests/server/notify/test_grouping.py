@@ -350,3 +350,18 @@ def test_a_crash_is_sent_although_its_incident_is_critical(make_routed_alert: Ma
     history.add(joined(make_routed_alert(RUN_FAILED, severity="critical"), first))
     history.wait(10)
     assert history.reasons == [(3.0, "new"), (13.0, "new")]
+
+
+def test_a_run_that_ended_broken_is_sent_when_its_silence_ends(make_routed_alert: Make) -> None:
+    history = GroupHistory()
+    first = make_routed_alert("nonfinite-loss", severity="critical")
+    history.marks[first.alert.id] = MUTED
+    history.add(first)
+    history.wait(10)
+    history.add(replace(first, alert=replace(first.alert, state=AlertState.ENDED, resolved_ns=NOW)))
+    history.wait(300)
+    assert history.reasons == []
+    history.marks.clear()
+    history.wait(300)
+    assert [reason for _, reason in history.reasons] == ["new"]
+    assert history.sent[0][1].over == (first.alert.id,)
