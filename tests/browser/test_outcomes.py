@@ -9,6 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.matrix import LONG
+
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 Train = Callable[[str, str], str]
 
@@ -133,6 +135,7 @@ def test_a_divergence_that_lasts_is_critical(
         tab.page.locator("[role=option]", has_text="times its best").first.wait_for()
 
 
+@LONG
 def test_a_value_function_that_grows_is_not_red(
     shared_tower: Any, visit: Callable[..., Any], climbing: Callable[[str], Any]
 ) -> None:

@@ -22,10 +22,11 @@ Known = dict[str, tuple[str, int]]
 @pytest.mark.parametrize(
     ("framework", "packages", "expected"),
     [
-        (
+        pytest.param(
             "safetensors",
             "requirements",
             {"file.safetensors": ("safetensors", 0), "model.safetensors": ("safetensors", 0)},
+            marks=LONG,
         ),
         pytest.param(
             "accelerate",
@@ -37,10 +38,11 @@ Known = dict[str, tuple[str, int]]
             },
             marks=LONG,
         ),
-        (
+        pytest.param(
             "distributed",
             "requirements",
             {"plain": ("torch.distributed.checkpoint", 0), "async": ("torch.distributed.checkpoint", 0)},
+            marks=LONG,
         ),
         pytest.param(
             "deepspeed",
@@ -49,10 +51,11 @@ Known = dict[str, tuple[str, int]]
             marks=LONG,
         ),
         ("transformers", "requirements", {"checkpoint-4": ("transformers.Trainer", 3)}),
-        (
+        pytest.param(
             "lightning",
             "requirements-lightning",
             {"epoch=2.ckpt": ("lightning", 8), "last.ckpt": ("lightning", 8)},
+            marks=LONG,
         ),
     ],
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.matrix import ALL
 from tocsin.importers import open_log
 from tocsin_server.core.models import Severity
 from tocsin_server.offline.diagnose import notes, report
@@ -97,7 +98,7 @@ def test_a_damaged_healthy_log_has_no_critical_alert(tmp_path: Path, damage: Dam
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damage_adds_no_critical_rule(tmp_path: Path, damage: Damage) -> None:
     """The recordings of a collapse: what is critical in a damaged one is critical in the whole one too."""
-    for recording in RECORDINGS:
+    for recording in RECORDINGS if ALL else RECORDINGS[::2]:
         head, *rows = recording.read_text().splitlines()
         whole = _critical(_diagnosed(tmp_path / recording.name, head, rows))
         assert _critical(_diagnosed(tmp_path / recording.name, head, damage(head, rows))) <= whole

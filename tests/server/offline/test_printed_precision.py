@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.matrix import LONG
 from tocsin.importers import open_log
 from tocsin_server.core.models import Alert, RunEvent
 from tocsin_server.detect.engine.engine import Engine
@@ -168,7 +169,7 @@ def found(path: Path, text: str) -> dict[tuple[str, str], str]:
     return {(alert.rule, alert.subject): alert.summary for alert in alerts_of(path, text)}
 
 
-@pytest.mark.parametrize("seed", [1, 4, 22])
+@pytest.mark.parametrize("seed", [1, pytest.param(4, marks=LONG), pytest.param(22, marks=LONG)])
 @pytest.mark.parametrize("form", [*FORMATS, None], ids=lambda form: form.__name__ if form else "csv")
 def test_few_decimals_raise_no_alert(
     tmp_path: Path, form: Callable[[int, str, str, str], str] | None, seed: int
