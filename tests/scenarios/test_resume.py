@@ -80,8 +80,13 @@ def test_the_resumed_training_recovers(broken: tuple[Tower, str, Path]) -> None:
     assert list(losses) == list(range(251, STEPS))
     assert all(math.isfinite(loss) for loss in losses.values())
     assert losses[STEPS - 1] < losses[251] * 2
-    answer = tower.get(f"/runs/{run}/checkpoints")
-    assert (answer["last_good"]["path"], answer["last_good"]["attempt"]) == (str(folder / "ckpt_350.pt"), 2)
+
+    def known() -> dict[str, Any] | None:
+        answer: dict[str, Any] = tower.get(f"/runs/{run}/checkpoints")
+        newest = answer["last_good"]["path"], answer["last_good"]["attempt"]
+        return answer if newest == (str(folder / "ckpt_350.pt"), 2) else None
+
+    answer = wait_for(known, "the last checkpoint of the second attempt")
     assert {item["problem"] for item in answer["items"]} == {""}
 
 
