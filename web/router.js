@@ -11,6 +11,7 @@ import { isPage, match } from "./lib/route.js";
 const PAGES = {
   fleet: async () => (await import("./pages/fleet.js")).fleetPage,
   run: async () => (await import("./pages/run.js")).runPage,
+  incident: async () => (await import("./pages/incident.js")).incidentPage,
   alerts: async () => (await import("./pages/alerts.js")).alertsPage,
   compare: async () => (await import("./pages/compare.js")).comparePage,
   silences: async () => (await import("./pages/silences.js")).silencesPage,

@@ -89,7 +89,7 @@ def test_the_whole_inbox_by_keyboard(tab: Any, alerting_tower: tuple[Any, dict[s
     page.keyboard.press("Escape")
     page.locator("[role=listbox]:focus").wait_for()
     page.keyboard.press("o")
-    page.wait_for_url("**/runs/**at=20**")
+    page.wait_for_url("**/incidents/**")
 
 
 def test_two_browsers_see_an_acknowledgement(

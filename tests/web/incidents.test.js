@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { incidentsOf, leadsOf, marksOfIncident } from "../../web/lib/alerts/incidents.js";
+import { incidentsOf, leadsOf, marksOfIncident, together } from "../../web/lib/alerts/incidents.js";
 import { alertOf } from "./layers.js";
 
 const NONE = { ack: null, silenced_by: [], inhibited_by: [] };
@@ -46,4 +46,34 @@ test("an incident is acknowledged with its lead, and silenced if all of its open
   const silenced = { silenced_by: ["s"] };
   assert.deepEqual(marksOfIncident(row, marksOf({ loss: silenced })).silenced_by, []);
   assert.deepEqual(marksOfIncident(row, marksOf({ loss: silenced, norm: silenced })).silenced_by, ["s"]);
+});
+
+test("alerts that end together are one line of the history, others stay apart", () => {
+  const line = (kind, at_ms, state, text, alert) => ({
+    kind,
+    at_ms,
+    state,
+    text,
+    alert,
+    rule: alert,
+    by: "",
+  });
+  const lines = [
+    line("transition", 1, "firing", "Loss is NaN", "a"),
+    line("transition", 1, "firing", "Norm is NaN", "b"),
+    line("notification", 2, "sent", "firing: x", ""),
+    line("notification", 2, "sent", "firing: x", ""),
+    line("transition", 3, "ended", "Run ended: finished", "a"),
+    line("transition", 3, "ended", "Run ended: finished", "b"),
+  ];
+  assert.deepEqual(
+    together(lines).map(({ rule, text }) => [rule, text]),
+    [
+      ["a", "Loss is NaN"],
+      ["b", "Norm is NaN"],
+      ["", "firing: x"],
+      ["", "firing: x"],
+      ["", "2 alerts. Run ended: finished"],
+    ],
+  );
 });

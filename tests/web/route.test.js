@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { addressOf, askedIn, isPage, match, runAddress } from "../../web/lib/route.js";
+import { addressOf, askedIn, incidentAddress, isPage, match, runAddress } from "../../web/lib/route.js";
 
 test("each page has its address, and run names may contain anything", () => {
   const pages = [
@@ -56,4 +56,9 @@ test("an address too long for a proxy goes behind the #, and both forms are read
     [short, long, ""],
   );
   assert.equal(askedIn(parsed(`/compare${long}`)), long);
+});
+
+test("an incident has its own page, whatever its id", () => {
+  assert.deepEqual(match(incidentAddress("a/b.f.1 ?")), { page: "incident", id: "a/b.f.1 ?" });
+  assert.ok(isPage("/incidents/x"));
 });

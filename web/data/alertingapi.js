@@ -63,10 +63,18 @@ export class AlertingApi {
 
   /**
    * @param {string} id of an incident
-   * @returns {Promise<{ resume: { path: string | null, step: number | null, text: string } }>}
+   * @returns {Promise<IncidentDetail>}
    */
   incident(id) {
     return this.api.ask(`/incidents/${encodeURIComponent(id)}`);
+  }
+
+  /**
+   * @param {string} id of an incident
+   * @returns {Promise<{ items: LifeLine[] }>}
+   */
+  incidentHistory(id) {
+    return this.api.ask(`/incidents/${encodeURIComponent(id)}/history`);
   }
 
   /**

@@ -37,8 +37,10 @@ export class RunData {
    * @param {Pick<App, "api" | "live">} source
    * @param {string} id
    * @param {Listeners} on
+   * @param {string[]} names of the series
    */
-  constructor({ api, live }, id, on) {
+  constructor({ api, live }, id, on, names = VITAL_SERIES) {
+    this.names = [...new Set([...names, ...VITAL_SERIES])];
     this.api = api;
     this.live = live;
     this.id = id;
@@ -69,7 +71,17 @@ export class RunData {
 
   /** @param {number} buckets */
   load(buckets) {
-    void this.whole.load(VITAL_SERIES, { from: null, to: null, buckets });
+    void this.whole.load(this.names, { from: null, to: null, buckets });
+  }
+
+  /**
+   * Load a window alone, without the series of the whole run.
+   *
+   * @param {StepWindow} window
+   * @param {number} buckets
+   */
+  only(window, buckets) {
+    return this.whole.load(this.names, { ...window, buckets });
   }
 
   /** Load everything again. */
@@ -122,7 +134,7 @@ export class RunData {
       },
       failed: this.on.failed,
     });
-    void this.#fine.load(VITAL_SERIES, { ...window, buckets });
+    void this.#fine.load(this.names, { ...window, buckets });
   }
 
   /**

@@ -13,7 +13,7 @@ const PLAIN = /** @type {const} */ ([
   "deliveries",
   "settings",
 ]);
-/** @typedef {"fleet" | "run" | "missing" | typeof PLAIN[number]} PageName */
+/** @typedef {"fleet" | "run" | "incident" | "missing" | typeof PLAIN[number]} PageName */
 
 /**
  * @param {string} path
@@ -24,8 +24,9 @@ export function match(path) {
   const plain = PLAIN.find((name) => clean === `/${name}`);
   if (clean === "/") return { page: "fleet", id: "" };
   if (plain) return { page: plain, id: "" };
-  const run = /^\/runs\/([^/]+)$/.exec(clean);
-  return run ? { page: "run", id: decode(run[1]) } : { page: "missing", id: "" };
+  const one = /^\/(runs|incidents)\/([^/]+)$/.exec(clean);
+  if (!one) return { page: "missing", id: "" };
+  return { page: one[1] === "runs" ? "run" : "incident", id: decode(one[2]) };
 }
 
 /**
@@ -35,7 +36,7 @@ export function match(path) {
  */
 export const isPage = (path) =>
   path === "/" ||
-  /^\/(runs|alerts|compare|rules|silences|routes|channels|deliveries|settings)(\/|$)/.test(path);
+  /^\/(runs|incidents|alerts|compare|rules|silences|routes|channels|deliveries|settings)(\/|$)/.test(path);
 
 /**
  * Longer queries go behind a #, because proxies reject them (nginx above 8 kB) and the fragment is never
@@ -76,3 +77,6 @@ export function runAddress(id, moment = {}) {
   const text = asked.toString();
   return `/runs/${encodeURIComponent(id)}${text ? `?${text}` : ""}`;
 }
+
+/** @param {string} id */
+export const incidentAddress = (id) => `/incidents/${encodeURIComponent(id)}`;

@@ -40,14 +40,15 @@ export class Vitals {
    *   pointed: (step: number | null) => void, resized: () => void,
    *   chose: (flag: import("../lib/charts/flags.js").Flag) => void }} source
    * @param {(panel: () => Panel) => Node} menuOf
+   * @param {import("./panel.js").PanelKind[]} kinds
    */
-  constructor(source, menuOf) {
+  constructor(source, menuOf, kinds = KINDS) {
     this.source = source;
     this.flags = el("div.flags", { role: "group", "aria-label": "Alerts and events" });
     /** @type {Panel[]} */
-    this.panels = KINDS.map(
+    this.panels = kinds.map(
       (kind, i) =>
-        new Panel(kind, { tall: i === KINDS.length - 1 ? AXIS_PX : 0, menu: menuOf(() => this.panels[i]) }),
+        new Panel(kind, { tall: i === kinds.length - 1 ? AXIS_PX : 0, menu: menuOf(() => this.panels[i]) }),
     );
     const label = el("span");
     const line = el("div.cross", { hidden: true, "aria-hidden": "true" }, label);

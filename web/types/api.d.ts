@@ -240,11 +240,24 @@ interface AlertMarks {
   inhibited_by: string[];
 }
 interface LifeLine {
-  kind: "transition" | "ack" | "unack" | "notification";
+  kind: "transition" | "run" | "ack" | "unack" | "notification";
   at_ms: number;
   text: string;
   state: string;
   by: string;
+  /** In the history of an incident: the alert of a transition and its rule, else "". */
+  alert?: string;
+  rule?: string;
+}
+interface IncidentDetail {
+  id: string;
+  run_id: string;
+  run_name: string;
+  project: string;
+  count: number;
+  ack: AlertMarks["ack"];
+  alerts: Alert[];
+  resume: { path: string | null; step: number | null; text: string };
 }
 interface MarkdownNode {
   kind: string;

@@ -28,8 +28,8 @@ from tocsin_server.http.plotlyjs import PlotlyJS
 from tocsin_server.http.web_files import WebVersion
 
 DEEP_LINKS = (
-    "/", "/runs/{rest:path}", "/alerts", "/alerts/{rest:path}", "/compare", "/rules", "/silences", "/routes",
-    "/channels", "/deliveries", "/settings",
+    "/", "/runs/{rest:path}", "/alerts", "/alerts/{rest:path}", "/incidents/{rest:path}", "/compare",
+    "/rules", "/silences", "/routes", "/channels", "/deliveries", "/settings",
 )  # fmt: skip
 
 CONTENT_SECURITY_POLICY = "; ".join(

@@ -1,4 +1,4 @@
-"""Build the links in messages: to the onset on the chart, and a signed one that acknowledges. Pure."""
+"""Build the links in messages: to the page of the incident, and a signed one that acknowledges. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ VALID_S = 7 * 86_400
 
 
 def moment(base: str, alert: Mapping[str, Any]) -> str:
-    """Return a link to the run's page at the onset of an alert, in the format of ``web/lib/route.js``."""
+    """Return a link to the page of an alert's incident, in the format of ``web/lib/route.js``.
+
+    An alert that belongs to no incident has its run's page at the onset.
+    """
+    if alert.get("incident"):
+        return f"{base}/incidents/{quote(alert['incident'], safe='')}"
     asked = {} if alert["onset_step"] is None else {"at": str(alert["onset_step"])}
     return f"{base}/runs/{quote(alert['run_id'], safe='')}?{urlencode(asked | {'alert': alert['id']})}"
 

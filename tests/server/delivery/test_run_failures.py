@@ -52,7 +52,7 @@ def notified(receiver: Any) -> list[Any]:
 def test_a_run_that_fails_is_notified_with_its_last_lines(
     run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:
-    """No alert is open: the notification has run, type, message, last lines, and a link to the last step."""
+    """No alert is open: the notification has run, type, message, last lines, and a link to the incident."""
     server, receiver = run_server(**QUICK), receive()
     api = admin_api(server)
     api.hook(receiver.url)
@@ -69,7 +69,7 @@ def test_a_run_that_fails_is_notified_with_its_last_lines(
         "r1 crashed at step 1: OutOfMemoryError: CUDA out of memory",
         "loss.backward()",
         "First action: Reduce the batch size",
-        "/runs/r1?at=1",
+        "/incidents/r1.",
     ):
         assert part in message["text"]
     eventually(lambda: api.states() == ["sent"], "the delivery to be marked")

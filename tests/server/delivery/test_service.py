@@ -108,7 +108,7 @@ def test_a_message_contains_a_chart_of_its_signal(run_server: Start, dial: Any, 
     message = server.services.delivery.compose(item, True)
     assert message.picture is not None
     assert Image.open(io.BytesIO(message.picture)).size == (640, 240)
-    assert message.text.count("/runs/r1?at=60&alert=") == 1
+    assert message.text.count("/incidents/r1.") == 1
     absent = Notification("n2", "c", "g", "alerts", "t", body | {"alerts": [reported | {"run_id": "gone"}]})
     assert server.services.delivery.compose(absent, True).picture is None
 

@@ -81,9 +81,10 @@ export function standing(alert, now) {
  * @param {Alert} alert
  * @param {Mover} mover
  * @param {Acts | null} acts null: the actions are shown elsewhere
+ * @param {Node | null} resume where to resume
  * @returns {HTMLElement}
  */
-export function diagnosisCard(alert, mover, acts = null) {
+export function diagnosisCard(alert, mover, acts = null, resume = null) {
   const why = alert.diagnosis;
   const { severity } = alert;
   const cause = powers(why?.cause || alert.summary);
@@ -116,6 +117,7 @@ export function diagnosisCard(alert, mover, acts = null) {
       alert.late ? el("p.micro", {}, "From records that arrived late: no notifications were sent.") : null,
     ),
     firstAction(why),
+    resume,
     ...(acts ? actBar(alert, acts) : []),
     moments(alert, mover),
     evidence(why, mover),
@@ -129,7 +131,7 @@ export function diagnosisCard(alert, mover, acts = null) {
  * @param {Alert} alert
  * @param {Mover} mover
  */
-function moments(alert, mover) {
+export function moments(alert, mover) {
   const { onset_step: onset, fired_step: fired } = alert;
   return el(
     "section.moments",
@@ -177,7 +179,7 @@ const snapshotLink = (alert) =>
  * @param {Diagnosis | null} why
  * @param {Mover} mover
  */
-function timelineOf(why, mover) {
+export function timelineOf(why, mover) {
   if (!why?.timeline?.length) return null;
   const rest = why.timeline.slice(LONG);
   return el(
@@ -217,7 +219,7 @@ const timelineEntry = ([step, text, rule], mover) =>
  * @param {Diagnosis | null} why
  * @param {Mover} mover
  */
-function evidence(why, mover) {
+export function evidence(why, mover) {
   if (!why?.evidence?.length) return null;
   const traceback = why.evidence.find(({ name }) => name === "traceback");
   return el(
@@ -261,7 +263,7 @@ const stepLink = (step, mover) =>
       );
 
 /** @param {Diagnosis | null} why */
-function firstAction(why) {
+export function firstAction(why) {
   const first = why?.remedies?.[0];
   return first ? el("section", {}, el("h3", {}, "First action"), remedy(first, "soft then0")) : null;
 }
@@ -279,7 +281,7 @@ const remedy = (each, style) =>
   );
 
 /** @param {Diagnosis | null} why */
-function otherExplanations(why) {
+export function otherExplanations(why) {
   if (!why?.alternatives?.length) return null;
   return el(
     "section",
@@ -290,7 +292,7 @@ function otherExplanations(why) {
 }
 
 /** @param {Diagnosis | null} why */
-function howToConfirm(why) {
+export function howToConfirm(why) {
   const rest = why?.remedies?.slice(1) ?? [];
   if (!why?.how_to_confirm && !rest.length) return null;
   return el(

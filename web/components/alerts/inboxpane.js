@@ -4,23 +4,12 @@ import { el, focusIn, refill, say } from "../../browser/dom.js";
 import { go } from "../../browser/navigate.js";
 import { isOver } from "../../lib/alerts/attention.js";
 import { isMuted } from "../../lib/alerts/inbox.js";
-import { ago, clock as clockTime, moment, powers } from "../../lib/format.js";
-import { runAddress } from "../../lib/route.js";
+import { incidentAddress, runAddress } from "../../lib/route.js";
 import { icon } from "../icons.js";
+import { ResumeFrom } from "../incident/checkpoint.js";
 import { markTexts } from "./alertrow.js";
 import { alertList, diagnosisCard, standing } from "./diagnosis.js";
-
-/**
- * Display names of the history's entries.
- *
- * @type {Record<string, string>}
- */
-const KINDS = {
-  transition: "",
-  ack: "acknowledged",
-  unack: "unacknowledged",
-  notification: "notified",
-};
+import { lifeLine } from "./lifelines.js";
 
 /** @typedef {import("../../lib/alerts/incidents.js").Incident} Incident */
 /**
@@ -45,7 +34,7 @@ export class InboxPane {
     this.marks = el("ul.pad.marklist", { hidden: true });
     this.card = el("div");
     this.members = el("div", { hidden: true });
-    this.resume = el("section.pad", { hidden: true });
+    this.resume = new ResumeFrom(app);
     this.life = el("ol.life");
     this.history = el("section.pad", { "aria-label": "History" }, el("h3", {}, "History"), this.life);
     this.node = el("aside.card.sticky.pane", { id: "pane", tabindex: "-1", "aria-label": "Chosen incident" });
@@ -73,7 +62,6 @@ export class InboxPane {
         this.actions,
         this.marks,
         this.card,
-        this.resume,
         this.members,
         this.history,
       );
@@ -81,28 +69,7 @@ export class InboxPane {
     this.#draw(alert, context);
     this.#list(alert, incident, context.now);
     void this.#ask(alert, context);
-    void this.#checkpoint(incident);
-  }
-
-  /**
-   * Show the last good checkpoint before an incident, if one is known; asked again when the incident changes.
-   *
-   * @param {Incident} incident
-   */
-  async #checkpoint(incident) {
-    const key = JSON.stringify([incident.id, incident.state, incident.alerts.length]);
-    if (key === this.resume.dataset.key) return;
-    this.resume.dataset.key = key;
-    this.resume.hidden = true;
-    if (!incident.alerts[0].incident) return;
-    try {
-      const { resume } = await this.app.alerting.incident(incident.id);
-      if (this.resume.dataset.key !== key || resume.path === null) return;
-      refill(this.resume, el("h3", {}, "Last good checkpoint"), el("p.soft", {}, resume.text));
-      this.resume.hidden = false;
-    } catch {
-      this.resume.dataset.key = "";
-    }
+    void this.resume.show(incident);
   }
 
   /**
@@ -119,11 +86,12 @@ export class InboxPane {
       const opened = [...this.card.querySelectorAll("details")].map((each) => each.open);
       const moment = (/** @type {number} */ step) =>
         go(runAddress(alert.run_id, { at: step, alert: alert.id }));
-      const card = diagnosisCard(alert, {
+      const mover = {
         go: moment,
         around: () => moment(Number(alert.onset_step)),
         now: () => this.app.clock.now(),
-      });
+      };
+      const card = diagnosisCard(alert, mover, null, this.resume.node);
       card.classList.remove("card");
       refill(
         this.card,
@@ -203,8 +171,8 @@ export class InboxPane {
         "a.btn",
         {
           "data-act": "open",
-          title: "Open the run's charts at the onset",
-          href: runAddress(alert.run_id, { at: alert.onset_step, alert: alert.id }),
+          title: "Charts of the onset, evidence, history",
+          href: pageOf(alert),
         },
         "Open ",
         el("kbd.wide-only", {}, "O"),
@@ -242,7 +210,9 @@ export class InboxPane {
     const mine = ++this.#turn;
     try {
       const { items } = await this.app.alerting.history(alert.id);
-      if (mine === this.#turn) refill(this.life, ...items.map((line) => this.#line(line)));
+      if (mine === this.#turn) {
+        refill(this.life, ...items.map((line) => lifeLine(line, this.app.clock.now())));
+      }
     } catch (error) {
       if (mine !== this.#turn) return;
       this.#asked = "";
@@ -251,39 +221,14 @@ export class InboxPane {
       }
     }
   }
-
-  /** @param {LifeLine} line */
-  #line({ kind, at_ms, text, state, by }) {
-    const head = KINDS[kind] ?? kind;
-    const shape =
-      kind === "transition"
-        ? state === "resolved"
-          ? "check"
-          : "bell"
-        : kind === "notification"
-          ? "mail"
-          : "check";
-    const failed = kind === "notification" && state === "failed";
-    return el(
-      "li",
-      {},
-      el(
-        "span.muted.nowrap",
-        { title: `${moment(at_ms)}, ${ago(at_ms, this.app.clock.now())}` },
-        clockTime(at_ms),
-      ),
-      icon(failed ? "warning" : shape),
-      el(
-        "span",
-        {},
-        el(
-          "b",
-          {},
-          kind === "transition" ? state : kind === "notification" && state !== "sent" ? state : head,
-        ),
-        by ? ` by ${by}` : "",
-        text ? el("span.soft", {}, ` ${powers(text)}`) : null,
-      ),
-    );
-  }
 }
+
+/**
+ * Return the page of an alert's incident; a pending alert has its run's page at the onset.
+ *
+ * @param {Alert} alert
+ */
+export const pageOf = (alert) =>
+  alert.incident
+    ? incidentAddress(alert.incident)
+    : runAddress(alert.run_id, { at: alert.onset_step, alert: alert.id });

@@ -67,7 +67,7 @@ export function byCause(alerts) {
   const groups = [];
   for (const alert of oldest) {
     const group = groups.at(-1);
-    if (group && group[0].severity === alert.severity && together(group[0], alert)) group.push(alert);
+    if (group && group[0].severity === alert.severity && simultaneous(group[0], alert)) group.push(alert);
     else groups.push([alert]);
   }
   return groups.flatMap((group) => group.sort((a, b) => a.causal_order - b.causal_order));
@@ -77,7 +77,7 @@ export function byCause(alerts) {
  * @param {Alert} first
  * @param {Alert} other
  */
-const together = (first, other) =>
+const simultaneous = (first, other) =>
   first.onset_step !== null &&
   other.onset_step !== null &&
   Math.abs(other.onset_step - first.onset_step) <= NEAR_STEPS;
@@ -91,7 +91,7 @@ function merged(id, alerts) {
   const [lead] = alerts;
   const state = STATES.find((each) => alerts.some((alert) => alert.state === each)) ?? lead.state;
   const onsets = alerts
-    .filter((alert) => alert === lead || together(lead, alert))
+    .filter((alert) => alert === lead || simultaneous(lead, alert))
     .map((alert) => alert.onset_step)
     .filter((step) => step !== null);
   const over = isOpen({ ...lead, state })
@@ -130,4 +130,25 @@ export function marksOfIncident(incident, marksOf) {
     silenced_by: [...new Set(chosen.flatMap((marks) => marks.silenced_by))],
     inhibited_by: [...new Set(chosen.flatMap((marks) => marks.inhibited_by))],
   };
+}
+
+/**
+ * Return the history of an incident with the same transition of several alerts as one line.
+ *
+ * @param {LifeLine[]} lines
+ * @returns {LifeLine[]}
+ */
+export function together(lines) {
+  /** @type {Map<string, LifeLine[]>} */
+  const found = new Map();
+  for (const line of lines) {
+    const { kind, at_ms, state, text, alert } = line;
+    const key = JSON.stringify(kind === "transition" ? [at_ms, state, text] : [alert, found.size]);
+    const same = found.get(key);
+    if (same) same.push(line);
+    else found.set(key, [line]);
+  }
+  return [...found.values()].map(([first, ...more]) =>
+    more.length ? { ...first, rule: "", text: `${more.length + 1} alerts. ${first.text}` } : first,
+  );
 }

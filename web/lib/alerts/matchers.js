@@ -26,9 +26,11 @@ export const linesOf = (text) =>
  * @returns {{ name: string, value: string, text: string, usual: boolean }[]}
  */
 export function labelsOf(alert) {
+  const alone = !alert.incident;
   const all = [
-    { name: "rule", value: alert.rule, text: "this rule", usual: true },
-    { name: "run_id", value: alert.run_id, text: "this run", usual: true },
+    { name: "incident", value: alert.incident, text: "this incident", usual: true },
+    { name: "rule", value: alert.rule, text: "this rule", usual: alone },
+    { name: "run_id", value: alert.run_id, text: "this run", usual: alone },
     { name: "subject", value: alert.subject, text: "this signal", usual: false },
     { name: "severity", value: alert.severity, text: "this severity", usual: false },
     { name: "project", value: alert.project, text: "this project", usual: false },

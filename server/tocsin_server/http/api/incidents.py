@@ -14,7 +14,7 @@ from tocsin_server.core.causal_order import chain_of
 from tocsin_server.core.incidents import IncidentState
 from tocsin_server.core.models import Severity
 from tocsin_server.core.responses import ExactJSON, Problem
-from tocsin_server.http.api.acks import AckRow, NewAck, ack_row, stored_acks
+from tocsin_server.http.api.acks import AckRow, LifeLine, NewAck, ack_row, life_of, stored_acks
 from tocsin_server.http.api.checkpoints import last_good_of
 from tocsin_server.http.api.deletion import actor_of
 from tocsin_server.http.api.permission import Editor, Reader
@@ -75,6 +75,19 @@ class IncidentList(TypedDict):
     items: list[IncidentRow]
 
 
+class IncidentLine(LifeLine):
+    """One entry in an incident's timeline. ``alert`` and ``rule`` are those of a transition, else ""."""
+
+    alert: str
+    rule: str
+
+
+class IncidentLife(TypedDict):
+    """An incident's timeline, oldest entry first."""
+
+    items: list[IncidentLine]
+
+
 @router.get("/incidents", response_model=IncidentList)
 def list_incidents(
     request: Request,
@@ -101,6 +114,17 @@ async def give_back(request: Request, incident_id: str, identity: Editor) -> Exa
     return await _act(request, incident_id, Ack(time.time_ns(), actor_of(identity), "", undone=True))
 
 
+@router.get("/incidents/{incident_id:path}/history", response_model=IncidentLife)
+def history(request: Request, incident_id: str, _identity: Reader) -> ExactJSON:
+    """Return the timeline of an incident: transitions of its alerts, acknowledgements, notifications."""
+    services = services_of(request)
+    found = services.reader.incident(incident_id)
+    if found is None:
+        raise _unknown(incident_id)
+    with services.database.reader.connect() as connection:
+        return ExactJSON({"items": _life(connection, found)})
+
+
 @router.get("/incidents/{incident_id:path}", response_model=IncidentDetail)
 def one_incident(request: Request, incident_id: str, _identity: Reader) -> ExactJSON:
     """Return one incident with its alerts and the last good checkpoint before it."""
@@ -112,6 +136,18 @@ def one_incident(request: Request, incident_id: str, _identity: Reader) -> Exact
     saved = found.checkpoint
     where = {"path": None, "step": None} if saved is None else {"path": saved.path, "step": saved.step}
     return ExactJSON(row | {"resume": where | {"text": found.text}})
+
+
+def _life(connection: Connection, found: StoredIncident) -> list[dict[str, Any]]:
+    """Return the entries of all its alerts once, oldest first."""
+    lines: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for alert in found.incident.alerts:
+        for line in life_of(connection, alert.id, (alert.run_id, alert.fingerprint, alert.episode)):
+            own = line["kind"] == "transition"
+            about = {"alert": alert.id, "rule": alert.rule} if own else {"alert": "", "rule": ""}
+            key = (about["alert"], *(line[name] for name in ("kind", "at_ms", "text", "state", "by")))
+            lines.setdefault(key, line | about)
+    return sorted(lines.values(), key=lambda line: line["at_ms"])
 
 
 async def _act(request: Request, incident_id: str, ack: Ack) -> ExactJSON:

@@ -55,3 +55,21 @@ def test_readers_cannot_acknowledge_an_incident(server: Any, trainer: Callable[.
     assert ask(server, "POST", f"/incidents/{incident}/ack", {}, token=token).status_code == 403
     assert ask(server, "POST", "/incidents/r_0.f.1/ack", {}).status_code == 404
     assert ask(server, "GET", "/incidents/nothing").status_code == 404
+
+
+def test_the_history_of_an_incident_has_the_transitions_of_all_its_alerts_and_one_acknowledgement(
+    server: Any, trainer: Callable[..., Any]
+) -> None:
+    incident = opened(server, trainer)
+    ask(server, "POST", f"/incidents/{incident['id']}/ack", {"note": "mine"})
+    items = server.get(f"/incidents/{incident['id']}/history")["items"]
+    fired = {line["rule"] for line in items if line["state"] == "firing"}
+    assert fired == {alert["rule"] for alert in incident["alerts"]}
+    assert [(line["by"], line["text"]) for line in items if line["kind"] == "ack"] == [
+        ("admin login link", "mine")
+    ]
+    assert [line["at_ms"] for line in items] == sorted(line["at_ms"] for line in items)
+
+
+def test_an_unknown_incident_has_no_history(server: Any) -> None:
+    assert ask(server, "GET", "/incidents/r_0.f.1/history").status_code == 404

@@ -1,0 +1,112 @@
+"""The page of an incident: everything to act on is on the first screen, also on a phone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.browser.test_accessibility import ASK, AXE, RULES
+from tests.browser.test_phone import OWN, WIDER
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+RUN = "r_incident"
+CHART = '[data-series="loss"] .plot .xy'
+CLEAR = """async (id) => {
+    await fetch(`/api/v1/incidents/${encodeURIComponent(id)}/ack`, { method: "DELETE" });
+    const { items } = await (await fetch("/api/v1/silences")).json();
+    for (const { id } of items) await fetch(`/api/v1/silences/${id}`, { method: "DELETE" }); }"""
+PHONE = {"width": 390, "height": 844}
+
+
+@pytest.fixture(scope="module")
+def broken(tower_of_the_module: Any, alerting: Callable[..., Any]) -> Iterator[Any]:
+    """A server with a run whose loss is NaN since step 20."""
+    with alerting(tower_of_the_module, RUN, "<b>bold</b>"):
+        yield tower_of_the_module
+
+
+@pytest.fixture
+def tab(broken: Any, visit: Callable[..., Any]) -> Any:
+    """The page of the incident, on a screen of 1440 x 900; nothing is acknowledged or silenced."""
+    opened = visit(broken)
+    incident = incident_of(broken)["id"]
+    opened.page.evaluate(CLEAR, incident)
+    opened.page.set_viewport_size({"width": 1440, "height": 900})
+    opened.page.goto(f"{broken.base}/incidents/{quote(incident, safe='')}")
+    opened.page.locator(CHART).first.wait_for()
+    return opened
+
+
+def incident_of(tower: Any) -> dict[str, Any]:
+    (incident,) = tower.get("/incidents", run=RUN, state="open")["items"]
+    return dict(incident)
+
+
+def bottom(page: Any, selector: str) -> float:
+    box = page.locator(selector).first.bounding_box()
+    return float(box["y"] + box["height"])
+
+
+def test_cause_action_and_charts_need_no_scrolling(tab: Any) -> None:
+    tab.page.get_by_role("heading", name="First action").wait_for()
+    shown = [".likely-cause", '.diag [data-act="ack"]', '.onset [data-series="scale"]']
+    assert [selector for selector in shown if bottom(tab.page, selector) > 900] == []
+
+
+def test_the_head_says_what_broke_where_and_since_when(tab: Any) -> None:
+    head = " ".join(tab.page.locator(".inchead").inner_text().split())
+    assert re.search(r"Alerts / alerting / <b>bold</b> .*since step 20 · \d\d:\d\d", head), head
+
+
+def test_the_first_screen_of_a_phone_is_enough_to_acknowledge(tab: Any, broken: Any) -> None:
+    tab.page.set_viewport_size(PHONE)
+    act = '.diag [data-act="ack"]'
+    assert bottom(tab.page, act) < PHONE["height"]
+    tab.page.locator(act).click()
+    tab.page.get_by_role("dialog").get_by_label("Note").fill("from the train")
+    tab.page.get_by_role("dialog").get_by_role("button", name="Acknowledge").click()
+    tab.page.locator(".marklist").get_by_text("Acknowledged by").wait_for()
+    assert incident_of(broken)["ack"]["note"] == "from the train"
+    tab.page.locator(".history").get_by_text("from the train").wait_for()
+
+
+def test_a_silence_is_for_the_incident(tab: Any, broken: Any) -> None:
+    tab.page.keyboard.press("s")
+    dialog = tab.page.get_by_role("dialog")
+    dialog.get_by_label("Reason").fill("known")
+    dialog.get_by_role("button", name="Silence", exact=True).click()
+    tab.page.locator(".marklist").get_by_text("silenced until").wait_for()
+    (silence,) = [each for each in broken.get("/silences")["items"] if each["state"] == "active"]
+    assert silence["matchers"] == [f'incident="{incident_of(broken)["id"]}"']
+
+
+def test_an_alert_opens_the_charts_of_the_run_at_its_onset(tab: Any) -> None:
+    tab.page.locator(".alertline").first.click()
+    tab.page.wait_for_url(f"**/runs/{RUN}?at=20&alert=**")
+
+
+def test_a_wide_window_of_few_records_is_shown_whole(tab: Any) -> None:
+    shown = tab.page.locator(".onset .bar .muted").inner_text()
+    assert re.fullmatch(r"steps 0 to [\d\s]+", shown), shown
+
+
+def test_no_part_is_wider_than_a_phone(tab: Any) -> None:
+    tab.page.set_viewport_size(PHONE)
+    assert tab.page.evaluate(WIDER, OWN) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_is_accessible(scheme: Any, tab: Any) -> None:
+    tab.page.emulate_media(color_scheme=scheme)
+    tab.page.evaluate(AXE.read_text())
+    assert tab.page.evaluate(ASK, ["main", {"type": "tag", "values": RULES}]) == []
+
+
+def test_an_unknown_incident_says_so(broken: Any, visit: Callable[..., Any]) -> None:
+    page = visit(broken).page
+    page.goto(f"{broken.base}/incidents/none")
+    page.get_by_text("There is no such incident").wait_for()

@@ -1,0 +1,48 @@
+/** The history of an alert or incident: transitions, acknowledgements, notifications, new attempts. */
+
+import { el } from "../../browser/dom.js";
+import { ago, clock as clockTime, moment, powers, ruleTitle } from "../../lib/format.js";
+import { icon } from "../icons.js";
+
+/** @type {Record<string, string>} */
+const KINDS = { run: "run", ack: "acknowledged", unack: "unacknowledged", notification: "notified" };
+
+/**
+ * @param {LifeLine} line
+ * @param {number} now
+ */
+export function lifeLine({ kind, at_ms, text, state, by, rule }, now) {
+  const failed = kind === "notification" && state === "failed";
+  return el(
+    "li",
+    {},
+    el("span.muted.nowrap", { title: `${moment(at_ms)}, ${ago(at_ms, now)}` }, clockTime(at_ms)),
+    icon(failed ? "warning" : shapeOf(kind, state)),
+    el(
+      "span",
+      {},
+      rule ? `${ruleTitle(rule)} ` : null,
+      el("b", {}, wordOf(kind, state)),
+      by ? ` by ${by}` : "",
+      text ? el("span.soft", {}, ` ${powers(text)}`) : null,
+    ),
+  );
+}
+
+/**
+ * @param {LifeLine["kind"]} kind
+ * @param {string} state
+ */
+function shapeOf(kind, state) {
+  if (kind === "notification") return "mail";
+  return kind === "transition" && state !== "resolved" ? "bell" : "check";
+}
+
+/**
+ * @param {LifeLine["kind"]} kind
+ * @param {string} state
+ */
+function wordOf(kind, state) {
+  if (kind === "transition" || (kind === "notification" && state !== "sent")) return state;
+  return KINDS[kind] ?? kind;
+}

@@ -1,0 +1,351 @@
+/**
+ * One incident: what broke and since when, why, what to do first, where to resume, and the charts of the
+ * onset; below them what supports it, what changed, its alerts and its history.
+ *
+ * Data: data/alertstore.js holds the alerts, live; panels/onsetcharts.js loads the charts; the sections of
+ * components/incident/ load their own. State: the address names the incident. View: this module.
+ */
+
+import { el, focusIn, refill, say } from "../browser/dom.js";
+import { go } from "../browser/navigate.js";
+import { alertActs } from "../components/alerts/alertacts.js";
+import {
+  actBar,
+  alertList,
+  evidence,
+  firstAction,
+  howToConfirm,
+  otherExplanations,
+  standing,
+  timelineOf,
+} from "../components/alerts/diagnosis.js";
+import { lifeLine } from "../components/alerts/lifelines.js";
+import { copyButton } from "../components/code.js";
+import { icon } from "../components/icons.js";
+import { ResumeFrom } from "../components/incident/checkpoint.js";
+import { button, notice } from "../components/notice.js";
+import { ApiError } from "../data/api.js";
+import { asText } from "../lib/alerts/evidence.js";
+import { incidentId, incidentsOf, together } from "../lib/alerts/incidents.js";
+import { ago, clock as clockTime, counted, dotted, int, moment, powers, ruleTitle } from "../lib/format.js";
+import { runAddress } from "../lib/route.js";
+import { OnsetCharts } from "../panels/onsetcharts.js";
+
+/** @typedef {import("../lib/alerts/incidents.js").Incident} Incident */
+
+const AGE_MS = 1_000;
+
+class IncidentPage {
+  /** @type {OnsetCharts | null} */
+  #charts = null;
+  #closed = false;
+  #key = "";
+  #life = "";
+  /** Alerts of the incident on the server; those beyond the first fifty are not loaded. */
+  #count = 0;
+
+  /**
+   * @param {App} app
+   * @param {HTMLElement} main
+   * @param {string} id
+   */
+  constructor(app, main, id) {
+    this.app = app;
+    this.main = main;
+    this.id = id;
+    this.resume = new ResumeFrom(app);
+    this.head = el("header.inchead");
+    this.age = el("span.muted");
+    this.card = el("article.card.diag", { "aria-label": "Diagnosis" });
+    this.chartside = el("div");
+    this.reasons = el("article.card.diag.why", { "aria-label": "Evidence" });
+    this.members = el("div.members");
+    this.life = el("ol.life");
+    this.history = el(
+      "section.card.pad.history",
+      { "aria-label": "History" },
+      el("h2", {}, "History"),
+      this.life,
+    );
+    this.key = (/** @type {KeyboardEvent} */ event) => this.#press(event);
+  }
+
+  open() {
+    this.app.title("Incident");
+    refill(this.main, el("p.muted.pad", {}, "Loading…"));
+    this.stops = [
+      this.app.alerts.onChange(() => this.#draw()),
+      this.app.marks.onChange(() => this.#draw()),
+      this.app.live.onReconnect(() => void this.#load()),
+    ];
+    this.ticker = setInterval(() => this.#tick(), AGE_MS);
+    document.addEventListener("keydown", this.key);
+    void this.app.marks.load().catch(() => {});
+    void this.#load();
+  }
+
+  close() {
+    this.#closed = true;
+    for (const stop of this.stops ?? []) stop();
+    clearInterval(this.ticker);
+    document.removeEventListener("keydown", this.key);
+    this.#charts?.close();
+  }
+
+  async #load() {
+    try {
+      const found = await this.app.alerting.incident(this.id);
+      if (this.#closed) return;
+      this.#count = found.count;
+      this.app.alerts.learn(found.alerts);
+    } catch (error) {
+      if (!this.#closed && !this.#incident()) this.#failed(error);
+    }
+  }
+
+  /** @returns {Incident | null} */
+  #incident() {
+    const mine = this.app.alerts.all().filter((alert) => incidentId(alert) === this.id);
+    return incidentsOf(mine)[0] ?? null;
+  }
+
+  /** @param {unknown} error */
+  #failed(error) {
+    const unknown = error instanceof ApiError && error.status === 404;
+    refill(
+      this.main,
+      unknown
+        ? notice(
+            "There is no such incident",
+            `No incident has the id ${this.id}.`,
+            "Its run may have been deleted, or it is on another server.",
+            el("a.btn.primary", { href: "/alerts" }, "All incidents"),
+          )
+        : notice(
+            "The incident did not load",
+            String(/** @type {Error} */ (error).message),
+            "The page tries again when the server is back.",
+            button("Try now", () => void this.#load()),
+          ),
+    );
+  }
+
+  #draw() {
+    const incident = this.#incident();
+    if (!incident || this.#closed) return;
+    if (!this.#charts) this.#begin(incident);
+    const acts = alertActs(this.app, incident.lead);
+    const key = JSON.stringify([incident.alerts, acts]);
+    if (key !== this.#key) {
+      this.#key = key;
+      this.#write(incident, acts);
+      this.#charts?.show(incident);
+      void this.resume.show(incident);
+      void this.#ask(incident);
+    }
+    this.#tick();
+  }
+
+  /** @param {Incident} incident */
+  #begin(incident) {
+    const open = (/** @type {number} */ step) =>
+      go(runAddress(incident.run_id, { at: step, alert: incident.lead.id }));
+    this.#charts = new OnsetCharts(this.app, incident, open);
+    refill(this.chartside, this.#charts.node);
+    refill(
+      this.main,
+      this.head,
+      el(
+        "div.inccols",
+        {},
+        el("div.incside", {}, this.card, this.reasons),
+        el("div.incside", {}, this.chartside, this.members, this.history),
+      ),
+    );
+  }
+
+  /**
+   * @param {Incident} incident
+   * @param {import("../components/alerts/diagnosis.js").Acts} acts
+   */
+  #write(incident, acts) {
+    const { lead } = incident;
+    const why = lead.diagnosis;
+    const held = /** @type {HTMLElement | null} */ (document.activeElement)?.dataset?.act;
+    const opened = [...this.reasons.querySelectorAll("details")].map((each) => each.open);
+    const mover = this.#mover(incident);
+    this.app.title(`${ruleTitle(lead.rule)} · ${lead.run_name}`);
+    refill(this.head, ...this.#heading(incident));
+    this.card.className = `card diag ${incident.state === "resolved" ? "past " : ""}${lead.severity}`;
+    refill(
+      this.card,
+      el(
+        "header",
+        {},
+        el("h2.vh", {}, "Diagnosis"),
+        el("p.soft", {}, powers(lead.summary)),
+        why?.cause ? el("p.likely-cause", { id: "likely-cause" }, powers(why.cause)) : null,
+        lead.late ? el("p.micro", {}, "From records that arrived late: no notifications were sent.") : null,
+      ),
+      firstAction(why),
+      this.resume.node,
+      ...actBar(lead, acts),
+    );
+    refill(
+      this.reasons,
+      el("header", {}, el("h2", {}, "Why")),
+      evidence(why, mover),
+      timelineOf(why, mover),
+      otherExplanations(why),
+      howToConfirm(why),
+      el(
+        "section",
+        {},
+        copyButton("Copy as text", () => asText(lead, location.href)),
+      ),
+    );
+    [...this.reasons.querySelectorAll("details")].forEach((each, i) => {
+      each.open = opened[i] ?? false;
+    });
+    const left = this.#count - incident.alerts.length;
+    const title = left > 0 ? `Alerts (${counted(left, "more")} not shown)` : "Alerts";
+    refill(
+      this.members,
+      alertList(incident.alerts, null, (alert) => this.#open(alert), this.#now(), title),
+    );
+    if (held) focusIn(this.card, `[data-act="${held}"]`);
+  }
+
+  /** @param {Incident} incident */
+  #heading(incident) {
+    const { lead } = incident;
+    return [
+      el(
+        "nav.muted.crumb",
+        { "aria-label": "Where" },
+        el("a", { href: "/alerts" }, "Alerts"),
+        " / ",
+        el("span", {}, lead.project),
+        " / ",
+        el("a.link", { href: runAddress(lead.run_id) }, lead.run_name),
+      ),
+      el(
+        "div.pagehead",
+        {},
+        el(
+          "h1",
+          { class: incident.state === "resolved" ? "" : `is-${lead.severity}` },
+          icon(lead.severity, lead.severity),
+          " ",
+          ruleTitle(lead.rule),
+        ),
+        el("span.strong", {}, this.#since(incident)),
+        this.age,
+        el("span.grow"),
+        el(
+          "a.btn",
+          {
+            href: runAddress(lead.run_id, { at: incident.onset_step, alert: lead.id }),
+            title: "All charts of the run at the onset",
+          },
+          "Open run ",
+          el("kbd.wide-only", {}, "O"),
+        ),
+        el(
+          "a.btn.wide-only",
+          {
+            href: this.app.api.report([lead.run_id]),
+            download: "",
+            title: "Charts, alerts and notes of the run as one HTML file that needs no server",
+          },
+          icon("down"),
+          "Report",
+        ),
+      ),
+    ];
+  }
+
+  /** @param {Incident} incident */
+  #since({ onset_step: onset, lead }) {
+    return dotted(
+      onset === null ? "" : `since step ${int(onset)}`,
+      lead.onset_ms ? `${clockTime(lead.onset_ms).slice(0, 5)}, ${ago(lead.onset_ms, this.#now())}` : "",
+    );
+  }
+
+  /**
+   * @param {Incident} incident
+   * @returns {import("../components/alerts/diagnosis.js").Mover}
+   */
+  #mover(incident) {
+    const to = (/** @type {number} */ step) =>
+      go(runAddress(incident.run_id, { at: step, alert: incident.lead.id }));
+    return { go: to, around: (alert) => to(Number(alert.onset_step)), now: () => this.#now() };
+  }
+
+  #now() {
+    return this.app.clock.now();
+  }
+
+  #tick() {
+    const incident = this.#incident();
+    if (!incident) return;
+    say(this.age, standing(incident, this.#now()));
+    this.age.title = moment(incident.fired_ms ?? incident.onset_ms);
+  }
+
+  /** @param {Incident} incident */
+  async #ask(incident) {
+    const key = JSON.stringify([
+      incident.alerts.map(({ id, state, severity }) => [id, state, severity]),
+      this.app.marks.of(incident.lead.id),
+    ]);
+    if (key === this.#life) return;
+    this.#life = key;
+    try {
+      const { items } = await this.app.alerting.incidentHistory(this.id);
+      if (this.#life === key) {
+        refill(this.life, ...together(items).map((line) => lifeLine(line, this.#now())));
+      }
+    } catch (error) {
+      this.#life = "";
+      if (!this.life.children.length) {
+        refill(this.life, el("li.muted", {}, /** @type {Error} */ (error).message));
+      }
+    }
+  }
+
+  /** @param {Alert} alert */
+  #open(alert) {
+    go(runAddress(alert.run_id, { at: alert.onset_step, alert: alert.id }));
+  }
+
+  /** @param {KeyboardEvent} event */
+  #press(event) {
+    const target = /** @type {HTMLElement} */ (event.target);
+    const incident = this.#incident();
+    if (
+      !incident ||
+      event.ctrlKey ||
+      event.metaKey ||
+      event.altKey ||
+      document.querySelector("dialog[open]") ||
+      target.closest?.("input, textarea, select, [role=menu]")
+    ) {
+      return;
+    }
+    const { may, acknowledge, silence } = alertActs(this.app, incident.lead);
+    if (event.key === "a" && may) acknowledge();
+    else if (event.key === "s" && may) silence();
+    else if (event.key === "o") this.#open({ ...incident.lead, onset_step: incident.onset_step });
+    else return;
+    event.preventDefault();
+  }
+}
+
+/** @type {OpenPage} */
+export function incidentPage(app, main, id) {
+  const page = new IncidentPage(app, main, id);
+  page.open();
+  return { close: () => page.close() };
+}

@@ -1,0 +1,179 @@
+/**
+ * The charts of an incident: the vital signs and the signal of the alert, around the onset.
+ *
+ * Data: data/rundata.js loads the window and follows the live socket. Draws: panels/vitals.js.
+ */
+
+import { el, refill, say } from "../browser/dom.js";
+import { loadPlotly } from "../browser/plotly.js";
+import { RunData } from "../data/rundata.js";
+import { onsetWindow, wider } from "../lib/charts/onsetwindow.js";
+import { int } from "../lib/format.js";
+import { gradNorm } from "./grad-norm.js";
+import { learningRate } from "./learning-rate.js";
+import { loss } from "./loss.js";
+import { isMetric, metric } from "./metric.js";
+import { Plots } from "./plot.js";
+import { scale } from "./scale.js";
+import { Vitals } from "./vitals.js";
+
+const BUCKETS = 600;
+/** Pixels of a chart: four of them, and the heading, fit on a screen of 900. */
+const HEIGHT = 124;
+/** With fewer points in the window, it is made wider. */
+const FEWEST = 24;
+
+export class OnsetCharts {
+  /** @type {Plots | null} */
+  #plots = null;
+  /** @type {[number, number] | null} */
+  #range = null;
+  #closed = false;
+
+  /**
+   * @param {App} app
+   * @param {import("../lib/alerts/incidents.js").Incident} incident
+   * @param {(step: number) => void} open shows a step in all charts of the run
+   */
+  constructor(app, incident, open) {
+    this.app = app;
+    this.incident = incident;
+    const subject = incident.lead.subject;
+    const kinds = [loss, gradNorm, scale, learningRate];
+    this.kinds = (isMetric(subject) ? [metric(subject), ...kinds] : kinds).map((kind) => ({
+      ...kind,
+      height: Math.min(kind.height, HEIGHT),
+    }));
+    this.data = new RunData(
+      app,
+      incident.run_id,
+      {
+        row: () => {},
+        details: () => this.draw(),
+        series: ({ complete }) => this.#received(complete),
+        failed: (error) => this.#failed(error),
+      },
+      this.kinds.map(({ name }) => name),
+    );
+    this.vitals = new Vitals(
+      {
+        scene: () => this.#scene(),
+        pinned: (step) => {
+          if (step !== null) open(step);
+        },
+        pointed: () => {},
+        resized: () => this.draw(),
+        chose: ({ step }) => open(step),
+      },
+      () => el("span"),
+      this.kinds,
+    );
+    this.failure = el("p.soft.pad", { hidden: true });
+    this.text = el("span.muted");
+    this.node = el(
+      "section.onset",
+      { "aria-label": "Charts of the onset" },
+      el("div.bar", {}, el("h2", {}, "Onset"), this.text),
+      this.failure,
+      this.vitals.node,
+    );
+    this.ontheme = () => this.draw();
+    addEventListener("themechange", this.ontheme);
+    this.#look(onsetWindow(incident));
+    void this.data.refresh();
+    void this.#plotly();
+  }
+
+  /** @param {import("../lib/alerts/incidents.js").Incident} incident with other alerts or another state */
+  show(incident) {
+    this.incident = incident;
+    this.draw();
+  }
+
+  close() {
+    this.#closed = true;
+    removeEventListener("themechange", this.ontheme);
+    this.data.close();
+    this.#plots?.close();
+  }
+
+  /** @param {[number, number]} range in steps */
+  #look(range) {
+    this.#range = range;
+    void this.data.only({ from: Math.max(0, Math.floor(range[0])), to: Math.ceil(range[1]) }, BUCKETS);
+  }
+
+  async #plotly() {
+    try {
+      const plotly = await loadPlotly(this.app.session.plotly);
+      if (this.#closed) return;
+      this.#plots = new Plots(plotly, (range) => this.#look(range ?? onsetWindow(this.incident)));
+      this.draw();
+    } catch (error) {
+      this.#failed(/** @type {Error} */ (error));
+    }
+  }
+
+  /** @param {boolean} complete a whole response arrived, not only new records */
+  #received(complete) {
+    this.failure.hidden = true;
+    const range = this.#range;
+    const points = Math.max(
+      0,
+      ...this.kinds.flatMap(({ name }) => this.data.layers(name).map((layer) => layer.x.length)),
+    );
+    const last = this.data.row?.last_step ?? null;
+    if (complete && range && points < FEWEST && last !== null) {
+      const next = wider(range, last);
+      if (next) return this.#look(next);
+    }
+    this.draw();
+  }
+
+  /** @param {Error} error */
+  #failed(error) {
+    if (this.#closed) return;
+    this.failure.hidden = false;
+    refill(this.failure, `These charts did not load: ${error.message}`);
+  }
+
+  draw() {
+    if (this.#closed || !this.#range) return;
+    const [from, to] = this.#shown();
+    say(this.text, `steps ${int(Math.round(from))} to ${int(Math.round(to))}`);
+    if (this.#plots && this.data.ready) this.vitals.draw(this.#plots);
+  }
+
+  /**
+   * The window, without the part before the first and after the last record.
+   *
+   * @returns {[number, number]}
+   */
+  #shown() {
+    const [from, to] = this.#range ?? [0, 1];
+    const last = this.data.row?.last_step ?? to;
+    const end = Math.max(Math.min(to, last), Math.min(from + 1, to));
+    return [Math.max(0, from), end];
+  }
+
+  /** @returns {import("./vitals.js").Scene} */
+  #scene() {
+    const { data, incident } = this;
+    const line = data.timeline("step");
+    return {
+      range: this.#shown(),
+      last: data.last ?? this.#shown()[1],
+      alerts: incident.alerts.map((alert) =>
+        alert === incident.lead ? { ...alert, onset_step: incident.onset_step } : alert,
+      ),
+      events: data.events,
+      chosen: incident.lead.id,
+      reported: data.reported(),
+      restarts: data.restarts(),
+      timeline: line,
+      axis: () => null,
+      look: { smooth: 0, older: [], ranks: "band", timeline: line },
+      layers: (name) => data.layers(name),
+    };
+  }
+}
