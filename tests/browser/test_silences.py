@@ -78,3 +78,11 @@ def test_errors_are_shown_at_their_fields(tab: Any) -> None:
     page.get_by_label("Reason").fill("")
     page.get_by_role("dialog").get_by_role("button", name="Silence").click()
     page.locator('input[aria-invalid="true"]:focus').wait_for()
+
+
+def test_a_link_of_a_message_opens_the_form_with_its_incident(tab: Any) -> None:
+    """It is shown for confirmation, and the address can be reloaded without it."""
+    base = tab.page.url.split("/silences")[0]
+    tab.page.goto(f"{base}/silences?new=&matcher=incident%3D%22r.f.1%22")
+    assert tab.page.get_by_label("Matchers").input_value() == 'incident="r.f.1"'
+    assert "matcher" not in tab.page.url

@@ -80,9 +80,10 @@ class Silences {
     this.app.marks.stir();
     this.#draw();
     void this.load();
-    if (new URLSearchParams(location.search).has("new")) {
+    const asked = new URLSearchParams(location.search);
+    if (asked.has("new")) {
       history.replaceState(null, "", location.pathname);
-      this.#new();
+      this.#new(asked.getAll("matcher"));
     }
   }
 
@@ -226,8 +227,9 @@ class Silences {
     );
   }
 
-  #new() {
-    silenceForm(this.app, blankSilence(), (silence) => {
+  /** @param {string[]} matchers */
+  #new(matchers = []) {
+    silenceForm(this.app, { ...blankSilence(), matchers }, (silence) => {
       showUndo(`Silenced: ${silence.reason}`, () => void this.#end(silence));
       void this.load();
     });

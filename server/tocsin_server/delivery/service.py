@@ -10,13 +10,14 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from tocsin_server.core.causal_order import NEAR_STEPS
 from tocsin_server.core.settings import Settings
 from tocsin_server.delivery import alertmanager_sync, browser_feed
 from tocsin_server.delivery.browser_feed import BrowserNotifier
@@ -25,10 +26,11 @@ from tocsin_server.delivery.sender import GRACE_S, ChannelWorker, SenderContext,
 from tocsin_server.notify import chart_image, http, links
 from tocsin_server.notify.channel import Sending, scrubbed
 from tocsin_server.notify.channels import alertmanager
-from tocsin_server.notify.message import Links, Message, message_of
+from tocsin_server.notify.message import IN_FULL, Links, Message, message_of
 from tocsin_server.notify.outcome import DeliveryError
 from tocsin_server.runs.pubsub import Hub
 from tocsin_server.store import alert_groups, notification_config, outbox
+from tocsin_server.store.checkpoints import resume_from
 from tocsin_server.store.connection import Connection, SQLAlchemyError
 from tocsin_server.store.database import Database
 from tocsin_server.store.notification_config import ChannelRow
@@ -231,9 +233,35 @@ class Delivery:
         asked = Links(
             lambda alert: links.moment(self.base, alert),
             lambda alert: links.acknowledging(self.base, self.key, alert["id"], now_s),
+            lambda alert: links.silencing(self.base, alert),
         )
         image = self._picture(item) if pictured else None
-        return message_of(item.id, item.kind, item.body, asked, image)
+        return message_of(item.id, item.kind, self._with_checkpoints(item.body), asked, image)
+
+    def _with_checkpoints(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the body with the last good checkpoint of each run whose first alert is told in full."""
+        known: dict[str, str] = {}
+        alerts = []
+        for alert in body["alerts"]:
+            run_id = alert["run_id"]
+            if run_id not in known and len(known) < IN_FULL:
+                same = [each for each in body["alerts"] if each["run_id"] == run_id]
+                known[run_id] = self._checkpoint(run_id, same)
+            found = known.get(run_id, "")
+            alerts.append({**alert, "resume": found} if found else alert)
+        return {**body, "alerts": alerts}
+
+    def _checkpoint(self, run_id: str, alerts: Sequence[Mapping[str, Any]]) -> str:
+        """Return a sentence that names the checkpoint, or "" if none is known or it cannot be read."""
+        onsets = [alert["onset_step"] for alert in alerts if alert["onset_step"] is not None]
+        near = [step for step in onsets if step >= onsets[0] - NEAR_STEPS]  # the first alert is the lead
+        try:
+            rules = {alert["rule"] for alert in alerts}
+            found = resume_from(self._reader, run_id, rules, min(near, default=None))
+        except Exception:
+            log.exception("no checkpoint for a notification about run %s", run_id)
+            return ""
+        return "" if found.checkpoint is None else found.text
 
     def _picture(self, item: Notification) -> bytes | None:
         shown = _shown(item)

@@ -1,4 +1,4 @@
-"""Build the links in messages: to the page of the incident, and a signed one that acknowledges. Pure."""
+"""Build the links in messages: to the incident's page, to silence it, and to acknowledge it. Pure."""
 
 from __future__ import annotations
 
@@ -21,6 +21,14 @@ def moment(base: str, alert: Mapping[str, Any]) -> str:
         return f"{base}/incidents/{quote(alert['incident'], safe='')}"
     asked = {} if alert["onset_step"] is None else {"at": str(alert["onset_step"])}
     return f"{base}/runs/{quote(alert['run_id'], safe='')}?{urlencode(asked | {'alert': alert['id']})}"
+
+
+def silencing(base: str, alert: Mapping[str, Any]) -> str:
+    """Return a link to the form that silences an alert's incident; it needs a login."""
+    name = "incident" if alert.get("incident") else "run_id"
+    value = str(alert[name]).replace("\\", "\\\\").replace('"', '\\"')
+    asked = {"new": "", "matcher": f'{name}="{value}"'}
+    return f"{base}/silences?{urlencode(asked)}"
 
 
 def acknowledging(base: str, key: bytes, alert_id: str, now_s: float) -> str:

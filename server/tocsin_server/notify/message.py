@@ -22,6 +22,7 @@ class Links:
 
     moment: Callable[[Mapping[str, Any]], str]
     acknowledge: Callable[[Mapping[str, Any]], str]
+    silence: Callable[[Mapping[str, Any]], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,10 @@ def resolved_word(alert: Mapping[str, Any]) -> str:
 def _linked(alert: Mapping[str, Any], links: Links) -> dict[str, Any]:
     linked = {**alert, "link": links.moment(alert)}
     done = alert["over"] and not is_ended(alert)
-    return linked if done else {**linked, "ack_link": links.acknowledge(alert)}
+    if done:
+        return linked
+    linked["ack_link"] = links.acknowledge(alert)
+    return linked if alert["over"] else {**linked, "silence_link": links.silence(alert)}
 
 
 def _level(severity: str) -> int:
@@ -159,10 +163,14 @@ def plain_block(alert: Mapping[str, Any]) -> str:
         lines.append(f"Likely cause: {cause}")
     if remedy := first_remedy(alert):
         lines.append(f"First action: {remedy}")
+    if resume := _resume(alert):
+        lines.append(f"Last good checkpoint: {resume}")
     lines += [f"  {fact}" for fact in [*_evidence(alert), *_traceback(alert)]]
     lines.append(f"Look: {alert['link']}")
     if alert.get("ack_link"):
         lines.append(f"Acknowledge: {alert['ack_link']}")
+    if alert.get("silence_link"):
+        lines.append(f"Silence: {alert['silence_link']}")
     return "\n".join(lines)
 
 
@@ -173,12 +181,15 @@ def markdown_block(alert: Mapping[str, Any]) -> str:
         lines.append(f"\n**Likely cause:** {escaped(cause)}")
     if remedy := first_remedy(alert):
         lines.append(f"\n**First action:** {escaped(remedy)}")
+    if resume := _resume(alert):
+        lines.append(f"\n**Last good checkpoint:** {escaped(resume)}")
     facts = [f"- {escaped(fact)}" for fact in _evidence(alert)]
     lines += ["", *facts] if facts else []
     traceback = [each.replace("`", "'").replace("@", "@\u200b") for each in _traceback(alert)]
     lines += ["```", *traceback, "```"] if traceback else []
     ack = f" · [Acknowledge]({alert['ack_link']})" if alert.get("ack_link") else ""
-    lines.append(f"\n[Open the alert]({alert['link']}){ack}")
+    silence = f" · [Silence]({alert['silence_link']})" if alert.get("silence_link") else ""
+    lines.append(f"\n[Open the incident]({alert['link']}){ack}{silence}")
     return "\n".join(lines)
 
 
@@ -239,6 +250,11 @@ def _cause(alert: Mapping[str, Any]) -> str:
     """Return the likely cause in one line, or "" if it is unknown or the resolution of a known alert."""
     cause = (alert.get("diagnosis") or {}).get("cause", "").removeprefix("Likely ")
     return line(cause[:1].upper() + cause[1:]) if _wanted(alert) else ""
+
+
+def _resume(alert: Mapping[str, Any]) -> str:
+    """Return the last good checkpoint in one line, or "" if none is known or the alert is resolved."""
+    return line(alert.get("resume", "")) if _wanted(alert) else ""
 
 
 def _wanted(alert: Mapping[str, Any]) -> bool:

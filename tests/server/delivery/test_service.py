@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tocsin import protocol
 from tocsin.protocol import Finish
 from tocsin_server.store.outbox import Notification
 
@@ -111,6 +112,24 @@ def test_a_message_contains_a_chart_of_its_signal(run_server: Start, dial: Any, 
     assert message.text.count("/incidents/r1.") == 1
     absent = Notification("n2", "c", "g", "alerts", "t", body | {"alerts": [reported | {"run_id": "gone"}]})
     assert server.services.delivery.compose(absent, True).picture is None
+
+
+def test_a_message_names_the_last_good_checkpoint_before_the_onset(
+    run_server: Start, dial: Any, admin_api: Any
+) -> None:
+    """Not the newest one, which was written after it."""
+    server = run_server()
+    client = dial(server.base, "r1", server.token)
+    seq = client.train(range(100), loss=[1.0] * 60 + [math.nan] * 40)
+    for no, step in enumerate((40, 80)):
+        data = {"path": f"/w/ckpt_{step}.pt", "complete": True}
+        client.send(protocol.Event(no, "checkpoint", time.time_ns(), step, data))
+    client.acked(seq, 1)
+    alerts = admin_api(server).get("/alerts?run=r1")["items"]
+    reported = [alert | {"over": False, "new": True, "acked": False} for alert in alerts]
+    body = {"reason": "new", "route": "", "group_labels": {}, "alerts": reported, "left_out": 0}
+    text = server.services.delivery.compose(Notification("n1", "c", "g", "alerts", "t", body), False).text
+    assert "Last good checkpoint: ckpt_40.pt (step 40, 20 steps before the onset" in text
 
 
 def test_the_pages_find_what_the_browser_channel_holds(

@@ -7,7 +7,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin_server.notify.links import VALID_S, acknowledging, is_signed, moment
+from tocsin_server.notify.links import VALID_S, acknowledging, is_signed, moment, silencing
+from tocsin_server.notify.matching import parse_matcher
 
 KEY = b"k" * 32
 
@@ -55,3 +56,13 @@ def test_the_link_of_an_alert_opens_its_incident(incident: str) -> None:
 def test_an_alert_of_no_incident_opens_its_run_at_the_onset() -> None:
     alert = {"id": "r1.f.1", "incident": "", "run_id": "a/b", "onset_step": 20}
     assert moment("", alert) == "/runs/a%2Fb?at=20&alert=r1.f.1"
+
+
+@given(st.text(min_size=1, max_size=40).filter(lambda text: text.isprintable()))
+def test_a_silence_link_matches_exactly_its_incident(incident: str) -> None:
+    matcher = asked(silencing("https://t.example", {"incident": incident}))["matcher"]
+    assert parse_matcher(matcher, "matchers").holds({"incident": incident})
+
+
+def test_an_alert_of_no_incident_is_silenced_with_its_run() -> None:
+    assert asked(silencing("", {"incident": "", "run_id": "r1"}))["matcher"] == 'run_id="r1"'

@@ -15,6 +15,7 @@ from tocsin_server.runs.run_summary import alert_json
 LINKS = Links(
     lambda alert: f"https://t/{alert['id']}",
     lambda alert: f"https://t/ack/{alert['id']}",
+    lambda alert: f"https://t/silence/{alert['id']}",
 )
 
 
@@ -49,9 +50,23 @@ def test_a_message_has_problem_onset_evidence_remedy_and_links(
             "Skip the batch.",
             "https://t/r1.f-loss-spike.1",
             "https://t/ack/r1.f-loss-spike.1",
+            "https://t/silence/r1.f-loss-spike.1",
         ):
             assert part in text
     assert (message.severity, message.status) == ("critical", "firing")
+
+
+def test_a_message_names_the_last_good_checkpoint_of_an_alert_that_fires(
+    make_routed_alert: Callable[..., Any],
+) -> None:
+    """After the first action, escaped in Markdown; a resolution needs none."""
+    resume = "ckpt_<1>.pt (step 1700, 90 steps before the onset)."
+    fires = body(alert_of(make_routed_alert(severity="critical"), resume=resume))
+    message = message_of("n1", "alerts", fires, LINKS)
+    assert f"First action: Skip the batch.\nLast good checkpoint: {resume}\n" in message.text
+    assert "**Last good checkpoint:** ckpt\\_\\<1\\>.pt" in message.markdown
+    over = body(alert_of(make_routed_alert(state="resolved"), new=False, resume=resume), reason="resolved")
+    assert "checkpoint" not in message_of("n1", "alerts", over, LINKS).text
 
 
 def test_a_resolved_alert_has_no_acknowledge_link(make_routed_alert: Callable[..., Any]) -> None:

@@ -8,27 +8,15 @@ from fastapi import Query
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
-from tocsin_server.core.checkpoints import (
-    Checkpoint,
-    LastGood,
-    Trouble,
-    after_event,
-    last_good_checkpoint,
-    problem_of,
-    troubles_of,
-)
-from tocsin_server.core.models import AlertState, Severity
+from tocsin_server.core.checkpoints import Checkpoint, last_good_checkpoint, problem_of
 from tocsin_server.core.responses import ExactJSON
 from tocsin_server.http.api.permission import Reader
 from tocsin_server.http.api.query import Step, known_run
 from tocsin_server.http.api.resource import resource
 from tocsin_server.http.services import services_of
-from tocsin_server.store.reader import StoreReader
+from tocsin_server.store.checkpoints import checkpoints_of, troubles_of_run
 
 router = resource("checkpoints")
-
-MOST, EVENTS, MOST_ALERTS = 1000, 10_000, 10_000
-"""Maximum number of checkpoints, and of the newest events about them and critical alerts that are read."""
 
 
 class CheckpointRow(TypedDict):
@@ -73,7 +61,7 @@ def list_checkpoints(
     reader = services_of(request).reader
     stored = known_run(reader, run_id)
     checkpoints = checkpoints_of(reader, run_id)
-    troubles = _troubles(reader, run_id)
+    troubles = troubles_of_run(reader, run_id)
     hosts = {(each.writer.attempt_no, each.writer.rank): each.host for each in stored.writers}
     found = last_good_checkpoint(checkpoints, before, troubles)
 
@@ -93,30 +81,3 @@ def list_checkpoints(
             "text": found.text,
         }
     )
-
-
-def checkpoints_of(reader: StoreReader, run_id: str) -> tuple[Checkpoint, ...]:
-    """Return the checkpoints of a run that still exist, oldest first."""
-    known: tuple[Checkpoint, ...] = ()
-    for event in reader.checkpoints(run_id, EVENTS):
-        known = after_event(
-            known,
-            event.kind,
-            event.step,
-            event.data,
-            most=MOST,
-            time_ns=event.time_ns,
-            attempt=event.writer.attempt_no,
-            rank=event.writer.rank,
-        )
-    return known
-
-
-def last_good_of(reader: StoreReader, run_id: str, onset_step: int | None) -> LastGood:
-    """Return the last good checkpoint of a run before a step, or of its last healthy time."""
-    return last_good_checkpoint(checkpoints_of(reader, run_id), onset_step, _troubles(reader, run_id))
-
-
-def _troubles(reader: StoreReader, run_id: str) -> list[Trouble]:
-    alerts = reader.alerts(run_id, list(AlertState), [Severity.CRITICAL], MOST_ALERTS)
-    return troubles_of(stored.alert for stored in alerts)

@@ -10,12 +10,10 @@ from fastapi import Query
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
-from tocsin_server.core.causal_order import chain_of
 from tocsin_server.core.incidents import IncidentState
 from tocsin_server.core.models import Severity
 from tocsin_server.core.responses import ExactJSON, Problem
 from tocsin_server.http.api.acks import AckRow, LifeLine, NewAck, ack_row, life_of, stored_acks
-from tocsin_server.http.api.checkpoints import last_good_of
 from tocsin_server.http.api.deletion import actor_of
 from tocsin_server.http.api.permission import Editor, Reader
 from tocsin_server.http.api.query import WHOLE, chosen, some_of
@@ -25,6 +23,7 @@ from tocsin_server.http.services import Services, services_of
 from tocsin_server.runs.run_summary import alert_json
 from tocsin_server.store import audit
 from tocsin_server.store.acks import Ack, Key, acks_in_force, add_ack
+from tocsin_server.store.checkpoints import resume_from
 from tocsin_server.store.connection import Connection
 from tocsin_server.store.incident_rows import alert_keys
 from tocsin_server.store.results import StoredIncident
@@ -130,9 +129,8 @@ def one_incident(request: Request, incident_id: str, _identity: Reader) -> Exact
     """Return one incident with its alerts and the last good checkpoint before it."""
     services = services_of(request)
     row = _row_of(services, incident_id)
-    is_training = any(chain_of(alert["rule"]) == "training" for alert in row["alerts"])
-    onset = row["onset_step"] if is_training else None
-    found = last_good_of(services.reader, row["run_id"], onset)
+    rules = {alert["rule"] for alert in row["alerts"]}
+    found = resume_from(services.reader, row["run_id"], rules, row["onset_step"])
     saved = found.checkpoint
     where = {"path": None, "step": None} if saved is None else {"path": saved.path, "step": saved.step}
     return ExactJSON(row | {"resume": where | {"text": found.text}})
