@@ -43,7 +43,7 @@ def tab(alerting_tower: tuple[Any, dict[str, str]], visit: Callable[..., Any]) -
 
 def inbox(tab: Any, tower: Any, view: str = "") -> Any:
     tab.page.goto(f"{tower.base}/alerts{view}")
-    tab.page.locator("[role=option]").first.wait_for()
+    tab.page.locator(CHOSEN).wait_for()
     return tab
 
 
@@ -225,3 +225,13 @@ def test_the_first_action_precedes_the_details(tab: Any, alerting_tower: tuple[A
     tab.page.locator("#pane h3").first.wait_for()
     heads = [head.lower() for head in tab.page.locator("#pane article.diag h3").all_inner_texts()]
     assert heads == ["first action", "evidence", "timeline", "other explanations", "how to confirm"]
+
+
+def test_an_incident_has_a_thumbnail_of_its_signal(
+    tab: Any, alerting_tower: tuple[Any, dict[str, str]]
+) -> None:
+    """The curve of the loss, with a mark for NaN and a line at the onset."""
+    thumb = row(tab, alerting_tower[1]["r_a"]).locator(".thumb")
+    thumb.locator(".onset").wait_for(state="attached")
+    assert thumb.locator(".mark.nan").count() >= 1
+    assert str(thumb.get_by_role("img").get_attribute("aria-label")).endswith("began at step 20")

@@ -16,6 +16,7 @@ import { silenceForm, silenceOf } from "../components/alerts/silenceform.js";
 import { subnav } from "../components/alerts/subnav.js";
 import { announce } from "../components/form.js";
 import { showUndo } from "../components/undo.js";
+import { Thumbnails } from "../data/thumbnails.js";
 import { isOver } from "../lib/alerts/attention.js";
 import { incidentId, incidentsOf, marksOfIncident } from "../lib/alerts/incidents.js";
 import {
@@ -35,6 +36,8 @@ import { counted, dotted, int, ruleTitle } from "../lib/format.js";
 
 const PAST = 500;
 const AGE_MS = 1_000;
+/** How often the thumbnails follow runs that go on. */
+const THUMBS_MS = 15_000;
 const NARROW = "(max-width: 1000px)";
 /** Keys shown in the page head. */
 const KEYS = [
@@ -84,6 +87,7 @@ class Inbox {
       back: () => this.#back(),
       choose: (id) => this.set({ alert: id }),
     });
+    this.thumbs = new Thumbnails(app.api, () => this.#soon());
     this.count = el("span.muted", {}, "–");
     this.key = (/** @type {KeyboardEvent} */ event) => this.#key(event);
   }
@@ -121,6 +125,9 @@ class Inbox {
     ];
     document.addEventListener("keydown", this.key);
     this.ticker = setInterval(() => this.#age(), AGE_MS);
+    this.thumbTicker = setInterval(() => {
+      if (!document.hidden) void this.thumbs.refresh();
+    }, THUMBS_MS);
     this.#look();
     void this.#load();
   }
@@ -128,6 +135,7 @@ class Inbox {
   close() {
     for (const stop of this.stops ?? []) stop();
     clearInterval(this.ticker);
+    clearInterval(this.thumbTicker);
     cancelAnimationFrame(this.#frame);
     document.removeEventListener("keydown", this.key);
   }
@@ -216,6 +224,7 @@ class Inbox {
       rule: names,
       now: this.app.clock.now(),
       picked: this.#picked.has(alert.id),
+      spark: this.thumbs.of(alert.run_id, alert.lead.subject),
     };
   }
 
@@ -238,6 +247,7 @@ class Inbox {
       this.view = { ...view, alert: this.#leadOf(String(next)) };
     }
     this.#counts(all, narrow, me);
+    void this.thumbs.want(groups.flatMap((group) => group.items.map((alert) => alert.run_id)));
     this.list.draw(groups, ids);
     this.list.empty(ids.length ? null : this.#whyEmpty(), this.#error);
     this.#show();

@@ -8,10 +8,11 @@ import { isClosed, isOver, resolvedWord } from "../../lib/alerts/attention.js";
 import { isMuted } from "../../lib/alerts/inbox.js";
 import { ago, clock as clockTime, counted, int, moment, powers, ruleTitle, span } from "../../lib/format.js";
 import { icon } from "../icons.js";
+import { sparkline } from "../spark.js";
 
 /**
  * @typedef {{ marks: AlertMarks, silence: (id: string) => Silence | null, rule: (id: string) => string, now:
- *   number, picked: boolean }} RowContext
+ *   number, picked: boolean, spark?: Spark | null }} RowContext spark: the curve of the signal
  */
 
 /**
@@ -78,6 +79,7 @@ export class AlertRow {
     this.run = el("span.muted.clip");
     this.chips = el("span.chips");
     this.text = el("p");
+    this.thumb = el("div.thumb");
     this.steps = el("div.nowrap");
     this.age = el("div.nowrap");
     this.state = el("div.micro");
@@ -95,10 +97,13 @@ export class AlertRow {
       el("span.edge"),
       this.shape,
       el("div.what", {}, el("div.row", {}, this.title, this.run, this.chips), this.text),
+      this.thumb,
       el("div.when.fired", {}, this.steps, el("div.micro.nowrap", {}, "onset → fired")),
       this.when,
     );
     this.key = "";
+    /** @type {Spark | null} */
+    this.spark = null;
   }
 
   /**
@@ -110,6 +115,7 @@ export class AlertRow {
     this.node.setAttribute("aria-selected", String(chosen));
     const [age, state] = standingTexts(alert, context.now);
     say(this.age, age);
+    this.#draw(alert, context.spark ?? null);
     const key = JSON.stringify([
       alert.state,
       alert.severity,
@@ -125,6 +131,18 @@ export class AlertRow {
     if (key === this.key) return;
     this.key = key;
     this.#write(alert, context, state);
+  }
+
+  /**
+   * @param {import("../../lib/alerts/incidents.js").Incident} alert
+   * @param {Spark | null} spark
+   */
+  #draw(alert, spark) {
+    if (spark === this.spark) return;
+    this.spark = spark;
+    const { onset_step: onset, subject } = alert;
+    const label = `${subject || "loss"} of the run; the incident began at step ${int(onset)}`;
+    refill(this.thumb, spark ? sparkline(spark, { log: "auto", onset, label }) : null);
   }
 
   /**
