@@ -65,6 +65,7 @@ def picture(browser: Browser, login: str, theme: str) -> None:
     close_toasts(page)
     page.screenshot(path=IMAGES / f"fleet-{theme}.png")
     compare(page, theme)
+    incident(page, login.split("/login")[0], theme)
     alerting(page, login.split("/login")[0], theme)
     context.close()
 
@@ -77,6 +78,17 @@ def compare(page: Page, theme: str) -> None:
     page.wait_for_timeout(SETTLE_MS)
     close_toasts(page)
     page.screenshot(path=IMAGES / f"compare-{theme}.png")
+
+
+def incident(page: Page, base: str, suffix: str) -> None:
+    """Take the page of the collapse, as a message opens it."""
+    page.goto(f"{base}/alerts")
+    page.locator("[role=option]", has_text="Scaler collapse").click()
+    page.locator('#pane [data-act="open"]').click()
+    page.locator('.onset [data-series="loss"] .plot .xy').first.wait_for()
+    page.wait_for_timeout(SETTLE_MS)
+    close_toasts(page)
+    page.screenshot(path=IMAGES / f"incident-{suffix}.png")
 
 
 def alerting(page: Page, base: str, suffix: str) -> None:
@@ -106,6 +118,7 @@ def phone(browser: Browser, login: str) -> None:
     close_toasts(page)
     page.screenshot(path=IMAGES / "fleet-phone.png")
     compare(page, "phone")
+    incident(page, login.split("/login")[0], "phone")
     alerting(page, login.split("/login")[0], "phone")
     context.close()
 

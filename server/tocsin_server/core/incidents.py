@@ -19,11 +19,28 @@ _NUMBERS = re.compile(r"[\d.]+(?:e−?-?\d+)?")
 
 
 class IncidentState(enum.StrEnum):
-    """open: an alert fires or recovers; ended: the run ended before; resolved: every alert recovered."""
+    """open: an alert fires; mitigated: none fires any more, but one is still recovering; ended: the run ended
+    before that; resolved: every alert recovered.
+    """
 
     OPEN = "open"
+    MITIGATED = "mitigated"
     ENDED = "ended"
     RESOLVED = "resolved"
+
+
+_STATES = {
+    AlertState.FIRING: IncidentState.OPEN,
+    AlertState.RECOVERING: IncidentState.MITIGATED,
+    AlertState.ENDED: IncidentState.ENDED,
+}
+"""State of an incident by the states of its alerts; the first that any of them has decides."""
+
+
+def state_of(states: Iterable[AlertState]) -> IncidentState:
+    """Return the state of an incident whose alerts have these states."""
+    present = set(states)
+    return next((state for each, state in _STATES.items() if each in present), IncidentState.RESOLVED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +67,7 @@ class Incident:
 
     @property
     def state(self) -> IncidentState:
-        if any(alert.is_open for alert in self.alerts):
-            return IncidentState.OPEN
-        ended = any(alert.state is AlertState.ENDED for alert in self.alerts)
-        return IncidentState.ENDED if ended else IncidentState.RESOLVED
+        return state_of(alert.state for alert in self.alerts)
 
     @property
     def onset_step(self) -> int | None:

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, case, func, select, tuple_
 
 from tocsin_server.core.causal_order import by_cause
-from tocsin_server.core.incidents import Incident, IncidentState
+from tocsin_server.core.incidents import Incident, IncidentState, state_of
 from tocsin_server.core.models import Alert, AlertState
 from tocsin_server.store.acks import Key
 from tocsin_server.store.alert_rows import alert_key, alert_of
@@ -21,11 +21,14 @@ IncidentKey = tuple[str, str]
 """(run id, fingerprint and episode of the alert that opened it)."""
 
 _STATES = {
-    IncidentState.OPEN: (AlertState.FIRING, AlertState.RECOVERING),
+    IncidentState.OPEN: (AlertState.FIRING,),
+    IncidentState.MITIGATED: (AlertState.RECOVERING,),
     IncidentState.ENDED: (AlertState.ENDED,),
     IncidentState.RESOLVED: (AlertState.RESOLVED,),
 }
 """States of an alert that an incident in each state has."""
+_DECISIVE = (AlertState.FIRING, AlertState.RECOVERING, AlertState.ENDED)
+"""States of which one alert decides the state of its incident."""
 _OWN = (alert.c.run_id, alert.c.incident)
 _level = case({"critical": 2, "warning": 1}, value=alert.c.severity, else_=0)
 
@@ -81,21 +84,15 @@ def _read(connection: Connection, keys: Sequence[IncidentKey]) -> list[StoredInc
         alerts = _alerts(connection, part)
         for row in connection.execute(_totals().where(part)):
             shown = tuple(by_cause(alerts[row.run_id, row.incident]))
-            state = (
-                IncidentState.OPEN
-                if row.open
-                else IncidentState.ENDED
-                if row.ended
-                else IncidentState.RESOLVED
-            )
+            state = state_of(each for each in _DECISIVE if getattr(row, each.value))
             incident = Incident(f"{row.run_id}.{row.incident}", shown)
             found.append(StoredIncident(incident, state, row.alerts, row.run_name, row.project))
     return found
 
 
 def _totals() -> Any:
-    def counted(*states: AlertState) -> Any:
-        return func.sum(case((alert.c.state.in_([str(state) for state in states]), 1), else_=0))
+    def counted(state: AlertState) -> Any:
+        return func.sum(case((alert.c.state == state.value, 1), else_=0)).label(state.value)
 
     return (
         select(
@@ -103,8 +100,7 @@ def _totals() -> Any:
             run.c.name.label("run_name"),
             run.c.project,
             func.count().label("alerts"),
-            counted(AlertState.FIRING, AlertState.RECOVERING).label("open"),
-            counted(AlertState.ENDED).label("ended"),
+            *map(counted, _DECISIVE),
         )
         .join(run, run.c.id == alert.c.run_id)
         .group_by(*_OWN, run.c.name, run.c.project)

@@ -112,7 +112,8 @@ def test_the_most_severe_alert_leads_and_the_earliest_cause_is_the_root(alert: M
     ("states", "expected"),
     [
         (["firing", "resolved"], IncidentState.OPEN),
-        (["recovering", "ended"], IncidentState.OPEN),
+        (["firing", "recovering"], IncidentState.OPEN),
+        (["recovering", "resolved"], IncidentState.MITIGATED),
         (["ended", "resolved"], IncidentState.ENDED),
         (["resolved", "resolved"], IncidentState.RESOLVED),
     ],

@@ -40,6 +40,19 @@ def test_a_resolved_incident_is_not_open(server: Any, trainer: Callable[..., Any
     assert [each["state"] for each in server.get("/incidents", run=run.run)["items"]] == ["resolved"]
 
 
+def test_an_incident_that_recovers_is_mitigated_until_it_is_resolved(
+    server: Any, trainer: Callable[..., Any]
+) -> None:
+    """Its alerts fire no more, but it does not look resolved."""
+    run = trainer()
+    losses = [1.0 + 0.01 * (step % 7) for step in range(210)]
+    losses[200] = math.nan
+    run.records({"loss": losses})
+    (incident,) = server.get("/incidents", run=run.run, state="mitigated")["items"]
+    assert {alert["state"] for alert in incident["alerts"]} == {"recovering"}
+    assert server.get("/incidents", run=run.run, state="open,ended,resolved")["items"] == []
+
+
 def test_an_incident_is_acknowledged_with_all_its_alerts(server: Any, trainer: Callable[..., Any]) -> None:
     incident = opened(server, trainer)
     found = ask(server, "POST", f"/incidents/{incident['id']}/ack", {"note": "mine"}).json()
