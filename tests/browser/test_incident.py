@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -14,6 +15,7 @@ from tests.browser.test_phone import OWN, WIDER
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 RUN = "r_incident"
+SPARSE = Path(__file__).with_name("sparse_training.py")
 CHART = '[data-series="loss"] .plot .xy'
 CLEAR = """async (id) => {
     await fetch(`/api/v1/incidents/${encodeURIComponent(id)}/ack`, { method: "DELETE" });
@@ -89,9 +91,32 @@ def test_an_alert_opens_the_charts_of_the_run_at_its_onset(tab: Any) -> None:
     tab.page.wait_for_url(f"**/runs/{RUN}?at=20&alert=**")
 
 
-def test_a_wide_window_of_few_records_is_shown_whole(tab: Any) -> None:
-    shown = tab.page.locator(".onset .bar .muted").inner_text()
-    assert re.fullmatch(r"steps 0 to [\d\s]+", shown), shown
+def test_a_flag_opens_the_charts_of_the_run(tab: Any) -> None:
+    tab.page.locator(".onset .flag").click()
+    tab.page.wait_for_url(f"**/runs/{RUN}?at=20&alert=**")
+
+
+def test_a_line_is_pinned_and_moved_on_the_charts(tab: Any) -> None:
+    """By keyboard, without leaving the page."""
+    charts = tab.page.locator(".onset .vitals")
+    charts.focus()
+    tab.page.keyboard.press("ArrowRight")
+    charts.locator(".cross.pinned").wait_for(state="attached")
+    assert "/incidents/" in tab.page.url
+
+
+def test_a_window_of_few_records_is_made_wider(broken: Any, visit: Callable[..., Any]) -> None:
+    """The training logs every 500 steps; the window shows more than 150 of them on each side."""
+    with broken.training(str(SPARSE), "alerting", "sparse", "r_sparse") as process:
+        assert process.wait(120) == 0
+    tab = visit(broken)
+    (incident,) = [each for each in broken.get("/incidents", run="r_sparse")["items"] if each["onset_step"]]
+    tab.page.goto(f"{broken.base}/incidents/{quote(incident['id'], safe='')}")
+    tab.page.locator(CHART).first.wait_for()
+    shown = tab.page.locator(".onset .bar .muted")
+    tab.page.wait_for_function("(node) => !/150|849/.test(node.textContent)", arg=shown.element_handle())
+    first, last = (int(re.sub(r"\D", "", each)) for each in shown.inner_text().split("to"))
+    assert last - first >= 24 * 500
 
 
 def test_no_part_is_wider_than_a_phone(tab: Any) -> None:

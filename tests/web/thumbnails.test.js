@@ -48,11 +48,23 @@ test("a request that fails is made again with the next list", async () => {
   assert.ok(thumbs.of("a", "loss"));
 });
 
-test("no more than two hundred runs are kept", async () => {
-  const api = server(() => []);
+test("a hundred runs are kept at most, and those of the newest list", async () => {
+  const api = server(() => ["r499", "r0"].map((id) => row(id, { loss: spark(1) })));
   const thumbs = new Thumbnails(api, () => {});
   await thumbs.want(Array.from({ length: 500 }, (_, i) => `r${i}`));
-  await thumbs.want(["another"]);
-  assert.equal(api.asked.length, 1);
-  assert.equal(api.asked[0].length, 200);
+  assert.equal(api.asked[0].length, 100);
+  await thumbs.want(["r499"]);
+  assert.deepEqual(api.asked[1], ["r499"]);
+  assert.equal(thumbs.of("r0", "loss"), null);
+});
+
+test("only runs that go on are loaded again", async () => {
+  const api = server(() => [
+    { ...row("a", { loss: spark(1) }), state: "finished" },
+    { ...row("b", { loss: spark(1) }), state: "stalled" },
+  ]);
+  const thumbs = new Thumbnails(api, () => {});
+  await thumbs.want(["a", "b"]);
+  await thumbs.refresh();
+  assert.deepEqual(api.asked, [["a", "b"], ["b"]]);
 });

@@ -1,11 +1,11 @@
 /** Sparklines of the runs whose incidents are listed, loaded when a run is first shown. */
 
-/** Runs in one request, and kept; with more incidents than that on a page, the later ones have no chart. */
-const MOST = 200;
+/** Runs in one request, so that its address stays short, and kept; incidents further down have no chart. */
+const MOST = 100;
 
 export class Thumbnails {
-  /** @type {Map<string, Record<string, Spark>>} by run; empty until loaded */
-  #sparks = new Map();
+  /** @type {Map<string, { sparks: Record<string, Spark>, ended: boolean }>} by run; empty until loaded */
+  #runs = new Map();
 
   /**
    * @param {Pick<import("./api.js").Api, "rowsOf">} api
@@ -17,21 +17,23 @@ export class Thumbnails {
   }
 
   /**
-   * Load the sparklines of these runs that are not known yet.
+   * Load the sparklines of these runs that are not known yet, and forget all others.
    *
    * @param {string[]} runs
    */
   async want(runs) {
-    const room = MOST - this.#sparks.size;
-    const missing = [...new Set(runs)].filter((run) => !this.#sparks.has(run)).slice(0, room);
+    const wanted = new Set([...new Set(runs)].slice(0, MOST));
+    for (const run of this.#runs.keys()) if (!wanted.has(run)) this.#runs.delete(run);
+    const missing = [...wanted].filter((run) => !this.#runs.has(run));
     if (!missing.length) return;
-    for (const run of missing) this.#sparks.set(run, {});
+    for (const run of missing) this.#runs.set(run, { sparks: {}, ended: false });
     await this.#load(missing);
   }
 
-  /** Load all again, because runs go on. */
+  /** Load the runs that go on again. */
   async refresh() {
-    if (this.#sparks.size) await this.#load([...this.#sparks.keys()]);
+    const live = [...this.#runs].filter(([, { ended }]) => !ended).map(([run]) => run);
+    if (live.length) await this.#load(live);
   }
 
   /**
@@ -40,7 +42,7 @@ export class Thumbnails {
    * @returns {Spark | null} the curve of the signal, else of the loss; null if neither is known
    */
   of(run, signal) {
-    const sparks = this.#sparks.get(run) ?? {};
+    const sparks = this.#runs.get(run)?.sparks ?? {};
     return [sparks[signal], sparks.loss].find((spark) => spark?.buckets.some(Boolean)) ?? null;
   }
 
@@ -48,11 +50,15 @@ export class Thumbnails {
   async #load(runs) {
     try {
       const { items } = await this.api.rowsOf(runs);
-      for (const { id, sparks } of items) this.#sparks.set(id, sparks ?? {});
+      for (const { id, sparks, state } of items) {
+        if (this.#runs.has(id)) {
+          this.#runs.set(id, { sparks: sparks ?? {}, ended: state === "finished" || state === "failed" });
+        }
+      }
       this.changed();
     } catch {
       for (const run of runs) {
-        if (!Object.keys(this.#sparks.get(run) ?? {}).length) this.#sparks.delete(run); // asked again
+        if (!Object.keys(this.#runs.get(run)?.sparks ?? {}).length) this.#runs.delete(run); // asked again
       }
     }
   }

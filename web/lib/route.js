@@ -78,5 +78,15 @@ export function runAddress(id, moment = {}) {
   return `/runs/${encodeURIComponent(id)}${text ? `?${text}` : ""}`;
 }
 
+/**
+ * Return the page of an alert's incident; a pending alert has its run's page at the onset.
+ *
+ * @param {Alert} alert
+ */
+export const alertAddress = (alert) =>
+  alert.incident
+    ? incidentAddress(alert.incident)
+    : runAddress(alert.run_id, { at: alert.onset_step, alert: alert.id });
+
 /** @param {string} id */
 export const incidentAddress = (id) => `/incidents/${encodeURIComponent(id)}`;

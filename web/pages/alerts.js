@@ -11,7 +11,7 @@ import { go } from "../browser/navigate.js";
 import { acknowledge, unacknowledge } from "../components/alerts/ackform.js";
 import { InboxBar } from "../components/alerts/inboxbar.js";
 import { InboxList } from "../components/alerts/inboxlist.js";
-import { InboxPane, pageOf } from "../components/alerts/inboxpane.js";
+import { InboxPane } from "../components/alerts/inboxpane.js";
 import { silenceForm, silenceOf } from "../components/alerts/silenceform.js";
 import { subnav } from "../components/alerts/subnav.js";
 import { announce } from "../components/form.js";
@@ -30,6 +30,7 @@ import {
   writeInbox,
 } from "../lib/alerts/inbox.js";
 import { counted, dotted, int, ruleTitle } from "../lib/format.js";
+import { alertAddress } from "../lib/route.js";
 
 /** @typedef {import("../lib/alerts/inbox.js").InboxView} InboxView */
 /** @typedef {import("../lib/alerts/incidents.js").Incident} Incident */
@@ -455,7 +456,7 @@ class Inbox {
     if (key === "/") this.bar.input.select();
     else if (key === "a") void this.#acknowledge();
     else if (key === "s") this.#silence();
-    else if (key === "o" && alert) go(pageOf(alert));
+    else if (key === "o" && alert) go(alertAddress(alert));
     else if (key === "x" && alert) this.#pick(incidentId(alert));
     else if (key === "h" && alert) this.pane.history.scrollIntoView({ block: "nearest" });
     else return false;

@@ -1,9 +1,10 @@
 /**
  * One incident: what broke and since when, why, what to do first, where to resume, and the charts of the
- * onset; below them what supports it, what changed, its alerts and its history.
+ * onset; below them what supports it, its alerts and its history.
  *
- * Data: data/alertstore.js holds the alerts, live; panels/onsetcharts.js loads the charts; the sections of
- * components/incident/ load their own. State: the address names the incident. View: this module.
+ * Data: data/alertstore.js holds the alerts, live; panels/onsetcharts.js loads the charts,
+ * components/incident/checkpoint.js the checkpoint, components/alerts/lifelines.js the history. State: the
+ * address names the incident. View: this module.
  */
 
 import { el, focusIn, refill, say } from "../browser/dom.js";
@@ -19,7 +20,7 @@ import {
   standing,
   timelineOf,
 } from "../components/alerts/diagnosis.js";
-import { lifeLine } from "../components/alerts/lifelines.js";
+import { LifeLines } from "../components/alerts/lifelines.js";
 import { copyButton } from "../components/code.js";
 import { icon } from "../components/icons.js";
 import { ResumeFrom } from "../components/incident/checkpoint.js";
@@ -40,7 +41,8 @@ class IncidentPage {
   #charts = null;
   #closed = false;
   #key = "";
-  #life = "";
+  /** @type {Map<string, Alert>} its alerts; the store drops old ones that are over */
+  #alerts = new Map();
   /** Alerts of the incident on the server; those beyond the first fifty are not loaded. */
   #count = 0;
 
@@ -55,17 +57,18 @@ class IncidentPage {
     this.id = id;
     this.resume = new ResumeFrom(app);
     this.head = el("header.inchead");
+    this.since = el("span.strong");
     this.age = el("span.muted");
     this.card = el("article.card.diag", { "aria-label": "Diagnosis" });
     this.chartside = el("div");
     this.reasons = el("article.card.diag.why", { "aria-label": "Evidence" });
     this.members = el("div.members");
-    this.life = el("ol.life");
+    this.life = new LifeLines(() => this.#now());
     this.history = el(
       "section.card.pad.history",
       { "aria-label": "History" },
       el("h2", {}, "History"),
-      this.life,
+      this.life.node,
     );
     this.key = (/** @type {KeyboardEvent} */ event) => this.#press(event);
   }
@@ -97,6 +100,8 @@ class IncidentPage {
       const found = await this.app.alerting.incident(this.id);
       if (this.#closed) return;
       this.#count = found.count;
+      const [incident] = incidentsOf(found.alerts);
+      this.resume.put(incident, found.resume);
       this.app.alerts.learn(found.alerts);
     } catch (error) {
       if (!this.#closed && !this.#incident()) this.#failed(error);
@@ -105,8 +110,10 @@ class IncidentPage {
 
   /** @returns {Incident | null} */
   #incident() {
-    const mine = this.app.alerts.all().filter((alert) => incidentId(alert) === this.id);
-    return incidentsOf(mine)[0] ?? null;
+    for (const alert of this.app.alerts.all()) {
+      if (incidentId(alert) === this.id) this.#alerts.set(alert.id, alert);
+    }
+    return incidentsOf(this.#alerts.values())[0] ?? null;
   }
 
   /** @param {unknown} error */
@@ -141,7 +148,13 @@ class IncidentPage {
       this.#write(incident, acts);
       this.#charts?.show(incident);
       void this.resume.show(incident);
-      void this.#ask(incident);
+      const lines = JSON.stringify([
+        incident.alerts.map(({ id, state, severity }) => [id, state, severity]),
+        acts.chips,
+      ]);
+      void this.life.show(lines, async () =>
+        together((await this.app.alerting.incidentHistory(this.id)).items),
+      );
     }
     this.#tick();
   }
@@ -239,7 +252,7 @@ class IncidentPage {
           " ",
           ruleTitle(lead.rule),
         ),
-        el("span.strong", {}, this.#since(incident)),
+        this.since,
         this.age,
         el("span.grow"),
         el(
@@ -290,29 +303,10 @@ class IncidentPage {
   #tick() {
     const incident = this.#incident();
     if (!incident) return;
+    say(this.since, this.#since(incident));
+    this.since.title = moment(incident.lead.onset_ms);
     say(this.age, standing(incident, this.#now()));
     this.age.title = moment(incident.fired_ms ?? incident.onset_ms);
-  }
-
-  /** @param {Incident} incident */
-  async #ask(incident) {
-    const key = JSON.stringify([
-      incident.alerts.map(({ id, state, severity }) => [id, state, severity]),
-      this.app.marks.of(incident.lead.id),
-    ]);
-    if (key === this.#life) return;
-    this.#life = key;
-    try {
-      const { items } = await this.app.alerting.incidentHistory(this.id);
-      if (this.#life === key) {
-        refill(this.life, ...together(items).map((line) => lifeLine(line, this.#now())));
-      }
-    } catch (error) {
-      this.#life = "";
-      if (!this.life.children.length) {
-        refill(this.life, el("li.muted", {}, /** @type {Error} */ (error).message));
-      }
-    }
   }
 
   /** @param {Alert} alert */

@@ -13,6 +13,7 @@ import { fitPaper } from "../browser/print.js";
 import { alertActs } from "../components/alerts/alertacts.js";
 import { Aside, severityChips } from "../components/alerts/aside.js";
 import { icon } from "../components/icons.js";
+import { ResumeFrom } from "../components/incident/checkpoint.js";
 import { button, notice } from "../components/notice.js";
 import { Controls } from "../components/runs/controls.js";
 import { Details } from "../components/runs/details.js";
@@ -134,6 +135,7 @@ class RunPage {
       choose: (alert) => this.#choose(alert),
       loaded: () => app.alerts.loaded,
       acts: (alert) => alertActs(app, alert),
+      resume: new ResumeFrom(app),
       go: (step) => this.go(step),
       around: (alert) => this.around(alert),
       now: () => app.clock.now(),

@@ -29,11 +29,13 @@ export class OnsetCharts {
   /** @type {[number, number] | null} */
   #range = null;
   #closed = false;
+  /** Whether a user chose the window. */
+  #zoomed = false;
 
   /**
    * @param {App} app
    * @param {import("../lib/alerts/incidents.js").Incident} incident
-   * @param {(step: number) => void} open shows a step in all charts of the run
+   * @param {(step: number) => void} open shows a flag in all charts of the run
    */
   constructor(app, incident, open) {
     this.app = app;
@@ -49,8 +51,8 @@ export class OnsetCharts {
       incident.run_id,
       {
         row: () => {},
-        details: () => this.draw(),
-        series: ({ complete }) => this.#received(complete),
+        details: () => this.#received(),
+        series: ({ complete }) => (complete ? this.#received() : this.draw()),
         failed: (error) => this.#failed(error),
       },
       this.kinds.map(({ name }) => name),
@@ -58,9 +60,7 @@ export class OnsetCharts {
     this.vitals = new Vitals(
       {
         scene: () => this.#scene(),
-        pinned: (step) => {
-          if (step !== null) open(step);
-        },
+        pinned: () => {},
         pointed: () => {},
         resized: () => this.draw(),
         chose: ({ step }) => open(step),
@@ -107,15 +107,18 @@ export class OnsetCharts {
     try {
       const plotly = await loadPlotly(this.app.session.plotly);
       if (this.#closed) return;
-      this.#plots = new Plots(plotly, (range) => this.#look(range ?? onsetWindow(this.incident)));
+      this.#plots = new Plots(plotly, (range) => {
+        this.#zoomed = range !== null;
+        this.#look(range ?? onsetWindow(this.incident));
+      });
       this.draw();
     } catch (error) {
       this.#failed(/** @type {Error} */ (error));
     }
   }
 
-  /** @param {boolean} complete a whole response arrived, not only new records */
-  #received(complete) {
+  /** The series of the window, or the details of the run, arrived: make a window with few points wider. */
+  #received() {
     this.failure.hidden = true;
     const range = this.#range;
     const points = Math.max(
@@ -123,7 +126,7 @@ export class OnsetCharts {
       ...this.kinds.flatMap(({ name }) => this.data.layers(name).map((layer) => layer.x.length)),
     );
     const last = this.data.row?.last_step ?? null;
-    if (complete && range && points < FEWEST && last !== null) {
+    if (this.data.ready && range && points < FEWEST && last !== null && !this.#zoomed) {
       const next = wider(range, last);
       if (next) return this.#look(next);
     }

@@ -161,6 +161,12 @@ class LastGood:
     rejected: tuple[tuple[Checkpoint, str], ...] = field(default=())
     """Newer checkpoints and why they are not good, newest first."""
 
+    def resume(self) -> dict[str, Any]:
+        """Return where to resume, as the API and webhooks show it; path and step are None if unknown."""
+        found = self.checkpoint
+        where = {"path": None, "step": None} if found is None else {"path": found.path, "step": found.step}
+        return where | {"text": self.text}
+
 
 def problem_of(checkpoint: Checkpoint, onset_step: int | None, troubles: Iterable[Trouble] = ()) -> str:
     """Return why a checkpoint is not good to resume from, or "" if it is good.

@@ -10,14 +10,13 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tocsin_server.core.causal_order import NEAR_STEPS
 from tocsin_server.core.settings import Settings
 from tocsin_server.delivery import alertmanager_sync, browser_feed
 from tocsin_server.delivery.browser_feed import BrowserNotifier
@@ -26,7 +25,7 @@ from tocsin_server.delivery.sender import GRACE_S, ChannelWorker, SenderContext,
 from tocsin_server.notify import chart_image, http, links
 from tocsin_server.notify.channel import Sending, scrubbed
 from tocsin_server.notify.channels import alertmanager
-from tocsin_server.notify.message import IN_FULL, Links, Message, message_of
+from tocsin_server.notify.message import IN_FULL, Links, Message, message_of, needs_action
 from tocsin_server.notify.outcome import DeliveryError
 from tocsin_server.runs.pubsub import Hub
 from tocsin_server.store import alert_groups, notification_config, outbox
@@ -231,7 +230,7 @@ class Delivery:
         """Return the message of a notification as of now. A chart that cannot be drawn is left out."""
         now_s = self._clock() / 1e9
         asked = Links(
-            lambda alert: links.moment(self.base, alert),
+            lambda alert: links.page(self.base, alert),
             lambda alert: links.acknowledging(self.base, self.key, alert["id"], now_s),
             lambda alert: links.silencing(self.base, alert),
         )
@@ -239,29 +238,26 @@ class Delivery:
         return message_of(item.id, item.kind, self._with_checkpoints(item.body), asked, image)
 
     def _with_checkpoints(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the body with the last good checkpoint of each run whose first alert is told in full."""
-        known: dict[str, str] = {}
+        """Return the body with the last good checkpoint of each incident that the message describes."""
+        known: dict[str, dict[str, Any] | None] = {}
         alerts = []
         for alert in body["alerts"]:
-            run_id = alert["run_id"]
-            if run_id not in known and len(known) < IN_FULL:
-                same = [each for each in body["alerts"] if each["run_id"] == run_id]
-                known[run_id] = self._checkpoint(run_id, same)
-            found = known.get(run_id, "")
+            name = alert.get("incident")
+            if name and name not in known and len(known) < IN_FULL and needs_action(alert):
+                known[name] = self._resume(name)
+            found = known.get(name)
             alerts.append({**alert, "resume": found} if found else alert)
         return {**body, "alerts": alerts}
 
-    def _checkpoint(self, run_id: str, alerts: Sequence[Mapping[str, Any]]) -> str:
-        """Return a sentence that names the checkpoint, or "" if none is known or it cannot be read."""
-        onsets = [alert["onset_step"] for alert in alerts if alert["onset_step"] is not None]
-        near = [step for step in onsets if step >= onsets[0] - NEAR_STEPS]  # the first alert is the lead
+    def _resume(self, incident_id: str) -> dict[str, Any] | None:
+        """Return where to resume after an incident, or None if that is not known or cannot be read."""
         try:
-            rules = {alert["rule"] for alert in alerts}
-            found = resume_from(self._reader, run_id, rules, min(near, default=None))
+            stored = self._reader.incident(incident_id)
+            found = None if stored is None else resume_from(self._reader, stored.incident)
         except Exception:
-            log.exception("no checkpoint for a notification about run %s", run_id)
-            return ""
-        return "" if found.checkpoint is None else found.text
+            log.exception("no checkpoint for a message about incident %s", incident_id)
+            return None
+        return None if found is None or found.checkpoint is None else found.resume()
 
     def _picture(self, item: Notification) -> bytes | None:
         shown = _shown(item)

@@ -12,7 +12,7 @@ VALID_S = 7 * 86_400
 """How long an acknowledge link is valid."""
 
 
-def moment(base: str, alert: Mapping[str, Any]) -> str:
+def page(base: str, alert: Mapping[str, Any]) -> str:
     """Return a link to the page of an alert's incident, in the format of ``web/lib/route.js``.
 
     An alert that belongs to no incident has its run's page at the onset.

@@ -20,7 +20,7 @@ WORDS = {"late": "Late", "digest": "Held back", "test": "Test"}
 class Links:
     """How to build the links of an alert."""
 
-    moment: Callable[[Mapping[str, Any]], str]
+    page: Callable[[Mapping[str, Any]], str]
     acknowledge: Callable[[Mapping[str, Any]], str]
     silence: Callable[[Mapping[str, Any]], str]
 
@@ -80,7 +80,7 @@ def resolved_word(alert: Mapping[str, Any]) -> str:
 
 
 def _linked(alert: Mapping[str, Any], links: Links) -> dict[str, Any]:
-    linked = {**alert, "link": links.moment(alert)}
+    linked = {**alert, "link": links.page(alert)}
     done = alert["over"] and not is_ended(alert)
     if done:
         return linked
@@ -243,21 +243,22 @@ def _facts(alert: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def first_remedy(alert: Mapping[str, Any]) -> str:
     """Return the first remedy in one line, or "" if it is unknown or the resolution of a known alert."""
     remedies = (alert.get("diagnosis") or {}).get("remedies", [])
-    return line(remedies[0]["text"]) if remedies and _wanted(alert) else ""
+    return line(remedies[0]["text"]) if remedies and needs_action(alert) else ""
 
 
 def _cause(alert: Mapping[str, Any]) -> str:
     """Return the likely cause in one line, or "" if it is unknown or the resolution of a known alert."""
     cause = (alert.get("diagnosis") or {}).get("cause", "").removeprefix("Likely ")
-    return line(cause[:1].upper() + cause[1:]) if _wanted(alert) else ""
+    return line(cause[:1].upper() + cause[1:]) if needs_action(alert) else ""
 
 
 def _resume(alert: Mapping[str, Any]) -> str:
-    """Return the last good checkpoint in one line, or "" if none is known or the alert is resolved."""
-    return line(alert.get("resume", "")) if _wanted(alert) else ""
+    """Return the last good checkpoint in one line, or "" if none is known."""
+    return line(alert["resume"]["text"]) if "resume" in alert else ""
 
 
-def _wanted(alert: Mapping[str, Any]) -> bool:
+def needs_action(alert: Mapping[str, Any]) -> bool:
+    """Return whether a message says what to do: not if it only reports that a known alert resolved."""
     return bool(alert.get("new") or not alert["over"] or is_ended(alert))
 
 

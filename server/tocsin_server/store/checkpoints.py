@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from tocsin_server.core.causal_order import chain_of
 from tocsin_server.core.checkpoints import (
     Checkpoint,
@@ -13,6 +11,7 @@ from tocsin_server.core.checkpoints import (
     last_good_checkpoint,
     troubles_of,
 )
+from tocsin_server.core.incidents import Incident
 from tocsin_server.core.models import AlertState, Severity
 from tocsin_server.store.reader import StoreReader
 
@@ -37,26 +36,18 @@ def checkpoints_of(reader: StoreReader, run_id: str) -> tuple[Checkpoint, ...]:
     return known
 
 
-def last_good_of(reader: StoreReader, run_id: str, onset_step: int | None) -> LastGood:
-    """Return the last good checkpoint of a run before a step, or of its last healthy time."""
-    return last_good_checkpoint(checkpoints_of(reader, run_id), onset_step, troubles_of_run(reader, run_id))
-
-
 def troubles_of_run(reader: StoreReader, run_id: str) -> list[Trouble]:
     """Return the times in which a run was broken, from its critical alerts."""
     alerts = reader.alerts(run_id, list(AlertState), [Severity.CRITICAL], MOST_ALERTS)
     return troubles_of(stored.alert for stored in alerts)
 
 
-def resume_from(reader: StoreReader, run_id: str, rules: Collection[str], onset_step: int | None) -> LastGood:
+def resume_from(reader: StoreReader, incident: Incident) -> LastGood:
     """Return the checkpoint to resume from after an incident.
 
-    Args:
-        reader: The store.
-        run_id: The run.
-        rules: The rules of the incident's alerts.
-        onset_step: Its first step. It limits the choice only if the training itself went wrong: a checkpoint
-            is good whatever happened to the process or its throughput.
+    The onset limits the choice only if the training itself went wrong: a checkpoint is good whatever happened
+    to the process or its throughput.
     """
-    is_training = any(chain_of(rule) == "training" for rule in rules)
-    return last_good_of(reader, run_id, onset_step if is_training else None)
+    is_training = any(chain_of(alert.rule) == "training" for alert in incident.alerts)
+    run_id, onset_step = incident.lead.run_id, incident.onset_step if is_training else None
+    return last_good_checkpoint(checkpoints_of(reader, run_id), onset_step, troubles_of_run(reader, run_id))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, case, func, select, tuple_
@@ -20,15 +20,9 @@ MOST_SHOWN = 50
 IncidentKey = tuple[str, str]
 """(run id, fingerprint and episode of the alert that opened it)."""
 
-_STATES = {
-    IncidentState.OPEN: (AlertState.FIRING,),
-    IncidentState.MITIGATED: (AlertState.RECOVERING,),
-    IncidentState.ENDED: (AlertState.ENDED,),
-    IncidentState.RESOLVED: (AlertState.RESOLVED,),
-}
-"""States of an alert that an incident in each state has."""
-_DECISIVE = (AlertState.FIRING, AlertState.RECOVERING, AlertState.ENDED)
-"""States of which one alert decides the state of its incident."""
+_COUNTED = (AlertState.FIRING, AlertState.RECOVERING, AlertState.ENDED, AlertState.RESOLVED)
+_HAS = {state_of([state]): state for state in _COUNTED}
+"""State of an incident -> state that one of its alerts has."""
 _OWN = (alert.c.run_id, alert.c.incident)
 _level = case({"critical": 2, "warning": 1}, value=alert.c.severity, else_=0)
 
@@ -40,7 +34,7 @@ def read_incidents(
     wanted = [state for state in IncidentState if states is None or state in states]
     keys: dict[IncidentKey, None] = {}
     for state in wanted:
-        keys |= dict.fromkeys(_keys(connection, run_id, _STATES[state], limit))
+        keys |= dict.fromkeys(_keys(connection, run_id, _HAS[state], limit))
     found = [each for each in _read(connection, list(keys)) if each.state in wanted]
     counts = dict.fromkeys(IncidentState, 0)
     kept = []
@@ -68,8 +62,8 @@ def alert_keys(connection: Connection, incident_id: str) -> list[Key]:
     return [(row.run_id, row.fingerprint, row.episode) for row in connection.execute(query.where(mine))]
 
 
-def _keys(connection: Connection, run_id: str | None, states: Iterable[str], limit: int) -> list[IncidentKey]:
-    query = select(*_OWN).where(alert.c.state.in_([str(state) for state in states]), alert.c.incident != "")
+def _keys(connection: Connection, run_id: str | None, state: AlertState, limit: int) -> list[IncidentKey]:
+    query = select(*_OWN).where(alert.c.state == state.value, alert.c.incident != "")
     if run_id is not None:
         query = query.where(alert.c.run_id == run_id)
     newest = query.group_by(*_OWN).order_by(func.max(alert.c.updated_ns).desc(), *_OWN)
@@ -84,7 +78,7 @@ def _read(connection: Connection, keys: Sequence[IncidentKey]) -> list[StoredInc
         alerts = _alerts(connection, part)
         for row in connection.execute(_totals().where(part)):
             shown = tuple(by_cause(alerts[row.run_id, row.incident]))
-            state = state_of(each for each in _DECISIVE if getattr(row, each.value))
+            state = state_of(each for each in _COUNTED if getattr(row, each.value))
             incident = Incident(f"{row.run_id}.{row.incident}", shown)
             found.append(StoredIncident(incident, state, row.alerts, row.run_name, row.project))
     return found
@@ -100,7 +94,7 @@ def _totals() -> Any:
             run.c.name.label("run_name"),
             run.c.project,
             func.count().label("alerts"),
-            *map(counted, _DECISIVE),
+            *map(counted, _COUNTED),
         )
         .join(run, run.c.id == alert.c.run_id)
         .group_by(*_OWN, run.c.name, run.c.project)

@@ -128,8 +128,12 @@ def test_a_message_names_the_last_good_checkpoint_before_the_onset(
     alerts = admin_api(server).get("/alerts?run=r1")["items"]
     reported = [alert | {"over": False, "new": True, "acked": False} for alert in alerts]
     body = {"reason": "new", "route": "", "group_labels": {}, "alerts": reported, "left_out": 0}
-    text = server.services.delivery.compose(Notification("n1", "c", "g", "alerts", "t", body), False).text
-    assert "Last good checkpoint: ckpt_40.pt (step 40, 20 steps before the onset" in text
+    message = server.services.delivery.compose(Notification("n1", "c", "g", "alerts", "t", body), False)
+    assert "Last good checkpoint: ckpt_40.pt (step 40, 20 steps before the onset" in message.text
+    assert message.body["alerts"][0]["resume"]["path"] == "/w/ckpt_40.pt"
+    over = [alert | {"over": True, "new": False, "state": "resolved"} for alert in reported]
+    resolved = Notification("n2", "c", "g", "alerts", "t", body | {"reason": "resolved", "alerts": over})
+    assert "resume" not in server.services.delivery.compose(resolved, False).body["alerts"][0]
 
 
 def test_the_pages_find_what_the_browser_channel_holds(

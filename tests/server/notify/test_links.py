@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin_server.notify.links import VALID_S, acknowledging, is_signed, moment, silencing
+from tocsin_server.notify.links import VALID_S, acknowledging, is_signed, page, silencing
 from tocsin_server.notify.matching import parse_matcher
 
 KEY = b"k" * 32
@@ -44,18 +44,13 @@ def test_a_link_ends() -> None:
 def test_a_moment_is_the_runs_page_at_the_onset() -> None:
     """As web/lib/route.js writes it; a run's id may contain a slash."""
     alert = {"run_id": "a/b", "id": "a/b.f.1", "onset_step": 1790}
-    assert moment("https://t.example", alert) == "https://t.example/runs/a%2Fb?at=1790&alert=a%2Fb.f.1"
+    assert page("https://t.example", alert) == "https://t.example/runs/a%2Fb?at=1790&alert=a%2Fb.f.1"
 
 
 @given(st.text(min_size=1, max_size=40).filter(lambda text: text.isprintable()))
 def test_the_link_of_an_alert_opens_its_incident(incident: str) -> None:
-    link = moment("https://t.example", {"id": "r1.f.1", "incident": incident})
+    link = page("https://t.example", {"id": "r1.f.1", "incident": incident})
     assert unquote(link.removeprefix("https://t.example/incidents/")) == incident
-
-
-def test_an_alert_of_no_incident_opens_its_run_at_the_onset() -> None:
-    alert = {"id": "r1.f.1", "incident": "", "run_id": "a/b", "onset_step": 20}
-    assert moment("", alert) == "/runs/a%2Fb?at=20&alert=r1.f.1"
 
 
 @given(st.text(min_size=1, max_size=40).filter(lambda text: text.isprintable()))

@@ -104,6 +104,8 @@ export class AlertRow {
     this.key = "";
     /** @type {Spark | null} */
     this.spark = null;
+    /** @type {number | null} */
+    this.onset = null;
   }
 
   /**
@@ -138,9 +140,10 @@ export class AlertRow {
    * @param {Spark | null} spark
    */
   #draw(alert, spark) {
-    if (spark === this.spark) return;
-    this.spark = spark;
     const { onset_step: onset, subject } = alert;
+    if (spark === this.spark && onset === this.onset) return;
+    this.spark = spark;
+    this.onset = onset;
     const label = `${subject || "loss"} of the run; the incident began at step ${int(onset)}`;
     refill(this.thumb, spark ? sparkline(spark, { log: "auto", onset, label }) : null);
   }

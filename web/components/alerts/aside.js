@@ -2,7 +2,7 @@
 
 import { el, focusIn, refill, say } from "../../browser/dom.js";
 import { bySeverity, isOpen } from "../../lib/alerts/attention.js";
-import { byCause, incidentId, incidentsOf, leadsOf } from "../../lib/alerts/incidents.js";
+import { incidentId, incidentsOf, leadsOf } from "../../lib/alerts/incidents.js";
 import { counted, powers, ruleTitle } from "../../lib/format.js";
 import { icon } from "../icons.js";
 import { alertList, diagnosisCard, standing } from "./diagnosis.js";
@@ -10,7 +10,8 @@ import { alertList, diagnosisCard, standing } from "./diagnosis.js";
 export class Aside {
   /**
    * @param {{ alerts: () => Alert[], chosen: () => string | null, mostSevere: () => string | null, choose:
-   *   (alert: Alert) => void, loaded: () => boolean, acts: (alert: Alert) => import("./diagnosis.js").Acts }
+   *   (alert: Alert) => void, loaded: () => boolean, acts: (alert: Alert) => import("./diagnosis.js").Acts,
+   *   resume: import("../incident/checkpoint.js").ResumeFrom }
    *   & import("./diagnosis.js").Mover} source
    */
   constructor(source) {
@@ -52,12 +53,13 @@ export class Aside {
       : undefined;
     refill(
       this.node,
-      current ? diagnosisCard(current, this.source, acts) : this.#none(),
+      current ? diagnosisCard(current, this.source, acts, this.source.resume.node) : this.#none(),
       ...this.#lists(alerts, current, now),
     );
     [...this.node.querySelectorAll("details")].forEach((each, i) => {
       each.open = opened[i] ?? false;
     });
+    void this.source.resume.show(current ? this.#incident(alerts, current) : null);
     if (held) focusIn(this.node, `[data-act="${held}"]`);
     this.#call(current);
   }
@@ -72,6 +74,14 @@ export class Aside {
   }
 
   /**
+   * @param {Alert[]} alerts
+   * @param {Alert} current
+   */
+  #incident(alerts, current) {
+    return incidentsOf(alerts.filter((alert) => incidentId(alert) === incidentId(current)))[0];
+  }
+
+  /**
    * The other alerts of the incident shown, and the other incidents of the run.
    *
    * @param {Alert[]} alerts
@@ -80,11 +90,11 @@ export class Aside {
    */
   #lists(alerts, current, now) {
     if (!current) return [];
-    const mine = alerts.filter((alert) => incidentId(alert) === incidentId(current));
+    const { alerts: mine } = this.#incident(alerts, current);
     const others = leadsOf(alerts, current.id).filter((alert) => incidentId(alert) !== incidentId(current));
     const { choose } = this.source;
     return [
-      mine.length > 1 ? alertList(byCause(mine), current.id, choose, now, "Alerts of this incident") : null,
+      mine.length > 1 ? alertList(mine, current.id, choose, now, "Alerts of this incident") : null,
       others.length
         ? alertList(others.sort(bySeverity), current.id, choose, now, "Other incidents of this run")
         : null,

@@ -4,6 +4,7 @@ import { el } from "../../browser/dom.js";
 import { isOpen, isOver, resolvedWord } from "../../lib/alerts/attention.js";
 import { asText, evidenceText } from "../../lib/alerts/evidence.js";
 import { clock as clockTime, counted, int, moment, powers, ruleTitle, span } from "../../lib/format.js";
+import { incidentAddress } from "../../lib/route.js";
 import { codeBlock, copyButton } from "../code.js";
 import { icon } from "../icons.js";
 
@@ -119,7 +120,7 @@ export function diagnosisCard(alert, mover, acts = null, resume = null) {
     firstAction(why),
     resume,
     ...(acts ? actBar(alert, acts) : []),
-    moments(alert, mover),
+    moments(alert, mover, acts !== null),
     evidence(why, mover),
     timelineOf(why, mover),
     otherExplanations(why),
@@ -130,8 +131,9 @@ export function diagnosisCard(alert, mover, acts = null, resume = null) {
 /**
  * @param {Alert} alert
  * @param {Mover} mover
+ * @param {boolean} linked with a link to the page of the incident
  */
-export function moments(alert, mover) {
+function moments(alert, mover, linked) {
   const { onset_step: onset, fired_step: fired } = alert;
   return el(
     "section.moments",
@@ -150,6 +152,7 @@ export function moments(alert, mover) {
         ? null
         : el("button.btn", { type: "button", onclick: () => mover.go(fired) }, `Fired ${int(fired)}`),
       el("span.grow"),
+      linked && alert.incident ? el("a.btn", { href: incidentAddress(alert.incident) }, "Incident") : null,
       snapshotLink(alert),
       copyButton("Copy as text", () => asText(alert, location.href)),
     ),

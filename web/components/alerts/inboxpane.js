@@ -4,12 +4,12 @@ import { el, focusIn, refill, say } from "../../browser/dom.js";
 import { go } from "../../browser/navigate.js";
 import { isOver } from "../../lib/alerts/attention.js";
 import { isMuted } from "../../lib/alerts/inbox.js";
-import { incidentAddress, runAddress } from "../../lib/route.js";
+import { alertAddress, runAddress } from "../../lib/route.js";
 import { icon } from "../icons.js";
 import { ResumeFrom } from "../incident/checkpoint.js";
 import { markTexts } from "./alertrow.js";
 import { alertList, diagnosisCard, standing } from "./diagnosis.js";
-import { lifeLine } from "./lifelines.js";
+import { LifeLines } from "./lifelines.js";
 
 /** @typedef {import("../../lib/alerts/incidents.js").Incident} Incident */
 /**
@@ -18,8 +18,6 @@ import { lifeLine } from "./lifelines.js";
  */
 
 export class InboxPane {
-  #asked = "";
-  #turn = 0;
   #shown = "";
   #card = "";
 
@@ -35,8 +33,8 @@ export class InboxPane {
     this.card = el("div");
     this.members = el("div", { hidden: true });
     this.resume = new ResumeFrom(app);
-    this.life = el("ol.life");
-    this.history = el("section.pad", { "aria-label": "History" }, el("h3", {}, "History"), this.life);
+    this.life = new LifeLines(() => app.clock.now());
+    this.history = el("section.pad", { "aria-label": "History" }, el("h3", {}, "History"), this.life.node);
     this.node = el("aside.card.sticky.pane", { id: "pane", tabindex: "-1", "aria-label": "Chosen incident" });
   }
 
@@ -47,14 +45,13 @@ export class InboxPane {
    */
   show(alert, incident, context) {
     if (!alert || !incident) {
-      this.#shown = this.#card = this.#asked = "";
+      this.#shown = this.#card = "";
       refill(this.node, el("p.pad.muted", {}, "Choose an incident to see its diagnosis."));
       return;
     }
     if (this.#shown !== alert.id) {
       this.#shown = alert.id;
-      this.#asked = "";
-      refill(this.life);
+      void this.life.show("", async () => []);
       this.node.scrollTop = 0;
       refill(
         this.node,
@@ -68,7 +65,8 @@ export class InboxPane {
     }
     this.#draw(alert, context);
     this.#list(alert, incident, context.now);
-    void this.#ask(alert, context);
+    const key = JSON.stringify([alert.id, alert.state, alert.severity, context.marks]);
+    void this.life.show(key, async () => (await this.app.alerting.history(alert.id)).items);
     void this.resume.show(incident);
   }
 
@@ -172,7 +170,7 @@ export class InboxPane {
         {
           "data-act": "open",
           title: "Charts of the onset, evidence, history",
-          href: pageOf(alert),
+          href: alertAddress(alert),
         },
         "Open ",
         el("kbd.wide-only", {}, "O"),
@@ -196,39 +194,4 @@ export class InboxPane {
       isMuted(context.marks) ? el("li.micro", {}, "No notifications are sent while this holds.") : null,
     );
   }
-
-  /**
-   * Loaded again when the alert or its marks change.
-   *
-   * @param {Alert} alert
-   * @param {import("./alertrow.js").RowContext} context
-   */
-  async #ask(alert, context) {
-    const key = JSON.stringify([alert.id, alert.state, alert.severity, context.marks]);
-    if (key === this.#asked) return;
-    this.#asked = key;
-    const mine = ++this.#turn;
-    try {
-      const { items } = await this.app.alerting.history(alert.id);
-      if (mine === this.#turn) {
-        refill(this.life, ...items.map((line) => lifeLine(line, this.app.clock.now())));
-      }
-    } catch (error) {
-      if (mine !== this.#turn) return;
-      this.#asked = "";
-      if (!this.life.children.length) {
-        refill(this.life, el("li.muted", {}, /** @type {Error} */ (error).message));
-      }
-    }
-  }
 }
-
-/**
- * Return the page of an alert's incident; a pending alert has its run's page at the onset.
- *
- * @param {Alert} alert
- */
-export const pageOf = (alert) =>
-  alert.incident
-    ? incidentAddress(alert.incident)
-    : runAddress(alert.run_id, { at: alert.onset_step, alert: alert.id });

@@ -21,7 +21,7 @@ const MOST_SHOWN = 6;
 
 /**
  * @param {Alert} alert
- * @returns {Beginning} by default this rule in this run
+ * @returns {Beginning} by default its incident
  */
 export const silenceOf = (alert) => ({
   id: null,

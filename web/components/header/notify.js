@@ -5,7 +5,7 @@ import { Notifier } from "../../data/notifier.js";
 import { isWithdrawn } from "../../lib/alerts/attention.js";
 import { powers } from "../../lib/format.js";
 import { outside } from "../../lib/root.js";
-import { runAddress } from "../../lib/route.js";
+import { alertAddress } from "../../lib/route.js";
 
 /** The browser's permission for notifications: granted, denied, default (not asked yet) or unsupported. */
 export const permission = () => ("Notification" in globalThis ? Notification.permission : "unsupported");
@@ -35,7 +35,7 @@ export function words(note) {
       .map((alert) => `${state(alert)}${powers(alert.summary)}`)
       .slice(0, 3)
       .join("\n"),
-    address: first ? runAddress(first.run_id, { at: first.onset_step, alert: first.id }) : "/alerts",
+    address: first ? alertAddress(first) : "/alerts",
   };
 }
 

@@ -3,7 +3,7 @@
 import { el } from "../../browser/dom.js";
 import { isOpen } from "../../lib/alerts/attention.js";
 import { powers, ruleTitle } from "../../lib/format.js";
-import { runAddress } from "../../lib/route.js";
+import { alertAddress } from "../../lib/route.js";
 import { icon } from "../icons.js";
 
 const MOST = 3;
@@ -45,7 +45,7 @@ function toast(alert) {
       el(
         "a.link",
         {
-          href: runAddress(alert.run_id, { at: alert.onset_step, alert: alert.id }),
+          href: alertAddress(alert),
           onclick: () => card.remove(),
         },
         "Show",

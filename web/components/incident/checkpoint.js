@@ -14,7 +14,7 @@ export class ResumeFrom {
 
   /** @param {import("../../lib/alerts/incidents.js").Incident | null} incident */
   async show(incident) {
-    const key = incident ? JSON.stringify([incident.id, incident.state, incident.alerts.length]) : "";
+    const key = incident ? keyOf(incident) : "";
     if (key === this.#key) return;
     const same = incident !== null && this.node.dataset.incident === incident.id;
     this.#key = key;
@@ -23,17 +23,36 @@ export class ResumeFrom {
     if (!incident?.alerts[0].incident) return;
     try {
       const { resume } = await this.app.alerting.incident(incident.id);
-      if (this.#key !== key) return;
-      this.node.hidden = resume.path === null;
-      if (resume.path === null) return refill(this.node);
-      refill(
-        this.node,
-        el("h3", {}, "Last good checkpoint"),
-        el("p.soft", {}, resume.text),
-        copyButton("Copy path", () => String(resume.path)),
-      );
+      if (this.#key === key) this.#draw(resume);
     } catch {
-      this.#key = ""; // asked again with the next change
+      if (this.#key === key) this.#key = ""; // asked again with the next change
     }
   }
+
+  /**
+   * Show what was loaded with an incident, so that it is not asked for.
+   *
+   * @param {import("../../lib/alerts/incidents.js").Incident} incident
+   * @param {IncidentDetail["resume"]} resume
+   */
+  put(incident, resume) {
+    this.#key = keyOf(incident);
+    this.node.dataset.incident = incident.id;
+    this.#draw(resume);
+  }
+
+  /** @param {IncidentDetail["resume"]} resume */
+  #draw({ path, text }) {
+    this.node.hidden = path === null;
+    if (path === null) return refill(this.node);
+    refill(
+      this.node,
+      el("h3", {}, "Last good checkpoint"),
+      el("p.soft", {}, text),
+      copyButton("Copy path", () => path),
+    );
+  }
 }
+
+/** @param {import("../../lib/alerts/incidents.js").Incident} incident */
+const keyOf = ({ id, state, alerts }) => JSON.stringify([id, state, alerts.length]);

@@ -117,9 +117,7 @@ async def give_back(request: Request, incident_id: str, identity: Editor) -> Exa
 def history(request: Request, incident_id: str, _identity: Reader) -> ExactJSON:
     """Return the timeline of an incident: transitions of its alerts, acknowledgements, notifications."""
     services = services_of(request)
-    found = services.reader.incident(incident_id)
-    if found is None:
-        raise _unknown(incident_id)
+    found = _known(services, incident_id)
     with services.database.reader.connect() as connection:
         return ExactJSON({"items": _life(connection, found)})
 
@@ -128,16 +126,13 @@ def history(request: Request, incident_id: str, _identity: Reader) -> ExactJSON:
 def one_incident(request: Request, incident_id: str, _identity: Reader) -> ExactJSON:
     """Return one incident with its alerts and the last good checkpoint before it."""
     services = services_of(request)
-    row = _row_of(services, incident_id)
-    rules = {alert["rule"] for alert in row["alerts"]}
-    found = resume_from(services.reader, row["run_id"], rules, row["onset_step"])
-    saved = found.checkpoint
-    where = {"path": None, "step": None} if saved is None else {"path": saved.path, "step": saved.step}
-    return ExactJSON(row | {"resume": where | {"text": found.text}})
+    found = _known(services, incident_id)
+    resume = resume_from(services.reader, found.incident).resume()
+    return ExactJSON(_rows(services, [found])[0] | {"resume": resume})
 
 
 def _life(connection: Connection, found: StoredIncident) -> list[dict[str, Any]]:
-    """Return the entries of all its alerts once, oldest first."""
+    """Return the entries of its first alerts, each once, oldest first."""
     lines: dict[tuple[Any, ...], dict[str, Any]] = {}
     for alert in found.incident.alerts:
         for line in life_of(connection, alert.id, (alert.run_id, alert.fingerprint, alert.episode)):
@@ -152,7 +147,7 @@ async def _act(request: Request, incident_id: str, ack: Ack) -> ExactJSON:
     services = services_of(request)
     if not await acknowledge_incident(services, incident_id, ack):
         raise _unknown(incident_id)
-    return ExactJSON(_row_of(services, incident_id))
+    return ExactJSON(_rows(services, [_known(services, incident_id)])[0])
 
 
 async def acknowledge_incident(services: Services, incident_id: str, ack: Ack) -> list[Key]:
@@ -171,11 +166,11 @@ def _write(connection: Connection, incident_id: str, ack: Ack) -> list[Key]:
     return keys
 
 
-def _row_of(services: Services, incident_id: str) -> dict[str, Any]:
+def _known(services: Services, incident_id: str) -> StoredIncident:
     found = services.reader.incident(incident_id)
     if found is None:
         raise _unknown(incident_id)
-    return _rows(services, [found])[0]
+    return found
 
 
 def _rows(services: Services, found: list[StoredIncident]) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from tocsin_server.notify import http
 from tocsin_server.notify.channel import Field, Kind, Sending, Values
 from tocsin_server.notify.channels.webhook import check_url
 from tocsin_server.notify.labels import RoutedAlert
-from tocsin_server.notify.links import moment
+from tocsin_server.notify.links import page
 from tocsin_server.notify.message import Message, line
 
 PATH = "/api/v2/alerts"
@@ -45,7 +45,7 @@ def alert_of(routed: RoutedAlert, base: str, now_s: float, *, marked_over: bool 
         "annotations": {"summary": line(alert.summary), "cause": line(alert.diagnosis.cause)},
         "startsAt": _time((alert.fired_ns or alert.onset_ns) / 1e9),
         "endsAt": _time(ends_s),
-        "generatorURL": moment(base, row),
+        "generatorURL": page(base, row),
     }
 
 
