@@ -147,6 +147,8 @@ def test_a_long_name_at_the_crosshair_does_not_widen_the_page(
 
 def test_only_the_changed_row_is_redrawn(tab: Any) -> None:
     """Hiding one run leaves the other's row, and the focus stays."""
+    for run in RUNS:  # the rows are complete with their alerts
+        tab.page.locator(f"tr[data-run={run}] .alertsum").wait_for()
     tab.page.evaluate("() => document.querySelectorAll('tr[data-run]').forEach((row) => { row.old = true; })")
     tab.page.get_by_role("button", name="Hide left").focus()
     tab.page.keyboard.press("Enter")
