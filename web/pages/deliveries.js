@@ -23,6 +23,7 @@ const STATES = /** @type {const} */ ([
 const SHAPES = { waiting: "waiting", claimed: "waiting", sent: "check", failed: "failed" };
 const KINDS = /** @type {Record<string, string>} */ ({
   alerts: "",
+  update: "update",
   digest: "digest",
   late: "late digest",
   test: "test",

@@ -36,13 +36,19 @@ def title_of(batch: Batch, routed_alerts: Mapping[str, RoutedAlert]) -> str:
     return f"{first.alert.rule}{more}: {first.run_name}"
 
 
-def body_of(row: GroupRow, batch: Batch, routed_alerts: Mapping[str, RoutedAlert]) -> dict[str, Any]:
-    """Return the data of a message: the alerts as they are now, bounded in size."""
+def body_of(
+    row: GroupRow, batch: Batch, routed_alerts: Mapping[str, RoutedAlert], incident: str = ""
+) -> dict[str, Any]:
+    """Return the data of a message: the alerts as they are now, bounded in size.
+
+    ``incident``: the incident that all of them belong to, if the channel gets one message for each.
+    """
     names = every(batch, routed_alerts)
     alerts = [
         _alert(routed_alerts[name], name in batch.new, name in batch.over) for name in names[:MOST_REPORTED]
     ]
-    return {
+    about = {"incident": incident} if incident else {}
+    return about | {
         "reason": batch.reason,
         "route": row.route,
         "group_labels": dict(row.labels),

@@ -23,6 +23,7 @@ from tocsin_server.core.errors import FieldError
 from tocsin_server.core.models import AlertState
 from tocsin_server.delivery.payload import body_of, every, title_of
 from tocsin_server.notify import grouping, hourly_limit
+from tocsin_server.notify.channels import kinds
 from tocsin_server.notify.grouping import Batch, Group
 from tocsin_server.notify.inhibition import inhibited_by
 from tocsin_server.notify.labels import NO_MARKS, Marks, NotifiedState, RoutedAlert
@@ -302,12 +303,17 @@ class RoutingPass:
     def _notify(
         self, row: GroupRow, channel: ChannelRow, batch: Batch, routed_alerts: Mapping[str, RoutedAlert]
     ) -> None:
+        kind = kinds().get(channel.kind)
+        parts: Iterable[tuple[str, Batch]] = [("", batch)]
+        if kind is not None and kind.per_incident:
+            parts = grouping.per_incident(_group(row), batch, routed_alerts)
         since_ns = self.now_ns - hourly_limit.HOUR_NS
-        sent = outbox.sent_since(self._connection, channel.id, since_ns) if channel.limit_per_hour else 0
-        if hourly_limit.is_over(sent, channel.limit_per_hour):
-            self._hold_back(channel, [*batch.firing, *batch.over])
-        else:
-            self._enqueue(row, batch, routed_alerts)
+        for incident, part in parts:
+            sent = outbox.sent_since(self._connection, channel.id, since_ns) if channel.limit_per_hour else 0
+            if hourly_limit.is_over(sent, channel.limit_per_hour):
+                self._hold_back(channel, [*part.firing, *part.over])
+            else:
+                self._enqueue(row, part, routed_alerts, incident)
 
     def _hold_back(self, channel: ChannelRow, alert_ids: list[str]) -> None:
         """Hold back alerts above the hourly limit for the channel's next digest."""
@@ -350,14 +356,16 @@ class RoutingPass:
 
     # Storing
 
-    def _enqueue(self, row: GroupRow, batch: Batch, routed_alerts: Mapping[str, RoutedAlert]) -> None:
+    def _enqueue(
+        self, row: GroupRow, batch: Batch, routed_alerts: Mapping[str, RoutedAlert], incident: str = ""
+    ) -> None:
         item = Notification(
             id=outbox.new_id(self.now_ns),
             channel_id=row.channel_id,
             group_id=row.id,
             kind=row.kind,
             title=title_of(batch, routed_alerts),
-            body=body_of(row, batch, routed_alerts),
+            body=body_of(row, batch, routed_alerts, incident),
             created_ns=self.now_ns,
             due_ns=self.now_ns,
         )

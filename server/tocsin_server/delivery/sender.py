@@ -13,18 +13,19 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tocsin_server.core.settings import Settings
+from tocsin_server.delivery import updates
 from tocsin_server.notify import backoff
 from tocsin_server.notify.channel import Sending, scrubbed
 from tocsin_server.notify.channels import kinds
 from tocsin_server.notify.message import Message
-from tocsin_server.notify.outcome import DeliveryError
+from tocsin_server.notify.outcome import DeliveryError, Sent
 from tocsin_server.store import outbox
 from tocsin_server.store.connection import Connection
 from tocsin_server.store.damage import Damaged
@@ -81,7 +82,7 @@ async def in_thread(work: Callable[[], T], timeout_s: float) -> T:
     return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(future)), timeout_s)
 
 
-async def deliver(context: SenderContext, channel: ChannelRow, item: Notification) -> str:
+async def deliver(context: SenderContext, channel: ChannelRow, item: Notification) -> Sent:
     """Send one notification. Raises DeliveryError."""
     kind = kinds().get(channel.kind)
     if kind is None:
@@ -95,15 +96,20 @@ async def deliver(context: SenderContext, channel: ChannelRow, item: Notificatio
         )
     values = {**channel.config, **channel.secret}
 
-    def work() -> str:
+    def work() -> str | Sent:
         message = context.compose(item, kind.pictures)
         public = settings.public_url
         now_s = context.clock() / 1e9
         sending = Sending(settings.notify_timeout_s, settings.notify_private_addresses, now_s, public)
+        if kind.per_incident:
+            with context.database.reader.connect() as connection:
+                sending = updates.continued(connection, item, sending)
         return kind.send(values, message, sending)
 
     try:
-        return scrubbed(await in_thread(work, settings.notify_timeout_s + GRACE_S), channel.secret)
+        answer = await in_thread(work, settings.notify_timeout_s + GRACE_S)
+        sent = answer if isinstance(answer, Sent) else Sent(answer)
+        return Sent(scrubbed(sent.detail, channel.secret), sent.receipt)
     except TimeoutError:
         raise DeliveryError(f"did not finish within {settings.notify_timeout_s:g} s") from None
     except DeliveryError as error:
@@ -166,12 +172,12 @@ class ChannelWorker:
     async def _send(self, channel: ChannelRow, item: Notification) -> None:
         begun_ns = self._context.clock()
         try:
-            detail = await deliver(self._context, channel, item)
+            answer = await deliver(self._context, channel, item)
         except DeliveryError as error:
             await self._failed(channel, item, error, begun_ns)
         else:
-            sent = Attempt(item.attempts, begun_ns, 0, "sent", detail)
-            await self._settle(channel, item, sent, outbox.SENT, begun_ns)
+            sent = Attempt(item.attempts, begun_ns, 0, "sent", answer.detail)
+            await self._settle(channel, item, sent, outbox.SENT, begun_ns, answer.receipt)
 
     async def _failed(
         self, channel: ChannelRow, item: Notification, error: DeliveryError, begun_ns: int
@@ -186,9 +192,16 @@ class ChannelWorker:
         await self._settle(channel, item, attempt, state, now_ns + int(pause_s * 1e9))
 
     async def _settle(
-        self, channel: ChannelRow, item: Notification, attempt: Attempt, state: str, due_ns: int
+        self,
+        channel: ChannelRow,
+        item: Notification,
+        attempt: Attempt,
+        state: str,
+        due_ns: int,
+        receipt: Mapping[str, Any] | None = None,
     ) -> None:
         took_ms = min(max(0, (self._context.clock() - attempt.at_ns) // 1_000_000), 2**31 - 1)
         line = replace(attempt, took_ms=took_ms)
-        await self._context.write(partial(outbox.settle, item=item, attempt=line, state=state, due_ns=due_ns))
+        store = partial(outbox.settle, item=item, attempt=line, state=state, due_ns=due_ns, receipt=receipt)
+        await self._context.write(store)
         self._context.settled(channel, item, attempt.outcome)

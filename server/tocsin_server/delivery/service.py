@@ -288,7 +288,7 @@ class Delivery:
         item = Notification(
             outbox.new_id(now_ns), channel.id, "", "test", "tocsin: test", body, created_ns=now_ns
         )
-        return await deliver(self._context, channel, item)
+        return (await deliver(self._context, channel, item)).detail
 
     # Alertmanagers
 

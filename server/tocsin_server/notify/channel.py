@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import Any
 
 from tocsin_server.core.errors import FieldError
 from tocsin_server.notify.message import Message
+from tocsin_server.notify.outcome import Sent
 
 MASK = "***"
 """Shown in place of a secret; in an update, it leaves the secret unchanged."""
@@ -39,6 +41,23 @@ class Sending:
     private: bool = False
     now_s: float = 0.0
     public_url: str = ""
+    thread: str = ""
+    """Names the incident of the message in this channel; "" for digests and tests, which have none."""
+    receipt: Mapping[str, Any] | None = None
+    """What ``send`` returned for the last message about the incident."""
+    quiet: bool = False
+    """Only change the message that was sent: an acknowledgement notifies nobody."""
+    outdated: bool = False
+    """A newer notification about the incident was sent already."""
+
+    def known(self, target: str) -> Mapping[str, Any] | None:
+        """Return the receipt if its message was sent to ``target`` (see :func:`target_of`)."""
+        return self.receipt if self.receipt is not None and self.receipt.get("target") == target else None
+
+
+def target_of(*address: str) -> str:
+    """Return a name for the address of a channel that does not reveal it. A changed address has another."""
+    return hashlib.sha256("\0".join(address).encode("utf-8", "replace")).hexdigest()[:16]
 
 
 Values = Mapping[str, Any]
@@ -47,16 +66,20 @@ Values = Mapping[str, Any]
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of channel. ``check`` raises FieldError. ``send`` runs in the channel's thread, blocks, returns
-    the receiver's response, and raises DeliveryError.
+    the receiver's response, with a receipt if the kind is ``per_incident``, and raises DeliveryError.
     """
 
     id: str
     title: str
     fields: tuple[Field, ...]
     check: Callable[[Values, bool], None]
-    send: Callable[[Values, Message, Sending], str]
+    send: Callable[[Values, Message, Sending], str | Sent]
     pictures: bool = False
     """Whether its messages include a chart of the signal."""
+    per_incident: bool = False
+    """Whether each notification is about one incident and gets the receipt of the one before it."""
+    updates: bool = False
+    """Whether a sent message can be changed, so that it shows an acknowledgement."""
 
     def read(self, given: Any, before: Values, *, private: bool) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the configuration and secrets from user input. A secret that is omitted or masked stays

@@ -10,7 +10,7 @@ that was over before it could be sent is still sent once, if it was critical or 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tocsin_server.core.causal_order import by_cause
@@ -119,7 +119,7 @@ def flush(
         return _waiting(replace(group, members=left), route, now_ns), None
     decisions = {
         key: _decision(
-            routed_alerts[key], notified, incidents[_name(routed_alerts[key])], marks.get(key, NO_MARKS)
+            routed_alerts[key], notified, incidents[incident_of(routed_alerts[key])], marks.get(key, NO_MARKS)
         )
         for key, notified in known.items()
     }
@@ -136,13 +136,42 @@ def flush(
     return _next(after, route, looked_after, now_ns), batch
 
 
+def per_incident(
+    group: Group, batch: Batch, routed_alerts: Mapping[str, RoutedAlert]
+) -> Iterator[tuple[str, Batch]]:
+    """Yield each incident that a batch has news of, and its own batch.
+
+    It contains all alerts of the incident that still fire: its message replaces the one before.
+    """
+    reported: dict[str, list[str]] = {}
+    for key in (*batch.firing, *batch.over):
+        reported.setdefault(incident_of(routed_alerts[key]), []).append(key)
+    joined: dict[str, list[str]] = {}
+    for key in group.members:
+        if key in routed_alerts and _is_firing(routed_alerts[key]):
+            joined.setdefault(incident_of(routed_alerts[key]), []).append(key)
+    all_over, all_new = set(batch.over), set(batch.new)
+    for name, keys in reported.items():
+        over = tuple(key for key in keys if key in all_over)
+        new = tuple(key for key in keys if key in all_new)
+        firing = dict.fromkeys([*(key for key in keys if key not in all_over), *joined.get(name, ())])
+        if new or over or batch.reason == "repeat":
+            ended = any(routed_alerts[key].ended for key in over)
+            known = "ended" if ended else "resolved" if over else "repeat"
+            yield name, Batch("new" if new else known, tuple(firing), over, new)
+
+
+def _is_firing(routed: RoutedAlert) -> bool:
+    return not routed.over and routed.alert.state is not AlertState.PENDING
+
+
 def level_of(routed: RoutedAlert) -> int:
     """Return the level of an alert's severity, 0 to 2; a crash is one level above critical."""
     level = routed.alert.severity.level
     return level + 1 if level == Severity.CRITICAL.level and routed.alert.rule == RUN_FAILED else level
 
 
-def _name(routed: RoutedAlert) -> str:
+def incident_of(routed: RoutedAlert) -> str:
     """Return the incident of an alert, or the alert itself if it belongs to none."""
     return routed.alert.incident_id or routed.alert.id
 
@@ -153,7 +182,7 @@ def _incidents(
     """Return the status of each incident in a group."""
     found: dict[str, _IncidentStatus] = {}
     for key, notified in members.items():
-        name, over = _name(routed_alerts[key]), routed_alerts[key].over
+        name, over = incident_of(routed_alerts[key]), routed_alerts[key].over
         before = found.get(name, _IncidentStatus(-1, True))
         found[name] = _IncidentStatus(max(before.level, notified.level), before.over and over)
     return found
@@ -257,5 +286,6 @@ def _without_unnotified(
     return {
         key: notified
         for key, notified in members.items()
-        if _decision(routed_alerts[key], notified, incidents[_name(routed_alerts[key])], NO_MARKS) != "gone"
+        if _decision(routed_alerts[key], notified, incidents[incident_of(routed_alerts[key])], NO_MARKS)
+        != "gone"
     }

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import email.utils
 import http.client
+import json
 import socket
 import ssl
 import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from tocsin_server.notify.address import AddressError, UnresolvedError, checked
@@ -126,6 +128,15 @@ def check(answer: Answer) -> str:
     if 300 <= answer.status < 400:
         raise DeliveryError(f"{words}: redirects are not followed. Enter the final address.", permanent=True)
     raise DeliveryError(words, permanent=answer.status in GONE, retry_after_s=answer.retry_after_s)
+
+
+def json_of(answer: Answer) -> dict[str, Any]:
+    """Return the body of a response if it is a JSON object, else an empty one."""
+    try:
+        found = json.loads(answer.body)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def retry_after_s(header: str, now_s: float) -> float | None:

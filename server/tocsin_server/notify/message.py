@@ -40,6 +40,7 @@ class Message:
     status: str
     body: Mapping[str, Any]
     picture: bytes | None = None
+    kind: str = "alerts"
 
 
 def message_of(
@@ -57,6 +58,7 @@ def message_of(
         _status(alerts),
         full,
         picture,
+        kind,
     )
 
 
@@ -113,7 +115,7 @@ def _happened(alert: Mapping[str, Any]) -> str:
     if is_ended(alert):
         return f"Run ended with {alert['rule']}"
     if not alert["over"]:
-        return f"{severity}: {alert['rule']}"
+        return f"{severity}{', acknowledged' if alert.get('acked') else ''}: {alert['rule']}"
     word = resolved_word(alert)
     if word == "resolved" and alert.get("new"):
         return f"{severity}, already over: {alert['rule']}"
@@ -140,15 +142,19 @@ def _text(kind: str, body: Mapping[str, Any], block: Block) -> str:
     for alert in alerts:
         first.setdefault(alert.get("incident") or alert["id"], alert)
     full = list(first.values())[:IN_FULL]
-    parts = [*_preface(kind, body), *(block(alert) for alert in full)]
+    parts = [*preface(kind, body), *(block(alert) for alert in full)]
     others = [alert for alert in alerts if not any(alert is each for each in full)]
-    rest = [f"- {alert['rule']} ({_state(alert)}): {line(alert['summary'])}" for alert in others]
+    rest = [f"- {alert['rule']} ({state_of(alert)}): {line(alert['summary'])}" for alert in others]
     if body["left_out"]:
         rest.append(f"- and {body['left_out']} more")
     return "\n\n".join([*parts, *(["\n".join(rest)] if rest else [])])
 
 
-def _preface(kind: str, body: Mapping[str, Any]) -> list[str]:
+def preface(kind: str, body: Mapping[str, Any]) -> list[str]:
+    """Return what a message says before its alerts."""
+    if body.get("acked_by"):
+        note = f": {body['note']}" if body.get("note") else ""
+        return [line(f"Acknowledged by {body['acked_by']}{note}")]
     if kind == "late":
         return ["Buffered records arrived late. This happened earlier and was not notified then:"]
     if kind == "digest":
@@ -158,12 +164,12 @@ def _preface(kind: str, body: Mapping[str, Any]) -> list[str]:
 
 def plain_block(alert: Mapping[str, Any]) -> str:
     """Return an alert as plain text."""
-    lines = [_what(alert)]
-    if cause := _cause(alert):
+    lines = [what(alert)]
+    if cause := likely_cause(alert):
         lines.append(f"Likely cause: {cause}")
     if remedy := first_remedy(alert):
         lines.append(f"First action: {remedy}")
-    if resume := _resume(alert):
+    if resume := last_checkpoint(alert):
         lines.append(f"Last good checkpoint: {resume}")
     lines += [f"  {fact}" for fact in [*_evidence(alert), *_traceback(alert)]]
     lines.append(f"Look: {alert['link']}")
@@ -176,12 +182,12 @@ def plain_block(alert: Mapping[str, Any]) -> str:
 
 def markdown_block(alert: Mapping[str, Any]) -> str:
     """Return an alert as Markdown; external text is escaped."""
-    lines = [f"**{escaped(_what(alert))}**"]
-    if cause := _cause(alert):
+    lines = [f"**{escaped(what(alert))}**"]
+    if cause := likely_cause(alert):
         lines.append(f"\n**Likely cause:** {escaped(cause)}")
     if remedy := first_remedy(alert):
         lines.append(f"\n**First action:** {escaped(remedy)}")
-    if resume := _resume(alert):
+    if resume := last_checkpoint(alert):
         lines.append(f"\n**Last good checkpoint:** {escaped(resume)}")
     facts = [f"- {escaped(fact)}" for fact in _evidence(alert)]
     lines += ["", *facts] if facts else []
@@ -201,11 +207,12 @@ def _traceback(alert: Mapping[str, Any]) -> list[str]:
     return [line(each) for item in found for each in str(item["value"]).splitlines()]
 
 
-def _what(alert: Mapping[str, Any]) -> str:
+def what(alert: Mapping[str, Any]) -> str:
+    """Return what happened in which run since which step, in one line."""
     if alert["rule"] == RUN_FAILED:
         return line(f"{alert['run_name']} {_failed(alert)}")
     since = "" if alert["onset_step"] is None else f", since step {alert['onset_step']}"
-    return line(f"{alert['run_name']}: {alert['summary']} ({alert['rule']}, {_state(alert)}{since})")
+    return line(f"{alert['run_name']}: {alert['summary']} ({alert['rule']}, {state_of(alert)}{since})")
 
 
 def _failed(alert: Mapping[str, Any]) -> str:
@@ -216,7 +223,8 @@ def _failed(alert: Mapping[str, Any]) -> str:
     return f"{word} {at}: {alert['summary']}"
 
 
-def _state(alert: Mapping[str, Any]) -> str:
+def state_of(alert: Mapping[str, Any]) -> str:
+    """Return the severity of an alert and whether it is over."""
     if is_ended(alert):
         at = "" if alert["resolved_step"] is None else f" at step {alert['resolved_step']}"
         return f"{alert['severity']}, still firing when the run ended{at}"
@@ -246,13 +254,13 @@ def first_remedy(alert: Mapping[str, Any]) -> str:
     return line(remedies[0]["text"]) if remedies and needs_action(alert) else ""
 
 
-def _cause(alert: Mapping[str, Any]) -> str:
+def likely_cause(alert: Mapping[str, Any]) -> str:
     """Return the likely cause in one line, or "" if it is unknown or the resolution of a known alert."""
     cause = (alert.get("diagnosis") or {}).get("cause", "").removeprefix("Likely ")
     return line(cause[:1].upper() + cause[1:]) if needs_action(alert) else ""
 
 
-def _resume(alert: Mapping[str, Any]) -> str:
+def last_checkpoint(alert: Mapping[str, Any]) -> str:
     """Return the last good checkpoint in one line, or "" if none is known."""
     return line(alert["resume"]["text"]) if "resume" in alert else ""
 

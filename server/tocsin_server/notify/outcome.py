@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The receiver accepted the message. ``detail``: its response, short and without secrets."""
+    """The receiver accepted the message.
+
+    ``detail``: its response, short and without secrets. ``receipt``: what finds the message again at the
+    service, to change it or to reply to it; it contains no secret either.
+    """
 
     detail: str = ""
+    receipt: Mapping[str, Any] | None = None
 
 
 class DeliveryError(Exception):

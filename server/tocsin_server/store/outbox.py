@@ -22,6 +22,12 @@ from tocsin_server.store.tables import channel, delivery, notification, notified
 WAITING, CLAIMED, SENT, FAILED = "waiting", "claimed", "sent", "failed"
 KEPT_NS = 90 * 86_400 * 10**9
 """How long sent and failed notifications are kept."""
+RECEIPT = "receipt"
+"""Entry of a sent notification's body: what finds its message again at the service."""
+ALERTS, UPDATE = "alerts", "update"
+"""Kinds of notifications about the current state of alerts; an update notifies nobody."""
+MOST_SEARCHED = 200
+"""Number of notifications among which the last one about an incident is searched."""
 MOST_KEPT = 20_000
 """Maximum number of sent and failed notifications; the newest are kept."""
 
@@ -134,8 +140,16 @@ def _free(table: Any, now_ns: int) -> ColumnElement[bool]:
     return or_(waiting, abandoned)
 
 
-def settle(connection: Connection, item: Notification, attempt: Attempt, *, state: str, due_ns: int) -> bool:
-    """Store the result of an attempt.
+def settle(
+    connection: Connection,
+    item: Notification,
+    attempt: Attempt,
+    *,
+    state: str,
+    due_ns: int,
+    receipt: Mapping[str, Any] | None = None,
+) -> bool:
+    """Store the result of an attempt; ``receipt``: what finds the sent message again.
 
     Returns:
         False if the claim had expired and another worker holds it.
@@ -143,7 +157,9 @@ def settle(connection: Connection, item: Notification, attempt: Attempt, *, stat
     own = (notification.c.id == item.id) & (notification.c.owner == item.owner)
     own &= (notification.c.state == CLAIMED) & (notification.c.attempts == item.attempts)
     sent = {"sent_ns": attempt.at_ns} if state == SENT else {}
-    values = {"state": state, "due_ns": due_ns, "owner": None, "lease_ns": None, **sent}
+    values: dict[str, Any] = {"state": state, "due_ns": due_ns, "owner": None, "lease_ns": None, **sent}
+    if receipt is not None:
+        values["body"] = {**item.body, RECEIPT: dict(receipt)}
     error = None if state == SENT else attempt.detail
     changed = connection.execute(update(notification).where(own).values(**values, error=error)).rowcount
     row = {"notification_id": item.id, "no": attempt.no, "at_ns": attempt.at_ns}
@@ -206,6 +222,23 @@ def notifications_about(connection: Connection, key: Key) -> list[tuple[Notifica
     )
     rows = connection.execute(query.where(own).order_by(notification.c.id))
     return [(_notification(row), row.state_then) for row in rows]
+
+
+def latest(
+    connection: Connection,
+    channel_id: str,
+    run_ids: Iterable[str],
+    states: Iterable[str],
+    group_id: str | None = None,
+) -> list[Notification]:
+    """Return the newest notifications of a channel about the state of these runs' alerts, newest first."""
+    table = notification.c
+    about = notified_alert.c.notification_id == table.id
+    mine = select(notified_alert.c.run_id).where(about, notified_alert.c.run_id.in_(sorted(set(run_ids))))
+    own = (table.channel_id == channel_id) & table.kind.in_((ALERTS, UPDATE)) & table.state.in_(list(states))
+    own = own if group_id is None else own & (table.group_id == group_id)
+    query = select(notification).where(own, mine.exists()).order_by(table.id.desc()).limit(MOST_SEARCHED)
+    return [_notification(row) for row in connection.execute(query)]
 
 
 def retry(connection: Connection, notification_id: str, now_ns: int) -> bool:

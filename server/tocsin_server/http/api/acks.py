@@ -15,6 +15,7 @@ from typing_extensions import TypedDict
 from tocsin_server.core.models import AlertState
 from tocsin_server.core.responses import ExactJSON, Problem
 from tocsin_server.delivery.router import marks_of, routed_alerts_of, routing_of, silence_of
+from tocsin_server.delivery.updates import show_acknowledged
 from tocsin_server.http.api.deletion import actor_of
 from tocsin_server.http.api.permission import Editor, Reader
 from tocsin_server.http.api.resource import Body, resource
@@ -109,10 +110,17 @@ async def stored_acks(
     services: Services, write: Callable[[Connection], list[Key]], *, undone: bool
 ) -> list[Key]:
     """Run ``write`` on the writer thread, show its acknowledgements, and return their keys."""
-    keys = await asyncio.wrap_future(services.writer.call(write))
+
+    def stored(connection: Connection) -> list[Key]:
+        keys = write(connection)
+        show_acknowledged(connection, keys)
+        return keys
+
+    keys = await asyncio.wrap_future(services.writer.call(stored))
     for key in keys:
         services.pipeline.changes.acknowledge(f"{key[0]}.{key[1]}.{key[2]}", undone=undone)
     services.live.changed("acks")
+    services.delivery.wake()
     return keys
 
 

@@ -1,0 +1,123 @@
+"""Local servers that behave as the chat services do: they keep messages, and edit or reject them."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+Answer = tuple[int, dict[str, str], Any]
+
+
+@dataclass
+class ChatMessage:
+    """A message as people see it."""
+
+    text: str
+    edits: int = 0
+    thread: str = ""
+    broadcast: bool = False
+    picture: bytes = b""
+
+
+@dataclass
+class ChatService:
+    """An HTTP server on loopback. ``failures`` are answered first; ``accepted`` is called after a new message
+    was stored and before it is answered."""
+
+    failures: list[Answer] = field(default_factory=list)
+    messages: dict[str, ChatMessage] = field(default_factory=dict)
+    calls: list[str] = field(default_factory=list)
+    posted: int = 0
+    accepted: Callable[[], None] = field(default=lambda: None)
+
+    def __post_init__(self) -> None:
+        service = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers.get("content-length") or 0))
+                status, headers, found = service.failures.pop(0) if service.failures else (0, {}, None)
+                if not status:
+                    status, headers, found = service.answer(self.command, self.path, dict(self.headers), body)
+                written = b"" if found is None else json.dumps(found).encode()
+                try:
+                    self.send_response(status)
+                    for name, value in {**headers, "content-length": str(len(written))}.items():
+                        self.send_header(name, value)
+                    self.end_headers()
+                    self.wfile.write(written)
+                except OSError:
+                    return
+
+            do_PATCH = do_POST  # noqa: N815 - the name that http.server calls
+
+            def log_message(self, *_: Any) -> None:
+                """Log nothing."""
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02})
+        self._thread.start()
+
+    def answer(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Answer:
+        raise NotImplementedError
+
+    def put(self, message: ChatMessage) -> str:
+        """Store a new message; return its id."""
+        self.posted += 1
+        name = str(self.posted)
+        self.messages[name] = message
+        self.accepted()
+        return name
+
+    @property
+    def shown(self) -> list[ChatMessage]:
+        return list(self.messages.values())
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(10)
+
+
+class SlackService(ChatService):
+    """``chat.postMessage`` accepts the name of a channel, ``chat.update`` only its id; errors are 200."""
+
+    TOKEN = "xoxb-0123456789"
+
+    def answer(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Answer:
+        self.calls.append(path.rpartition("/")[2])
+        return 200, {}, self._method(path.rpartition("/")[2], headers, json.loads(body))
+
+    def _method(self, name: str, headers: dict[str, str], asked: dict[str, Any]) -> dict[str, Any]:
+        if headers["Authorization"] != f"Bearer {self.TOKEN}":
+            return {"ok": False, "error": "invalid_auth"}
+        (block,) = asked["blocks"]
+        text = block["text"]["text"]
+        if len(text) > 3000 or not block["text"]["verbatim"]:
+            return {"ok": False, "error": "invalid_blocks"}
+        if name == "chat.update":
+            if asked["channel"] != "C1":
+                return {"ok": False, "error": "channel_not_found"}
+            if asked["ts"] not in self.messages:
+                return {"ok": False, "error": "message_not_found"}
+            message = self.messages[asked["ts"]]
+            message.text, message.edits = text, message.edits + 1
+            return {"ok": True, "channel": "C1", "ts": asked["ts"]}
+        if asked["channel"] not in ("C1", "#training"):
+            return {"ok": False, "error": "channel_not_found"}
+        thread, broadcast = asked.get("thread_ts", ""), asked.get("reply_broadcast", False)
+        return {"ok": True, "channel": "C1", "ts": self.put(ChatMessage(text, 0, thread, broadcast))}
+
+    def mentions(self) -> list[str]:
+        """Return what Slack would turn into mentions: control sequences that are not links."""
+        return [each for one in self.shown for each in re.findall(r"<([@!#][^>]*)>", one.text)]
