@@ -8,6 +8,8 @@ import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from email.parser import BytesParser
+from email.policy import HTTP
 from typing import Any
 
 Answer = tuple[int, dict[str, str], Any]
@@ -121,3 +123,42 @@ class SlackService(ChatService):
     def mentions(self) -> list[str]:
         """Return what Slack would turn into mentions: control sequences that are not links."""
         return [each for one in self.shown for each in re.findall(r"<([@!#][^>]*)>", one.text)]
+
+
+class DiscordService(ChatService):
+    """A webhook. Only ``wait=true`` returns the message; a change keeps attachments."""
+
+    PATH = "/api/webhooks/77/token-0123456789"
+
+    def answer(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Answer:
+        place, _, query = path.partition("?")
+        self.calls.append(f"{method} {path.removeprefix(self.PATH)}")
+        if not place.startswith(self.PATH):
+            return 404, {}, {"message": "Unknown Webhook", "code": 10015}
+        parts = parts_of(headers, body)
+        asked = json.loads(parts.get("payload_json", body))
+        if asked.get("allowed_mentions") != {"parse": []}:
+            return 400, {}, {"message": "This test pings nobody", "code": 50035}
+        text = asked["embeds"][0]["description"] if "embeds" in asked else asked["content"]
+        if len(text) > (4096 if "embeds" in asked else 2000):
+            return 400, {}, {"message": "Invalid Form Body", "code": 50035}
+        if method == "PATCH":
+            name = place.rpartition("/")[2]
+            if name not in self.messages:
+                return 404, {}, {"message": "Unknown Message", "code": 10008}
+            self.messages[name].text, self.messages[name].edits = text, self.messages[name].edits + 1
+            return 200, {}, {"id": name}
+        name = self.put(ChatMessage(text, picture=parts.get("files[0]", b"")))
+        return (200, {}, {"id": name}) if "wait=true" in query else (204, {}, None)
+
+
+def parts_of(headers: dict[str, str], body: bytes) -> dict[str, bytes]:
+    """Return the parts of a multipart request by name; none for another request."""
+    kind = headers.get("Content-Type", "")
+    if not kind.startswith("multipart/"):
+        return {}
+    found = BytesParser(policy=HTTP).parsebytes(f"Content-Type: {kind}\r\n\r\n".encode() + body)
+    return {
+        str(part.get_param("name", header="content-disposition")): part.get_content()
+        for part in found.iter_parts()
+    }
