@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import http.server
 import json
 import re
@@ -152,13 +153,51 @@ class DiscordService(ChatService):
         return (200, {}, {"id": name}) if "wait=true" in query else (204, {}, None)
 
 
+class TelegramService(ChatService):
+    """The Bot API: lengths without markup, text and caption changed by methods of their own."""
+
+    TOKEN = "12345:token-0123456789"
+
+    def answer(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Answer:
+        token, _, name = path.removeprefix("/bot").partition("/")
+        self.calls.append(name)
+        if token != self.TOKEN:
+            return 401, {}, {"ok": False, "error_code": 401, "description": "Unauthorized"}
+        parts = parts_of(headers, body)
+        given = {key: value.decode() for key, value in parts.items() if key != "photo"}
+        error, found = self._method(name, given or json.loads(body), parts.get("photo", b""))
+        if error:
+            return 400, {}, {"ok": False, "error_code": 400, "description": f"Bad Request: {error}"}
+        return 200, {}, {"ok": True, "result": {"message_id": int(found)}}
+
+    def _method(self, name: str, asked: dict[str, Any], photo: bytes) -> tuple[str, str]:
+        text = asked["caption"] if "caption" in asked else asked["text"]
+        seen = html.unescape(re.sub("<[^>]*>", "", text))
+        if len(seen) > (1024 if "caption" in asked else 4096):
+            return "message caption is too long", ""
+        if not name.startswith("edit"):
+            to = asked.get("reply_parameters", {}).get("message_id", "")
+            return "", self.put(ChatMessage(text, thread=str(to), picture=photo))
+        message = self.messages.get(str(asked["message_id"]))
+        if message is None:
+            return "message to edit not found", ""
+        if (name == "editMessageCaption") != bool(message.picture):
+            return "there is no text in the message to edit", ""
+        if text == message.text:
+            return "message is not modified: specified new message content is the same", ""
+        message.text, message.edits = text, message.edits + 1
+        return "", str(asked["message_id"])
+
+
 def parts_of(headers: dict[str, str], body: bytes) -> dict[str, bytes]:
     """Return the parts of a multipart request by name; none for another request."""
     kind = headers.get("Content-Type", "")
     if not kind.startswith("multipart/"):
         return {}
     found = BytesParser(policy=HTTP).parsebytes(f"Content-Type: {kind}\r\n\r\n".encode() + body)
-    return {
-        str(part.get_param("name", header="content-disposition")): part.get_content()
-        for part in found.iter_parts()
-    }
+    parts = {}
+    for part in found.iter_parts():
+        payload = part.get_payload(decode=True)
+        assert isinstance(payload, bytes)
+        parts[str(part.get_param("name", header="content-disposition"))] = payload
+    return parts

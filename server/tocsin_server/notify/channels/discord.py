@@ -7,7 +7,6 @@ news is a short message of its own.
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -18,6 +17,7 @@ from tocsin_server.notify.channels.webhook import check_url
 from tocsin_server.notify.chat_text import Markup, chat_text, title_text
 from tocsin_server.notify.in_place import MessageGoneError, Receipt, sent_in_place
 from tocsin_server.notify.message import Message, escaped
+from tocsin_server.notify.multipart import multipart
 from tocsin_server.notify.outcome import DeliveryError, Sent
 
 MOST = 4096
@@ -25,7 +25,6 @@ MOST = 4096
 COLORS = {"critical": 0xC62828, "warning": 0xE08A00, "info": 0x2463B0}
 RECOVERED = 0x2E7D32
 UNKNOWN_MESSAGE = 10008
-PICTURE = "chart.png"
 
 
 def check(values: Values, private: bool) -> None:
@@ -74,7 +73,8 @@ def _call(
     """Post or change a message. Raises DeliveryError, and MessageGoneError if it cannot be changed."""
     body, kind = json.dumps(content).encode(), "application/json"
     if picture is not None:
-        body, kind = _multipart(body, picture)
+        fields = {"payload_json": ("application/json", body)}
+        body, kind = multipart(fields, ("files[0]", "chart.png", picture))
     url, method = _address(values["url"], message_id), "POST" if message_id is None else "PATCH"
     timeout_s, private = sending.timeout_s, sending.private
     headers = {"Content-Type": kind}
@@ -101,18 +101,6 @@ def _address(url: str, message_id: str | None) -> str:
     else:
         path += f"/messages/{message_id}"
     return parts._replace(path=path, query=urlencode(asked), fragment="").geturl()
-
-
-def _multipart(body: bytes, picture: bytes) -> tuple[bytes, str]:
-    """Return a request with an attached picture, and its content type."""
-    edge = secrets.token_hex(16)
-    head = 'Content-Disposition: form-data; name="{}"{}\r\nContent-Type: {}\r\n\r\n'
-    parts = (
-        (head.format("payload_json", "", "application/json"), body),
-        (head.format("files[0]", f'; filename="{PICTURE}"', "image/png"), picture),
-    )
-    written = b"".join(f"--{edge}\r\n{top}".encode() + part + b"\r\n" for top, part in parts)
-    return written + f"--{edge}--\r\n".encode(), f"multipart/form-data; boundary={edge}"
 
 
 MARKUP = Markup(escaped, lambda text: f"**{text}**", lambda label, url: f"[{label}]({url})")
