@@ -126,7 +126,7 @@ KIND = Kind(
     "Telegram (bot, updates its messages)",
     (
         Field("token", "the token of a bot, from BotFather", True, header=True),
-        Field("chat", "the id of a chat as -1001234567890, or the @name of a channel"),
+        Field("chat", "the id of a chat as -1009876543210, or the @name of a channel"),
         Field("url", "the address of your own Bot API server", required=False),
     ),
     check,
