@@ -189,6 +189,32 @@ class TelegramService(ChatService):
         return "", str(asked["message_id"])
 
 
+class PagerDutyService(ChatService):
+    """The Events API v2: incidents by deduplication key, each with its state."""
+
+    KEY = "0123456789abcdef0123456789abcdef"
+
+    def answer(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Answer:
+        event = json.loads(body)
+        key, action = event["dedup_key"], event["event_action"]
+        self.calls.append(action)
+        wrong = path != "/v2/enqueue" or event["routing_key"] != self.KEY or len(key) > 255
+        if wrong or (action == "trigger" and len(event["payload"]["summary"]) > 1024):
+            return 400, {}, {"status": "invalid event", "errors": ["Length of 'routing_key' is incorrect"]}
+        state = self.incidents.get(key, "")
+        if action == "trigger":
+            self.events.append(event)
+            self.incidents[key] = state if state == "acknowledge" else action
+        elif state not in ("", "resolve"):
+            self.incidents[key] = action
+        return 202, {}, {"status": "success", "dedup_key": key}
+
+    def __post_init__(self) -> None:
+        self.incidents: dict[str, str] = {}
+        self.events: list[dict[str, Any]] = []
+        super().__post_init__()
+
+
 def parts_of(headers: dict[str, str], body: bytes) -> dict[str, bytes]:
     """Return the parts of a multipart request by name; none for another request."""
     kind = headers.get("Content-Type", "")
