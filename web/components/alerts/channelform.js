@@ -5,7 +5,17 @@ import { checkbox, field, formDialog, selectInput, textInput } from "../form.js"
 
 const MASK = "***";
 /** The most common kinds come first. */
-const ORDER = ["slack", "discord", "telegram", "pagerduty", "apprise", "webhook", "browser", "alertmanager"];
+const ORDER = [
+  "slack",
+  "email",
+  "discord",
+  "telegram",
+  "pagerduty",
+  "apprise",
+  "webhook",
+  "browser",
+  "alertmanager",
+];
 /** @param {ChannelKind} kind */
 const place = ({ id }) => (ORDER.includes(id) ? ORDER.indexOf(id) : ORDER.length);
 

@@ -1,4 +1,4 @@
-"""Send with the apprise library: email, Slack, Telegram, Discord, ntfy, Teams, PagerDuty and more.
+"""Send with the apprise library: ntfy, Teams, Matrix and more.
 
 The library runs in a separate process (``apprise_process``), which gives up access to the server's files, to
 programs and to private addresses before it uses the address (``sandbox``). Names may resolve differently each
@@ -115,7 +115,7 @@ def _packages() -> list[str]:
 
 KIND = Kind(
     "apprise",
-    "E-mail, Slack, Telegram, Discord, ntfy, Teams, PagerDuty ... (apprise)",
+    "ntfy, Teams, Matrix and more (apprise)",
     (Field("url", "an apprise address such as mailtos://user:password@example.org", secret=True),),
     check,
     send,
