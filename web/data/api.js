@@ -281,6 +281,16 @@ export class Api {
   }
 
   /**
+   * Return the address of an incident as one HTML file, or of its postmortem as a ZIP file.
+   *
+   * @param {string} id
+   * @param {"report" | "postmortem"} kind
+   */
+  incidentFile(id, kind) {
+    return `${this.base}/incidents/${encodeURIComponent(id)}/${kind}`;
+  }
+
+  /**
    * Return the address of all records as CSV, never downsampled.
    *
    * @param {string} id

@@ -264,18 +264,20 @@ class IncidentPage {
           "Open run ",
           el("kbd.wide-only", {}, "O"),
         ),
-        el(
-          "a.btn.wide-only",
-          {
-            href: this.app.api.report([lead.run_id]),
-            download: "",
-            title: "Charts, alerts and notes of the run as one HTML file that needs no server",
-          },
-          icon("down"),
-          "Report",
-        ),
+        this.#download("report", "Report", "The incident as one HTML file that needs no server"),
+        this.#download("postmortem", "Postmortem", "Markdown and charts for an issue tracker"),
       ),
     ];
+  }
+
+  /**
+   * @param {"report" | "postmortem"} kind
+   * @param {string} label
+   * @param {string} title
+   */
+  #download(kind, label, title) {
+    const href = this.app.api.incidentFile(this.id, kind);
+    return el("a.btn.wide-only", { href, download: "", title }, icon("down"), label);
   }
 
   /** @param {Incident} incident */

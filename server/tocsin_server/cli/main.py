@@ -15,6 +15,7 @@ from tocsin_server.cli.check import check
 from tocsin_server.cli.data import COMMANDS, rehearse_upgrade
 from tocsin_server.cli.diagnose import diagnose
 from tocsin_server.cli.options import Config, DatabaseUrl, DataDir, settings_of, who
+from tocsin_server.cli.postmortem import postmortem
 from tocsin_server.cli.report import report
 from tocsin_server.cli.rules import rules_app
 from tocsin_server.core.errors import StartError, TocsinError
@@ -247,6 +248,7 @@ app.command()(diagnose)
 app.command()(backtest)
 app.command()(check)
 app.command()(report)
+app.command()(postmortem)
 
 
 def _token_line(token: Token) -> str:

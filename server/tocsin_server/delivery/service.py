@@ -15,8 +15,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from tocsin_server.core.settings import Settings
 from tocsin_server.delivery import alertmanager_sync, browser_feed
 from tocsin_server.delivery.browser_feed import BrowserNotifier
@@ -270,12 +268,7 @@ class Delivery:
             layer = next(iter(answer.series.get(name, ())), None)
             if layer is None:
                 return None
-            low = layer.first if layer.min is None else layer.min
-            high = layer.first if layer.max is None else layer.max
-            broken = ~np.isfinite(layer.first) | ~np.isfinite(low) | ~np.isfinite(high)
-            for counts in (layer.nan, layer.pinf, layer.ninf):
-                broken = broken if counts is None else broken | (np.asarray(counts) > 0)
-            curve = chart_image.Curve(np.asarray(layer.x, dtype=np.float64), low, high, broken.tolist())
+            curve = chart_image.curve_of(layer)
             return chart_image.draw(f"{name} · {run['run_name']}", curve, onset)
         except Exception:
             log.exception("no picture for notification %s", item.id)

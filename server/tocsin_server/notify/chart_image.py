@@ -11,6 +11,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from tocsin_server.core.models import F64
+from tocsin_server.store.results import SeriesLayer
 
 WIDTH, HEIGHT, EDGE, RAIL = 640, 240, 28, 16
 INK, LINE, ALARM, GRID = (60, 66, 77), (36, 99, 176), (198, 40, 40), (222, 226, 232)
@@ -24,6 +25,16 @@ class Curve:
     low: F64
     high: F64
     broken: Sequence[bool]
+
+
+def curve_of(layer: SeriesLayer) -> Curve:
+    """Return a series of one training process as a curve."""
+    low = layer.first if layer.min is None else layer.min
+    high = layer.first if layer.max is None else layer.max
+    broken = ~np.isfinite(layer.first) | ~np.isfinite(low) | ~np.isfinite(high)
+    for counts in (layer.nan, layer.pinf, layer.ninf):
+        broken = broken if counts is None else broken | (np.asarray(counts) > 0)
+    return Curve(np.asarray(layer.x, dtype=np.float64), low, high, broken.tolist())
 
 
 def draw(title: str, curve: Curve, onset: float | None) -> bytes:

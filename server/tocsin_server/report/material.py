@@ -11,7 +11,7 @@ from tocsin_server.core.errors import TocsinError
 from tocsin_server.core.models import RunEvent
 from tocsin_server.report.ranks import merged_ranks
 from tocsin_server.store.reader import StoreReader
-from tocsin_server.store.results import AlertStep, SeriesLayer, StoredAlert, StoredRun
+from tocsin_server.store.results import AlertStep, SeriesLayer, StoredAlert, StoredIncident, StoredRun
 
 VITAL_SIGNS = ("loss", "grad_norm", "scale", "lr")
 MOST_SERIES = 48
@@ -24,6 +24,8 @@ FEWEST, MOST = 60, 1600
 """Minimum and maximum number of buckets of one curve."""
 ITEMS = 90_000
 """Number of buckets of all curves together: about 9 MB of a report."""
+AROUND = 500
+"""Steps before and after its onset that the charts of an incident show."""
 NEVER_NOTIFIED = ("layers", "layer-names")
 
 
@@ -75,6 +77,36 @@ def gather(
     events, events_left = _events(reader, run_id)
     drawn = _curves(reader, stored, wanted, share)
     return Material(stored, alerts, alerts_left, events, events_left, drawn, left_out)
+
+
+def gather_incident(reader: StoreReader, stored: StoredIncident) -> Material:
+    """Return the data of an incident: its alerts, and the curves of its signals around the onset.
+
+    Raises:
+        ReportError: Its run does not exist any more.
+    """
+    incident = stored.incident
+    run = reader.run(incident.lead.run_id)
+    if run is None:
+        raise ReportError(f"Run {incident.lead.run_id!r} not found.")
+    names = dict.fromkeys([incident.lead.subject, *VITAL_SIGNS])
+    present = [name for name in names if any(one.name == name for one in run.series)]
+    onset = incident.onset_step
+    start, stop = (None, None) if onset is None else (max(0, onset - AROUND), onset + AROUND)
+    curves = {
+        name: tuple(
+            merged_ranks(reader.series(run.id, [name], start=start, stop=stop, buckets=MOST).series[name])
+        )
+        for name in present
+    }
+    alerts = tuple(
+        ReportedAlert(
+            StoredAlert(alert, stored.run_name, stored.project), tuple(reader.alert_history(alert.id)[-20:])
+        )
+        for alert in incident.alerts
+    )
+    events, events_left = _events(reader, run.id)
+    return Material(run, alerts, stored.count - len(alerts), events, events_left, curves, ())
 
 
 def choose(

@@ -17,12 +17,15 @@ from pathlib import Path
 
 from tocsin_server import __version__
 from tocsin_server.core import exact_json
+from tocsin_server.core.checkpoints import LastGood
 from tocsin_server.report.bundle import bundle
 from tocsin_server.report.diagnoses import alerts_section
+from tocsin_server.report.impact import STATES, impact_of
 from tocsin_server.report.material import Material
 from tocsin_server.report.panels import chart_data, frame, series_names
 from tocsin_server.report.sections import details, differing, ending, environment_line, notes
-from tocsin_server.report.words import counted, esc, foreign, moment, whole
+from tocsin_server.report.words import counted, esc, foreign, moment, title_of, whole
+from tocsin_server.store.results import StoredIncident
 
 LIMIT_BYTES = 24_000_000
 """Maximum size of a report; plotly.js takes 4.8 MB of it."""
@@ -76,6 +79,31 @@ def run_report(material: Material, assets: Assets, now_ns: int) -> Report:
         details(material),
     )
     return _page(f"{run.name} · {run.project}", head, parts, [material], assets, now_ns)
+
+
+def incident_report(
+    material: Material, stored: StoredIncident, resume: LastGood, assets: Assets, now_ns: int
+) -> Report:
+    """Return the report of one incident: impact, where to resume, its alerts, the charts of the onset."""
+    run, incident = material.run, stored.incident
+    title = title_of(incident.lead.rule)
+    since = "" if incident.onset_step is None else f" since step {whole(incident.onset_step)}"
+    head = (
+        f"<p class=crumb>{foreign(run.project)} / {foreign(run.name)}</p><h1>{esc(title)}{since}</h1>"
+        f"<p><b>{esc(STATES[stored.state])}</b> · {environment_line(run)}</p>"
+    )
+    impact = impact_of(incident, stored.state, run, resume.checkpoint).sentences()
+    lines = "".join(f"<li>{esc(line)}</li>" for line in impact)
+    known = f"<li>{esc(resume.text)}</li>" if resume.checkpoint else ""
+    parts = (
+        f"<section><h2>Impact</h2><ul>{lines}{known}</ul></section>",
+        alerts_section(material.alerts, material.alerts_left),
+        _charts([material], ""),
+        ending(run),
+        notes(run),
+        details(material),
+    )
+    return _page(f"{title} · {run.name} · {run.project}", head, parts, [material], assets, now_ns)
 
 
 def comparison_report(materials: Sequence[Material], assets: Assets, now_ns: int) -> Report:

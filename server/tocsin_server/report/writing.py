@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from tocsin_server.report import material, page
 from tocsin_server.report.material import MOST_RUNS, Material, ReportError
 from tocsin_server.report.page import LIMIT_BYTES, Assets, Report
+from tocsin_server.store.checkpoints import resume_from
 from tocsin_server.store.reader import StoreReader
 
 
@@ -38,6 +39,20 @@ def write_report(
         if len(made.body) <= LIMIT_BYTES:
             return made
     raise ReportError(f"The report exceeds {LIMIT_BYTES} bytes: {len(made.body)}")
+
+
+def write_incident_report(reader: StoreReader, assets: Assets, incident_id: str) -> Report:
+    """Return the report of one incident.
+
+    Raises:
+        ReportError: There is no such incident.
+    """
+    stored = reader.incident(incident_id)
+    if stored is None:
+        raise ReportError(f"Incident {incident_id!r} not found.")
+    gathered = material.gather_incident(reader, stored)
+    resume = resume_from(reader, stored.incident)
+    return page.incident_report(gathered, stored, resume, assets, time.time_ns())
 
 
 def _written(gathered: list[Material], assets: Assets) -> Report:

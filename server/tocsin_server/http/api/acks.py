@@ -21,9 +21,10 @@ from tocsin_server.http.api.permission import Editor, Reader
 from tocsin_server.http.api.resource import Body, resource
 from tocsin_server.http.api.shapes import DeliveryState
 from tocsin_server.http.services import Services, services_of
-from tocsin_server.store import alert_groups, audit, notification_config, outbox
-from tocsin_server.store.acks import Ack, Key, acks_in_force, acks_of, add_ack
-from tocsin_server.store.alert_rows import alert_key, read_history, turns
+from tocsin_server.store import alert_groups, audit, notification_config
+from tocsin_server.store.acks import Ack, Key, acks_in_force, add_ack
+from tocsin_server.store.alert_rows import alert_key
+from tocsin_server.store.alert_timeline import timeline_of
 from tocsin_server.store.connection import Connection
 
 router = resource("alerts")
@@ -86,7 +87,7 @@ def history(request: Request, alert_id: str, _identity: Reader) -> ExactJSON:
     """Return the timeline of an alert: transitions, acknowledgements and notifications."""
     key = known_key(alert_id)
     with services_of(request).database.reader.connect() as connection:
-        lines = life_of(connection, alert_id, key)
+        lines = timeline_of(connection, alert_id, key)
         if not lines:
             raise _unknown(alert_id)
         marks = marks_now(connection, alert_id, key)
@@ -168,26 +169,3 @@ def marks_now(connection: Connection, alert_id: str, key: Key) -> dict[str, Any]
 def ack_row(ack: Ack | None) -> dict[str, Any] | None:
     """Return an acknowledgement as the API shows it."""
     return None if ack is None else {"by": ack.actor, "at_ms": ack.at_ns / 1e6, "note": ack.note}
-
-
-def life_of(connection: Connection, alert_id: str, key: Key) -> list[dict[str, Any]]:
-    """Return the timeline of an alert, oldest entry first."""
-    steps = read_history(connection, alert_id)
-    lines = [_line("transition", step.at_ns, step.summary, step.state) for step in steps]
-    if steps:
-        over = (AlertState.RESOLVED, AlertState.ENDED)
-        over_ns = next((step.at_ns for step in steps if step.state in over), None)
-        lines += [_line("run", *turn, "") for turn in turns(connection, key[0], steps[0].at_ns, over_ns)]
-    for ack in acks_of(connection, key):
-        lines.append(_line("unack" if ack.undone else "ack", ack.at_ns, ack.note, "", ack.actor))
-    names = {row.id: row.name for row in notification_config.channels(connection)}
-    for item, reported in outbox.notifications_about(connection, key):
-        text = f"{reported}: {names.get(item.channel_id, 'a deleted channel')}" + (
-            f" ({item.error})" if item.error else ""
-        )
-        lines.append(_line("notification", item.sent_ns or item.created_ns, text, item.state))
-    return sorted(lines, key=lambda line: line["at_ms"])
-
-
-def _line(kind: str, at_ns: int, text: str, state: str, by: str = "") -> dict[str, Any]:
-    return {"kind": kind, "at_ms": at_ns / 1e6, "text": text, "state": state, "by": by}

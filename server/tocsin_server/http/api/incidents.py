@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from tocsin_server.core.incidents import IncidentState
 from tocsin_server.core.models import Severity
 from tocsin_server.core.responses import ExactJSON, Problem
-from tocsin_server.http.api.acks import AckRow, LifeLine, NewAck, ack_row, life_of, stored_acks
+from tocsin_server.http.api.acks import AckRow, LifeLine, NewAck, ack_row, stored_acks
 from tocsin_server.http.api.deletion import actor_of
 from tocsin_server.http.api.permission import Editor, Reader
 from tocsin_server.http.api.query import WHOLE, chosen, some_of
@@ -23,6 +23,7 @@ from tocsin_server.http.services import Services, services_of
 from tocsin_server.runs.run_summary import alert_json
 from tocsin_server.store import audit
 from tocsin_server.store.acks import Ack, Key, acks_in_force, add_ack
+from tocsin_server.store.alert_timeline import incident_timeline
 from tocsin_server.store.checkpoints import resume_from
 from tocsin_server.store.connection import Connection
 from tocsin_server.store.incident_rows import alert_keys
@@ -119,7 +120,7 @@ def history(request: Request, incident_id: str, _identity: Reader) -> ExactJSON:
     services = services_of(request)
     found = _known(services, incident_id)
     with services.database.reader.connect() as connection:
-        return ExactJSON({"items": _life(connection, found)})
+        return ExactJSON({"items": incident_timeline(connection, found.incident)})
 
 
 @router.get("/incidents/{incident_id:path}", response_model=IncidentDetail)
@@ -129,18 +130,6 @@ def one_incident(request: Request, incident_id: str, _identity: Reader) -> Exact
     found = _known(services, incident_id)
     resume = resume_from(services.reader, found.incident).resume()
     return ExactJSON(_rows(services, [found])[0] | {"resume": resume})
-
-
-def _life(connection: Connection, found: StoredIncident) -> list[dict[str, Any]]:
-    """Return the entries of its first alerts, each once, oldest first."""
-    lines: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for alert in found.incident.alerts:
-        for line in life_of(connection, alert.id, (alert.run_id, alert.fingerprint, alert.episode)):
-            own = line["kind"] == "transition"
-            about = {"alert": alert.id, "rule": alert.rule} if own else {"alert": "", "rule": ""}
-            key = (about["alert"], *(line[name] for name in ("kind", "at_ms", "text", "state", "by")))
-            lines.setdefault(key, line | about)
-    return sorted(lines.values(), key=lambda line: line["at_ms"])
 
 
 async def _act(request: Request, incident_id: str, ack: Ack) -> ExactJSON:

@@ -1,0 +1,95 @@
+"""Compute what an incident cost: steps and process time from the onset until it was over. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tocsin_server.core.checkpoints import Checkpoint
+from tocsin_server.core.incidents import Incident, IncidentState
+from tocsin_server.report.words import counted, span
+from tocsin_server.store.results import StoredRun
+
+SHORT_S = 3600
+"""Process time below which it is given in minutes or seconds."""
+STATES = {
+    IncidentState.OPEN: "open",
+    IncidentState.MITIGATED: "mitigated: nothing fires, but not everything has recovered",
+    IncidentState.ENDED: "unresolved when the run ended",
+    IncidentState.RESOLVED: "resolved",
+}
+_UNTIL = {
+    IncidentState.OPEN: "so far",
+    IncidentState.MITIGATED: "so far",
+    IncidentState.ENDED: "until the run ended",
+    IncidentState.RESOLVED: "until all alerts resolved",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Impact:
+    """What an incident cost.
+
+    Attributes:
+        seconds: From the onset until the incident was over, or until the newest message of the run.
+        steps: Steps in that time; None if the incident has no step.
+        processes: Training processes of the run.
+        has_gpus: Whether PyTorch was a CUDA build in the run.
+        until: How the time ended, for a sentence.
+        repeated_steps: Healthy steps after the checkpoint to resume from, which are lost too; None if no
+            checkpoint is known.
+        repeated_seconds: The time from that checkpoint to the onset; None if unknown.
+    """
+
+    seconds: float
+    steps: int | None
+    processes: int
+    has_gpus: bool
+    until: str
+    repeated_steps: int | None = None
+    repeated_seconds: float | None = None
+
+    def process_time(self, seconds: float) -> str:
+        """Return the time of all processes together in a stretch of time, such as ``3.1 GPU hours``."""
+        kind, total = "GPU" if self.has_gpus else "process", seconds * self.processes
+        return f"{total / 3600:.1f} {kind} hours" if total >= SHORT_S else f"{span(total)} of {kind} time"
+
+    def sentences(self) -> list[str]:
+        """Return the impact as sentences."""
+        steps = "" if self.steps is None else f"{counted(self.steps, 'step')} and "
+        each = f" ({self.processes} processes, {span(self.seconds)})" if self.processes > 1 else ""
+        found = [f"{steps}{self.process_time(self.seconds)}{each} from the onset {self.until}."]
+        if self.repeated_steps:
+            cost = "" if self.repeated_seconds is None else f" ({self.process_time(self.repeated_seconds)})"
+            healthy = counted(self.repeated_steps, "healthy step")
+            found.append(f"A resume from the last good checkpoint repeats {healthy} before the onset{cost}.")
+        return found
+
+
+def impact_of(incident: Incident, state: IncidentState, run: StoredRun, resume: Checkpoint | None) -> Impact:
+    """Return what an incident cost.
+
+    Args:
+        incident: The incident.
+        state: Its state, which counts alerts that are not loaded too.
+        run: Its run.
+        resume: The last good checkpoint before it, or None.
+    """
+    over = state in (IncidentState.ENDED, IncidentState.RESOLVED)
+    ends_ns = [alert.resolved_ns for alert in incident.alerts if alert.resolved_ns]
+    last_steps = [alert.resolved_step for alert in incident.alerts if alert.resolved_step is not None]
+    end_ns = max(ends_ns) if over and ends_ns else run.last_seen_ns
+    end_step = max(last_steps) if over and last_steps else run.last_step
+    onset = incident.onset_step
+    versions = run.environment.get("versions")
+    known = resume is not None and onset is not None
+    return Impact(
+        seconds=max(0, end_ns - incident.onset_ns) / 1e9,
+        steps=None if onset is None or end_step is None else max(0, end_step - onset),
+        processes=max(1, run.world_size),
+        has_gpus=isinstance(versions, dict) and bool(versions.get("cuda")),
+        until=_UNTIL[state],
+        repeated_steps=max(0, onset - resume.step) if resume and onset is not None else None,
+        repeated_seconds=(
+            max(0, incident.onset_ns - resume.time_ns) / 1e9 if known and resume and resume.time_ns else None
+        ),
+    )

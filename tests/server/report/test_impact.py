@@ -1,0 +1,60 @@
+"""What an incident cost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tocsin_server.core.checkpoints import Checkpoint
+from tocsin_server.core.incidents import Incident, IncidentState
+from tocsin_server.core.models import Alert, AlertState, Diagnosis, Severity
+from tocsin_server.report.impact import impact_of
+
+HOUR_NS = 3600 * 10**9
+START_NS = 10**18
+FIRING = Alert(
+    run_id="r", fingerprint="f", episode=1, rule="loss-divergence", subject="loss",
+    severity=Severity.CRITICAL, state=AlertState.FIRING, onset_step=1000, onset_ns=START_NS, pending_ns=None,
+    fired_step=1010, fired_ns=START_NS + 10**9, resolved_step=None, resolved_ns=None,
+    summary="loss 18x", diagnosis=Diagnosis("The loss grows."), incident="f.1",
+)  # fmt: skip
+ENDED = replace(FIRING, state=AlertState.ENDED, resolved_step=1900, resolved_ns=START_NS + HOUR_NS)
+
+
+def run(**given: Any) -> Any:
+    """A run of 8 processes that has sent step 5000 two hours after the onset."""
+    values = {"last_seen_ns": START_NS + 2 * HOUR_NS, "last_step": 5000, "world_size": 8}
+    return SimpleNamespace(**(values | {"environment": {"versions": {"cuda": "12.4"}}} | given))
+
+
+def sentences(
+    alert: Alert, state: IncidentState, resume: Checkpoint | None = None, **given: Any
+) -> list[str]:
+    return impact_of(Incident("r.f.1", (alert,)), state, run(**given), resume).sentences()
+
+
+def test_an_ended_incident_cost_what_ran_until_the_run_ended() -> None:
+    """Not what a later attempt ran."""
+    (line,) = sentences(ENDED, IncidentState.ENDED)
+    assert line == "900 steps and 8.0 GPU hours (8 processes, 60 min) from the onset until the run ended."
+
+
+def test_an_open_incident_costs_until_the_newest_message() -> None:
+    (line,) = sentences(FIRING, IncidentState.OPEN, world_size=1)
+    assert line == "4\u202f000 steps and 2.0 GPU hours from the onset so far."
+
+
+def test_a_resume_repeats_the_steps_since_the_checkpoint() -> None:
+    saved = Checkpoint("ckpt.pt", 900, START_NS - HOUR_NS)
+    assert sentences(ENDED, IncidentState.ENDED, saved)[1] == (
+        "A resume from the last good checkpoint repeats 100 healthy steps before the onset (8.0 GPU hours)."
+    )
+
+
+@pytest.mark.parametrize("versions", [{"versions": {"torch": "2.13.0"}}, {"versions": None}, {}])
+def test_time_without_cuda_is_process_time(versions: Any) -> None:
+    (line,) = sentences(ENDED, IncidentState.ENDED, environment=versions, world_size=1)
+    assert "1.0 process hours" in line
