@@ -119,6 +119,18 @@ def test_a_window_of_few_records_is_made_wider(broken: Any, visit: Callable[...,
     assert last - first >= 24 * 500
 
 
+def test_a_similar_incident_of_the_project_is_linked(
+    tab: Any, broken: Any, alerting: Callable[..., Any]
+) -> None:
+    with alerting(broken, "r_incident_again", "again"):
+        tab.page.reload()
+        similar = tab.page.get_by_role("article", name="Similar incidents")
+        similar.get_by_text("same likely cause").wait_for()
+        similar.get_by_role("link", name="in again").click()
+        tab.page.wait_for_url("**/incidents/r_incident_again*")
+        tab.page.get_by_text(re.compile("Seen .* before in this project")).wait_for()
+
+
 def test_no_part_is_wider_than_a_phone(tab: Any) -> None:
     tab.page.set_viewport_size(PHONE)
     assert tab.page.evaluate(WIDER, OWN) == []

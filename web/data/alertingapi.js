@@ -78,6 +78,14 @@ export class AlertingApi {
   }
 
   /**
+   * @param {string} id of an incident
+   * @returns {Promise<SimilarIncidents>}
+   */
+  similarIncidents(id) {
+    return this.api.ask(`/incidents/${encodeURIComponent(id)}/similar`);
+  }
+
+  /**
    * Acknowledge all alerts of an incident.
    *
    * @param {string} id

@@ -24,6 +24,7 @@ import { LifeLines } from "../components/alerts/lifelines.js";
 import { copyButton } from "../components/code.js";
 import { icon } from "../components/icons.js";
 import { ResumeFrom } from "../components/incident/checkpoint.js";
+import { SimilarTo } from "../components/incident/similar.js";
 import { button, notice } from "../components/notice.js";
 import { ApiError } from "../data/api.js";
 import { asText } from "../lib/alerts/evidence.js";
@@ -56,6 +57,7 @@ class IncidentPage {
     this.main = main;
     this.id = id;
     this.resume = new ResumeFrom(app);
+    this.similar = new SimilarTo(app, () => this.#now());
     this.head = el("header.inchead");
     this.since = el("span.strong");
     this.age = el("span.muted");
@@ -102,6 +104,7 @@ class IncidentPage {
       this.#count = found.count;
       const [incident] = incidentsOf(found.alerts);
       this.resume.put(incident, found.resume);
+      void this.similar.load(this.id);
       this.app.alerts.learn(found.alerts);
     } catch (error) {
       if (!this.#closed && !this.#incident()) this.#failed(error);
@@ -171,7 +174,7 @@ class IncidentPage {
       el(
         "div.inccols",
         {},
-        el("div.incside", {}, this.card, this.reasons),
+        el("div.incside", {}, this.card, this.reasons, this.similar.node),
         el("div.incside", {}, this.chartside, this.members, this.history),
       ),
     );

@@ -259,6 +259,24 @@ interface IncidentDetail {
   alerts: Alert[];
   resume: { path: string | null; step: number | null; text: string };
 }
+interface SimilarIncidents {
+  items: {
+    id: string;
+    run_id: string;
+    run_name: string;
+    state: "open" | "mitigated" | "ended" | "resolved";
+    severity: Severity;
+    rule: string;
+    summary: string;
+    onset_step: number | null;
+    onset_ms: number;
+    ack: AlertMarks["ack"];
+    points: number;
+    reasons: string[];
+  }[];
+  count: number;
+  before: number;
+}
 interface MarkdownNode {
   kind: string;
   text?: string;

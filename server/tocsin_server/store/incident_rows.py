@@ -28,13 +28,25 @@ _level = case({"critical": 2, "warning": 1}, value=alert.c.severity, else_=0)
 
 
 def read_incidents(
-    connection: Connection, run_id: str | None, states: Collection[str] | None, limit: int
+    connection: Connection,
+    run_id: str | None,
+    states: Collection[str] | None,
+    limit: int,
+    project: str | None = None,
 ) -> list[StoredIncident]:
-    """Return incidents of one run or of all, the newest change first; at most ``limit`` of each state."""
+    """Return incidents, the newest change first; at most ``limit`` of each state.
+
+    Args:
+        connection: The database.
+        run_id: Only those of this run, or None.
+        states: Only those in these states, or None.
+        limit: Maximum number of each state.
+        project: Only those of the runs of this project, or None.
+    """
     wanted = [state for state in IncidentState if states is None or state in states]
     keys: dict[IncidentKey, None] = {}
     for state in wanted:
-        keys |= dict.fromkeys(_keys(connection, run_id, _HAS[state], limit))
+        keys |= dict.fromkeys(_keys(connection, run_id, project, _HAS[state], limit))
     found = [each for each in _read(connection, list(keys)) if each.state in wanted]
     counts = dict.fromkeys(IncidentState, 0)
     kept = []
@@ -62,10 +74,14 @@ def alert_keys(connection: Connection, incident_id: str) -> list[Key]:
     return [(row.run_id, row.fingerprint, row.episode) for row in connection.execute(query.where(mine))]
 
 
-def _keys(connection: Connection, run_id: str | None, state: AlertState, limit: int) -> list[IncidentKey]:
+def _keys(
+    connection: Connection, run_id: str | None, project: str | None, state: AlertState, limit: int
+) -> list[IncidentKey]:
     query = select(*_OWN).where(alert.c.state == state.value, alert.c.incident != "")
     if run_id is not None:
         query = query.where(alert.c.run_id == run_id)
+    if project is not None:
+        query = query.where(alert.c.run_id.in_(select(run.c.id).where(run.c.project == project)))
     newest = query.group_by(*_OWN).order_by(func.max(alert.c.updated_ns).desc(), *_OWN)
     # An incident has alerts in several states, so some of these turn out to be in another one.
     return [(row.run_id, row.incident) for row in connection.execute(newest.limit(2 * limit))]

@@ -160,11 +160,18 @@ class StoreReader:
             return alert_rows.read_alerts(connection, run_id, states, severities, limit)
 
     def incidents(
-        self, run_id: str | None = None, states: Collection[str] | None = None, limit: int = 200
+        self,
+        run_id: str | None = None,
+        states: Collection[str] | None = None,
+        limit: int = 200,
+        project: str | None = None,
     ) -> list[StoredIncident]:
-        """Return incidents of one run or of all, the newest change first; at most ``limit`` of each state."""
+        """Return incidents of a run, of a project or of all, the newest change first.
+
+        At most ``limit`` of each state are returned.
+        """
         with self._engine.begin() as connection:
-            return incident_rows.read_incidents(connection, run_id, states, limit)
+            return incident_rows.read_incidents(connection, run_id, states, limit, project)
 
     def incident(self, incident_id: str) -> StoredIncident | None:
         """Return one incident, or None."""

@@ -118,7 +118,7 @@ async def give_back(request: Request, incident_id: str, identity: Editor) -> Exa
 def history(request: Request, incident_id: str, _identity: Reader) -> ExactJSON:
     """Return the timeline of an incident: transitions of its alerts, acknowledgements, notifications."""
     services = services_of(request)
-    found = _known(services, incident_id)
+    found = known_incident(services, incident_id)
     with services.database.reader.connect() as connection:
         return ExactJSON({"items": incident_timeline(connection, found.incident)})
 
@@ -127,7 +127,7 @@ def history(request: Request, incident_id: str, _identity: Reader) -> ExactJSON:
 def one_incident(request: Request, incident_id: str, _identity: Reader) -> ExactJSON:
     """Return one incident with its alerts and the last good checkpoint before it."""
     services = services_of(request)
-    found = _known(services, incident_id)
+    found = known_incident(services, incident_id)
     resume = resume_from(services.reader, found.incident).resume()
     return ExactJSON(_rows(services, [found])[0] | {"resume": resume})
 
@@ -136,7 +136,7 @@ async def _act(request: Request, incident_id: str, ack: Ack) -> ExactJSON:
     services = services_of(request)
     if not await acknowledge_incident(services, incident_id, ack):
         raise _unknown(incident_id)
-    return ExactJSON(_rows(services, [_known(services, incident_id)])[0])
+    return ExactJSON(_rows(services, [known_incident(services, incident_id)])[0])
 
 
 async def acknowledge_incident(services: Services, incident_id: str, ack: Ack) -> list[Key]:
@@ -155,7 +155,8 @@ def _write(connection: Connection, incident_id: str, ack: Ack) -> list[Key]:
     return keys
 
 
-def _known(services: Services, incident_id: str) -> StoredIncident:
+def known_incident(services: Services, incident_id: str) -> StoredIncident:
+    """Return the incident of an id. Raises a 404 Problem if there is none."""
     found = services.reader.incident(incident_id)
     if found is None:
         raise _unknown(incident_id)

@@ -1,0 +1,92 @@
+"""``GET /incidents/{id}/similar``: earlier and later incidents of the project that resemble one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+from typing_extensions import TypedDict
+
+from tocsin_server.core.incidents import IncidentState
+from tocsin_server.core.models import Severity
+from tocsin_server.core.responses import ExactJSON
+from tocsin_server.core.similar_incidents import SimilarIncident, fingerprint_of, similar_incidents
+from tocsin_server.http.api.acks import AckRow
+from tocsin_server.http.api.incidents import incident_row, known_incident
+from tocsin_server.http.api.permission import Reader
+from tocsin_server.http.api.resource import resource
+from tocsin_server.http.services import Services, services_of
+from tocsin_server.runs.similar_runs import leaves
+from tocsin_server.store.acks import acks_in_force
+from tocsin_server.store.results import StoredIncident
+from tocsin_server.store.run_rows import configs
+
+router = resource("incidents")
+MOST, MOST_COMPARED = 10, 100
+"""Similar incidents that are listed, and newest incidents of each state that are compared."""
+
+
+class SimilarRow(TypedDict):
+    """An incident that resembles another one; ``reasons`` say in what, and ``points`` how much."""
+
+    id: str
+    run_id: str
+    run_name: str
+    state: IncidentState
+    severity: Severity
+    rule: str
+    summary: str
+    onset_step: int | None
+    onset_ms: float
+    ack: AckRow | None
+    points: float
+    reasons: list[str]
+
+
+class SimilarAnswer(TypedDict):
+    """Up to 10 incidents, the most similar first. ``count``: all that were found; ``before``: older ones."""
+
+    items: list[SimilarRow]
+    count: int
+    before: int
+
+
+@router.get("/incidents/{incident_id:path}/similar", response_model=SimilarAnswer)
+def similar(request: Request, incident_id: str, _identity: Reader) -> ExactJSON:
+    """List incidents of the same project with the same likely cause, alerts, layer or configuration.
+
+    The newest 100 incidents of each state are compared.
+    """
+    services = services_of(request)
+    own = known_incident(services, incident_id)
+    others = {
+        each.incident.id: each for each in services.reader.incidents(limit=MOST_COMPARED, project=own.project)
+    }
+    settings = _settings(services, own.project)
+    mark = fingerprint_of(own.incident, settings.get(own.incident.lead.run_id, {}))
+    marks = [
+        fingerprint_of(each.incident, settings.get(each.incident.lead.run_id, {})) for each in others.values()
+    ]
+    found = similar_incidents(mark, marks)
+    before = sum(1 for each in found if others[each.incident_id].incident.onset_ns < own.incident.onset_ns)
+    return ExactJSON({"items": _rows(services, found[:MOST], others), "count": len(found), "before": before})
+
+
+def _settings(services: Services, project: str) -> dict[str, dict[str, str]]:
+    with services.reader.consistent() as connection:
+        return {run_id: dict(leaves(config)) for run_id, config in configs(connection, project).items()}
+
+
+def _rows(
+    services: Services, found: list[SimilarIncident], others: dict[str, StoredIncident]
+) -> list[dict[str, Any]]:
+    stored = [others[each.incident_id] for each in found]
+    with services.reader.consistent() as connection:
+        acks = acks_in_force(connection, {each.incident.lead.run_id for each in stored})
+    rows = []
+    for each, one in zip(found, stored, strict=True):
+        row = incident_row(one, acks)
+        kept = {name: row[name] for name in SimilarRow.__annotations__ if name in row}
+        about = {"rule": one.incident.lead.rule, "points": each.points, "reasons": list(each.reasons)}
+        rows.append(kept | about)
+    return rows
