@@ -1,5 +1,6 @@
 /** Starts the app: one API client, one socket, one alert store, and the page for the address. */
 
+import { registerServiceWorker, setBadge } from "./browser/serviceworker.js";
 import { playAlert, wakeOnGesture } from "./browser/sound.js";
 import { followSystem } from "./browser/theme.js";
 import { pageHeader } from "./components/header/header.js";
@@ -33,7 +34,7 @@ function openSocket() {
 }
 
 /**
- * The title and icon of the tab show the page and whether alerts fire.
+ * The title and icon of the tab show the page and whether alerts fire; an installed app shows their number.
  *
  * @param {AlertStore} alerts
  */
@@ -45,6 +46,7 @@ function titles(alerts) {
     const shape = outside(firing ? "/icon-firing.svg" : "/icon.svg");
     document.title = tabTitle(page, firing);
     if (icon && icon.getAttribute("href") !== shape) icon.setAttribute("href", shape);
+    setBadge(firing);
   };
   alerts.onChange(write);
   return (/** @type {string} */ text) => {
@@ -71,6 +73,7 @@ async function start() {
   const app = { api, alerting, live, alerts, marks, clock, session, title: titles(alerts) };
   followSystem();
   wakeOnGesture();
+  void registerServiceWorker();
   pageHeader(byId("header"), byId("foot"), byId("floats"), app, palette(app));
   offlineStrip(byId("floats"), live, clock);
   storingStrip(byId("floats"), live);

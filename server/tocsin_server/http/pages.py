@@ -57,7 +57,8 @@ SECURITY_HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-_ADDRESS = re.compile(r'(?<==")/(assets/)?')
+_ADDRESS = re.compile(r'(?<==")/(assets/|manifest\.)?')
+"""The beginning of an address in ``index.html``. An installed app has one manifest across versions."""
 VERSIONED = "/assets/web-"
 """Beginning of an address of a file of ``web/``; its version, a slash and its path follow."""
 IMMUTABLE = {"cache-control": "public, max-age=31536000, immutable"}
@@ -68,6 +69,7 @@ MEDIA_TYPES = {
     ".css": "text/css",
     ".html": "text/html",
     ".svg": "image/svg+xml",
+    ".png": "image/png",
     ".json": "application/json",
     ".webmanifest": "application/manifest+json",
     ".woff2": "font/woff2",
