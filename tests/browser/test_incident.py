@@ -147,3 +147,18 @@ def test_an_unknown_incident_says_so(broken: Any, visit: Callable[..., Any]) -> 
     page = visit(broken).page
     page.goto(f"{broken.base}/incidents/none")
     page.get_by_text("There is no such incident").wait_for()
+
+
+def test_what_changed_is_named_with_the_healthy_run(
+    broken: Any, visit: Callable[..., Any], script: Callable[[str], str]
+) -> None:
+    """Only the learning rate differs from the healthy run."""
+    with broken.training(script("changed"), "changed", "net", "r_net") as process:
+        assert process.wait(120) == 0
+    tab = visit(broken)
+    (incident,) = broken.get("/incidents", run="r_net_2")["items"]
+    tab.page.goto(f"{broken.base}/incidents/{quote(incident['id'], safe='')}")
+    section = tab.page.get_by_role("region", name="What changed")
+    section.get_by_role("link", name="net 1").wait_for()
+    rows = [" ".join(each.split()) for each in section.locator("tr").all_inner_texts()]
+    assert rows == ["lr config 0.1 → 3.0"]

@@ -62,7 +62,9 @@ def test_the_service_worker_controls_only_the_path(page: Page, below: TowerBelow
     assert page.evaluate(SCOPE) == [f"{below.base}/", f"{below.base}/service-worker.js"]
 
 
-def test_a_page_opened_while_the_server_is_down_says_so_and_returns(page: Page, below: TowerBelowPath) -> None:
+def test_a_page_opened_while_the_server_is_down_says_so_and_returns(
+    page: Page, below: TowerBelowPath
+) -> None:
     """At its own address, styled, and without a click once the server is back."""
     below.stop()
     try:

@@ -86,6 +86,14 @@ export class AlertingApi {
   }
 
   /**
+   * @param {string} id of an incident
+   * @returns {Promise<RunChanges>}
+   */
+  incidentChanges(id) {
+    return this.api.ask(`/incidents/${encodeURIComponent(id)}/changes`);
+  }
+
+  /**
    * Acknowledge all alerts of an incident.
    *
    * @param {string} id

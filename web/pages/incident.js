@@ -3,7 +3,8 @@
  * onset; below them what supports it, its alerts and its history.
  *
  * Data: data/alertstore.js holds the alerts, live; panels/onsetcharts.js loads the charts,
- * components/incident/checkpoint.js the checkpoint, components/alerts/lifelines.js the history. State: the
+ * components/incident/checkpoint.js the checkpoint, components/incident/changes.js what changed,
+ * components/alerts/lifelines.js the history. State: the
  * address names the incident. View: this module.
  */
 
@@ -23,6 +24,7 @@ import {
 import { LifeLines } from "../components/alerts/lifelines.js";
 import { copyButton } from "../components/code.js";
 import { icon } from "../components/icons.js";
+import { WhatChanged } from "../components/incident/changes.js";
 import { ResumeFrom } from "../components/incident/checkpoint.js";
 import { SimilarTo } from "../components/incident/similar.js";
 import { button, notice } from "../components/notice.js";
@@ -58,6 +60,7 @@ class IncidentPage {
     this.id = id;
     this.resume = new ResumeFrom(app);
     this.similar = new SimilarTo(app, () => this.#now());
+    this.changes = new WhatChanged(app);
     this.head = el("header.inchead");
     this.since = el("span.strong");
     this.age = el("span.muted");
@@ -151,6 +154,7 @@ class IncidentPage {
       this.#write(incident, acts);
       this.#charts?.show(incident);
       void this.resume.show(incident);
+      void this.changes.show(incident);
       const lines = JSON.stringify([
         incident.alerts.map(({ id, state, severity }) => [id, state, severity]),
         acts.chips,
@@ -212,6 +216,7 @@ class IncidentPage {
       el("header", {}, el("h2", {}, "Why")),
       evidence(why, mover),
       timelineOf(why, mover),
+      this.changes.node,
       otherExplanations(why),
       howToConfirm(why),
       el(

@@ -277,6 +277,33 @@ interface SimilarIncidents {
   count: number;
   before: number;
 }
+/** A setting that differs; null: it does not exist there. */
+interface Change {
+  category: string;
+  name: string;
+  before: string | null;
+  after: string | null;
+  only_failing: boolean;
+  text: string;
+}
+interface Comparison {
+  kind: "attempt" | "run";
+  run_id: string;
+  run_name: string;
+  attempt: number | null;
+  text: string;
+  count: number;
+  changes: Change[];
+  not_recorded: string[];
+}
+interface RunChanges {
+  run_id: string;
+  attempt: number;
+  failing: number;
+  healthy: number;
+  comparisons: Comparison[];
+  diff: string;
+}
 interface MarkdownNode {
   kind: string;
   text?: string;

@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from tocsin_server.core.models import AlertState, RunState
+from tocsin_server.core.run_changes import stem, texts_of
 from tocsin_server.detect.interface.similar_runs import KIND, MOST, SimilarRun, SimilarRuns
 from tocsin_server.runs.pipeline import Pipeline
 from tocsin_server.store.periodic_jobs import PeriodicJob
@@ -29,8 +30,6 @@ OVERLAP = 0.7
 """Share of the settings in both configurations that must be equal."""
 AGAIN_NS = 600_000_000_000
 """Interval after which the similar runs of a run are read again."""
-LEAVES = 1000
-"""Maximum number of settings of a configuration that are compared."""
 FAILURES = ("nonfinite-loss", "nonfinite-grad-norm", "loss-divergence")
 """Rules whose open alert counts as a failure of a run that continued."""
 
@@ -39,33 +38,11 @@ def similar(one: StoredRun, other: StoredRun) -> bool:
     """Return whether ``other`` can serve as a reference for ``one``."""
     if one.id == other.id or one.project != other.project or other.archived:
         return False
-    mine, theirs = dict(leaves(one.config)), dict(leaves(other.config))
+    mine, theirs = texts_of(one.config), texts_of(other.config)
     if not mine or not theirs:
         return stem(one.name) == stem(other.name)
     equal = sum(1 for name, value in mine.items() if theirs.get(name) == value)
     return equal >= OVERLAP * len(mine.keys() | theirs.keys())
-
-
-def leaves(config: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield (path, value) of at most ``LEAVES`` settings of a configuration. A list counts as one value."""
-    items = config.items() if isinstance(config, Mapping) else ()
-    for at, (name, value) in enumerate(items):
-        if at >= LEAVES:
-            return
-        if isinstance(value, Mapping):
-            yield from leaves(value, f"{path}{name}.")
-        else:
-            yield f"{path}{name}", repr(value)
-
-
-_BETWEEN = " _-.:/#+=()[]"
-"""Separators between a run's name and its repetition number."""
-
-
-def stem(name: str) -> str:
-    """Return a run's name without the trailing number of a repetition."""
-    bare = name.rstrip("0123456789")
-    return name if bare == name else bare.rstrip(_BETWEEN)
 
 
 def sibling_of(

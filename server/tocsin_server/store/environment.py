@@ -1,18 +1,33 @@
-"""Update a run's environment from events: optimizers, scalers and schedules created after the handshake."""
+"""Update a run's environment from events: what the handshake does not contain, or was created after it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-KINDS = ("attached", "schedule")
-"""Events that describe objects created after the handshake."""
+RECORDED = "environment"
+"""Event about the code, the command line, packages, hardware and data of an attempt."""
+KINDS = ("attached", "schedule", RECORDED)
+"""Events that describe objects created after the handshake, and the environment of an attempt."""
+SHOWN = ("git", "command", "gpus", "driver", "data")
+"""Members of such an event that the row of a run contains. The others are large and stay in the event."""
 KEPT = 64
 """Maximum optimizers, scalers or schedules of a run; the newest are kept."""
 
 
-def learned(environment: Mapping[str, Any], kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``environment`` updated by an event of one of KINDS; malformed data is ignored."""
+def learned(
+    environment: Mapping[str, Any], kind: str, data: Mapping[str, Any], *, everything: bool = False
+) -> dict[str, Any]:
+    """Return ``environment`` updated by an event of one of KINDS; malformed data is ignored.
+
+    Args:
+        environment: What is known.
+        kind: Kind of the event.
+        data: Its data.
+        everything: Also add what the row of a run does not contain, such as packages.
+    """
+    if kind == RECORDED:
+        return _recorded(environment, data, everything)
     if kind == "schedule":
         reported = _joined(environment.get("schedulers"), [data], ("optimizer", "scheduler"))
         return {**environment, "schedulers": reported}
@@ -21,6 +36,15 @@ def learned(environment: Mapping[str, Any], kind: str, data: Mapping[str, Any]) 
         **environment,
         **{name: _joined(environment.get(name), data.get(name), ("name",)) for name in names},
     }
+
+
+def _recorded(environment: Mapping[str, Any], data: Mapping[str, Any], everything: bool) -> dict[str, Any]:
+    found = {name: value for name, value in data.items() if everything or name in SHOWN}
+    if isinstance(found.get("git"), Mapping) and not everything:
+        found["git"] = {name: value for name, value in found["git"].items() if name != "diff"}
+    if isinstance(found.get("data"), Mapping) and isinstance(environment.get("data"), Mapping):
+        found["data"] = {**environment["data"], **found["data"]}
+    return {**environment, **found}
 
 
 def _joined(before: Any, after: Any, key: Sequence[str]) -> list[Any]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tocsin_server.core.models import RunState
-from tocsin_server.runs.similar_runs import SimilarRunFinder, curve, leaves, similar, stem
+from tocsin_server.runs.similar_runs import SimilarRunFinder, curve, similar
 from tocsin_server.store.results import StoredRun
 
 Start = Callable[..., Any]
@@ -49,12 +48,6 @@ CONFIG = {"model": {"width": 64, "depth": 4}, "lr": 1e-3, "data": "a", "batch": 
 def test_which_runs_are_similar(other: StoredRun, alike: bool) -> None:
     """The same project and most settings; without a configuration, the name without its number."""
     assert similar(facts("a", name="net-3", config=CONFIG), other) is alike
-
-
-def test_settings_are_compared_by_path() -> None:
-    """Nested settings are compared too; NaN equals NaN."""
-    assert dict(leaves({"a": {"b": math.nan}, "c": [1]})) == {"a.b": "nan", "c": "[1]"}
-    assert stem("resnet_12") == "resnet"
 
 
 def test_no_layer_has_no_curve() -> None:

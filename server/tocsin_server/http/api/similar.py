@@ -10,13 +10,13 @@ from typing_extensions import TypedDict
 from tocsin_server.core.incidents import IncidentState
 from tocsin_server.core.models import Severity
 from tocsin_server.core.responses import ExactJSON
+from tocsin_server.core.run_changes import texts_of
 from tocsin_server.core.similar_incidents import SimilarIncident, fingerprint_of, similar_incidents
 from tocsin_server.http.api.acks import AckRow
 from tocsin_server.http.api.incidents import incident_row, known_incident
 from tocsin_server.http.api.permission import Reader
 from tocsin_server.http.api.resource import resource
 from tocsin_server.http.services import Services, services_of
-from tocsin_server.runs.similar_runs import leaves
 from tocsin_server.store.acks import acks_in_force
 from tocsin_server.store.results import StoredIncident
 from tocsin_server.store.run_rows import configs
@@ -74,7 +74,7 @@ def similar(request: Request, incident_id: str, _identity: Reader) -> ExactJSON:
 
 def _settings(services: Services, project: str) -> dict[str, dict[str, str]]:
     with services.reader.consistent() as connection:
-        return {run_id: dict(leaves(config)) for run_id, config in configs(connection, project).items()}
+        return {run_id: texts_of(config) for run_id, config in configs(connection, project).items()}
 
 
 def _rows(

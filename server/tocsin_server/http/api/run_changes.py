@@ -1,0 +1,137 @@
+"""``/runs/{id}/changes`` and ``/incidents/{id}/changes``: what differs from what was healthy."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from starlette.requests import Request
+from typing_extensions import TypedDict
+
+from tocsin_server.core.responses import ExactJSON, Problem
+from tocsin_server.core.run_changes import Category, Change
+from tocsin_server.http.api.permission import Reader
+from tocsin_server.http.api.query import known_run
+from tocsin_server.http.api.resource import resource
+from tocsin_server.http.services import services_of
+from tocsin_server.runs.run_comparison import Comparison, RunChanges, changes_of
+
+router = resource("changes")
+
+MOST = 100
+"""Maximum number of changes of one comparison that are returned."""
+
+
+class ChangeRow(TypedDict):
+    """A setting that differs. ``before`` or ``after`` is null if the setting does not exist there.
+
+    ``only_failing``: it differs in all failing runs of the project and in no healthy one. ``text`` says in
+    how many runs it has its new value, "" if there are too few runs.
+    """
+
+    category: Category
+    name: str
+    before: str | None
+    after: str | None
+    only_failing: bool
+    text: str
+
+
+class ComparisonRow(TypedDict):
+    """A comparison with an earlier attempt of the run or with another run; ``text`` says why that one.
+
+    ``changes``: up to 100 of ``count``, the most likely explanation first. ``not_recorded``: what at least
+    one of the two did not report.
+    """
+
+    kind: Literal["attempt", "run"]
+    run_id: str
+    run_name: str
+    attempt: int | None
+    text: str
+    count: int
+    changes: list[ChangeRow]
+    not_recorded: list[str]
+
+
+class RunChangesAnswer(TypedDict):
+    """What differs from the last healthy attempt, then from the most similar healthy run of the project.
+
+    ``attempt``: the attempt that is compared. ``failing`` and ``healthy``: the number of runs of the project
+    over which settings were counted. ``diff``: uncommitted changes, if the training process sends them.
+    """
+
+    run_id: str
+    attempt: int
+    failing: int
+    healthy: int
+    comparisons: list[ComparisonRow]
+    diff: str
+
+
+@router.get("/runs/{run_id:path}/changes", response_model=RunChangesAnswer)
+def changes_of_run(request: Request, run_id: str, _identity: Reader) -> ExactJSON:
+    """Compare the newest attempt of a run with the last healthy attempt and the most similar healthy run."""
+    services = services_of(request)
+    stored = known_run(services.reader, run_id)
+    with services.reader.consistent() as connection:
+        return _answer(run_id, changes_of(connection, stored))
+
+
+@router.get("/incidents/{incident_id:path}/changes", response_model=RunChangesAnswer)
+def changes_of_incident(request: Request, incident_id: str, _identity: Reader) -> ExactJSON:
+    """Compare the attempt of an incident with the last healthy attempt and the most similar healthy run.
+
+    Alerts of the incident's rules count as a failure, and so do all critical alerts.
+    """
+    services = services_of(request)
+    found = services.reader.incident(incident_id)
+    if found is None:
+        raise Problem(404, subject="incident", expected="the id of an incident", got=incident_id)
+    incident = found.incident
+    stored = known_run(services.reader, incident.lead.run_id)
+    rules = {alert.rule for alert in incident.alerts}
+    with services.reader.consistent() as connection:
+        changes = changes_of(
+            connection, stored, at_ns=incident.onset_ns, rules=rules, reached=incident.onset_step
+        )
+    return _answer(stored.id, changes)
+
+
+def _answer(run_id: str, changes: RunChanges) -> ExactJSON:
+    return ExactJSON(
+        {
+            "run_id": run_id,
+            "attempt": changes.attempt,
+            "failing": changes.failing,
+            "healthy": changes.healthy,
+            "comparisons": [_comparison(each) for each in changes.comparisons],
+            "diff": changes.diff,
+        }
+    )
+
+
+def _comparison(found: Comparison) -> dict[str, Any]:
+    reference = found.reference
+    return {
+        "kind": "run" if reference.attempt is None else "attempt",
+        "run_id": reference.run_id,
+        "run_name": reference.run_name,
+        "attempt": reference.attempt,
+        "text": reference.text,
+        "count": len(found.changes),
+        "changes": [_change(each) for each in found.changes[:MOST]],
+        "not_recorded": list(found.not_recorded),
+    }
+
+
+def _change(change: Change) -> dict[str, Any]:
+    before, after = change.shown
+    counts = change.counts
+    return {
+        "category": change.category.value,
+        "name": change.name,
+        "before": before,
+        "after": after,
+        "only_failing": counts is not None and counts.only_failing,
+        "text": "" if counts is None else counts.text,
+    }

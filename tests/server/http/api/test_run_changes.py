@@ -1,0 +1,126 @@
+"""What differs from what was healthy, over the API."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.server.http.api.test_channels import ask
+
+CONFIG = {"lr": 0.1, "model": {"width": 8}, "batch": 32}
+GOOD = {"loss": [1.0] * 20}
+NAN = {"loss": [1.0] * 10 + [math.nan] * 10}
+
+
+@pytest.fixture(scope="module")
+def names() -> Iterator[int]:
+    """Numbers of projects, so that every test has one of its own."""
+    return iter(range(10**9))
+
+
+@pytest.fixture
+def project(names: Iterator[int], kind: str) -> str:
+    return f"changes {kind} {next(names)}"
+
+
+def incident_of(server: Any, run: str) -> str:
+    (incident,) = server.get("/incidents", run=run)["items"]
+    return str(incident["id"])
+
+
+def healthy(trainer: Callable[..., Any], **hello: Any) -> Any:
+    """A run that finishes."""
+    run = trainer(**{"config": CONFIG} | hello)
+    run.records(GOOD)
+    run.finish()
+    return run
+
+
+def test_a_broken_run_is_compared_with_the_most_similar_healthy_one(
+    server: Any, trainer: Callable[..., Any], project: str
+) -> None:
+    """Only the learning rate is the same in all failing runs and in no healthy one."""
+    for width in (8, 9, 16):
+        healthy(trainer, project=project, name=f"good {width}", config=CONFIG | {"model": {"width": width}})
+    for lr in (3.0, 3.0):
+        bad = trainer(project=project, config=CONFIG | {"lr": lr, "model": {"width": 9}})
+        bad.records(NAN)
+    answer = server.get(f"/incidents/{incident_of(server, bad.run)}/changes")
+    assert (answer["failing"], answer["healthy"], answer["attempt"]) == (2, 3, 1)
+    (found,) = answer["comparisons"]
+    assert (found["kind"], found["run_name"], found["attempt"]) == ("run", "good 9", None)
+    assert found["text"] == "the most similar healthy run (2 of 3 settings are equal)"
+    (change,) = found["changes"]
+    assert change == {
+        "category": "config",
+        "name": "lr",
+        "before": "0.1",
+        "after": "3.0",
+        "only_failing": True,
+        "text": "Differs in all 2 failing runs and in none of the 3 healthy runs of this project.",
+    }
+
+
+def test_the_broken_attempt_is_compared_with_the_last_healthy_one(
+    server: Any, trainer: Callable[..., Any], project: str
+) -> None:
+    """Each attempt keeps its own environment, also when a later one has begun."""
+    for attempt, (commit, records) in enumerate(
+        (("aaa", GOOD), ("bbb", GOOD), ("ccc", NAN), ("ddd", GOOD)), 1
+    ):
+        run = trainer(project=project, config=CONFIG, run=project.replace(" ", "_"))
+        run.event("environment", config=CONFIG | {"lr": attempt}, git={"commit": commit, "branch": "main"})
+        run.records(records, first_step=20 * attempt)
+    answer = server.get(f"/incidents/{incident_of(server, run.run)}/changes")
+    assert answer["attempt"] == 3
+    (found,) = answer["comparisons"]
+    assert (found["kind"], found["attempt"]) == ("attempt", 2)
+    assert [(each["name"], each["before"], each["after"]) for each in found["changes"]] == [
+        ("lr", "2", "3"),
+        ("commit", "bbb", "ccc"),
+    ]
+    assert server.get(f"/runs/{run.run}")["environment"]["git"] == {"commit": "ddd", "branch": "main"}
+
+
+def test_the_uncommitted_changes_are_part_of_the_answer_but_not_of_the_run(
+    server: Any, trainer: Callable[..., Any], project: str
+) -> None:
+    run = trainer(project=project)
+    run.event("environment", git={"commit": "a", "dirty": True, "diff": "+lr = 3"}, packages={"torch": "2.6"})
+    run.records(GOOD)
+    assert server.get(f"/runs/{run.run}/changes")["diff"] == "+lr = 3"
+    environment = server.get(f"/runs/{run.run}")["environment"]
+    assert environment["git"] == {"commit": "a", "dirty": True}
+    assert "packages" not in environment
+
+
+def test_packages_are_compared_between_runs(server: Any, trainer: Callable[..., Any], project: str) -> None:
+    for version, records in (("2.5", GOOD), ("2.6", NAN)):
+        run = trainer(project=project, name="net 1", config=CONFIG)
+        run.event("environment", packages={"torch": version})
+        run.records(records)
+        run.finish()
+    (found,) = server.get(f"/runs/{run.run}/changes")["comparisons"]
+    assert [(each["category"], each["name"]) for each in found["changes"]] == [("versions", "torch")]
+    assert found["not_recorded"] == ["command line", "git commit", "GPUs"]
+
+
+def test_a_run_without_anything_healthy_has_no_comparisons(
+    server: Any, trainer: Callable[..., Any], project: str
+) -> None:
+    """Neither has a run without a step."""
+    run = trainer(project=project)
+    assert server.get(f"/runs/{run.run}/changes")["comparisons"] == []
+    run.records(NAN)
+    answer = server.get(f"/runs/{run.run}/changes")
+    assert answer == {
+        "run_id": run.run, "attempt": 1, "failing": 1, "healthy": 0, "comparisons": [], "diff": "",
+    }  # fmt: skip
+
+
+def test_an_unknown_run_or_incident_has_no_changes(server: Any) -> None:
+    for path in ("/runs/r_missing/changes", "/incidents/r_missing.f.1/changes", "/incidents/x/changes"):
+        assert ask(server, "GET", path).status_code == 404
