@@ -53,7 +53,7 @@ export class SimilarTo {
       el(
         "p",
         {},
-        icon(each.severity, each.severity),
+        el("span", { class: `is-${each.severity}` }, icon(each.severity, each.severity)),
         " ",
         el("a.link", { href: incidentAddress(each.id) }, `${ruleTitle(each.rule)} in ${each.run_name}`),
         " ",
