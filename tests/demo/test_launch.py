@@ -116,7 +116,7 @@ def test_a_missing_torch_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
         require_torch()
 
 
-def test_trainings_are_bounded() -> None:
+def test_trainings_are_bounded(tmp_path: Path) -> None:
     """A training is limited by steps if given, otherwise by time."""
-    assert training_command("deblur", 100)[-2:] == ["--steps", "100"]
-    assert training_command("deblur", None)[-2] == "--seconds"
+    assert training_command("deblur", 100, tmp_path)[-2:] == ["--steps", "100"]
+    assert training_command("deblur", None, tmp_path)[-2] == "--seconds"

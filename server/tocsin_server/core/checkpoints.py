@@ -6,6 +6,7 @@ it, which are known anyway.
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,6 +23,19 @@ LONGEST_NAME = 80
 BY_LONGEST = 64
 WEIGHTS = "nonfinite-weights"
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+_LOADED_BY = {
+    "torch.save": 'checkpoint = torch.load({path}, map_location="cpu")',
+    "safetensors": "state = safetensors.torch.load_file({path})",
+    "lightning": "trainer.fit(model, ckpt_path={path})",
+    "torch.distributed.checkpoint": "torch.distributed.checkpoint.load(state, checkpoint_id={path})",
+    "transformers.Trainer": "trainer.train(resume_from_checkpoint={path})",
+    "accelerate.save_state": "accelerator.load_state({path})",
+    "accelerate.save_model": "accelerate.load_checkpoint_in_model(model, {path})",
+    "save_pretrained": "model = type(model).from_pretrained({path})",
+    "deepspeed": "engine.load_checkpoint({folder}, tag={name})",
+}
+"""The counterpart of each function that saves (``Checkpoint.by``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +67,15 @@ class Checkpoint:
         name = self.path.rstrip("/").rpartition("/")[2] or "the checkpoint"
         return name if len(name) <= LONGEST_NAME else f"{name[:40]}…{name[-30:]}"
 
+    @property
+    def resume_code(self) -> str:
+        """The line that loads it with the library that saved it, or its path if that is not known."""
+        folder, _, name = self.path.rstrip("/").rpartition("/")
+        line = _LOADED_BY.get(self.by, "")
+        if not line or self.escaped or self.cut:
+            return self.path
+        return line.format(path=_quoted(self.path), folder=_quoted(folder), name=_quoted(name))
+
     def plain(self) -> dict[str, Any]:
         """Return it as plain data for a snapshot; see ``from_plain``."""
         return {name: getattr(self, name) for name in self.__slots__}
@@ -62,6 +85,11 @@ class Checkpoint:
         """Return the checkpoint of a snapshot."""
         known = {name: data[name] for name in cls.__slots__ if name in data}
         return cls(**{**known, "holds": tuple(known.get("holds", ()))})
+
+
+def _quoted(text: str) -> str:
+    """Return text as a Python string."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 def after_event(

@@ -33,6 +33,7 @@ START_S = 60.0
 END_S = 8.0
 SERVER_END_S = 20.0
 """Longer than the server gives its own connections (setting ``shutdown_s``)."""
+CHECKPOINTS = "checkpoints"
 MARKER = "made-by-tocsin-demo"
 
 STOPPED, TRAINING_FAILED, SERVER_ENDED = 0, 1, 3
@@ -64,7 +65,9 @@ def run_demo(
     clear(settings.data_dir, keep=keep)
     base = address(settings, port)
     server = Child("server", serve_command(settings, port), lambda _name, _line: None)
-    children = [Child(name, training_command(name, steps), print_line) for name in trainings]
+    children = [
+        Child(name, training_command(name, steps, settings.data_dir), print_line) for name in trainings
+    ]
     with interruption() as interrupted:
         try:
             server.start({})
@@ -99,7 +102,8 @@ def clear(directory: Path, *, keep: bool) -> None:
     with sole_on_file(directory / "tocsin.db"):  # another demo may be running there
         if keep:
             return
-        for path in [*directory.glob("tocsin.db*"), *directory.glob("spool/**/*")]:
+        made = ("tocsin.db*", "spool/**/*", f"{CHECKPOINTS}/**/*")
+        for path in [path for pattern in made for path in directory.glob(pattern)]:
             if path.is_file() and path.suffix != ".lock":
                 path.unlink()
 
@@ -118,10 +122,11 @@ def serve_command(settings: Settings, port: int) -> list[str]:
     return ["tocsin_server", "serve", *place, "--database-url", database]
 
 
-def training_command(name: str, steps: int | None) -> list[str]:
+def training_command(name: str, steps: int | None, directory: Path) -> list[str]:
     """Return the command line of one training, limited by steps or to an hour."""
     bound = ["--seconds", str(LONGEST_S)] if steps is None else ["--steps", str(steps)]
-    return [f"tocsin_server.demo.trainings.{name}", *bound]
+    saved = ["--checkpoints", str(directory.absolute() / CHECKPOINTS / name)]
+    return [f"tocsin_server.demo.trainings.{name}", *saved, *bound]
 
 
 def client_environment(settings: Settings, base: str) -> dict[str, str]:

@@ -121,6 +121,23 @@ def test_without_a_good_checkpoint_the_reason_is_named() -> None:
     assert text == "No good checkpoint is known: ckpt_3000.pt holds NaN weights."
 
 
+@pytest.mark.parametrize(
+    ("by", "code"),
+    [
+        ("torch.save", 'checkpoint = torch.load("/a \\"b\\"/9", map_location="cpu")'),
+        ("transformers.Trainer", 'trainer.train(resume_from_checkpoint="/a \\"b\\"/9")'),
+        ("deepspeed", 'engine.load_checkpoint("/a \\"b\\"", tag="9")'),
+        ("event", '/a "b"/9'),
+    ],
+)
+def test_a_checkpoint_is_loaded_with_what_saved_it(by: str, code: str) -> None:
+    assert saved(9, '/a "b"/9', by=by).resume_code == code
+
+
+def test_a_path_that_is_not_complete_is_no_code() -> None:
+    assert saved(9, "/a…/9", by="torch.save", cut=True).resume_code == "/a…/9"
+
+
 def test_removed_replaced_and_renamed_files() -> None:
     """Only what still exists is left, under its newest name."""
     known = folded(

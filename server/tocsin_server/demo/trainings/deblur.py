@@ -125,6 +125,7 @@ def main() -> None:
         scaler.step(optimizer)
         scaler.update()
         warmup.step()
+        pace.save_checkpoint(options.checkpoints, step, {"model": model})
         tocsin.log(pixel_loss=pixel, frequency_loss=frequency)
         if step % REPORT_STEPS == 0:
             print(

@@ -1,4 +1,4 @@
-"""Control how long and how fast a demo training runs, and how it is stopped."""
+"""Control how long and how fast a demo training runs, how it is stopped, and where it saves checkpoints."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ import argparse
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
+import torch
+
+CHECKPOINT_STEPS = 250
 STEPS_PER_S = 30.0
 """At this throughput, three trainings fit into two CPU cores and can be followed by eye."""
 
@@ -15,7 +20,7 @@ _asked_to_end = threading.Event()
 
 
 def arguments(description: str, *, seed: int) -> argparse.Namespace:
-    """Parse ``--steps``, ``--seconds``, ``--steps-per-s``, ``--seed`` and ``--device`` of a demo training."""
+    """Parse the options of a demo training: how long, how fast, its seed, device and checkpoints."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--steps", type=int, help="stop after this many steps")
     parser.add_argument("--seconds", type=float, help="stop after this many seconds")
@@ -24,7 +29,17 @@ def arguments(description: str, *, seed: int) -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=int, default=seed)
     parser.add_argument("--device", help="by default cuda if available, else cpu")
+    parser.add_argument("--checkpoints", metavar="DIR", help=f"save one every {CHECKPOINT_STEPS} steps")
     return parser.parse_args()
+
+
+def save_checkpoint(folder: str | None, step: int, parts: Mapping[str, torch.nn.Module]) -> None:
+    """Save the weights after a step, every CHECKPOINT_STEPS steps, if there is a folder."""
+    if folder and step and step % CHECKPOINT_STEPS == 0:
+        path = Path(folder)
+        path.mkdir(parents=True, exist_ok=True)
+        state: dict[str, Any] = {name: part.state_dict() for name, part in parts.items()}
+        torch.save(state, path / f"step-{step}.pt")
 
 
 def end_on_signal() -> None:

@@ -116,6 +116,7 @@ def main() -> None:
         scaler.step(optimizer)
         scaler.update()
         schedule.step()
+        pace.save_checkpoint(options.checkpoints, step, {"model": model})
         if step % REPORT_STEPS == 0:
             print(
                 f"step {step}: loss {loss:.4g}, grad norm {norm:.3g}, scale {scaler.get_scale():g}",

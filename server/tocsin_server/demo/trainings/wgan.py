@@ -96,6 +96,7 @@ def main() -> None:
         update(critic, critic_optimizer, critic_loss)
         generator_loss = -critic(fake).mean()
         update(generator, generator_optimizer, generator_loss)
+        pace.save_checkpoint(options.checkpoints, step, {"critic": critic, "generator": generator})
         if step % REPORT_STEPS == 0:
             print(f"step {step}: critic {critic_loss:.4f}, generator {generator_loss:.4f}", flush=True)
 

@@ -146,7 +146,9 @@ def go_back(case: DiagnosisContext) -> Remedy:
     if saved is None:
         return Remedy(f"Resume from a checkpoint before step {since}; later weights may be corrupted.")
     before = count(since - saved.step, "step")
-    return Remedy(f"Resume from {saved.name} (step {saved.step}, {before} before the onset).", saved.path)
+    return Remedy(
+        f"Resume from {saved.name} (step {saved.step}, {before} before the onset).", saved.resume_code
+    )
 
 
 def _resumable(case: DiagnosisContext, since: int) -> Checkpoint | None:
@@ -166,7 +168,7 @@ def stop(case: DiagnosisContext) -> Remedy:
     if saved is None:
         return Remedy(f"Stop. Resume from a checkpoint before step {since}; no update can succeed any more.")
     text = f"Stop. Resume from {saved.name} (step {saved.step}); no update can succeed any more."
-    return Remedy(text, saved.path)
+    return Remedy(text, saved.resume_code)
 
 
 def fitting(case: DiagnosisContext, proposed: Sequence[Remedy | None]) -> tuple[Remedy, ...]:
