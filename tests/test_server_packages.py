@@ -22,7 +22,7 @@ ORDER = ("tocsin_server", *PACKAGES.split(" < "), "__main__")
 CLOCKS_AND_SOCKETS = {"asyncio", "socket", "sqlalchemy", "threading", "time", "datetime", "random"}
 PURE = ("detect.", "runs.alert_state", "runs.run_summary", "runs.validation")
 """Packages and modules that take data and time as arguments."""
-NOTIFY_WITH_SOCKETS = {"address", "http", "apprise", "email", "sandbox"}
+NOTIFY_WITH_SOCKETS = {"address", "http", "apprise", "email", "push", "sandbox"}
 """Modules of ``notify`` that may talk to the outside; all others of it are pure."""
 SQL = re.compile(r"\s*(SELECT|INSERT INTO|DELETE FROM|UPDATE \w+ SET|PRAGMA|(CREATE|ALTER|DROP) TABLE)\b")
 VAGUE = {"utils", "util", "manager", "helpers", "helper", "misc", "common"}

@@ -1,4 +1,4 @@
-"""tocsin as an installed app, below a path: its manifest, its icons, and its pages while the server is down."""
+"""tocsin as an installed app, below a path: manifest, icons, and pages while the server is down."""
 
 from __future__ import annotations
 

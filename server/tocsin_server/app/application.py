@@ -40,6 +40,7 @@ from tocsin_server.http.api import (
     markdown,
     marks,
     projects,
+    push,
     records,
     report,
     routes,
@@ -114,6 +115,7 @@ RESOURCES = (
     routes,
     silences,
     deliveries,
+    push,
     audit,
     markdown,
     about,
@@ -188,7 +190,7 @@ def assemble(settings: Settings, database: Database) -> Services:
     gate = Auth(settings, lambda: stored_tokens(database))
     room = BroadcastServer(pipeline, hub, settings)
     requests = RequestCoordinator(pipeline.changes)
-    delivery = Delivery(settings, database, writer, reader, hub, jobs=jobs)
+    delivery = Delivery(settings, database, writer, reader, hub, jobs=jobs, still_valid=gate.still_valid)
     pipeline.on_clock_set.append(delivery.clock_was_set)
     connections = Connections(bounds_of(settings), time.monotonic)
     return Services(

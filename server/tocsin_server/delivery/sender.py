@@ -26,6 +26,7 @@ from tocsin_server.notify.channel import Sending, scrubbed
 from tocsin_server.notify.channels import kinds
 from tocsin_server.notify.message import Message
 from tocsin_server.notify.outcome import DeliveryError, Sent
+from tocsin_server.notify.web_push import PushTargets
 from tocsin_server.store import outbox
 from tocsin_server.store.connection import Connection
 from tocsin_server.store.damage import Damaged
@@ -56,6 +57,8 @@ class SenderContext:
     settled: Callable[[ChannelRow, Notification, str], None]
     """Called on the event loop with the outcome of each attempt once it is durable."""
     clock: Callable[[], int] = time.time_ns
+    push: Callable[[], PushTargets] | None = None
+    """Read the subscribed browsers; blocks."""
 
     @property
     def lease_ns(self) -> int:
@@ -104,6 +107,9 @@ async def deliver(context: SenderContext, channel: ChannelRow, item: Notificatio
         if kind.per_incident:
             with context.database.reader.connect() as connection:
                 sending = updates.continued(connection, item, sending)
+        if kind.pushes and context.push is not None:
+            done = item.body.get(outbox.RECEIPT, {})
+            sending = replace(sending, partial=done, push=context.push())
         return kind.send(values, message, sending)
 
     try:
@@ -114,7 +120,8 @@ async def deliver(context: SenderContext, channel: ChannelRow, item: Notificatio
         raise DeliveryError(f"did not finish within {settings.notify_timeout_s:g} s") from None
     except DeliveryError as error:
         detail = scrubbed(error.detail, channel.secret)
-        raise DeliveryError(detail, permanent=error.permanent, retry_after_s=error.retry_after_s) from None
+        error.detail, error.args = detail, (detail,)
+        raise
     except Exception as error:
         log.exception("channel %s crashed", channel.name)
         raise DeliveryError(f"the channel failed with {type(error).__name__}; the log says why") from error
@@ -189,7 +196,7 @@ class ChannelWorker:
         attempt = Attempt(item.attempts, begun_ns, 0, "failed" if over else "retry", error.detail)
         log.warning("notification %s was not delivered (%s): %s", item.id, attempt.outcome, error.detail)
         state = outbox.FAILED if over else outbox.WAITING
-        await self._settle(channel, item, attempt, state, now_ns + int(pause_s * 1e9))
+        await self._settle(channel, item, attempt, state, now_ns + int(pause_s * 1e9), error.receipt)
 
     async def _settle(
         self,

@@ -12,12 +12,15 @@ import secrets
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from tocsin_server.core.permissions import Identity
 from tocsin_server.core.settings import Settings
 from tocsin_server.delivery import alertmanager_sync, browser_feed
 from tocsin_server.delivery.browser_feed import BrowserNotifier
+from tocsin_server.delivery.push import PushSubscriptions
 from tocsin_server.delivery.router import RoutingPass, report_unread
 from tocsin_server.delivery.sender import GRACE_S, ChannelWorker, SenderContext, deliver, in_thread
 from tocsin_server.notify import chart_image, http, links
@@ -58,6 +61,7 @@ class Delivery:
         *,
         jobs: PeriodicJobs | None = None,
         clock: Callable[[], int] = time.time_ns,
+        still_valid: Callable[[Identity], bool] = lambda _: True,
     ) -> None:
         self._jobs = jobs or PeriodicJobs()
         self._routing_job = self._jobs.round("routing")
@@ -74,7 +78,10 @@ class Delivery:
         self._started_ns = clock()
         self.browser_notifier = BrowserNotifier(hub, self.health, self._jobs.round(browser_feed.NAME))
         owner, settled = secrets.token_hex(8), self.browser_notifier.settled
-        self._context = SenderContext(settings, database, writer, self.compose, owner, settled, clock)
+        self.push = PushSubscriptions(database, writer, still_valid)
+        self._context = SenderContext(
+            settings, database, writer, self.compose, owner, settled, clock, self.push.targets
+        )
         self._workers: dict[str, tuple[ChannelWorker, asyncio.Task[None]]] = {}
         self._pushed: dict[str, str] = {}
         """Result of the last push by the name of the Alertmanager; "" on success."""
@@ -276,12 +283,20 @@ class Delivery:
 
     async def test(self, channel: ChannelRow) -> str:
         """Send a test immediately, without the outbox. Raises DeliveryError."""
+        return (await deliver(self._context, channel, self._test_of(channel.id))).detail
+
+    async def test_push(self, subscription_id: str) -> str:
+        """Send a test to one subscribed browser immediately. Raises DeliveryError."""
+        context = replace(self._context, push=partial(self.push.targets, subscription_id))
+        item, channel = self._test_of(""), ChannelRow("", "push", "push")
+        return (await deliver(context, channel, item)).detail
+
+    def _test_of(self, channel_id: str) -> Notification:
         now_ns = self._clock()
         body = {"reason": "test", "route": "", "group_labels": {}, "alerts": [], "left_out": 0}
-        item = Notification(
-            outbox.new_id(now_ns), channel.id, "", "test", "tocsin: test", body, created_ns=now_ns
+        return Notification(
+            outbox.new_id(now_ns), channel_id, "", "test", "tocsin: test", body, created_ns=now_ns
         )
-        return (await deliver(self._context, channel, item)).detail
 
     # Alertmanagers
 

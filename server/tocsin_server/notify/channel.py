@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tocsin_server.core.errors import FieldError
 from tocsin_server.notify.message import Message
 from tocsin_server.notify.outcome import Sent
+from tocsin_server.notify.web_push import PushTargets
 
 MASK = "***"
 """Shown in place of a secret; in an update, it leaves the secret unchanged."""
@@ -49,6 +50,10 @@ class Sending:
     """Only change the message that was sent: an acknowledgement notifies nobody."""
     outdated: bool = False
     """A newer notification about the incident was sent already."""
+    partial: Mapping[str, Any] = field(default_factory=dict)
+    """What the last attempt at this notification achieved before it failed (``DeliveryError.receipt``)."""
+    push: PushTargets | None = None
+    """The subscribed browsers, for the kind that ``pushes``."""
 
     def known(self, target: str) -> Mapping[str, Any] | None:
         """Return the receipt if its message was sent to ``target`` (see :func:`target_of`)."""
@@ -80,6 +85,8 @@ class Kind:
     """Whether each notification is about one incident and gets the receipt of the one before it."""
     updates: bool = False
     """Whether a sent message can be changed, so that it shows an acknowledgement."""
+    pushes: bool = False
+    """Whether its messages go to the subscribed browsers."""
 
     def read(self, given: Any, before: Values, *, private: bool) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the configuration and secrets from user input. A secret that is omitted or masked stays

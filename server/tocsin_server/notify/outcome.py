@@ -21,11 +21,19 @@ class Sent:
 
 class DeliveryError(Exception):
     """The message was not sent. ``permanent``: a retry would fail too; ``retry_after_s``: how long to
-    wait before a retry.
+    wait before a retry; ``receipt``: who got the message already, if it was sent to some.
     """
 
-    def __init__(self, detail: str, *, permanent: bool = False, retry_after_s: float | None = None) -> None:
+    def __init__(
+        self,
+        detail: str,
+        *,
+        permanent: bool = False,
+        retry_after_s: float | None = None,
+        receipt: Mapping[str, Any] | None = None,
+    ) -> None:
         super().__init__(detail)
         self.detail = detail
         self.permanent = permanent
         self.retry_after_s = retry_after_s
+        self.receipt = receipt

@@ -74,6 +74,12 @@ def alert_keys(connection: Connection, incident_id: str) -> list[Key]:
     return [(row.run_id, row.fingerprint, row.episode) for row in connection.execute(query.where(mine))]
 
 
+def count_open(connection: Connection) -> int:
+    """Return the number of incidents with a firing alert."""
+    firing = select(*_OWN).where(alert.c.state == AlertState.FIRING.value, alert.c.incident != "").distinct()
+    return connection.execute(select(func.count()).select_from(firing.subquery())).scalar_one()
+
+
 def _keys(
     connection: Connection, run_id: str | None, project: str | None, state: AlertState, limit: int
 ) -> list[IncidentKey]:
