@@ -38,6 +38,15 @@ test("hook events are described as sentences", () => {
     told("accumulation", { series: "", count: 4, loss: "sum", why: "divided" }),
     "loss is the sum of 4 losses per step · each was divided by the number of losses",
   );
+  assert.equal(
+    told("environment", {
+      git: { commit: "0123456789abcdef", dirty: true, diff: "+x" },
+      command: ["train.py", "--lr", "1"],
+      packages: { torch: "2.6", numpy: "2.0" },
+    }),
+    "commit 0123456789ab, uncommitted changes · train.py --lr 1 · 2 packages",
+  );
+  assert.equal(told("environment", { data: { train: "c4" }, gpus: [{ name: "H100" }] }), "H100 · train c4");
   assert.equal(told("phase", { name: "eval", state: "begin" }), "eval · begins");
   assert.equal(told("gpu-throttle", { gpu: 0, reasons: [] }), "GPU 0: no longer throttled");
   assert.equal(
@@ -84,10 +93,12 @@ test("malformed events are described without an exception", () => {
     "nonfinite-input",
     "gpu-throttle",
     "dropped",
+    "environment",
   ]) {
     for (const data of [
       {},
       { optimizers: 3, findings: "x", inputs: [null], reasons: 7 },
+      { git: 3, command: {}, packages: "x", versions: 7, data: [1], gpus: "y" },
       { optimizers: [{}], signals: null, findings: [{}], clip: "x" },
     ]) {
       assert.equal(typeof told(kind, data), "string");

@@ -24,7 +24,8 @@ class NoRun:
     def _nothing(self, *args: Any, **values: Any) -> None:
         return None
 
-    log = step = evaluate = event = checkpoint = expect = batch = check = finish = load_state_dict = _nothing
+    log = step = evaluate = event = data = checkpoint = expect = batch = check = _nothing
+    finish = load_state_dict = _nothing
 
     def state_dict(self) -> dict[str, int]:
         """Return a state without steps."""

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ..core.config import plain, words
+from ..core.environment_options import KIND as ENVIRONMENT
 from ..core.handshake import RunInfo
 from ..core.identity import settled
 from ..core.values import counted, kind_of, step_of, text, wholes, within
@@ -427,6 +428,29 @@ class Run:
             reporter.start()
         except Exception as error:
             reporter.report_error("event", error)
+
+    def data(self, *given: Any, **identifiers: Any) -> None:
+        """Name the data of this run, so that a change of the data is shown like a change of a setting.
+
+        Call it once per data set, such as ``run.data(train="c4@2024-03", val="pile-val")``.
+
+        Args:
+            given: A mapping with the identifiers.
+            identifiers: Name of a data set, and what identifies its version: a text, a number or a mapping
+                such as ``{"path": path, "revision": "v3", "rows": 1_000_000}``.
+        """
+        reporter = self._reporter
+        if reporter.off:
+            return
+        try:
+            found = identifiers
+            if given:
+                mapping, _ = self._arguments("data", given, None, identifiers)
+                found = dict(mapping)
+            if found:
+                reporter.put_event(ENVIRONMENT, {"data": reporter.redact.data(plain(found))}, may_wait=True)
+        except Exception as error:
+            reporter.report_error("data", error)
 
     def checkpoint(self, path: Any, *, step: int | None = None) -> None:
         """Report a checkpoint that was written by other means than torch, safetensors or a framework.

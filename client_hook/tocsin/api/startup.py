@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.config import keyed, settings_of
+from ..core.environment_options import PARTS, parts_of
 from ..core.handshake import RunInfo, hello, versions
 from ..core.identity import (
     Identity,
@@ -93,6 +94,7 @@ def _begin(
     actions: str | Collection[str] = (),
     host: str | None = None,
     redact: bool | str | Collection[str] | None = None,
+    environment: bool | str | Collection[str] | None = None,
     quiet: bool | None = None,
     is_named: bool = True,
     identity: Identity | None = None,
@@ -100,6 +102,7 @@ def _begin(
     sender: Transport | None = None,
     **capture: Any,
 ) -> Run:
+    from ..integrations.environment import EnvironmentRecorder
     from ..integrations.system_metrics import SystemMetrics
     from ..spool.segments import default_dir
     from ..transport.sender import Sender
@@ -126,9 +129,11 @@ def _begin(
     metrics = SystemMetrics(os.environ, lambda values, events: reporter.add_reading(values, events))
 
     def sample(now: float) -> None:
+        recorder.sample()
         metrics.step(now)
         reporter.checkpoints.sample(now)
 
+    parts = parts_of(environment) if sender is None else frozenset[str]()
     if sender is None:
         sender = Sender(
             box,  # type: ignore[arg-type]
@@ -146,6 +151,8 @@ def _begin(
     reporter.redact = clean
     reporter.checkpoints.rank = identity.writer.rank
     reporter.on_end.append(reporter.checkpoints.last_look)
+    recorder = EnvironmentRecorder(reporter, run_info, parts)
+    reporter.on_end.append(recorder.finish)
 
     def on_message(message: Any) -> None:
         if problems is not None:
@@ -162,6 +169,7 @@ def _begin(
     if is_parent:
         given = {"url": url, "token": token, "spool_dir": spool_dir, "exit_timeout": exit_timeout}
         given |= {"host": host, "grad_norm": capture["grad_norm"]}
+        given["environment"] = [name if name in parts else f"-{name}" for name in PARTS]
         given["redact"] = redact if redact is None or isinstance(redact, (bool, str)) else list(redact)
         share = partial(child_processes.share_with_children, run_info, given, begin_child)
     _follow_torch(run, reporter, run_info, share, capture)

@@ -7,12 +7,14 @@ reading that fails is omitted; a library that fails FAILURES times in a row is n
 
 from __future__ import annotations
 
+import glob
 import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
 EVERY_S = 5.0
 FAILURES = 3
+PROC = "/proc/driver/nvidia"
 MOST_GPUS = 16
 GIB = 1 << 30
 
@@ -109,6 +111,53 @@ def graphics(environ: Mapping[str, str]) -> GpuMetrics | None:
         return GpuMetrics(nvml, handles) if handles else None
     except Exception:
         return None
+
+
+def installed_gpus(environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return ``gpus`` (name, memory in GiB) and ``driver`` of this process, as far as they are known.
+
+    Without nvidia-ml-py, they are read from /proc, which has no memory sizes. Empty without an NVIDIA GPU.
+    """
+    try:
+        nvml = importlib.import_module("pynvml")
+        nvml.nvmlInit()
+        count = nvml.nvmlDeviceGetCount()
+        handles = [_handle(nvml, name, count) for name in chosen(environ, count)[:MOST_GPUS]]
+        gpus = [_described(nvml, handle) for handle in handles if handle is not None]
+        driver = _text(nvml.nvmlSystemGetDriverVersion())
+    except Exception:
+        gpus, driver = _gpus_in_proc(environ), _driver_in_proc()
+    return {"gpus": gpus, "driver": driver} if gpus else {}
+
+
+def _described(nvml: Any, handle: Any) -> dict[str, Any]:
+    memory = _answer(lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total / GIB)
+    size = {} if memory is None else {"memory_gib": round(memory, 1)}
+    return {"name": _text(nvml.nvmlDeviceGetName(handle)), **size}
+
+
+def _text(given: Any) -> str:
+    """Return what NVML returns as text; older versions return bytes."""
+    return given.decode("utf-8", "replace") if isinstance(given, bytes) else str(given)
+
+
+def _gpus_in_proc(environ: Mapping[str, str]) -> list[dict[str, Any]]:
+    names = []
+    for path in sorted(glob.glob(f"{PROC}/gpus/*/information")):
+        with open(path, encoding="utf-8", errors="replace") as file:
+            models = [line.partition(":")[2].strip() for line in file if line.startswith("Model:")]
+        names.append(models[0] if models else "GPU")
+    used = [int(name) for name in chosen(environ, len(names)) if name.isdigit()]
+    return [{"name": names[index]} for index in used[:MOST_GPUS]]
+
+
+def _driver_in_proc() -> str:
+    try:
+        with open(f"{PROC}/version", encoding="utf-8", errors="replace") as file:
+            words = file.readline().split()
+    except OSError:
+        return ""
+    return next((word for word in words if "." in word and word.replace(".", "").isdigit()), "")
 
 
 def chosen(environ: Mapping[str, str], count: int) -> list[str]:

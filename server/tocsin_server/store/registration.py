@@ -14,7 +14,7 @@ from tocsin_server.core.models import RunState, Writer
 from tocsin_server.store.damage import valid_environment
 from tocsin_server.store.deletion import is_scheduled, may_stay
 from tocsin_server.store.edits import called, edits_of
-from tocsin_server.store.environment import storable
+from tocsin_server.store.environment import SHOWN, storable
 from tocsin_server.store.row_builder import upsert
 from tocsin_server.store.tables import attempt, project, run, writer
 from tocsin_server.store.writer_cache import last_event, last_seq, series_numbers
@@ -80,13 +80,14 @@ def register(connection: Connection, hello: Hello, now_ns: int, *, bound_to: str
     if known is None:
         connection.execute(select(run.c.id).where(run.c.id == run_id).with_for_update())
         known = _writer_by_key(connection, run_id, key)
+    is_known = known is not None
     who = _as_writer(known) if known else _new_writer(connection, run_id, key, hello, now_ns)
     of_run = select(func.count(), func.max(attempt.c.attempt_no)).where(attempt.c.run_id == run_id)
     attempts, newest = connection.execute(of_run).one()
     superseded = who.attempt_no < newest
     _update_writer(connection, who, hello, now_ns)
     if not superseded:
-        _update_run(connection, who, hello, now_ns)
+        _update_run(connection, who, hello, now_ns, is_known=is_known)
     return Registered(
         who,
         is_new,
@@ -316,11 +317,14 @@ def _update_writer(connection: Connection, who: Writer, hello: Hello, now_ns: in
     )
 
 
-def _update_run(connection: Connection, who: Writer, hello: Hello, now_ns: int) -> None:
+def _update_run(connection: Connection, who: Writer, hello: Hello, now_ns: int, *, is_known: bool) -> None:
     """Update the run from the handshake; it becomes active again."""
     before = connection.execute(select(run).where(run.c.id == who.run_id)).one()
     reported = _described(hello, before) if who.rank == 0 or before.config is None else {}
     environment = valid_environment(before.environment)
+    if who.rank == 0 and not is_known:
+        # Another attempt: its events say what holds now.
+        environment = {name: value for name, value in environment.items() if name not in SHOWN}
     environment |= {"world_size": hello.world_size, "hosts": _hosts(environment, hello.host)}
     if who.rank == 0 or "versions" not in environment:
         environment |= {

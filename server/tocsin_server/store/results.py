@@ -62,7 +62,8 @@ class StoredSeries:
 class StoredRun:
     """The run row. ``attempts`` is their number; only ``StoreReader.run`` fills the three lists.
 
-    ``environment`` is ``{"versions", "optimizers", "scalers", "schedulers", "world_size", "hosts"}``.
+    ``environment`` is ``{"versions", "optimizers", "scalers", "schedulers", "world_size", "hosts"}`` and what
+    ``store/environment.py`` adds from events.
     ``summary`` is what the pipeline last stored for the list of runs, or None.
     """
 

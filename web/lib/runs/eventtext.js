@@ -63,6 +63,14 @@ function optimizerText(one) {
   return `${text(one.class)}${name} with ${int(Number(one.parameters))} parameters, lr ${lr}`;
 }
 
+/** @param {unknown} git */
+function commitText(git) {
+  const { commit, dirty } = /** @type {Data} */ (git ?? {});
+  return (
+    text(commit) && `commit ${text(commit).slice(0, 12)}${dirty === true ? ", uncommitted changes" : ""}`
+  );
+}
+
 /** Fields that the hook adds, and that the list of checkpoints shows. */
 const CHECKPOINT_FIELDS = ["complete", "size", "holds", "by", "took_s", "escaped", "cut"];
 
@@ -105,6 +113,20 @@ const TEXTS = {
         ),
   "start-step": ({ step, approximate }) =>
     `continues at step ${number(step)}${approximate === true ? ", according to the optimizer's state" : ""}`,
+  environment: ({ git, command, config, versions, packages, variables, gpus, driver, data }) =>
+    line(
+      commitText(git),
+      Array.isArray(command) ? command.map(String).join(" ") : "",
+      config ? `config of ${counted(flatten(config).length, "setting")}` : "",
+      versions ? rest(/** @type {Data} */ (versions), []) : "",
+      packages ? counted(Object.keys(packages).length, "package") : "",
+      variables ? rest(/** @type {Data} */ (variables), []) : "",
+      objects(gpus)
+        .map((one) => text(one.name))
+        .join(", "),
+      text(driver) && `driver ${text(driver)}`,
+      data ? rest(/** @type {Data} */ (data), []) : "",
+    ),
   schedule: ({ scheduler, optimizer }) => line(text(scheduler), text(optimizer)),
   phase: (data) =>
     line(text(data.name), text(data.state) && `${text(data.state)}s`, rest(data, ["name", "state"])),

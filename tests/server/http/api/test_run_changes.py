@@ -124,3 +124,17 @@ def test_a_run_without_anything_healthy_has_no_comparisons(
 def test_an_unknown_run_or_incident_has_no_changes(server: Any) -> None:
     for path in ("/runs/r_missing/changes", "/incidents/r_missing.f.1/changes", "/incidents/x/changes"):
         assert ask(server, "GET", path).status_code == 404
+
+
+def test_a_new_attempt_does_not_show_the_commit_of_the_one_before(
+    server: Any, trainer: Callable[..., Any], project: str
+) -> None:
+    """It may have switched the recording off. A connection of the same process changes nothing."""
+    run = trainer(project=project)
+    run.event("environment", git={"commit": "a"}, data={"train": "c4"})
+    run.event("environment", data={"val": "pile"})
+    environment = server.get(f"/runs/{run.run}")["environment"]
+    assert (environment["git"], environment["data"]) == ({"commit": "a"}, {"train": "c4", "val": "pile"})
+    again = trainer(project=project, run=run.run)
+    again.event("metric", name="val/x")
+    assert server.get(f"/runs/{run.run}")["environment"].keys().isdisjoint({"git", "data"})
