@@ -150,16 +150,16 @@ class RoutingPass:
         wanted = {home.id for found in homes.values() for home in found}
         theirs = alert_groups.groups_of(self._connection, list(keys))
         self._rows = alert_groups.groups_to_look_at(self._connection, wanted | theirs, self.now_ns)
-        for alert_id, found in homes.items():
-            with self._of_run(arrived[alert_id]):
-                self._arrive(arrived[alert_id], found)
-        self._flush_due()
+        self._arrive([arrived[alert_id] for alert_id in homes], homes)
+        more = len(keys) == alert_groups.AT_ONCE
+        if not more:  # all alerts of a flood are in the group before its size is paid for
+            self._flush_due()
         self._store()
         if self._failed:
             alert_groups.put_back(self._connection, self._failed, self.now_ns)
         for run_id in {key[0] for key in keys} - self._failed:
             self._work.passed(f"run {run_id}")
-        return len(keys) == alert_groups.AT_ONCE
+        return more
 
     @contextmanager
     def _of_run(self, routed: RoutedAlert) -> Iterator[None]:
@@ -209,30 +209,38 @@ class RoutingPass:
             group_id(kind, name, channel.id, labels), kind, name, channel.id, labels, self.now_ns, None, None
         )
 
-    def _arrive(self, routed: RoutedAlert, homes: list[GroupRow]) -> None:
-        for home in homes:
-            self._rows.setdefault(home.id, home)
-        key = key_of(routed.alert.id)
-        chosen = {home.id for home in homes} | {
-            row.id for row in self._rows.values() if key in row.members and row.kind == "alerts"
-        }
-        for group in chosen:
-            row = self._rows[group]
-            self._put(self._late(row, key) if row.kind == "late" else self._joined(row, routed))
+    def _arrive(self, arrived: Iterable[RoutedAlert], homes: Mapping[str, list[GroupRow]]) -> None:
+        """Put alerts into their groups; each group is changed once for all alerts of a run."""
+        wanted: dict[tuple[str, str], list[RoutedAlert]] = {}
+        for routed in arrived:
+            found = homes[routed.alert.id]
+            for home in found:
+                self._rows.setdefault(home.id, home)
+            key = key_of(routed.alert.id)
+            chosen = {home.id for home in found} | {
+                row.id for row in self._rows.values() if row.kind == "alerts" and key in row.members
+            }
+            for group in chosen:
+                wanted.setdefault((group, routed.alert.run_id), []).append(routed)
+        for (group, _), alerts in wanted.items():
+            with self._of_run(alerts[0]):
+                row = self._rows[group]
+                self._put(self._late(row, alerts) if row.kind == "late" else self._joined(row, alerts))
 
-    def _joined(self, row: GroupRow, routed: RoutedAlert) -> GroupRow:
+    def _joined(self, row: GroupRow, alerts: list[RoutedAlert]) -> GroupRow:
         route = self._routing.route(row.route)
         if route is None:
             return row
-        brief = routed.over and self._is_brief(routed)
-        return self._stored(row, grouping.arrive(_group(row), routed, route, self.now_ns, brief=brief))
+        brief = {routed.alert.id for routed in alerts if routed.over and self._is_brief(routed)}
+        return self._stored(row, grouping.arrive(_group(row), alerts, route, self.now_ns, brief=brief))
 
-    def _late(self, row: GroupRow, key: Key) -> GroupRow:
+    def _late(self, row: GroupRow, alerts: list[RoutedAlert]) -> GroupRow:
         if row.notified_ns is not None and self.now_ns - row.notified_ns < hourly_limit.LATE_AGAIN_NS:
             return row
         first = self.now_ns if row.notified_ns is not None or not row.members else row.first_ns
         due = hourly_limit.late_due(first, self.now_ns)
-        return replace(row, first_ns=first, due_ns=due, notified_ns=None, members={**row.members, key: -1})
+        members = {**row.members, **{key_of(routed.alert.id): -1 for routed in alerts}}
+        return replace(row, first_ns=first, due_ns=due, notified_ns=None, members=members)
 
     # Groups that are due
 
@@ -332,8 +340,8 @@ class RoutingPass:
             if row.kind == "late" and not routed.alert.late and not routed.over
         ]
         self._put(replace(row, members={}, due_ns=None, notified_ns=self.now_ns))
-        for routed in awake:  # it has firing records from now on and no longer belongs to a digest
-            self._arrive(routed, self._homes(routed))
+        # They have firing records from now on and no longer belong to a digest.
+        self._arrive(awake, {routed.alert.id: self._homes(routed) for routed in awake})
         left = {name: routed for name, routed in known.items() if routed not in awake}
         firing = tuple(name for name, routed in left.items() if not routed.over)
         over = tuple(name for name, routed in left.items() if routed.over)

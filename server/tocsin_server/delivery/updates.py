@@ -26,6 +26,7 @@ from tocsin_server.store.alert_groups import GroupRow
 from tocsin_server.store.alert_rows import alert_key
 from tocsin_server.store.connection import Connection
 from tocsin_server.store.damage import Damaged
+from tocsin_server.store.incident_rows import incident_ids
 from tocsin_server.store.outage import is_outage
 from tocsin_server.store.outbox import Notification
 
@@ -76,8 +77,7 @@ def _show(connection: Connection, keys: set[Key]) -> None:
         return
     runs = {key[0] for key in keys}
     acks = acks_in_force(connection, runs)
-    known = routed_alerts_of(alert_groups.known_alerts(connection, keys), acks)
-    incidents = {incident_of(routed) for routed in known.values()}
+    incidents = incident_ids(connection, keys)
     ack = max((acks[key] for key in keys if key in acks), key=lambda one: one.at_ns, default=None)
     for channel in channels:
         states = (outbox.SENT, outbox.WAITING, outbox.CLAIMED)

@@ -10,7 +10,7 @@ that was over before it could be sent is still sent once, if it was critical or 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tocsin_server.core.causal_order import by_cause
@@ -63,18 +63,20 @@ class Batch:
     new: tuple[str, ...]
 
 
-def arrive(group: Group, routed: RoutedAlert, route: Route, now_ns: int, *, brief: bool = False) -> Group:
-    """Return the group after an alert fired, became more severe or resolved.
+def arrive(
+    group: Group, arrived: Iterable[RoutedAlert], route: Route, now_ns: int, *, brief: Collection[str] = ()
+) -> Group:
+    """Return the group after alerts fired, became more severe or resolved.
 
-    ``brief``: the alert did all of that since the last pass.
+    ``brief``: ids of the alerts that did all of that since the last pass.
     """
-    members = group.members
-    if (not routed.over or brief) and routed.alert.id not in members:
-        members = {**members, routed.alert.id: NEVER_NOTIFIED}
-    notified = members.get(routed.alert.id)
-    if notified is None:
-        return group
-    due = min(group.due_ns or _never(now_ns), _wanted(group, notified, routed, route, now_ns))
+    members, due = dict(group.members), group.due_ns
+    for routed in arrived:
+        if not routed.over or routed.alert.id in brief:
+            members.setdefault(routed.alert.id, NEVER_NOTIFIED)
+        notified = members.get(routed.alert.id)
+        if notified is not None:
+            due = min(due or _never(now_ns), _wanted(group, notified, routed, route, now_ns))
     return replace(group, members=members, due_ns=due)
 
 

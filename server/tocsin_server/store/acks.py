@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, func, select, tuple_
 
 from tocsin_server.store.tables import acknowledgement, alert
 
 Key = tuple[str, str, int]
 """(run id, fingerprint, episode)."""
+
+AT_ONCE = 500
+"""Number of alerts that one statement names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,20 +26,39 @@ class Ack:
     undone: bool = False
 
 
-def add_ack(connection: Connection, key: Key, ack: Ack) -> bool:
-    """Store an acknowledgement. Its time is moved past that of the newest one.
+def add_acks(connection: Connection, keys: Iterable[Key], ack: Ack) -> list[Key]:
+    """Store an acknowledgement of each of these alerts. Its time is moved past that of the newest one.
 
     Returns:
-        False if there is no such alert.
+        The keys of the alerts that exist.
     """
-    if not _exists(connection, key):
-        return False
-    row = {"run_id": key[0], "fingerprint": key[1], "episode": key[2]}
-    newest = connection.execute(select(func.max(acknowledgement.c.at_ns)).where(*_is(key))).scalar()
-    at_ns = max(ack.at_ns, (newest or 0) + 1)
-    values = {"at_ns": at_ns, "actor": ack.actor, "note": ack.note, "undone": ack.undone}
-    connection.execute(acknowledgement.insert(), row | values)
-    return True
+    wanted, stored = sorted(set(keys)), dict[Key, int]()
+    for at in range(0, len(wanted), AT_ONCE):
+        for key, newest in _newest(connection, wanted[at : at + AT_ONCE]).items():
+            stored[key] = max(ack.at_ns, (newest or 0) + 1)
+    given = {"actor": ack.actor, "note": ack.note, "undone": ack.undone}
+    rows = [
+        {"run_id": key[0], "fingerprint": key[1], "episode": key[2], "at_ns": at_ns} | given
+        for key, at_ns in stored.items()
+    ]
+    if rows:
+        connection.execute(acknowledgement.insert(), rows)
+    return list(stored)
+
+
+def add_ack(connection: Connection, key: Key, ack: Ack) -> bool:
+    """Store an acknowledgement of one alert; return False if there is no such alert."""
+    return bool(add_acks(connection, [key], ack))
+
+
+def _newest(connection: Connection, keys: list[Key]) -> dict[Key, int | None]:
+    """Return the time of the newest acknowledgement of each of these alerts that exists."""
+    own = (alert.c.run_id, alert.c.fingerprint, alert.c.episode)
+    table = acknowledgement.c
+    same = (table.run_id == own[0]) & (table.fingerprint == own[1]) & (table.episode == own[2])
+    query = select(*own, func.max(table.at_ns).label("at_ns")).outerjoin(acknowledgement, same)
+    found = connection.execute(query.where(tuple_(*own).in_(keys)).group_by(*own))
+    return {(row.run_id, row.fingerprint, row.episode): row.at_ns for row in found}
 
 
 def acks_of(connection: Connection, key: Key) -> list[Ack]:
@@ -85,13 +107,6 @@ def put_ack_rows(connection: Connection, run_id: str, rows: Iterable[AckRow]) ->
     reported = [{"run_id": run_id, **asdict(row)} for row in rows]
     if reported:
         connection.execute(acknowledgement.insert(), reported)
-
-
-def _exists(connection: Connection, key: Key) -> bool:
-    query = select(alert.c.run_id).where(
-        alert.c.run_id == key[0], alert.c.fingerprint == key[1], alert.c.episode == key[2]
-    )
-    return connection.execute(query).first() is not None
 
 
 def _is(key: Key):  # type: ignore[no-untyped-def] # columns of SQLAlchemy

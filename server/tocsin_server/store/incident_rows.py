@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, case, func, select, tuple_
@@ -10,7 +10,7 @@ from sqlalchemy import Connection, case, func, select, tuple_
 from tocsin_server.core.causal_order import by_cause
 from tocsin_server.core.incidents import Incident, IncidentState, state_of
 from tocsin_server.core.models import Alert, AlertState
-from tocsin_server.store.acks import Key
+from tocsin_server.store.acks import AT_ONCE, Key
 from tocsin_server.store.alert_rows import alert_key, alert_of
 from tocsin_server.store.results import StoredIncident
 from tocsin_server.store.tables import alert, run
@@ -78,6 +78,16 @@ def count_open(connection: Connection) -> int:
     """Return the number of incidents with a firing alert."""
     firing = select(*_OWN).where(alert.c.state == AlertState.FIRING.value, alert.c.incident != "").distinct()
     return connection.execute(select(func.count()).select_from(firing.subquery())).scalar_one()
+
+
+def incident_ids(connection: Connection, keys: Iterable[Key]) -> set[str]:
+    """Return the ids of the incidents to which these alerts belong."""
+    wanted, found = sorted(set(keys)), set()
+    for at in range(0, len(wanted), AT_ONCE):
+        mine = tuple_(alert.c.run_id, alert.c.fingerprint, alert.c.episode).in_(wanted[at : at + AT_ONCE])
+        rows = connection.execute(select(*_OWN).where(mine, alert.c.incident != "").distinct())
+        found |= {f"{row.run_id}.{row.incident}" for row in rows}
+    return found
 
 
 def _keys(

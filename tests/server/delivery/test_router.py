@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,18 +12,30 @@ import pytest
 from sqlalchemy import Connection, insert, select
 from sqlalchemy.engine import URL
 
+from tests.matrix import ALL
 from tests.server.notify.conftest import NOW, S, facts_of
-from tocsin_server.core.models import AlertState
+from tocsin_server.core.models import Alert, AlertState
 from tocsin_server.delivery.router import RoutingPass
 from tocsin_server.notify.routing import plain, read_routing
 from tocsin_server.runs.run_summary import alert_json
 from tocsin_server.store import alert_groups, notification_config, outbox
+from tocsin_server.store.acks import Ack, add_acks
 from tocsin_server.store.database import Database, open_database
+from tocsin_server.store.incident_rows import alert_keys
 from tocsin_server.store.notification_config import ChannelRow
 from tocsin_server.store.outbox import Notification
 from tocsin_server.store.periodic_jobs import PeriodicJob as Work
 from tocsin_server.store.row_builder import Rows, _alert_row, write
 from tocsin_server.store.tables import alert_transition, event, notify_group, run
+
+MANY = 10_000 if ALL else 1_000
+
+
+def transition_of(alert: Alert, now_ns: int) -> dict[str, Any]:
+    """Return the row of the transition of an alert to its state."""
+    key = {"run_id": alert.run_id, "fingerprint": alert.fingerprint, "episode": alert.episode}
+    state = {"state": alert.state.value, "severity": alert.severity.value, "previous": None}
+    return key | state | {"at_ns": now_ns, "step": 1, "summary": "s"}
 
 
 @dataclass
@@ -65,17 +78,8 @@ class RoutingScene:
     ) -> None:
         """Commit a transition of an alert."""
         alert = facts_of(rule, severity, state, **about).alert
-        key = {"run_id": alert.run_id, "fingerprint": alert.fingerprint, "episode": alert.episode}
-        line = {
-            "state": state,
-            "severity": severity,
-            "previous": None,
-            "at_ns": self.now_ns,
-            "step": 1,
-            "summary": "s",
-        }
         rows = Rows(alerts={(alert.run_id, alert.fingerprint, alert.episode): _alert_row(alert)})
-        rows.transitions.append(key | line)
+        rows.transitions.append(transition_of(alert, self.now_ns))
         self.do(lambda c: write(c, rows))
 
     def later(self, seconds: float) -> list[Notification]:
@@ -258,6 +262,23 @@ def test_above_the_limit_comes_a_digest(scene: RoutingScene) -> None:
     scene.now_ns += 580 * S
     (digest,) = scene.later(30)
     assert (digest.kind, len(digest.body["alerts"])) == ("digest", 2)
+
+
+def test_many_alerts_of_one_incident_are_one_notification(scene: RoutingScene) -> None:
+    """However many fire, they are routed and acknowledged in time proportional to their number."""
+    scene.routing({"routes": [{"name": "all", "group_wait_s": 0}]})
+    rows = Rows()
+    for no in range(MANY):
+        alert = facts_of("my-rule", "critical", fingerprint=f"f-{no}", incident="f-0.1").alert
+        rows.alerts[alert.run_id, alert.fingerprint, 1] = _alert_row(alert)
+        rows.transitions.append(transition_of(alert, scene.now_ns))
+    scene.do(lambda c: write(c, rows))
+    began = time.perf_counter()
+    notified = scene.later(MANY // alert_groups.AT_ONCE + 3)
+    keys = scene.do(lambda c: add_acks(c, alert_keys(c, "r1.f-0.1"), Ack(scene.now_ns, "ann", "")))
+    assert time.perf_counter() - began < MANY * 0.005
+    assert [(len(item.body["alerts"]), item.body["left_out"]) for item in notified] == [(50, MANY - 50)]
+    assert len(set(keys)) == MANY
 
 
 def test_each_channel_of_a_route_is_notified(scene: RoutingScene) -> None:

@@ -34,7 +34,7 @@ class GroupHistory:
 
     def add(self, routed: RoutedAlert) -> None:
         self.facts[routed.alert.id] = routed
-        self.group = arrive(self.group or EMPTY, routed, self.route, self.now)
+        self.group = arrive(self.group or EMPTY, [routed], self.route, self.now)
 
     def wait(self, seconds: float) -> None:
         """Let time pass; evaluate the group whenever it is due."""

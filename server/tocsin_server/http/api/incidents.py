@@ -22,7 +22,7 @@ from tocsin_server.http.api.shapes import AlertRow
 from tocsin_server.http.services import Services, services_of
 from tocsin_server.runs.run_summary import alert_json
 from tocsin_server.store import audit
-from tocsin_server.store.acks import Ack, Key, acks_in_force, add_ack
+from tocsin_server.store.acks import Ack, Key, acks_in_force, add_acks
 from tocsin_server.store.alert_timeline import incident_timeline
 from tocsin_server.store.checkpoints import resume_from
 from tocsin_server.store.connection import Connection
@@ -146,9 +146,7 @@ async def acknowledge_incident(services: Services, incident_id: str, ack: Ack) -
 
 
 def _write(connection: Connection, incident_id: str, ack: Ack) -> list[Key]:
-    keys = alert_keys(connection, incident_id)
-    for key in keys:
-        add_ack(connection, key, ack)
+    keys = add_acks(connection, alert_keys(connection, incident_id), ack)
     if keys:
         action = "incident.unack" if ack.undone else "incident.ack"
         audit.note(connection, ack.at_ns, ack.actor, action, incident_id, {"note": ack.note})
