@@ -17,10 +17,13 @@ from tocsin_server.notify.message import escaped
 from tocsin_server.report.diagnoses import evidence_text, standing
 from tocsin_server.report.impact import STATES, impact_of
 from tocsin_server.report.words import counted, moment, powers, span, title_of, whole
+from tocsin_server.runs.run_comparison import Comparison, RunChanges
 from tocsin_server.store.results import StoredIncident, StoredRun
 
 MOST_ENTRIES = 60
 """Maximum number of entries of each timeline; the first ones are kept."""
+MOST_CHANGES = 15
+"""Maximum number of differences from one attempt or run."""
 LONGEST = 1000
 """Maximum number of characters of one text of the run or of a person."""
 _KINDS = {
@@ -43,6 +46,7 @@ class Postmortem:
         charts: Series by the path of its chart, relative to the Markdown file.
         link: Address of the incident's page, or "".
         written_ns: When it is written.
+        changes: What differs from what was healthy, or None.
         sections: Further sections by title: Markdown without a heading.
     """
 
@@ -53,6 +57,7 @@ class Postmortem:
     charts: Mapping[str, str]
     link: str
     written_ns: int
+    changes: RunChanges | None = None
     sections: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -66,6 +71,7 @@ def markdown(data: Postmortem) -> str:
         _section("Impact", _impact(data)),
         _section("Charts", _charts(data)),
         _section("Cause", _cause(lead)),
+        _section("What changed", *map(_comparison, data.changes.comparisons if data.changes else ())),
         *(_section(title, text) for title, text in data.sections.items()),
         _section("Timeline", _records(lead), _response(data.timeline)),
         _section("Actions", _actions(data)),
@@ -130,6 +136,28 @@ def _cause(lead: Alert) -> str:
         else "",
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _comparison(found: Comparison) -> str:
+    """Return what differs from an earlier attempt or from another run, the most likely explanation first."""
+    reference = found.reference
+    name = _text(reference.run_name) if reference.attempt is None else f"attempt {reference.attempt}"
+    rows = [
+        (_text(each.name), *map(_value, each.shown), each.counts.text if each.counts else "")
+        for each in found.changes[:MOST_CHANGES]
+    ]
+    left = len(found.changes) - len(rows)
+    parts = [
+        f"Compared with {name}, {reference.text}:",
+        _table(("Setting", "Before", "In this incident", ""), rows) if rows else "Nothing differs.",
+        f"{counted(left, 'more difference')} not listed." if left else "",
+        f"Not compared, because not recorded: {', '.join(found.not_recorded)}." if found.not_recorded else "",
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _value(text: str | None) -> str:
+    return "not set" if text is None else _text(text)
 
 
 def _records(lead: Alert) -> str:

@@ -13,6 +13,7 @@ from tocsin_server.core.incidents import Incident
 from tocsin_server.notify import chart_image, links
 from tocsin_server.report.material import VITAL_SIGNS, ReportError
 from tocsin_server.report.postmortem import Postmortem, markdown
+from tocsin_server.runs.run_comparison import changes_of_incident
 from tocsin_server.store.alert_timeline import incident_timeline
 from tocsin_server.store.checkpoints import resume_from
 from tocsin_server.store.reader import StoreReader
@@ -97,6 +98,7 @@ def write_postmortem(
     drawn = _charts(reader, run, incident) if charts else {}
     with reader.consistent() as connection:
         timeline = incident_timeline(connection, incident)
+        changes = changes_of_incident(connection, run, incident)
     link = links.page(base, {"incident": incident.id}) if base else ""
     text = markdown(
         Postmortem(
@@ -107,6 +109,7 @@ def write_postmortem(
             charts={path: name for path, (name, _) in drawn.items()},
             link=link,
             written_ns=now_ns or time.time_ns(),
+            changes=changes,
         )
     )
     images = {path: image for path, (_, image) in drawn.items()}

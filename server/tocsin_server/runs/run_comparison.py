@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
+from tocsin_server.core.incidents import Incident
 from tocsin_server.core.run_changes import (
     DIFF,
     Change,
@@ -93,6 +94,18 @@ def changes_of(
             found.append(Comparison(reference, changes, not_recorded(setup, mine)))
     diff = mine.get(DIFF, {}).get(DIFF, "")
     return RunChanges(number, found, len(failing), len(healthy), diff)
+
+
+def changes_of_incident(connection: Connection, stored: StoredRun, incident: Incident) -> RunChanges:
+    """Compare the attempt in which an incident began; alerts of its rules count as a failure too.
+
+    Args:
+        connection: A connection.
+        stored: The run of the incident, with its attempts.
+        incident: The incident.
+    """
+    rules = {alert.rule for alert in incident.alerts}
+    return changes_of(connection, stored, at_ns=incident.onset_ns, rules=rules, reached=incident.onset_step)
 
 
 def _attempt_before(

@@ -14,6 +14,7 @@ from tocsin_server.http.api.query import known_run
 from tocsin_server.http.api.resource import resource
 from tocsin_server.http.services import services_of
 from tocsin_server.runs.run_comparison import Comparison, RunChanges, changes_of
+from tocsin_server.runs.run_comparison import changes_of_incident as compare_incident
 
 router = resource("changes")
 
@@ -87,14 +88,9 @@ def changes_of_incident(request: Request, incident_id: str, _identity: Reader) -
     found = services.reader.incident(incident_id)
     if found is None:
         raise Problem(404, subject="incident", expected="the id of an incident", got=incident_id)
-    incident = found.incident
-    stored = known_run(services.reader, incident.lead.run_id)
-    rules = {alert.rule for alert in incident.alerts}
+    stored = known_run(services.reader, found.incident.lead.run_id)
     with services.reader.consistent() as connection:
-        changes = changes_of(
-            connection, stored, at_ns=incident.onset_ns, rules=rules, reached=incident.onset_step
-        )
-    return _answer(stored.id, changes)
+        return _answer(stored.id, compare_incident(connection, stored, found.incident))
 
 
 def _answer(run_id: str, changes: RunChanges) -> ExactJSON:

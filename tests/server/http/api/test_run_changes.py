@@ -138,3 +138,15 @@ def test_a_new_attempt_does_not_show_the_commit_of_the_one_before(
     again = trainer(project=project, run=run.run)
     again.event("metric", name="val/x")
     assert server.get(f"/runs/{run.run}")["environment"].keys().isdisjoint({"git", "data"})
+
+
+def test_a_postmortem_says_what_changed(server: Any, trainer: Callable[..., Any], project: str) -> None:
+    """Names of settings cannot break its table."""
+    healthy(trainer, project=project, name="good *1*")
+    bad = trainer(project=project, config=CONFIG | {"lr": 3.0, "a|b": None})
+    bad.records(NAN)
+    path = f"/incidents/{incident_of(server, bad.run)}/postmortem?format=markdown"
+    section = ask(server, "GET", path).text.partition("## What changed")[2].partition("\n## ")[0]
+    assert "good \\*1\\*, the most similar healthy run (2 of 4 settings are equal):" in section
+    assert "| lr | 0.1 | 3.0 |" in section
+    assert "a\\|b | not set | none |" in section
