@@ -25,7 +25,7 @@ function notifierOf(kept = {}, notes = [], permission = "granted") {
       source,
       { permission: () => permission, show: (title) => shown.push(title) },
       storage,
-      () => ({ body: "", address: "/" }),
+      () => ({ body: "", address: "/", tag: "" }),
     ),
   };
 }

@@ -170,6 +170,32 @@ export class AlertingApi {
     return this.#send("POST", `/channels/${encodeURIComponent(id)}/test`);
   }
 
+  /** @returns {Promise<PushStatus>} */
+  push() {
+    return this.api.ask("/push");
+  }
+
+  /**
+   * @param {{ endpoint?: string, keys?: Record<string, string>, name: string }} subscription
+   * @returns {Promise<PushSubscriptionItem>}
+   */
+  putSubscription(subscription) {
+    return this.#send("PUT", "/push/subscriptions", subscription);
+  }
+
+  /** @param {string} id */
+  deleteSubscription(id) {
+    return this.#send("DELETE", `/push/subscriptions/${encodeURIComponent(id)}`);
+  }
+
+  /**
+   * @param {string} id
+   * @returns {Promise<{ ok: boolean, detail: string }>}
+   */
+  testSubscription(id) {
+    return this.#send("POST", `/push/subscriptions/${encodeURIComponent(id)}/test`);
+  }
+
   /** @returns {Promise<Routing>} */
   routes() {
     return this.api.ask("/routes");

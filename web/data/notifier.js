@@ -4,7 +4,7 @@ const KEY = "tocsin.notified";
 
 /**
  * @typedef {{ permission: () => string, show: (title: string, body: string, tag: string, address: string) =>
- *   void }} Shower
+ *   unknown }} Shower
  */
 /**
  * @typedef {{ notes: (after: string | null) => Promise<{ items: BrowserNote[], next: string | null }> }}
@@ -16,7 +16,7 @@ export class Notifier {
    * @param {Source} source
    * @param {Shower} shower
    * @param {Pick<Storage, "getItem" | "setItem"> | null} storage
-   * @param {(note: BrowserNote) => { body: string, address: string }} words
+   * @param {(note: BrowserNote) => { body: string, address: string, tag: string }} words
    */
   constructor(source, shower, storage, words) {
     this.source = source;
@@ -43,8 +43,8 @@ export class Notifier {
     if (this.cursor !== null && note.id <= this.cursor) return;
     this.#keep(note.id);
     if (this.shower.permission() !== "granted") return;
-    const { body, address } = this.words(note);
-    this.shower.show(note.title, body, note.id, address);
+    const { body, address, tag } = this.words(note);
+    this.shower.show(note.title, body, tag || note.id, address);
   }
 
   /** @param {string} id */

@@ -69,7 +69,8 @@ class Settings {
   }
 
   load() {
-    for (const each of [this.tokens, this.facts, this.projects, this.audit]) void each.load();
+    const parts = [this.tokens, this.facts, this.projects, this.audit, this.browser.push];
+    for (const each of parts) void each.load();
   }
 }
 

@@ -373,6 +373,18 @@ interface BrowserNote {
   reason: string;
   alerts: (Alert & { over?: boolean })[];
 }
+interface PushSubscriptionItem {
+  id: string;
+  name: string;
+  by: string;
+  created_ms: number;
+  confirmed_ms: number;
+}
+interface PushStatus {
+  key: string;
+  channels: string[];
+  items: PushSubscriptionItem[];
+}
 interface RouteTrial {
   alert: string | null;
   labels: Record<string, string>;

@@ -1,6 +1,8 @@
 /** Shows notifications of the browser channel, if the user allowed them. */
 
 import { go } from "../../browser/navigate.js";
+import { currentSubscription, described, subscribe } from "../../browser/push.js";
+import { onNotificationClick, showNotification } from "../../browser/serviceworker.js";
 import { Notifier } from "../../data/notifier.js";
 import { isWithdrawn } from "../../lib/alerts/attention.js";
 import { powers } from "../../lib/format.js";
@@ -16,7 +18,8 @@ export const permission = () => ("Notification" in globalThis ? Notification.per
  * @param {string} tag notifications with the same tag replace each other
  * @param {string} address
  */
-export function show(title, body, tag, address) {
+export async function show(title, body, tag, address) {
+  if (await showNotification(title, body, tag, address).catch(() => false)) return;
   const shown = new Notification(title, { body, tag, icon: outside("/icon.svg") });
   shown.onclick = () => {
     window.focus();
@@ -36,11 +39,25 @@ export function words(note) {
       .slice(0, 3)
       .join("\n"),
     address: first ? alertAddress(first) : "/alerts",
+    tag: first && note.alerts.every(({ incident }) => incident === first.incident) ? first.incident : "",
   };
+}
+
+/**
+ * Tell the server that this browser is still subscribed to web push, with the present login and key.
+ *
+ * @param {App["alerting"]} alerting
+ */
+async function confirmSubscription(alerting) {
+  if (permission() !== "granted" || !(await currentSubscription())) return;
+  const { key } = await alerting.push();
+  await alerting.putSubscription(described(await subscribe(key)));
 }
 
 /** @param {App} app */
 export function notify({ alerting, live }) {
+  onNotificationClick(go);
+  void confirmSubscription(alerting).catch(() => {});
   let storage = null;
   try {
     storage = localStorage;

@@ -1,7 +1,7 @@
 /**
  * Settings: what this browser keeps for itself: theme, sound, notifications.
  *
- * Data: browser/theme.js and browser/sound.js, in the browser's storage.
+ * Data: browser/theme.js and browser/sound.js, in the browser's storage; webpush.js.
  */
 
 import { el, refill } from "../../browser/dom.js";
@@ -10,6 +10,7 @@ import { chooseTheme, theme } from "../../browser/theme.js";
 import { moment } from "../../lib/format.js";
 import { segments } from "../filterbar.js";
 import { permission, show } from "../header/notify.js";
+import { WebPush } from "./webpush.js";
 
 const PERMISSIONS = /** @type {Record<string, string>} */ ({
   granted: "Allowed: open pages show the notifications of browser channels.",
@@ -23,6 +24,7 @@ export class ThisBrowser {
   constructor(app) {
     this.app = app;
     this.node = el("div");
+    this.push = new WebPush(app);
   }
 
   show() {
@@ -37,6 +39,7 @@ export class ThisBrowser {
         row("Theme", this.#themeChoice()),
         row("Sound", ...this.#soundChoice()),
         row("Notifications", ...this.#notificationChoice()),
+        el("div", {}, el("dt", {}, "Web push"), this.push.node),
         row(
           "Time zone",
           timeZone || "unknown",

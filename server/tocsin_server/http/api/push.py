@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
@@ -28,6 +29,8 @@ from tocsin_server.store.push_subscriptions import SubscriptionRow
 router = resource("push")
 
 LONGEST = 2000
+CONFIRMED_NS = 3600 * 10**9
+"""How often a page that is opened updates when its browser's subscription was confirmed."""
 Text = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST)]
 
 
@@ -158,7 +161,10 @@ def _check(services: Services, wanted: NewSubscription) -> None:
 
 def _put(services: Services, connection: Connection, row: SubscriptionRow) -> None:
     """Store a subscription. Those whose login ended make room. Raises a 422 if there is none."""
-    others = [each for each in push_subscriptions.subscriptions(connection) if each.id != row.id]
+    known = push_subscriptions.subscriptions(connection)
+    if any(_is_confirmed(each, row) for each in known):
+        return
+    others = [each for each in known if each.id != row.id]
     ended = [each.id for each in others if not services.gate.still_valid(each.identity)]
     mine = [each for each in others if each.token_id == row.token_id and each.id not in ended]
     most = push_subscriptions.MOST_PER_TOKEN
@@ -167,6 +173,12 @@ def _put(services: Services, connection: Connection, row: SubscriptionRow) -> No
         raise Problem(422, subject="subscriptions", expected="room for another browser", detail=detail)
     push_subscriptions.remove_subscriptions(connection, ended)
     push_subscriptions.put_subscription(connection, row)
+
+
+def _is_confirmed(known: SubscriptionRow, row: SubscriptionRow) -> bool:
+    """Return whether the same subscription was stored lately, so that opening a page writes nothing."""
+    same = replace(row, created_ns=known.created_ns, confirmed_ns=known.confirmed_ns) == known
+    return same and row.confirmed_ns - known.confirmed_ns < CONFIRMED_NS
 
 
 def _own(services: Services, subscription_id: str, identity: Identity) -> SubscriptionRow:
