@@ -114,7 +114,7 @@ def graphics(environ: Mapping[str, str]) -> GpuMetrics | None:
 
 
 def installed_gpus(environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return ``gpus`` (name, memory in GiB) and ``driver`` of this process, as far as they are known.
+    """Return ``gpus`` (name, count, memory in GiB) and ``driver`` of this process, as far as known.
 
     Without nvidia-ml-py, they are read from /proc, which has no memory sizes. Empty without an NVIDIA GPU.
     """
@@ -127,7 +127,9 @@ def installed_gpus(environ: Mapping[str, str]) -> dict[str, Any]:
         driver = _text(nvml.nvmlSystemGetDriverVersion())
     except Exception:
         gpus, driver = _gpus_in_proc(environ), _driver_in_proc()
-    return {"gpus": gpus, "driver": driver} if gpus else {}
+    kinds = [one for at, one in enumerate(gpus) if one not in gpus[:at]]
+    listed = [{**kind, "count": gpus.count(kind)} for kind in kinds]
+    return {"gpus": listed, "driver": driver} if listed else {}
 
 
 def _described(nvml: Any, handle: Any) -> dict[str, Any]:

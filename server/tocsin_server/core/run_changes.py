@@ -7,7 +7,6 @@ packages, hardware. A source that was not recorded for one of the two is not com
 from __future__ import annotations
 
 import enum
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -102,6 +101,8 @@ class Counts:
             )
         if self.varies:
             return "Also differs between healthy runs."
+        if not self.healthy and self.of_failing < FEWEST:
+            return f"None of the {self.of_healthy} healthy runs of this project has this value."
         failing = f"{self.failing} of {self.of_failing} failing"
         if not self.healthy:
             return f"This value: {failing} runs and none of the {self.of_healthy} healthy ones."
@@ -377,14 +378,12 @@ def _gpus(reported: Mapping[str, Any]) -> dict[str, str]:
     """Return the GPUs as "8 x NVIDIA H100", and the driver."""
     found = {}
     gpus = reported.get("gpus")
-    if isinstance(gpus, list):
-        names = [str(each.get("name")) if isinstance(each, Mapping) else str(each) for each in gpus]
-        kinds = [f"{names.count(name)} x {name}" for name in dict.fromkeys(names)]
-        found["GPUs"] = ", ".join(kinds)
-        memory = [each.get("memory_gib") for each in gpus if isinstance(each, Mapping)]
-        sizes = [each for each in memory if isinstance(each, (int, float)) and math.isfinite(each)]
-        if sizes:
-            found["GPU memory"] = f"{min(sizes):g} GiB"
+    known = [each for each in gpus if isinstance(each, Mapping)] if isinstance(gpus, list) else []
+    if known:
+        found["GPUs"] = ", ".join(f"{each.get('count', 1)} x {each.get('name')}" for each in known)
+    sizes = [each["memory_gib"] for each in known if isinstance(each.get("memory_gib"), (int, float))]
+    if sizes:
+        found["GPU memory"] = f"{min(sizes):g} GiB"
     if reported.get("driver"):
         found["driver"] = str(reported["driver"])
     return found

@@ -18,7 +18,13 @@ from tocsin_server.core.run_changes import (
 )
 from tocsin_server.store.connection import Connection
 from tocsin_server.store.results import StoredAttempt, StoredRun
-from tocsin_server.store.run_setups import ProjectRun, attempt_setups, broken_onsets, project_runs
+from tocsin_server.store.run_setups import (
+    ProjectRun,
+    attempt_setups,
+    attempt_starts,
+    broken_onsets,
+    project_runs,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +78,9 @@ def changes_of(
         rules: Rules whose alerts count as a failure, besides all critical alerts.
         reached: A run that still trains is healthy only if it came as far as this step.
     """
-    attempts = sorted(stored.attempts_list, key=lambda each: each.started_ns)
-    starts = [each.started_ns for each in attempts]
+    began = attempt_starts(connection, [stored.id])[stored.id]
+    attempts = sorted(stored.attempts_list, key=lambda each: began[each.attempt])
+    starts = [began[each.attempt] for each in attempts]
     place = len(attempts) - 1 if at_ns is None else max(bisect_right(starts, at_ns) - 1, 0)
     number = attempts[place].attempt if attempts else 0
     setups = attempt_setups(connection, stored)

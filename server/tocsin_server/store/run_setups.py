@@ -88,7 +88,7 @@ def project_runs(connection: Connection, project: str, rules: Collection[str] = 
     )
     rows = connection.execute(query).all()
     ids = [row.id for row in rows]
-    broken, began = _broken(connection, ids, rules), _began(connection, ids)
+    broken, began = _broken(connection, ids, rules), attempt_starts(connection, ids)
     recorded = _environments(connection, ids, [RECORDED])
     return [
         ProjectRun(
@@ -99,7 +99,7 @@ def project_runs(connection: Connection, project: str, rules: Collection[str] = 
             row.last_step,
             _setup(row, recorded.get(row.id, {})),
             broken.get(row.id),
-            began.get(row.id, 0),
+            max(began[row.id].values(), default=0),
         )
         for row in rows
     ]
@@ -113,11 +113,25 @@ def _setup(row: Row[Any], attempts: Mapping[int, Mapping[str, Any]]) -> Setup:
     return setup_of(config, environment, planned_steps=row.planned_steps, machine=machine)
 
 
-def _began(connection: Connection, run_ids: list[str]) -> dict[str, int]:
-    """Return when the newest attempt of each run began."""
-    query = select(attempt.c.run_id, func.max(attempt.c.started_ns).label("ns"))
-    query = query.where(attempt.c.run_id.in_(run_ids)).group_by(attempt.c.run_id)
-    return {row.run_id: row.ns for row in connection.execute(query)}
+def attempt_starts(connection: Connection, run_ids: Collection[str]) -> dict[str, dict[int, int]]:
+    """Return when each attempt of some runs began (Unix ns), by run and attempt.
+
+    That is the time of its first event or of its handshake. A handshake may be late: a process that could not
+    reach the server has computed steps before.
+    """
+    began: dict[str, dict[int, int]] = {run_id: {} for run_id in run_ids}
+    starts = select(attempt.c.run_id, attempt.c.attempt_no, attempt.c.started_ns)
+    for row in connection.execute(starts.where(attempt.c.run_id.in_(run_ids))):
+        began[row.run_id][row.attempt_no] = row.started_ns
+    firsts = (
+        select(writer.c.run_id, writer.c.attempt_no, event.c.time_ns)
+        .join(event, (event.c.run_id == writer.c.run_id) & (event.c.writer_no == writer.c.writer_no))
+        .where(writer.c.run_id.in_(run_ids), event.c.no == 0)
+    )
+    for row in connection.execute(firsts):
+        attempts = began[row.run_id]
+        attempts[row.attempt_no] = min(row.time_ns, attempts.get(row.attempt_no, row.time_ns))
+    return began
 
 
 def broken_onsets(connection: Connection, run_id: str, rules: Collection[str] = ()) -> list[int]:

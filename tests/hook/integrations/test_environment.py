@@ -143,6 +143,6 @@ def test_gpus_are_found_without_nvml(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(system_metrics, "PROC", str(tmp_path))
     monkeypatch.setitem(sys.modules, "pynvml", None)
     assert installed_gpus({"CUDA_VISIBLE_DEVICES": "1"}) == {
-        "gpus": [{"name": "NVIDIA H1"}],
+        "gpus": [{"name": "NVIDIA H1", "count": 1}],
         "driver": "535.104.05",
     }

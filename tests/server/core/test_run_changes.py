@@ -61,7 +61,7 @@ def test_code_hardware_schedule_and_versions_are_compared() -> None:
         None,
         {
             "git": {"commit": "a", "branch": "main", "dirty": False},
-            "gpus": [{"name": "H100", "memory_gib": 80.0}] * 2,
+            "gpus": [{"name": "H100", "memory_gib": 80.0, "count": 2}],
             "optimizers": [optimizer],
             "schedulers": [schedule],
             "versions": {"torch": "2.5"},

@@ -122,7 +122,7 @@ const TEXTS = {
       packages ? counted(Object.keys(packages).length, "package") : "",
       variables ? rest(/** @type {Data} */ (variables), []) : "",
       objects(gpus)
-        .map((one) => text(one.name))
+        .map((one) => (Number(one.count) > 1 ? `${number(one.count)} x ${text(one.name)}` : text(one.name)))
         .join(", "),
       text(driver) && `driver ${text(driver)}`,
       data ? rest(/** @type {Data} */ (data), []) : "",

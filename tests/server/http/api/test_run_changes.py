@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -150,3 +151,15 @@ def test_a_postmortem_says_what_changed(server: Any, trainer: Callable[..., Any]
     assert "good \\*1\\*, the most similar healthy run (2 of 4 settings are equal):" in section
     assert "| lr | 0.1 | 3.0 |" in section
     assert "a\\|b | not set | none |" in section
+
+
+def test_an_alert_belongs_to_the_attempt_that_was_running_although_it_connected_later(
+    server: Any, trainer: Callable[..., Any], project: str
+) -> None:
+    """The second attempt is broken from its first step, which it computed before its handshake."""
+    for ago_s, records in ((60, GOOD), (30, NAN)):
+        time_ns = time.time_ns() + ago_s * 1_000_000_000
+        run = trainer(project=project, config=CONFIG, run=project.replace(" ", "_"), time_ns=time_ns)
+        run.event("attached", optimizers=[], scalers=[])
+        run.records(records, first_step=60 - ago_s)
+    assert server.get(f"/incidents/{incident_of(server, run.run)}/changes")["attempt"] == 2
