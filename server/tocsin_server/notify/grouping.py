@@ -237,9 +237,14 @@ def _batch(
     def those(*wanted: str) -> tuple[str, ...]:
         return tuple(key for key in _most_severe_first(routed_alerts, decisions) if decisions[key] in wanted)
 
-    new, resolved = those("new", "brief"), those("resolved")
+    new = those("new", "brief")
     # These alerts were notified with the failure of the run; the end of the grace period adds nothing.
-    ended = () if those("known") else those("ended")
+    failed = {routed_alerts[key].alert.run_id for key in those("known")}
+    ended = tuple(key for key in those("ended") if routed_alerts[key].alert.run_id not in failed)
+    # An incident that ended broken is never reported as resolved, whatever else recovered before.
+    broken = {incident_of(routed_alerts[key]) for key in decisions if routed_alerts[key].ended}
+    broken -= {incident_of(routed_alerts[key]) for key in ended}
+    resolved = tuple(key for key in those("resolved") if incident_of(routed_alerts[key]) not in broken)
     over = (*ended, *(resolved if route.send_resolved else ()))
     firing = those("new", "firing", "acked")
     repeats = bool(those("firing")) and _is_old(group, route, now_ns)

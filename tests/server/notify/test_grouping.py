@@ -365,3 +365,38 @@ def test_a_run_that_ended_broken_is_sent_when_its_silence_ends(make_routed_alert
     history.wait(300)
     assert [reason for _, reason in history.reasons] == ["new"]
     assert history.sent[0][1].over == (first.alert.id,)
+
+
+@pytest.mark.parametrize("silenced", [False, True])
+def test_an_incident_that_ended_broken_is_not_sent_as_resolved(
+    make_routed_alert: Make, silenced: bool
+) -> None:
+    """One of its alerts recovered, then the run crashed. A silence of the crash changes nothing."""
+    history = GroupHistory()
+    spike = make_routed_alert("loss-spike", "critical", incident="f-loss-spike.1")
+    crash = make_routed_alert(RUN_FAILED, "critical", incident="f-loss-spike.1")
+    for each in (spike, crash):
+        history.add(each)
+    history.wait(10)
+    history.add(over(spike))
+    history.wait(100)
+    if silenced:
+        history.marks[crash.alert.id] = MUTED
+    history.add(ended(crash))
+    history.wait(3600)
+    assert [reason for _, reason in history.reasons] == ["new"]
+
+
+def test_the_end_of_a_failed_run_does_not_hide_that_of_another_run(make_routed_alert: Make) -> None:
+    """Both are in one group, as with ``group_by: [project]``, and end together."""
+    history = GroupHistory()
+    crash = make_routed_alert(RUN_FAILED, "critical")
+    other = make_routed_alert("nonfinite-loss", "critical", run_id="r2")
+    for each in (crash, other):
+        history.add(each)
+    history.wait(10)
+    for each in (crash, other):
+        history.add(ended(each))
+    history.wait(3600)
+    assert [reason for _, reason in history.reasons] == ["new", "ended"]
+    assert history.sent[-1][1].over == (other.alert.id,)
