@@ -92,7 +92,8 @@ class EnvironmentRecorder:
         first: dict[str, Any] = {"versions": self._run_info.versions or versions()}
         if isinstance(config, Mapping) and len(msgspec.msgpack.encode(config)) <= CONFIG_BYTES:
             first["config"] = config
-        self._put(first)
+        # The handshake has them too, but that of a later attempt replaces it.
+        self._put(first | {name: listed for name, listed in self._run_info.described.items() if listed})
         found: dict[str, Any] = {}
         if "command" in parts:
             found["command"] = clean.data(command_line())

@@ -11,6 +11,8 @@ KINDS = ("attached", "schedule", RECORDED)
 """Events that describe objects created after the handshake, and the environment of an attempt."""
 SHOWN = ("git", "command", "gpus", "driver", "data")
 """Members of such an event that the row of a run contains. The others are large and stay in the event."""
+_LISTS = {"optimizers": ("name",), "scalers": ("name",), "schedulers": ("optimizer", "scheduler")}
+"""Lists of descriptions -> what identifies one."""
 KEPT = 64
 """Maximum optimizers, scalers or schedules of a run; the newest are kept."""
 
@@ -29,12 +31,12 @@ def learned(
     if kind == RECORDED:
         return _recorded(environment, data, everything)
     if kind == "schedule":
-        reported = _joined(environment.get("schedulers"), [data], ("optimizer", "scheduler"))
+        reported = _joined(environment.get("schedulers"), [data], _LISTS["schedulers"])
         return {**environment, "schedulers": reported}
     names = ("optimizers", "scalers")
     return {
         **environment,
-        **{name: _joined(environment.get(name), data.get(name), ("name",)) for name in names},
+        **{name: _joined(environment.get(name), data.get(name), _LISTS[name]) for name in names},
     }
 
 
@@ -44,6 +46,9 @@ def _recorded(environment: Mapping[str, Any], data: Mapping[str, Any], everythin
         found["git"] = {name: value for name, value in found["git"].items() if name != "diff"}
     if isinstance(found.get("data"), Mapping) and isinstance(environment.get("data"), Mapping):
         found["data"] = {**environment["data"], **found["data"]}
+    for name, key in _LISTS.items():
+        if name in found:
+            found[name] = _joined(environment.get(name), found[name], key)
     return {**environment, **found}
 
 

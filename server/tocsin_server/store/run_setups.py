@@ -65,7 +65,8 @@ def attempt_setups(connection: Connection, stored: StoredRun) -> dict[int, Setup
         number, environment = each.attempt, found.get(each.attempt, {})
         config, planned = environment.get("config"), None
         if number == newest:
-            environment = {**_without_attempt(stored.environment), **environment}
+            reported = {name: value for name, value in environment.items() if value}
+            environment = {**_without_attempt(stored.environment), **reported}
             config, planned = stored.config, stored.planned_steps
         machine = {"host": hosts.get(number, ""), "ranks": ranks.get(number, 1)}
         setups[number] = setup_of(config, environment, planned_steps=planned, machine=machine)

@@ -163,3 +163,21 @@ def test_an_alert_belongs_to_the_attempt_that_was_running_although_it_connected_
         run.event("attached", optimizers=[], scalers=[])
         run.records(records, first_step=60 - ago_s)
     assert server.get(f"/incidents/{incident_of(server, run.run)}/changes")["attempt"] == 2
+
+
+def test_the_optimizer_of_an_earlier_attempt_is_known(
+    server: Any, trainer: Callable[..., Any], project: str
+) -> None:
+    """From its events, or for the newest attempt from its handshake."""
+    adam = [{"name": "opt1", "class": "Adam", "defaults": {"lr": 0.1}}]
+    first = trainer(project=project, optimizers=adam)
+    first.event("environment", optimizers=adam, versions={})
+    first.records(GOOD)
+    faster = [adam[0] | {"defaults": {"lr": 0.5}}]
+    second = trainer(project=project, run=first.run, optimizers=faster)
+    second.event("attached", optimizers=[], scalers=[])
+    second.records(NAN, first_step=20)
+    (found,) = server.get(f"/runs/{first.run}/changes")["comparisons"]
+    assert [(each["category"], each["name"], each["after"]) for each in found["changes"]] == [
+        ("schedule", "optimizer.opt1.defaults.lr", "0.5")
+    ]
