@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ FEWEST = 3
 
 @dataclass(frozen=True, slots=True)
 class Markup:
-    """The markup of a service. ``escape`` removes links, mentions and formatting from external text."""
+    """The markup of a service. ``escape`` makes external text safe: no links, no mentions, no code."""
 
     escape: Callable[[str], str]
     bold: Callable[[str], str]
@@ -41,33 +41,53 @@ def title_text(message: Message, markup: Markup) -> str:
     return markup.escape(message.title)
 
 
+def utf16_size(text: str) -> int:
+    """Return the length in UTF-16 units: never less than a service counts, whichever unit it counts in."""
+    return len(text.encode("utf-16-le", "replace")) // 2
+
+
 def chat_text(message: Message, markup: Markup, limit: int) -> str:
     """Return title, problem, cause, first action, checkpoint and links in at most ``limit`` characters.
 
     If it is too long, long lines are shortened first, then the alerts at the end are counted instead.
     """
+    full = _described(message.body["alerts"])
+    rest = [alert for alert in message.body["alerts"] if not any(alert is each for each in full)]
+    left_out = message.body["left_out"]
     for width in WIDTHS:
-        lines = list(_lines(message, markup, width))
-        text = "\n".join(lines)
-        if markup.size(text) <= limit:
-            return text
-    while len(lines) > 1 and markup.size("\n".join([*lines, "…"])) > limit:
-        lines.pop()
-    return "\n".join([*lines, "…"])
+        head = list(_lines(message, full, markup, width))
+        others = [_short(alert, markup, width) for alert in rest]
+        lines = [*head, *others, *_counted(left_out)]
+        if _fits(lines, markup, limit):
+            return "\n".join(lines)
+    for listed in range(len(others), -1, -1):
+        lines = [*head, *others[:listed], *_counted(left_out + len(others) - listed)]
+        if _fits(lines, markup, limit):
+            return "\n".join(lines)
+    while len(head) > 1 and not _fits([*head, "…"], markup, limit):
+        head.pop()
+    return "\n".join([*head, "…"])
 
 
-def _lines(message: Message, markup: Markup, width: int) -> Iterator[str]:
-    def cut(text: str) -> str:
-        return markup.escape(text if len(text) <= width else text[: width - 1] + "…")
+def _fits(lines: Sequence[str], markup: Markup, limit: int) -> bool:
+    return markup.size("\n".join(lines)) <= limit
 
-    alerts = message.body["alerts"]
-    yield markup.bold(cut(message.title))
-    for text in preface(message.kind, message.body):
-        yield cut(text)
+
+def _described(alerts: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the first alert of each of the first incidents."""
     first: dict[str, Mapping[str, Any]] = {}
     for alert in alerts:
         first.setdefault(alert.get("incident") or alert["id"], alert)
-    full = list(first.values())[:FEWEST]
+    return list(first.values())[:FEWEST]
+
+
+def _lines(message: Message, full: Sequence[Mapping[str, Any]], markup: Markup, width: int) -> Iterator[str]:
+    def cut(text: str) -> str:
+        return markup.escape(_shortened(text, width))
+
+    yield markup.bold(cut(message.title))
+    for text in preface(message.kind, message.body):
+        yield cut(text)
     for alert in full:
         if len(full) > 1:
             yield ""
@@ -79,11 +99,19 @@ def _lines(message: Message, markup: Markup, width: int) -> Iterator[str]:
         )
         yield from (f"{markup.bold(label + ':')} {cut(text)}" for label, text in facts if text)
         yield _links(alert, markup)
-    rest = [alert for alert in alerts if not any(alert is each for each in full)]
-    for alert in rest:
-        yield cut(f"- {alert['rule']} ({state_of(alert)}): {line(alert['summary'])}")
-    if message.body["left_out"]:
-        yield f"- and {message.body['left_out']} more"
+
+
+def _shortened(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def _short(alert: Mapping[str, Any], markup: Markup, width: int) -> str:
+    text = f"- {alert['rule']} ({state_of(alert)}): {line(alert['summary'])}"
+    return markup.escape(_shortened(text, width))
+
+
+def _counted(left_out: int) -> list[str]:
+    return [f"- and {left_out} more"] if left_out else []
 
 
 def _links(alert: Mapping[str, Any], markup: Markup) -> str:

@@ -142,7 +142,7 @@ def json_of(answer: Answer) -> dict[str, Any]:
 def retry_after_s(header: str, now_s: float) -> float | None:
     """Return the seconds that a Retry-After header asks for, as a number or a date."""
     text = header.strip()
-    if text.isdecimal() and len(text) < 10:
+    if text.replace(".", "", 1).isdecimal() and len(text) < 10:
         return float(text)
     try:
         return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - now_s) if text else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,8 @@ LONGEST_TITLE = 80
 """Characters of an error in a title."""
 IN_FULL = 3
 """Number of incidents whose first alert has evidence and remedy; the other alerts get one line each."""
+_ADDRESS = re.compile(r"https?:|www\.", re.IGNORECASE)
+"""The start of an address that chat services and issue trackers turn into a link without any markup."""
 WORDS = {"late": "Late", "digest": "Held back", "test": "Test"}
 
 
@@ -278,5 +281,10 @@ def line(text: str) -> str:
 
 def escaped(text: str) -> str:
     """Escape external text for Markdown, so that it contains no links and no mentions."""
-    marked = "".join(f"\\{each}" if each in "\\`*_[]<>#|~" else each for each in text)
+    marked = "".join(f"\\{each}" if each in "\\`*_[]<>#|~" else each for each in unlinked(text))
     return marked.replace("@", "@\u200b")
+
+
+def unlinked(text: str) -> str:
+    """Return external text whose addresses are not turned into links."""
+    return _ADDRESS.sub("\\g<0>\u200b", text)

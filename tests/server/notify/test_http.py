@@ -126,7 +126,14 @@ def test_an_invalid_address_is_rejected(url: str) -> None:
 
 @pytest.mark.parametrize(
     ("header", "seconds"),
-    [("5", 5.0), ("Thu, 01 Jan 1970 00:02:00 GMT", 20.0), ("soon", None), ("", None), ("-1", None)],
+    [
+        ("5", 5.0),
+        ("0.5", 0.5),
+        ("Thu, 01 Jan 1970 00:02:00 GMT", 20.0),
+        ("soon", None),
+        ("", None),
+        ("-1", None),
+    ],
 )
 def test_retry_after_is_seconds_or_a_date(header: str, seconds: Any) -> None:
     """Anything else is ignored."""

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 from tocsin_server.notify import http
 from tocsin_server.notify.channel import Field, Kind, Sending, Values, target_of
 from tocsin_server.notify.channels.webhook import check_url
-from tocsin_server.notify.chat_text import Markup, chat_text, title_text
+from tocsin_server.notify.chat_text import Markup, chat_text, title_text, utf16_size
 from tocsin_server.notify.in_place import MessageGoneError, Receipt, sent_in_place
 from tocsin_server.notify.message import Message, escaped
 from tocsin_server.notify.multipart import multipart
@@ -24,7 +24,8 @@ MOST = 4096
 """Maximum characters of the description of an embed."""
 COLORS = {"critical": 0xC62828, "warning": 0xE08A00, "info": 0x2463B0}
 RECOVERED = 0x2E7D32
-UNKNOWN_MESSAGE = 10008
+UNKNOWN_MESSAGE, ARCHIVED_THREAD = 10008, 50083
+"""Error codes of a change after which a new message is sent; one in an archived thread opens it again."""
 
 
 def check(values: Values, private: bool) -> None:
@@ -80,7 +81,8 @@ def _call(
     headers = {"Content-Type": kind}
     answer = http.send(url, body, headers, timeout_s=timeout_s, private=private, method=method)
     found = http.json_of(answer)
-    if message_id is not None and answer.status == 404 and found.get("code") == UNKNOWN_MESSAGE:
+    gone = answer.status in (400, 404) and found.get("code") in (UNKNOWN_MESSAGE, ARCHIVED_THREAD)
+    if message_id is not None and gone:
         raise MessageGoneError
     try:
         http.check(answer)
@@ -103,7 +105,7 @@ def _address(url: str, message_id: str | None) -> str:
     return parts._replace(path=path, query=urlencode(asked), fragment="").geturl()
 
 
-MARKUP = Markup(escaped, lambda text: f"**{text}**", lambda label, url: f"[{label}]({url})")
+MARKUP = Markup(escaped, lambda text: f"**{text}**", lambda label, url: f"[{label}]({url})", utf16_size)
 
 KIND = Kind(
     "discord",

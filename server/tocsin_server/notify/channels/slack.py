@@ -13,7 +13,7 @@ from typing import Any
 from tocsin_server.notify import http
 from tocsin_server.notify.channel import Field, Kind, Sending, Values, target_of
 from tocsin_server.notify.channels.webhook import check_url
-from tocsin_server.notify.chat_text import Markup, chat_text, title_text
+from tocsin_server.notify.chat_text import Markup, chat_text, title_text, utf16_size
 from tocsin_server.notify.in_place import MessageGoneError, Receipt, sent_in_place
 from tocsin_server.notify.message import Message
 from tocsin_server.notify.outcome import DeliveryError, Sent
@@ -23,8 +23,11 @@ MOST = 3000
 """Maximum characters of a section."""
 PASSING = frozenset(
     {
+        "external_channel_migrating",
         "fatal_error",
         "internal_error",
+        "message_limit_exceeded",
+        "rate_limited",
         "ratelimited",
         "request_timeout",
         "service_unavailable",
@@ -98,10 +101,11 @@ def _call(values: Values, sending: Sending, method: str, content: Mapping[str, A
 
 
 def _escape(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    """Escape external text; a backtick would turn the lines after it into code, and has no escape."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("`", "'")
 
 
-MARKUP = Markup(_escape, lambda text: f"*{text}*", lambda label, url: f"<{_escape(url)}|{label}>")
+MARKUP = Markup(_escape, lambda text: f"*{text}*", lambda label, url: f"<{_escape(url)}|{label}>", utf16_size)
 
 KIND = Kind(
     "slack",

@@ -16,9 +16,9 @@ from tocsin_server.core.errors import FieldError
 from tocsin_server.notify import http
 from tocsin_server.notify.channel import MASK, Field, Kind, Sending, Values, target_of
 from tocsin_server.notify.channels.webhook import check_url
-from tocsin_server.notify.chat_text import Markup, chat_text, title_text
+from tocsin_server.notify.chat_text import Markup, chat_text, title_text, utf16_size
 from tocsin_server.notify.in_place import MessageGoneError, Receipt, sent_in_place
-from tocsin_server.notify.message import Message
+from tocsin_server.notify.message import Message, unlinked
 from tocsin_server.notify.multipart import multipart
 from tocsin_server.notify.outcome import DeliveryError, Sent
 
@@ -106,12 +106,12 @@ def _call(
 
 def _escape(text: str) -> str:
     """Escape external text; "@name" would mention a user."""
-    return html.escape(text, quote=False).replace("@", "@\u200b")
+    return html.escape(unlinked(text), quote=False).replace("@", "@\u200b")
 
 
 def _size(text: str) -> int:
     """Return the length as Telegram counts it: UTF-16 units without tags."""
-    return len(html.unescape(re.sub(r"<[^>]*>", "", text)).encode("utf-16-le", "replace")) // 2
+    return utf16_size(html.unescape(re.sub(r"<[^>]*>", "", text)))
 
 
 MARKUP = Markup(

@@ -44,7 +44,7 @@ def test_names_from_a_run_are_only_text(discord: DiscordService) -> None:
     """They contain no mention, link or formatting; the service rejects a message that may mention."""
     row = {"run_name": "@everyone [x](https://x)", "summary": "# big"}
     follow(KIND, values(discord), about(alert=row))
-    assert "@\u200beveryone \\[x\\](https://x): \\# big" in discord.shown[0].text
+    assert "@\u200beveryone \\[x\\](https:\u200b//x): \\# big" in discord.shown[0].text
 
 
 def test_a_deleted_message_is_sent_again(discord: DiscordService) -> None:
@@ -55,9 +55,18 @@ def test_a_deleted_message_is_sent_again(discord: DiscordService) -> None:
     assert [one.edits for one in discord.shown] == [1, 0]
 
 
+def test_in_an_archived_thread_a_new_message_is_sent(discord: DiscordService) -> None:
+    """Messages in it cannot be changed; a new one opens it again."""
+    first = follow(KIND, values(discord), about())
+    discord.failures.append((400, {}, {"message": "Thread is archived", "code": 50083}))
+    follow(KIND, values(discord), about("resolved"), receipt=first.receipt)
+    assert [one.edits for one in discord.shown] == [0, 0]
+
+
 @pytest.mark.parametrize(
     ("answer", "permanent", "wait_s"),
     [
+        ((429, {"Retry-After": "0.5"}, {"message": "rate limited", "retry_after": 0.5}), False, 0.5),
         ((429, {"Retry-After": "3"}, {"message": "rate limited", "retry_after": 3.0}), False, 3.0),
         ((502, {}, None), False, None),
         ((404, {}, {"message": "Unknown Webhook", "code": 10015}), True, None),

@@ -55,6 +55,12 @@ def test_names_from_a_run_mention_nobody(slack: SlackService) -> None:
     assert slack.mentions() == []
 
 
+def test_backticks_from_a_run_do_not_hide_the_links(slack: SlackService) -> None:
+    """Three of them would turn everything up to the next three into code."""
+    follow(KIND, values(slack), about(alert={"run_name": "```", "summary": "```"}))
+    assert "`" not in slack.shown[0].text
+
+
 def test_a_deleted_message_is_sent_again_once(slack: SlackService) -> None:
     """A new message without a reply, and the next change is made to it."""
     first = follow(KIND, values(slack), about())
@@ -88,6 +94,8 @@ def test_another_channel_gets_a_new_message(slack: SlackService) -> None:
         ((500, {}, None), False, None),
         ((200, {}, None), False, None),
         ((200, {}, {"ok": False, "error": "internal_error"}), False, None),
+        ((200, {}, {"ok": False, "error": "rate_limited"}), False, None),
+        ((200, {}, {"ok": False, "error": "message_limit_exceeded"}), False, None),
         ((200, {}, {"ok": False, "error": "invalid_auth"}), True, None),
     ],
 )

@@ -55,6 +55,13 @@ def test_a_caption_is_shortened_and_keeps_its_links(telegram: TelegramService) -
     assert "@all" not in message.text
 
 
+def test_addresses_from_a_run_are_not_links(telegram: TelegramService) -> None:
+    """Telegram finds them in text without markup."""
+    follow(KIND, values(telegram), about(alert={"run_name": "https://evil.example www.evil.example"}))
+    text = telegram.shown[0].text
+    assert ("https:\u200b//evil" in text, "www.\u200bevil" in text) == (True, True)
+
+
 def test_a_deleted_message_is_sent_again(telegram: TelegramService) -> None:
     """And the next change is made to the new one."""
     first = follow(KIND, values(telegram), about())
