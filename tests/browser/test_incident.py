@@ -162,3 +162,25 @@ def test_what_changed_is_named_with_the_healthy_run(
     section.get_by_role("link", name="net 1").wait_for()
     rows = [" ".join(each.split()) for each in section.locator("tr").all_inner_texts()]
     assert rows == ["lr config 0.1 → 3.0"]
+
+
+def test_a_remedy_that_held_is_shown_on_the_incident_and_in_the_ledger(
+    broken: Any, visit: Callable[..., Any], script: Callable[[str], str]
+) -> None:
+    for again in ([], ["again"]):
+        with broken.training(script("resumed"), "resumed", "net", "r_resumed", *again) as process:
+            assert process.wait(120) == 0
+    tab = visit(broken)
+    (incident, *_) = broken.get("/incidents", run="r_resumed")["items"]
+    tab.page.goto(f"{broken.base}/incidents/{quote(incident['id'], safe='')}")
+    section = tab.page.get_by_role("article", name="Did the remedy work?")
+    row = " ".join(section.locator("li").inner_text().split())
+    assert row.startswith("Recovered net, attempt 2")
+    assert "Continues from step 10 with lr halved." in row
+    assert tab.page.evaluate(WIDER, OWN) == []
+    tab.page.goto(f"{broken.base}/settings")
+    ledger = tab.page.get_by_role("region", name="Remedies", exact=True)
+    ledger.locator("summary", has_text="resumed").click()
+    cells = ledger.get_by_role("region", name="Remedies of resumed").locator("tbody tr").first.locator("td")
+    cells.first.wait_for()
+    assert [" ".join(each.split()) for each in cells.all_inner_texts()][1:] == ["lr lowered", "1", "0", "0"]

@@ -1,4 +1,4 @@
-"""A real training breaks, is restarted from the checkpoint that tocsin names, and recovers."""
+"""A real training breaks, restarts from the checkpoint that tocsin names, and recovers with half the rate."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ import pytest
 import torch
 
 from tests.conftest import Tower, wait_for
-from tests.scenarios.diverging import BROKEN_AT, STEPS, USUAL
+from tests.scenarios.diverging import BROKEN_AT, STEPS
 
 SCRIPT = Path(__file__).with_name("diverging.py")
+RATES = ("1.5", "0.75")
+"""Learning rates of the second and the third attempt. Only the first of them diverges."""
 
 
 def execute(tower: Tower, *command: str) -> str:
@@ -65,8 +67,11 @@ def test_the_first_action_names_the_file(broken: tuple[Tower, str, Path]) -> Non
     assert all("ckpt_250.pt (step 250" in remedy["text"] for remedy in named)
 
 
-def test_the_resumed_training_recovers(broken: tuple[Tower, str, Path]) -> None:
-    """A restart script asks for the path, as a shell does, after newer files were deleted."""
+def test_the_training_recovers_with_half_the_rate(broken: tuple[Tower, str, Path]) -> None:
+    """A restart script asks for the path, as a shell does, after newer files were deleted.
+
+    Twice: the first rate is still too high.
+    """
     tower, run, folder = broken
     for each in ("ckpt_200.pt", "ckpt_250.pt"):
         away = (folder / each).rename(folder.parent / each)
@@ -75,7 +80,8 @@ def test_the_resumed_training_recovers(broken: tuple[Tower, str, Path]) -> None:
         away.rename(folder / each)
     path = execute(tower, "-m", "tocsin.cli", "checkpoints", run, "--path").strip()
     assert path == str(folder / "ckpt_250.pt")
-    execute(tower, str(SCRIPT), "diverging", str(folder), str(USUAL), path, run)
+    for rate in RATES:
+        execute(tower, str(SCRIPT), "diverging", str(folder), rate, path, run)
     losses = {record["step"]: record["values"]["loss"] for record in newest(tower, run)}
     assert list(losses) == list(range(251, STEPS))
     assert all(math.isfinite(loss) for loss in losses.values())
@@ -84,18 +90,31 @@ def test_the_resumed_training_recovers(broken: tuple[Tower, str, Path]) -> None:
     def known() -> dict[str, Any] | None:
         answer: dict[str, Any] = tower.get(f"/runs/{run}/checkpoints")
         newest = answer["last_good"]["path"], answer["last_good"]["attempt"]
-        return answer if newest == (str(folder / "ckpt_350.pt"), 2) else None
+        return answer if newest == (str(folder / "ckpt_350.pt"), 3) else None
 
-    answer = wait_for(known, "the last checkpoint of the second attempt")
-    assert {item["problem"] for item in answer["items"]} == {""}
+    answer = wait_for(known, "the last checkpoint of the third attempt")
+    assert "holds NaN weights" not in {item["problem"] for item in answer["items"]}
+
+
+def test_each_remedy_is_linked_with_its_outcome(broken: tuple[Tower, str, Path]) -> None:
+    """The first incident is solved by the third attempt, and so is that of the second attempt."""
+    tower, run, _ = broken
+    incidents = sorted(tower.get("/incidents", run=run)["items"], key=lambda each: each["onset_ms"])
+    critical = [each for each in incidents if each["severity"] == "critical"]
+    first, *_, last = (tower.get(f"/incidents/{each['id']}/remedies")["items"] for each in critical)
+    assert [each["outcome"] for each in first] == ["recurred", "recovered"]
+    assert abs(first[0]["step"] - BROKEN_AT) < 20
+    assert [(each["outcome"], each["changed"]) for each in last] == [
+        ("recovered", "Continues from step 250 with lr halved.")
+    ]
 
 
 def newest(tower: Tower, run: str) -> list[dict[str, Any]]:
-    """Return the records of the second attempt, once all have arrived."""
+    """Return the records of the third attempt, once all have arrived."""
 
     def found() -> list[dict[str, Any]]:
-        every = [record for record in tower.records(run) if record["attempt"] == 2]
+        every = [record for record in tower.records(run) if record["attempt"] == 3]
         return every if len(every) >= STEPS - 251 else []
 
-    records: list[dict[str, Any]] = wait_for(found, "the records of the second attempt")
+    records: list[dict[str, Any]] = wait_for(found, "the records of the third attempt")
     return records

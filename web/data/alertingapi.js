@@ -94,6 +94,22 @@ export class AlertingApi {
   }
 
   /**
+   * @param {string} id of an incident
+   * @returns {Promise<Remedies>}
+   */
+  incidentRemedies(id) {
+    return this.api.ask(`/incidents/${encodeURIComponent(id)}/remedies`);
+  }
+
+  /**
+   * @param {string} project
+   * @returns {Promise<{ items: LedgerLine[] }>}
+   */
+  projectRemedies(project) {
+    return this.api.ask(`/projects/${encodeURIComponent(project)}/remedies`);
+  }
+
+  /**
    * Acknowledge all alerts of an incident.
    *
    * @param {string} id

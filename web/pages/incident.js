@@ -26,6 +26,7 @@ import { copyButton } from "../components/code.js";
 import { icon } from "../components/icons.js";
 import { WhatChanged } from "../components/incident/changes.js";
 import { ResumeFrom } from "../components/incident/checkpoint.js";
+import { RemedyOutcomes } from "../components/incident/remedy.js";
 import { SimilarTo } from "../components/incident/similar.js";
 import { button, notice } from "../components/notice.js";
 import { ApiError } from "../data/api.js";
@@ -59,6 +60,7 @@ class IncidentPage {
     this.main = main;
     this.id = id;
     this.resume = new ResumeFrom(app);
+    this.remedies = new RemedyOutcomes(app, () => this.#now());
     this.similar = new SimilarTo(app, () => this.#now());
     this.changes = new WhatChanged(app);
     this.head = el("header.inchead");
@@ -98,6 +100,7 @@ class IncidentPage {
     clearInterval(this.ticker);
     document.removeEventListener("keydown", this.key);
     this.#charts?.close();
+    this.remedies.close();
   }
 
   async #load() {
@@ -108,6 +111,7 @@ class IncidentPage {
       const [incident] = incidentsOf(found.alerts);
       this.resume.put(incident, found.resume);
       void this.similar.load(this.id);
+      void this.remedies.load(this.id);
       this.app.alerts.learn(found.alerts);
     } catch (error) {
       if (!this.#closed && !this.#incident()) this.#failed(error);
@@ -178,7 +182,7 @@ class IncidentPage {
       el(
         "div.inccols",
         {},
-        el("div.incside", {}, this.card, this.reasons, this.similar.node),
+        el("div.incside", {}, this.card, this.reasons, this.remedies.node, this.similar.node),
         el("div.incside", {}, this.chartside, this.members, this.history),
       ),
     );

@@ -8,6 +8,7 @@
 import { el, refill } from "../browser/dom.js";
 import { AuditLog } from "../components/settings/auditlog.js";
 import { Projects } from "../components/settings/projects.js";
+import { RemedyLedger } from "../components/settings/remedies.js";
 import { ServerFacts } from "../components/settings/serverfacts.js";
 import { ThisBrowser } from "../components/settings/thisbrowser.js";
 import { Tokens } from "../components/settings/tokens.js";
@@ -27,6 +28,7 @@ class Settings {
     this.browser = new ThisBrowser(app);
     this.facts = new ServerFacts(app);
     this.projects = new Projects(app);
+    this.remedies = new RemedyLedger(app);
   }
 
   open() {
@@ -42,6 +44,7 @@ class Settings {
         section("Server", this.facts.server),
         section("Self-monitoring", this.facts.watch),
         section("Projects", this.projects.node),
+        section("Remedies", this.remedies.node),
         section("Audit log", this.audit.node),
       ),
     );
@@ -69,7 +72,7 @@ class Settings {
   }
 
   load() {
-    const parts = [this.tokens, this.facts, this.projects, this.audit, this.browser.push];
+    const parts = [this.tokens, this.facts, this.projects, this.remedies, this.audit, this.browser.push];
     for (const each of parts) void each.load();
   }
 }

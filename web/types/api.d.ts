@@ -304,6 +304,46 @@ interface RunChanges {
   comparisons: Comparison[];
   diff: string;
 }
+type RemedyOutcome = "recovered" | "recurred" | "too-early";
+interface Remedy {
+  run_id: string;
+  run_name: string;
+  attempt: number;
+  began_ms: number;
+  first_step: number;
+  last_step: number;
+  label: string;
+  changed: string;
+  outcome: RemedyOutcome;
+  step: number | null;
+  text: string;
+  loss_step: number | null;
+  loss_before: Wire | null;
+  loss_after: Wire | null;
+}
+interface Remedies {
+  items: Remedy[];
+  stretch: { onset: number; detected: number; last: number } | null;
+  text: string;
+}
+interface LedgerLine {
+  cause: string;
+  label: string;
+  held: number;
+  recurred: number;
+  open: number;
+  cases: {
+    incident: string;
+    incident_run: string;
+    run_id: string;
+    run_name: string;
+    attempt: number;
+    changed: string;
+    outcome: RemedyOutcome;
+    step: number | null;
+    text: string;
+  }[];
+}
 interface MarkdownNode {
   kind: string;
   text?: string;

@@ -27,7 +27,7 @@ from tests.server.http.api.conftest import Trainer
 from tocsin import protocol
 from tocsin.protocol import Hello, WriterId
 
-IDS = ("run_id", "alert_id", "incident_id")
+IDS = ("run_id", "alert_id", "incident_id", "project")
 WORDS = (
     "", "NaN", "-inf", "1e308", "1.5", "1_0", "%201", "9007199254740993", "9223372036854775808",
     "-9223372036854775809", "0.9223372036854775808", "2147483648.0", "%D9%A3", "a%00b", "%ff", "true,",
@@ -84,7 +84,7 @@ def known(own_server: ServerProcess) -> Iterator[dict[str, str]]:
         alerts = wait_until(lambda: own_server.get("/alerts", run="r_odd")["items"], "an alert")
         yield {
             "run_id": "r_odd", "alert_id": alerts[0]["id"], "incident_id": alerts[0]["incident"],
-            "name": "amp-classic", "rule_id": "loss-spike",
+            "name": "amp-classic", "rule_id": "loss-spike", "project": "p",
         }  # fmt: skip
 
 

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -46,10 +47,10 @@ def strict(text: str) -> Any:
     return json.loads(text, parse_constant=refuse)
 
 
-def filled(path: str, run: str, alert: str, incident: str = "x") -> str:
+def filled(path: str, run: str, alert: str, incident: str = "x", project: str = "p") -> str:
     """Return ``path`` with these ids."""
     path = path.replace("{run_id}", run).replace("{alert_id}", alert)
-    return path.replace("{incident_id}", incident)
+    return path.replace("{incident_id}", incident).replace("{project}", quote(project, safe=""))
 
 
 def test_non_finite_values_pass_every_route(server: Any, trainer: Callable[..., Any]) -> None:
@@ -75,7 +76,7 @@ def test_hostile_names_break_no_route(server: Any, trainer: Callable[..., Any], 
     run.event(name, **{name: name})
     alert = server.get("/alerts", run=run.run)["items"][0]
     for path in get_paths(server):
-        address = filled(path, run.run, alert["id"], alert["incident"])
+        address = filled(path, run.run, alert["id"], alert["incident"], name)
         answer = httpx.get(f"{server.base}/api/v1{address}", headers=server.headers)
         assert answer.status_code == 200, path
     found = server.get(f"/runs/{run.run}")
@@ -90,7 +91,8 @@ def test_hostile_ids_are_404_problems(server: Any, name: str) -> None:
     for path in get_paths(server):
         if "{" not in path:
             continue
-        address = f"{server.base}/api/v1{filled(path, name.replace('?', '%3F').replace('#', '%23'), name)}"
+        own = name.replace("?", "%3F").replace("#", "%23")
+        address = f"{server.base}/api/v1{filled(path, own, name, project=f'no {name}')}"
         answer = httpx.get(address, headers=server.headers)
         assert answer.status_code in (400, 404, 422), (path, answer.text[:300])
         assert answer.headers["content-type"] == "application/problem+json"
