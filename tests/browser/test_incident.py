@@ -16,6 +16,7 @@ from tests.browser.test_phone import OWN, WIDER
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 RUN = "r_incident"
 SPARSE = Path(__file__).with_name("sparse_training.py")
+CHANGED = Path(__file__).with_name("changed_training.py")
 CHART = '[data-series="loss"] .plot .xy'
 CLEAR = """async (id) => {
     await fetch(`/api/v1/incidents/${encodeURIComponent(id)}/ack`, { method: "DELETE" });
@@ -149,11 +150,9 @@ def test_an_unknown_incident_says_so(broken: Any, visit: Callable[..., Any]) -> 
     page.get_by_text("There is no such incident").wait_for()
 
 
-def test_what_changed_is_named_with_the_healthy_run(
-    broken: Any, visit: Callable[..., Any], script: Callable[[str], str]
-) -> None:
+def test_what_changed_is_named_with_the_healthy_run(broken: Any, visit: Callable[..., Any]) -> None:
     """Only the learning rate differs from the healthy run."""
-    with broken.training(script("changed"), "changed", "net", "r_net") as process:
+    with broken.training(str(CHANGED), "changed", "net", "r_net") as process:
         assert process.wait(120) == 0
     tab = visit(broken)
     (incident,) = broken.get("/incidents", run="r_net_2")["items"]

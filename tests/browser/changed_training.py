@@ -1,4 +1,4 @@
-"""A healthy run, and one whose learning rate and loss are broken: ``changed.py PROJECT NAME RUN``."""
+"""A healthy run, and one whose learning rate and loss are broken: ``PROJECT NAME RUN``."""
 
 from __future__ import annotations
 
