@@ -202,6 +202,21 @@ def test_a_push_is_shown_while_no_page_is_open(closed_app: ClosedApp, pushed: st
     assert closed_app.click() == [f"{tower.base}/incidents/{incident['id']}"]
 
 
+def test_a_click_uses_the_open_page(
+    closed_app: ClosedApp, pushed: str, tower: Any, visit: Callable[..., Any]
+) -> None:
+    """It shows the incident without a reload."""
+    page = visit(tower).page
+    page.goto(f"{tower.base}/settings")
+    page.get_by_role("button", name="New token").wait_for()
+    page.evaluate("() => { window.neverReloaded = true; }")
+    closed_app.deliver(pushed)
+    closed_app.worker.evaluate("() => { WindowClient.prototype.focus = async () => {}; }")
+    assert closed_app.click() == []
+    page.wait_for_url(tower.base + json.loads(pushed)["path"])
+    assert page.evaluate("() => window.neverReloaded")
+
+
 def test_an_escalation_replaces_the_notification(closed_app: ClosedApp, pushed: str) -> None:
     """There is one notification per incident; another incident has its own."""
     closed_app.deliver(pushed)

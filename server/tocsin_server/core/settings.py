@@ -212,8 +212,8 @@ _PATH_PART = re.compile(r"(?!\.\.?$)[\w.~-]+", re.ASCII)
 _OWN_PATHS = frozenset(
     {
         "ack", "alerts", "api", "assets", "browser", "channels", "compare", "components", "data",
-        "deliveries", "lib", "login", "logout", "metrics", "pages", "panels", "routes", "rules", "runs",
-        "settings", "silences", "styles", "types",
+        "deliveries", "incidents", "lib", "login", "logout", "metrics", "pages", "panels", "routes",
+        "rules", "runs", "settings", "silences", "styles", "types",
     }
 )  # fmt: skip
 """First path segments that this server uses itself.

@@ -11,11 +11,13 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.matrix import LONG
 from tests.server.delivery.conftest import AT_ONCE
-from tests.server.delivery.test_sender import QUICK
+from tests.server.delivery.test_sender import QUICK, QUICK_ENV
 from tests.server.push_service import PushService, SubscribedBrowser, data_of, vapid
 from tocsin.protocol import Finish
 from tocsin_server.core.permissions import digest_of
+from tocsin_server.notify import backoff
 from tocsin_server.store import push_subscriptions
 from tocsin_server.store.push_subscriptions import SubscriptionRow
 
@@ -118,10 +120,16 @@ def test_a_browser_that_the_push_service_no_longer_knows_is_removed(
 
 
 def test_only_the_browser_that_failed_is_tried_again(
-    run_server: Start, dial: Any, service: PushService, admin_api: Any, eventually: Any
+    run_server: Start,
+    dial: Any,
+    service: PushService,
+    admin_api: Any,
+    eventually: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its push service is busy at first; the other browser is not notified twice."""
-    server, busy = run_server(**QUICK), PushService(answers=[(503, {"Retry-After": "1"}), 201])
+    monkeypatch.setattr(backoff, "FIRST_S", 0.1)
+    server, busy = run_server(**QUICK), PushService(answers=[503, 201])
     try:
         api = admin_api(server)
         subscribe(api, busy)
@@ -236,3 +244,20 @@ def test_no_response_and_no_log_contains_the_address_of_a_browser(
         service.close()
     assert not [answer for answer in answers if "hidden-hidden" in answer.text]
     assert "hidden-hidden" not in caplog.text
+
+
+@LONG
+def test_a_push_service_that_hangs_does_not_delay_the_end_of_the_server(
+    start_server: Start, dial: Any, admin_api: Any, eventually: Any
+) -> None:
+    """The notification stays in the outbox."""
+    server, stuck = start_server(**QUICK_ENV | {"TOCSIN_NOTIFY_TIMEOUT_S": "300"}), PushService(["hang"])
+    try:
+        subscribe(admin_api(server), stuck)
+        fire(dial(server.base, "r1", server.client_token))
+        eventually(lambda: stuck.received, "the push")
+        begun = time.monotonic()
+        server.stop()
+        assert time.monotonic() - begun < 20
+    finally:
+        stuck.close()

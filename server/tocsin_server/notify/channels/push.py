@@ -7,9 +7,10 @@ incident gets worse or ends. A subscription that the push service no longer know
 from __future__ import annotations
 
 import json
+import threading
 import time
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -55,11 +56,38 @@ def send(values: Values, message: Message, sending: Sending) -> Sent:
     body = payload(message, sending, targets.open_incidents)
     ends = time.monotonic() + sending.timeout_s
     wanted = [each for each in targets.subscriptions if each.id not in before]
-    with ThreadPoolExecutor(min(AT_ONCE, len(wanted) or 1), "tocsin-push") as pool:
-        found = list(pool.map(lambda each: _outcome(each, body, message, sending, targets, ends), wanted))
-    sent = sorted(before | {each.id for each, error in zip(wanted, found, strict=True) if error is None})
-    failed = [(each, error) for each, error in zip(wanted, found, strict=True) if error is not None]
-    return _result(sent, failed)
+    found = _in_threads(lambda each: _outcome(each, body, message, sending, targets, ends), wanted)
+    sent = sorted(before | {each.id for each, error in found if error is None})
+    return _result(sent, [(each, error) for each, error in found if error is not None])
+
+
+def _in_threads(
+    work: Callable[[Subscription], DeliveryError | None], wanted: Iterable[Subscription]
+) -> list[tuple[Subscription, DeliveryError | None]]:
+    """Return each subscription with the result of ``work``, in order.
+
+    The threads are daemons: one that hangs must not delay the end of the process.
+    """
+    waiting = deque(wanted)
+    found: dict[Subscription, DeliveryError | None] = dict.fromkeys(
+        waiting, DeliveryError("the attempt failed; the log says why")
+    )
+
+    def run() -> None:
+        while True:
+            try:
+                each = waiting.popleft()
+            except IndexError:
+                return
+            found[each] = work(each)
+
+    count = min(AT_ONCE, len(waiting))
+    threads = [threading.Thread(target=run, name="tocsin-push", daemon=True) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return list(found.items())
 
 
 def _result(sent: list[str], failed: list[tuple[Subscription, DeliveryError]]) -> Sent:
