@@ -15,6 +15,8 @@ LEAVES = 1000
 """Maximum number of settings of one mapping that are compared."""
 LONGEST = 300
 """Maximum number of characters of a value that is shown."""
+COMMIT = 12
+"""Number of characters of a commit."""
 FEWEST = 2
 """Number of failing and of healthy runs from which on counts are evidence."""
 
@@ -73,6 +75,8 @@ _SENSITIVE = frozenset(
     )
 )
 """Last words of settings that often decide whether a training is stable."""
+_RATES_OF, _RATES = ("optimizers", "schedulers"), ("lr", "initial_lr", "base_lrs")
+"""Learning rates of optimizers and schedulers."""
 _PLAIN = frozenset(("true", "false", "none", "null", ""))
 
 
@@ -299,13 +303,24 @@ def _place(change: Change) -> tuple[bool, bool, float, float, int, str]:
 
 
 def _without_repetition(changes: list[Change]) -> list[Change]:
-    """Leave out options of the command line that change a setting of the configuration in the same way."""
-    known = {(_word(each.name), each.before, each.after) for each in changes if each.source == "config"}
-    return [
-        each
-        for each in changes
-        if each.source != "command" or (_word(each.name), each.before, each.after) not in known
-    ]
+    """Leave out what repeats another change: options, arguments, learning rates, packages."""
+    first = [each for each in changes if each.source in ("config", "versions")]
+    known = {(_word(each.name), each.before, each.after) for each in first}
+    values = {(each.before, each.after) for each in changes if each.source in ("config", "data")}
+
+    def repeats(change: Change) -> bool:
+        name, before, after = _word(change.name), change.before, change.after
+        if change.source in _RATES_OF and name in _RATES:
+            return (_bare(before), _bare(after)) in {(_bare(old), _bare(new)) for old, new in values}
+        is_argument = change.source == "command" and name.startswith("argument ")
+        return (before, after) in values if is_argument else (name, before, after) in known
+
+    return [each for each in changes if each.source in ("config", "data", "versions") or not repeats(each)]
+
+
+def _bare(text: str | None) -> str | None:
+    """Return the value in a list of one."""
+    return text and text.removeprefix("[").removesuffix("]")
 
 
 def _word(name: str) -> str:
@@ -314,13 +329,18 @@ def _word(name: str) -> str:
 
 def _by_name(described: Any, names: Sequence[str]) -> dict[str, Any]:
     """Return descriptions of optimizers, scalers or schedulers by name, without what training changes."""
-    found: dict[str, Any] = {}
+    all_of_them = (
+        [each for each in described if isinstance(each, Mapping)] if isinstance(described, list) else []
+    )
+    # An optimizer has no name before its first step, and is described again with its name.
+    named = [each for each in all_of_them if any(each.get(part) for part in names)]
     left_out = {*names, *_MOVING}
-    for at, each in enumerate(described if isinstance(described, list) else []):
-        if isinstance(each, Mapping):
-            name = ".".join(str(each.get(part) or at) for part in names)
-            found[name] = {key: _still(value) for key, value in each.items() if key not in left_out}
-    return found
+    return {
+        ".".join(str(each.get(part) or at) for part in names): {
+            key: _still(value) for key, value in each.items() if key not in left_out
+        }
+        for at, each in enumerate(named or all_of_them)
+    }
 
 
 def _still(value: Any) -> Any:
@@ -340,7 +360,7 @@ def _options(arguments: Sequence[Any]) -> dict[str, Any]:
             found[name] = _parsed(value)
         elif not word.startswith("-") or _number(word) is not None:
             position += 1
-            found[f"argument {position}"] = word
+            found[f"argument {position}"] = _parsed(word)
         elif following is not None and (not following.startswith("-") or _number(following) is not None):
             found[word] = _parsed(following)
             at += 1
@@ -368,6 +388,8 @@ def _number(text: str) -> float | None:
 def _code(git: Mapping[str, Any]) -> dict[str, str]:
     """Return the commit, the branch and the uncommitted changes."""
     found = {name: str(git[name]) for name in ("commit", "branch") if git.get(name)}
+    if "commit" in found:
+        found["commit"] = found["commit"][:COMMIT]
     if git.get("dirty") is not None:
         changed = f"yes ({git['digest']})" if git.get("digest") else "yes"
         found["uncommitted changes"] = changed if git["dirty"] else "no"

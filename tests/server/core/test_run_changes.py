@@ -106,6 +106,32 @@ def test_options_of_the_command_line_are_compared_by_name() -> None:
     ]
 
 
+def test_one_change_is_named_once() -> None:
+    """A rate of the configuration that is also an argument, the optimizer's and its scheduler's."""
+
+    def setup(lr: float) -> Any:
+        described = {"class": "Adam", "defaults": {"lr": lr}}
+        return setup_of(
+            {"train": {"rate": lr}},
+            {
+                "command": ["train.py", str(lr)],
+                "optimizers": [{"name": "", **described}, {"name": "opt1", **described}],
+                "schedulers": [{"optimizer": "opt1", "scheduler": "StepLR", "arguments": {"base_lrs": [lr]}}],
+            },
+        )
+
+    assert changed(setup(0.1), setup(0.2)) == [("config", "train.rate", "0.1", "0.2")]
+    before, after = ({"versions": {"torch": v}, "packages": {"torch": v}} for v in ("2.5", "2.6"))
+    assert changed(setup_of(None, before), setup_of(None, after)) == [("versions", "torch", "2.5", "2.6")]
+
+
+def test_an_optimizer_without_a_name_is_compared_if_none_has_one() -> None:
+    before, after = ({"optimizers": [{"name": "", "class": name}]} for name in ("SGD", "Adam"))
+    assert changed(setup_of(None, before), setup_of(None, after)) == [
+        ("schedule", "optimizer.0.class", "SGD", "Adam")
+    ]
+
+
 def test_a_setting_that_only_failing_runs_have_comes_first() -> None:
     """A seed differs between healthy runs too, so it comes last."""
     mine = setup_of(CONFIG | {"seed": 9, "lr": 0.3, "eval_every": 7}, {})
