@@ -202,6 +202,12 @@ def test_a_push_is_shown_while_no_page_is_open(closed_app: ClosedApp, pushed: st
     assert closed_app.click() == [f"{tower.base}/incidents/{incident['id']}"]
 
 
+def test_the_icon_shows_the_number_of_open_incidents(closed_app: ClosedApp, pushed: str) -> None:
+    closed_app.worker.evaluate("() => { navigator.setAppBadge = async (count) => { self.badge = count; }; }")
+    closed_app.deliver(json.dumps(json.loads(pushed) | {"open": 3}))
+    assert closed_app.worker.evaluate("() => self.badge") == 3
+
+
 def test_a_click_uses_the_open_page(
     closed_app: ClosedApp, pushed: str, tower: Any, visit: Callable[..., Any]
 ) -> None:
