@@ -239,8 +239,14 @@ class Delivery:
             lambda alert: links.acknowledging(self.base, self.key, alert["id"], now_s),
             lambda alert: links.silencing(self.base, alert),
         )
+        item = replace(item, body=self._without_deleted(item.body))
         image = self._picture(item) if pictured else None
         return message_of(item.id, item.kind, self._with_checkpoints(item.body), asked, image)
+
+    def _without_deleted(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the body without the alerts of runs that were deleted since it was enqueued."""
+        known = self._reader.existing_runs({alert["run_id"] for alert in body["alerts"]})
+        return {**body, "alerts": [alert for alert in body["alerts"] if alert["run_id"] in known]}
 
     def _with_checkpoints(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the body with the last good checkpoint of each incident that the message describes."""

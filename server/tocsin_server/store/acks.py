@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 from sqlalchemy import Connection, func, select, tuple_
 
-from tocsin_server.store.tables import acknowledgement, alert
+from tocsin_server.store.tables import acknowledgement, alert, run
 
 Key = tuple[str, str, int]
 """(run id, fingerprint, episode)."""
@@ -57,6 +57,7 @@ def _newest(connection: Connection, keys: list[Key]) -> dict[Key, int | None]:
     table = acknowledgement.c
     same = (table.run_id == own[0]) & (table.fingerprint == own[1]) & (table.episode == own[2])
     query = select(*own, func.max(table.at_ns).label("at_ns")).outerjoin(acknowledgement, same)
+    query = query.join(run, run.c.id == alert.c.run_id)  # the alerts of a deleted run are deleted later
     found = connection.execute(query.where(tuple_(*own).in_(keys)).group_by(*own))
     return {(row.run_id, row.fingerprint, row.episode): row.at_ns for row in found}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from sqlalchemy import ColumnElement, Connection, Table, delete, func, literal_column, or_, select, update
 
+from tocsin_server.store import outbox
 from tocsin_server.store.row_builder import upsert
 from tocsin_server.store.tables import RUN_TABLES, deletion, project, run
 
@@ -21,10 +22,16 @@ def mark(connection: Connection, run_id: str, now_ns: int) -> bool:
     Returns:
         False if there is no such run.
     """
-    found = connection.execute(delete(run).where(run.c.id == run_id)).rowcount
+    found = _delete_row(connection, run_id)
     if found:
         schedule_deletion(connection, run_id, now_ns)
-    return bool(found)
+    return found
+
+
+def _delete_row(connection: Connection, run_id: str) -> bool:
+    """Delete the run row and what is still to be sent about the run; return False if there was no row."""
+    outbox.drop_unsent(connection, run_id)
+    return bool(connection.execute(delete(run).where(run.c.id == run_id)).rowcount)
 
 
 def schedule_deletion(connection: Connection, run_id: str, due_ns: int) -> None:
@@ -97,7 +104,7 @@ def due(connection: Connection, now_ns: int, *, interrupted: bool = False) -> li
 
 def begin_deletion(connection: Connection, run_id: str, now_ns: int) -> None:
     """Delete the run row and mark the deletion as begun; it cannot be canceled any more."""
-    connection.execute(delete(run).where(run.c.id == run_id))
+    _delete_row(connection, run_id)
     connection.execute(update(deletion).where(deletion.c.run_id == run_id).values(begun_ns=now_ns))
 
 

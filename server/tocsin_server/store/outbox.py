@@ -321,6 +321,26 @@ def shift(connection: Connection, jump_ns: int) -> None:
     connection.execute(update(notification).where(notification.c.state.in_((WAITING, CLAIMED))).values(times))
 
 
+def drop_unsent(connection: Connection, run_id: str) -> int:
+    """Delete the notifications that are only about this run and not sent yet; return how many.
+
+    The result of one that is being sent is dropped too.
+    """
+    others = aliased(notified_alert)
+    about = select(notified_alert.c.notification_id).where(notified_alert.c.run_id == run_id)
+    elsewhere = (
+        select(others.c.run_id)
+        .where(others.c.notification_id == notification.c.id, others.c.run_id != run_id)
+        .exists()
+    )
+    unsent = notification.c.state.in_((WAITING, CLAIMED)) & notification.c.id.in_(about)
+    ids = select(notification.c.id).where(unsent, ~elsewhere)
+    found = list(connection.execute(ids).scalars())
+    for table, column in ((delivery, delivery.c.notification_id), (notification, notification.c.id)):
+        connection.execute(delete(table).where(column.in_(found)))
+    return len(found)
+
+
 def prune(connection: Connection, now_ns: int) -> int:
     """Delete done notifications that are old, too many, or only about deleted runs; return how many."""
     table = notification.c

@@ -46,6 +46,11 @@ class StoreReader:
         with self._engine.begin() as connection:
             yield connection
 
+    def existing_runs(self, run_ids: Collection[str]) -> set[str]:
+        """Return those of these runs that are not deleted."""
+        with self._engine.begin() as connection:
+            return run_rows.existing(connection, run_ids)
+
     def runs(self) -> list[StoredRun]:
         """Return every run, newest first, without its lists of attempts, writers and series."""
         with self._engine.begin() as connection:

@@ -32,6 +32,11 @@ class ListedRun(NamedTuple):
     created_ns: int
 
 
+def existing(connection: Connection, run_ids: Iterable[str]) -> set[str]:
+    """Return those of these runs that are not deleted."""
+    return set(connection.execute(select(run.c.id).where(run.c.id.in_(sorted(run_ids)))).scalars())
+
+
 def read_runs(connection: Connection, *, active: bool = False) -> list[StoredRun]:
     """Return all runs, newest first; with ``active`` only those that have not ended."""
     query = _rows().order_by(run.c.created_ns.desc(), run.c.id)

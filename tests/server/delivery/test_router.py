@@ -18,12 +18,12 @@ from tocsin_server.core.models import Alert, AlertState
 from tocsin_server.delivery.router import RoutingPass
 from tocsin_server.notify.routing import plain, read_routing
 from tocsin_server.runs.run_summary import alert_json
-from tocsin_server.store import alert_groups, notification_config, outbox
+from tocsin_server.store import alert_groups, deletion, notification_config, outbox
 from tocsin_server.store.acks import Ack, add_acks
 from tocsin_server.store.database import Database, open_database
 from tocsin_server.store.incident_rows import alert_keys
 from tocsin_server.store.notification_config import ChannelRow
-from tocsin_server.store.outbox import Notification
+from tocsin_server.store.outbox import Attempt, Notification
 from tocsin_server.store.periodic_jobs import PeriodicJob as Work
 from tocsin_server.store.row_builder import Rows, _alert_row, write
 from tocsin_server.store.tables import alert_transition, event, notify_group, run
@@ -356,3 +356,29 @@ def test_a_silence_that_cannot_be_read_silences_nothing(scene: RoutingScene) -> 
     scene.do(lambda connection: notification_config.put_silence(connection, row))
     scene.happen()
     assert len(scene.later(30)) == 1
+
+
+@pytest.mark.parametrize("claimed", [False, True])
+def test_nothing_is_sent_about_a_deleted_run(scene: RoutingScene, claimed: bool) -> None:
+    """Neither what waits, nor the repetition of what is being sent, nor what happens afterwards."""
+    scene.routing({"routes": [{"name": "all", "group_wait_s": 0, "group_interval_s": 1}]})
+    scene.happen(run_id="r2")
+    scene.happen()
+    other, waiting = sorted(scene.later(1), key=lambda item: item.body["alerts"][0]["run_id"] == "r1")
+    if claimed:
+        waiting = scene.do(lambda c: _claim_about(c, "r1", scene.now_ns))
+    assert scene.do(partial(deletion.mark, run_id="r1", now_ns=scene.now_ns))
+    lost = Attempt(waiting.attempts, scene.now_ns, 1, "retry", "503")
+    scene.do(lambda c: outbox.settle(c, waiting, lost, state=outbox.WAITING, due_ns=scene.now_ns))
+    scene.happen(state="resolved")
+    assert scene.later(5) == []
+    assert [item.id for item in scene.all()] == [other.id]
+
+
+def _claim_about(connection: Connection, run_id: str, now_ns: int) -> Notification:
+    """Claim notifications until one about this run is claimed."""
+    while True:
+        item = outbox.claim(connection, "c_mail", "me", now_ns, S)
+        assert item is not None
+        if item.body["alerts"][0]["run_id"] == run_id:
+            return item

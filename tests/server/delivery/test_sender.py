@@ -67,7 +67,10 @@ def test_a_channel_that_hangs_delays_no_other_and_no_step(
     eventually(lambda: stuck.received and well.received, "both to be called")
     client.acked(client.train(range(2, 500), loss=[1.0] * 498))
     fire(dial(server.base, "r2", server.token))
-    eventually(lambda: len(well.received) == 2, "the second run's alert")
+    eventually(
+        lambda: {each.json["alerts"][0]["run_id"] for each in well.received} == {"r1", "r2"},
+        "the second run's alert",
+    )
     assert len(stuck.received) == 1
     assert not stuck.release.is_set()
 

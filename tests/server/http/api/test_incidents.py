@@ -86,3 +86,14 @@ def test_the_history_of_an_incident_has_the_transitions_of_all_its_alerts_and_on
 
 def test_an_unknown_incident_has_no_history(server: Any) -> None:
     assert ask(server, "GET", "/incidents/r_0.f.1/history").status_code == 404
+
+
+def test_an_incident_is_deleted_with_its_run(server: Any, trainer: Callable[..., Any]) -> None:
+    incident = opened(server, trainer)
+    path = f"/incidents/{incident['id']}"
+    ask(server, "POST", f"{path}/ack", {"note": "mine"})
+    assert ask(server, "DELETE", f"/runs/{incident['run_id']}").status_code == 204
+    for method, at in (("GET", ""), ("GET", "/history"), ("POST", "/ack"), ("DELETE", "/ack")):
+        assert ask(server, method, path + at, {} if method == "POST" else None).status_code == 404
+    listed = ask(server, "GET", "/incidents?limit=1000").json()["items"]
+    assert incident["id"] not in {each["id"] for each in listed}
