@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -37,18 +39,28 @@ def upgrade() -> None:
 
 
 def _grouped(fired):
-    """Return (row, incident) of alerts in the order in which they fired."""
-    run_id, opened, found = None, [], []
-    for row in fired:
+    """Return (row, incident) of alerts in the order in which they fired.
+
+    An alert joins the incident of the first one near it that is still open.
+    """
+    run_id, opened, found = None, {}, []
+    for number, row in enumerate(fired):
         if row.run_id != run_id:
-            run_id, opened = row.run_id, []
-        opened = [one for one in opened if one[1] >= row.fired_ns]
-        near = [
-            name
-            for step, _, name in opened
-            if step is not None and row.onset_step is not None and abs(step - row.onset_step) <= NEAR_STEPS
-        ]
-        name = near[0] if near else f"{row.fingerprint}.{row.episode}"
-        opened.append((row.onset_step, FOREVER if row.resolved_ns is None else row.resolved_ns, name))
+            run_id, opened = row.run_id, {}
+        name = f"{row.fingerprint}.{row.episode}"
+        if row.onset_step is not None:
+            near = range(row.onset_step - NEAR_STEPS, row.onset_step + NEAR_STEPS + 1)
+            firsts = (_first(opened.get(step), row.fired_ns) for step in near)
+            first = min((one for one in firsts if one), default=None)
+            name = first[1] if first else name
+            until = FOREVER if row.resolved_ns is None else row.resolved_ns
+            opened.setdefault(row.onset_step, deque()).append((number, name, until))
         found.append((row, name))
     return found
+
+
+def _first(alerts, now):
+    """Return the oldest of these alerts that is open; those before it never are again."""
+    while alerts and alerts[0][2] < now:
+        alerts.popleft()
+    return alerts[0] if alerts else None
