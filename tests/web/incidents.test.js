@@ -1,6 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { incidentsOf, leadsOf, marksOfIncident, together } from "../../web/lib/alerts/incidents.js";
+import {
+  incidentsOf,
+  leadsOf,
+  marksOfIncident,
+  runNames,
+  runsOf,
+  together,
+} from "../../web/lib/alerts/incidents.js";
 import { alertOf } from "./layers.js";
 
 const NONE = { ack: null, silenced_by: [], inhibited_by: [] };
@@ -24,6 +31,17 @@ test("an incident is over when every alert is, at the time of the last one", () 
   const over = nan().map((alert, at) => ({ ...alert, state: "resolved", resolved_ms: at }));
   const [row] = incidentsOf(over);
   assert.deepEqual([row.state, row.resolved_ms], ["resolved", 2]);
+});
+
+test("an incident of several runs names that of its lead and counts the others", () => {
+  const other = { incident: "jump", run_id: "r2", run_name: "second", severity: "info" };
+  const [row] = incidentsOf([...nan(), alertOf({ ...other, id: "b" }), alertOf({ ...other, id: "c" })]);
+  assert.deepEqual(
+    runsOf(row).map(({ id }) => id),
+    [row.lead.run_id, "r2"],
+  );
+  assert.equal(runNames(row), `${row.lead.run_name} and 1 more run`);
+  assert.equal(runNames(incidentsOf(nan())[0]), row.lead.run_name);
 });
 
 test("a pending alert is a row of its own", () => {

@@ -31,7 +31,7 @@ import { SimilarTo } from "../components/incident/similar.js";
 import { button, notice } from "../components/notice.js";
 import { ApiError } from "../data/api.js";
 import { asText } from "../lib/alerts/evidence.js";
-import { incidentId, incidentsOf, together } from "../lib/alerts/incidents.js";
+import { incidentId, incidentsOf, runsOf, together } from "../lib/alerts/incidents.js";
 import { ago, clock as clockTime, counted, dotted, int, moment, powers, ruleTitle } from "../lib/format.js";
 import { runAddress } from "../lib/route.js";
 import { OnsetCharts } from "../panels/onsetcharts.js";
@@ -39,6 +39,8 @@ import { OnsetCharts } from "../panels/onsetcharts.js";
 /** @typedef {import("../lib/alerts/incidents.js").Incident} Incident */
 
 const AGE_MS = 1_000;
+/** Other runs of an incident that are named. */
+const MOST_RUNS = 5;
 
 class IncidentPage {
   /** @type {OnsetCharts | null} */
@@ -244,6 +246,9 @@ class IncidentPage {
   /** @param {Incident} incident */
   #heading(incident) {
     const { lead } = incident;
+    const runs = runsOf(incident).slice(1);
+    const others = runs.slice(0, MOST_RUNS);
+    const left = runs.length - others.length;
     return [
       el(
         "nav.muted.crumb",
@@ -253,6 +258,8 @@ class IncidentPage {
         el("span", {}, lead.project),
         " / ",
         el("a.link", { href: runAddress(lead.run_id) }, lead.run_name),
+        ...others.flatMap(({ id, name }) => [", ", el("a.link", { href: runAddress(id) }, name)]),
+        left > 0 ? ` and ${counted(left, "more run")}` : "",
       ),
       el(
         "div.pagehead",

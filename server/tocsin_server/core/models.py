@@ -198,6 +198,16 @@ class Finding:
     """Time of the onset; None means the time of the first report."""
 
 
+def incident_id(run_id: str, incident: str) -> str:
+    """Return the id of an incident as an alert of ``run_id`` refers to it.
+
+    Within its own run, an alert refers to it by fingerprint and episode; in another run's incident, by id.
+    """
+    if not incident or incident.count(".") > 1:
+        return incident
+    return f"{run_id}.{incident}"
+
+
 @dataclass(frozen=True, slots=True)
 class Alert:
     """One episode of a finding: from onset to resolution, for one fingerprint of one run."""
@@ -236,7 +246,7 @@ class Alert:
     @property
     def incident_id(self) -> str:
         """The id of its incident, which is that of the alert that opened it; "" until the alert fires."""
-        return f"{self.run_id}.{self.incident}" if self.incident else ""
+        return incident_id(self.run_id, self.incident)
 
     @property
     def is_open(self) -> bool:

@@ -11,9 +11,8 @@ from tocsin_server.notify.message import (
     first_remedy,
     last_checkpoint,
     likely_cause,
-    line,
     preface,
-    state_of,
+    short,
     what,
 )
 
@@ -56,7 +55,7 @@ def chat_text(message: Message, markup: Markup, limit: int) -> str:
     left_out = message.body["left_out"]
     for width in WIDTHS:
         head = list(_lines(message, full, markup, width))
-        others = [_short(alert, markup, width) for alert in rest]
+        others = [markup.escape(_shortened(short(alert, full[0]), width)) for alert in rest]
         lines = [*head, *others, *_counted(left_out)]
         if _fits(lines, markup, limit):
             return "\n".join(lines)
@@ -103,11 +102,6 @@ def _lines(message: Message, full: Sequence[Mapping[str, Any]], markup: Markup, 
 
 def _shortened(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
-
-
-def _short(alert: Mapping[str, Any], markup: Markup, width: int) -> str:
-    text = f"- {alert['rule']} ({state_of(alert)}): {line(alert['summary'])}"
-    return markup.escape(_shortened(text, width))
 
 
 def _counted(left_out: int) -> list[str]:

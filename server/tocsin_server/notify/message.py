@@ -107,7 +107,20 @@ def title_of(kind: str, body: Mapping[str, Any]) -> str:
     repeated = "Still " if body["reason"] == "repeat" else ""
     count = len(alerts) + body["left_out"]
     more = f" (+{count - 1} more)" if count > 1 else ""
-    return line(f"{repeated}{happened}{more} · {first['run_name']} · {first['project']}")
+    return line(f"{repeated}{happened}{more} · {runs_of(alerts)} · {first['project']}")
+
+
+def runs_of(alerts: Sequence[Mapping[str, Any]]) -> str:
+    """Return the name of the run of the first alert, and the number of the other runs."""
+    others = len({alert["run_id"] for alert in alerts}) - 1
+    more = f" and {others} more run{'' if others == 1 else 's'}" if others else ""
+    return f"{alerts[0]['run_name']}{more}"
+
+
+def short(alert: Mapping[str, Any], first: Mapping[str, Any]) -> str:
+    """Return an alert after the first one in one line, with its run if that is another one."""
+    where = "" if alert["run_id"] == first["run_id"] else f"{alert['run_name']}: "
+    return f"- {where}{alert['rule']} ({state_of(alert)}): {line(alert['summary'])}"
 
 
 def _happened(alert: Mapping[str, Any]) -> str:
@@ -147,7 +160,7 @@ def _text(kind: str, body: Mapping[str, Any], block: Block) -> str:
     full = list(first.values())[:IN_FULL]
     parts = [*preface(kind, body), *(block(alert) for alert in full)]
     others = [alert for alert in alerts if not any(alert is each for each in full)]
-    rest = [f"- {alert['rule']} ({state_of(alert)}): {line(alert['summary'])}" for alert in others]
+    rest = [short(alert, alerts[0]) for alert in others]
     if body["left_out"]:
         rest.append(f"- and {body['left_out']} more")
     return "\n\n".join([*parts, *(["\n".join(rest)] if rest else [])])

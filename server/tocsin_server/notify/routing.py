@@ -24,7 +24,7 @@ EVERY = "*"
 WAIT_CRITICAL_S, WAIT_S = 3.0, 30.0
 """How long a new group waits for more alerts, by its highest severity."""
 INTERVAL_S, REPEAT_S = 60.0, 4 * 3600.0
-GROUP_BY = ("project", "run_id", "incident")
+GROUP_BY = ("project", "incident")
 _FIELDS = {
     "name", "matchers", "channels", "continue", "enabled", "group_by", "group_wait_s", "group_interval_s",
     "repeat_interval_s", "send_resolved", "mute_times",

@@ -101,7 +101,8 @@ def gather_incident(reader: StoreReader, stored: StoredIncident) -> Material:
     }
     alerts = tuple(
         ReportedAlert(
-            StoredAlert(alert, stored.run_name, stored.project), tuple(reader.alert_history(alert.id)[-20:])
+            StoredAlert(alert, stored.runs[alert.run_id], stored.project),
+            tuple(reader.alert_history(alert.id)[-20:]),
         )
         for alert in incident.alerts
     )

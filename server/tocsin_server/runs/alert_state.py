@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
 from tocsin_server.core.incidents import Member, incident_for
@@ -20,6 +20,8 @@ LATE_NS = 600 * 10**9
 """Findings about records that arrive later than this (e.g. from a spool) are late and not notified."""
 
 Reported = set[tuple[AlertState, Severity]]
+Join = Callable[[Alert, int], str]
+"""Returns the incident of an alert that would open one: its own, or that of another run."""
 
 
 def fingerprint_of(rule: str, subject: str, labels: Mapping[str, str]) -> str:
@@ -31,17 +33,18 @@ def fingerprint_of(rule: str, subject: str, labels: Mapping[str, str]) -> str:
 class RunAlerts:
     """The newest episode of every fingerprint of one run; bounded by rules x series."""
 
-    def __init__(self, run_id: str) -> None:
+    def __init__(self, run_id: str, join: Join | None = None) -> None:
         self.run_id = run_id
+        self._join = join
         self._alerts: dict[str, Alert] = {}
         self._reported: dict[str, Reported] = {}
         self._members: Counter[Member] = Counter()
         """Alerts that belong to an incident."""
 
     @classmethod
-    def restore(cls, run_id: str, alerts: Iterable[Alert]) -> RunAlerts:
+    def restore(cls, run_id: str, alerts: Iterable[Alert], join: Join | None = None) -> RunAlerts:
         """Restore the tracker from the newest stored episode of each fingerprint, open or over."""
-        tracker = cls(run_id)
+        tracker = cls(run_id, join)
         for alert in alerts:
             known = tracker._alerts.get(alert.fingerprint)
             if known is None or known.episode < alert.episode:
@@ -150,12 +153,19 @@ class RunAlerts:
     def _keep(self, alert: Alert, previous: AlertState | None, now_ns: int) -> Transition:
         if alert.state is AlertState.FIRING and not alert.incident:
             self._forget(alert.fingerprint)
-            alert = replace(alert, incident=incident_for(alert, self._members))
+            alert = replace(alert, incident=self._incident_of(alert, now_ns))
         reported = self._reported.setdefault(alert.fingerprint, set())
         first = (alert.state, alert.severity) not in reported
         reported.add((alert.state, alert.severity))
         self._remember(alert)
         return Transition(alert, previous, now_ns, first)
+
+    def _incident_of(self, alert: Alert, now_ns: int) -> str:
+        """Return the incident that an alert joins or opens; it may be that of another run."""
+        incident = incident_for(alert, self._members)
+        if incident != alert.key or self._join is None:
+            return incident
+        return self._join(alert, now_ns)
 
     def _remember(self, alert: Alert) -> None:
         """Replace the known state of a fingerprint by this one."""

@@ -13,10 +13,11 @@ from contextlib import contextmanager
 
 from tocsin_server.core.models import Alert, AlertState, RunState
 from tocsin_server.core.settings import Settings
+from tocsin_server.core.shared_incidents import SharedIncidents, SharingRun
 from tocsin_server.detect.engine.engine import Engine, EngineStateError
 from tocsin_server.detect.interface.context import RunContext
 from tocsin_server.runs.active_run import ActiveRun
-from tocsin_server.runs.alert_state import RunAlerts
+from tocsin_server.runs.alert_state import Join, RunAlerts
 from tocsin_server.runs.recent_buffer import Recent
 from tocsin_server.runs.run_summary import RunMetadata, RunSummary
 from tocsin_server.store.edits import edits_of
@@ -63,14 +64,19 @@ def context_of(stored: StoredRun) -> RunContext:
 
 
 def restore_run(
-    stored: StoredRun, engine: Engine, recovery: Recovery, settings: Settings, now_ns: int
+    stored: StoredRun,
+    engine: Engine,
+    recovery: Recovery,
+    settings: Settings,
+    now_ns: int,
+    join: Join | None = None,
 ) -> ActiveRun:
     """Restore a run: load its saved state, and replay what was stored after it."""
     summary_upto, summary = _summary_of(stored)
     run = ActiveRun(
         summary,
         engine,
-        RunAlerts.restore(stored.id, recovery.alerts),
+        RunAlerts.restore(stored.id, recovery.alerts, join),
         Recent(settings.live_kept_bytes, recovery.last_arrival),
         arrival=recovery.last_arrival,
         now_ns=now_ns,
@@ -135,6 +141,11 @@ def _summary_of(stored: StoredRun) -> tuple[int, RunSummary]:
         return -1, RunSummary(metadata)
 
 
+def sharing(run: StoredRun | RunMetadata) -> SharingRun:
+    """Return what is compared about a run to decide whether it failed together with another one."""
+    return SharingRun(run.project, run.host, run.created_ns)
+
+
 class RunRegistry:
     """The active runs by id, and the summaries of all runs in the live fleet."""
 
@@ -145,6 +156,7 @@ class RunRegistry:
         self._settings = settings
         self._reader = reader
         self._drop_listeners: list[set[str]] = []
+        self._incidents = SharedIncidents()
 
     @contextmanager
     def tracking_drops(self) -> Iterator[set[str]]:
@@ -220,6 +232,9 @@ class RunRegistry:
             run = await asyncio.to_thread(self._restored, run_id, now_ns)
         if run_id in dropped:
             raise LookupError(f"Run {run_id} was deleted while it was being loaded.")
+        metadata = run.summary.metadata
+        known = [*run.tracker.open(), *run.tracker.ended()]
+        self._incidents.restore(known, sharing(metadata))
         self.active[run_id] = run
         self._summaries[run_id] = run.summary
         self._bound()
@@ -230,7 +245,8 @@ class RunRegistry:
         if stored is None:
             raise LookupError(f"Run {run_id} not found.")
         engine, recovery = load_engine(self._reader, stored)
-        run = restore_run(stored, engine, recovery, self._settings, now_ns)
+        join = self._incidents.joining(sharing(stored))
+        run = restore_run(stored, engine, recovery, self._settings, now_ns, join)
         run.summary.acked = self._reader.acknowledged(run.summary.acknowledgeable)
         return run
 
@@ -264,6 +280,7 @@ class RunRegistry:
             dropped.add(run_id)
         self.active.pop(run_id, None)
         self._summaries.pop(run_id, None)
+        self._incidents.forget(run_id)
 
     def _bound(self) -> None:
         over = len(self._summaries) - self._settings.fleet_runs

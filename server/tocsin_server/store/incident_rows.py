@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, case, func, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Row, Select, case, func, literal, or_, select, tuple_
 
 from tocsin_server.core.causal_order import by_cause
 from tocsin_server.core.incidents import Incident, IncidentState, state_of
@@ -17,13 +17,14 @@ from tocsin_server.store.tables import alert, run
 
 MOST_SHOWN = 50
 """Alerts of one incident that are read, the most severe and oldest first; the others are counted."""
-IncidentKey = tuple[str, str]
-"""(run id, fingerprint and episode of the alert that opened it)."""
-
 _COUNTED = (AlertState.FIRING, AlertState.RECOVERING, AlertState.ENDED, AlertState.RESOLVED)
 _HAS = {state_of([state]): state for state in _COUNTED}
 """State of an incident -> state that one of its alerts has."""
-_OWN = (alert.c.run_id, alert.c.incident)
+_ID = case(
+    (alert.c.incident.like("%.%.%"), alert.c.incident),  # the incident of another run
+    else_=alert.c.run_id + literal(".") + alert.c.incident,
+)
+_KEY = (alert.c.run_id, alert.c.fingerprint, alert.c.episode)
 _level = case({"critical": 2, "warning": 1}, value=alert.c.severity, else_=0)
 
 
@@ -44,10 +45,10 @@ def read_incidents(
         project: Only those of the runs of this project, or None.
     """
     wanted = [state for state in IncidentState if states is None or state in states]
-    keys: dict[IncidentKey, None] = {}
+    ids: dict[str, None] = {}
     for state in wanted:
-        keys |= dict.fromkeys(_keys(connection, run_id, project, _HAS[state], limit))
-    found = [each for each in _read(connection, list(keys)) if each.state in wanted]
+        ids |= dict.fromkeys(_ids(connection, run_id, project, _HAS[state], limit))
+    found = [each for each in _read(connection, list(ids)) if each.state in wanted]
     counts = dict.fromkeys(IncidentState, 0)
     kept = []
     for each in sorted(found, key=lambda one: (-one.incident.updated_ns, one.incident.id)):
@@ -59,90 +60,112 @@ def read_incidents(
 
 def read_incident(connection: Connection, incident_id: str) -> StoredIncident | None:
     """Return one incident, or None."""
-    key = alert_key(incident_id)
-    found = _read(connection, [] if key is None else [(key[0], f"{key[1]}.{key[2]}")])
+    found = _read(connection, [incident_id])
     return found[0] if found else None
 
 
 def alert_keys(connection: Connection, incident_id: str) -> list[Key]:
     """Return the keys of every alert of an incident; empty if there is no such incident."""
-    key = alert_key(incident_id)
-    if key is None:
-        return []
-    query = select(alert.c.run_id, alert.c.fingerprint, alert.c.episode)
-    mine = (alert.c.run_id == key[0]) & (alert.c.incident == f"{key[1]}.{key[2]}")
-    return [(row.run_id, row.fingerprint, row.episode) for row in connection.execute(query.where(mine))]
-
-
-def count_open(connection: Connection) -> int:
-    """Return the number of incidents with a firing alert."""
-    firing = select(*_OWN).where(alert.c.state == AlertState.FIRING.value, alert.c.incident != "").distinct()
-    return connection.execute(select(func.count()).select_from(firing.subquery())).scalar_one()
+    rows = connection.execute(select(*_KEY).where(_of([incident_id])))
+    return [(row.run_id, row.fingerprint, row.episode) for row in rows]
 
 
 def incident_ids(connection: Connection, keys: Iterable[Key]) -> set[str]:
     """Return the ids of the incidents to which these alerts belong."""
     wanted, found = sorted(set(keys)), set()
     for at in range(0, len(wanted), AT_ONCE):
-        mine = tuple_(alert.c.run_id, alert.c.fingerprint, alert.c.episode).in_(wanted[at : at + AT_ONCE])
-        rows = connection.execute(select(*_OWN).where(mine, alert.c.incident != "").distinct())
-        found |= {f"{row.run_id}.{row.incident}" for row in rows}
+        mine = tuple_(*_KEY).in_(wanted[at : at + AT_ONCE])
+        query = select(_ID.label("incident_id")).where(mine, alert.c.incident != "").distinct()
+        found |= {row.incident_id for row in connection.execute(query)}
     return found
 
 
-def _keys(
+def count_open(connection: Connection) -> int:
+    """Return the number of incidents with a firing alert."""
+    firing = alert.c.state == AlertState.FIRING.value
+    found = select(_ID.label("incident_id")).where(firing, alert.c.incident != "").distinct()
+    return connection.execute(select(func.count()).select_from(found.subquery())).scalar_one()
+
+
+def _of(ids: Sequence[str]) -> ColumnElement[bool]:
+    """Return the condition that an alert belongs to one of these incidents."""
+    keys = [key for each in ids if (key := alert_key(each)) is not None]
+    own = [(run_id, f"{fingerprint}.{episode}") for run_id, fingerprint, episode in keys]
+    return or_(tuple_(alert.c.run_id, alert.c.incident).in_(own), alert.c.incident.in_(list(ids)))
+
+
+def _ids(
     connection: Connection, run_id: str | None, project: str | None, state: AlertState, limit: int
-) -> list[IncidentKey]:
-    query = select(*_OWN).where(alert.c.state == state.value, alert.c.incident != "")
+) -> list[str]:
+    query = select(_ID.label("incident_id")).where(alert.c.state == state.value, alert.c.incident != "")
     if run_id is not None:
         query = query.where(alert.c.run_id == run_id)
     if project is not None:
         query = query.where(alert.c.run_id.in_(select(run.c.id).where(run.c.project == project)))
-    newest = query.group_by(*_OWN).order_by(func.max(alert.c.updated_ns).desc(), *_OWN)
+    newest = query.group_by("incident_id").order_by(func.max(alert.c.updated_ns).desc(), "incident_id")
     # An incident has alerts in several states, so some of these turn out to be in another one.
-    return [(row.run_id, row.incident) for row in connection.execute(newest.limit(2 * limit))]
+    return [row.incident_id for row in connection.execute(newest.limit(2 * limit))]
 
 
-def _read(connection: Connection, keys: Sequence[IncidentKey]) -> list[StoredIncident]:
+def _read(connection: Connection, ids: Sequence[str]) -> list[StoredIncident]:
     found = []
-    for at in range(0, len(keys), MOST_SHOWN):
-        part = tuple_(*_OWN).in_(keys[at : at + MOST_SHOWN])
+    for at in range(0, len(ids), MOST_SHOWN):
+        part = _of(ids[at : at + MOST_SHOWN])
         alerts = _alerts(connection, part)
+        totals: dict[str, list[Row[Any]]] = {}
         for row in connection.execute(_totals().where(part)):
-            shown = tuple(by_cause(alerts[row.run_id, row.incident]))
-            state = state_of(each for each in _COUNTED if getattr(row, each.value))
-            incident = Incident(f"{row.run_id}.{row.incident}", shown)
-            found.append(StoredIncident(incident, state, row.alerts, row.run_name, row.project))
+            totals.setdefault(row.incident_id, []).append(row)
+        for name, rows in totals.items():
+            runs = {row.run_id for row in rows}
+            known = [each for each in alerts.get(name, ()) if each.run_id in runs]
+            if known:  # else its runs are being deleted
+                found.append(_stored(name, tuple(by_cause(known)), rows))
     return found
 
 
-def _totals() -> Any:
+def _stored(incident_id: str, alerts: tuple[Alert, ...], rows: list[Row[Any]]) -> StoredIncident:
+    """Return an incident from its first alerts and the totals of each of its runs."""
+    incident = Incident(incident_id, alerts)
+    lead = incident.lead.run_id
+    rows = sorted(rows, key=lambda row: (row.run_id != lead, row.run_name, row.run_id))
+    return StoredIncident(
+        incident=incident,
+        state=state_of(each for each in _COUNTED if any(getattr(row, each.value) for row in rows)),
+        count=sum(row.alerts for row in rows),
+        run_name=rows[0].run_name,
+        project=rows[0].project,
+        runs={row.run_id: row.run_name for row in rows},
+    )
+
+
+def _totals() -> Select[Any]:
     def counted(state: AlertState) -> Any:
         return func.sum(case((alert.c.state == state.value, 1), else_=0)).label(state.value)
 
     return (
         select(
-            *_OWN,
+            _ID.label("incident_id"),
+            alert.c.run_id,
             run.c.name.label("run_name"),
             run.c.project,
             func.count().label("alerts"),
             *map(counted, _COUNTED),
         )
         .join(run, run.c.id == alert.c.run_id)
-        .group_by(*_OWN, run.c.name, run.c.project)
+        .group_by("incident_id", alert.c.run_id, run.c.name, run.c.project)
     )
 
 
-def _alerts(connection: Connection, part: Any) -> dict[IncidentKey, list[Alert]]:
-    order = func.row_number().over(partition_by=_OWN, order_by=(_level.desc(), alert.c.onset_ns))
-    numbered = select(alert.c.run_id, alert.c.fingerprint, alert.c.episode, order.label("number"))
-    numbers = numbered.where(part).subquery()
+def _alerts(connection: Connection, part: ColumnElement[bool]) -> dict[str, list[Alert]]:
+    order = func.row_number().over(partition_by=_ID, order_by=(_level.desc(), alert.c.onset_ns))
+    numbers = select(*_KEY, order.label("number")).where(part).subquery()
     same = (
         (alert.c.run_id == numbers.c.run_id)
         & (alert.c.fingerprint == numbers.c.fingerprint)
         & (alert.c.episode == numbers.c.episode)
     )
-    found: dict[IncidentKey, list[Alert]] = {}
+    found: dict[str, list[Alert]] = {}
     for row in connection.execute(select(alert).join(numbers, same & (numbers.c.number <= MOST_SHOWN))):
-        found.setdefault((row.run_id, row.incident), []).append(alert_of(row))
+        each = alert_of(row)
+        found.setdefault(each.incident_id, []).append(each)
     return found

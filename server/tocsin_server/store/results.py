@@ -25,16 +25,12 @@ from tocsin_server.core.models import (
 
 @dataclass(frozen=True, slots=True)
 class StoredAttempt:
-    """One attempt of a run; steps are None before its first record.
-
-    ``last_ns`` is when its newest record or event was made, by the server's clock.
-    """
+    """One attempt of a run; steps are None before its first record."""
 
     attempt: int
     started_ns: int
     first_step: int | None
     last_step: int | None
-    last_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +209,9 @@ class StoredAlert:
 
 @dataclass(frozen=True, slots=True)
 class StoredIncident:
-    """An incident, with the name and project of its run.
+    """An incident, with the name and project of the run of its lead.
+
+    ``runs`` are the names of its runs by id, that of its lead first.
 
     ``state`` and ``count`` are about all of its alerts; ``incident`` may hold only the first of many.
     """
@@ -223,6 +221,7 @@ class StoredIncident:
     count: int
     run_name: str
     project: str
+    runs: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -276,6 +276,7 @@ alert = Table(
     PrimaryKeyConstraint("run_id", "fingerprint", "episode"),
     Index(None, "state", "updated_ns"),
     Index(None, "run_id", "incident"),
+    Index(None, "incident"),
 )
 
 alert_transition = Table(

@@ -128,13 +128,26 @@ def test_an_alert_and_its_end_are_sent_once(scene: RoutingScene) -> None:
         assert None not in connection.execute(select(alert_transition.c.routed_ns)).scalars().all()
 
 
-def test_alerts_of_a_run_go_together_and_runs_apart(scene: RoutingScene) -> None:
-    """Alerts are grouped by project and run; changing values are those at the time of the notification."""
-    scene.happen("a", "warning")
-    scene.happen("b", "warning")
-    scene.happen("a", "warning", run_id="r2")
+def test_alerts_of_an_incident_go_together_and_incidents_apart(scene: RoutingScene) -> None:
+    """Grouped by project and incident; changing values are those at the time of the notification."""
+    scene.happen("a", "warning", incident="a.1")
+    scene.happen("b", "warning", incident="a.1")
+    scene.happen("a", "warning", run_id="r2", incident="a.1")
     reported = scene.later(35)
     assert sorted(sorted(rules(item)) for item in reported) == [[("a", False)], [("a", False), ("b", False)]]
+
+
+def test_runs_that_share_an_incident_are_one_notification(scene: RoutingScene) -> None:
+    """Also if the second one fails after the first one was notified; it is over when both are."""
+    scene.happen("a", incident="f-a.1")
+    first, *_ = scene.later(10)
+    scene.happen("a", run_id="r2", incident="r1.f-a.1")
+    assert (rules(first), scene.later(70)) == ([("a", False)], [])
+    scene.happen("a", state="resolved", incident="f-a.1")
+    assert scene.later(70) == []
+    scene.happen("a", state="resolved", run_id="r2", incident="r1.f-a.1")
+    (over,) = scene.later(70)
+    assert over.body["reason"] == "resolved"
 
 
 def test_a_critical_alert_that_ended_before_the_first_pass_is_sent(scene: RoutingScene) -> None:
@@ -215,18 +228,6 @@ def test_late_alerts_are_one_digest_a_run(scene: RoutingScene) -> None:
     assert scene.later(120) == []
     assert scene.do(lambda c: alert_groups.prune(c, NOW)) == 0
     assert scene.do(lambda c: alert_groups.prune(c, scene.now_ns)) == 1
-
-
-@pytest.mark.parametrize(("severity", "digests"), [("warning", 0), ("critical", 1)])
-def test_a_late_cause_of_a_notified_incident_is_no_second_notification(
-    scene: RoutingScene, severity: str, digests: int
-) -> None:
-    """The records of another rank arrive from its spool. Only a more severe alert is reported again."""
-    scene.routing({"routes": [{"name": "all", "group_wait_s": 0}]})
-    scene.happen("loss-drift", "warning", incident="f-loss-drift.1")
-    assert [item.kind for item in scene.later(2)] == ["alerts"]
-    scene.happen("lr-jump", severity, late=True, incident="f-loss-drift.1", onset_step=1700)
-    assert [item.kind for item in scene.later(150)] == ["late"] * digests
 
 
 def test_a_late_alert_that_still_fires_is_sent_normally(scene: RoutingScene) -> None:
@@ -374,15 +375,15 @@ def test_a_silence_that_cannot_be_read_silences_nothing(scene: RoutingScene) -> 
 def test_nothing_is_sent_about_a_deleted_run(scene: RoutingScene, claimed: bool) -> None:
     """Neither what waits, nor the repetition of what is being sent, nor what happens afterwards."""
     scene.routing({"routes": [{"name": "all", "group_wait_s": 0, "group_interval_s": 1}]})
-    scene.happen(run_id="r2")
-    scene.happen()
+    scene.happen(run_id="r2", incident="f.1")
+    scene.happen(incident="f.1")
     other, waiting = sorted(scene.later(1), key=lambda item: item.body["alerts"][0]["run_id"] == "r1")
     if claimed:
         waiting = scene.do(lambda c: _claim_about(c, "r1", scene.now_ns))
     assert scene.do(partial(deletion.mark, run_id="r1", now_ns=scene.now_ns))
     lost = Attempt(waiting.attempts, scene.now_ns, 1, "retry", "503")
     scene.do(lambda c: outbox.settle(c, waiting, lost, state=outbox.WAITING, due_ns=scene.now_ns))
-    scene.happen(state="resolved")
+    scene.happen(state="resolved", incident="f.1")
     assert scene.later(5) == []
     assert [item.id for item in scene.all()] == [other.id]
 

@@ -6,6 +6,7 @@
 import { el, refill, say } from "../../browser/dom.js";
 import { isClosed, isOver, resolvedWord } from "../../lib/alerts/attention.js";
 import { isMuted } from "../../lib/alerts/inbox.js";
+import { runNames } from "../../lib/alerts/incidents.js";
 import { ago, clock as clockTime, counted, int, moment, powers, ruleTitle, span } from "../../lib/format.js";
 import { icon } from "../icons.js";
 import { sparkline } from "../spark.js";
@@ -124,7 +125,7 @@ export class AlertRow {
       alert.summary,
       alert.fired_step,
       alert.alerts.length,
-      alert.run_name,
+      runNames(alert),
       context.marks,
       context.picked,
       state,
@@ -161,8 +162,9 @@ export class AlertRow {
     this.shape.className = `shape${done || alert.state === "pending" ? "" : ` is-${alert.severity}`}`;
     refill(this.shape, icon(alert.severity, alert.severity));
     say(this.title, ruleTitle(alert.rule));
-    say(this.run, `${alert.run_name} · ${alert.project}`);
-    this.run.title = `${alert.run_name} · ${alert.project}`;
+    const runs = `${runNames(alert)} · ${alert.project}`;
+    say(this.run, runs);
+    this.run.title = runs;
     say(this.text, powers(alert.summary));
     say(this.steps, `${int(alert.onset_step)} → ${int(alert.fired_step)}`);
     say(this.state, state);

@@ -3,7 +3,16 @@
 import { el } from "../../browser/dom.js";
 import { isOpen, isOver, resolvedWord } from "../../lib/alerts/attention.js";
 import { asText, evidenceText } from "../../lib/alerts/evidence.js";
-import { clock as clockTime, counted, int, moment, powers, ruleTitle, span } from "../../lib/format.js";
+import {
+  clock as clockTime,
+  counted,
+  dotted,
+  int,
+  moment,
+  powers,
+  ruleTitle,
+  span,
+} from "../../lib/format.js";
 import { incidentAddress } from "../../lib/route.js";
 import { codeBlock, copyButton } from "../code.js";
 import { icon } from "../icons.js";
@@ -322,6 +331,7 @@ export function howToConfirm(why) {
  * @param {string} title
  */
 export function alertList(alerts, chosen, choose, now, title) {
+  const several = new Set(alerts.map((alert) => alert.run_id)).size > 1;
   return el(
     "section.card.others",
     { "aria-label": title },
@@ -347,7 +357,11 @@ export function alertList(alerts, chosen, choose, now, title) {
           " ",
           el("span.micro", {}, alert.subject),
           el("br"),
-          el("span.micro", {}, `${int(alert.onset_step)} · ${powers(alert.summary)}`),
+          el(
+            "span.micro",
+            {},
+            dotted(several ? alert.run_name : "", int(alert.onset_step), powers(alert.summary)),
+          ),
         ),
         el("span.micro", { title: standing(alert, now) }, alert.state),
       ),

@@ -38,6 +38,31 @@ export function incidentsOf(alerts) {
 }
 
 /**
+ * Return the runs of an incident: that of its lead first, then by name.
+ *
+ * @param {Incident} incident
+ * @returns {{ id: string, name: string }[]}
+ */
+export function runsOf({ lead, alerts }) {
+  const names = new Map(alerts.map((alert) => [alert.run_id, alert.run_name]));
+  names.delete(lead.run_id);
+  const others = [...names].map(([id, name]) => ({ id, name }));
+  others.sort((a, b) => a.name.localeCompare(b.name));
+  return [{ id: lead.run_id, name: lead.run_name }, ...others];
+}
+
+/**
+ * Return "unet", or "unet and 2 more runs".
+ *
+ * @param {Incident} incident
+ */
+export function runNames(incident) {
+  const [first, ...others] = runsOf(incident);
+  if (!others.length) return first.name;
+  return `${first.name} and ${others.length} more run${others.length === 1 ? "" : "s"}`;
+}
+
+/**
  * Return the alerts that stand for their incidents: the chosen one for its own, the lead for the others.
  *
  * @param {Iterable<Alert>} alerts

@@ -51,7 +51,7 @@ export const newRoute = (doc) => ({
   channels: [EVERY],
   continue: false,
   enabled: true,
-  group_by: ["project", "run_id", "incident"],
+  group_by: ["project", "incident"],
   group_wait_s: null,
   group_interval_s: 60,
   repeat_interval_s: 14_400,

@@ -32,17 +32,26 @@ from tocsin_server.store.results import StoredIncident
 router = resource("incidents")
 
 
+class RunName(TypedDict):
+    """A run."""
+
+    id: str
+    name: str
+
+
 class IncidentRow(TypedDict):
     """An incident. ``alerts``: up to 50 of its ``count`` alerts, the most severe first.
 
-    ``root``: id of the alert nearest to the cause. ``ack``: the newest acknowledgement of an alert of the
-    incident's severity.
+    ``runs``: its runs, that of the most severe alert first; ``run_id``, ``run_name`` and ``project`` are of
+    that one. ``root``: id of the alert nearest to the cause. ``ack``: the newest acknowledgement of an alert
+    of the incident's severity.
     """
 
     id: str
     run_id: str
     run_name: str
     project: str
+    runs: list[RunName]
     state: IncidentState
     severity: Severity
     onset_step: int | None
@@ -163,7 +172,7 @@ def known_incident(services: Services, incident_id: str) -> StoredIncident:
 
 def _rows(services: Services, found: list[StoredIncident]) -> list[dict[str, Any]]:
     with services.database.reader.connect() as connection:
-        acks = acks_in_force(connection, {each.incident.lead.run_id for each in found})
+        acks = acks_in_force(connection, {run_id for each in found for run_id in each.runs})
     return [incident_row(each, acks) for each in found]
 
 
@@ -175,6 +184,7 @@ def incident_row(stored: StoredIncident, acks: dict[Key, Ack]) -> dict[str, Any]
         "run_id": incident.lead.run_id,
         "run_name": stored.run_name,
         "project": stored.project,
+        "runs": [{"id": run_id, "name": name} for run_id, name in stored.runs.items()],
         "state": stored.state.value,
         "severity": incident.severity.value,
         "onset_step": incident.onset_step,
@@ -185,7 +195,8 @@ def incident_row(stored: StoredIncident, acks: dict[Key, Ack]) -> dict[str, Any]
         "count": stored.count,
         "ack": ack_row(_covering(stored, acks)),
         "alerts": [
-            alert_json(alert, run_name=stored.run_name, project=stored.project) for alert in incident.alerts
+            alert_json(alert, run_name=stored.runs[alert.run_id], project=stored.project)
+            for alert in incident.alerts
         ],
     }
 

@@ -82,7 +82,7 @@ def _rows(
 ) -> list[dict[str, Any]]:
     stored = [others[each.incident_id] for each in found]
     with services.reader.consistent() as connection:
-        acks = acks_in_force(connection, {each.incident.lead.run_id for each in stored})
+        acks = acks_in_force(connection, {run_id for each in stored for run_id in each.runs})
     rows = []
     for each, one in zip(found, stored, strict=True):
         row = incident_row(one, acks)
