@@ -273,6 +273,7 @@ interface SimilarIncidents {
     ack: AlertMarks["ack"];
     points: number;
     reasons: string[];
+    solved: { run_id: string; run_name: string; attempt: number; changed: string } | null;
   }[];
   count: number;
   before: number;

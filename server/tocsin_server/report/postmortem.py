@@ -6,13 +6,14 @@ Text of the run and of people is escaped, so that it contains no links, images o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from tocsin_server import __version__
 from tocsin_server.core.checkpoints import LastGood
 from tocsin_server.core.incidents import Incident
 from tocsin_server.core.models import Alert, Remedy
+from tocsin_server.core.remedies import AppliedRemedy
 from tocsin_server.notify.message import escaped
 from tocsin_server.report.diagnoses import evidence_text, standing
 from tocsin_server.report.impact import STATES, impact_of
@@ -47,7 +48,7 @@ class Postmortem:
         link: Address of the incident's page, or "".
         written_ns: When it is written.
         changes: What differs from what was healthy, or None.
-        sections: Further sections by title: Markdown without a heading.
+        remedies: What was tried after the incident, oldest first.
     """
 
     stored: StoredIncident
@@ -58,7 +59,7 @@ class Postmortem:
     link: str
     written_ns: int
     changes: RunChanges | None = None
-    sections: Mapping[str, str] = field(default_factory=dict)
+    remedies: Sequence[AppliedRemedy] = ()
 
 
 def markdown(data: Postmortem) -> str:
@@ -72,8 +73,8 @@ def markdown(data: Postmortem) -> str:
         _section("Charts", _charts(data)),
         _section("Cause", _cause(lead)),
         _section("What changed", *map(_comparison, data.changes.comparisons if data.changes else ())),
-        *(_section(title, text) for title, text in data.sections.items()),
         _section("Timeline", _records(lead), _response(data.timeline)),
+        _section("What was tried", _tried(data.remedies)),
         _section("Actions", _actions(data)),
         _section("Alerts", _alerts(data.stored)),
         f"---\n\nWritten by tocsin {__version__} on {moment(data.written_ns)}.",
@@ -189,6 +190,15 @@ def _event(entry: Mapping[str, Any], rules: Sequence[str]) -> str:
     by = f" by {_text(entry['by'])}" if entry["by"] else ""
     about = ": ".join(each for each in (f"{_KINDS[entry['kind']]}{by}", _text(entry["text"])) if each)
     return f"{about} ({entry['state']})" if entry["kind"] == "notification" else about
+
+
+def _tried(remedies: Sequence[AppliedRemedy]) -> str:
+    """Return what was changed in later attempts and runs, and the outcome of each."""
+    rows = [
+        (_text(f"{each.run_name}, attempt {each.attempt}"), _text(each.changed), _text(each.text))
+        for each in remedies
+    ]
+    return _table(("Attempt", "Change", "Outcome"), rows) if rows else ""
 
 
 def _actions(data: Postmortem) -> str:

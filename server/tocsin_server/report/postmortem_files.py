@@ -13,6 +13,7 @@ from tocsin_server.core.incidents import Incident
 from tocsin_server.notify import chart_image, links
 from tocsin_server.report.material import VITAL_SIGNS, ReportError
 from tocsin_server.report.postmortem import Postmortem, markdown
+from tocsin_server.runs.remedy_search import remedies_of
 from tocsin_server.runs.run_comparison import changes_of_incident
 from tocsin_server.store.alert_timeline import incident_timeline
 from tocsin_server.store.checkpoints import resume_from
@@ -110,6 +111,7 @@ def write_postmortem(
             link=link,
             written_ns=now_ns or time.time_ns(),
             changes=changes,
+            remedies=remedies_of(reader, incident),
         )
     )
     images = {path: image for path, (_, image) in drawn.items()}

@@ -2,7 +2,7 @@
 
 import { el, refill } from "../../browser/dom.js";
 import { ago, counted, dotted, int, moment, powers, ruleTitle } from "../../lib/format.js";
-import { incidentAddress } from "../../lib/route.js";
+import { incidentAddress, runAddress } from "../../lib/route.js";
 import { icon } from "../icons.js";
 
 /** @type {Record<SimilarIncidents["items"][number]["state"], string>} */
@@ -65,6 +65,16 @@ export class SimilarTo {
       ),
       el("p.soft", {}, powers(each.summary)),
       el("p.muted", {}, each.reasons.join(" · ")),
+      each.solved
+        ? el(
+            "p.soft",
+            {},
+            icon("check"),
+            " Solved in ",
+            el("a.link", { href: runAddress(each.solved.run_id) }, each.solved.run_name),
+            `: ${powers(each.solved.changed)}`,
+          )
+        : null,
       each.ack?.note ? el("p.soft", {}, `${each.ack.by}: “${each.ack.note}”`) : null,
     );
   }

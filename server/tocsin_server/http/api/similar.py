@@ -9,6 +9,7 @@ from typing_extensions import TypedDict
 
 from tocsin_server.core.incidents import IncidentState
 from tocsin_server.core.models import Severity
+from tocsin_server.core.remedies import Outcome
 from tocsin_server.core.responses import ExactJSON
 from tocsin_server.core.run_changes import texts_of
 from tocsin_server.core.similar_incidents import SimilarIncident, fingerprint_of, similar_incidents
@@ -17,6 +18,7 @@ from tocsin_server.http.api.incidents import incident_row, known_incident
 from tocsin_server.http.api.permission import Reader
 from tocsin_server.http.api.resource import resource
 from tocsin_server.http.services import Services, services_of
+from tocsin_server.runs.remedy_search import RemedySearch
 from tocsin_server.store.acks import acks_in_force
 from tocsin_server.store.results import StoredIncident
 from tocsin_server.store.run_rows import configs
@@ -24,10 +26,24 @@ from tocsin_server.store.run_rows import configs
 router = resource("incidents")
 MOST, MOST_COMPARED = 10, 100
 """Similar incidents that are listed, and newest incidents of each state that are compared."""
+MOST_SOLVED = 3
+"""Similar incidents for which is read what solved them: the pages show as many."""
+
+
+class SolvedBy(TypedDict):
+    """The attempt in which a problem did not recur; ``changed`` says how it began and what was changed."""
+
+    run_id: str
+    run_name: str
+    attempt: int
+    changed: str
 
 
 class SimilarRow(TypedDict):
-    """An incident that resembles another one; ``reasons`` say in what, and ``points`` how much."""
+    """An incident that resembles another one; ``reasons`` say in what, and ``points`` how much.
+
+    ``solved``: the newest change after which the problem did not recur; looked for in the first three.
+    """
 
     id: str
     run_id: str
@@ -41,6 +57,7 @@ class SimilarRow(TypedDict):
     ack: AckRow | None
     points: float
     reasons: list[str]
+    solved: SolvedBy | None
 
 
 class SimilarAnswer(TypedDict):
@@ -83,10 +100,21 @@ def _rows(
     stored = [others[each.incident_id] for each in found]
     with services.reader.consistent() as connection:
         acks = acks_in_force(connection, {run_id for each in stored for run_id in each.runs})
+    search = RemedySearch(services.reader, services.reader.runs())
     rows = []
-    for each, one in zip(found, stored, strict=True):
+    for at, (each, one) in enumerate(zip(found, stored, strict=True)):
         row = incident_row(one, acks)
         kept = {name: row[name] for name in SimilarRow.__annotations__ if name in row}
+        solved = _solved(search, one) if at < MOST_SOLVED else None
         about = {"rule": one.incident.lead.rule, "points": each.points, "reasons": list(each.reasons)}
+        about["solved"] = solved
         rows.append(kept | about)
     return rows
+
+
+def _solved(search: RemedySearch, stored: StoredIncident) -> dict[str, Any] | None:
+    """Return the newest change that held."""
+    held = [each for each in search.remedies_of(stored.incident) if each.outcome is Outcome.RECOVERED]
+    if not held:
+        return None
+    return {name: getattr(held[-1], name) for name in SolvedBy.__annotations__}

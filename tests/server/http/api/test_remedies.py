@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.server.conftest import wait_until
@@ -131,6 +132,18 @@ def test_the_ledger_counts_what_helped(server: Any, trains: Trains, project: str
         ("nonfinite-loss", "resumed unchanged", 0, 1, 0),
     ]
     assert {case["outcome"] for case in items[0]["cases"]} == {"recovered", "recurred"}
+
+
+def test_a_similar_incident_and_the_postmortem_name_what_helped(server: Any, trains: Trains) -> None:
+    run, first = broken(server, trains)
+    trains(30, 200, lr=0.05, run=run)
+    _, second = broken(server, trains)
+    (similar,) = server.get(f"/incidents/{second}/similar")["items"]
+    assert similar["solved"]["changed"] == "Continues from step 29 with lr halved."
+    address = f"{server.base}/api/v1/incidents/{first}/postmortem"
+    text = httpx.get(address, params={"format": "markdown"}, headers=server.headers, timeout=30).text
+    tried = text.partition("## What was tried")[2].partition("##")[0]
+    assert "attempt 2 | Continues from step 29 with lr halved. | " in tried
 
 
 def test_an_unknown_incident_or_project_has_no_remedies(server: Any) -> None:
