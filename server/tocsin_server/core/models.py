@@ -254,6 +254,14 @@ class Alert:
         return self.state in (AlertState.FIRING, AlertState.RECOVERING)
 
     @property
+    def is_inherited(self) -> bool:
+        """Whether its run ended while it fired, and the next attempt has not shown yet that it is healthy.
+
+        ``resolved_step`` and ``resolved_ns`` are those of that end, also once it is resolved or ends again.
+        """
+        return self.state is AlertState.RECOVERING and self.resolved_ns is not None
+
+    @property
     def is_withdrawn(self) -> bool:
         """Whether the alert rested on something that turned out to be wrong. Nothing has recovered."""
         return self.state is AlertState.RESOLVED and self.summary.startswith(WITHDRAWN)

@@ -188,6 +188,7 @@ class RoutingPass:
         if (
             routed.imported
             or routed.alert.state is AlertState.PENDING
+            or routed.alert.is_inherited
             or (routed.over and not self._is_brief(routed))
         ):
             return []

@@ -52,7 +52,11 @@ def inhibited_by(
 
     Every rule checks every alert once; pairs are matched by their equal labels.
     """
-    opened = {other.alert.id: other.labels for other in others if other.alert.is_open}
+    opened = {
+        other.alert.id: other.labels
+        for other in others
+        if other.alert.is_open and not other.alert.is_inherited
+    }
     mine = {target.alert.id: target.labels for target in targets}
     found: dict[str, dict[str, None]] = {name: {} for name in mine}
     for rule in inhibitions:

@@ -61,10 +61,14 @@ class AlertTracker(Protocol):
         self, reason: str, step: int | None, now_ns: int, process_rules: Collection[str]
     ) -> list[Transition]: ...
     def resume(self, reason: str, step: int | None, now_ns: int) -> list[Transition]: ...
+    def count(self, records: int, reason: str, now_ns: int) -> list[Transition]: ...
+    def restart_count(self) -> None: ...
     def open(self) -> list[Alert]: ...
     def ended(self) -> list[Alert]: ...
     @property
     def has_past(self) -> bool: ...
+    @property
+    def inherits(self) -> bool: ...
     @property
     def unsettled(self) -> bool: ...
 
@@ -218,6 +222,10 @@ class ActiveRun:
         self._saved_ns = now_ns
         self._has_past = tracker.has_past
         """Whether the next attempt has alerts of the one before to resolve."""
+        self._inherits = tracker.inherits
+        """Whether the attempt has to show that alerts of the one before recovered."""
+        self._counted: Writer | None = None
+        """The process whose records are counted for that."""
         summary.show(tracker.open(), tracker.ended())
 
     @property
@@ -282,7 +290,7 @@ class ActiveRun:
         self.recent.put(batch)
         self.heartbeat.record(now_ns)
         self._unsaved += batch.n
-        return self.note(self._guarded(lambda: self.evaluator.observe(batch)), now_ns)
+        return self.note(self._guarded(lambda: self.evaluator.observe(batch)), now_ns, batch)
 
     def take_event(
         self, event: RunEvent, now_ns: int, findings: Iterable[Finding] = ()
@@ -296,20 +304,55 @@ class ActiveRun:
         self._unsaved += 1
         return self.note([*self._guarded(lambda: self.evaluator.observe_event(event)), *findings], now_ns)
 
-    def note(self, findings: Iterable[Finding], now_ns: int) -> tuple[Transition, ...]:
+    def note(
+        self, findings: Iterable[Finding], now_ns: int, batch: RecordBatch | None = None
+    ) -> tuple[Transition, ...]:
         """Turn findings into alert transitions.
 
         The end of a run closes its alerts, see :meth:`RunAlerts.end`. Those of a failed run stay open for a
-        while, because another attempt may follow. That attempt supersedes the end of the one before.
+        while, because another attempt may follow. That attempt supersedes the end of the one before, and has
+        to show that it is healthy, see :meth:`RunAlerts.count`.
+
+        Args:
+            findings: What the rules report.
+            now_ns: The server's time.
+            batch: The records that they are about, if any.
         """
         found = self._resumed(now_ns)
+        self._inherits = self._inherits or bool(found)
+        steps = self._counted_steps(batch)
+        counted = 0
         for finding in findings:
+            if counted < len(steps) and finding.step is not None:  # count the records before it
+                before = sum(1 for step in steps if step < finding.step)
+                found += self._count(before - counted, now_ns)
+                counted = max(counted, before)
             found += self._guarded(lambda finding=finding: self.tracker.apply(finding, now_ns))  # type: ignore[misc]
+        found += self._count(len(steps) - counted, now_ns)
         found += self._closed(now_ns)
         if found:
-            self._has_past = self.tracker.has_past
+            self._has_past, self._inherits = self.tracker.has_past, self.tracker.inherits
             self.summary.show(self.tracker.open(), self.tracker.ended())
         return tuple(found)
+
+    def _counted_steps(self, batch: RecordBatch | None) -> list[int]:
+        """Return the steps of a batch if its records show whether the newest attempt is healthy.
+
+        Those of one process count, so that an attempt of many ranks is not healthy sooner.
+        """
+        if batch is None or not self._inherits or batch.writer.attempt_no < self.summary.metadata.attempt:
+            return []
+        if self._counted is None or self._counted.attempt_no < batch.writer.attempt_no:
+            if self._counted is not None:
+                self.tracker.restart_count()
+            self._counted = batch.writer
+        return batch.step.tolist() if batch.writer == self._counted else []
+
+    def _count(self, records: int, now_ns: int) -> list[Transition]:
+        if records <= 0:
+            return []
+        reason = f"Attempt {self.summary.metadata.attempt} is healthy"
+        return self._guarded(lambda: self.tracker.count(records, reason, now_ns))
 
     def _closed(self, now_ns: int) -> list[Transition]:
         """Return the transitions that the run's state causes."""

@@ -4,6 +4,10 @@ An episode begins with the first finding of a fingerprint. It ends with ``resolv
 recovered, or with ``ended`` if the run ended while the alert was firing. Within an episode, the severity
 only rises. A transition to a state and severity that the episode has already been in has ``first`` set to
 False and is not notified again.
+
+If another attempt follows, the ended alerts are recovering: they are inherited. They resolve after
+``ENOUGH`` healthy records, end again if the attempt ends before, and begin the next episode of the same
+incident, which is notified, if a rule reports them again.
 """
 
 from __future__ import annotations
@@ -13,11 +17,18 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
+from tocsin_server.core.causal_order import chain_of
 from tocsin_server.core.incidents import Member, incident_for
 from tocsin_server.core.models import RUN_FAILED, Alert, AlertState, Finding, Severity, Transition
 
 LATE_NS = 600 * 10**9
 """Findings about records that arrive later than this (e.g. from a spool) are late and not notified."""
+
+ENOUGH = 100
+"""Number of healthy records of a new attempt after which the alerts of the attempt before resolve."""
+
+RECURRED = "It began again in the next attempt"
+"""Why an inherited alert is over that fired again."""
 
 Reported = set[tuple[AlertState, Severity]]
 Join = Callable[[Alert, int], str]
@@ -40,6 +51,10 @@ class RunAlerts:
         self._reported: dict[str, Reported] = {}
         self._members: Counter[Member] = Counter()
         """Alerts that belong to an incident."""
+        self._healthy: dict[str, int] = {}
+        """Inherited alerts -> number of healthy records in a row. It starts at 0 after a restart."""
+        self._doubtful: set[str] = set()
+        """Inherited alerts that a rule reports as pending again."""
 
     @classmethod
     def restore(cls, run_id: str, alerts: Iterable[Alert], join: Join | None = None) -> RunAlerts:
@@ -69,6 +84,8 @@ class RunAlerts:
         """Apply a finding; return its transition, or nothing if the finding does not change the alert."""
         fingerprint = fingerprint_of(finding.rule, finding.subject, finding.labels)
         known = self._alerts.get(fingerprint)
+        if known is not None and known.is_inherited:
+            return self._again(known, finding, now_ns)
         if known is None or known.is_over:
             if finding.state in (AlertState.RESOLVED, AlertState.RECOVERING):
                 return []
@@ -85,8 +102,9 @@ class RunAlerts:
     ) -> list[Transition]:
         """Close all alerts of a run that ended.
 
-        A firing alert is ``ended``, because its condition never recovered. Pending and recovering alerts are
-        resolved. Findings of a later attempt start the next episode of the same fingerprint.
+        A firing alert is ``ended``, because its condition never recovered, and an inherited one ends again.
+        Pending and recovering alerts are resolved. Findings of a later attempt start the next episode of the
+        same fingerprint.
 
         Args:
             reason: How the run ended; shown in the history instead of the summary.
@@ -97,6 +115,9 @@ class RunAlerts:
         """
         closed = self.resolve(reason, step, now_ns, process_rules)
         for alert in [alert for alert in self._alerts.values() if not alert.is_over]:
+            if alert.is_inherited:
+                closed.append(self._move(alert, AlertState.ENDED, reason, now_ns))
+                continue
             firing = alert.state is AlertState.FIRING
             state = AlertState.ENDED if firing else AlertState.RESOLVED
             closed.append(self._close(alert, state, reason, step, now_ns))
@@ -108,17 +129,73 @@ class RunAlerts:
         return [self._close(alert, AlertState.RESOLVED, reason, step, now_ns) for alert in mine]
 
     def resume(self, reason: str, step: int | None, now_ns: int) -> list[Transition]:
-        """Resolve the failure and the ended alerts of a run that continues in another attempt.
+        """Resolve the failure of a run that continues in another attempt; its ended alerts are recovering.
 
-        Whatever is still wrong in that attempt starts the next episode.
+        See :meth:`count`.
         """
-        past = [alert for alert in self._alerts.values() if _is_past(alert)]
-        return [self._close(alert, AlertState.RESOLVED, reason, step, now_ns) for alert in past]
+        self._healthy.clear()
+        self._doubtful.clear()
+        found = []
+        for alert in [alert for alert in self._alerts.values() if _is_past(alert)]:
+            if alert.state is AlertState.ENDED and alert.rule != RUN_FAILED:
+                found.append(self._move(alert, AlertState.RECOVERING, reason, now_ns))
+            else:
+                found.append(self._close(alert, AlertState.RESOLVED, reason, step, now_ns))
+        return found
+
+    def count(self, records: int, reason: str, now_ns: int) -> list[Transition]:
+        """Count healthy records of the new attempt; resolve the inherited alerts that have had enough.
+
+        A record is not healthy for an alert while an alert as severe fires that has the same rule or is of
+        the same chain, or while its own rule reports it as pending.
+        """
+        levels: dict[str, int] = {}
+        for alert in self._alerts.values():
+            if alert.state is AlertState.FIRING:
+                for name in (alert.rule, chain_of(alert.rule)):
+                    levels[name] = max(alert.severity.level, levels.get(name, -1))
+        found = []
+        for alert in [alert for alert in self._alerts.values() if alert.is_inherited]:
+            chain = chain_of(alert.rule) or alert.rule
+            level = max(levels.get(alert.rule, -1), levels.get(chain, -1))
+            healthy = level < alert.severity.level and alert.fingerprint not in self._doubtful
+            count = self._healthy.get(alert.fingerprint, 0) + records if healthy else 0
+            self._healthy[alert.fingerprint] = count
+            if count >= ENOUGH:
+                found.append(self._move(alert, AlertState.RESOLVED, reason, now_ns))
+        return found
+
+    def restart_count(self) -> None:
+        """Start counting again, because another attempt began."""
+        self._healthy.clear()
+
+    @property
+    def inherits(self) -> bool:
+        """Whether any alert is inherited, so that :meth:`count` has something to do."""
+        return any(alert.is_inherited for alert in self._alerts.values())
 
     @property
     def has_past(self) -> bool:
         """Whether :meth:`resume` has anything to resolve."""
         return any(_is_past(alert) for alert in self._alerts.values())
+
+    def _again(self, known: Alert, finding: Finding, now_ns: int) -> list[Transition]:
+        """Apply a finding to an inherited alert: if it fires again, the next episode joins its incident."""
+        self._healthy.pop(known.fingerprint, None)
+        self._doubtful.discard(known.fingerprint)
+        if finding.state is AlertState.PENDING:
+            self._doubtful.add(known.fingerprint)
+        if finding.state is not AlertState.FIRING:
+            return []
+        over = self._move(known, AlertState.RESOLVED, RECURRED, now_ns)
+        alert = self._begin(known.fingerprint, finding, known.episode + 1, now_ns)
+        self._reported[known.fingerprint] = set()
+        return [over, self._keep(replace(alert, incident=known.incident), None, now_ns)]
+
+    def _move(self, alert: Alert, state: AlertState, reason: str, now_ns: int) -> Transition:
+        """Return the transition of an ended or inherited alert, which keeps the time of its end."""
+        moved = replace(alert, state=state, updated_ns=now_ns)
+        return replace(self._keep(moved, alert.state, now_ns), reason=reason)
 
     def _close(
         self, alert: Alert, state: AlertState, reason: str, step: int | None, now_ns: int
@@ -227,6 +304,8 @@ def _earlier(one: int | None, other: int | None) -> int | None:
 def _reported_of(alert: Alert) -> Reported:
     """Return the states that were certainly reported for a stored episode: the current and dated ones."""
     reported = {(alert.state, alert.severity)}
+    if alert.is_inherited:
+        reported.add((AlertState.ENDED, alert.severity))
     if alert.fired_ns is not None:
         reported.add((AlertState.FIRING, alert.severity))
     if alert.pending_ns is not None and alert.state is AlertState.PENDING:

@@ -241,6 +241,8 @@ class RunSummary:
             left = None if self.acknowledged else self._unrecovered()
             return "ended" if left is None else str(left["severity"])
         most_severe = max((alert.severity.level for alert in self.open_alerts), default=0)
+        if self.left is not None:  # another attempt has connected, and has sent nothing yet
+            most_severe = max(most_severe, Severity(self.left["severity"]).level)
         if self.metadata.state in (RunState.STALLED, RunState.LOST):
             most_severe = max(most_severe, Severity.WARNING.level)
         return ("ok", "warning", "critical")[most_severe]
@@ -322,7 +324,7 @@ class RunSummary:
         found = {severity.value: 0 for severity in reversed(Severity)}
         for alert in self.open_alerts:
             found[alert.severity.value] += 1
-        reason = _reason(self.open_alerts) or (self.left if self.metadata.state.ended else None)
+        reason = _reason(self.open_alerts) or self.left
         return {
             "alerts": len(self.open_alerts),
             "severities": found,
@@ -416,8 +418,8 @@ def alert_json(alert: Alert, *, run_name: str, project: str) -> dict[str, Any]:
         "onset_ms": ms(alert.onset_ns),
         "fired_step": alert.fired_step,
         "fired_ms": ms(alert.fired_ns),
-        "resolved_step": alert.resolved_step,
-        "resolved_ms": ms(alert.resolved_ns),
+        "resolved_step": None if alert.is_open else alert.resolved_step,
+        "resolved_ms": None if alert.is_open else ms(alert.resolved_ns),
         "late": alert.late,
         "causal_order": place(alert.rule),
         "summary": alert.summary,

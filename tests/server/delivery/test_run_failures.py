@@ -228,3 +228,26 @@ def test_silences_and_alertmanagers_know_failures(
     pushed = [each for each in manager.received[-1].json if each["labels"].get("run") == "r2"]
     assert pushed[0]["labels"]["alertname"] == "run-failed"
     assert pushed[0]["annotations"]["summary"] == "OutOfMemoryError: CUDA out of memory"
+
+
+def test_a_problem_that_begins_again_in_the_next_attempt_is_notified_again(
+    run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
+) -> None:
+    """As news of the same incident. An attempt that ends before it can be called healthy is no news."""
+    server, receiver = run_server(**QUICK), receive()
+    admin_api(server).hook(
+        receiver.url, routing={"routes": [ONLY | {"group_wait_s": 0, "group_interval_s": 1}]}
+    )
+    end(train(server, dial, loss=math.nan), "finished")
+    eventually(lambda: any(each["over"] for each in alerts_in(receiver)), "the end of the first attempt")
+    before = len(receiver.received)
+    end(train(server, dial, attempt="a2"), "finished")
+    train(server, dial, loss=math.nan, attempt="a3")
+    eventually(lambda: len(receiver.received) > before, "the next message")
+    assert notified(receiver)[before:] == [("new", [("r1", "nonfinite-loss")])]
+    first, *_, last = alerts_in(receiver)
+    assert (last["id"], last["incident"]) == (first["id"].removesuffix("1") + "2", first["incident"])
+
+
+def alerts_in(receiver: Any) -> list[dict[str, Any]]:
+    return [alert for received in receiver.received for alert in received.json["alerts"]]

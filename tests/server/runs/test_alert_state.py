@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -213,7 +214,7 @@ def test_rules_about_the_process_resolve_at_its_end() -> None:
 
 
 def test_another_attempt_supersedes_the_end_of_the_one_before() -> None:
-    """The failure and the ended alerts resolve; a finding that still fires is left alone."""
+    """The failure resolves, ended alerts are recovering; a finding that still fires is left alone."""
     tracker = RunAlerts("r_1")
     apply_all(tracker, finding("firing"))
     tracker.end("Run ended: failed", 120, NOW, ())
@@ -222,10 +223,94 @@ def test_another_attempt_supersedes_the_end_of_the_one_before() -> None:
     )
     resumed = tracker.resume("Attempt 2 began", 121, NOW)
     assert {(t.alert.rule, t.alert.subject): t.alert.state for t in resumed} == {
-        ("loss-spike", "loss"): "resolved",
+        ("loss-spike", "loss"): "recovering",
         ("run-failed", ""): "resolved",
     }
-    assert (tracker.has_past, [alert.subject for alert in tracker.open()]) == (False, ["norm"])
+    assert (tracker.has_past, [alert.subject for alert in tracker.open()]) == (False, ["norm", "loss"])
+
+
+def resumed() -> RunAlerts:
+    """Return the alerts of a run that ended while the loss was broken, and of which another attempt began."""
+    tracker = RunAlerts("r_1")
+    apply_all(tracker, finding("firing", "critical"))
+    tracker.end("Run ended: finished", 120, NOW, ())
+    tracker.resume("Attempt 2 began", 121, NOW)
+    return tracker
+
+
+def test_inherited_alerts_resolve_after_a_hundred_healthy_records() -> None:
+    tracker = resumed()
+    assert tracker.count(60, "healthy", NOW) + tracker.count(39, "healthy", NOW) == []
+    assert [alert.is_inherited for alert in tracker.open()] == [True]
+    (done,) = tracker.count(1, "healthy", NOW + 9)
+    assert (done.alert.state, done.reason, done.first, done.alert.resolved_ns) == (
+        "resolved",
+        "healthy",
+        True,
+        NOW,
+    )
+    assert (tracker.open(), tracker.inherits) == ([], False)
+
+
+@pytest.mark.parametrize(
+    ("state", "about", "left"),
+    [
+        ("firing", {"rule": "grad-explosion"}, 1),
+        ("pending", {}, 1),
+        ("firing", {"rule": "data-bound"}, 0),
+        ("firing", {"rule": "duplicate-steps", "severity": Severity.WARNING}, 0),
+    ],
+)
+def test_records_are_not_healthy_while_the_problem_may_be_back(
+    state: str, about: dict[str, Any], left: int
+) -> None:
+    """An alert as severe of the same chain, or of the same rule. A slow data loader is another problem."""
+    tracker = resumed()
+    apply_all(tracker, replace(finding(state), **({"severity": Severity.CRITICAL} | about)))
+    tracker.count(500, "healthy", NOW)
+    assert sum(alert.is_inherited for alert in tracker.open()) == left
+
+
+def test_an_inherited_alert_that_fires_again_is_news_of_its_incident() -> None:
+    """It is the next episode, so it is notified; restarts of the server do not change that."""
+    tracker = resumed()
+    (inherited,) = tracker.open()
+    tracker = RunAlerts.restore("r_1", [inherited])
+    over, again = apply_all(tracker, finding("firing", onset_step=150))
+    assert (over.alert.state, over.reason) == ("resolved", "It began again in the next attempt")
+    assert (again.alert.state, again.alert.episode, again.first) == ("firing", 2, True)
+    assert again.alert.incident == inherited.incident
+
+
+def test_an_attempt_that_ends_too_early_leaves_its_inherited_alerts_ended() -> None:
+    """The end was notified before, also if the server restarted since."""
+    tracker = resumed()
+    tracker.count(99, "healthy", NOW)
+    tracker = RunAlerts.restore("r_1", tracker.open())
+    (ended,) = tracker.end("Run ended: finished", 220, NOW + 9, ())
+    assert (ended.alert.state, ended.alert.resolved_step, ended.first) == ("ended", 120, False)
+
+
+@given(st.lists(st.one_of(st.integers(1, 60), st.sampled_from(["pending", "firing", "end", "restart"]))))
+def test_a_resumed_run_looks_healthy_only_after_a_hundred_records_in_a_row(events: list[Any]) -> None:
+    """Whatever else happens. A firing alert is resolved by its rule only, which does not do so here."""
+    tracker, healthy, fires, broken = resumed(), 0, False, True
+    for event in events:
+        healthy = healthy + event if isinstance(event, int) and not fires else 0
+        broken = event == "firing" or (broken and healthy < 100)
+        if isinstance(event, int):
+            tracker.count(event, "healthy", NOW)
+        elif event == "end":
+            tracker.end("Run ended: failed", 1, NOW, ())
+            assert tracker.ended() or not broken
+            tracker.resume("Attempt 3 began", 2, NOW)
+        elif event == "restart":
+            tracker = RunAlerts.restore("r_1", [*tracker.open(), *tracker.ended()])
+        else:
+            apply_all(tracker, finding(event, "critical"))
+        fires = event == "firing" or (fires and event != "end")
+        shown = [alert for alert in tracker.open() if alert.state is not AlertState.PENDING]
+        assert shown or not broken
 
 
 def test_a_later_attempt_begins_the_next_episode() -> None:

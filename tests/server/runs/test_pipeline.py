@@ -312,6 +312,58 @@ def test_an_alert_of_the_attempt_before_ends_when_the_run_is_well(run_server: St
     assert [(alert.state, dict(alert.labels)) for alert in found] == [("resolved", {})]
 
 
+def health(server: Any) -> str:
+    return str(server.rows()[0]["health"])
+
+
+def wavy(steps: range) -> list[float]:
+    return [1.0 + 0.01 * (step % 7) for step in steps]
+
+
+def test_a_resumed_run_is_healthy_only_after_a_hundred_records(
+    run_server: Start, dial: Dial, tmp_path: Any
+) -> None:
+    """Not once it has connected, not after 99 records, and a restart of the server proves nothing."""
+    server = run_server()
+    fail(server, dial, state="finished")
+    seen = []
+    client = dial(server.base, "r1", server.token, attempt="a2")
+    seen.append(health(server))
+    client.acked(client.train(range(2, 101), loss=wavy(range(2, 101))))
+    seen.append(health(server))
+    (incident,) = server.services.reader.incidents("r1", ["mitigated"])
+    assert nan_alert(server).is_inherited
+    server.stop()
+    again = run_server(tmp_path)
+    seen.append(health(again))
+    client = dial(again.base, "r1", again.token, attempt="a2")
+    client.acked(client.train(range(101, 201), loss=wavy(range(101, 201))))
+    assert seen == ["critical"] * 3
+    assert health(again) == "ok"
+    assert [each.state for each in again.services.reader.incidents("r1")] == ["resolved"]
+    assert (
+        again.services.reader.alert_history(incident.incident.lead.id)[-1].summary == "Attempt 2 is healthy"
+    )
+
+
+@pytest.mark.parametrize("batches", [[99], [60, 39]])
+def test_a_resumed_run_that_breaks_again_continues_its_incident(
+    run_server: Start, dial: Dial, batches: list[int]
+) -> None:
+    """Wherever the records are cut, and with many records after it in the same batch."""
+    server = run_server()
+    first = fail(server, dial, state="finished")
+    client = dial(server.base, "r1", server.token, attempt="a2")
+    loss, at = [1.0 + 0.01 * (step % 7) for step in range(99)] + [math.nan] * 200, 0
+    for size in [*batches[:-1], 299 - sum(batches[:-1])]:
+        client.acked(client.train(range(2 + at, 2 + at + size), loss=loss[at : at + size]))
+        at += size
+    again = nan_alert(server)
+    assert (again.state, again.episode, again.incident) == ("firing", 2, first.incident)
+    assert health(server) == "critical"
+    assert [each.state for each in server.services.reader.incidents("r1")] == ["open"]
+
+
 def test_the_other_ranks_of_a_failed_run_raise_no_alert(run_server: Start, dial: Dial) -> None:
     """Ranks that continue briefly after one has failed leave nothing open."""
     server = run_server(restart_grace_s=0.0)

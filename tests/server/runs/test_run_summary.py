@@ -195,11 +195,12 @@ def test_an_ended_run_keeps_its_most_severe_reason() -> None:
     assert len(run.ending) < 400
 
 
-def test_a_run_that_continues_has_no_old_reason() -> None:
-    """A resumed attempt is rated by its open alerts."""
+def test_a_run_that_continues_keeps_its_reason_until_records_arrive() -> None:
+    """Another attempt has connected. That shows nothing about the problem of the one before."""
     run = board(state=RunState.RUNNING)
     run.show([], [COLLAPSE])
-    assert (run.row(0)["reason"], run.row(0)["outcome"]) == (None, None)
+    row = run.row(0)
+    assert (row["reason"]["rule"], row["health"], row["outcome"]) == ("collapse", "critical", None)
 
 
 @pytest.mark.parametrize(
