@@ -20,7 +20,7 @@ from functools import cached_property, lru_cache
 
 from tocsin_server.core import exact_json
 from tocsin_server.core.errors import FieldError
-from tocsin_server.core.models import AlertState
+from tocsin_server.core.models import AlertState, Severity
 from tocsin_server.delivery.payload import body_of, every, title_of
 from tocsin_server.notify import grouping, hourly_limit
 from tocsin_server.notify.channels import kinds
@@ -344,10 +344,28 @@ class RoutingPass:
         # They have firing records from now on and no longer belong to a digest.
         self._arrive(awake, {routed.alert.id: self._homes(routed) for routed in awake})
         left = {name: routed for name, routed in known.items() if routed not in awake}
+        if row.kind == "late":
+            left = self._unknown(left, row.channel_id)
         firing = tuple(name for name, routed in left.items() if not routed.over)
         over = tuple(name for name, routed in left.items() if routed.over)
         if left:
             self._enqueue(row, Batch(row.kind, firing, over, ()), routed_alerts)
+
+    def _unknown(self, late: dict[str, RoutedAlert], channel_id: str) -> dict[str, RoutedAlert]:
+        """Return the late alerts without those that joined an incident of which the channel was notified.
+
+        A more severe one stays.
+        """
+        levels: dict[str, int] = {}
+        runs = {routed.alert.run_id for routed in late.values()}
+        for run_id, incident, severity in outbox.notified_incidents(self._connection, channel_id, runs):
+            name, level = f"{run_id}.{incident}", Severity(severity).level
+            levels[name] = max(levels.get(name, -1), level)
+        return {
+            name: routed
+            for name, routed in late.items()
+            if routed.alert.severity.level > levels.get(routed.alert.incident_id, -1)
+        }
 
     def _marks(self, routed_alerts: Mapping[str, RoutedAlert]) -> dict[str, Marks]:
         """Return the current marks of the alerts."""

@@ -118,7 +118,7 @@ def evidence_text(item: Evidence) -> str:
         return span(value)
     text = whole(value) if value.is_integer() and abs(value) < 1e9 else num(value)
     if "scale" in item.name and value > 0 and value.is_integer() and math.log2(value).is_integer():
-        text = f"{powers(f'2^{int(math.log2(value))}')} {text}"
+        text = f"{text} ({powers(f'2^{int(math.log2(value))}')})"
     return f"{text} {item.unit}".strip()
 
 

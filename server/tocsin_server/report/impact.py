@@ -30,7 +30,8 @@ class Impact:
     """What an incident cost.
 
     Attributes:
-        seconds: From the onset until the incident was over, or until the newest message of the run.
+        seconds: From the onset until the incident was over, or until the newest message of the run, without
+            the time in which no process ran.
         steps: Steps in that time; None if the incident has no step.
         processes: Training processes of the run.
         has_gpus: Whether PyTorch was a CUDA build in the run.
@@ -78,12 +79,14 @@ def impact_of(incident: Incident, state: IncidentState, run: StoredRun, resume: 
     ends_ns = [alert.resolved_ns for alert in incident.alerts if alert.resolved_ns]
     last_steps = [alert.resolved_step for alert in incident.alerts if alert.resolved_step is not None]
     end_ns = max(ends_ns) if over and ends_ns else run.last_seen_ns
+    if state is IncidentState.ENDED and run.ended_ns is not None:
+        end_ns = min(end_ns, max(run.ended_ns, incident.onset_ns))  # before the grace period of a failed run
     end_step = max(last_steps) if over and last_steps else run.last_step
     onset = incident.onset_step
     versions = run.environment.get("versions")
     known = resume is not None and onset is not None
     return Impact(
-        seconds=max(0, end_ns - incident.onset_ns) / 1e9,
+        seconds=max(0, end_ns - incident.onset_ns - _idle_ns(run, incident.onset_ns, end_ns)) / 1e9,
         steps=None if onset is None or end_step is None else max(0, end_step - onset),
         processes=max(1, run.world_size),
         has_gpus=isinstance(versions, dict) and bool(versions.get("cuda")),
@@ -93,3 +96,15 @@ def impact_of(incident: Incident, state: IncidentState, run: StoredRun, resume: 
             max(0, incident.onset_ns - resume.time_ns) / 1e9 if known and resume and resume.time_ns else None
         ),
     )
+
+
+def _idle_ns(run: StoredRun, start_ns: int, end_ns: int) -> int:
+    """Return the time between attempts, in which no process ran, in a stretch of time."""
+    idle = 0
+    ran_until_ns = None
+    for attempt in sorted(run.attempts_list, key=lambda each: each.started_ns):
+        if ran_until_ns is not None:
+            idle += max(0, min(attempt.started_ns, end_ns) - max(ran_until_ns, start_ns))
+        if attempt.last_ns is not None:
+            ran_until_ns = max(ran_until_ns or 0, attempt.last_ns)
+    return idle

@@ -5,6 +5,7 @@ Text of the run and of people is escaped, so that it contains no links, images o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,11 +28,14 @@ MOST_CHANGES = 15
 """Maximum number of differences from one attempt or run."""
 LONGEST = 1000
 """Maximum number of characters of one text of the run or of a person."""
+_REFERENCE = re.compile(r"[#!$%~&](?=[\w\"])|\bGH-(?=\d)", re.IGNORECASE)
+"""The start of what GitHub or GitLab turn into a link: to an issue, a merge request, a label, a milestone."""
+_LIST = re.compile(r"^(?:[-+=]|\d{1,9}(?=[.)]))")
+"""What would begin a list or a heading at the start of a line."""
 _KINDS = {
     "run": "Run",
     "ack": "Acknowledged",
     "unack": "Acknowledgement withdrawn",
-    "notification": "Notification",
 }
 
 
@@ -90,23 +94,32 @@ def _section(title: str, *paragraphs: str) -> str:
 def _facts(data: Postmortem) -> str:
     incident, state = data.stored.incident, data.stored.state
     names = [_text(name) for name in data.stored.runs.values()]
-    acks = [each for each in data.timeline if each["kind"] == "ack"]
     rows = [
         (f"Run{'s' * (len(names) > 1)}", f"{', '.join(names)} (project {_text(data.run.project)})"),
         ("Severity", incident.severity.value),
         ("State", STATES[state]),
         ("Onset", _at(incident.onset_step, incident.onset_ns)),
         ("Detected", _detected(incident)),
-        ("Acknowledged", f"by {_text(acks[0]['by'])}, {_moment_ms(acks[0]['at_ms'])}" if acks else "no"),
+        ("Acknowledged", _acknowledged(data.timeline)),
+        *([("Last good checkpoint", _text(data.resume.text))] if data.resume.checkpoint else []),
         ("Incident", f"<{data.link}>" if data.link else _text(incident.id)),
     ]
     return _table(("", ""), rows)
 
 
+def _acknowledged(timeline: Sequence[Mapping[str, Any]]) -> str:
+    """Return who acknowledged the incident first, unless nobody's acknowledgement is in force."""
+    found = [each for each in timeline if each["kind"] in ("ack", "unack")]
+    if not found or found[-1]["kind"] == "unack":
+        return "no (withdrawn)" if found else "no"
+    first = next(each for each in found if each["kind"] == "ack")
+    return f"by {_text(first['by'])}, {_moment_ms(first['at_ms'])}"
+
+
 def _summary(data: Postmortem) -> str:
     lead = data.stored.incident.lead
     since = "" if lead.onset_step is None else f", since step {whole(lead.onset_step)}"
-    what = f"{_text(powers(lead.summary)).rstrip('.')}{since}."
+    what = f"{_paragraph(powers(lead.summary)).rstrip('.')}{since}."
     cause = lead.diagnosis.cause
     return f"{what} {_text(powers(cause))}" if cause else what
 
@@ -130,10 +143,10 @@ def _cause(lead: Alert) -> str:
         for each in why.evidence
     ]
     parts = [
-        _text(powers(why.cause)) if why.cause else "",
+        _paragraph(powers(why.cause)) if why.cause else "",
         _table(("Evidence", "Value", "Step"), rows) if rows else "",
         f"**How to confirm:** {_text(powers(why.how_to_confirm))}" if why.how_to_confirm else "",
-        "**Other explanations:**\n\n" + _bullets(_text(powers(each)) for each in why.alternatives)
+        "**Other explanations:**\n\n" + _bullets(_paragraph(powers(each)) for each in why.alternatives)
         if why.alternatives
         else "",
     ]
@@ -172,9 +185,13 @@ def _records(lead: Alert) -> str:
 def _response(timeline: Sequence[Mapping[str, Any]]) -> str:
     """Return what tocsin and people did, by time; the same transition of several alerts is one entry."""
     found: dict[tuple[Any, ...], tuple[Mapping[str, Any], list[str]]] = {}
+    states: dict[str, str] = {}
     for entry in timeline:
-        moved = entry["kind"] == "transition"
-        key = (entry["at_ms"], entry["kind"], entry["state"], "" if moved else entry["text"], entry["by"])
+        if entry["kind"] == "transition":
+            worse = states.get(entry["alert"]) == entry["state"]
+            states[entry["alert"]] = entry["state"]
+            entry = {**entry, "text": "", "state": "more severe" if worse else entry["state"]}
+        key = tuple(entry[name] for name in ("at_ms", "kind", "state", "text", "by"))
         found.setdefault(key, (entry, []))[1].append(entry["rule"])
     entries = list(found.values())
     rows = [(_moment_ms(entry["at_ms"]), _event(entry, rules)) for entry, rules in entries[:MOST_ENTRIES]]
@@ -187,9 +204,11 @@ def _event(entry: Mapping[str, Any], rules: Sequence[str]) -> str:
     if entry["kind"] == "transition":
         names = ", ".join(dict.fromkeys(_text(rule) for rule in rules))
         return f"{names}: {entry['state']}"
+    if entry["kind"] == "notification":
+        state, _, channel = entry["text"].partition(": ")
+        return f"Notification to {_text(channel)}, {_text(state)}: {entry['state']}"
     by = f" by {_text(entry['by'])}" if entry["by"] else ""
-    about = ": ".join(each for each in (f"{_KINDS[entry['kind']]}{by}", _text(entry["text"])) if each)
-    return f"{about} ({entry['state']})" if entry["kind"] == "notification" else about
+    return ": ".join(each for each in (f"{_KINDS[entry['kind']]}{by}", _text(entry["text"])) if each)
 
 
 def _tried(remedies: Sequence[AppliedRemedy]) -> str:
@@ -205,15 +224,13 @@ def _actions(data: Postmortem) -> str:
     remedies = data.stored.incident.lead.diagnosis.remedies
     where = data.resume.checkpoint
     items = [_action(each) for each in remedies]
-    if where is not None:
-        items.append(
-            f"- [ ] Resume from {_code(where.path)} (step {whole(where.step)}). {_text(data.resume.text)}"
-        )
+    if where is not None and not any(where.name in each.text for each in remedies):
+        items.append(f"- [ ] Resume from {_code(where.path)} (step {whole(where.step)}).")
     return "\n".join(items)
 
 
 def _action(remedy: Remedy) -> str:
-    text = f"- [ ] {_text(powers(remedy.text))}"
+    text = f"- [ ] {_paragraph(powers(remedy.text))}"
     return f"{text}\n\n{_indented(_fenced(remedy.code))}\n" if remedy.code else text
 
 
@@ -229,12 +246,13 @@ def _alerts(stored: StoredIncident) -> str:
 
 def _detected(incident: Incident) -> str:
     """Return when the first alert since the onset fired."""
-    fired = [alert for alert in incident.alerts if alert.fired_ns and alert.onset_ns >= incident.onset_ns]
+    onset_ns = incident.onset_ns
+    fired = [alert for alert in incident.alerts if alert.fired_ns and alert.onset_ns >= onset_ns]
     first = min(fired, key=lambda alert: alert.fired_ns or 0, default=None)
     if first is None or first.fired_ns is None:
         return "no"
     when = moment(first.fired_ns)
-    took = span(max(0, first.fired_ns - incident.onset_ns) / 1e9)
+    took = span(max(0, first.fired_ns - onset_ns) / 1e9)
     if first.fired_step is None or incident.onset_step is None:
         return f"{took} after the onset, {when}"
     steps = first.fired_step - incident.onset_step
@@ -256,10 +274,19 @@ def _moment_ms(at_ms: float) -> str:
 
 
 def _text(text: object) -> str:
-    """Return text on one line that Markdown shows as it is."""
-    flat = "".join(each if each.isprintable() else " " for each in str(text))
+    """Return text on one line that Markdown shows as it is, without links to issues and labels."""
+    flat = "".join(each if each.isprintable() else " " for each in str(text)).strip()
     cut = flat if len(flat) <= LONGEST else flat[: LONGEST - 1] + "…"
-    return escaped(cut).replace("&", "&amp;")
+    return escaped(_REFERENCE.sub("\\g<0>\u200b", cut)).replace("&", "&amp;")
+
+
+def _paragraph(text: str) -> str:
+    """Return text for the start of a line, where it begins no list."""
+    found = _text(text)
+    start = _LIST.match(found)
+    if start is None:
+        return found
+    return f"\\{found}" if not start[0].isdigit() else f"{start[0]}\\{found[start.end() :]}"
 
 
 def _code(text: str) -> str:

@@ -25,12 +25,16 @@ from tocsin_server.core.models import (
 
 @dataclass(frozen=True, slots=True)
 class StoredAttempt:
-    """One attempt of a run; steps are None before its first record."""
+    """One attempt of a run; steps are None before its first record.
+
+    ``last_ns`` is when its newest record or event was made, by the server's clock.
+    """
 
     attempt: int
     started_ns: int
     first_step: int | None
     last_step: int | None
+    last_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

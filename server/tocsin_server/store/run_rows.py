@@ -17,7 +17,7 @@ from tocsin_server.store.chunks import rows_of
 from tocsin_server.store.damage import choice, texts, valid_environment, values_of
 from tocsin_server.store.results import StoredAttempt, StoredRun, StoredSeries, StoredWriter
 from tocsin_server.store.series_window import writer_rows
-from tocsin_server.store.tables import alert, attempt, deletion, event, run, series
+from tocsin_server.store.tables import alert, attempt, deletion, event, latest, run, series
 from tocsin_server.store.writer_cache import series_numbers
 
 ENDED = (RunState.FINISHED, RunState.FAILED)
@@ -98,13 +98,14 @@ def read_run(connection: Connection, run_id: str) -> StoredRun | None:
         for w in found
     }
     events = _event_counts(connection, run_id)
+    last_ns = _last_ns(connection, run_id)
     writers = tuple(_writer(w, tails[w.writer_no], events.get(w.writer_no, 0)) for w in found)
     attempts = connection.execute(
         select(attempt).where(attempt.c.run_id == run_id).order_by(attempt.c.attempt_no)
     ).all()
     return replace(
         _facts(row, len(attempts)),
-        attempts_list=tuple(_attempt(a, writers) for a in attempts),
+        attempts_list=tuple(_attempt(a, writers, last_ns) for a in attempts),
         writers=writers,
         series=_series(connection, run_id, found, tails),
     )
@@ -131,6 +132,16 @@ def _event_counts(connection: Connection, run_id: str) -> dict[int, int]:
     return {row.writer_no: row.n for row in connection.execute(query.group_by(event.c.writer_no))}
 
 
+def _last_ns(connection: Connection, run_id: str) -> dict[int, int]:
+    """Return when the newest record or event of each writer was made."""
+    found: dict[int, int] = {}
+    for table in (latest, event):
+        newest = select(table.c.writer_no, func.max(table.c.time_ns).label("at_ns"))
+        for row in connection.execute(newest.where(table.c.run_id == run_id).group_by(table.c.writer_no)):
+            found[row.writer_no] = max(row.at_ns, found.get(row.writer_no, row.at_ns))
+    return found
+
+
 def _writer(row: Row[Any], unsealed: Points, events: int) -> StoredWriter:
     ends = [] if row.first_step is None else [row.first_step, row.last_step]
     ends += [int(unsealed.step.min()), int(unsealed.step.max())] if unsealed.n else []
@@ -147,11 +158,12 @@ def _writer(row: Row[Any], unsealed: Points, events: int) -> StoredWriter:
     )
 
 
-def _attempt(row: Row[Any], writers: Iterable[StoredWriter]) -> StoredAttempt:
+def _attempt(row: Row[Any], writers: Iterable[StoredWriter], last_ns: Mapping[int, int]) -> StoredAttempt:
     own = [w for w in writers if w.writer.attempt_no == row.attempt_no]
     first = min((w.first_step for w in own if w.first_step is not None), default=None)
     last = max((w.last_step for w in own if w.last_step is not None), default=None)
-    return StoredAttempt(row.attempt_no, row.started_ns, first, last)
+    ends_ns = [last_ns[w.writer.writer_no] for w in own if w.writer.writer_no in last_ns]
+    return StoredAttempt(row.attempt_no, row.started_ns, first, last, max(ends_ns, default=None))
 
 
 def _series(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -129,3 +131,14 @@ def test_an_incident_is_resolved_when_every_alert_is(
 
 def test_pending_alerts_have_no_incident(alert: Make) -> None:
     assert incidents_of([alert("loss-spike", 1, state=AlertState.PENDING, incident="")]) == []
+
+
+def test_an_incident_keeps_its_id_when_its_cause_arrives_last(alert: Make) -> None:
+    """In any order of arrival: the id is that of the first alert, the root the earliest cause."""
+    for names in permutations(["lr-jump", "nonfinite-grad-norm", "nonfinite-loss"]):
+        known: list[Alert] = []
+        for name in names:
+            new = alert(name, 95 if name == "lr-jump" else 100)
+            known.append(replace(new, incident=joined(new, known)))
+        (incident,) = incidents_of(known)
+        assert (incident.id, incident.root.rule) == (f"r.{names[0]}.1", "lr-jump")

@@ -60,6 +60,10 @@ def test_acknowledgement_and_end_change_the_message_of_an_incident(
     message, reply = slack.shown
     assert message.text.startswith("*Run ended with nonfinite-loss")
     assert (message.edits, reply.thread, reply.broadcast) == (2, "1", True)
+    history = api.get(f"/incidents/{incident['id']}/history")["items"]
+    assert len([entry for entry in history if entry["kind"] == "notification"]) == 2, (
+        "not the acknowledgement"
+    )
 
 
 def test_killed_before_the_receipt_is_stored_one_message_is_doubled(

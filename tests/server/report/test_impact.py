@@ -12,6 +12,7 @@ from tocsin_server.core.checkpoints import Checkpoint
 from tocsin_server.core.incidents import Incident, IncidentState
 from tocsin_server.core.models import Alert, AlertState, Diagnosis, Severity
 from tocsin_server.report.impact import impact_of
+from tocsin_server.store.results import StoredAttempt
 
 HOUR_NS = 3600 * 10**9
 START_NS = 10**18
@@ -26,7 +27,8 @@ ENDED = replace(FIRING, state=AlertState.ENDED, resolved_step=1900, resolved_ns=
 
 def run(**given: Any) -> Any:
     """A run of 8 processes that has sent step 5000 two hours after the onset."""
-    values = {"last_seen_ns": START_NS + 2 * HOUR_NS, "last_step": 5000, "world_size": 8}
+    values: dict[str, Any] = {"last_seen_ns": START_NS + 2 * HOUR_NS, "last_step": 5000, "world_size": 8}
+    values |= {"ended_ns": None, "attempts_list": ()}
     return SimpleNamespace(**(values | {"environment": {"versions": {"cuda": "12.4"}}} | given))
 
 
@@ -52,6 +54,22 @@ def test_a_resume_repeats_the_steps_since_the_checkpoint() -> None:
     assert sentences(ENDED, IncidentState.ENDED, saved)[1] == (
         "A resume from the last good checkpoint repeats 100 healthy steps before the onset (8.0 GPU hours)."
     )
+
+
+def test_the_grace_period_of_a_failed_run_costs_nothing() -> None:
+    """The alert ended ten minutes after the run, when no other attempt had begun."""
+    (line,) = sentences(ENDED, IncidentState.ENDED, world_size=1, ended_ns=START_NS + HOUR_NS - 600 * 10**9)
+    assert line == "900 steps and 50 min of GPU time from the onset until the run ended."
+
+
+def test_the_time_between_attempts_costs_nothing() -> None:
+    """The first attempt ended ten minutes after the onset, the next one began 50 minutes later."""
+    attempts = (
+        StoredAttempt(1, START_NS - HOUR_NS, 0, 1500, START_NS + 600 * 10**9),
+        StoredAttempt(2, START_NS + HOUR_NS, 900, 5000, START_NS + 2 * HOUR_NS),
+    )
+    (line,) = sentences(FIRING, IncidentState.OPEN, world_size=1, attempts_list=attempts)
+    assert line == "4\u202f000 steps and 1.2 GPU hours from the onset so far."
 
 
 @pytest.mark.parametrize("versions", [{"versions": {"torch": "2.13.0"}}, {"versions": None}, {}])

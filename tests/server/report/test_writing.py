@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.server.store.whole_run import write_run_to
+from tests.server.store.whole_run import LATE, write_run_to
 from tocsin_server.core.models import F64
 from tocsin_server.http.web_files import report_assets
 from tocsin_server.report.material import (
@@ -27,6 +27,7 @@ from tocsin_server.report.material import (
 )
 from tocsin_server.report.page import LIMIT_BYTES
 from tocsin_server.report.writing import write_report
+from tocsin_server.store.chunks import RECORDS
 from tocsin_server.store.database import Database
 from tocsin_server.store.reader import StoreReader
 
@@ -116,3 +117,11 @@ def test_many_attempts_leave_room_for_fewer_series(curves: int) -> None:
     room = series_for(curves)
     assert len(VITAL_SIGNS) <= room <= MOST_SERIES
     assert room == len(VITAL_SIGNS) or room * curves * FEWEST <= ITEMS
+
+
+def test_an_attempt_ends_with_its_newest_record_or_event(reader: StoreReader) -> None:
+    """The time after it, until the next attempt begins, costs nothing."""
+    run = reader.run("r1")
+    assert run is not None
+    newest_ns = 10**18 + (RECORDS + LATE - 1) * 10**6
+    assert run.attempts_list[0].last_ns == newest_ns
