@@ -123,10 +123,13 @@ def test_a_window_of_few_records_is_made_wider(broken: Any, visit: Callable[...,
 def test_a_similar_incident_of_the_project_is_linked(
     tab: Any, broken: Any, alerting: Callable[..., Any]
 ) -> None:
-    with alerting(broken, "r_incident_again", "again"):
+    """Its long name makes the page no wider."""
+    with alerting(broken, "r_incident_again", "again" + "x" * 200):
         tab.page.reload()
         similar = tab.page.get_by_role("article", name="Similar incidents")
         similar.get_by_text("same likely cause").wait_for()
+        width = tab.page.evaluate("document.documentElement.scrollWidth")
+        assert width <= tab.page.viewport_size["width"]
         similar.get_by_role("link", name="in again").click()
         tab.page.wait_for_url("**/incidents/r_incident_again*")
         tab.page.get_by_text(re.compile("Seen .* before in this project")).wait_for()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -227,8 +228,15 @@ def what(alert: Mapping[str, Any]) -> str:
     """Return what happened in which run since which step, in one line."""
     if alert["rule"] == RUN_FAILED:
         return line(f"{alert['run_name']} {_failed(alert)}")
-    since = "" if alert["onset_step"] is None else f", since step {alert['onset_step']}"
+    step = alert["onset_step"]
+    since = "" if step is None or names_step(str(alert["summary"]), step) else f", since step {step}"
     return line(f"{alert['run_name']}: {alert['summary']} ({alert['rule']}, {state_of(alert)}{since})")
+
+
+def names_step(text: str, step: int) -> bool:
+    """Return whether a text says at or since which step something happened already."""
+    words = text.replace(",", " ").replace(";", " ").replace(".", " ").split()
+    return ("step", str(step)) in itertools.pairwise(words)
 
 
 def _failed(alert: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from tocsin_server.core.checkpoints import LastGood
 from tocsin_server.core.incidents import Incident
 from tocsin_server.core.models import Alert, Remedy
 from tocsin_server.core.remedies import AppliedRemedy
-from tocsin_server.notify.message import escaped
+from tocsin_server.notify.message import escaped, names_step
 from tocsin_server.report.diagnoses import evidence_text, standing
 from tocsin_server.report.impact import STATES, impact_of
 from tocsin_server.report.words import counted, moment, powers, span, title_of, whole
@@ -118,7 +118,8 @@ def _acknowledged(timeline: Sequence[Mapping[str, Any]]) -> str:
 
 def _summary(data: Postmortem) -> str:
     lead = data.stored.incident.lead
-    since = "" if lead.onset_step is None else f", since step {whole(lead.onset_step)}"
+    known = lead.onset_step is None or names_step(lead.summary, lead.onset_step)
+    since = "" if known else f", since step {whole(lead.onset_step)}"
     what = f"{_paragraph(powers(lead.summary)).rstrip('.')}{since}."
     cause = lead.diagnosis.cause
     return f"{what} {_text(powers(cause))}" if cause else what

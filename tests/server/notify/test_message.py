@@ -9,7 +9,7 @@ import pytest
 
 from tocsin_server.core import exact_json
 from tocsin_server.core.models import Diagnosis, Evidence, Remedy
-from tocsin_server.notify.message import Links, message_of
+from tocsin_server.notify.message import Links, message_of, what
 from tocsin_server.runs.run_summary import alert_json
 
 LINKS = Links(
@@ -201,3 +201,11 @@ def test_names_from_outside_forge_nothing(make_routed_alert: Callable[..., Any])
     assert "[click]" not in message.markdown
     assert "@everyone" not in message.markdown
     assert "<!here>" not in message.markdown
+
+
+def test_a_step_is_named_once(make_routed_alert: Callable[..., Any]) -> None:
+    """Many summaries name the first step already."""
+    row = alert_of(make_routed_alert(summary="Loss is NaN since step 1790, 2 records"))
+    assert what(row) == "mdt-fp16: Loss is NaN since step 1790, 2 records (loss-spike, warning)"
+    row = alert_of(make_routed_alert(summary="Loss is NaN since step 17901"))
+    assert what(row).endswith("(loss-spike, warning, since step 1790)")

@@ -62,6 +62,13 @@ def test_the_grace_period_of_a_failed_run_costs_nothing() -> None:
     assert line == "900 steps and 50 min of GPU time from the onset until the run ended."
 
 
+def test_an_open_incident_costs_until_the_newest_record() -> None:
+    """The row of a run is older than its newest records."""
+    attempts = (StoredAttempt(1, START_NS - HOUR_NS, 0, 6000, START_NS + 3 * HOUR_NS),)
+    (line,) = sentences(FIRING, IncidentState.OPEN, world_size=1, attempts_list=attempts)
+    assert line == "5\u202f000 steps and 3.0 GPU hours from the onset so far."
+
+
 def test_the_time_between_attempts_costs_nothing() -> None:
     """The first attempt ended ten minutes after the onset, the next one began 50 minutes later."""
     attempts = (

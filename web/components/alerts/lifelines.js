@@ -66,6 +66,7 @@ function lifeLine({ kind, at_ms, text, state, by, rule }, now) {
  */
 function shapeOf(kind, state) {
   if (kind === "notification") return "mail";
+  if (kind === "run") return "info";
   return kind === "transition" && state !== "resolved" ? "bell" : "check";
 }
 

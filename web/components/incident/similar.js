@@ -38,7 +38,7 @@ export class SimilarTo {
     refill(
       this.node,
       el("h2", {}, "Similar incidents"),
-      el("p.soft", {}, heading(before)),
+      el("p.soft", {}, heading(before, count)),
       el("ul.plain", {}, ...items.slice(0, SHOWN).map((each) => this.#row(each))),
       left > 0 ? el("p.muted", {}, `${counted(left, "more")} in this project`) : null,
     );
@@ -80,8 +80,16 @@ export class SimilarTo {
   }
 }
 
-/** @param {number} before number of earlier similar incidents */
-function heading(before) {
-  if (before === 0) return "Not seen before in this project, but again since.";
-  return `Seen ${before === 1 ? "once" : `${int(before)} times`} before in this project.`;
+/**
+ * @param {number} before number of earlier similar incidents
+ * @param {number} count of all similar incidents
+ */
+function heading(before, count) {
+  if (before === 0) return `First occurrence in this project. Seen again ${times(count)} since.`;
+  return `Seen ${times(before)} before in this project.`;
+}
+
+/** @param {number} count */
+function times(count) {
+  return count === 1 ? "once" : `${int(count)} times`;
 }
