@@ -174,7 +174,7 @@ export class AlertRow {
       alert.alerts.length > 1
         ? el(
             "span.chip",
-            { title: alert.alerts.map(({ rule }) => ruleTitle(rule)).join(", ") },
+            { title: [...new Set(alert.alerts.map(({ rule }) => ruleTitle(rule)))].join(", ") },
             counted(alert.alerts.length, "alert"),
           )
         : null,

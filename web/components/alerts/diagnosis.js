@@ -17,6 +17,8 @@ import { incidentAddress } from "../../lib/route.js";
 import { codeBlock, copyButton } from "../code.js";
 import { icon } from "../icons.js";
 
+const MOST_LISTED = 50;
+
 /** Entries of a timeline that are shown unfolded. */
 const LONG = 10;
 
@@ -324,6 +326,8 @@ export function howToConfirm(why) {
 }
 
 /**
+ * A list of the first alerts; the others are counted.
+ *
  * @param {Alert[]} alerts
  * @param {string | null} chosen
  * @param {(alert: Alert) => void} choose
@@ -332,11 +336,12 @@ export function howToConfirm(why) {
  */
 export function alertList(alerts, chosen, choose, now, title) {
   const several = new Set(alerts.map((alert) => alert.run_id)).size > 1;
+  const left = alerts.length - MOST_LISTED;
   return el(
     "section.card.others",
     { "aria-label": title },
     el("h2.pad", {}, `${title} `, el("span.muted", {}, int(alerts.length))),
-    ...alerts.map((alert) =>
+    ...alerts.slice(0, MOST_LISTED).map((alert) =>
       el(
         "button.alertline",
         {
@@ -366,6 +371,7 @@ export function alertList(alerts, chosen, choose, now, title) {
         el("span.micro", { title: standing(alert, now) }, alert.state),
       ),
     ),
+    left > 0 ? el("p.pad.micro", {}, `${counted(left, "more alert")} not shown`) : null,
   );
 }
 
