@@ -189,7 +189,7 @@ def plain_block(alert: Mapping[str, Any]) -> str:
     if resume := last_checkpoint(alert):
         lines.append(f"Last good checkpoint: {resume}")
     lines += [f"  {fact}" for fact in [*_evidence(alert), *_traceback(alert)]]
-    lines.append(f"Look: {alert['link']}")
+    lines.append(f"Open: {alert['link']}")
     if alert.get("ack_link"):
         lines.append(f"Acknowledge: {alert['ack_link']}")
     if alert.get("silence_link"):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tocsin_server.core.checkpoints import Checkpoint
 from tocsin_server.core.incidents import Incident, IncidentState
 from tocsin_server.report.words import counted, span
-from tocsin_server.store.results import StoredRun
+from tocsin_server.store.results import StoredIncident, StoredRun
 
 SHORT_S = 3600
 """Process time below which it is given in minutes or seconds."""
@@ -96,6 +97,30 @@ def impact_of(incident: Incident, state: IncidentState, run: StoredRun, resume: 
             max(0, incident.onset_ns - resume.time_ns) / 1e9 if known and resume and resume.time_ns else None
         ),
     )
+
+
+def impact_lines(
+    stored: StoredIncident, runs: Sequence[StoredRun], resume: Checkpoint | None
+) -> list[tuple[str, str]]:
+    """Return what an incident cost as sentences, each with the name of its run if several failed together.
+
+    Args:
+        stored: The incident.
+        runs: Its runs, that of its lead first; perhaps not all of them.
+        resume: The last good checkpoint of the first run before the incident, or None.
+    """
+    if len(stored.runs) <= 1:
+        impact = impact_of(stored.incident, stored.state, runs[0], resume)
+        return [("", sentence) for sentence in impact.sentences()]
+    found, left = [], len(stored.runs)
+    for run in runs:
+        own = tuple(alert for alert in stored.incident.alerts if alert.run_id == run.id)
+        if own:
+            part = Incident(stored.incident.id, own)
+            impact = impact_of(part, part.state, run, resume if run is runs[0] else None)
+            left -= 1
+            found += [(run.name, sentence) for sentence in impact.sentences()]
+    return [*found, ("", f"{counted(left, 'more run')} not counted.")] if left > 0 else found
 
 
 def _idle_ns(run: StoredRun, start_ns: int, end_ns: int) -> int:

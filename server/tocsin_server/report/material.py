@@ -20,6 +20,8 @@ MOST_EVENTS = 300
 MOST_EVENT_PAGES = 50
 MOST_RUNS = 200
 MOST_ATTEMPTS = 200
+MOST_FAILED_TOGETHER = 20
+"""Runs of one incident whose cost is given."""
 FEWEST, MOST = 60, 1600
 """Minimum and maximum number of buckets of one curve."""
 ITEMS = 90_000
@@ -77,6 +79,12 @@ def gather(
     events, events_left = _events(reader, run_id)
     drawn = _curves(reader, stored, wanted, share)
     return Material(stored, alerts, alerts_left, events, events_left, drawn, left_out)
+
+
+def runs_of(reader: StoreReader, stored: StoredIncident) -> list[StoredRun]:
+    """Return the first runs of an incident, that of its lead first."""
+    ids = list(dict.fromkeys([stored.incident.lead.run_id, *stored.runs]))[:MOST_FAILED_TOGETHER]
+    return [run for run in map(reader.run, ids) if run is not None]
 
 
 def gather_incident(reader: StoreReader, stored: StoredIncident) -> Material:

@@ -20,12 +20,12 @@ from tocsin_server.core import exact_json
 from tocsin_server.core.checkpoints import LastGood
 from tocsin_server.report.bundle import bundle
 from tocsin_server.report.diagnoses import alerts_section
-from tocsin_server.report.impact import STATES, impact_of
+from tocsin_server.report.impact import STATES, impact_lines
 from tocsin_server.report.material import Material
 from tocsin_server.report.panels import chart_data, frame, series_names
 from tocsin_server.report.sections import details, differing, ending, environment_line, notes
 from tocsin_server.report.words import counted, esc, foreign, moment, title_of, whole
-from tocsin_server.store.results import StoredIncident
+from tocsin_server.store.results import StoredIncident, StoredRun
 
 LIMIT_BYTES = 24_000_000
 """Maximum size of a report; plotly.js takes 4.8 MB of it."""
@@ -82,7 +82,12 @@ def run_report(material: Material, assets: Assets, now_ns: int) -> Report:
 
 
 def incident_report(
-    material: Material, stored: StoredIncident, resume: LastGood, assets: Assets, now_ns: int
+    material: Material,
+    stored: StoredIncident,
+    runs: Sequence[StoredRun],
+    resume: LastGood,
+    assets: Assets,
+    now_ns: int,
 ) -> Report:
     """Return the report of one incident: impact, where to resume, its alerts, the charts of the onset."""
     run, incident = material.run, stored.incident
@@ -92,8 +97,10 @@ def incident_report(
         f"<p class=crumb>{foreign(run.project)} / {foreign(run.name)}</p><h1>{esc(title)}{since}</h1>"
         f"<p><b>{esc(STATES[stored.state])}</b> · {environment_line(run)}</p>"
     )
-    impact = impact_of(incident, stored.state, run, resume.checkpoint).sentences()
-    lines = "".join(f"<li>{esc(line)}</li>" for line in impact)
+    lines = "".join(
+        f"<li>{foreign(name) + ': ' if name else ''}{esc(line)}</li>"
+        for name, line in impact_lines(stored, runs, resume.checkpoint)
+    )
     known = f"<li>{esc(resume.text)}</li>" if resume.checkpoint else ""
     parts = (
         f"<section><h2>Impact</h2><ul>{lines}{known}</ul></section>",

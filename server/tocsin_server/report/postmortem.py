@@ -17,7 +17,7 @@ from tocsin_server.core.models import Alert, Remedy
 from tocsin_server.core.remedies import AppliedRemedy
 from tocsin_server.notify.message import escaped, names_step
 from tocsin_server.report.diagnoses import evidence_text, standing
-from tocsin_server.report.impact import STATES, impact_of
+from tocsin_server.report.impact import STATES, impact_lines
 from tocsin_server.report.words import counted, moment, powers, span, title_of, whole
 from tocsin_server.runs.run_comparison import Comparison, RunChanges
 from tocsin_server.store.results import StoredIncident, StoredRun
@@ -45,7 +45,7 @@ class Postmortem:
 
     Attributes:
         stored: The incident.
-        run: Its run.
+        runs: Its runs, that of its lead first; perhaps not all of them.
         timeline: Entries of ``store.alert_timeline.incident_timeline``, oldest first.
         resume: The last good checkpoint before the incident.
         charts: Series by the path of its chart, relative to the Markdown file.
@@ -56,7 +56,7 @@ class Postmortem:
     """
 
     stored: StoredIncident
-    run: StoredRun
+    runs: Sequence[StoredRun]
     timeline: Sequence[Mapping[str, Any]]
     resume: LastGood
     charts: Mapping[str, str]
@@ -64,6 +64,11 @@ class Postmortem:
     written_ns: int
     changes: RunChanges | None = None
     remedies: Sequence[AppliedRemedy] = ()
+
+    @property
+    def run(self) -> StoredRun:
+        """The run of its lead."""
+        return self.runs[0]
 
 
 def markdown(data: Postmortem) -> str:
@@ -126,9 +131,8 @@ def _summary(data: Postmortem) -> str:
 
 
 def _impact(data: Postmortem) -> str:
-    incident = data.stored.incident
-    impact = impact_of(incident, data.stored.state, data.run, data.resume.checkpoint)
-    return _bullets(impact.sentences())
+    found = impact_lines(data.stored, data.runs, data.resume.checkpoint)
+    return _bullets(f"{_paragraph(name)}: {line}" if name else line for name, line in found)
 
 
 def _charts(data: Postmortem) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tocsin_server.core.incidents import Incident
 from tocsin_server.notify import chart_image, links
-from tocsin_server.report.material import VITAL_SIGNS, ReportError
+from tocsin_server.report.material import VITAL_SIGNS, ReportError, runs_of
 from tocsin_server.report.postmortem import Postmortem, markdown
 from tocsin_server.runs.remedy_search import remedies_of
 from tocsin_server.runs.run_comparison import changes_of_incident
@@ -92,10 +92,10 @@ def write_postmortem(
         ReportError: There is no such incident.
     """
     stored = reader.incident(incident_id)
-    run = None if stored is None else reader.run(stored.incident.lead.run_id)
-    if stored is None or run is None:
+    runs = [] if stored is None else runs_of(reader, stored)
+    if stored is None or not runs:
         raise ReportError(f"Incident {incident_id!r} not found.")
-    incident = stored.incident
+    run, incident = runs[0], stored.incident
     drawn = _charts(reader, run, incident) if charts else {}
     with reader.consistent() as connection:
         timeline = incident_timeline(connection, incident)
@@ -104,7 +104,7 @@ def write_postmortem(
     text = markdown(
         Postmortem(
             stored=stored,
-            run=run,
+            runs=runs,
             timeline=timeline,
             resume=resume_from(reader, incident),
             charts={path: name for path, (name, _) in drawn.items()},

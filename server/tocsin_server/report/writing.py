@@ -52,7 +52,8 @@ def write_incident_report(reader: StoreReader, assets: Assets, incident_id: str)
         raise ReportError(f"Incident {incident_id!r} not found.")
     gathered = material.gather_incident(reader, stored)
     resume = resume_from(reader, stored.incident)
-    return page.incident_report(gathered, stored, resume, assets, time.time_ns())
+    runs = material.runs_of(reader, stored)
+    return page.incident_report(gathered, stored, runs, resume, assets, time.time_ns())
 
 
 def _written(gathered: list[Material], assets: Assets) -> Report:

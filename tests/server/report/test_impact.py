@@ -11,7 +11,7 @@ import pytest
 from tocsin_server.core.checkpoints import Checkpoint
 from tocsin_server.core.incidents import Incident, IncidentState
 from tocsin_server.core.models import Alert, AlertState, Diagnosis, Severity
-from tocsin_server.report.impact import impact_of
+from tocsin_server.report.impact import impact_lines, impact_of
 from tocsin_server.store.results import StoredAttempt
 
 HOUR_NS = 3600 * 10**9
@@ -28,7 +28,7 @@ ENDED = replace(FIRING, state=AlertState.ENDED, resolved_step=1900, resolved_ns=
 def run(**given: Any) -> Any:
     """A run of 8 processes that has sent step 5000 two hours after the onset."""
     values: dict[str, Any] = {"last_seen_ns": START_NS + 2 * HOUR_NS, "last_step": 5000, "world_size": 8}
-    values |= {"ended_ns": None, "attempts_list": ()}
+    values |= {"id": "r", "name": "mdt", "ended_ns": None, "attempts_list": ()}
     return SimpleNamespace(**(values | {"environment": {"versions": {"cuda": "12.4"}}} | given))
 
 
@@ -83,3 +83,19 @@ def test_the_time_between_attempts_costs_nothing() -> None:
 def test_time_without_cuda_is_process_time(versions: Any) -> None:
     (line,) = sentences(ENDED, IncidentState.ENDED, environment=versions, world_size=1)
     assert "1.0 process hours" in line
+
+
+def test_runs_that_failed_together_are_counted_one_by_one() -> None:
+    """The alerts of one do not end those of the other; a run without loaded alerts is only counted."""
+    other = replace(ENDED, run_id="s", onset_step=100, resolved_step=150)
+    stored: Any = SimpleNamespace(
+        incident=Incident("r.f.1", (ENDED, other)),
+        state=IncidentState.ENDED,
+        runs={"r": "mdt", "s": "sweep", "t": "third"},
+    )
+    runs = [run(world_size=1), run(world_size=1, id="s", name="sweep")]
+    assert impact_lines(stored, runs, None) == [
+        ("mdt", "900 steps and 1.0 GPU hours from the onset until the run ended."),
+        ("sweep", "50 steps and 1.0 GPU hours from the onset until the run ended."),
+        ("", "1 more run not counted."),
+    ]

@@ -39,7 +39,7 @@ def written(text: str = "Loss is NaN", *, timeline: Any = (), remedies: Any = ()
     )
     resume = LastGood(where, text if where is None else f"{where.name} (step {where.step}).")
     return markdown(
-        Postmortem(stored, run(name=text, project=text), timeline, resume, {}, "https://t/i", START_NS)
+        Postmortem(stored, [run(name=text, project=text)], timeline, resume, {}, "https://t/i", START_NS)
     )
 
 

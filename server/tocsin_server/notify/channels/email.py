@@ -182,9 +182,9 @@ KIND = Kind(
     "email",
     "E-mail (SMTP, one conversation per incident)",
     (
-        Field("host", "the SMTP server as smtp.example.org"),
-        Field("to", "recipients as ann@example.org, bob@example.org"),
-        Field("from", "the sender as tocsin@example.org"),
+        Field("host", "the SMTP server, such as smtp.example.org"),
+        Field("to", "recipients, such as ann@example.org, bob@example.org"),
+        Field("from", "the sender, such as tocsin@example.org"),
         Field("user", "the name to log in with", required=False),
         Field("password", "the password to log in with", True, False),
         Field("security", "starttls (the default), tls or none", required=False),

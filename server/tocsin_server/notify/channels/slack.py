@@ -94,7 +94,7 @@ def _call(values: Values, sending: Sending, method: str, content: Mapping[str, A
     found = http.json_of(answer)
     if found.get("ok") is True:
         return found
-    error = str(found.get("error") or "an answer that is not of Slack")
+    error = str(found.get("error") or "the response is not from Slack")
     if method == "chat.update" and error in GONE:
         raise MessageGoneError(error)
     raise DeliveryError(f"Slack: {error}", permanent="error" in found and error not in PASSING)
@@ -112,7 +112,7 @@ KIND = Kind(
     "Slack (bot, updates its messages)",
     (
         Field("token", "the bot token, xoxb-..., with the scope chat:write", True, header=True),
-        Field("channel", "the id of a channel that the bot was invited to, as C04TRAINING"),
+        Field("channel", "the id of a channel that the bot was invited to, such as C04TRAINING"),
         Field("url", "another address of the Web API, for GovSlack or a proxy", required=False),
     ),
     check,

@@ -101,7 +101,7 @@ def _call(
         asked = more.get("retry_after")
         wait_s = float(asked) if isinstance(asked, int | float) else error.retry_after_s
         raise DeliveryError(why or error.detail, permanent=error.permanent, retry_after_s=wait_s) from None
-    raise DeliveryError("an answer that is not of Telegram")
+    raise DeliveryError("The response is not from Telegram.")
 
 
 def _escape(text: str) -> str:
@@ -126,7 +126,7 @@ KIND = Kind(
     "Telegram (bot, updates its messages)",
     (
         Field("token", "the token of a bot, from BotFather", True, header=True),
-        Field("chat", "the id of a chat as -1009876543210, or the @name of a channel"),
+        Field("chat", "the id of a chat such as -1009876543210, or the @name of a channel"),
         Field("url", "the address of your own Bot API server", required=False),
     ),
     check,
