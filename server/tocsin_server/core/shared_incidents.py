@@ -140,7 +140,7 @@ class SharedIncidents:
         return join
 
     def restore(self, alerts: Iterable[Alert], run: SharingRun) -> None:
-        """Remember the incidents of a run that is loaded, by the first alert of each."""
+        """Remember the incidents of a stored run, by the first alert of each."""
         fired = [alert for alert in alerts if alert.incident and alert.fired_ns and can_be_shared(alert)]
         first: dict[str, Alert] = {}
         for alert in sorted(fired, key=lambda alert: (alert.fired_ns or 0, alert.id)):

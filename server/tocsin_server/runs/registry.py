@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from tocsin_server.core.models import Alert, AlertState, RunState
 from tocsin_server.core.settings import Settings
-from tocsin_server.core.shared_incidents import SharedIncidents, SharingRun
+from tocsin_server.core.shared_incidents import MOST as MOST_OPENINGS
+from tocsin_server.core.shared_incidents import WINDOW_NS, SharedIncidents, SharingRun
 from tocsin_server.detect.engine.engine import Engine, EngineStateError
 from tocsin_server.detect.interface.context import RunContext
 from tocsin_server.runs.active_run import ActiveRun
@@ -141,7 +143,7 @@ def _summary_of(stored: StoredRun) -> tuple[int, RunSummary]:
         return -1, RunSummary(metadata)
 
 
-def sharing(run: StoredRun | RunMetadata) -> SharingRun:
+def sharing(run: StoredRun) -> SharingRun:
     """Return what is compared about a run to decide whether it failed together with another one."""
     return SharingRun(run.project, run.host, run.created_ns)
 
@@ -179,7 +181,17 @@ class RunRegistry:
         """
         summaries = await asyncio.to_thread(self._seeds)
         self._summaries = {summary.metadata.id: summary for summary in summaries} | self._summaries
+        for run, alerts in await asyncio.to_thread(self._lately_failed):
+            self._incidents.restore(alerts, run)
         return await asyncio.to_thread(self._to_restore)
+
+    def _lately_failed(self) -> list[tuple[SharingRun, list[Alert]]]:
+        """Return the runs that other ones may have failed together with, and their alerts."""
+        found: dict[str, list[Alert]] = {}
+        for stored in self._reader.alerts_since(time.time_ns() - WINDOW_NS, MOST_OPENINGS):
+            found.setdefault(stored.alert.run_id, []).append(stored.alert)
+        runs = {run.id: run for run in self._reader.runs() if run.id in found}
+        return [(sharing(runs[name]), alerts) for name, alerts in found.items() if name in runs]
 
     def _to_restore(self) -> list[str]:
         found = [*self._reader.active_runs(), *self._reader.unsettled_runs()]
@@ -232,9 +244,6 @@ class RunRegistry:
             run = await asyncio.to_thread(self._restored, run_id, now_ns)
         if run_id in dropped:
             raise LookupError(f"Run {run_id} was deleted while it was being loaded.")
-        metadata = run.summary.metadata
-        known = [*run.tracker.open(), *run.tracker.ended()]
-        self._incidents.restore(known, sharing(metadata))
         self.active[run_id] = run
         self._summaries[run_id] = run.summary
         self._bound()

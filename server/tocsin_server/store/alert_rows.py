@@ -44,6 +44,14 @@ def read_alerts(
     return [_stored(row) for part in (still_open, ended, resolved) for row in connection.execute(part)]
 
 
+def read_alerts_since(connection: Connection, fired_ns: int, limit: int) -> list[StoredAlert]:
+    """Return alerts; see ``StoreReader.alerts_since``."""
+    states = alert.c.state.in_([state.value for state in AlertState])  # the index begins with the state
+    lately = (alert.c.updated_ns >= fired_ns) & (alert.c.fired_ns >= fired_ns)
+    query = _with_run().where(states, lately).order_by(alert.c.fired_ns.desc(), alert.c.fingerprint)
+    return [_stored(row) for row in connection.execute(query.limit(limit))]
+
+
 def read_alert(connection: Connection, alert_id: str) -> StoredAlert | None:
     """Return the alert with this id, or None."""
     key = alert_key(alert_id)

@@ -164,6 +164,11 @@ class StoreReader:
         with self._engine.begin() as connection:
             return alert_rows.read_alerts(connection, run_id, states, severities, limit)
 
+    def alerts_since(self, fired_ns: int, limit: int) -> list[StoredAlert]:
+        """Return alerts that fired since then, the newest first, whatever their state is now."""
+        with self._engine.begin() as connection:
+            return alert_rows.read_alerts_since(connection, fired_ns, limit)
+
     def incidents(
         self,
         run_id: str | None = None,

@@ -163,6 +163,26 @@ def test_a_restart_continues_unchanged(run_server: Start, dial: Dial, tmp_path: 
     assert [rule for rule, _ in alerts(again, "r1")] == ["nonfinite-loss"]
 
 
+@pytest.mark.both_databases
+def test_runs_that_fail_around_a_restart_share_an_incident(
+    run_server: Start, dial: Dial, tmp_path: Any
+) -> None:
+    """The first one ended before it; the second one had begun, and meets its problem after it."""
+    server = run_server(restart_grace_s=0.0)
+    first, second = (dial(server.base, run, server.token) for run in ("r1", "r2"))
+    second.acked(second.train(range(20), loss=[1.0] * 20))
+    first.acked(first.train(range(22), loss=[1.0] * 20 + [math.nan] * 2))
+    first.send(Finish(0, time.time_ns(), records=22))
+    first.acked(21, 0)
+    server.stop()
+    again = run_server(tmp_path)
+    second = dial(again.base, "r2", again.token)
+    second.acked(second.train([20, 21], loss=[math.nan] * 2))
+    (incident,) = again.services.reader.incidents()
+    assert set(incident.runs) == {"r1", "r2"}
+    assert incident.incident.id.startswith("r1.")
+
+
 @pytest.mark.parametrize("state", ["finished", "failed"])
 def test_a_run_that_ends_with_alerts_stays_critical(
     run_server: Start, dial: Dial, tmp_path: Any, state: str
