@@ -35,6 +35,7 @@ from tocsin_server.store.acks import Key, acks_in_force
 from tocsin_server.store.alert_groups import GroupRow, Known
 from tocsin_server.store.alert_rows import alert_key
 from tocsin_server.store.connection import Connection, SQLAlchemyError
+from tocsin_server.store.incident_rows import notified_severities
 from tocsin_server.store.notification_config import ChannelRow, SilenceRow
 from tocsin_server.store.outage import is_outage
 from tocsin_server.store.outbox import Notification
@@ -357,10 +358,9 @@ class RoutingPass:
         A more severe one stays.
         """
         levels: dict[str, int] = {}
-        runs = {routed.alert.run_id for routed in late.values()}
-        for run_id, incident, severity in outbox.notified_incidents(self._connection, channel_id, runs):
-            name, level = f"{run_id}.{incident}", Severity(severity).level
-            levels[name] = max(levels.get(name, -1), level)
+        ids = {routed.alert.incident_id for routed in late.values()}
+        for name, severity in notified_severities(self._connection, channel_id, ids):
+            levels[name] = max(levels.get(name, -1), Severity(severity).level)
         return {
             name: routed
             for name, routed in late.items()

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, case, func, literal, or_, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, func, literal, or_, select, tuple_
 
 from tocsin_server.core.causal_order import by_cause
 from tocsin_server.core.incidents import Incident, IncidentState, state_of
 from tocsin_server.core.models import Alert, AlertState
 from tocsin_server.store.acks import AT_ONCE, Key
 from tocsin_server.store.alert_rows import alert_key, alert_of
+from tocsin_server.store.outbox import ALERTS
 from tocsin_server.store.results import StoredIncident
-from tocsin_server.store.tables import alert, run
+from tocsin_server.store.tables import alert, notification, notified_alert, run
 
 MOST_SHOWN = 50
 """Alerts of one incident that are read, the most severe and oldest first; the others are counted."""
@@ -78,6 +79,21 @@ def incident_ids(connection: Connection, keys: Iterable[Key]) -> set[str]:
         query = select(_ID.label("incident_id")).where(mine, alert.c.incident != "").distinct()
         found |= {row.incident_id for row in connection.execute(query)}
     return found
+
+
+def notified_severities(
+    connection: Connection, channel_id: str, ids: Collection[str]
+) -> set[tuple[str, str]]:
+    """Return (incident id, severity) of the alerts of these incidents of which a channel was notified."""
+    reported = [notified_alert.c[column.name] == column for column in _KEY]
+    mine = (notification.c.channel_id == channel_id) & (notification.c.kind == ALERTS)
+    query = (
+        select(_ID.label("incident_id"), alert.c.severity)
+        .join(notified_alert, and_(*reported))
+        .join(notification, notification.c.id == notified_alert.c.notification_id)
+        .where(_of(sorted(ids)), mine)
+    )
+    return {(row.incident_id, row.severity) for row in connection.execute(query.distinct())}
 
 
 def count_open(connection: Connection) -> int:

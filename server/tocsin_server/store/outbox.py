@@ -17,7 +17,7 @@ from sqlalchemy.orm import aliased
 
 from tocsin_server.store.acks import Key
 from tocsin_server.store.damage import values_of
-from tocsin_server.store.tables import alert, channel, delivery, notification, notified_alert
+from tocsin_server.store.tables import channel, delivery, notification, notified_alert
 
 WAITING, CLAIMED, SENT, FAILED = "waiting", "claimed", "sent", "failed"
 KEPT_NS = 90 * 86_400 * 10**9
@@ -222,21 +222,6 @@ def notifications_about(connection: Connection, key: Key) -> list[tuple[Notifica
     )
     rows = connection.execute(query.where(own).order_by(notification.c.id))
     return [(_notification(row), row.state_then) for row in rows]
-
-
-def notified_incidents(
-    connection: Connection, channel_id: str, run_ids: Iterable[str]
-) -> set[tuple[str, str, str]]:
-    """Return (run id, incident, severity) of the alerts of these runs of which a channel was notified."""
-    own = [notified_alert.c[name] == alert.c[name] for name in ("run_id", "fingerprint", "episode")]
-    of_channel = (notification.c.channel_id == channel_id) & (notification.c.kind == ALERTS)
-    query = (
-        select(alert.c.run_id, alert.c.incident, alert.c.severity)
-        .join(notified_alert, and_(*own))
-        .join(notification, notification.c.id == notified_alert.c.notification_id)
-        .where(alert.c.run_id.in_(sorted(set(run_ids))), of_channel, alert.c.incident != "")
-    )
-    return {(row.run_id, row.incident, row.severity) for row in connection.execute(query.distinct())}
 
 
 def latest(

@@ -230,15 +230,20 @@ def test_late_alerts_are_one_digest_a_run(scene: RoutingScene) -> None:
     assert scene.do(lambda c: alert_groups.prune(c, scene.now_ns)) == 1
 
 
+@pytest.mark.parametrize("run_id", ["r1", "r2"])
 @pytest.mark.parametrize(("severity", "digests"), [("warning", 0), ("critical", 1)])
 def test_a_late_cause_of_a_notified_incident_is_no_second_notification(
-    scene: RoutingScene, severity: str, digests: int
+    scene: RoutingScene, severity: str, digests: int, run_id: str
 ) -> None:
-    """The records of another rank arrive from its spool. Only a more severe alert is reported again."""
+    """The records of another rank, or of a run that shares the incident, arrive from a spool.
+
+    Only a more severe alert is reported again.
+    """
     scene.routing({"routes": [{"name": "all", "group_wait_s": 0}]})
     scene.happen("loss-drift", "warning", incident="f-loss-drift.1")
     assert [item.kind for item in scene.later(2)] == ["alerts"]
-    scene.happen("lr-jump", severity, late=True, incident="f-loss-drift.1", onset_step=1700)
+    own = "f-loss-drift.1" if run_id == "r1" else "r1.f-loss-drift.1"
+    scene.happen("lr-jump", severity, late=True, run_id=run_id, incident=own, onset_step=1700)
     assert [item.kind for item in scene.later(150)] == ["late"] * digests
 
 
