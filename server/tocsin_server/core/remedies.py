@@ -17,7 +17,7 @@ from itertools import takewhile
 from pathlib import PurePosixPath
 from typing import TypeGuard
 
-from tocsin_server.core.causal_order import NEAR_STEPS, chain_of
+from tocsin_server.core.causal_order import NEAR_STEPS, by_cause, chain_of
 from tocsin_server.core.incidents import Incident, cause_of
 from tocsin_server.core.models import Alert, AlertState
 from tocsin_server.core.run_changes import Category, Change, Setup, differences
@@ -206,6 +206,12 @@ class LedgerRow:
     def count(self, outcome: Outcome) -> int:
         """Return how many cases have this outcome."""
         return sum(remedy.outcome is outcome for _, remedy in self.cases)
+
+
+def as_it_began(incident: Incident, before: Attempt) -> Incident:
+    """Return an incident with only the alerts of the attempt in which it began."""
+    own = [alert for alert in incident.alerts if alert.run_id == before.run_id and before.has(alert)]
+    return Incident(incident.id, tuple(by_cause(own))) if own else incident
 
 
 def stretch_of(incident: Incident) -> Stretch | None:

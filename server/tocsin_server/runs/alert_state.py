@@ -146,13 +146,14 @@ class RunAlerts:
     def count(self, records: int, reason: str, now_ns: int) -> list[Transition]:
         """Count healthy records of the new attempt; resolve the inherited alerts that have had enough.
 
-        A record is not healthy for an alert while an alert as severe fires that has the same rule or is of
-        the same chain, or while its own rule reports it as pending.
+        A record is not healthy for an alert while an alert of the same rule fires that is as severe, or a
+        critical one of the same chain, or while its own rule reports it as pending.
         """
         levels: dict[str, int] = {}
         for alert in self._alerts.values():
             if alert.state is AlertState.FIRING:
-                for name in (alert.rule, chain_of(alert.rule)):
+                chain = chain_of(alert.rule) if alert.severity is Severity.CRITICAL else ""
+                for name in (alert.rule, chain):
                     levels[name] = max(alert.severity.level, levels.get(name, -1))
         found = []
         for alert in [alert for alert in self._alerts.values() if alert.is_inherited]:

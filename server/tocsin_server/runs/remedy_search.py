@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from tocsin_server.core.incidents import Incident
 from tocsin_server.core.models import Alert, AlertState, RunState, Severity
@@ -14,7 +15,9 @@ from tocsin_server.core.remedies import (
     Attempt,
     Curve,
     LedgerRow,
+    Stretch,
     applied_remedies,
+    as_it_began,
     ledger,
     says_it_continues,
     setting_changes,
@@ -38,6 +41,17 @@ POINTS = 2000
 """Values of one series that are read; the steps before the onset are as many."""
 
 
+class TriedRemedies(NamedTuple):
+    """What was tried after an incident, oldest first, and the steps that are compared (None if unknown).
+
+    ``incident`` has only the alerts of the attempt in which it began.
+    """
+
+    incident: Incident
+    stretch: Stretch | None
+    items: list[AppliedRemedy]
+
+
 @dataclass
 class RemedySearch:
     """Searches for remedies; what was read of a run is kept for its other incidents.
@@ -56,37 +70,38 @@ class RemedySearch:
 
     def remedies_of(self, incident: Incident) -> list[AppliedRemedy]:
         """Return what was tried after an incident, oldest first."""
-        stretch = stretch_of(incident)
+        return self.tried_after(incident).items
+
+    def tried_after(self, incident: Incident) -> TriedRemedies:
+        """Return what was tried after an incident, and the steps that are compared."""
         stored = self._run(incident.lead.run_id)
-        if stretch is None or stored is None:
-            return []
-        attempts = self._attempts(stored)
-        before = max(
-            (each for each in attempts if each.began_ns <= incident.onset_ns),
-            key=lambda each: each.began_ns,
-            default=attempts[0] if attempts else None,
-        )
-        if before is None:
-            return []
+        attempts = [] if stored is None else self._attempts(stored)
+        if stored is None or not attempts:
+            return TriedRemedies(incident, None, [])
+        began = [each for each in attempts if each.began_ns <= incident.onset_ns]
+        before = max(began, key=lambda each: each.began_ns, default=attempts[0])
+        incident = as_it_began(incident, before)
+        stretch = stretch_of(incident)
+        if stretch is None:
+            return TriedRemedies(incident, None, [])
         later = [each for each in attempts if each.began_ns > before.began_ns]
         others = self._later_runs(stored, before, incident)
         chosen = [each for each in (*later, *others) if each.first_step <= stretch.onset]
         if not chosen:
-            return []
-        return applied_remedies(
+            return TriedRemedies(incident, stretch, [])
+        found = applied_remedies(
             incident,
             self._with_series(before, stretch.onset, stretch.last),
             [self._with_series(each, stretch.onset, stretch.last) for each in chosen],
             self._checkpoints(stored.id),
         )
+        return TriedRemedies(incident, stretch, found)
 
     def ledger(self, incidents: Iterable[StoredIncident]) -> list[LedgerRow]:
         """Return how often which remedy helped against which cause."""
+        severe = [each.incident for each in incidents if each.incident.severity is not Severity.INFO]
         return ledger(
-            (each.incident, remedy)
-            for each in incidents
-            if each.incident.severity is not Severity.INFO
-            for remedy in self.remedies_of(each.incident)
+            (tried.incident, remedy) for tried in map(self.tried_after, severe) for remedy in tried.items
         )
 
     def _later_runs(self, stored: StoredRun, before: Attempt, incident: Incident) -> list[Attempt]:
@@ -214,6 +229,11 @@ class RemedySearch:
         if run_id not in self._paths:
             self._paths[run_id] = tuple(each.path for each in checkpoints_of(self.reader, run_id))
         return self._paths[run_id]
+
+
+def tried_after(reader: StoreReader, incident: Incident) -> TriedRemedies:
+    """Return what was tried after an incident, and the steps that are compared."""
+    return RemedySearch(reader, reader.runs()).tried_after(incident)
 
 
 def remedies_of(reader: StoreReader, incident: Incident) -> list[AppliedRemedy]:

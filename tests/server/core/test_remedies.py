@@ -18,6 +18,7 @@ from tocsin_server.core.remedies import (
     Outcome,
     applied_remedies,
     applied_remedy,
+    as_it_began,
     ledger,
     says_it_continues,
     stretch_of,
@@ -208,3 +209,10 @@ def test_the_ledger_counts_every_case_once(found: list[Attempt]) -> None:
 )
 def test_a_run_says_that_it_continues_another(config: dict[str, str], notes: str, continues: bool) -> None:
     assert says_it_continues({"config": config}, notes, "r_7", ["/c/ckpt_1.pt"]) is continues
+
+
+def test_alerts_that_joined_in_a_later_attempt_do_not_move_the_onset() -> None:
+    """A warning about steps that repeat is the nearest to the cause, but it came with the remedy."""
+    joined = fired("duplicate-steps", onset=901, at_ns=200, severity=Severity.WARNING)
+    found = as_it_began(Incident(INCIDENT.id, (*INCIDENT.alerts, joined)), replace(BEFORE, until_ns=100))
+    assert (found.root.rule, found.onset_step) == ("loss-divergence", ONSET)

@@ -13,7 +13,6 @@ from tocsin_server.core.remedies import (
     LedgerRow,
     Outcome,
     SettingChange,
-    stretch_of,
     summary,
 )
 from tocsin_server.core.responses import ExactJSON, Problem
@@ -21,7 +20,7 @@ from tocsin_server.http.api.incidents import known_incident
 from tocsin_server.http.api.permission import Reader
 from tocsin_server.http.api.resource import resource
 from tocsin_server.http.services import services_of
-from tocsin_server.runs.remedy_search import project_ledger, remedies_of
+from tocsin_server.runs.remedy_search import project_ledger, tried_after
 
 router = resource("remedies")
 MOST_CASES = 20
@@ -122,9 +121,7 @@ def incident_remedies(request: Request, incident_id: str, _identity: Reader) -> 
     notes name the run or one of its checkpoints, or if it repeats the run with up to three settings changed.
     """
     services = services_of(request)
-    incident = known_incident(services, incident_id).incident
-    found = remedies_of(services.reader, incident)
-    stretch = stretch_of(incident)
+    _, stretch, found = tried_after(services.reader, known_incident(services, incident_id).incident)
     return ExactJSON(
         {
             "items": [_remedy(each) for each in found],
