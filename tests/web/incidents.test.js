@@ -7,6 +7,7 @@ import {
   runNames,
   runsOf,
   together,
+  worded,
 } from "../../web/lib/alerts/incidents.js";
 import { alertOf } from "./layers.js";
 
@@ -92,6 +93,25 @@ test("alerts that end together are one line of the history, others stay apart", 
       ["", "firing: x"],
       ["", "firing: x"],
       ["", "2 alerts. Run ended: finished"],
+    ],
+  );
+});
+
+test("a history says that an alert became more severe, and names the channel of a notification", () => {
+  const line = (kind, state, text, alert) => ({ kind, at_ms: 1, state, text, alert, by: "", rule: "" });
+  const lines = [
+    line("transition", "firing", "Loss is NaN", "a"),
+    line("transition", "firing", "Norm is NaN", "b"),
+    line("notification", "sent", "firing: on call", ""),
+    line("transition", "firing", "Loss is NaN", "a"),
+  ];
+  assert.deepEqual(
+    worded(lines).map(({ state, text }) => [state, text]),
+    [
+      ["firing", "Loss is NaN"],
+      ["firing", "Norm is NaN"],
+      ["sent", "on call, firing"],
+      ["more severe", "Loss is NaN"],
     ],
   );
 });

@@ -31,7 +31,7 @@ import { SimilarTo } from "../components/incident/similar.js";
 import { button, notice } from "../components/notice.js";
 import { ApiError } from "../data/api.js";
 import { asText } from "../lib/alerts/evidence.js";
-import { incidentId, incidentsOf, runsOf, together } from "../lib/alerts/incidents.js";
+import { incidentId, incidentsOf, runsOf, together, worded } from "../lib/alerts/incidents.js";
 import { ago, clock as clockTime, counted, dotted, int, moment, powers, ruleTitle } from "../lib/format.js";
 import { runAddress } from "../lib/route.js";
 import { OnsetCharts } from "../panels/onsetcharts.js";
@@ -166,7 +166,7 @@ class IncidentPage {
         acts.chips,
       ]);
       void this.life.show(lines, async () =>
-        together((await this.app.alerting.incidentHistory(this.id)).items),
+        together(worded((await this.app.alerting.incidentHistory(this.id)).items)),
       );
     }
     this.#tick();

@@ -4,6 +4,7 @@ import { el, focusIn, refill, say } from "../../browser/dom.js";
 import { go } from "../../browser/navigate.js";
 import { isOver } from "../../lib/alerts/attention.js";
 import { isMuted } from "../../lib/alerts/inbox.js";
+import { worded } from "../../lib/alerts/incidents.js";
 import { alertAddress, runAddress } from "../../lib/route.js";
 import { icon } from "../icons.js";
 import { ResumeFrom } from "../incident/checkpoint.js";
@@ -66,7 +67,7 @@ export class InboxPane {
     this.#draw(alert, context);
     this.#list(alert, incident, context.now);
     const key = JSON.stringify([alert.id, alert.state, alert.severity, context.marks]);
-    void this.life.show(key, async () => (await this.app.alerting.history(alert.id)).items);
+    void this.life.show(key, async () => worded((await this.app.alerting.history(alert.id)).items));
     void this.resume.show(incident);
   }
 

@@ -158,6 +158,28 @@ export function marksOfIncident(incident, marksOf) {
 }
 
 /**
+ * Return a history in which an alert that fires again without a change of state became more severe, and a
+ * notification names its channel first.
+ *
+ * @param {LifeLine[]} lines oldest first
+ * @returns {LifeLine[]}
+ */
+export function worded(lines) {
+  /** @type {Map<string, string>} */
+  const states = new Map();
+  return lines.map((line) => {
+    if (line.kind === "notification") {
+      const [state, ...channel] = line.text.split(": ");
+      return channel.length ? { ...line, text: `${channel.join(": ")}, ${state}` } : line;
+    }
+    if (line.kind !== "transition") return line;
+    const before = states.get(line.alert ?? "");
+    states.set(line.alert ?? "", line.state);
+    return before === line.state ? { ...line, state: "more severe" } : line;
+  });
+}
+
+/**
  * Return the history of an incident with the same transition of several alerts as one line.
  *
  * @param {LifeLine[]} lines

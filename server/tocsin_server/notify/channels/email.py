@@ -66,7 +66,8 @@ def send(values: Values, message: Message, sending: Sending) -> Sent:
     mail = EmailMessage(policy=SMTP)
     mail["From"] = values["from"]
     mail["To"] = ", ".join(_recipients(values))
-    mail["Subject"] = message.title if known is None else f"Re: {first['subject']}"
+    subject = message.title if known is None else f"Re: {first['subject']}"
+    mail["Subject"] = subject.replace("=?", "=\u200b?")  # a run's name would be decoded, to a line break too
     mail["Date"] = format_datetime(dt.datetime.fromtimestamp(sending.now_s, dt.UTC))
     mail["Message-ID"] = name
     mail["Auto-Submitted"] = "auto-generated"

@@ -105,6 +105,12 @@ def test_a_mail_says_what_to_do_and_has_a_chart(smtp: MailServer) -> None:
     assert mail["To"] == MAILS["to"]
 
 
+def test_a_name_from_a_run_is_not_decoded_in_the_subject(smtp: MailServer) -> None:
+    """An encoded word would become a line break or another control character."""
+    follow(KIND, smtp.values, about(alert={"run_name": "=?utf-8?q?a=00=0D=0Ab?="}))
+    assert "=\u200b?utf-8?q?a=00=0D=0Ab?=" in smtp.mails[0]["Subject"]
+
+
 def test_a_mail_that_is_sent_twice_has_one_name(smtp: MailServer) -> None:
     """After a crash, mail programs recognize the second one."""
     follow(KIND, smtp.values, about())
