@@ -114,6 +114,22 @@ def test_a_message_contains_a_chart_of_its_signal(run_server: Start, dial: Any, 
     assert server.services.delivery.compose(absent, True).picture is None
 
 
+def test_a_message_about_several_runs_leaves_out_a_deleted_one(
+    run_server: Start, dial: Any, admin_api: Any
+) -> None:
+    """It was enqueued before the deletion, and is still sent for the other run."""
+    server = run_server()
+    client = dial(server.base, "r1", server.token)
+    client.acked(client.train(range(2), loss=[1.0, math.nan]))
+    (alert,) = admin_api(server).get("/alerts?run=r1")["items"]
+    reported = alert | {"over": False, "new": True, "acked": False}
+    both = [reported | {"run_id": "deleted", "run_name": "deleted"}, reported]
+    body = {"reason": "new", "route": "", "group_labels": {}, "alerts": both, "left_out": 0}
+    message = server.services.delivery.compose(Notification("n1", "c", "g", "alerts", "t", body), False)
+    assert [alert["run_id"] for alert in message.body["alerts"]] == ["r1"]
+    assert "deleted" not in message.title + message.text
+
+
 def test_a_message_names_the_last_good_checkpoint_before_the_onset(
     run_server: Start, dial: Any, admin_api: Any
 ) -> None:
