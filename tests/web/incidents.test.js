@@ -43,6 +43,8 @@ test("an incident of several runs names that of its lead and counts the others",
   );
   assert.equal(runNames(row), `${row.lead.run_name} and 1 more run`);
   assert.equal(runNames(incidentsOf(nan())[0]), row.lead.run_name);
+  const early = alertOf({ ...other, id: "d", severity: "critical", onset_step: 1, causal_order: 99 });
+  assert.equal(incidentsOf([...nan(), early])[0].onset_step, 5);
 });
 
 test("a pending alert is a row of its own", () => {

@@ -166,10 +166,24 @@ class IncidentPage {
         acts.chips,
       ]);
       void this.life.show(lines, async () =>
-        together(worded((await this.app.alerting.incidentHistory(this.id)).items)),
+        together(this.#named(worded((await this.app.alerting.incidentHistory(this.id)).items))),
       );
     }
     this.#tick();
+  }
+
+  /**
+   * Return the lines of the history with the names of their runs, if there are several.
+   *
+   * @param {LifeLine[]} lines
+   */
+  #named(lines) {
+    const names = new Map([...this.#alerts.values()].map((alert) => [alert.id, alert.run_name]));
+    if (new Set(names.values()).size < 2) return lines;
+    return lines.map((line) => {
+      const name = names.get(line.alert ?? "");
+      return name ? { ...line, text: `${name}: ${line.text}` } : line;
+    });
   }
 
   /** @param {Incident} incident */

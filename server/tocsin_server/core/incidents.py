@@ -1,4 +1,6 @@
-"""Incidents: the alerts of one run that belong together. Pure functions.
+"""Incidents: the alerts that belong together. Pure functions.
+
+Most are of one run; see :mod:`shared_incidents` for those of several.
 
 An alert joins an open incident when it fires, or opens another one, and stays in it. The id of an incident
 is the id of the alert that opened it. Which alert is shown first may change: an earlier cause may be found
@@ -45,7 +47,7 @@ def state_of(states: Iterable[AlertState]) -> IncidentState:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """Alerts of one run that belong together, most severe first, then nearest to the cause."""
+    """Alerts that belong together, most severe first, then nearest to the cause."""
 
     id: str
     alerts: tuple[Alert, ...]
@@ -81,10 +83,10 @@ class Incident:
 
     @property
     def _near(self) -> list[Alert]:
-        """The lead, and the alerts that began at about the same step."""
-        return [
-            alert for alert in self.alerts if alert is self.lead or _distance(alert, self.lead) <= NEAR_STEPS
-        ]
+        """The lead, and the alerts of its run that began at about the same step."""
+        lead = self.lead
+        mine = [alert for alert in self.alerts if alert.run_id == lead.run_id]
+        return [alert for alert in mine if alert is lead or _distance(alert, lead) <= NEAR_STEPS]
 
     @property
     def updated_ns(self) -> int:

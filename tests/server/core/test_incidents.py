@@ -55,6 +55,13 @@ def test_information_does_not_attract_a_more_severe_alert(alert: Make, onset: in
     assert joined(alert("nonfinite-loss", onset), [info]) == "nonfinite-loss.1"
 
 
+def test_an_incident_of_several_runs_began_when_the_run_of_its_lead_broke(alert: Make) -> None:
+    other = alert(
+        "nonfinite-loss", 4998, run_id="s", incident="r.nonfinite-loss.1", severity=Severity.WARNING
+    )
+    assert incidents_of([other, alert("nonfinite-loss", 5000)])[0].onset_step == 5000
+
+
 def test_an_incident_began_with_its_lead_not_with_an_older_warning(alert: Make) -> None:
     older = alert("lr-out-of-range", 100, severity=Severity.WARNING)
     loss = alert("nonfinite-loss", 5000, incident=older.incident)

@@ -1,4 +1,4 @@
-/** Incidents: alerts of a run that belong together, shown as one row, flag or count. */
+/** Incidents: alerts that belong together, shown as one row, flag or count. */
 
 import { isOpen } from "./attention.js";
 
@@ -116,7 +116,7 @@ function merged(id, alerts) {
   const [lead] = alerts;
   const state = STATES.find((each) => alerts.some((alert) => alert.state === each)) ?? lead.state;
   const onsets = alerts
-    .filter((alert) => alert === lead || simultaneous(lead, alert))
+    .filter((alert) => alert === lead || (alert.run_id === lead.run_id && simultaneous(lead, alert)))
     .map((alert) => alert.onset_step)
     .filter((step) => step !== null);
   const over = isOpen({ ...lead, state })
