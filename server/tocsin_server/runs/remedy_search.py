@@ -34,7 +34,7 @@ MOST_RUNS = 20
 """Maximum number of later runs that are compared with an incident; the first ones are chosen."""
 MOST_ALERTS = 1000
 MOST_INCIDENTS = 100
-"""Newest incidents of each state that the ledger of a project counts."""
+"""Newest incidents that the ledger of a project counts."""
 MOST_RATES = 8
 """Maximum number of learning rates of a run that are compared."""
 POINTS = 2000
@@ -244,7 +244,7 @@ def remedies_of(reader: StoreReader, incident: Incident) -> list[AppliedRemedy]:
 def project_ledger(reader: StoreReader, project: str) -> list[LedgerRow]:
     """Return how often which remedy helped against which cause in a project."""
     incidents = reader.incidents(limit=MOST_INCIDENTS, project=project)
-    return RemedySearch(reader, reader.runs()).ledger(incidents)
+    return RemedySearch(reader, reader.runs()).ledger(incidents[:MOST_INCIDENTS])
 
 
 def _is_repetition(before: Setup, after: Setup) -> bool:

@@ -136,7 +136,7 @@ def incident_remedies(request: Request, incident_id: str, _identity: Reader) -> 
 def project_remedies(request: Request, project: str, _identity: Reader) -> ExactJSON:
     """Return how often which remedy helped against which cause in a project.
 
-    The newest 100 incidents of each state are counted, without those of severity info.
+    The newest 100 incidents are counted, without those of severity info.
     """
     reader = services_of(request).reader
     if not any(run.project == project for run in reader.runs()):
