@@ -39,6 +39,9 @@ from tocsin_server.store.writer import StoreWriter
 T = TypeVar("T")
 log = logging.getLogger("tocsin.notify")
 
+REQUESTS = 3
+"""Maximum number of requests for one message in a channel that changes its messages, each with its own
+timeout: the change, and a new message with and without its chart if it was deleted."""
 GRACE_S = 5.0
 """How long to wait for a thread beyond its timeout before it is abandoned."""
 Compose = Callable[[Notification, bool], Message]
@@ -63,7 +66,7 @@ class SenderContext:
     @property
     def lease_ns(self) -> int:
         """Return the duration of a claim: longer than any attempt, so that no other worker sends too."""
-        return int((self.settings.notify_timeout_s + 2 * GRACE_S) * 1e9)
+        return int((REQUESTS * self.settings.notify_timeout_s + 2 * GRACE_S) * 1e9)
 
     async def write(self, work: Callable[[Connection], T]) -> T:
         """Run ``work`` on the writer's thread in a separate transaction."""
@@ -112,12 +115,13 @@ async def deliver(context: SenderContext, channel: ChannelRow, item: Notificatio
             sending = replace(sending, partial=done, push=context.push())
         return kind.send(values, message, sending)
 
+    limit_s = settings.notify_timeout_s * (REQUESTS if kind.updates else 1)
     try:
-        answer = await in_thread(work, settings.notify_timeout_s + GRACE_S)
+        answer = await in_thread(work, limit_s + GRACE_S)
         sent = answer if isinstance(answer, Sent) else Sent(answer)
         return Sent(scrubbed(sent.detail, channel.secret), sent.receipt)
     except TimeoutError:
-        raise DeliveryError(f"did not finish within {settings.notify_timeout_s:g} s") from None
+        raise DeliveryError(f"did not finish within {limit_s:g} s") from None
     except DeliveryError as error:
         detail = scrubbed(error.detail, channel.secret)
         error.detail, error.args = detail, (detail,)

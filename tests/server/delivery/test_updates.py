@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from tests.server.chat_services import SlackService
+from tests.server.chat_services import Answer, SlackService
 from tests.server.delivery.conftest import AT_ONCE
 from tests.server.delivery.test_sender import QUICK, QUICK_ENV
 from tests.server.notify.conftest import facts_of
 from tocsin.protocol import Finish
+from tocsin_server.delivery import sender
 from tocsin_server.notify.grouping import Batch, Group, per_incident
 from tocsin_server.notify.labels import NotifiedState
 
@@ -64,6 +65,35 @@ def test_acknowledgement_and_end_change_the_message_of_an_incident(
     assert len([entry for entry in history if entry["kind"] == "notification"]) == 2, (
         "not the acknowledgement"
     )
+
+
+class SlowSlack(SlackService):
+    """Takes ``pause_s`` for each response."""
+
+    pause_s = 0.0
+
+    def answer(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Answer:
+        time.sleep(self.pause_s)
+        return super().answer(method, path, headers, body)
+
+
+def test_a_slow_change_and_its_reply_are_one_attempt(
+    run_server: Start, dial: Any, admin_api: Any, eventually: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each request has its own timeout. If both shared one, every attempt would reply again."""
+    monkeypatch.setattr(sender, "GRACE_S", 0.1)
+    server = run_server(**QUICK, notify_timeout_s=1.0)
+    with SlowSlack() as slack:
+        api = admin_api(server)
+        add_slack(api, slack)
+        client = dial(server.base, "r1", server.token)
+        fire(client)
+        eventually(lambda: api.states() == ["sent"], "the first message")
+        slack.pause_s = 0.7
+        client.send(Finish(0, time.time_ns(), records=2))
+        eventually(lambda: len(slack.calls) == 3, "the change and its reply")
+        eventually(lambda: api.states() == ["sent", "sent"], "the end")
+    assert slack.calls == ["chat.postMessage", "chat.update", "chat.postMessage"]
 
 
 def test_killed_before_the_receipt_is_stored_one_message_is_doubled(

@@ -162,9 +162,9 @@ export class AlertRow {
     this.shape.className = `shape${done || alert.state === "pending" ? "" : ` is-${alert.severity}`}`;
     refill(this.shape, icon(alert.severity, alert.severity));
     say(this.title, ruleTitle(alert.rule));
-    const runs = `${runNames(alert)} · ${alert.project}`;
-    say(this.run, runs);
-    this.run.title = runs;
+    const runs = runNames(alert);
+    refill(this.run, el("bdi", {}, runs), ` · ${alert.project}`);
+    this.run.title = `${runs} · ${alert.project}`;
     say(this.text, powers(alert.summary));
     say(this.steps, `${int(alert.onset_step)} → ${int(alert.fired_step)}`);
     say(this.state, state);
