@@ -132,7 +132,12 @@ class Member:
 
 def cause_of(alert: Alert) -> str:
     """Return the likely cause without its numbers: alerts with the same one belong together."""
-    return _NUMBERS.sub("#", alert.diagnosis.cause)
+    return without_numbers(alert.diagnosis.cause)
+
+
+def without_numbers(text: str) -> str:
+    """Return a sentence with ``#`` for each number."""
+    return _NUMBERS.sub("#", text)
 
 
 def incident_for(alert: Alert, members: Collection[Member]) -> str:

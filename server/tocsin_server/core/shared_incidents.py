@@ -1,9 +1,10 @@
 """Join the incidents of runs that fail together into one. Pure; the clock is an argument.
 
 Runs of a project fail together if their alerts have the same rule or likely cause at about the same step, if
-they meet the same bad shard, or if their processes stop on the same node for the same reason. The second one
-joins the incident of the first if it was running when the first one failed, and fails within
-:data:`WINDOW_NS` after it. A run that was started later, or fails later, opens an incident of its own.
+they meet the same bad shard, if their processes stop on the same node for the same reason, or if they raise
+the same exception at the same line, as after a bad push. The second one joins the incident of the first if it
+was running when the first one failed, and fails within :data:`WINDOW_NS` after it. A run that was started
+later, or fails later, opens an incident of its own.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tocsin_server.core.causal_order import chain_of
-from tocsin_server.core.incidents import cause_of
-from tocsin_server.core.models import Alert, Severity
+from tocsin_server.core.incidents import cause_of, without_numbers
+from tocsin_server.core.models import RUN_FAILED, TRACEBACK, Alert, Severity
 
 WINDOW_NS = 600 * 10**9
 """Time after which an incident accepts no alert of another run any more."""
@@ -51,6 +52,7 @@ class Opening:
         rule: The rule of the alert.
         cause: Its likely cause without numbers, or "".
         shard: The data that it names, or "".
+        raised: Line and message of the exception of a run that failed, or "".
         onset_step: Its onset, or None.
         onset_ns: Time of the onset.
         at_ns: The server's time.
@@ -64,6 +66,7 @@ class Opening:
     rule: str
     cause: str
     shard: str
+    raised: str
     onset_step: int | None
     onset_ns: int
     at_ns: int
@@ -81,10 +84,24 @@ class Opening:
             rule=alert.rule,
             cause=cause_of(alert),
             shard=next(shards, ""),
+            raised=_raised(alert),
             onset_step=alert.onset_step,
             onset_ns=alert.onset_ns,
             at_ns=at_ns,
         )
+
+
+def _raised(alert: Alert) -> str:
+    """Return file, line and function of the exception of a failed run, and its message without numbers."""
+    if alert.rule != RUN_FAILED:
+        return ""
+    traceback = next((str(each.value) for each in alert.diagnosis.evidence if each.name == TRACEBACK), "")
+    frames = [line for line in traceback.splitlines() if line.lstrip().startswith('File "')]
+    if not frames:
+        return ""
+    path = frames[-1].partition('"')[2].replace("\\", "/")
+    place = path.rpartition("/")[2]  # nodes may have it in different folders
+    return f"{place}: {without_numbers(alert.summary)}"
 
 
 def can_be_shared(alert: Alert) -> bool:
@@ -102,7 +119,7 @@ def fail_together(one: Opening, other: Opening) -> bool:
     chains = chain_of(one.rule), chain_of(other.rule)
     if chains == ("process", "process"):
         stopped = one.host == other.host != "" and abs(one.onset_ns - other.onset_ns) <= NODE_NS
-        return stopped and one.cause == other.cause != ""
+        return (stopped and one.cause == other.cause != "") or one.raised == other.raised != ""
     if one.rule == other.rule == BAD_SHARD:
         return one.shard != "" and one.shard == other.shard
     if chains != ("training", "training"):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin_server.core.models import RUN_FAILED, Alert, AlertState, Diagnosis, Severity
+from tocsin_server.core.models import RUN_FAILED, TRACEBACK, Alert, AlertState, Diagnosis, Evidence, Severity
 from tocsin_server.core.shared_incidents import (
     MOST,
     NODE_NS,
@@ -24,7 +24,7 @@ NOW = 10**18
 RUN = SharingRun("p", "node1", NOW - 10**12)
 NAN = Opening(
     incident_id="a.f.1", project="p", run_id="a", host="node1", started_ns=NOW - 10**12,
-    rule="nonfinite-loss", cause="Likely a learning rate of #.", shard="", onset_step=512,
+    rule="nonfinite-loss", cause="Likely a learning rate of #.", shard="", raised="", onset_step=512,
     onset_ns=NOW, at_ns=NOW,
 )  # fmt: skip
 OTHER = replace(NAN, incident_id="b.f.1", run_id="b", host="node2", onset_step=514, at_ns=NOW + 10**9)
@@ -70,6 +70,22 @@ def test_processes_that_stop_on_one_node_for_one_reason_share_an_incident() -> N
     assert not fail_together(CRASH, replace(other, host="node2"))
     assert not fail_together(CRASH, replace(other, cause="ValueError."))
     assert not fail_together(CRASH, replace(other, onset_ns=NOW + NODE_NS + 1))
+
+
+def crash(run_id: str, line: int, message: str, folder: str = "/home/ann") -> Opening:
+    text = f'Traceback (most recent call last):\n  File "{folder}/train.py", line {line}, in main\n    step()'
+    why = Diagnosis("The script raised an exception.", (Evidence(TRACEBACK, text),))
+    failed = alert(run_id, rule=RUN_FAILED, summary=message, diagnosis=why, onset_step=None)
+    return Opening.of(failed, RUN._replace(host=f"node of {run_id}"), NOW)
+
+
+def test_runs_that_a_push_breaks_share_an_incident() -> None:
+    """The same exception at the same line, on any node and in any folder; numbers may differ."""
+    one = crash("a", 7, "RuntimeError: shape 3")
+    assert fail_together(one, crash("b", 7, "RuntimeError: shape 4", "/scratch/x"))
+    assert not fail_together(one, crash("b", 8, "RuntimeError: shape 3"))
+    assert not fail_together(one, crash("b", 7, "KeyError: x"))
+    assert not fail_together(replace(one, raised=""), crash("b", 7, "RuntimeError: shape 3"))
 
 
 def test_a_bad_shard_is_shared_at_any_step() -> None:
@@ -137,6 +153,7 @@ openings = st.builds(
     rule=st.sampled_from(["nonfinite-loss", "loss-spike", RUN_FAILED, "bad-shard"]),
     cause=st.sampled_from(["", "C"]),
     shard=st.sampled_from(["", "s"]),
+    raised=st.sampled_from(["", "e"]),
     onset_step=st.sampled_from([None, 5, 500, 502, 900]),
     at_ns=st.sampled_from([NOW, NOW + WINDOW_NS // 2, NOW + 2 * WINDOW_NS]),
 )

@@ -77,6 +77,25 @@ def test_a_run_that_fails_is_notified_with_its_last_lines(
     assert (alert["rule"], alert["state"], alert["severity"]) == ("run-failed", "firing", "critical")
 
 
+def test_runs_that_crash_at_the_same_line_notify_once(
+    run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
+) -> None:
+    """A bad push: another exception of the project is notified, the second run of the first is not."""
+    server, receiver = run_server(**QUICK), receive()
+    api = admin_api(server)
+    api.hook(receiver.url)
+    clients = [dial(server.base, run, server.token, host=f"node of {run}") for run in ("r1", "r2", "r3")]
+    for client in clients:
+        client.acked(client.train([0, 1], loss=[1.0, 1.0]))
+    for client in clients[:2]:
+        end(client)
+    end(clients[2], error=OOM | {"lines": ['  File "/x/train.py", line 9, in step']})
+    eventually(lambda: len(receiver.received) == 2, "the other exception")
+    assert [[run for run, _ in alerts] for _, alerts in notified(receiver)] == [["r1"], ["r3"]]
+    runs = [{run["id"] for run in incident["runs"]} for incident in api.get("/incidents")["items"]]
+    assert sorted(runs, key=len) == [{"r3"}, {"r1", "r2"}]
+
+
 def test_a_failure_does_not_wait_for_the_next_notification_of_its_run(
     run_server: Start, dial: Any, receive: Any, admin_api: Any, eventually: Any
 ) -> None:
