@@ -16,7 +16,7 @@ from tests.browser.test_phone import OWN, WIDER
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 RUN = "r_incident"
 SPARSE = Path(__file__).with_name("sparse_training.py")
-CHANGED = Path(__file__).with_name("changed_training.py")
+CHANGED, RESUMED = (Path(__file__).with_name(f"{name}_training.py") for name in ("changed", "resumed"))
 CHART = '[data-series="loss"] .plot .xy'
 CLEAR = """async (id) => {
     await fetch(`/api/v1/incidents/${encodeURIComponent(id)}/ack`, { method: "DELETE" });
@@ -167,10 +167,10 @@ def test_what_changed_is_named_with_the_healthy_run(broken: Any, visit: Callable
 
 
 def test_a_remedy_that_held_is_shown_on_the_incident_and_in_the_ledger(
-    broken: Any, visit: Callable[..., Any], script: Callable[[str], str]
+    broken: Any, visit: Callable[..., Any]
 ) -> None:
     for again in ([], ["again"]):
-        with broken.training(script("resumed"), "resumed", "net", "r_resumed", *again) as process:
+        with broken.training(str(RESUMED), "resumed", "net", "r_resumed", *again) as process:
             assert process.wait(120) == 0
     tab = visit(broken)
     (incident, *_) = broken.get("/incidents", run="r_resumed")["items"]

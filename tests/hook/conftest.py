@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,15 @@ def _no_leftover_runs() -> Iterator[None]:
     yield
     for run in tuple(active_runs):
         run.finish()
+
+
+@pytest.fixture(autouse=True)
+def _no_leftover_clip() -> Iterator[None]:
+    """Forget a clip in a compiled function: the next run of the process would compute no norms."""
+    yield
+    compiler = sys.modules.get("tocsin.capture.compiler")
+    if compiler is not None:
+        compiler.traced.clipped = False
 
 
 @pytest.fixture(autouse=True)

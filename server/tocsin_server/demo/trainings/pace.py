@@ -19,13 +19,13 @@ STEPS_PER_S = 30.0
 _asked_to_end = threading.Event()
 
 
-def arguments(description: str, *, seed: int) -> argparse.Namespace:
+def arguments(description: str, *, seed: int, steps_per_s: float = STEPS_PER_S) -> argparse.Namespace:
     """Parse the options of a demo training: how long, how fast, its seed, device and checkpoints."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--steps", type=int, help="stop after this many steps")
     parser.add_argument("--seconds", type=float, help="stop after this many seconds")
     parser.add_argument(
-        "--steps-per-s", type=float, default=STEPS_PER_S, help="maximum; 0: as fast as possible"
+        "--steps-per-s", type=float, default=steps_per_s, help="maximum; 0: as fast as possible"
     )
     parser.add_argument("--seed", type=int, default=seed)
     parser.add_argument("--device", help="by default cuda if available, else cpu")

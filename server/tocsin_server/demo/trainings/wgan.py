@@ -15,6 +15,8 @@ from tocsin_server.demo.trainings import pace
 
 BATCH = 32
 REPORT_STEPS = 200
+STEPS_PER_S = 50.0
+"""So fast that the critic saturates before the warning about it is due: one notification, not two."""
 NOISE = 8
 POINT = 2
 LIMIT = 1000.0
@@ -72,7 +74,7 @@ def update(network: nn.Module, optimizer: torch.optim.Optimizer, loss: Tensor) -
 
 def main() -> None:
     """Train generator and critic until the critic saturates."""
-    options = pace.arguments("A WGAN whose critic saturates.", seed=0)
+    options = pace.arguments("A WGAN whose critic saturates.", seed=0, steps_per_s=STEPS_PER_S)
     device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
     torch.set_num_threads(1)
     torch.manual_seed(options.seed)

@@ -41,8 +41,13 @@ def test_a_postmortem_is_markdown_with_its_charts(server: Any, trainer: Callable
     assert len(charts) == 2
 
 
-def test_a_postmortem_says_what_happened_and_what_it_cost(server: Any, trainer: Callable[..., Any]) -> None:
-    text = text_of(server, opened(server, trainer)["id"])
+def test_a_postmortem_says_what_happened_and_what_it_cost(
+    server: Any, trainer: Callable[..., Any], kind: str
+) -> None:
+    run = trainer(project=f"postmortem {kind}")
+    run.records(NAN)
+    (incident,) = server.get("/incidents", run=run.run, state="open")["items"]
+    text = text_of(server, incident["id"])
     heads = re.findall(r"^## (.+)$", text, re.MULTILINE)
     assert heads == ["Summary", "Impact", "Cause", "Timeline", "Actions", "Alerts"]
     assert "| Onset | step 10, " in text

@@ -1,6 +1,6 @@
 """A loss that becomes NaN; called again, the run continues from before with half the rate.
 
-``resumed.py PROJECT NAME RUN [again]``.
+``resumed_training.py PROJECT NAME RUN [again]``.
 """
 
 from __future__ import annotations
