@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.timeout(700)  # several hundred steps on a busy machine
+from tests.matrix import LONG
+
+pytestmark = [LONG, pytest.mark.timeout(700)]  # several hundred steps
 STEPS = 700
 START_UP = 30
 

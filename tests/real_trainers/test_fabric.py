@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tests.matrix import LONG
 from tests.real_trainers.claims import LaunchedTrainer, ScaledTrainer
-from tests.real_trainers.comparison import Comparison
 from tests.real_trainers.trainings.length import BROKEN_AT
 
 
+@LONG
 class TestFabric(ScaledTrainer, LaunchedTrainer):
     """Its loop, alone and with ``torchrun``. A rate that is too high shows one step later."""
 
@@ -17,8 +17,3 @@ class TestFabric(ScaledTrainer, LaunchedTrainer):
     packages = ("requirements-lightning",)
     caught = ("loss-spike", BROKEN_AT + 1)
     launcher = "-m torch.distributed.run --nproc_per_node=2 --master_port={port}"
-
-    @LONG
-    def test_two_ranks_are_one_run(self, compared: Comparison) -> None:
-        """Run with two ranks in ``make test-all`` only; ``make test`` does so with Accelerate."""
-        super().test_two_ranks_are_one_run(compared)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tests.matrix import LONG
 from tests.real_trainers.claims import SAMPLED, LaunchedTrainer, ScaledTrainer
-from tests.real_trainers.comparison import Comparison
 from tests.real_trainers.trainings.length import BROKEN_AT
 
 
+@LONG
 class TestIgnite(ScaledTrainer, LaunchedTrainer):
     """Its supervised trainer, which does not clip, and an engine with a scaler; with ``torchrun``."""
 
@@ -17,8 +17,3 @@ class TestIgnite(ScaledTrainer, LaunchedTrainer):
     norm_every = SAMPLED
     caught = ("nonfinite-weights", BROKEN_AT)
     launcher = "-m torch.distributed.run --nproc_per_node=2 --master_port={port}"
-
-    @LONG
-    def test_two_ranks_are_one_run(self, compared: Comparison) -> None:
-        """Run with two ranks in ``make test-all`` only; ``make test`` does so with Accelerate."""
-        super().test_two_ranks_are_one_run(compared)

@@ -20,7 +20,7 @@ SCRIPT = str(Path(__file__).with_name("parent.py"))
     [
         ("spawn", True),
         pytest.param("fork", True, marks=LONG),
-        ("fork", False),
+        pytest.param("fork", False, marks=LONG),
         pytest.param("forkserver", False, marks=LONG),
     ],
 )
