@@ -16,6 +16,7 @@ from pathlib import Path
 
 from tocsin.protocol import MOST_STEP
 from tocsin_server.core.models import RunEvent, RunState, WriteBatch, Writer
+from tocsin_server.detect.interface.similar_runs import SERVER
 from tocsin_server.runs.validation.handshake import range_problem
 from tocsin_server.runs.validation.limits import HIGHEST, Limits
 from tocsin_server.runs.validation.names import names_problem, run_id_problem, tags_problem
@@ -194,6 +195,8 @@ class _Import:
             row["writer_no"]: Writer(manifest.run_id, row["writer_no"], row["attempt_no"], row["rank"])
             for row in manifest.writers
         }
+        self._sources = self._writers | {SERVER: Writer(manifest.run_id, SERVER, 0, 0)}
+        """Writers of events; the server itself adds some."""
 
     def bring_in(self, actor: str) -> None:
         """Import everything, compare it with the digest, then make the run visible."""
@@ -258,7 +261,7 @@ class _Import:
         self._do(partial(self._put, writes=writes))
 
     def _event(self, item: Item, place: str) -> RunEvent:
-        who = self._writers.get(item["writer"])
+        who = self._sources.get(item["writer"])
         if who is None:
             raise BundleError(f"{place}: writer", f"a writer of {RUN}", item["writer"])
         return RunEvent(

@@ -16,13 +16,17 @@ from sqlalchemy.engine import URL
 
 from tests.server.store.whole_run import LATE, NASTY, everything, rows_of, write_run_to
 from tocsin_server.core.errors import TocsinError
+from tocsin_server.core.models import RunEvent, WriteBatch, Writer
+from tocsin_server.detect.interface.similar_runs import KIND, SERVER
 from tocsin_server.runs.validation.limits import Limits
 from tocsin_server.store import deletion as life
 from tocsin_server.store.chunks import RECORDS
 from tocsin_server.store.database import Database, migrate, open_database
 from tocsin_server.store.deletion_jobs import finish, on_database
 from tocsin_server.store.reader import StoreReader
+from tocsin_server.store.row_builder import RowBuilder
 from tocsin_server.store.tables import alert, deletion, run
+from tocsin_server.store.writer_cache import WriterCache
 from tocsin_server.transfer.record_export import every_page
 from tocsin_server.transfer.run_export import export_run
 from tocsin_server.transfer.run_folder import BundleError, bundles_in
@@ -144,6 +148,16 @@ def test_what_was_exported_comes_back_equal(whole: Database, elsewhere: Database
     assert_same_run(StoreReader(whole), StoreReader(elsewhere))
     export_run(elsewhere, "r1", tmp_path / "again")
     assert contents(tmp_path / "again") == contents(tmp_path / "r1")
+
+
+def test_events_of_the_server_come_back(changing: Database, other: Database, tmp_path: Path) -> None:
+    """The server adds events to a run, such as its similar runs; no writer of the run has their number."""
+    event = RunEvent(Writer("r1", SERVER, 0, 0), 9000, 9000, KIND, 10**18, None, {"runs": []})
+    with changing.engine.begin() as connection:
+        RowBuilder(WriterCache(known={"r1"})).apply(connection, [WriteBatch("r1", event=event)])
+    export_run(changing, "r1", tmp_path / "r1")
+    bring_in(other, tmp_path / "r1")
+    assert [each.kind for each in StoreReader(other).events("r1").items][-1] == KIND
 
 
 def contents(folder: Path) -> dict[str, bytes]:
