@@ -91,9 +91,9 @@ def watch(
         redact: Values that look like secrets are sent as ``[redacted]``. Pass further names of secrets
             (``["customer_*"]``), or False to send everything. Default: ``TOCSIN_REDACT`` and
             ``TOCSIN_REDACT_KEYS``.
-        environment: Git commit, command line, packages, environment variables and GPUs are recorded. Pass
-            changes to this default, such as ``["diff", "-command"]``, or False to record none of them.
-            Default: ``TOCSIN_ENVIRONMENT``.
+        environment: What is recorded about the environment. By default, this is the git commit, command line,
+            packages, environment variables and GPUs. Pass changes to the default, such as
+            ``["diff", "-command"]``, or False to record nothing. Default: ``TOCSIN_ENVIRONMENT``.
         quiet: True writes no lines to the terminal when the run starts and ends; default ``TOCSIN_QUIET``.
         parallel: True keeps other runs of this process active. Each run then records every optimizer that
             steps, except runs with ``optimizers=``.

@@ -11,7 +11,7 @@ test("a browser that can subscribe has no obstacle", () => {
 
 test("each obstacle says what to do", () => {
   const why = (change) => obstacle({ ...READY, ...change });
-  assert.match(why({ secure: false, supported: false }), /^Needs HTTPS or localhost/);
+  assert.match(why({ secure: false, supported: false }), /^Web push needs HTTPS or localhost/);
   assert.match(why({ homeScreenOnly: true, supported: false }), /Add to Home Screen/);
   assert.match(why({ supported: false }), /does not support/);
   assert.match(why({ permission: "denied" }), /blocked for this address/);

@@ -26,14 +26,17 @@ export async function currentSubscription() {
 }
 
 /**
- * Subscribe this browser with the server's key; asks for permission. One with another key is replaced.
+ * Subscribe this browser with the server's key, after asking for permission. Replace a subscription with
+ * another key.
  *
  * @param {string} key
  * @returns {Promise<PushSubscription>}
  */
 export async function subscribe(key) {
   const permission = await Notification.requestPermission();
-  if (permission !== "granted") throw new Error("Notifications were not allowed.");
+  if (permission !== "granted") {
+    throw new Error("Notifications were not allowed. Select Subscribe again and allow them.");
+  }
   const known = await currentSubscription();
   if (known && base64url(known.options.applicationServerKey) === key) return known;
   await known?.unsubscribe();

@@ -2,11 +2,11 @@
 
 import { outside } from "../lib/root.js";
 
-/** Return whether this page can use a service worker: not without HTTPS, except on localhost. */
+/** Return whether this page can use a service worker, which requires HTTPS or localhost. */
 export const hasServiceWorker = () => isSecureContext && "serviceWorker" in navigator;
 
 /**
- * Register the service worker of this site, or update it. Browsers that refuse it show pages as before.
+ * Register the service worker of this site, or update it. If the browser rejects it, pages work as before.
  *
  * @returns {Promise<ServiceWorkerRegistration | null>}
  */

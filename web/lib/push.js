@@ -11,11 +11,11 @@
  * @param {Environment} environment
  */
 export function obstacle({ secure, supported, permission, homeScreenOnly }) {
-  if (!secure) return "Needs HTTPS or localhost. Open tocsin at an https:// address.";
+  if (!secure) return "Web push needs HTTPS or localhost. Open tocsin at an https:// address.";
   if (homeScreenOnly) {
-    return "On iPhone and iPad (iOS 16.4 or later): Share, then Add to Home Screen, and open tocsin there.";
+    return "On iPhone and iPad (iOS 16.4+), select Share, then Add to Home Screen. Open tocsin there.";
   }
-  if (!supported) return "This browser does not support web push.";
+  if (!supported) return "This browser does not support web push. Use another browser.";
   if (permission === "denied") {
     return "Notifications are blocked for this address. Allow them in the browser's site settings.";
   }

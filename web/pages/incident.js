@@ -297,7 +297,7 @@ class IncidentPage {
           "Open run ",
           el("kbd.wide-only", {}, "O"),
         ),
-        this.#download("report", "Report", "The incident as one HTML file that needs no server"),
+        this.#download("report", "Report", "The incident as one HTML file that works offline"),
         this.#download("postmortem", "Postmortem", "Markdown and charts for an issue tracker"),
       ),
     ];

@@ -430,13 +430,13 @@ class Run:
             reporter.report_error("event", error)
 
     def data(self, *given: Any, **identifiers: Any) -> None:
-        """Name the data of this run, so that a change of the data is shown like a change of a setting.
+        """Name the data sets of this run, so that an incident shows whether they changed.
 
-        Call it once per data set, such as ``run.data(train="c4@2024-03", val="pile-val")``.
+        For example, call ``run.data(train="c4@2024-03", val="pile-val")``. Later calls add or replace names.
 
         Args:
-            given: A mapping with the identifiers.
-            identifiers: Name of a data set, and what identifies its version: a text, a number or a mapping
+            given: A mapping of names to identifiers.
+            identifiers: An identifier of the version of each data set: a string, a number or a mapping
                 such as ``{"path": path, "revision": "v3", "rows": 1_000_000}``.
         """
         reporter = self._reporter

@@ -39,7 +39,7 @@ def parts_of(given: Any = None, environ: Mapping[str, str] = os.environ) -> froz
         name = word.lstrip("+-")
         if name not in PARTS:
             known = ", ".join(PARTS)
-            LOG.warning('tocsin: environment: "%s" is unknown and ignored. Known are %s.', word, known)
+            LOG.warning('tocsin: environment: ignoring unknown part "%s". Use one of: %s.', word, known)
         elif word.startswith("-"):
             found.discard(name)
         else:

@@ -12,10 +12,11 @@ from tocsin_server.cli.options import Config, DatabaseUrl, DataDir, settings_of
 
 def postmortem(
     incident: Annotated[
-        str, typer.Argument(help="Id of an incident, or id or name of a run: then its most severe one.")
+        str, typer.Argument(help="Id of an incident, or id or name of a run to use its most severe incident.")
     ],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The folder. By default named after the incident.")
+        Path | None,
+        typer.Option("--output", "-o", help="Output folder. By default, it is named after the incident."),
     ] = None,
     database_url: DatabaseUrl = None,
     data_dir: DataDir = None,

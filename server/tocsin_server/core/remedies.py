@@ -480,14 +480,14 @@ def _outcome(incident: Incident, after: Attempt, stretch: Stretch) -> tuple[Outc
     )
     if continued and after.over and after.last_step >= stretch.onset:
         step = max(after.first_step, stretch.onset)
-        return Outcome.RECURRED, step, "Recurred: its alert fired until the attempt ended."
+        return Outcome.RECURRED, step, "Recurred: the alert kept firing until the attempt ended."
     has_passed = after.last_step >= stretch.last or (after.finished and after.last_step > stretch.detected)
     if continued or not has_passed:
         return Outcome.TOO_EARLY, None, _too_early(after, stretch, continued=continued and has_passed)
     last = min(after.last_step, stretch.last)
     text = f"Recovered: no such alert from step {stretch.onset} to step {last}."
     if again:
-        text = f"{text[:-1]}; a similar one began later, at step {min(again)}."
+        text = f"{text[:-1]}; a similar alert began later, at step {min(again)}."
     return Outcome.RECOVERED, None, text
 
 
@@ -495,8 +495,8 @@ def _too_early(after: Attempt, stretch: Stretch, *, continued: bool) -> str:
     if continued:
         return "Too early: the alert has not recovered yet."
     if after.over:
-        return f"Too early: it ended at step {after.last_step}, before step {stretch.last} was reached."
-    return f"Too early: it is at step {after.last_step}; compared up to step {stretch.last}."
+        return f"Too early: the attempt ended at step {after.last_step}, before step {stretch.last}."
+    return f"Too early: the attempt is at step {after.last_step} and is compared up to step {stretch.last}."
 
 
 def _onsets(incident: Incident, after: Attempt, stretch: Stretch) -> list[int]:

@@ -109,8 +109,8 @@ class Counts:
             return f"None of the {self.of_healthy} healthy runs of this project has this value."
         failing = f"{self.failing} of {self.of_failing} failing"
         if not self.healthy:
-            return f"This value: {failing} runs and none of the {self.of_healthy} healthy ones."
-        return f"This value: {failing} and {self.healthy} of {self.of_healthy} healthy runs."
+            return f"{failing} runs and none of the {self.of_healthy} healthy runs have this value."
+        return f"{failing} runs and {self.healthy} of {self.of_healthy} healthy runs have this value."
 
     @property
     def lift(self) -> float:

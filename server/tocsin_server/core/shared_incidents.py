@@ -18,11 +18,11 @@ from tocsin_server.core.incidents import cause_of, without_numbers
 from tocsin_server.core.models import RUN_FAILED, TRACEBACK, Alert, Severity
 
 WINDOW_NS = 600 * 10**9
-"""Time after which an incident accepts no alert of another run any more."""
+"""Time after which no alert of another run joins an incident."""
 NODE_NS = 120 * 10**9
 """Time within which processes on one node stop together."""
 NEAR, LEAST = 0.01, 3
-"""Share of a step, and number of steps, within which two steps are the same."""
+"""Two steps count as the same if they differ by at most this share, or by at most this number of steps."""
 EARLY = 10
 """First step that is compared: many unrelated runs fail in their first steps."""
 MOST = 1000
@@ -105,7 +105,7 @@ def _raised(alert: Alert) -> str:
 
 
 def can_be_shared(alert: Alert) -> bool:
-    """Return whether an alert may join the incident of another run: not information, and not late."""
+    """Return whether an alert may join another run's incident: it is neither late nor of severity info."""
     return alert.severity is not Severity.INFO and not alert.late
 
 

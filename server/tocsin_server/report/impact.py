@@ -14,13 +14,13 @@ SHORT_S = 3600
 """Process time below which it is given in minutes or seconds."""
 STATES = {
     IncidentState.OPEN: "open",
-    IncidentState.MITIGATED: "mitigated: nothing fires, but not everything has recovered",
+    IncidentState.MITIGATED: "mitigated: no alert fires, but not all have resolved",
     IncidentState.ENDED: "unresolved when the run ended",
     IncidentState.RESOLVED: "resolved",
 }
 _UNTIL = {
-    IncidentState.OPEN: "so far",
-    IncidentState.MITIGATED: "so far",
+    IncidentState.OPEN: "until now",
+    IncidentState.MITIGATED: "until now",
     IncidentState.ENDED: "until the run ended",
     IncidentState.RESOLVED: "until all alerts resolved",
 }
@@ -63,7 +63,7 @@ class Impact:
         if self.repeated_steps:
             cost = "" if self.repeated_seconds is None else f" ({self.process_time(self.repeated_seconds)})"
             healthy = counted(self.repeated_steps, "healthy step")
-            found.append(f"A resume from the last good checkpoint repeats {healthy} before the onset{cost}.")
+            found.append(f"Resuming from the last good checkpoint repeats {healthy} before the onset{cost}.")
         return found
 
 

@@ -1,6 +1,6 @@
 """Write the postmortem of an incident as Markdown, ready for an issue tracker. Pure.
 
-Text of the run and of people is escaped, so that it contains no links, images or mentions.
+Text from runs and users is escaped, so that it contains no links, images or mentions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_ENTRIES = 60
 MOST_CHANGES = 15
 """Maximum number of differences from one attempt or run."""
 LONGEST = 1000
-"""Maximum number of characters of one text of the run or of a person."""
+"""Maximum number of characters of one text of a run or a user."""
 _REFERENCE = re.compile(r"[#!$%~&](?=[\w\"])|\bGH-(?=\d)", re.IGNORECASE)
 """The start of what GitHub or GitLab turn into a link: to an issue, a merge request, a label, a milestone."""
 _LIST = re.compile(r"^(?:[-+=]|\d{1,9}(?=[.)]))")
@@ -169,9 +169,9 @@ def _comparison(found: Comparison) -> str:
     left = len(found.changes) - len(rows)
     parts = [
         f"Compared with {name}, {reference.text}:",
-        _table(("Setting", "Before", "In this incident", ""), rows) if rows else "Nothing differs.",
+        _table(("Setting", "Before", "In this incident", ""), rows) if rows else "No differences.",
         f"{counted(left, 'more difference')} not listed." if left else "",
-        f"Not compared, because not recorded: {', '.join(found.not_recorded)}." if found.not_recorded else "",
+        f"Not recorded, so not compared: {', '.join(found.not_recorded)}." if found.not_recorded else "",
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -188,7 +188,7 @@ def _records(lead: Alert) -> str:
 
 
 def _response(timeline: Sequence[Mapping[str, Any]]) -> str:
-    """Return what tocsin and people did, by time; the same transition of several alerts is one entry."""
+    """Return what tocsin and users did, by time; the same transition of several alerts is one entry."""
     found: dict[tuple[Any, ...], tuple[Mapping[str, Any], list[str]]] = {}
     states: dict[str, str] = {}
     for entry in timeline:

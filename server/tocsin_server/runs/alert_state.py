@@ -27,7 +27,7 @@ LATE_NS = 600 * 10**9
 ENOUGH = 100
 """Number of healthy records of a new attempt after which the alerts of the attempt before resolve."""
 
-RECURRED = "It began again in the next attempt"
+RECURRED = "Recurred in the next attempt"
 """Why an inherited alert is over that fired again."""
 
 Reported = set[tuple[AlertState, Severity]]

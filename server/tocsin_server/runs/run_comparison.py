@@ -124,7 +124,7 @@ def _attempt_before(
         broken = any(starts[place] <= onset < ends for onset in onsets)
         if earlier[place].last_step is not None and not broken:
             number = earlier[place].attempt
-            text = "the last one without such a problem"
+            text = "the last one without this problem"
             return Reference(stored.id, stored.name, text, number)
     return None
 

@@ -36,4 +36,4 @@ def test_the_script_overrules_the_variable() -> None:
 
 def test_an_unknown_part_is_named(caplog: pytest.LogCaptureFixture) -> None:
     assert parts_of(["gti", "-git"], {}) == USUAL - {"git"}
-    assert '"gti" is unknown' in caplog.text
+    assert 'unknown part "gti"' in caplog.text

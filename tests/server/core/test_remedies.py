@@ -90,7 +90,7 @@ def test_only_the_same_problem_in_the_stretch_is_a_recurrence(alert: Alert, recu
 def test_a_problem_that_begins_again_later_is_mentioned() -> None:
     later = fired(onset=2000, at_ns=200)
     remedy = applied_remedy(INCIDENT, BEFORE, replace(AFTER, alerts=[later]))
-    text = "Recovered: no such alert from step 1000 to step 1120; a similar one began later, at step 2000."
+    text = "Recovered: no such alert from step 1000 to step 1120; a similar alert began later, at step 2000."
     assert remedy.text == text
 
 

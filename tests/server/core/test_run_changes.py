@@ -146,7 +146,7 @@ def test_a_setting_that_only_failing_runs_have_comes_first() -> None:
     assert seed
     assert lr.only_failing
     assert lr.text == ("Differs in all 2 failing runs and in none of the 6 healthy runs of this project.")
-    assert every.text == "This value: 1 of 2 failing and 2 of 6 healthy runs."
+    assert every.text == "1 of 2 failing runs and 2 of 6 healthy runs have this value."
     assert seed.text == "Also differs between healthy runs."
 
 

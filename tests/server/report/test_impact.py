@@ -46,13 +46,13 @@ def test_an_ended_incident_cost_what_ran_until_the_run_ended() -> None:
 
 def test_an_open_incident_costs_until_the_newest_message() -> None:
     (line,) = sentences(FIRING, IncidentState.OPEN, world_size=1)
-    assert line == "4\u202f000 steps and 2.0 GPU hours from the onset so far."
+    assert line == "4\u202f000 steps and 2.0 GPU hours from the onset until now."
 
 
 def test_a_resume_repeats_the_steps_since_the_checkpoint() -> None:
     saved = Checkpoint("ckpt.pt", 900, START_NS - HOUR_NS)
     assert sentences(ENDED, IncidentState.ENDED, saved)[1] == (
-        "A resume from the last good checkpoint repeats 100 healthy steps before the onset (8.0 GPU hours)."
+        "Resuming from the last good checkpoint repeats 100 healthy steps before the onset (8.0 GPU hours)."
     )
 
 
@@ -66,7 +66,7 @@ def test_an_open_incident_costs_until_the_newest_record() -> None:
     """The row of a run is older than its newest records."""
     attempts = (StoredAttempt(1, START_NS - HOUR_NS, 0, 6000, START_NS + 3 * HOUR_NS),)
     (line,) = sentences(FIRING, IncidentState.OPEN, world_size=1, attempts_list=attempts)
-    assert line == "5\u202f000 steps and 3.0 GPU hours from the onset so far."
+    assert line == "5\u202f000 steps and 3.0 GPU hours from the onset until now."
 
 
 def test_the_time_between_attempts_costs_nothing() -> None:
@@ -76,7 +76,7 @@ def test_the_time_between_attempts_costs_nothing() -> None:
         StoredAttempt(2, START_NS + HOUR_NS, 900, 5000, START_NS + 2 * HOUR_NS),
     )
     (line,) = sentences(FIRING, IncidentState.OPEN, world_size=1, attempts_list=attempts)
-    assert line == "4\u202f000 steps and 1.2 GPU hours from the onset so far."
+    assert line == "4\u202f000 steps and 1.2 GPU hours from the onset until now."
 
 
 @pytest.mark.parametrize("versions", [{"versions": {"torch": "2.13.0"}}, {"versions": None}, {}])

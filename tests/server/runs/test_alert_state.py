@@ -277,7 +277,7 @@ def test_an_inherited_alert_that_fires_again_is_news_of_its_incident() -> None:
     (inherited,) = tracker.open()
     tracker = RunAlerts.restore("r_1", [inherited])
     over, again = apply_all(tracker, finding("firing", onset_step=150))
-    assert (over.alert.state, over.reason) == ("resolved", "It began again in the next attempt")
+    assert (over.alert.state, over.reason) == ("resolved", "Recurred in the next attempt")
     assert (again.alert.state, again.alert.episode, again.first) == ("firing", 2, True)
     assert again.alert.incident == inherited.incident
 

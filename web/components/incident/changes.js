@@ -1,7 +1,7 @@
 /** What changed: settings that differ from the last healthy attempt and from the most similar healthy run. */
 
 import { el, refill } from "../../browser/dom.js";
-import { counted, dotted } from "../../lib/format.js";
+import { counted, dotted, int } from "../../lib/format.js";
 import { runAddress } from "../../lib/route.js";
 import { codeBlock } from "../code.js";
 
@@ -58,17 +58,19 @@ function comparison(found) {
     el("p.soft", {}, "Compared with ", name, ", ", found.text),
     changes.length
       ? table(changes.slice(0, LONG))
-      : el("p", {}, missing.length ? "No difference in what was recorded." : "Nothing differs."),
+      : el("p", {}, missing.length ? "No differences in the recorded settings." : "No differences."),
     rest.length
       ? el(
           "details",
           {},
           el("summary", {}, `${counted(found.count - LONG, "more difference")}`),
           table(rest),
-          found.count > changes.length ? el("p.micro", {}, "The others are not shown.") : null,
+          found.count > changes.length
+            ? el("p.micro", {}, `${int(found.count - changes.length)} of them are not shown.`)
+            : null,
         )
       : null,
-    missing.length ? el("p.micro", {}, `Not compared, because not recorded: ${missing.join(", ")}.`) : null,
+    missing.length ? el("p.micro", {}, `Not recorded, so not compared: ${missing.join(", ")}.`) : null,
   );
 }
 

@@ -62,7 +62,7 @@ export class RemedyOutcomes {
       el("h2", {}, "Did the remedy work?"),
       items.length > 1 ? el("p.soft", {}, text) : null,
       el("ul.plain", {}, ...[...items].reverse().map((each) => this.#row(each))),
-      el("p.micro", {}, `Compared: steps ${int(stretch.onset)} to ${int(stretch.last)}.`),
+      el("p.micro", {}, `Compared over steps ${int(stretch.onset)} to ${int(stretch.last)}.`),
     );
   }
 
@@ -103,5 +103,5 @@ function reason({ text }) {
 /** @param {Remedy} remedy */
 function losses({ loss_step: step, loss_before: before, loss_after: after }) {
   if (step === null) return "";
-  return `Loss at step ${int(step)}: ${short(number(after))}, before ${short(number(before))}.`;
+  return `Loss at step ${int(step)}: ${short(number(after))}, previously ${short(number(before))}.`;
 }

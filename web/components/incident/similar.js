@@ -70,7 +70,7 @@ export class SimilarTo {
             "p.soft",
             {},
             icon("check"),
-            " Solved in ",
+            " Recovered in ",
             el("a.link", { href: runAddress(each.solved.run_id) }, each.solved.run_name),
             `: ${powers(each.solved.changed)}`,
           )

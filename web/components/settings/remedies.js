@@ -10,8 +10,8 @@ import { incidentAddress, runAddress } from "../../lib/route.js";
 import { failed } from "../form.js";
 
 /** @type {Record<Remedy["outcome"], string>} */
-const OUTCOMES = { recovered: "held", recurred: "recurred", "too-early": "too early" };
-const COLUMNS = ["Cause", "Changed", "Held", "Recurred", "Open"];
+const OUTCOMES = { recovered: "recovered", recurred: "recurred", "too-early": "too early" };
+const COLUMNS = ["Cause", "Change", "Recovered", "Recurred", "Too early"];
 
 export class RemedyLedger {
   /** @param {Pick<App, "alerting">} app */
@@ -31,7 +31,7 @@ export class RemedyLedger {
       refill(
         this.node,
         items.length
-          ? el("p.muted", {}, "What was changed after an incident, and whether the problem recurred.")
+          ? el("p.muted", {}, "What changed after each incident, and whether the problem recurred.")
           : el("p.muted", {}, "No projects yet. The first run creates one."),
         ...items.map(({ name }) => this.#project(name, opened.has(name))),
       );
@@ -65,7 +65,9 @@ export class RemedyLedger {
       const { items } = await this.app.alerting.projectRemedies(name);
       refill(
         body,
-        items.length ? table(name, items) : el("p.muted", {}, "No incident was followed by a remedy yet."),
+        items.length
+          ? table(name, items)
+          : el("p.muted", {}, "No remedies yet. They appear when you train again after an incident."),
       );
     } catch (error) {
       failed(body, error, () => void this.#fill(name, body));

@@ -63,8 +63,8 @@ export class WebPush {
     if (why) return why;
     const how = "Notifications arrive even if no page is open.";
     if (channels.length) return `${how} Sent by ${channels.join(", ")}.`;
-    if (this.#isAdmin()) return `${how} Subscribing adds a channel of the kind Web push.`;
-    return `${how} There is no channel of the kind Web push yet: ask an admin to add one.`;
+    if (this.#isAdmin()) return `${how} Subscribing adds a Web push channel.`;
+    return `${how} There is no Web push channel yet. Ask an admin to add one.`;
   }
 
   #isAdmin() {
@@ -77,8 +77,8 @@ export class WebPush {
       el(
         "li.row",
         { "data-subscription": id },
-        el("span", {}, `${name || "A browser"}, ${by}`),
-        el("span.muted", { title: moment(at) }, `opened ${ago(at, this.app.clock.now())}`),
+        el("span", {}, `${name || "Unnamed browser"}, ${by}`),
+        el("span.muted", { title: moment(at) }, `last opened ${ago(at, this.app.clock.now())}`),
         this.#isAdmin()
           ? el(
               "button.btn",

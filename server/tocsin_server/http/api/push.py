@@ -160,7 +160,7 @@ def _check(services: Services, wanted: NewSubscription) -> None:
 
 
 def _put(services: Services, connection: Connection, row: SubscriptionRow) -> None:
-    """Store a subscription. Those whose login ended make room. Raises a 422 if there is none."""
+    """Store a subscription and delete those whose login ended. Raises a 422 if there is no room."""
     known = push_subscriptions.subscriptions(connection)
     if any(_is_confirmed(each, row) for each in known):
         return

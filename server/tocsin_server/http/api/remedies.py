@@ -134,7 +134,7 @@ def incident_remedies(request: Request, incident_id: str, _identity: Reader) -> 
 
 @router.get("/projects/{project:path}/remedies", response_model=Ledger)
 def project_remedies(request: Request, project: str, _identity: Reader) -> ExactJSON:
-    """Return how often which remedy helped against which cause in a project.
+    """Return how often each kind of remedy helped against each cause in a project.
 
     The newest 100 incidents are counted, without those of severity info.
     """

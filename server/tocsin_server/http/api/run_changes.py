@@ -1,4 +1,4 @@
-"""``/runs/{id}/changes`` and ``/incidents/{id}/changes``: what differs from what was healthy."""
+"""``/runs/{id}/changes`` and ``/incidents/{id}/changes``: what differs from healthy attempts and runs."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def changes_of_run(request: Request, run_id: str, _identity: Reader) -> ExactJSO
 def changes_of_incident(request: Request, incident_id: str, _identity: Reader) -> ExactJSON:
     """Compare the attempt of an incident with the last healthy attempt and the most similar healthy run.
 
-    Alerts of the incident's rules count as a failure, and so do all critical alerts.
+    All critical alerts and all alerts of the incident's rules count as a failure.
     """
     services = services_of(request)
     found = services.reader.incident(incident_id)

@@ -1,4 +1,4 @@
-"""``GET /incidents/{id}/similar``: earlier and later incidents of the project that resemble one."""
+"""``GET /incidents/{id}/similar``: incidents of the project that resemble another one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ router = resource("incidents")
 MOST, MOST_COMPARED = 10, 100
 """Similar incidents that are listed, and newest incidents of each state that are compared."""
 MOST_SOLVED = 3
-"""Similar incidents for which is read what solved them: the pages show as many."""
+"""Maximum number of similar incidents whose remedy is read: as many as the pages show."""
 
 
 class SolvedBy(TypedDict):
@@ -40,7 +40,7 @@ class SolvedBy(TypedDict):
 
 
 class SimilarRow(TypedDict):
-    """An incident that resembles another one; ``reasons`` say in what, and ``points`` how much.
+    """A similar incident; ``reasons`` name what they have in common, and ``points`` measure it.
 
     ``solved``: the newest change after which the problem did not recur; looked for in the first three.
     """

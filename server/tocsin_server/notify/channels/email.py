@@ -39,7 +39,7 @@ def check(values: Values, private: bool) -> None:
     if not (port.isascii() and port.isdecimal() and 0 < int(port) < 1 << 16):
         raise FieldError("config.port", "a port from 1 to 65535", port)
     if values.get("password") and values.get("security") == "none":
-        raise FieldError("config.password", "no password without encryption", MASK)
+        raise FieldError("config.password", "a password only with starttls or tls", MASK)
     if bool(values.get("password")) != bool(values.get("user")):
         raise FieldError("config.user", "user and password, or neither", "only one of them")
     _address(values["from"], "config.from")
@@ -188,8 +188,8 @@ KIND = Kind(
         Field("from", "the sender, such as tocsin@example.org"),
         Field("user", "the name to log in with", required=False),
         Field("password", "the password to log in with", True, False),
-        Field("security", "starttls (the default), tls or none", required=False),
-        Field("port", "587 with starttls, 465 with tls, 25 without", required=False),
+        Field("security", "encryption: starttls (the default), tls or none", required=False),
+        Field("port", "by default 587 with starttls, 465 with tls, 25 without encryption", required=False),
     ),
     check,
     send,

@@ -42,7 +42,7 @@ def send(values: Values, message: Message, sending: Sending) -> Sent:
     for action in actions:
         _enqueue(values, sending, _event(values["routing_key"], key, action, message))
     if not actions:
-        return Sent("PagerDuty shows this already")
+        return Sent("PagerDuty is already up to date")
     return Sent(", ".join(actions), {"target": target} if sending.thread else None)
 
 

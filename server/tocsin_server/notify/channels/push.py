@@ -70,7 +70,7 @@ def _in_threads(
     """
     waiting = deque(wanted)
     found: dict[Subscription, DeliveryError | None] = dict.fromkeys(
-        waiting, DeliveryError("the attempt failed; the log says why")
+        waiting, DeliveryError("the attempt failed; see the server log")
     )
 
     def run() -> None:

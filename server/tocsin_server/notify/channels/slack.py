@@ -113,7 +113,7 @@ KIND = Kind(
     (
         Field("token", "the bot token, xoxb-..., with the scope chat:write", True, header=True),
         Field("channel", "the id of a channel that the bot was invited to, such as C04TRAINING"),
-        Field("url", "another address of the Web API, for GovSlack or a proxy", required=False),
+        Field("url", "address of the Web API, only for GovSlack or a proxy", required=False),
     ),
     check,
     send,

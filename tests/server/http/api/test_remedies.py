@@ -87,7 +87,7 @@ def test_an_attempt_in_the_stretch_says_nothing_yet(server: Any, trains: Trains)
     trains(30, ONSET + 5, run=run)
     (found,) = remedies(server, incident)
     assert (found["outcome"], found["step"]) == ("too-early", None)
-    assert found["text"].startswith("Too early: it is at step 45;")
+    assert found["text"].startswith("Too early: the attempt is at step 45 ")
 
 
 def test_an_attempt_after_the_onset_is_no_remedy(server: Any, trains: Trains) -> None:
