@@ -32,6 +32,8 @@ from tocsin_server.store.series_window import NS_PER_MS
 
 MOST_RUNS = 20
 """Maximum number of later runs that are compared with an incident; the first ones are chosen."""
+MOST_MEMBERS = 8
+"""Maximum number of runs of one incident after which is searched."""
 MOST_ALERTS = 1000
 MOST_INCIDENTS = 100
 """Newest incidents that the ledger of a project counts."""
@@ -73,7 +75,15 @@ class RemedySearch:
         return self.tried_after(incident).items
 
     def tried_after(self, incident: Incident) -> TriedRemedies:
-        """Return what was tried after an incident, and the steps that are compared."""
+        """Return what was tried after an incident in any of its runs, and the steps of the lead's run."""
+        runs = dict.fromkeys(alert.run_id for alert in incident.alerts)
+        first, *others = (self._tried_in(_part_of(incident, run_id)) for run_id in list(runs)[:MOST_MEMBERS])
+        items = {(each.run_id, each.attempt): each for tried in (*others, first) for each in tried.items}
+        ordered = sorted(items.values(), key=lambda each: (each.began_ns, each.run_id))
+        return first._replace(items=ordered)
+
+    def _tried_in(self, incident: Incident) -> TriedRemedies:
+        """Return what was tried after an incident with alerts of one run."""
         stored = self._run(incident.lead.run_id)
         attempts = [] if stored is None else self._attempts(stored)
         if stored is None or not attempts:
@@ -245,6 +255,11 @@ def project_ledger(reader: StoreReader, project: str) -> list[LedgerRow]:
     """Return how often which remedy helped against which cause in a project."""
     incidents = reader.incidents(limit=MOST_INCIDENTS, project=project)
     return RemedySearch(reader, reader.runs()).ledger(incidents[:MOST_INCIDENTS])
+
+
+def _part_of(incident: Incident, run_id: str) -> Incident:
+    """Return an incident with only its alerts of one run."""
+    return replace(incident, alerts=tuple(each for each in incident.alerts if each.run_id == run_id))
 
 
 def _is_repetition(before: Setup, after: Setup) -> bool:

@@ -82,6 +82,21 @@ def test_an_attempt_that_breaks_again_recurs(server: Any, trains: Trains) -> Non
     assert (found["label"], found["text"]) == ("resumed unchanged", "Recurred at step 60.")
 
 
+def test_a_remedy_of_any_run_of_a_shared_incident_is_found(server: Any, trains: Trains) -> None:
+    """Two runs fail together, and each in turn is resumed with half the learning rate."""
+    runs = [trains(0, ONSET - 1), trains(0, ONSET - 1)]
+    for run in runs:
+        run.records({"loss": [math.nan] * 40, "lr": [0.1] * 40}, first_step=ONSET)
+    (incident,) = server.get("/incidents", run=runs[0].run)["items"]
+    assert {each["id"] for each in incident["runs"]} == {run.run for run in runs}
+    for run in runs:
+        run.finish()
+        trains(30, 200, lr=0.05, run=run.run)
+        assert (run.run, "recovered") in [
+            (each["run_id"], each["outcome"]) for each in remedies(server, incident["id"])
+        ]
+
+
 def test_an_attempt_in_the_stretch_says_nothing_yet(server: Any, trains: Trains) -> None:
     run, incident = broken(server, trains)
     trains(30, ONSET + 5, run=run)
