@@ -33,7 +33,7 @@ from tocsin_server.store.series_window import NS_PER_MS
 MOST_RUNS = 20
 """Maximum number of later runs that are compared with an incident; the first ones are chosen."""
 MOST_MEMBERS = 8
-"""Maximum number of runs of one incident after which is searched."""
+"""Maximum number of runs of one incident for which remedies are searched."""
 MOST_ALERTS = 1000
 MOST_INCIDENTS = 100
 """Newest incidents that the ledger of a project counts."""
