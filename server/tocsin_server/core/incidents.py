@@ -83,10 +83,14 @@ class Incident:
 
     @property
     def _near(self) -> list[Alert]:
-        """The lead, and the alerts of its run that began at about the same step."""
+        """The lead, and the alerts of its run that began at about the same step.
+
+        One at an earlier step that began later is of an attempt that trains steps again.
+        """
         lead = self.lead
         mine = [alert for alert in self.alerts if alert.run_id == lead.run_id]
-        return [alert for alert in mine if alert is lead or _distance(alert, lead) <= NEAR_STEPS]
+        near = [alert for alert in mine if alert is lead or _distance(alert, lead) <= NEAR_STEPS]
+        return [alert for alert in near if not _is_repeated(alert, lead)]
 
     @property
     def updated_ns(self) -> int:
@@ -181,6 +185,13 @@ def _explains(own: Member, other: Member) -> bool:
         for member in (own, other)
         if member.rule != RUN_FAILED
     )
+
+
+def _is_repeated(alert: Alert, lead: Alert) -> bool:
+    """Return whether an alert began at an earlier step than the lead, but later."""
+    if alert.onset_step is None or lead.onset_step is None:
+        return False
+    return alert.onset_step < lead.onset_step and alert.onset_ns > lead.onset_ns
 
 
 def _distance(one: Alert | Member, other: Alert | Member) -> float:

@@ -68,6 +68,18 @@ def test_an_incident_began_with_its_lead_not_with_an_older_warning(alert: Make) 
     assert incidents_of([older, loss])[0].onset_step == 5000
 
 
+def test_an_alert_of_steps_that_are_trained_again_does_not_move_the_beginning(alert: Make) -> None:
+    loss = alert("nonfinite-loss", 150)
+    repeated = alert(
+        "duplicate-steps",
+        101,
+        severity=Severity.WARNING,
+        incident=loss.incident,
+        onset_ns=loss.onset_ns + 10**9,
+    )
+    assert incidents_of([loss, repeated])[0].onset_step == 150
+
+
 @pytest.mark.parametrize(
     ("state", "joins"),
     [(AlertState.RECOVERING, True), (AlertState.ENDED, True), (AlertState.RESOLVED, False)],
