@@ -273,7 +273,7 @@ class Engine:
 
     def _resumed(self, writer: Writer, primary: View, findings: list[Finding]) -> None:
         """Report a new attempt to the rules of scope ``run``."""
-        self._barrier.attempt = writer.attempt_no
+        self._barrier.resumed(writer.attempt_no)
         at = moment(primary.rows[0], primary.step[0], primary.time_ns[0])
         for rule in self._run_rules:
             rule.resumed(at, writer.attempt_no, self._barrier.furthest)

@@ -57,6 +57,11 @@ class RankBarrier(msgspec.Struct):
     furthest: int = -1
     """The highest step that any process reported."""
 
+    def resumed(self, attempt: int) -> None:
+        """Forget reports from before a new attempt: its steps may repeat them, but not at the same time."""
+        self.attempt = attempt
+        self.waiting.clear()
+
     def alone(self, writer: int) -> bool:
         """Return whether only this process is live, so that there is nothing to compare."""
         if self.waiting:

@@ -55,6 +55,14 @@ def test_a_restart_that_replays_steps_is_no_duplicate(watch: Any) -> None:
     assert run.firing(RULE) == []
 
 
+def test_quick_restarts_that_repeat_steps_are_no_duplicates(watch: Any) -> None:
+    """A dead process counts as live for 10 s, so the steps of the second attempt wait for the first one."""
+    run = watch()
+    for attempt, first, last in ((1, 0, 120), (2, 100, 120), (3, 100, 220)):
+        run.records(attempt=attempt, start=first, loss=[attempt / (1 + step) for step in range(first, last)])
+    assert run.firing(RULE) == []
+
+
 def test_a_single_process_has_no_duplicates(watch: Any) -> None:
     """Every step is reported once."""
     run = watch()
