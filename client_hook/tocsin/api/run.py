@@ -365,7 +365,8 @@ class Run:
         """Stop automatic records; return the values to report for this step."""
         ledger, captured = self._ledger, self._reporter.captured
         primary = ledger.primary
-        same = step is None and primary is not None and primary.number == 1 and self._step < ledger.step
+        is_last = step is None or (type(step) is int and step == ledger.step)
+        same = is_last and primary is not None and primary.number == 1 and self._step < ledger.step
         self._step = max(self._step, ledger.step - 1 if same else ledger.step)
         ledger.quiet = True
         ledger.on_explicit_steps()

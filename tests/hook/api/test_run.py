@@ -228,6 +228,19 @@ def test_explicit_steps_replace_the_automatic_ones() -> None:
     assert [step for step, _ in outbox.series("step_time")] == [1, 100]
 
 
+def test_a_numbered_first_step_is_not_recorded_twice() -> None:
+    """The captured one is step 0, and so is the one that ``run.step`` names."""
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with watched() as (run, outbox):
+        for index in range(3):
+            loss = model(torch.ones(2)).sum()
+            loss.backward()
+            optimizer.step()
+            run.step(loss=loss.detach(), step=index)
+    assert [step for step, _ in outbox.series("loss")] == [0, 1, 2]
+
+
 def test_an_explicit_step_after_a_captured_one_is_the_same_step() -> None:
     """``optimizer.step(); run.step(loss=...)`` counts from 0, and step 0 is not recorded twice."""
     model = torch.nn.Linear(2, 1)
