@@ -123,6 +123,10 @@ class Script:
         return bool(data)
 
 
+STARTS_S = 5.0
+IN_USE = "still being written"
+
+
 def run_script(body: str, url: str, spool: Path, **options: object) -> tuple[int, Script]:
     """Run a script to its end; return exit status and script."""
     script = Script(body, url, spool, **options)  # type: ignore[arg-type]
@@ -130,8 +134,15 @@ def run_script(body: str, url: str, spool: Path, **options: object) -> tuple[int
 
 
 def bring_in(spool: Path, url: str, token: str = "tk") -> None:
-    """Run ``tocsin sync``: deliver everything in ``spool``."""
+    """Run ``tocsin sync``: deliver everything in ``spool``.
+
+    A killed process may have been starting ``git``, which holds its files until it has started.
+    """
+    ends = time.monotonic() + STARTS_S
     outcomes = list(sync(spool, url=url, token=token, timeout_s=20.0))
+    while any(IN_USE in outcome.text for outcome in outcomes) and time.monotonic() < ends:
+        time.sleep(0.02)
+        outcomes = list(sync(spool, url=url, token=token, timeout_s=20.0))
     assert all(outcome.delivered for outcome in outcomes), outcomes
 
 

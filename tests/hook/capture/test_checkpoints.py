@@ -110,9 +110,11 @@ def test_distributed_checkpoints_are_directories(tmp_path: Path) -> None:
         dcp.save({"model": net.state_dict()}, checkpoint_id=tmp_path / "plain")
         dcp.save({"model": net.state_dict()}, storage_writer=dcp.FileSystemWriter(tmp_path / "writer"))
         future: Any = dcp.async_save({"model": net.state_dict()}, checkpoint_id=str(tmp_path / "async"))
+        reported = threading.Event()
+        future.add_done_callback(lambda _: reported.set())  # called after the hook's own
         net(torch.randn(8, 4)).mean().backward()
         optimizer.step()
-        future.result()
+        assert reported.wait(20)
     found = {Path(event["path"]).name: event["step"] for event in outbox.events(SAVED)}
     assert found == {"plain": 1, "writer": 1, "async": 1}
     assert {event["complete"] for event in outbox.events(SAVED)} == {True}
