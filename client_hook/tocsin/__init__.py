@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from .core.process_state import active_runs as _live
+from .core.process_state import auto_start as _auto_start
 from .core.process_state import is_disabled
 
 if TYPE_CHECKING:
@@ -127,6 +128,8 @@ def log(*given: Any, step: int | None = None, **values: Any) -> None:
         step: The step; default: the current one.
         values: Floats, or tensors of one element on any device.
     """
+    if _auto_start and not _live:
+        _auto_start[0]()
     if _live:
         _live[-1].take(given, step, values)
     elif not _was_called:

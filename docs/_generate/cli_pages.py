@@ -28,7 +28,7 @@ HOOK = """\
 
 Commands for the machine that trains. They come with the hook (`pip install tocsin`).
 
-Exit status: 0 success, 1 a problem was found, 2 wrong usage.
+Exit status: 0 success, 1 a problem was found, 2 wrong usage. `tocsin run` has the exit status of its command.
 """
 
 

@@ -19,13 +19,14 @@ from ..core.identity import (
     mark_process,
     named_host,
     process_id,
+    settled,
     world,
 )
 from ..core.process_state import active_runs as live
 from ..core.redaction import redactor
 from ..core.run_fields import count_of, name_of, notes_of, seconds_of, tags_of, unique_name
 from ..core.values import kind_of, text, whole
-from ..lifecycle import child_processes, sigterm
+from ..lifecycle import child_processes, first_training, sigterm
 from ..lifecycle.import_hook import when_imported
 from ..transport.outbox import Outbox
 from .console import AlertCounter, is_quiet, write
@@ -61,7 +62,7 @@ def begin(project: str, *, ranks: str | int | Collection[int], parallel: bool, *
         name = name_of(given or default_name(project), "name") or project
         if not _is_wanted(ranks) or _is_reimported():
             return NoRun(project, name)
-        child_processes.stop_waiting()
+        first_training.stop_waiting()
         if not parallel:
             finish_live()
         ordinal, _begun = _begun, _begun + 1
@@ -110,7 +111,7 @@ def _begin(
     capture["start_step"] = count_of(capture["start_step"], "start_step")
     clean = redactor(redact)
     is_parent = capture["patch"] and identity is None and sender is None
-    identity = identity or identify(project, name, ordinal, resume=resume)
+    identity = settled(identity or identify(project, name, ordinal, resume=resume))
     run_info = RunInfo(
         project=project,
         name=name if is_named else unique_name(name, _seed(identity)),
@@ -323,9 +324,9 @@ def _described_model(model: Any) -> dict[str, Any]:
 
 
 def default_name(project: str) -> str:
-    """Return the name of the script, or else the project's."""
-    script = Path(sys.argv[0]).stem if sys.argv and sys.argv[0] not in ("", "-c", "-m") else ""
-    return script or str(project)
+    """Return the name of the script, or of the package that ``python -m`` runs, or else the project's."""
+    path = Path(sys.argv[0]) if sys.argv and sys.argv[0] not in ("", "-c", "-m") else Path()
+    return (path.parent.name if path.stem == "__main__" else path.stem) or str(project)
 
 
 def _is_wanted(ranks: str | int | Collection[int]) -> bool:

@@ -1,4 +1,4 @@
-"""Parse the command line of ``tocsin doctor``, ``sync``, ``tail``, ``import`` and ``checkpoints``."""
+"""Parse the command line of ``tocsin``."""
 
 from __future__ import annotations
 
@@ -125,6 +125,44 @@ def checkpoints(options: argparse.Namespace) -> int:
     return int(best is None)
 
 
+def run(options: argparse.Namespace) -> int:
+    """Run a training command and watch it, without a line of code in its scripts.
+
+    For example: tocsin run python train.py, tocsin run torchrun --nproc-per-node 2 train.py. Everything that
+    the command starts is watched once it trains.
+    """
+    from .run_command import replace_process
+
+    command = options.arguments[options.arguments[:1] == ["--"] :]
+    settings = {"URL": options.url, "TOKEN": options.token, "PROJECT": options.project, "NAME": options.name}
+    if options.tag:
+        settings["TAGS"] = ",".join(options.tag)
+    given = {f"TOCSIN_{name}": value for name, value in settings.items() if value}
+    try:
+        replace_process(command, {**os.environ, **given})
+    except (OSError, ValueError) as error:
+        print(f"tocsin: {error}", file=sys.stderr)
+        return 127 if isinstance(error, FileNotFoundError) else 126 if isinstance(error, OSError) else 2
+
+
+def enable(options: argparse.Namespace) -> int:
+    """Watch every training of this Python environment that starts with TOCSIN_AUTO=1."""
+    from .enable import install, installed_in
+
+    path = install(installed_in())
+    print(f"Created {path}. Start trainings with TOCSIN_AUTO=1 to watch them.")
+    return 0
+
+
+def disable(options: argparse.Namespace) -> int:
+    """Undo tocsin enable."""
+    from .enable import installed_in, remove
+
+    path = remove(installed_in())
+    print(f"Removed {path}." if path else "tocsin enable was not used in this environment.")
+    return 0
+
+
 def _destination(options: argparse.Namespace, *, spool: bool = True) -> Destination:
     from .log_run import Destination
 
@@ -177,6 +215,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     listed.add_argument("--json", action="store_true", help="print the complete answer as JSON")
     listed.add_argument("--path", action="store_true", help="print only the path of the last good checkpoint")
+    ran = _command(commands, "run", run)
+    ran.add_argument("--project", help="project of the run; default: the name of the script's repository")
+    ran.add_argument("--name", help="the run's name; default: the script's")
+    ran.add_argument("--tag", action="append", help="a word to find the run by; may be repeated")
+    ran.add_argument("arguments", nargs=argparse.REMAINDER, metavar="COMMAND", help="command and arguments")
+    for name, switch in (("enable", enable), ("disable", disable)):
+        commands.add_parser(name, help=switch.__doc__, description=switch.__doc__).set_defaults(
+            command=switch
+        )
     imported = _command(commands, "import", import_)
     imported.add_argument("path", type=Path, metavar="PATH", help="a log file, or a folder of them")
     imported.add_argument("--project", help="project of the run; default: the folder's name")

@@ -9,26 +9,20 @@ its first backward. DataLoader workers have neither, so they report nothing.
 
 from __future__ import annotations
 
-import functools
-import logging
 import os
 import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..core.process_state import active_runs as live
-from .import_hook import when_imported
+from . import first_training
 
 if TYPE_CHECKING:  # keep this module small: every DataLoader worker imports it
     from ..core.handshake import RunInfo
     from ..core.identity import Identity
 
-LOG = logging.getLogger("tocsin")
-
 KEY = "tocsin"
 _RUN_FIELDS = ("project", "name", "config", "tags", "notes", "planned_steps", "start_step")
-_placed: list[tuple[Any, str, Any, Any]] = []
-"""Owner, name, original and replacement of each function that is patched until the training begins."""
 Begin = Callable[[Mapping[str, Any]], Any]
 _begin: Begin | None = None
 """Starts this child's part of the parent's run."""
@@ -68,10 +62,7 @@ def wait_for_training(begin: Begin) -> None:
     """In a child: call ``begin`` at its first optimizer or backward."""
     global _begin
     _begin = begin
-    if "torch" in sys.modules:
-        _await_training()
-    else:
-        when_imported("torch", _await_training)
+    first_training.wait_for(_report, first_training.BACKWARD, first_training.NEW_OPTIMIZER)
 
 
 def is_child() -> bool:
@@ -80,6 +71,11 @@ def is_child() -> bool:
     if process is None:
         return False
     return process.parent_process() is not None or hasattr(process.current_process(), "_inheriting")
+
+
+def is_shared_by_parent() -> bool:
+    """Return whether this process is a child that reports to its parent's run."""
+    return is_child() and KEY in (_process_config() or {})
 
 
 def has_children() -> bool:
@@ -121,52 +117,16 @@ def _process_config() -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _await_training() -> None:
-    try:
-        import torch
-
-        for owner, name in ((torch.autograd, "backward"), (torch.optim.Optimizer, "__init__")):
-            original = getattr(owner, name)
-            replacement = _first_of(owner, name, original)
-            setattr(owner, name, replacement)
-            _placed.append((owner, name, original, replacement))
-    except Exception as error:
-        LOG.warning("tocsin: this process cannot report to its parent's run: %s", error)
-
-
-def stop_waiting() -> None:
-    """Stop waiting for training: restore torch's functions, unless someone else has wrapped them since."""
-    while _placed:
-        owner, name, original, replacement = _placed.pop()
-        if getattr(owner, name) is replacement:
-            setattr(owner, name, original)
-
-
-def _first_of(owner: Any, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Start the run at the first call, then call the function that is installed by then."""
-
-    @functools.wraps(original)
-    def first(*args: Any, **kwargs: Any) -> Any:
-        if not _placed:
-            return original(*args, **kwargs)
-        _report()
-        now = getattr(owner, name)
-        return (original if now is first else now)(*args, **kwargs)
-
-    return first
-
-
 def _report() -> None:
     """Start this child's part of the parent's run, unless it has its own run or the parent's has ended."""
     try:
-        stop_waiting()
         shared = (_process_config() or {}).get(KEY)
         is_ready = sys.modules["multiprocessing.process"].parent_process() is not None
         if shared is None or _begin is None or live or not is_ready:
             return
         _begin(shared)
     except Exception as error:
-        LOG.warning("tocsin: this process cannot report to its parent's run: %s", error)
+        first_training.warn("tocsin: this process cannot report to its parent's run: %s", error)
 
 
 def _after_fork() -> None:

@@ -7,12 +7,13 @@ must not spend.
 from __future__ import annotations
 
 import functools
-import importlib.abc
 import sys
 from collections.abc import Callable, Sequence
-from importlib.machinery import ModuleSpec
-from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # keep this module small: under ``tocsin run``, every Python process imports it
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
 
 
 def when_imported(name: str, call: Callable[[], None]) -> Callable[[], None]:
@@ -41,7 +42,7 @@ def when_imported(name: str, call: Callable[[], None]) -> Callable[[], None]:
     return undo
 
 
-class _Finder(importlib.abc.MetaPathFinder):
+class _Finder:
     """Meta path finder that is removed as soon as its module is found. There is one for each module."""
 
     def __init__(self, name: str) -> None:

@@ -1,0 +1,151 @@
+"""Guess what a script would have passed to ``watch``: its project and its configuration."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import os
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+NAMES = (
+    *(
+        "args",
+        "cfg",
+        "config",
+        "conf",
+        "hparams",
+        "hps",
+        "opt",
+        "opts",
+        "options",
+        "flags",
+        "FLAGS",
+        "settings",
+    ),
+    *(
+        "hyperparameters",
+        "hyper_params",
+        "training_args",
+        "train_args",
+        "train_config",
+        "exp_config",
+        "params",
+    ),
+)
+"""Names that scripts give their configuration."""
+TYPES = ("Namespace", "DictConfig", "CfgNode", "ConfigDict", "AttributeDict")
+"""Classes of argparse, OmegaConf and Hydra, yacs, ml_collections and Lightning that hold a configuration."""
+HOLDERS = ("args", "hparams")
+"""Attributes in which trainers hold the configuration, such as that of transformers and of Lightning."""
+ROOT_LEVELS = 24
+
+
+def project_of(environ: Mapping[str, str]) -> str:
+    """Return ``TOCSIN_PROJECT``, else the name of the script's repository or folder."""
+    given = environ.get("TOCSIN_PROJECT", "").strip()
+    if given:
+        return given
+    script = getattr(sys.modules.get("__main__"), "__file__", None)
+    here = Path.cwd()
+    folder = Path(script).resolve().parent if script and not _is_installed(str(script)) else here
+    for parent in (folder, *folder.parents)[:ROOT_LEVELS]:
+        if (parent / ".git").exists():
+            return parent.name or "unnamed"
+    return folder.name or "unnamed"
+
+
+def config_of(frame: FrameType | None) -> dict[str, Any] | None:
+    """Return the configuration in the variables of the calling functions, or None.
+
+    Variables of the script and its modules count, and objects of installed libraries that are named as a
+    configuration in them. Several configurations are returned under their names.
+
+    Args:
+        frame: The innermost frame to search.
+    """
+    found: dict[str, Any] = {}
+    known: list[Any] = []
+    for name, value in _variables(frame):
+        if not any(value is one for one in known):
+            known.append(value)
+            found.setdefault(name, value)
+    if len(found) == 1:
+        (only,) = found.values()
+        return only  # type: ignore[no-any-return]
+    return found or None
+
+
+def _variables(frame: FrameType | None) -> Iterator[tuple[str, Any]]:
+    """Yield configurations, those of the outermost function first."""
+    frames = []
+    while frame is not None:
+        frames.append(frame)
+        frame = frame.f_back
+    for one in reversed(frames):
+        is_library = _is_installed(one.f_code.co_filename)
+        for name, value in _locals(one):
+            if name == "self":
+                yield from _held(value)
+            elif not is_library and _is_config(name, value):
+                yield name, value
+
+
+def _locals(frame: FrameType) -> tuple[tuple[str, Any], ...]:
+    """Return names and values of a function's variables.
+
+    Until Python 3.12, reading them stores a copy in the frame. It would keep the tensors of this step alive
+    for as long as the function runs, so it is emptied.
+    """
+    variables = frame.f_locals
+    found = tuple(variables.items())
+    if sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+        variables.clear()
+    return found
+
+
+def _held(owner: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the configuration that a trainer or module holds."""
+    for name in HOLDERS:
+        value = getattr(owner, "__dict__", {}).get(name)
+        value = getattr(owner, name, None) if name == "hparams" and hasattr(owner, "_hparams") else value
+        if value is not None and (_is_config_type(value) or dataclasses.is_dataclass(value)):
+            yield name, value
+
+
+def _is_config(name: str, value: Any) -> bool:
+    if isinstance(value, type):
+        return False
+    if _is_config_type(value):
+        return True
+    if dataclasses.is_dataclass(value):
+        return name in NAMES or type(value).__name__.endswith(("Args", "Arguments", "Config", "Settings"))
+    return name in NAMES and isinstance(value, Mapping) and _is_plain(value)
+
+
+def _is_config_type(value: Any) -> bool:
+    return any(cls.__name__ in TYPES for cls in type(value).__mro__)
+
+
+def _is_plain(value: Mapping[Any, Any]) -> bool:
+    """Return whether a mapping has names as keys and no tensors, modules or functions as values."""
+    return bool(value) and all(
+        isinstance(key, str) and not callable(one) and not hasattr(one, "requires_grad")
+        for key, one in value.items()
+    )
+
+
+def _is_installed(file: str) -> bool:
+    """Return whether a file belongs to Python, its packages or its scripts."""
+    return file.startswith(_INSTALLED) or f"{os.sep}site-packages{os.sep}" in file
+
+
+_INSTALLED = tuple(
+    path + os.sep
+    for name in ("stdlib", "platstdlib", "purelib", "platlib", "scripts")
+    if (path := sysconfig.get_path(name))
+)

@@ -1,0 +1,38 @@
+"""Python imports this module at startup under ``tocsin run``, which puts its folder first on PYTHONPATH.
+
+It is imported in every Python process that the command starts, also where tocsin is not installed, so it must
+not fail. It then imports the ``sitecustomize`` that Python would have imported.
+"""
+
+import os
+import sys
+
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
+
+
+class _MissingHook:
+    """Meta path finder that warns when torch is imported, and finds nothing."""
+
+    def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def]
+        if name == "torch" and self in sys.meta_path:
+            sys.meta_path.remove(self)
+            text = f"tocsin: not watched, because {sys.executable} has no tocsin"
+            print(f"{text}. Run: {sys.executable} -m pip install tocsin", file=sys.stderr)
+
+
+sys.path[:] = [one for one in sys.path if os.path.abspath(one or ".") != _FOLDER]
+try:
+    import tocsin.auto.start  # noqa: F401
+except ImportError:
+    sys.meta_path.insert(0, _MissingHook())
+except Exception as error:
+    print(f"tocsin: trainings of this process are not watched: {error!r}", file=sys.stderr)
+
+_own = sys.modules.pop("sitecustomize", None)
+try:
+    __import__("sitecustomize")
+except ImportError as error:
+    if error.name != "sitecustomize":
+        raise
+    if _own is not None:
+        sys.modules["sitecustomize"] = _own

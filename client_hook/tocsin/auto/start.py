@@ -1,0 +1,44 @@
+"""Start a run when this process begins to train. Importing this module is all that is needed.
+
+It is imported at the start of every Python process under ``tocsin run``, so it imports little. A process that
+never imports torch imports nothing more.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ..core.process_state import active_runs, auto_start, is_disabled
+from ..lifecycle import first_training
+from ..lifecycle.child_processes import is_shared_by_parent
+
+POINTS = (first_training.BACKWARD, first_training.SCALE, first_training.CUDA_SCALE)
+
+
+def install() -> None:
+    """Start a run at the first backward, loss scaling or optimizer step of this process."""
+    if not is_disabled() and not auto_start:
+        auto_start.append(begin)
+        first_training.wait_for(begin, *POINTS, step=True)
+
+
+def begin() -> None:
+    """Start the run, unless the script or the parent process has started one."""
+    if not auto_start:
+        return
+    auto_start.clear()
+    try:
+        if not active_runs and not is_shared_by_parent():
+            from .. import watch
+            from .guesses import config_of, project_of
+
+            environ = os.environ
+            tags = [tag for one in environ.get("TOCSIN_TAGS", "").split(",") if (tag := one.strip())]
+            name, config = environ.get("TOCSIN_NAME"), config_of(sys._getframe(1))
+            watch(project_of(environ), name=name, config=config, tags=tags)
+    except Exception as error:
+        first_training.warn("tocsin: this training is not watched: %s", error)
+
+
+install()

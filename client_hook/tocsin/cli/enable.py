@@ -1,0 +1,34 @@
+"""A ``.pth`` file, which Python reads at startup, that loads the hook if TOCSIN_AUTO=1."""
+
+from __future__ import annotations
+
+import sysconfig
+from pathlib import Path
+
+FILE = "tocsin_auto.pth"
+LINE = (
+    'import os; exec("try:\\n import tocsin.auto.start\\nexcept ImportError:\\n pass") '
+    'if os.environ.get("TOCSIN_AUTO") == "1" else None\n'
+)
+"""Python executes a line that begins with ``import``. After tocsin is uninstalled, it does nothing."""
+
+
+def installed_in() -> Path:
+    """Return the folder of this environment's packages."""
+    return Path(sysconfig.get_path("purelib"))
+
+
+def install(folder: Path) -> Path:
+    """Create the file in ``folder`` and return its path. Raise OSError if the folder is not writable."""
+    path = folder / FILE
+    path.write_text(LINE, encoding="utf-8")
+    return path
+
+
+def remove(folder: Path) -> Path | None:
+    """Delete the file and return its path, or None if there is none."""
+    path = folder / FILE
+    if not path.exists():
+        return None
+    path.unlink()
+    return path

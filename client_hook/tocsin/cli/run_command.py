@@ -1,0 +1,47 @@
+"""Replace this process by a training command in which every Python process is watched."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+SITE = Path(__file__).resolve().parents[1] / "auto" / "site"
+"""Folder with the module that Python imports at startup."""
+
+
+def replace_process(command: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
+    """Execute the command in place of this process, so that signals and exit status are its own.
+
+    Args:
+        command: The command and its arguments. A Python file is run with this Python.
+        environ: The environment of the command, to which the startup of the hook is added.
+
+    Raises:
+        ValueError: There is no command.
+        OSError: The command cannot be executed.
+    """
+    if not command:
+        raise ValueError("No command was given. For example: tocsin run python train.py")
+    program, *arguments = _python(command)
+    try:
+        os.execvpe(program, [program, *arguments], {**environ, **watched(environ)})  # noqa: S606 - the user's
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{program}: command not found") from None
+    except OSError as error:
+        raise OSError(f"{program} cannot be executed: {error.strerror}") from None
+
+
+def watched(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables by which Python processes load the hook."""
+    others = [one for one in environ.get("PYTHONPATH", "").split(os.pathsep) if one and one != str(SITE)]
+    return {"TOCSIN_AUTO": "1", "PYTHONPATH": os.pathsep.join([str(SITE), *others])}
+
+
+def _python(command: Sequence[str]) -> list[str]:
+    """Return the command, with Python in front of a Python file that is not executable."""
+    program = command[0]
+    is_script = program.endswith(".py") and Path(program).is_file() and not os.access(program, os.X_OK)
+    return [sys.executable, *command] if is_script else list(command)

@@ -1,0 +1,85 @@
+"""Project and configuration, guessed from the script."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+import weakref
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tocsin.auto.guesses import config_of, project_of
+
+
+@dataclasses.dataclass
+class TrainArguments:
+    """A configuration as scripts declare it."""
+
+    lr: float = 0.1
+
+
+class Trainer:
+    """A framework's trainer, which holds its arguments."""
+
+    def __init__(self) -> None:
+        self.args = TrainArguments(0.3)
+
+    def train(self) -> Any:
+        """Begin to train."""
+        return config_of(sys._getframe())
+
+
+def test_arguments_of_argparse_are_found() -> None:
+    """Whatever their name."""
+    parsed: Any = argparse.Namespace(lr=0.1)
+    assert config_of(sys._getframe()) is parsed
+
+
+def test_a_named_mapping_of_plain_values_is_found() -> None:
+    """Such as nanoGPT's ``config``; one of tensors is not a configuration."""
+    config = {"lr": 0.1}
+    params = {"weight": torch.zeros(2)}
+    assert config_of(sys._getframe()) is config
+    del params
+
+
+def test_several_configurations_keep_their_names() -> None:
+    """As in scripts of transformers."""
+    model_args, train_args = TrainArguments(0.1), TrainArguments(0.2)
+    assert config_of(sys._getframe()) == {"model_args": model_args, "train_args": train_args}
+
+
+def test_the_arguments_of_a_trainer_are_found() -> None:
+    """Also if the script keeps them in no variable."""
+    assert Trainer().train() == TrainArguments(0.3)
+
+
+def test_no_configuration_is_none() -> None:
+    """Other variables are ignored."""
+    lr, names = 0.1, ["a"]
+    assert config_of(sys._getframe()) is None
+    del lr, names
+
+
+def test_the_search_keeps_no_tensor_alive() -> None:
+    """Reading a frame's variables must not hold the first step's activations for the whole training."""
+    activations = torch.zeros(2)
+    alive = weakref.ref(activations)
+    config_of(sys._getframe())
+    del activations
+    assert alive() is None
+
+
+def test_the_project_is_the_name_of_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the script, else of the working directory; ``TOCSIN_PROJECT`` replaces it."""
+    folder = tmp_path / "deblur" / "scripts"
+    folder.mkdir(parents=True)
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(folder / "train.py"))
+    assert project_of({}) == "scripts"
+    (tmp_path / "deblur" / ".git").mkdir()
+    assert project_of({}) == "deblur"
+    assert project_of({"TOCSIN_PROJECT": "other"}) == "other"

@@ -1,0 +1,139 @@
+"""``tocsin run``: a script is watched without a line of code, and notices nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import Tower, wait_for
+from tests.hook.auto.untouched import STEPS
+from tests.hook.launched import free_port
+from tests.matrix import LONG
+from tocsin.cli.run_command import watched
+
+SCRIPT = str(Path(__file__).with_name("untouched.py"))
+RUN = (sys.executable, "-m", "tocsin.cli", "run")
+Done = subprocess.CompletedProcess[str]
+
+
+def execute(*command: str, **environ: str) -> Done:
+    """Run a command to its end."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1"} | environ
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def address(tower: Tower) -> dict[str, str]:
+    """Return the variables with which a training reports to ``tower``."""
+    spool = str(tower.directory / "spool")
+    return {"TOCSIN_URL": tower.base, "TOCSIN_TOKEN": tower.token, "TOCSIN_SPOOL_DIR": spool}
+
+
+def the_run(tower: Tower, name: str) -> dict[str, Any]:
+    """Return the only run of that name once it has ended."""
+
+    def ended() -> dict[str, Any] | None:
+        (row,) = [one for one in tower.get("/runs")["items"] if one["name"] == name] or [None]
+        return tower.get(f"/runs/{row['id']}") if row and row["state"] == "finished" else None
+
+    found: dict[str, Any] = wait_for(ended, f"the run {name}")
+    return found
+
+
+def test_a_script_is_watched_and_notices_nothing(shared_tower: Tower) -> None:
+    """Started by another program, it has all steps and its arguments; output, exit status and weights are
+    the script's own."""
+    alone = execute(sys.executable, SCRIPT, "--lr", "0.1")
+    line = f"{sys.executable} {SCRIPT} --lr 0.1; exit $?"
+    options = ("--project", "auto", "--name", "auto-alone", "--tag", "a", "--tag", "b")
+    done = execute(*RUN, *options, "sh", "-c", line, **address(shared_tower))
+    assert (done.stdout, done.returncode) == (alone.stdout, 3)
+    run = the_run(shared_tower, "auto-alone")
+    records = shared_tower.records(run["id"])
+    assert [one["step"] for one in records if "loss" in one["values"]] == list(range(STEPS))
+    assert {one["values"]["scale"] for one in records if "scale" in one["values"]} == {8.0}
+    assert (run["project"], run["config"]) == ("auto", {"lr": 0.1, "spawn": 0})
+    assert sorted(run["tags"]) == ["a", "b"]
+
+
+def test_ranks_that_a_script_spawns_are_one_run(shared_tower: Tower) -> None:
+    """Each child starts its part by itself, since its parent never trains."""
+    command = (sys.executable, SCRIPT, "--lr", "0.1", "--spawn", str(free_port()))
+    execute(*RUN, "--name", "auto-spawned", *command, **address(shared_tower))
+    run = the_run(shared_tower, "auto-spawned")
+    ranks = {(one["attempt"], one["rank"]) for one in shared_tower.records(run["id"])}
+    assert ranks == {(1, 0), (1, 1)}
+
+
+@pytest.mark.parametrize("call", ["tocsin.watch('auto', name='auto-own')", pytest.param("pass", marks=LONG)])
+def test_a_script_with_its_own_watch_has_one_run(shared_tower: Tower, tmp_path: Path, call: str) -> None:
+    """Its own run replaces that of ``tocsin run``; without one, ``tocsin.log`` starts the run."""
+    script = tmp_path / "own.py"
+    script.write_text(f"import tocsin\n{call}\nfor step in range(3): tocsin.log(loss=float(step))\n")
+    done = execute(*RUN, "--name", "auto-own", str(script), **address(shared_tower))
+    assert done.returncode == 0, done.stderr
+    assert the_run(shared_tower, "auto-own")["last_step"] == 2
+
+
+def test_a_process_without_torch_imports_nothing_more() -> None:
+    """Neither a dependency nor the rest of the hook."""
+    script = "import sys; print(sorted(one for one in sys.modules if one.split('.')[0] in %r))"
+    names = ("tocsin", "msgspec", "websockets", "socket", "logging", "asyncio")
+    done = execute(*RUN, sys.executable, "-c", script % (names,))
+    loaded = ["core", "core.process_state", "auto", "auto.start", "lifecycle", "lifecycle.import_hook"]
+    loaded += ["lifecycle.first_training", "lifecycle.child_processes"]
+    assert done.stdout.strip() == str(sorted(["tocsin", *(f"tocsin.{one}" for one in loaded)]))
+
+
+def test_the_path_of_the_script_is_its_own() -> None:
+    """The folder that ``tocsin run`` adds is not on ``sys.path``."""
+    script = "import sys; print(sys.path)"
+    assert execute(*RUN, sys.executable, "-c", script).stdout == execute(sys.executable, "-c", script).stdout
+
+
+def test_another_sitecustomize_is_still_imported(tmp_path: Path) -> None:
+    """Companies configure their Python in it."""
+    (tmp_path / "sitecustomize.py").write_text("here = 'theirs'\n")
+    show = (sys.executable, "-c", "import sitecustomize; print(sitecustomize.here)")
+    assert execute(*RUN, *show, PYTHONPATH=str(tmp_path)).stdout == "theirs\n"
+
+
+def test_a_python_without_tocsin_says_how_to_install_it(tmp_path: Path) -> None:
+    """Only where torch is imported, and the script runs all the same."""
+    venv.create(tmp_path / "bare", with_pip=False)
+    python = str(tmp_path / "bare" / "bin" / "python")
+    (tmp_path / "torch.py").write_text("")
+    script = tmp_path / "script.py"
+    script.write_text("print('trained')\n")
+    assert execute(python, str(script), **watched({})).stderr == ""
+    script.write_text("import torch\nprint('trained')\n")
+    done = execute(python, str(script), **watched({}))
+    assert (done.stdout, done.returncode) == ("trained\n", 0)
+    assert f"{python} -m pip install tocsin" in done.stderr
+
+
+def test_a_signal_ends_the_command_itself() -> None:
+    """There is no process in between that could swallow it."""
+    assert execute(*RUN, "sh", "-c", "kill -TERM $$").returncode == -15
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "text"),
+    [
+        ([], 2, "No command was given"),
+        (["no-such-command"], 127, "no-such-command: command not found"),
+        (["/"], 126, "/ cannot be executed"),
+    ],
+)
+def test_a_command_that_cannot_run_has_the_status_of_a_shell(
+    command: list[str], status: int, text: str
+) -> None:
+    """And a sentence that says why."""
+    done = execute(*RUN, *command)
+    assert done.returncode == status
+    assert text in done.stderr
