@@ -28,6 +28,7 @@ from websockets.sync.client import connect
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.figures import figure  # noqa: E402
 from tests.conftest import Tower, tower_in  # noqa: E402
 from tocsin import protocol  # noqa: E402
 
@@ -152,6 +153,7 @@ def weight(page: Page, tower: Tower, _run: str) -> None:
         sent, plain, files = page.evaluate(WEIGHT)
         size = f"{sent / 1e3:.0f} kB sent, {plain / 1e3:.0f} kB unpacked, {files} files"
         print(f"{name} page besides plotly.js: {size} (target <= 300 kB)")
+        figure(f"page weight, {name} page", sent / 1e3, "kB", ratio=True)
 
 
 def first_chart(page: Page, tower: Tower, _run: str) -> None:
@@ -162,6 +164,7 @@ def first_chart(page: Page, tower: Tower, _run: str) -> None:
         page.goto(f"{tower.base}/runs/long")
         found.append(float(page.wait_for_function(FIRST_CHART).json_value()))
     print(f"first chart of a run of {LONG_RUN:,} steps: {found[0]:.0f} ms, best of 3 {min(found):.0f} ms")
+    figure("first chart of a run of 1 M steps", min(found), "ms")
 
 
 def traced(page: Page, seconds: float) -> float:
@@ -207,6 +210,8 @@ def updates(page: Page, tower: Tower, _run: str) -> None:
     print(
         f"longest task {longest_cpu:.0f} ms of CPU (target: none above 150 ms), {longest:.0f} ms by the clock"
     )
+    figure("longest task of 8 panels x 4 runs", longest_cpu, "ms")
+    figure("page's main thread, 8 panels x 4 runs", share, "% of a core")
 
 
 def memory(page: Page, tower: Tower, _run: str) -> None:
@@ -227,6 +232,7 @@ def memory(page: Page, tower: Tower, _run: str) -> None:
     page.wait_for_timeout(3_000)
     after = heap_mb(session)
     print(f"JavaScript heap of the run page: {before:.1f} MB, after {HOUR_STEPS:,} steps {after:.1f} MB")
+    figure("JavaScript heap after an hour", after, "MB")
 
 
 MEASURES: tuple[Callable[[Page, Tower, str], None], ...] = (weight, first_chart, updates, memory)

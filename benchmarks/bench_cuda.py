@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "client_hook"))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.bench_hook import sink
+from benchmarks.figures import figure
 from benchmarks.loops import Gpt, Loop, Mlp, Transformer
 from benchmarks.tracked_loop import Automatic, Nothing, TensorBoard, Tocsin, Tracker
 
@@ -133,10 +134,26 @@ def show(name: str, found: dict[str, Contestant]) -> None:
     for tracker, one in found.items():
         wall, host = one.added()
         print(f"| {tracker} | {wall:+.1f} us | {100 * wall / plain:+.2f} % | {host:+.1f} us |")
+    report(name, found, plain)
     truth = torch.stack(found["nothing"].losses)
     for tracker, one in found.items():
         same = torch.equal(torch.stack(one.losses), truth)
         print(f"  {tracker}: {len(truth)} losses {'equal, bit by bit' if same else 'DIFFER'}")
+
+
+def report(name: str, found: dict[str, Contestant], plain: float) -> None:
+    """Report what the hook and `log` add beside TensorBoard, and the hook's share of the transformer."""
+    figure(f"step, {name} on CUDA", plain, "us")
+    peer = ("tensorboard", found["tensorboard, add_scalar x 4"].added()[0])
+    hook = found["tocsin, whole hook"].added()
+    figure(f"hook, {name} on CUDA", hook[0], "us", peer=peer)
+    figure(
+        f"log of 4 values, {name} on CUDA", found["tocsin, log of four values"].added()[0], "us", peer=peer
+    )
+    if name == "MLP, fp32, SGD":
+        figure("hook, MLP on CUDA", hook[1], "us")
+    if name == "small transformer, fp16, AdamW":
+        figure("hook, transformer on CUDA, share of a step", 100 * hook[0] / plain, "%")
 
 
 def main() -> None:

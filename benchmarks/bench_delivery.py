@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import httpx
 
 from benchmarks.bench_fleet import PROCESSES, ended, started
+from benchmarks.figures import figure
 from tests.server.conftest import ServerProcess, server_process
 from tests.server.receiver import Receiver
 
@@ -97,6 +98,8 @@ def main() -> None:
         f"most {max(delays):.3f} s ({len(delays)} alarms, load {load:.1f})",
         flush=True,
     )
+    figure("log to webhook, p50", cuts[49], "s")
+    figure("log to webhook, p99", cuts[98], "s")
 
 
 if __name__ == "__main__":

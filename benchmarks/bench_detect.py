@@ -6,11 +6,16 @@ Measured for a healthy run; runs whose alert never ends are given as multiples o
 from __future__ import annotations
 
 import random
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.figures import figure
 from tocsin_server.core.models import Column, RecordBatch, Writer
 from tocsin_server.detect.engine.engine import Engine
 from tocsin_server.detect.interface.context import RunContext
@@ -87,9 +92,12 @@ def main() -> None:
     for size, limit in LIMITS_US.items():
         cost = cost_us(size)
         print(f"rules, batches of {size:>2}: {cost:6.2f} us a record, limit {limit:g}: {cost / limit:.2f}")
+        batched = "one by one" if size == 1 else f"batches of {size}"
+        figure(f"rules, {batched}", cost, "us a record")
         for kind in (diverging, broken):
             times = cost_us(size, kind) / cost
             print(f"    {kind.__name__}: {times:.2f} times that, limit {FIRING:g}: {times / FIRING:.2f}")
+            figure(f"rules, {kind.__name__} run, {batched}", times, ratio=True)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import psutil
 
+from benchmarks.figures import figure
 from tests.server.conftest import ServerProcess, server_process
 
 TRAINERS = int(os.environ.get("TOCSIN_BENCH_TRAINERS", "200"))
@@ -73,6 +74,8 @@ def watched(server: ServerProcess, seconds: float) -> tuple[float, str]:
         used = share(server, seconds)
         volume, *delays = map(float, ended(browsers).split())
     cuts = quantiles(delays, n=100)
+    figure("send to browser, p50", cuts[49], "s")
+    figure("send to browser, p99", cuts[98], "s")
     reported = f"send to delta p50 {cuts[49]:.3f} s, p99 {cuts[98]:.3f} s ({len(delays)} frames)"
     return used, f"{reported}, {volume / (seconds + WARM_UP_S):.1f} MB/s to browsers"
 
@@ -89,8 +92,12 @@ def main() -> None:
         ]
         alone = share(server, seconds)
         print(f"{TRAINERS} trainers at 10 steps/s: {alone:.1%} of one core", flush=True)
+        if TRAINERS == 200:
+            figure("server, 200 processes", 100 * alone, "% of a core")
         used, reported = watched(server, seconds)
         print(f"with {BROWSERS} browsers: {used:.1%} of one core, limit {LIMIT:.0%}; {reported}", flush=True)
+        if TRAINERS == 200:
+            figure("server, 200 processes and 100 browsers", 100 * used, "% of a core")
         for load in loads:
             ended(load)
 

@@ -25,7 +25,8 @@ from torch.utils.tensorboard import SummaryWriter
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import tocsin
-from benchmarks.contest import Contestant, measured, percentile
+from benchmarks.contest import Contestant, Figures, measured, percentile
+from benchmarks.figures import figure
 from benchmarks.trackers import PACKAGES
 from tocsin import protocol
 from tocsin.transport.outbox import Outbox
@@ -108,6 +109,11 @@ def show_log(times: Times) -> None:
         p99, middle = percentile([values], 0.99), median(values)
         print(f"  {name:<24} median {middle:9.2f}   p99 {p99:9.2f}   ratio {middle / reference:7.4f}")
     print("  target: floats median <= 1 and p99 <= 10, CPU tensors median <= 2")
+    floats, tensors = times["log, 4 floats"], times["log, 4 CPU tensors"]
+    board = ("tensorboard", reference)
+    figure("log, 4 floats, median", median(floats), "us", peer=board)
+    figure("log, 4 floats, p99", percentile([floats], 0.99), "us")
+    figure("log, 4 CPU tensors, median", median(tensors), "us", peer=board)
 
 
 def points_per_s(url: str, place: Path) -> float:
@@ -150,6 +156,22 @@ def show_steps(loop: str, found: list[Contestant]) -> None:
             f"| {figures.added('cpu'):.1f} us | {figures.start_s:.2f} s | {figures.exit_s:.2f} s "
             f"| {(figures.rss - bare) / 1e6:+.0f} MB | {size} |"
         )
+    report_steps(loop, {one.tracker: one.figures for one in found}, plain)
+
+
+def report_steps(loop: str, found: dict[str, Figures], plain: float) -> None:
+    """Report what the hook and `log` add to a step beside Trackio, and their memory."""
+    name = {"mlp": "MLP", "transformer": "transformer"}[loop]
+    trackio = found.get("trackio")
+    peer = ("trackio", trackio.added("cpu")) if trackio else None
+    figure(f"step of the {name} on the CPU", plain, "us")
+    for tracker, what in (("tocsin", "hook"), ("tocsin-log", "log of 4 values")):
+        if tracker in found:
+            figure(f"{what}, {name} on the CPU", found[tracker].added("cpu"), "us", peer=peer)
+    if "nothing" in found:
+        figure(f"noise, {name} on the CPU", found["nothing"].added("cpu"), "us")
+        if "tocsin" in found and loop == "mlp":
+            figure("hook, memory", (found["tocsin"].rss - found["nothing"].rss) / 1e6, "MB")
 
 
 def show_samples(loop: str, found: list[Contestant]) -> None:
@@ -160,6 +182,8 @@ def show_samples(loop: str, found: list[Contestant]) -> None:
         low, high = (percentile(tracked, q) - percentile(plain, q) for q in (0.5, 0.99))
         mean = _mean(tracked) - _mean(plain)
         print(f"  {one.tracker:<18} adds median {low:8.1f}   p99 {high:8.1f}   mean {mean:8.1f} us")
+        norm = "without its own norm" if one.tracker == "tocsin-unsampled" else "with its own norm"
+        figure(f"hook, {loop.removesuffix('-unclipped')} on the CPU, {norm}, mean", mean, "us")
 
 
 def _mean(rounds: list[list[float]]) -> float:
@@ -218,7 +242,9 @@ def main() -> None:
                 own = ["tocsin-unsampled", "tocsin"]
                 show_samples(loop, measured(own, bare, url, place, rounds=chosen.rounds, steps=STEPS[bare]))
         if "points" in parts:
-            print(f"\nfrom put to ack, with spool: {points_per_s(url, place):,.0f} points/s")
+            rate = points_per_s(url, place)
+            print(f"\nfrom put to ack, with spool: {rate:,.0f} points/s")
+            figure("put to ack, 1 process", rate, "points/s", higher_is_better=True)
             print("  target, end to end with the real server: >= 250,000")
     show_machine()
 

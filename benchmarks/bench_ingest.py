@@ -24,6 +24,7 @@ import psutil
 from sqlalchemy import make_url
 from sqlalchemy.engine import URL
 
+from benchmarks.figures import figure
 from benchmarks.peers import PACKAGES, Peer, measured
 from benchmarks.raw_append import RawRate, raw_rate
 from tests.server.conftest import ServerProcess, server_process
@@ -98,6 +99,7 @@ def measure(name: str, url: URL, folder: Path, raw: RawRate, best: Peer | None, 
         try:
             reported = measured_with(url, folder / f"t{clients}", clients, steps // clients)
             print(f"{name:>10} {clients:>8} {row(reported, raw, best)}", flush=True)
+            report(name, clients, reported, raw, best)
         except AssertionError as error:
             failed += 1
             print(f"{name:>10} {clients:>8} FAILED, {error}", flush=True)
@@ -120,6 +122,16 @@ def row(reported: Figures, raw: RawRate, best: Peer | None) -> str:
         f"{rate:>12,.0f} {rate / raw.wall:>7.3f} {peer} "
         f"{server:>14,.0f} {server / raw.cpu:>7.3f} {reported.memory_mb:>8.0f}"
     )
+
+
+def report(name: str, clients: int, reported: Figures, raw: RawRate, best: Peer | None) -> None:
+    """Report the rate beside the fastest other tool, and the rate per CPU second beside raw inserts."""
+    what = f"log to durable, {clients} process{'es' if clients > 1 else ''}, {name}"
+    peer = (best.name, best.points_per_s) if best else None
+    figure(what, reported.points / reported.wall_s, "points/s", peer=peer, higher_is_better=True)
+    rate = reported.points / reported.server_s
+    figure(f"{what}, per CPU second", rate, "points/s", peer=("raw sqlite3", raw.cpu), higher_is_better=True)
+    figure(f"{what}, server memory", reported.memory_mb, "MB")
 
 
 def peers(place: Path) -> Peer | None:

@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from sqlalchemy import make_url
 from sqlalchemy.engine import URL
 
+from benchmarks.figures import figure
 from tests.server import siege
 from tests.server.own_postgres import OwnPostgres
 
@@ -106,6 +107,7 @@ def main() -> int:
             except AssertionError as error:
                 failed += 1
                 print(f"{name}: FAILED, {error}", flush=True)
+    figure("failed checks, server killed", failed)
     return failed
 
 

@@ -24,6 +24,7 @@ from sqlalchemy import make_url
 from sqlalchemy.engine import URL
 
 from benchmarks.bench_kills import TRAINERS, look, note
+from benchmarks.figures import figure
 from tests.server import siege
 from tests.server.own_postgres import OwnPostgres
 from tests.small_disk import NoSmallDiskError, fill, small_disk
@@ -109,6 +110,7 @@ def main() -> int:
             except AssertionError as error:
                 failed += 1
                 print(f"{kind.__name__}: FAILED, {error}", flush=True)
+    figure("failed checks, database outages", failed)
     return failed
 
 

@@ -26,6 +26,7 @@ import numpy as np
 from sqlalchemy import func, make_url, select, text
 from sqlalchemy.engine import URL
 
+from benchmarks.figures import figure
 from benchmarks.peers import PACKAGES, measured
 from benchmarks.raw_append import RawRate, raw_rate
 from tests.server.own_postgres import OwnPostgres
@@ -199,6 +200,7 @@ def measure(url: URL, steps: list[int], raw: RawRate) -> None:
             f"{size:>8.2f} {opened[0]:>9.1f} {opened[1]:>8.1f} {opened[2]:>6} {memory_mb():>8.0f}",
             flush=True,
         )
+        report(bench.database.dialect, end, points / cpu, size, opened[0], raw)
         begin = end
     if len(steps) > 1:
         last, before = times[steps[-1]], times[steps[-2]]
@@ -207,6 +209,8 @@ def measure(url: URL, steps: list[int], raw: RawRate) -> None:
             f"opening {steps[-1]:,} steps takes {ratio[0]:.2f} (CPU) and {ratio[1]:.2f} (wall) times "
             f"{steps[-2]:,}; goal: 1.5"
         )
+        if steps[-2:] == [1_000_000, 10_000_000] and bench.database.dialect == "sqlite":
+            figure("open 10 M steps / 1 M steps", ratio[0], ratio=True)
     if bench.database.dialect == "postgresql":
         reported = bench.by_table()
         vacuum(bench.database)
@@ -214,6 +218,15 @@ def measure(url: URL, steps: list[int], raw: RawRate) -> None:
         print(f"{reported}; after VACUUM {size:.2f} B/point: {bench.by_table()}")
     measure_wide(bench)
     bench.close()
+
+
+def report(dialect: str, steps: int, rate: float, size: float, opening: float, raw: RawRate) -> None:
+    """Report rate, size and opening of a run on SQLite, at a million steps."""
+    if dialect == "sqlite" and steps == 1_000_000:
+        peer = ("raw sqlite3", raw.cpu)
+        figure("store, per CPU second", rate, "points/s", peer=peer, higher_is_better=True)
+        figure("disk, float32, sealed", size, "bytes a point", ratio=True)
+        figure("open a run of 1 M steps", opening, "ms")
 
 
 def measure_wide(bench: Bench) -> None:
