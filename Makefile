@@ -9,7 +9,9 @@
 #   make test-versions   the hook under the lowest and the highest torch (downloads gigabytes)
 #   make test-lowest     the server with the lowest versions of its dependencies
 #   make dist         sdists and wheels of both packages, in dist/
-#   make bench        the benchmarks, one after another (BENCHES=files: these)
+#   make bench        the benchmarks, one after another, then one table (BENCHES=files: these)
+#   make bench-regressions   the same; fails if a ratio is more than 20 % worse than in benchmarks/baselines
+#   make bench-baseline      the same; writes the figures to the baseline of this class of machines
 #   make bench-detection LOGS=folder ALGOPERF=folder   what the rules catch in labeled logs, and raise on healthy ones
 #   make real-trainers   trains with each framework, writes the table of docs/reference/frameworks.md
 #   make screenshots  the pictures of docs/img, taken from the running demo
@@ -19,7 +21,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := setup
 .DELETE_ON_ERROR:
-.PHONY: setup demo check docs docs-serve test test-all test-versions test-lowest dist bench bench-detection real-trainers screenshots animation browser clean
+.PHONY: setup demo check docs docs-serve test test-all test-versions test-lowest dist bench bench-regressions bench-baseline bench-detection real-trainers screenshots animation browser clean
 
 TORCH ?= torch==2.13.0
 # Files of tests side by side: one more than there are cores, for many wait for a server or a browser; five
@@ -81,11 +83,16 @@ dist: $(STAMPS)/python
 	cd client_hook && ../$(BIN)/python -m hatchling build -d ../dist
 	$(BIN)/python -m hatchling build -d dist
 
-# All of them, whatever becomes of one; which failed is said last, and by the exit status.
+# All of them, whatever becomes of one; then one table of all figures, with targets and the last release's.
 bench: $(STAMPS)/python browser
-	@trap 'exit 130' INT TERM; failed=; \
-	for file in $(BENCHES); do echo "== $$file"; $(BIN)/python "$$file" || failed="$$failed $$file"; done; \
-	[ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
+	@$(BIN)/python benchmarks/suite.py $(BENCHES)
+
+# The same, and ratios that are more than 20 % worse than in benchmarks/baselines fail, if a second run agrees.
+bench-regressions: $(STAMPS)/python browser
+	@$(BIN)/python benchmarks/suite.py --regressions $(BENCHES)
+
+bench-baseline: $(STAMPS)/python browser
+	@$(BIN)/python benchmarks/suite.py --write-baseline $(BENCHES)
 
 real-trainers: $(STAMPS)/python $(TRAINERS) $(STAMPS)/real-trainers/requirements-all
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.real_trainers.table

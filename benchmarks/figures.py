@@ -68,6 +68,7 @@ class Target:
     """A limit for the value of a figure, or with `of_peer` for its ratio to the peer."""
 
     limit: float
+    unit: str = ""
     at_least: bool = False
     of_peer: bool = False
 
@@ -80,54 +81,57 @@ class Target:
 
     def __str__(self) -> str:
         sign = ">=" if self.at_least else "<="
-        return f"{sign} {number(self.limit)}{' x peer' if self.of_peer else ''}"
+        return f"{sign} {number(self.limit)} {self.unit}".rstrip()
 
 
-def _at_most(*limits: float) -> tuple[Target, ...]:
-    return tuple(Target(limit) for limit in limits)
+def _at_most(unit: str, *limits: float) -> tuple[Target, ...]:
+    return tuple(Target(limit, unit) for limit in limits)
 
 
-def _at_least(*limits: float) -> tuple[Target, ...]:
-    return tuple(Target(limit, at_least=True) for limit in limits)
+def _at_least(unit: str, *limits: float) -> tuple[Target, ...]:
+    return tuple(Target(limit, unit, at_least=True) for limit in limits)
 
 
-_BELOW_PEER = (Target(1.0, of_peer=True),)
+_BELOW_PEER = Target(1.0, "x peer", of_peer=True)
 
 TARGETS: dict[str, tuple[Target, ...]] = {
-    "log, 4 floats, median": _at_most(1.0),
-    "log, 4 floats, p99": _at_most(10.0),
-    "log, 4 CPU tensors, median": _at_most(2.0),
-    "log, 4 floats, within a training": _at_most(8.0),
-    "hook, MLP on the CPU": (*_at_most(30.0, 15.0), *_BELOW_PEER),
-    "hook, transformer on the CPU": (*_at_most(60.0, 15.0), *_BELOW_PEER),
-    "hook, memory": _at_most(100.0),
-    "sender, longest hold of the GIL": _at_most(0.2),
-    "hook, MLP on CUDA": _at_most(40.0),
-    "hook, transformer on CUDA, share of a step": _at_most(1.0),
-    "hook on CUDA, launches per step": _at_most(0.5),
-    "hook on CUDA, synchronizations": _at_most(0.0),
-    "put to ack, 1 process": _at_least(250_000),
-    "log to durable, 1 process, SQLite": (*_at_least(250_000), Target(3.0, at_least=True, of_peer=True)),
-    "log to durable, 64 processes, SQLite": _at_least(500_000),
-    "server, 200 processes and 100 browsers": _at_most(25.0),
-    "send to browser, p50": _at_most(0.25, 0.15),
-    "send to browser, p99": _at_most(0.5, 0.4),
-    "log to webhook, p99": _at_most(1.0),
-    "rules, one by one": _at_most(20.0, 12.0),
-    "rules, batches of 50": _at_most(6.0, 4.0),
-    "rules, diverging run, batches of 50": _at_most(1.5),
-    "rules, broken run, batches of 50": _at_most(1.5),
-    "disk, float32, sealed": _at_most(4.0, 2.2),
-    "disk, float64, sealed": _at_most(7.0),
-    "disk, not sealed yet": _at_most(20.0),
-    "disk, short runs": _at_most(4.0),
-    "open a run of 1 M steps": _at_most(30.0),
-    "open 10 M steps / 1 M steps": _at_most(1.5),
-    "restart with 1,000 live runs, first ack": _at_most(5.0),
-    "page weight, run page": _at_most(300.0),
-    "longest task of 8 panels x 4 runs": _at_most(150.0),
-    "failed checks, server killed": _at_most(0.0),
-    "failed checks, database outages": _at_most(0.0),
+    "log, 4 floats, median": _at_most("us", 1.0),
+    "log, 4 floats, p99": _at_most("us", 10.0),
+    "log, 4 CPU tensors, median": _at_most("us", 2.0),
+    "log, 4 floats, within a training": _at_most("us", 8.0),
+    "hook, MLP on the CPU": (*_at_most("us", 30.0, 15.0), _BELOW_PEER),
+    "hook, transformer on the CPU": (*_at_most("us", 60.0, 15.0), _BELOW_PEER),
+    "hook, memory": _at_most("MB", 100.0),
+    "sender, longest hold of the GIL": _at_most("ms", 0.2),
+    "hook, MLP on CUDA": _at_most("us", 40.0),
+    "hook, transformer on CUDA, share of a step": _at_most("%", 1.0),
+    "hook on CUDA, launches per step": _at_most("", 0.5),
+    "hook on CUDA, synchronizations": _at_most("", 0.0),
+    "put to ack, 1 process": _at_least("points/s", 250_000),
+    "log to durable, 1 process, SQLite": (
+        *_at_least("points/s", 250_000),
+        Target(3.0, "x peer", at_least=True, of_peer=True),
+    ),
+    "log to durable, 64 processes, SQLite": _at_least("points/s", 500_000),
+    "server, 200 processes and 100 browsers": _at_most("% of a core", 25.0),
+    "send to browser, p50": _at_most("s", 0.25, 0.15),
+    "send to browser, p99": _at_most("s", 0.5, 0.4),
+    "log to webhook, p99": _at_most("s", 1.0),
+    "rules, one by one": _at_most("us a record", 20.0, 12.0),
+    "rules, batches of 50": _at_most("us a record", 6.0, 4.0),
+    "rules, diverging run, batches of 50": _at_most("", 1.5),
+    "rules, broken run, batches of 50": _at_most("", 1.5),
+    "disk, float32, sealed": _at_most("bytes a point", 4.0, 2.2),
+    "disk, float64, sealed": _at_most("bytes a point", 7.0),
+    "disk, not sealed yet": _at_most("bytes a point", 20.0),
+    "disk, short runs": _at_most("bytes a point", 4.0),
+    "open a run of 1 M steps": _at_most("ms", 30.0),
+    "open 10 M steps / 1 M steps": _at_most("", 1.5),
+    "restart with 1,000 live runs, first ack": _at_most("s", 5.0),
+    "page weight, run page": _at_most("kB", 300.0),
+    "longest task of 8 panels x 4 runs": _at_most("ms", 150.0),
+    "failed checks, server killed": _at_most("", 0.0),
+    "failed checks, database outages": _at_most("", 0.0),
 }
 """Figure -> its targets. One without a measurement is listed as not measured."""
 
