@@ -22,8 +22,33 @@ from tocsin.protocol import Hello, Records, WriterId
 
 STEPS_PER_S = 10
 FLUSH_S = 0.2
-"""The hook's usual flush interval, so that a frame holds two steps."""
-HELD = round(STEPS_PER_S * FLUSH_S)
+"""The hook's usual flush interval; the server may ask for another one in each ack."""
+
+
+class Client:
+    """One training process."""
+
+    def __init__(self, socket: ClientConnection, no: int) -> None:
+        self.socket = socket
+        self.no = no
+        self.flush_s = FLUSH_S
+
+    async def train(self, count: int) -> None:
+        """Send what is waiting, one flush interval after its oldest step; ``count`` clients take turns."""
+        draw, step = random.Random(self.no), 0
+        begun = time.monotonic() + self.no % count / count / STEPS_PER_S
+        while True:
+            await asyncio.sleep(max(begun + step / STEPS_PER_S + self.flush_s - time.monotonic(), 0.0))
+            held = int((time.monotonic() - begun) * STEPS_PER_S) + 1 - step
+            await self.socket.send(frame(step, held, draw))
+            step += held
+
+    async def listen(self) -> None:
+        """Follow the flush interval that the server asks for."""
+        async for text in self.socket:
+            message = protocol.decode_server(text if isinstance(text, bytes) else text.encode())
+            if isinstance(message, protocol.Ack) and message.flush_ms:
+                self.flush_s = message.flush_ms / 1000
 
 
 def hello(token: str, no: int) -> Hello:
@@ -36,21 +61,21 @@ def hello(token: str, no: int) -> Hello:
     )  # fmt: skip
 
 
-def frame(first: int, draw: random.Random) -> bytes:
+def frame(first: int, held: int, draw: random.Random) -> bytes:
     """Return the steps from ``first`` that one flush contains: four vital signs of a healthy training."""
-    now, steps = time.time(), range(first, first + HELD)
+    now, steps = time.time(), range(first, first + held)
     losses = [2.0 / (1.0 + step / 4000.0) * (1.0 + draw.gauss(0.0, 0.05)) for step in steps]
     columns = {
         "loss": losses,
         "grad_norm": [draw.lognormvariate(0.0, 0.3) for _ in steps],
-        "scale": [65536.0] * HELD,
-        "lr": [1e-3] * HELD,
-        "sent": [now] * HELD,
+        "scale": [65536.0] * held,
+        "lr": [1e-3] * held,
+        "sent": [now] * held,
     }
-    times = [int((now - (HELD - 1 - place) / STEPS_PER_S) * 1e9) for place in range(HELD)]
+    times = [int((now - (held - 1 - place) / STEPS_PER_S) * 1e9) for place in range(held)]
     made = Records(
-        seq=first, n=HELD, step=struct.pack(f"<{HELD}q", *steps), t=struct.pack(f"<{HELD}q", *times),
-        cols={name: struct.pack(f"<{HELD}d", *values) for name, values in columns.items()},
+        seq=first, n=held, step=struct.pack(f"<{held}q", *steps), t=struct.pack(f"<{held}q", *times),
+        cols={name: struct.pack(f"<{held}d", *values) for name, values in columns.items()},
     )  # fmt: skip
     return protocol.encode(made)
 
@@ -63,32 +88,14 @@ async def _let_in(url: str, token: str, no: int) -> ClientConnection:
     return socket
 
 
-async def _train(socket: ClientConnection, no: int, count: int) -> None:
-    """Send frames at constant intervals; the clients are spread over the interval."""
-    draw, step = random.Random(no), 0
-    due = time.monotonic() + FLUSH_S * (no % count) / count
-    while True:
-        await asyncio.sleep(max(due - time.monotonic(), 0.0))
-        await socket.send(frame(step, draw))
-        step, due = step + HELD, due + FLUSH_S
-
-
-async def _listen(socket: ClientConnection) -> None:
-    async for _ in socket:
-        pass
-
-
 async def main() -> None:
     """Run all clients of this process until standard input ends."""
     base, token, first, count = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     url = base.replace("http", "ws", 1) + protocol.PATH
     numbers = range(first, first + count)
-    sockets = [await _let_in(url, token, no) for no in numbers]
+    clients = [Client(await _let_in(url, token, no), no) for no in numbers]
     print("ready", flush=True)
-    tasks = [
-        asyncio.create_task(_train(socket, no, count)) for no, socket in zip(numbers, sockets, strict=True)
-    ]
-    tasks += [asyncio.create_task(_listen(socket)) for socket in sockets]
+    tasks = [asyncio.create_task(part) for one in clients for part in (one.train(count), one.listen())]
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
     for task in tasks:
         task.cancel()

@@ -83,7 +83,11 @@ class Settings:
     """Memory for data that is accepted but not stored; above it the server stops reading from training
     processes."""
     flush_ms: int = 200
-    """How often training processes send."""
+    """How often training processes send; less often if there are many (``messages_per_s``)."""
+    flush_ms_watched: int = 100
+    """How often the training processes of a run send while a browser shows it."""
+    messages_per_s: int = 400
+    """Messages of all training processes per second, above which they are asked to send less often."""
     flush_ms_max: int = 5000
     """The same under back-pressure, at most."""
     handshake_timeout_s: float = 10.0
@@ -102,8 +106,11 @@ class Settings:
     """Rule states are saved at least this often."""
     rule_state_pause_s: float = 1.0
     """Rule states are saved at most this often."""
-    tick_ms: int = 250
-    """How often browsers receive new records; up to 2000 ms while the server is behind."""
+    tick_ms: int = 100
+    """How often browsers receive the new records of a run, at most; every 2000 ms while the server is
+    behind."""
+    fleet_tick_ms: int = 500
+    """How often browsers receive the changed rows of the list of runs."""
     heartbeat_s: float = 5.0
     """How often browsers receive a heartbeat."""
     subscriber_bytes: int = 2 * MIB

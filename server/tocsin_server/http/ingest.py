@@ -100,10 +100,13 @@ class WriterConnection:
     async def converse(self) -> None:
         """Do the handshake, then process records until either side closes. Raises :class:`Closing`."""
         hello, admitted, reported, identity = await self._handshake()
+        pressure = self._pipeline.pressure
+        pressure.joined(admitted.writer.run_id)
         try:
             await self._welcome(hello, admitted, reported)
             await self._serve(hello, admitted.writer, identity)
         finally:
+            pressure.left(admitted.writer.run_id)
             self._pipeline.disconnected(admitted.writer, silent_s=self._silent_s)
 
     # Handshake
@@ -175,7 +178,7 @@ class WriterConnection:
             attempt=writer.attempt_no,
             seq=admitted.seq,
             events=admitted.events,
-            flush_ms=self._pipeline.pressure.flush_ms,
+            flush_ms=self._pipeline.pressure.flush_ms(writer.run_id),
             limits=self._limits.as_message(),
         )
         await self._send(welcome)
@@ -238,7 +241,8 @@ class WriterConnection:
             await self._ack_due.wait()
             self._ack_due.clear()
             seq, events = self._pipeline.durable(writer)
-            await self._send(Ack(seq=seq, events=events, flush_ms=self._pipeline.pressure.flush_ms))
+            flush_ms = self._pipeline.pressure.flush_ms(writer.run_id)
+            await self._send(Ack(seq=seq, events=events, flush_ms=flush_ms))
 
     async def _send_alerts(self, run_id: str) -> None:
         with self._services.hub.listen(run_id) as listener:

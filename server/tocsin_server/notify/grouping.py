@@ -82,7 +82,7 @@ def arrive(
 
 def _wanted(group: Group, notified: NotifiedState, routed: RoutedAlert, route: Route, now_ns: int) -> int:
     """Return when this change should be notified."""
-    wait = now_ns + route.wait_ns(routed.alert.severity)
+    wait = now_ns + route.wait_ns(routed.alert.severity, routed.alert.rule)
     more_severe = not routed.over and level_of(routed) > notified.level
     if group.notified_ns is None or (more_severe and routed.alert.severity is Severity.CRITICAL):
         return wait

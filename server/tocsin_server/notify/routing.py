@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tocsin_server.core.errors import FieldError
-from tocsin_server.core.models import Severity
+from tocsin_server.core.models import RUN_FAILED, Severity
 from tocsin_server.notify import inhibition
 from tocsin_server.notify import mute_times as mute
 from tocsin_server.notify.fields import only, seconds, text, texts, truth
@@ -21,8 +21,9 @@ from tocsin_server.notify.mute_times import MuteTime
 
 EVERY = "*"
 """Stands for all enabled channels in a list of channel names."""
-WAIT_CRITICAL_S, WAIT_S = 3.0, 30.0
-"""How long a new group waits for more alerts, by its highest severity."""
+WAIT_FAILED_S, WAIT_CRITICAL_S, WAIT_S = 3.0, 0.3, 30.0
+"""How long a new group waits for more alerts: after a failed run, which a launcher may restart at once; after
+another critical alert, whose incident is notified once, whatever joins it later; and after other alerts."""
 INTERVAL_S, REPEAT_S = 60.0, 4 * 3600.0
 GROUP_BY = ("project", "incident")
 _FIELDS = {
@@ -33,7 +34,9 @@ _FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One entry of the ordered list. ``group_wait_s`` None: 3 s for a critical alert, else 30 s."""
+    """One entry of the ordered list. ``group_wait_s`` None: 0.3 s for a critical alert, 3 s for a failed run,
+    else 30 s.
+    """
 
     name: str
     matchers: tuple[Matcher, ...] = ()
@@ -47,9 +50,10 @@ class Route:
     send_resolved: bool = True
     mute_times: tuple[str, ...] = ()
 
-    def wait_ns(self, severity: Severity) -> int:
-        """Return how long an alert of this severity waits for others."""
+    def wait_ns(self, severity: Severity, rule: str = "") -> int:
+        """Return how long an alert of this severity and rule waits for others."""
         usual = WAIT_CRITICAL_S if severity is Severity.CRITICAL else WAIT_S
+        usual = WAIT_FAILED_S if rule == RUN_FAILED else usual
         return int((usual if self.group_wait_s is None else self.group_wait_s) * 1e9)
 
     def group_of(self, labels: Mapping[str, str]) -> dict[str, str]:
@@ -136,7 +140,7 @@ def match_of(
             route,
             tuple(channels_of(route, channels)),
             route.group_of(labels),
-            route.wait_ns(severity) / 1e9,
+            route.wait_ns(severity, labels.get("rule", "")) / 1e9,
             routing.is_muted(route, now_ns),
         )
         for route in routing.routes_of(labels)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -75,24 +75,56 @@ class Commits:
 
 
 class Pressure:
-    """Compute back-pressure: the flush interval of clients, and whether their sockets are read at all."""
+    """Compute back-pressure: the flush interval of clients, and whether their sockets are read at all.
+
+    A message costs more than its records, so many clients are asked to send less often. Clients of a run
+    whose page is open are asked to send more often.
+    """
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
         self._settings = settings
         self._room = asyncio.Event()
+        self._clients: Counter[str] = Counter()
+        """Connected training processes by run."""
+        self._watched: Set[str] = frozenset()
+        self._watched_clients = 0
+
+    def joined(self, run_id: str) -> None:
+        """Count a training process that has connected."""
+        self._clients[run_id] += 1
+
+    def left(self, run_id: str) -> None:
+        """Stop counting a training process."""
+        self._clients[run_id] -= 1
+        if self._clients[run_id] <= 0:
+            del self._clients[run_id]
+
+    def watch(self, run_ids: Set[str]) -> None:
+        """Set the runs whose pages are open."""
+        self._watched = run_ids
+        self._watched_clients = sum(self._clients[run_id] for run_id in run_ids)
 
     @property
     def pressed(self) -> bool:
         """Whether reading from sockets is paused."""
         return self._store.backlog_bytes >= self._settings.backlog_bytes
 
-    @property
-    def flush_ms(self) -> int:
-        """Return the flush interval for clients: it grows with the backlog; the longest if the database
-        fails.
+    def flush_ms(self, run_id: str = "") -> int:
+        """Return the flush interval for the clients of a run, ms.
+
+        It grows with the number of clients and with the backlog, and is the longest if the database fails.
         """
-        return self._widened(self._settings.flush_ms, self._settings.flush_ms_max)
+        settings = self._settings
+        usual = self._limited(settings.flush_ms, self._clients.total())
+        if run_id in self._watched:
+            usual = min(usual, self._limited(settings.flush_ms_watched, self._watched_clients))
+        return self._widened(usual, settings.flush_ms_max)
+
+    def _limited(self, usual_ms: int, clients: int) -> int:
+        """Return the interval at which ``clients`` stay below the limit of messages."""
+        settings = self._settings
+        return min(max(usual_ms, 1000 * clients // settings.messages_per_s), settings.flush_ms_max)
 
     @property
     def tick_ms(self) -> int:

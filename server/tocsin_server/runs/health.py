@@ -17,7 +17,7 @@ def health_of(pipeline: Pipeline) -> dict[str, Any]:
         "commit_s": store.last_commit_s,
         "failing": store.failing or pipeline.jobs.outage,
         "pressed": pressure.pressed,
-        "flush_ms": pressure.flush_ms,
+        "flush_ms": pressure.flush_ms(),
         "tick_ms": pressure.tick_ms,
         "lag_ms": pipeline.durability.lag_ms(),
         "rule_crashes": sum(run.crashes for run in runs),

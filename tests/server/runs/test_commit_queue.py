@@ -37,7 +37,29 @@ class Full:
 )
 def test_the_flush_interval_widens_with_the_backlog(backlog: int, failing: str | None, flush_ms: int) -> None:
     """Clients run at full speed up to a quarter of the limit, and are slowed down above it."""
-    assert Pressure(Full(backlog, failing), Settings(backlog_bytes=1000)).flush_ms == flush_ms
+    assert Pressure(Full(backlog, failing), Settings(backlog_bytes=1000)).flush_ms() == flush_ms
+
+
+def test_many_clients_send_less_often() -> None:
+    """At most 400 messages per second: 100 clients every 0.25 s."""
+    pressure = Pressure(Full(0), Settings(flush_ms=200, messages_per_s=400))
+    for number in range(100):
+        pressure.joined(f"run {number}")
+    assert pressure.flush_ms("run 0") == 250
+    for number in range(50):
+        pressure.left(f"run {number}")
+    assert pressure.flush_ms("run 60") == 200
+
+
+def test_clients_of_a_run_on_screen_send_more_often() -> None:
+    """Only those, and not if they are many."""
+    pressure = Pressure(Full(0), Settings(flush_ms=200, flush_ms_watched=100, messages_per_s=400))
+    for run_id in ("shown", "other", *["large"] * 60):
+        pressure.joined(run_id)
+    pressure.watch({"shown"})
+    assert (pressure.flush_ms("shown"), pressure.flush_ms("other")) == (100, 200)
+    pressure.watch({"shown", "large"})
+    assert pressure.flush_ms("shown") == 152
 
 
 @pytest.mark.parametrize(

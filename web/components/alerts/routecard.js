@@ -217,7 +217,7 @@ function waitFields(route, change, where) {
     field(
       `${where}.group_wait_s`,
       "Group wait",
-      durationInput(route.group_wait_s, (s) => change({ group_wait_s: s }), "3 s if critical, else 30 s"),
+      durationInput(route.group_wait_s, (s) => change({ group_wait_s: s }), "0.3 s if critical, else 30 s"),
     ),
     field(
       `${where}.group_interval_s`,

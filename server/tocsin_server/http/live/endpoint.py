@@ -1,7 +1,8 @@
 """Serve the browsers' WebSocket: docs/reference/http-api.md, "Live socket".
 
-One tick, four times per second by default, serves all browsers: the changes of a run are encoded once,
-however many browsers watch it. Alerts are sent immediately. Each browser has a bounded queue
+The records of a run are sent right after their commit, but at most once per tick, and the changed rows of the
+list of runs less often. All browsers share a tick: the changes of a run are encoded once, however many
+browsers watch it. Alerts are sent immediately. Each browser has a bounded queue
 (:mod:`subscriber`), so that a slow one does not affect the others.
 """
 
@@ -32,8 +33,10 @@ router = APIRouter()
 PATH = "/api/v1/live"
 SPARKED = 100
 """Number of rows with sparklines in a message with the whole fleet; pages request the others when visible."""
-SPARKS_NS = 2_000_000_000
-"""Minimum interval between the sparklines of a row."""
+SPARKS_NS = 5_000_000_000
+"""Minimum interval between the sparklines of a row, which are most of its bytes."""
+IDLE_S = 0.25
+"""Without new records, new subscriptions wait at most this long for their first message."""
 PAGES = "some open pages"
 NO_LOGIN, BAD_MESSAGE, MAY_NOT_READ = 4401, 4400, 4403
 
@@ -48,6 +51,9 @@ class BroadcastServer:
         self._pipeline = pipeline
         self._hub = hub
         self._sparks_ns: dict[str, int] = {}
+        self._fleet_dirty: set[str] = set()
+        self._fleet_at = float("-inf")
+        """When the changed rows of the list of runs were sent last, s."""
         self._tasks: list[asyncio.Task[None]] = []
         self._recheck = asyncio.Event()
 
@@ -96,11 +102,13 @@ class BroadcastServer:
     async def _ticking(self) -> None:
         with self._hub.listen() as listener:
             while True:
-                await asyncio.sleep(self._pipeline.pressure.tick_ms / 1000)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(listener.wait(), IDLE_S)
                 listener.take_alerts()
                 listener.take_broadcasts()
                 with self.work.isolated("tick"):
-                    self.tick(listener)
+                    self.tick(listener, asyncio.get_running_loop().time())
+                await asyncio.sleep(self._pipeline.pressure.tick_ms / 1000)
 
     async def _pushing(self) -> None:
         with self._hub.listen() as listener:
@@ -126,26 +134,33 @@ class BroadcastServer:
 
     # Messages
 
-    def tick(self, listener: Listener) -> None:
-        """Send every browser the changes that it has not received."""
+    def tick(self, listener: Listener, now_s: float) -> None:
+        """Send every browser the changes that it has not received, at the monotonic time ``now_s``."""
         committed, changed = listener.take_dirty()
         dirty = changed | committed.keys()
+        self._fleet_dirty |= dirty
+        rows: set[str] = set()
+        if now_s - self._fleet_at >= self.settings.fleet_tick_ms / 1000:
+            rows, self._fleet_dirty, self._fleet_at = self._fleet_dirty, set(), now_s
         cache = TickCache(self._pipeline, self._sparks_ns)
         failure: Exception | None = None
+        shown: set[str] = set()
         for subscriber in list(self.subscribers):
             try:
-                self._show(subscriber, cache, dirty)
+                self._show(subscriber, cache, dirty, rows)
+                shown |= {view.run_id for view in subscriber.views.values() if view.run_id is not None}
             except Exception as error:  # noqa: BLE001 - the other pages must be served
                 failure = error
+        self._pipeline.pressure.watch(shown)
         if failure is None:
             self.work.passed(PAGES)
         else:
             self.work.failed(PAGES, failure)
 
-    def _show(self, subscriber: Subscriber, cache: TickCache, dirty: set[str]) -> None:
+    def _show(self, subscriber: Subscriber, cache: TickCache, dirty: set[str], rows: set[str]) -> None:
         for view in list(subscriber.views.values()):
             if view.run_id is None:
-                self._show_fleet(subscriber, view, cache, dirty)
+                self._show_fleet(subscriber, view, cache, rows)
             elif view.run_id in dirty or not view.initialized:
                 with self.work.isolated(f"page of run {view.run_id}"):
                     self._show_run(subscriber, view, view.run_id, cache)

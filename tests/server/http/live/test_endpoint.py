@@ -76,6 +76,22 @@ def test_deltas_continue_from_the_last_one(run_server: Start, dial: Dial, watch:
     assert cursor == server.services.reader.series("r1", ["loss"]).cursor
 
 
+def test_a_run_on_screen_is_asked_to_send_more_often(
+    run_server: Start, dial: Dial, watch: BatchEvaluator
+) -> None:
+    """Each ack carries the interval; when the page is closed, it is the usual one again."""
+    server = run_server(flush_ms=200, flush_ms_watched=70)
+    client = dial(server.base, "r1", server.token)
+    page = watch(server.base, server.token)
+    page.send({"type": "subscribe", "id": 1, "view": "run", "run": "r1"})
+    page.receive("run")
+    assert client.acked(client.train([0], loss=[1.0])).flush_ms == 70
+    page.send({"type": "unsubscribe", "id": 1})
+    page.send({"type": "subscribe", "id": 2, "view": "fleet"})
+    page.receive("fleet")
+    assert client.acked(client.train([1], loss=[1.0])).flush_ms == 200
+
+
 def test_a_cursor_that_is_too_old_gets_resync(run_server: Start, dial: Dial, watch: BatchEvaluator) -> None:
     """If the records since a cursor are not in memory, the page gets resync."""
     server = run_server(live_kept_bytes=1)
