@@ -35,7 +35,18 @@ CALLBACKS = callbacks()
 ELSEWHERE = {
     "needs a device: test_staging.py, test_cuda.py": (
         *("staging.Staging.*", "staging._Here.*", "staging._copied", "staging._read_tensor"),
-        *("staging._asked", "staging._hollow", "staging._raw_stream"),
+        *("staging._asked", "staging._check", "staging._groups", "staging._intact", "staging._keep"),
+        *("staging._kept", "staging._must_copy", "staging._own", "staging._place", "staging._settled"),
+        *(
+            "staging._raw_stream",
+            "staging._source",
+            "staging.hold",
+            "staging.is_on_device",
+            "staging.own_copy",
+        ),
+        *("device_values.*", "scaler._DeviceScale.*", "scaler._Scale.*", "scaler._first", "scaler._pair"),
+        *("scaler._replaced", "scaler._single", "scaler.updated", "scaler._is_positive"),
+        *("staging.before_replay", "staging.before_write", "silent_writes._watch_*"),
         *("staging.current_stream", "staging.on_stream", "reporter.RunReporter.last_scale"),
         *(
             "staging._warn_unread",

@@ -304,9 +304,9 @@ class Run:
             names, row = tuple(map(text, flat)), flat.values()
         values: list[Any] = []
         odd = on_device = False
-        for value in row:
+        for name, value in zip(names, row, strict=True):
             if type(value) is not float:
-                value = number(value)
+                value = number(value, name)
                 if value is None:
                     odd = True
                 elif type(value) is not float:

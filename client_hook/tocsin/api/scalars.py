@@ -11,10 +11,14 @@ LEAVES = 256
 """Maximum number of tensors of a nested batch that are examined."""
 
 
-def number(value: Any) -> Any:
-    """Return a float, a scalar that is still on a device, or None if ``value`` is not a single number.
+def number(value: Any, name: str = "value") -> Any:
+    """Return a float, a ``DeviceValue``, or None if ``value`` is not a single number.
 
     Values of other libraries (NumPy, JAX) are converted immediately.
+
+    Args:
+        value: What the script passed.
+        name: Its name, under which the hook learns whether the script changes such tensors later.
     """
     if type(value) is _plain and value.is_cpu:  # the common case first, because this runs at every step
         try:
@@ -22,10 +26,10 @@ def number(value: Any) -> Any:
         except (RuntimeError, TypeError):  # several elements, or a complex number
             return None
     if isinstance(value, _tensor):
-        return _read(value)
+        return _read(value, name)
     if not _tensor and "torch" in sys.modules:
         _learn_torch()
-        return number(value)
+        return number(value, name)
     if value is None or isinstance(value, (str, bytes)):
         return None
     try:
@@ -92,7 +96,8 @@ def _tensor_flag(torch: Any, leaf: Any) -> Any:
         return _UNSEEN
     low, high = torch.aminmax(leaf.detach())
     ends = low * 0 + high * 0
-    return number(ends != ends)
+    flag = ends != ends
+    return float(flag) if flag.is_cpu else flag
 
 
 def _leaves(batch: Any) -> Iterator[Any]:

@@ -87,15 +87,10 @@ def _lead(ledger: Any, members: list[OptimizerTracker]) -> OptimizerTracker:
 
 
 def joined(norms: list[Any]) -> Any:
-    """Return the total 2-norm of partial norms, on the first one's device, or None if one is missing."""
+    """Return the total 2-norm of partial norms, or None if one is missing."""
     if any(norm is None for norm in norms):
         return None
-    total = 0.0
-    for norm in norms:
-        on = getattr(total, "device", None)
-        part = norm if on is None or type(norm) is float else norm.to(on, non_blocking=True)
-        total = total + part * part
-    return total**0.5
+    return sum(norm * norm for norm in norms) ** 0.5
 
 
 def _rates(members: list[OptimizerTracker]) -> tuple[tuple[Any, ...], tuple[int, ...]]:

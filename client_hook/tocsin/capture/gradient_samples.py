@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from . import staging
 from .staging import CUDA, capturing, differ_later, readable
 
 EDGE = 8
@@ -36,14 +37,20 @@ def sample_of(probes: Sequence[Any]) -> Sample:
 
 
 def _is_plain(grad: Any) -> bool:
-    if type(grad) is not Tensor or grad.layout is not torch.strided:
+    if type(grad) not in staging.PLAIN or grad.layout is not torch.strided:
         return False
     return grad.numel() > 0 and readable(grad)
 
 
 def _copied(grad: Tensor) -> Tensor:
-    part = grad.detach()[tuple(slice(None, None, -(-size // EDGE)) for size in grad.shape)]
-    return part.reshape(-1).clone().view(torch.uint8)  # as bytes: NaN equals NaN
+    every = [-(-size // EDGE) for size in grad.shape]
+    sizes = [-(-size // step) for size, step in zip(grad.shape, every, strict=True)]
+    strides = [stride * step for stride, step in zip(grad.stride(), every, strict=True)]
+    part = grad.detach().as_strided(sizes, strides, grad.storage_offset())
+    flat = part.reshape(-1)
+    if flat.untyped_storage()._cdata == grad.untyped_storage()._cdata:
+        flat = flat.clone()
+    return flat.view(torch.uint8)  # as bytes: NaN equals NaN
 
 
 def differs(before: Sample, now: Sample, pending: Pending) -> bool:

@@ -100,7 +100,7 @@ def kept_norm(tracker: OptimizerTracker, optimizer: Any) -> Any:
     if tracker.outer is None:
         tracker.outer = _outer_of(optimizer) if "deepspeed.runtime.engine" in sys.modules else ()
     outer = tracker.outer() if tracker.outer else None
-    return None if outer is None else read(outer._global_grad_norm)
+    return None if outer is None else read(outer._global_grad_norm, "norm")
 
 
 def _outer_of(optimizer: Any) -> Any:
@@ -279,7 +279,7 @@ def _look_before_clip(parameters: Any) -> None:
 def _clipped(parameters: Any, max_norm: Any, total_norm: Any) -> None:
     for ledger in patching.attached:
         try:
-            norm = read(total_norm)
+            norm = read(total_norm, "norm")
             if norm is None:
                 continue
             params = [parameters] if isinstance(parameters, Tensor) else parameters
@@ -307,7 +307,7 @@ def own_norm(ledger: Any, tracker: OptimizerTracker, optimizer: Any, scale: Any)
     made = norms_of(optimizer)
     if made is None:
         return
-    norm = read(torch.linalg.vector_norm(made.norms))
+    norm = read(torch.linalg.vector_norm(made.norms), None)
     if norm is None:
         return
     tracker.look_for_changes()
@@ -351,6 +351,8 @@ def _norms(grads: list[Tensor]) -> Tensor:
         for at, grad in enumerate(grads):
             kinds.setdefault((grad.device, grad.dtype), []).append(at)
         norms: list[Any] = [None] * len(grads)
+        if len(kinds) == 1:
+            return torch.stack(torch._foreach_norm(grads, 2.0)).to(torch.float32)
         for places in kinds.values():
             for at, norm in zip(places, torch._foreach_norm([grads[at] for at in places], 2.0), strict=True):
                 norms[at] = norm.to(first, torch.float32, non_blocking=True)

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from ..protocol import little_endian
 from . import staging
+from .device_values import DeviceValue, divided, settle
 from .gradients import norms_of
 from .layer_names import NO_GRADIENT, folded, grouped, plain_names
 from .optimizer_tracker import OptimizerTracker
@@ -240,9 +241,10 @@ class LayerNorms:
 
     def _send(self, tracker: OptimizerTracker, step: int, vector: Vector, why: str) -> None:
         norms = vector.norms
-        if norms.is_cpu:
-            self._report(tracker, step, vector, why, _read(norms, vector.scale))
-        elif norms.is_cuda and not staging.capturing() and len(self._staged) < STAGED:
+        if not staging.is_on_device(norms):
+            if norms.is_cpu:
+                self._report(tracker, step, vector, why, _read(norms, vector.scale))
+        elif not staging.capturing() and len(self._staged) < STAGED:
             self._stage(tracker, step, vector, why)
 
     def _stage(self, tracker: OptimizerTracker, step: int, vector: Vector, why: str) -> None:
@@ -250,8 +252,6 @@ class LayerNorms:
         norms = vector.norms.detach()
         with torch.no_grad(), staging.on_device(norms.device):
             ready = norms.to(torch.float32)
-            if vector.scale is not None:
-                ready = ready / vector.scale
             host = self._slot(ready.numel())
             host.copy_(ready, non_blocking=True)
             event = staging._new_event()
@@ -277,8 +277,21 @@ class LayerNorms:
         if staging.capturing():
             return
         while self._staged and self._staged[0][5].query():
-            tracker, step, vector, why, host, _ = self._staged.popleft()
-            self._report(tracker, step, vector, why, host.tolist())
+            tracker, step, vector, why, host, _ = self._staged[0]
+            scale = settle(vector.scale) if isinstance(vector.scale, DeviceValue) else vector.scale
+            waits = scale is None and vector.scale is not None and not vector.scale.is_lost
+            if waits and len(self._staged) < STAGED:
+                break  # the scale arrives with the record
+            self._staged.popleft()
+            if scale is not None or vector.scale is None:
+                norms = host.tolist()
+                self._report(
+                    tracker,
+                    step,
+                    vector,
+                    why,
+                    norms if scale is None else [divided(one, scale) for one in norms],
+                )
 
     def _report(
         self, tracker: OptimizerTracker, step: int, vector: Vector, why: str, norms: list[float]

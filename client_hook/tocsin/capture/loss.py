@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import patching
+from . import patching, silent_writes
 from .accumulation import share_of
 from .backward_steps import depth as _depth
 from .compiler import is_compiling as _is_compiling
@@ -36,6 +36,7 @@ def install() -> None:
     _depth.trained.clear()
     patching.replace(torch.autograd, "backward", _watched)
     patching.replace_within(torch.autograd.grad, _watch_grad)
+    silent_writes.install()
 
 
 def _watch_grad(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -192,7 +193,7 @@ def _value(tensor: Any, grad: Any) -> tuple[Any, Scaled | None] | None:
     if scaled is not None:
         value = scaled[1]
     else:
-        value = read(tensor)
+        value = read(tensor, "loss")
         scaled = scaled_source(tensor) if some_scaled() else None
         if scaled is not None and value is not None:
             value = value / scaled[3]

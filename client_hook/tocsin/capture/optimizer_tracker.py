@@ -8,12 +8,14 @@ from typing import Any
 import msgspec
 
 from .gradient_samples import Pending, Sample, differs, has_hooks, sample_of
+from .staging import sum_of
 
 GROUPS = 64
 """Learning rates of at most this many parameter groups are reported."""
 PROBES = 2
-LOOKED_AT, LOOK_EVERY = 8, 16
-"""The first steps, and later one in so many, in which changes of the gradients are looked for."""
+LOOKED_AT, LOOK_EVERY, LOOK_ON_DEVICE_EVERY = 8, 16, 128
+"""The first steps, and later one in so many, in which changes of the gradients are looked for. On a device each
+look needs nine kernels."""
 _FIRST = (0,)
 
 HAS_LOSS, HAS_NORM, HAS_SCALE, HAS_FOUND_INF, HAS_TIME, HAS_DATA, HAS_SUM = 1, 2, 4, 8, 16, 32, 64
@@ -42,13 +44,8 @@ class Loss(msgspec.Struct, eq=False, gc=False):
 
 
 def total_of(losses: list[Loss]) -> Any:
-    """Return the sum of the values; device scalars are added on their device."""
-    if len(losses) == 1:
-        return losses[0].value
-    total = losses[0].value
-    for loss in losses[1:]:
-        total = total + loss.value
-    return total
+    """Return the sum of the values."""
+    return losses[0].value if len(losses) == 1 else sum_of([loss.value for loss in losses])
 
 
 def fold(losses: list[Loss]) -> None:
@@ -269,7 +266,10 @@ class OptimizerTracker:
 
     def keep_sample(self) -> None:
         """Copy values of the gradients after a backward or unscaling, in the steps that are looked at."""
-        if self.norm_timing == BEFORE and (self.number < LOOKED_AT or self.number % LOOK_EVERY == 0):
+        if self.norm_timing != BEFORE or (self.number >= LOOKED_AT and self.number % LOOK_EVERY):
+            return
+        rarely = bool(self.probes) and not self.probes[0].is_cpu and self.number >= LOOKED_AT
+        if not rarely or self.number % LOOK_ON_DEVICE_EVERY == 0:
             self.sample = sample_of(self.probes)
 
     def look_for_changes(self) -> None:

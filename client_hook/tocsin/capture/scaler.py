@@ -3,6 +3,11 @@
 ``torch.amp.GradScaler`` and every subclass that overrides a method are patched, so scalers made before and
 after, and unpickled ones, are seen. The scale is read when a loss is scaled, once between two updates: that
 is the scale of the step, whatever the script does to the scaler afterwards.
+
+On a device the scale is read once. What ``update`` does to it follows from the flags of non-finite gradients,
+which are kept by reference, so each later scale is computed on the host when they have arrived. The version
+counter of the scale shows other writes, after which it is read again, and the newest scale of each copy is
+compared with the device's.
 """
 
 from __future__ import annotations
@@ -10,6 +15,8 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable
+from math import copysign, inf, isfinite
+from struct import pack, unpack
 from typing import Any
 
 import torch
@@ -18,15 +25,18 @@ from torch import Tensor
 from . import patching
 from .compiler import is_compiling as _is_compiling
 from .compiler import switch
+from .device_values import Checked, Computed, Held
 from .gradients import own_norm
 from .optimizer_tracker import OptimizerTracker
-from .staging import read
+from .staging import before_write, capturing, hold, is_on_device, own_copy, read
 from .wrappers import inner_of
 
 REMEMBERED = 1024
 """Maximum number of scaled losses that wait for their backward."""
 WALK = 16
 """Maximum number of operations between a backward and the scaling before it."""
+UPDATES = 256
+"""Updates after which the scale is read again, so that those without a record need little memory."""
 
 
 Scaled = tuple[Any, Any, Any, Any]
@@ -35,8 +45,8 @@ Scaled = tuple[Any, Any, Any, Any]
 _scaled: dict[int, Scaled] = {}
 """id(scaled loss) -> what it is, until its backward. Losses without a backward stay as dead entries, which
 are removed above REMEMBERED."""
-_scales: dict[int, tuple[Any, Any, Any]] = {}
-"""id(scaler) -> (weak reference, its scale tensor, a copy on the device since its last update)."""
+_scales: dict[int, _DeviceScale] = {}
+"""id(scaler) -> its scale on a device."""
 _updating: set[int] = set()
 
 
@@ -92,7 +102,7 @@ def _remember(scaler: Any, outputs: Any, result: Any) -> None:
     if isinstance(outputs, Tensor):
         if len(_scaled) > REMEMBERED:
             _scaled.clear()
-        value = read(outputs)
+        value = read(outputs, "loss")
         if value is not None:
             _scaled[id(result)] = (weakref.ref(result), value, scaler, scale_of(scaler))
     elif isinstance(outputs, (list, tuple)) and isinstance(result, (list, tuple)):
@@ -100,24 +110,139 @@ def _remember(scaler: Any, outputs: Any, result: Any) -> None:
             _remember(scaler, output, one)
 
 
-def scale_of(scaler: Any) -> Any:
-    """Return the current scale, or None before the first loss or if torch hides it.
+class _Scale(Checked):
+    """The scale between two updates: the first of the pair (scale, growth tracker)."""
 
-    On a device it is copied once between two updates, because ``update`` writes it in place.
+    __slots__ = ("of",)
+
+    def __init__(self, of: _DeviceScale, tensor: Tensor) -> None:
+        super().__init__(tensor, _first, of.state)
+        self.of = weakref.ref(of)
+
+    def failed(self) -> None:
+        of = self.of()
+        if of is not None:
+            of.is_known = False
+
+
+class _DeviceScale:
+    """The scale of one scaler on a device, and its growth tracker, as far as they are known on the host."""
+
+    __slots__ = ("__weakref__", "flags", "found", "is_known", "ref", "state", "tensor", "updates", "value")
+
+    def __init__(self, scaler: Any, scale: Tensor) -> None:
+        self.ref = weakref.ref(scaler)
+        self.tensor = scale
+        tracker = getattr(scaler, "_growth_tracker", None)
+        self.is_known = True
+        """Whether the next scale can be computed."""
+        self.state = Computed(
+            _pair, own_copy(scale), own_copy(tracker) if isinstance(tracker, Tensor) else None
+        )
+        self.value = _Scale(self, scale)
+        self.flags: dict[int, tuple[Tensor, Held]] = {}
+        """id of a flag of non-finite gradients -> the flag and its value, until the next update."""
+        self.found: list[Any] | None = None
+        """The flags that the running update uses; None if the scale was changed by something else."""
+        self.updates = 0
+
+    def is_current(self, scaler: Any, scale: Any) -> bool:
+        """Return whether nothing but the known updates has written to the scale."""
+        value = self.value
+        return (
+            self.is_known
+            and self.ref() is scaler
+            and scale is self.tensor
+            and scale._version == value.version
+        )
+
+    def flag(self, found: Tensor) -> Held:
+        """Return the value of a flag, one for all who need it."""
+        known = self.flags.get(id(found))
+        if known is None:
+            known = self.flags[id(found)] = found, hold(found)
+        return known[1]
+
+    def before(self, scaler: Any) -> None:
+        """Keep the flags that an update is about to use. It adds several to the first one's tensor."""
+        states = getattr(scaler, "_per_optimizer_states", {}).values()
+        found = [one for state in states for one in state.get("found_inf_per_device", {}).values()]
+        self.found = [self.flag(one) for one in found] if self.is_current(scaler, scaler._scale) else None
+        if len(found) > 1:
+            before_write(found[0])
+
+    def after(self, scaler: Any, new_scale: Any) -> bool:
+        """Compute the scale after an update; return whether that is possible."""
+        found, self.found = self.found, None
+        self.flags = {}
+        self.updates += 1
+        scale = scaler._scale
+        once = scale is self.tensor and scale._version == self.value.version + 1
+        if found is None or not once or self.updates > UPDATES:
+            return False
+        if new_scale is None:
+            factors = (scaler._growth_factor, scaler._backoff_factor, scaler._growth_interval)
+            self.state = Computed(updated, self.state, factors, *found)
+        else:
+            self.state = Computed(_replaced, self.state, read(new_scale, None))
+        self.value = _Scale(self, scale)
+        return True
+
+
+def _pair(scale: float, tracker: float | None) -> tuple[float, float | None]:
+    return scale, tracker
+
+
+def _first(state: tuple[float, float | None]) -> float:
+    return state[0]
+
+
+def _replaced(state: tuple[float, float | None], scale: float) -> tuple[float, float | None]:
+    return _single(scale), state[1]
+
+
+def updated(
+    state: tuple[float, float | None], factors: tuple[float, float, int], *found: float
+) -> tuple[float, float | None]:
+    """Return the scale and the growth tracker after an update, as ``torch._amp_update_scale_`` does.
+
+    Args:
+        state: Scale and growth tracker before it; a tracker of None is unknown.
+        factors: Growth factor, backoff factor, and growth interval.
+        found: For each optimizer and device, whether a gradient was not finite: 0.0 if none was.
     """
+    scale, tracker = state
+    growth, backoff, interval = factors
+    if any(found):
+        return _single(scale * backoff), 0.0
+    if tracker is None:
+        return scale, None
+    if tracker + 1 != interval:
+        return scale, tracker + 1
+    grown = _single(scale * growth)
+    return (grown if isfinite(grown) else scale), 0.0
+
+
+def _single(number: float) -> float:
+    """Return the nearest float32, or infinity."""
+    try:
+        return float(unpack("f", pack("f", number))[0])
+    except OverflowError:
+        return copysign(inf, number)
+
+
+def scale_of(scaler: Any) -> Any:
+    """Return the current scale, or None before the first loss or if torch hides it."""
     scale = getattr(scaler, "_scale", None)
-    if not isinstance(scale, Tensor) or scale.is_cpu:
+    if not isinstance(scale, Tensor) or not is_on_device(scale) or capturing():
         return read(scale)
     known = _scales.get(id(scaler))
-    if known is not None and known[0]() is scaler and known[1] is scale:
-        return known[2]
+    if known is not None and known.is_current(scaler, scale):
+        return known.value
     if len(_scales) > REMEMBERED:
         _scales.clear()
-    copied = read(scale)
-    if copied is None:  # during a graph capture
-        return None
-    _scales[id(scaler)] = (weakref.ref(scaler), scale, copied)
-    return copied
+    known = _scales[id(scaler)] = _DeviceScale(scaler, scale)
+    return known.value
 
 
 def some_scaled() -> bool:
@@ -199,12 +324,17 @@ def found_inf_of(scaler: Any, optimizer: Any) -> Any:
     if not states or id(optimizer) not in states:
         return None
     found = states[id(optimizer)].get("found_inf_per_device", {})
-    flags = [flag for flag in map(read, found.values()) if flag is not None]
+    known = _scales.get(id(scaler))
+    flags = [
+        known.flag(one) if known is not None and not capturing() else read(one, None)
+        for one in found.values()
+    ]
+    flags = [flag for flag in flags if flag is not None]
     if not flags:
         return None
     if all(type(flag) is float for flag in flags):
         return 1.0 if any(flags) else 0.0
-    return flags[0] if len(flags) == 1 else sum(flag.to(flags[0].device, non_blocking=True) for flag in flags)
+    return flags[0] if len(flags) == 1 else sum(flags[1:], start=flags[0])
 
 
 # -- step
@@ -289,8 +419,12 @@ def _outcome(found: Any, fired: bool, fused: bool) -> tuple[Any, Any, Any]:
     if found is None or not fused:
         skip = 0.0 if fired else 1.0
         return 1.0 - skip, skip, None if found is None else skip
-    skipped = (found > 0).to(torch.float32)
+    skipped = Computed(_is_positive, found)
     return 1.0 - skipped, skipped, skipped
+
+
+def _is_positive(number: float) -> float:
+    return 1.0 if number > 0 else 0.0
 
 
 # -- update
@@ -316,7 +450,7 @@ def _watch_update(original: Callable[..., Any]) -> Callable[..., Any]:
             _updating.discard(id(self))
         switch(None)
         try:
-            _updated(self, before)
+            _updated(self, before, args[0] if args else kwargs.get("new_scale"))
         except Exception as error:
             patching.report_error("after update", error)
         if compiler is not None:
@@ -331,17 +465,22 @@ def _before_update(scaler: Any) -> Any:
     for ledger in patching.attached:
         for tracker in ledger.trackers.values():
             tracker.settle()
+    known = _scales.get(id(scaler))
+    if known is not None:
+        known.before(scaler)
     return _host_scale(scaler)
 
 
 def _host_scale(scaler: Any) -> Any:
     """Return the scale if it is in host memory. On a device a change is detected at the next record."""
     scale = getattr(scaler, "_scale", None)
-    return read(scale) if not isinstance(scale, Tensor) or scale.is_cpu else None
+    return None if isinstance(scale, Tensor) and is_on_device(scale) else read(scale)
 
 
-def _updated(scaler: Any, before: Any) -> None:
-    _scales.pop(id(scaler), None)
+def _updated(scaler: Any, before: Any, new_scale: Any = None) -> None:
+    known = _scales.get(id(scaler))
+    if known is not None and not known.after(scaler, new_scale):
+        del _scales[id(scaler)]
     after = _host_scale(scaler)
     if after is None:
         for ledger in patching.attached:
@@ -358,4 +497,4 @@ def _updated(scaler: Any, before: Any) -> None:
 def report_last_scales(ledger: Any) -> None:
     """Report what the last updates on a device did, because no further record will."""
     for name, scale in ledger.scales_on_device.items():
-        ledger.reporter.last_scale(name, read(scale))
+        ledger.reporter.last_scale(name, read(scale, None))

@@ -1,11 +1,15 @@
 """Copy values from tensors to the host without waiting for a device.
 
-A tensor in host memory is read immediately. A CUDA scalar is copied on the current stream to float32, so that
-later changes in place do not matter and no graph stays alive. Complete records are collected, and all their
-values are copied by one stack and one ``non_blocking`` copy to a slot of pinned memory, followed by an event.
-This is done at the first record GATHERED_S after the previous copy, or at the BATCH-th record, so slow steps
-are copied immediately, and fast ones share the cost. The training thread checks the slots in order after the
-next copy, and never waits for an event.
+A tensor in host memory is read immediately. Of a CUDA scalar, a reference without its graph is kept
+(``device_values.py``), which costs no kernel. Complete records are collected, and all their values are copied
+by one stack and one ``non_blocking`` copy to a slot of pinned memory, followed by an event. This is done at
+the first record GATHERED_S after the previous copy, or at the BATCH-th record, so slow steps are copied
+immediately, and fast ones share the cost. The training thread checks the slots in order after the next copy,
+and never waits for an event.
+
+A tensor whose version counter has increased until then was changed by the script: its value is absent from
+the record, and later ones of the same source are copied when they are read. Values are copied early if
+something is about to write to them without increasing the counter (``before_write``, ``before_replay``).
 
 If all slots are in use, the record's device values are dropped and counted in ``dropped``; its host values
 are delivered immediately.
@@ -14,6 +18,7 @@ are delivered immediately.
 from __future__ import annotations
 
 import logging
+import weakref
 from collections import deque
 from collections.abc import Callable
 from time import monotonic, sleep
@@ -22,13 +27,23 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-SLOTS = 1024
-WIDTH = 32
-"""The slots: 1024 x 32 float32, 128 KiB of pinned memory."""
+from .device_values import Checked, DeviceValue, Held, Source, settle, unqueued
 
-BATCH = 8
+SLOTS = 1024
+WIDTH = 64
+"""The slots: 1024 x 64 float32, 256 KiB of pinned memory."""
+
+BATCH = 16
 """Maximum number of records that share a copy. Vectors of norms are kept longer (layer_norms.py)."""
-GATHERED_S = 0.02
+GATHERED_S = 0.08
+
+SMALL = 512
+"""Bytes of the largest memory that may be kept for one value: what torch allocates at least. A value that is
+part of a larger tensor is copied."""
+SOURCES = 256
+"""Maximum number of sources that are known by name."""
+REFERENCES = 4096
+"""Maximum number of references that ``before_write`` can find: those of a long accumulation."""
 
 DRAIN_S = 1.0
 
@@ -47,16 +62,36 @@ Item = tuple[Any, ...]
 Deliver = Callable[[Item, Any], None]
 
 
-def read(value: Any) -> Any:
-    """Return a Python float, a device scalar that no one else changes, or None.
+PLAIN: tuple[type, ...] = (Tensor,)
+"""Types of tensors that are kept by reference. Subclasses may do anything, so their values are copied."""
+
+_sources: dict[str, Source] = {}
+_recent: deque[weakref.ref[Held]] = deque(maxlen=REFERENCES)
+"""References that are kept without a copy, oldest first."""
+
+
+class _Graphs:
+    """Whether the process replays CUDA graphs. They write to the same tensors again without torch's code, so
+    that values are copied as soon as there is one.
+    """
+
+    seen = False
+
+
+def read(value: Any, source: str | None = "value") -> Any:
+    """Return a Python float, a ``DeviceValue``, or None.
 
     Accepts numbers and tensors of one element. Host tensors are read immediately, never kept.
+
+    Args:
+        value: What to read.
+        source: Where it comes from; None if no one else changes the tensor.
     """
     try:
         if type(value) is Tensor and value.is_cpu:  # the common case first, because this runs at every step
             return float(value.item())
         if isinstance(value, Tensor):
-            return _read_tensor(value)
+            return _read_tensor(value, source)
         return float(value)
     except (TypeError, ValueError, OverflowError):
         return None
@@ -66,7 +101,7 @@ def read(value: Any) -> Any:
         raise
 
 
-def _read_tensor(value: Tensor) -> Any:
+def _read_tensor(value: Tensor, source: str | None) -> Any:
     local = getattr(value, "_local_tensor", None)
     if local is not None:
         value = local
@@ -77,7 +112,12 @@ def _read_tensor(value: Tensor) -> Any:
     if not value.is_cuda:
         _warn_unread(value.device.type)
         return None
-    return None if capturing() else _copied(value)
+    return None if capturing() else hold(value, source)
+
+
+def is_on_device(value: Tensor) -> bool:
+    """Return whether reading the tensor would make the host wait for a device."""
+    return value.is_cuda
 
 
 def readable(value: Tensor) -> bool:
@@ -98,27 +138,156 @@ def _warn_unread(device: str) -> None:
         )
 
 
-def _copied(value: Tensor) -> Tensor:
-    """Return a float32 0-dim copy on the same device, queued on the current stream."""
+def hold(value: Tensor, source: str | None = None) -> Held:
+    """Return the value of a scalar on a device: a reference if that is safe, else a copy.
+
+    Args:
+        value: A tensor of one element on a device.
+        source: Where it comes from; None if no one else changes it.
+    """
     global device_seen
     device_seen = True
+    stream = current_stream(value.device)
+    known = None if source is None else _source(source)
+    is_due = known is not None and known.must_copy(value)
+    if _must_copy(value):
+        return Held(_copied(value), stream)
+    plain = value.detach()
+    if plain.ndim:
+        plain = plain.reshape(())
+    if known is not None and is_due:
+        original = None if known.changes else plain
+        held = Held(_copied(plain), stream, known, original, None if original is None else plain._version)
+    else:
+        held = Held(plain, stream, known, version=plain._version)
+        _recent.append(weakref.ref(held))
+    if known is not None:
+        known.newest = held
+    return held
+
+
+def _source(name: str) -> Source:
+    known = _sources.get(name)
+    if known is None:
+        known = Source()
+        if len(_sources) >= SOURCES:
+            name = "value"
+        known = _sources.setdefault(name, known)
+    return known
+
+
+def _must_copy(value: Tensor) -> bool:
+    """Return whether a reference would be unsafe, or keep too much memory."""
+    return (
+        _Graphs.seen
+        or type(value) not in PLAIN
+        or (value.requires_grad and value.is_leaf)
+        or value.is_inference()
+        or value.untyped_storage().nbytes() > SMALL
+    )
+
+
+def own_copy(value: Tensor) -> Held:
+    """Return a copy of a scalar that is read once, although others write to it in place."""
+    return Held(_copied(value), current_stream(value.device))
+
+
+def _copied(value: Tensor) -> Tensor:
+    """Return a float32 0-dim copy on the same device, queued on the current stream."""
     value = value.detach()
     if value.ndim:
         value = value.reshape(())
     return value.clone() if value.dtype is torch.float32 else value.to(torch.float32)
 
 
+def _keep(held: Held) -> None:
+    """Copy a value that is kept by reference, on the current stream; lose it if it has changed."""
+    if held.tensor is None or held.original is not None:
+        return
+    if held.is_changed():
+        held.lose()
+        return
+    with on_device(held.tensor.device):
+        held.tensor = _copied(held.tensor)
+    held.version, held.stream = None, current_stream(held.tensor.device)
+    if held.source is not None:
+        held.source.changes = True
+
+
+def before_write(tensor: Any) -> None:
+    """Copy the values in the memory of ``tensor``, which is about to be changed without a new version."""
+    if not _recent or not isinstance(tensor, Tensor) or tensor.numel() > SMALL or capturing():
+        return
+    memory = tensor.untyped_storage()._cdata
+    for held in _kept():
+        if held.tensor is not None and held.tensor.untyped_storage()._cdata == memory:
+            _keep(held)
+
+
+def before_replay() -> None:
+    """Copy all values, now and from now on, because a CUDA graph may write to them."""
+    if not _Graphs.seen:
+        _Graphs.seen = True
+        for held in _kept():
+            _keep(held)
+
+
+def _kept() -> list[Held]:
+    """Return the values that are kept by reference; forget the others."""
+    kept = [held for one in _recent if (held := one()) is not None and held.tensor is not None]
+    _recent.clear()
+    _recent.extend(map(weakref.ref, kept))
+    return kept
+
+
+def sum_of(values: list[Any]) -> Any:
+    """Return the sum of floats and device values, added on their device if they are many.
+
+    A record has room for WIDTH values of a device only.
+    """
+    alone = [one for one in values if isinstance(one, Held) and one.tensor is not None]
+    if len(values) < SUMMED or len(alone) != len(values):
+        return sum(values[1:], start=values[0])
+    for held in alone:
+        if held.original is None and held.is_changed():
+            held.lose()
+            return held
+    device, stream = _place(alone[0])
+    if any(_place(held) != (device, stream) for held in alone):
+        return sum(values[1:], start=values[0])
+    with on_stream(device, stream), torch.no_grad():
+        total = torch.stack([one.tensor.to(torch.float32) for one in alone if one.tensor is not None]).sum()
+    return Held(total, stream)
+
+
+SUMMED = 8
+"""Number of values from which on they are added on the device."""
+
+
+def _place(held: Held) -> tuple[Any, int]:
+    return (None if held.tensor is None else held.tensor.device), held.stream
+
+
 def differ_later(pairs: list[tuple[Tensor, Tensor]]) -> Callable[[], bool | None]:
     """Compare tensors on their device. The returned function returns whether any differ, or None until that
     is known.
     """
-    flags = [(one != other).any() for one, other in pairs]
-    flag = torch.stack([one.to(flags[0].device, non_blocking=True) for one in flags]).any()
-    host = torch.empty((), dtype=torch.bool, pin_memory=True, device="cpu")
-    host.copy_(flag, non_blocking=True)
-    arrived = torch.cuda.Event()
-    arrived.record(torch.cuda.current_stream(flag.device))
+    device = pairs[0][0].device
+    flat = [
+        torch.cat([one.to(device, non_blocking=True).reshape(-1) for one in side])
+        for side in zip(*pairs, strict=True)
+    ]
+    with on_device(device):
+        host = new_flag()
+        host.copy_((flat[0] != flat[1]).any(), non_blocking=True)
+        arrived = _new_event()
+        arrived.record()
     return lambda: bool(host.item()) if arrived.query() else None
+
+
+def new_flag() -> Tensor:
+    """Return pinned host memory for one boolean."""
+    return torch.empty((), dtype=torch.bool, pin_memory=True, device="cpu")
 
 
 def capturing() -> bool:
@@ -143,8 +312,9 @@ class _Slot(NamedTuple):
     """Records that are being copied together: (record, places of its device values, note) each."""
 
     records: list[tuple[Item, list[int], Any]]
-    places: list[tuple[int, int]]
-    """(record, place in it) of each value of the slot."""
+    values: list[tuple[Held, bool]]
+    """The values of the slot, in order; True: the original of a copy, to compare them."""
+    checked: list[Checked]
     row: Tensor
     events: list[tuple[torch.device, Any]]
 
@@ -152,12 +322,12 @@ class _Slot(NamedTuple):
 class Staging:
     """Records with device values on their way to the host, in order.
 
-    ``deliver(item, note)`` is called with each one when all of its values are floats.
+    ``deliver(item, note)`` is called with each one when its values are floats, without those that are lost.
     """
 
     __slots__ = (
-        *("_begun", "_clock", "_count", "_deliver", "_event", "_free", "_gathered", "_next", "_ring"),
-        *("_room", "_streams", "_waiting", "dropped"),
+        *("_begun", "_checked", "_clock", "_count", "_deliver", "_event", "_free", "_gathered", "_held"),
+        *("_next", "_ring", "_waiting", "dropped"),
     )
 
     def __init__(
@@ -173,13 +343,13 @@ class Staging:
         self._event = event or _new_event
         self._clock = clock
         self._next = self._count = 0
-        self._room = WIDTH
-        """Values that still fit into the next slot."""
         self._begun = float("-inf")
         """Time of the newest copy."""
         self._gathered: list[tuple[Item, list[int], Any]] = []
-        self._streams: dict[torch.device, int] = {}
-        """The stream on which the collected values of each device were computed."""
+        self._held: list[Held] = []
+        """The values of the collected records."""
+        self._checked: list[Checked] = []
+        """Computed numbers of the collected records that can be compared with the device's."""
         self._waiting: deque[_Slot] = deque()
         self._free: dict[torch.device, list[Any]] = {}
         """Completed events for reuse, because creating one costs more than recording it."""
@@ -189,61 +359,63 @@ class Staging:
         return self._count
 
     def put(self, item: Item, note: Any = None) -> None:
-        """Queue a record ``(step, t_ns, names, *values)`` with device scalars among its values."""
-        at = [index for index, value in enumerate(item) if isinstance(value, Tensor)]
+        """Queue a record ``(step, t_ns, names, *values)`` with device values among its values.
+
+        A tensor among them is a scalar that no one else changes.
+        """
+        at = [index for index, value in enumerate(item) if isinstance(value, (DeviceValue, Tensor))]
+        fresh: list[DeviceValue] = []
+        if at:
+            item = tuple(_own(value) if isinstance(value, Tensor) else value for value in item)
+            fresh = unqueued(item[index] for index in at)
+        held = [one for one in fresh if isinstance(one, Held)]
         full = self._count >= SLOTS
-        if at and (full or len(at) > WIDTH):
+        if at and (full or len(held) > WIDTH):
             self.dropped += 1
-            item, at = _without(item, at), []
+            item, at, fresh, held = _without(item, at), [], [], []
         if not at and (full or not self._count):
             self._deliver(item, note)  # out of order, so that the queue stays bounded
             self.poll()
             return
-        if at and (len(at) > self._room or self._elsewhere(item, at)):
+        if len(self._held) + len(held) > WIDTH:
             self._send()
-            self._elsewhere(item, at)
+        self._held += held
+        for one in fresh:
+            one.is_queued = True
+            if isinstance(one, Checked):
+                self._checked.append(one)
         self._gathered.append((item, at, note))
         self._count += 1
-        self._room -= len(at)
         due = len(self._gathered) >= BATCH or self._clock() - self._begun >= GATHERED_S
         if due and not capturing():
             self._send()
             self.poll()
 
-    def _elsewhere(self, item: Item, at: list[int]) -> bool:
-        """Return whether the values were computed on another stream than the collected ones. They are copied
-        separately, because a copy must run after the computation of its values.
-        """
-        found = False
-        for index in at:
-            device = item[index].device
-            stream = current_stream(device)
-            found |= self._streams.setdefault(device, stream) != stream
-        return found
-
     def _send(self) -> None:
-        """Copy what was collected: one stack, one copy and one event per device."""
-        records, self._gathered, self._room = self._gathered, [], WIDTH
-        streams, self._streams = self._streams, {}
+        """Copy what was collected: one stack, one copy and one event per device, stream and dtype.
+
+        A stream's values are copied on that stream, because a copy must run after their computation.
+        """
+        records, self._gathered = self._gathered, []
+        held, self._held = self._held, []
+        checked, self._checked = self._checked, []
         if not records:
             return
         self._begun = self._clock()
-        by_device: dict[torch.device, list[tuple[int, int]]] = {}
-        for k, (item, at, _) in enumerate(records):
-            for index in at:
-                by_device.setdefault(item[index].device, []).append((k, index))
         row = self._memory()[self._next % SLOTS]
         self._next += 1
-        places: list[tuple[int, int]] = []
-        events = []
-        for device, some in by_device.items():
-            into = row[len(places) : len(places) + len(some)]
-            values = [records[k][0][index] for k, index in some]
-            with on_stream(device, streams[device]):
-                events.append((device, self._copy(device, values, into)))
-            places += some
-        kept = [(_hollow(item) if at else item, at, note) for item, at, note in records]
-        self._waiting.append(_Slot(kept, places, row, events))
+        values: list[tuple[Held, bool]] = []
+        events: list[tuple[torch.device, Any]] = []
+        for (device, stream, _), some in _groups(_intact(held), checked).items():
+            into = row[len(values) : len(values) + len(some)]
+            with on_stream(device, stream):
+                events.append((device, self._copy(device, [tensor for _, tensor, _ in some], into)))
+            values += [(one, is_original) for one, _, is_original in some]
+        for one, _ in values:
+            one.tensor = one.original = None
+        while _recent and ((oldest := _recent[0]()) is None or oldest.tensor is None):
+            _recent.popleft()
+        self._waiting.append(_Slot(records, values, checked, row, events))
 
     def _copy(self, device: torch.device, values: list[Tensor], into: Tensor) -> Any:
         free = self._free.get(device)
@@ -279,26 +451,90 @@ class Staging:
             self.poll()
         lost = [record for slot in self._waiting for record in slot.records] + self._gathered
         self._waiting.clear()
-        self._gathered, self._count, self._room = [], 0, WIDTH
+        self._gathered, self._held, self._checked, self._count = [], [], [], 0
         for item, at, note in lost:
             self.dropped += bool(at)
             self._deliver(_without(item, at), note)
 
     def _arrive(self, slot: _Slot) -> None:
-        values = slot.row[: len(slot.places)].tolist() if slot.places else ()
-        items = [list(item) if at else item for item, at, _ in slot.records]
-        for (k, index), value in zip(slot.places, values, strict=True):
-            items[k][index] = value  # type: ignore[index]
+        numbers = slot.row[: len(slot.values)].tolist() if slot.values else ()
+        for (held, is_original), number in zip(slot.values, numbers, strict=True):
+            if not is_original:
+                held.value = number
+        for (held, is_original), number in zip(slot.values, numbers, strict=True):
+            if is_original:
+                held.compare(number)
+        _check(slot.checked)
         for device, event in slot.events:
             self._free.setdefault(device, []).append(event)
         self._count -= len(slot.records)
-        for item, (_, _, note) in zip(items, slot.records, strict=True):
-            self._deliver(tuple(item), note)
+        for item, at, note in slot.records:
+            self._deliver(_settled(item, at) if at else item, note)
 
 
-def _hollow(item: Item) -> Item:
-    """Return the record without its tensors, so that their memory is freed."""
-    return tuple(None if isinstance(value, Tensor) else value for value in item)
+def _own(value: Tensor) -> Held:
+    value = value.detach()
+    return Held(value.reshape(()) if value.ndim else value, current_stream(value.device))
+
+
+def _intact(held: list[Held]) -> list[Held]:
+    """Return the values that have not changed since they were read; the others are lost."""
+    kept = []
+    for one in held:
+        if one.original is not None:
+            if one.is_changed() and one.source is not None:
+                one.source.changes, one.original = True, None
+        elif one.is_changed():
+            one.lose()
+        if one.tensor is not None:
+            kept.append(one)
+    return kept
+
+
+def _groups(held: list[Held], checked: list[Checked]) -> dict[Any, list[tuple[Held, Tensor, bool]]]:
+    """Return what to copy by device, stream and dtype: values, then what they are compared with.
+
+    An original is compared only if a later value was read since: it may be changed until then.
+    """
+    every = [(one, one.tensor, False) for one in held if one.tensor is not None]
+    for one in {id(one.tensor): one for one in checked if one.tensor._version == one.version}.values():
+        if len(every) < WIDTH:
+            one.check = _own(one.tensor)
+            every.append((one.check, one.tensor.detach(), False))
+    for copy in held:
+        is_over = copy.source is not None and copy.source.newest is not copy
+        if copy.original is not None and is_over and len(every) < WIDTH:
+            every.append((copy, copy.original, True))
+    groups: dict[Any, list[tuple[Held, Tensor, bool]]] = {}
+    for entry in every:
+        groups.setdefault((entry[1].device, entry[0].stream, entry[1].dtype), []).append(entry)
+    return groups
+
+
+def _check(checked: list[Checked]) -> None:
+    """Compare computed numbers with the device's. If one is wrong, so may be those before it."""
+    wrong = set()
+    for one in checked:
+        number = settle(one)
+        real = None if one.check is None else one.check.value
+        if real is not None and number != real:
+            one.value, one.is_lost = real, False
+            one.failed()
+            wrong.add(id(one.tensor))
+        elif one.is_lost:
+            one.failed()
+    for one in checked:
+        if id(one.tensor) in wrong and one.check is None:
+            one.value, one.is_lost = None, True
+
+
+def _settled(item: Item, at: list[int]) -> Item:
+    """Return the record with the numbers that have arrived, without those that are lost."""
+    values = list(item)
+    for index in at:
+        values[index] = settle(values[index])
+    lost = [index for index in at if values[index] is None]
+    return _without(tuple(values), lost) if lost else tuple(values)
 
 
 def _without(item: Item, at: list[int]) -> Item:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from .ledger import Ledger
-from .staging import capturing, read
+from .staging import capturing
 
 NAME = "nonfinite/weights"
 EVERY, RAREST = 256, 1 << 16
@@ -89,4 +89,5 @@ def _flag(weights: list[Tensor]) -> Any:
     with torch.no_grad():
         largest = torch.stack(torch._foreach_norm(weights, float("inf"))) * 0
         total = largest.float().sum()
-        return read(total != total)
+        flag = total != total
+        return float(flag) if flag.is_cpu else flag

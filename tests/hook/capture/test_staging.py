@@ -278,7 +278,7 @@ def test_values_of_another_stream_go_apart(road: Road, monkeypatch: pytest.Monke
         current[0] = stream
         road.put(step)
     road.queue.drain(0.0)
-    assert used == [7, 7, 8, 7]
+    assert used == [7, 7, 8]
     assert (road.queue.dropped, road.steps()) == (5, list(range(5)))
 
 

@@ -1,0 +1,59 @@
+"""Watch what writes to tensors without increasing their version counters: collectives and CUDA graphs.
+
+Losses and norms on a device are kept by reference until they are copied to the host (``device_values.py``).
+``dist.all_reduce(loss)`` after the backward, or the replay of a graph, would change them unnoticed, so the
+values are copied before.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from . import patching
+from .staging import before_replay, before_write
+
+IN_PLACE = ("all_reduce", "broadcast", "reduce", "recv", "irecv", "scatter")
+"""Collectives that write to their first argument. Others write to outputs that the script allocates for them.
+"""
+
+
+def install() -> None:
+    """Watch the collectives that the script has imported, and CUDA graphs."""
+    distributed = sys.modules.get("torch.distributed.distributed_c10d")
+    for name in IN_PLACE:
+        collective = getattr(distributed, name, None)
+        if collective is not None:
+            patching.replace_within(collective, _watch_collective)
+    graph = getattr(torch.cuda, "CUDAGraph", None)
+    if "replay" in vars(graph or object):
+        patching.replace(graph, "replay", _watch_replay)
+
+
+def _watch_collective(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def collective(*args: Any, **kwargs: Any) -> Any:
+        if patching.attached:
+            try:
+                before_write(args[0] if args else kwargs.get("tensor"))
+            except Exception as error:
+                patching.report_error("collective", error)
+        return original(*args, **kwargs)
+
+    return collective
+
+
+def _watch_replay(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def replay(self: Any) -> Any:
+        try:
+            before_replay()
+        except Exception as error:
+            patching.report_error("replay", error)
+        return original(self)
+
+    return replay
