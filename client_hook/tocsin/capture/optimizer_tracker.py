@@ -14,8 +14,8 @@ GROUPS = 64
 """Learning rates of at most this many parameter groups are reported."""
 PROBES = 2
 LOOKED_AT, LOOK_EVERY, LOOK_ON_DEVICE_EVERY = 8, 16, 128
-"""The first steps, and later one in so many, in which changes of the gradients are looked for. On a device each
-look needs nine kernels."""
+"""The first steps, and later one in so many, in which changes of the gradients are looked for. On a device
+each look needs nine kernels."""
 _FIRST = (0,)
 
 HAS_LOSS, HAS_NORM, HAS_SCALE, HAS_FOUND_INF, HAS_TIME, HAS_DATA, HAS_SUM = 1, 2, 4, 8, 16, 32, 64
