@@ -185,7 +185,13 @@ def create_app(settings: Settings) -> FastAPI:
 def assemble(settings: Settings, database: Database) -> Services:
     """Create the services of a server without starting them."""
     jobs, pause_s = PeriodicJobs(), settings.commit_ms / 1000
-    writer = StoreWriter(database, interval_s=pause_s, limit_bytes=settings.backlog_bytes, jobs=jobs)
+    writer = StoreWriter(
+        database,
+        interval_s=pause_s,
+        limit_bytes=settings.backlog_bytes,
+        jobs=jobs,
+        pack_after_s=settings.pack_after_s,
+    )
     reader = StoreReader(database)
     hub = Hub()
     pipeline = Pipeline(settings, writer, reader, hub, jobs=jobs)

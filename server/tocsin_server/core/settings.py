@@ -79,6 +79,9 @@ class Settings:
     """Simultaneous connections from one address (IPv6: one /64 network) of another machine."""
     commit_ms: int = 100
     """How long accepted records wait for others before they are committed together."""
+    pack_after_s: float = 600.0
+    """Records that are too few for a chunk of 4096 are compressed after this time, or soon after their run
+    ended."""
     backlog_bytes: int = 32 * MIB
     """Memory for data that is accepted but not stored; above it the server stops reading from training
     processes."""
@@ -182,6 +185,7 @@ _POSITIVE = (
     "login_",
     "session_",
     "commit_",
+    "pack_",
     "backlog_",
     "flush_",
     "handshake_",

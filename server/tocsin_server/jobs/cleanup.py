@@ -75,6 +75,8 @@ class Housekeeper:
         if deleted:
             deletion_jobs.give_room_back(deletion_jobs.on_writer(self._writer))
             vacuum.vacuum(self._database)
+        elif vacuum.has_room(self._database):
+            deletion_jobs.give_room_back(deletion_jobs.on_writer(self._writer))
         else:
             vacuum.tidy_tail(self._database)
 

@@ -6,64 +6,87 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from sqlalchemy import ColumnElement, Connection, select
+from sqlalchemy import ColumnElement, Connection, literal, select, union_all
 
 from tocsin_server.core.errors import DamagedError
 from tocsin_server.core.models import I64
 from tocsin_server.store import batch_codec, chunks
 from tocsin_server.store.arrays import Points, TailRow, from_tail, joined
 from tocsin_server.store.damage import warn_of_records
-from tocsin_server.store.tables import ARRIVAL, FIRST_SERIES, SEQ, STEP, TIME, chunk, chunk_dir, tail
+from tocsin_server.store.packed_batches import unpack
+from tocsin_server.store.tables import ARRIVAL, FIRST_SERIES, SEQ, STEP, TIME, chunk, chunk_dir, packed, tail
 
 SQL_NUMBERS = 500
 """Numbers in one IN list, below the limit of both databases."""
 
 
-def tail_rows(
+def tail_records(
     connection: Connection,
     run_id: str,
     writer_no: int,
+    wanted: Iterable[int] | None = None,
     *,
     after_arrival: int | None = None,
+    from_seq: int | None = None,
     to_seq: int | None = None,
-    above_seq: int | None = None,
     limit: int | None = None,
     skip_damaged: bool = False,
-) -> list[TailRow]:
-    """Return tail rows of a writer in order of their record numbers.
+) -> Points:
+    """Return records of a writer's tail in order of their numbers, with the ``wanted`` columns (None: all).
 
     Args:
         connection: A connection.
         run_id: The run.
         writer_no: The writer.
-        after_arrival: Only rows with a higher arrival number.
+        wanted: The columns.
+        after_arrival: Only records with a higher arrival number.
+        from_seq: Only rows with a record of this number or above.
         to_seq: Only rows whose first record number is at most this.
-        above_seq: Only rows with a record number above this.
         limit: Maximum number of rows.
         skip_damaged: Log and skip damaged rows instead of raising.
 
     Raises:
         DamagedError: A row cannot be decoded.
     """
-    query = select(tail.c.seq, tail.c.n, tail.c.arrival, tail.c.body).where(
-        tail.c.run_id == run_id, tail.c.writer_no == writer_no
-    )
-    if after_arrival is not None:
-        query = query.where(tail.c.arrival > after_arrival)
-    if to_seq is not None:
-        query = query.where(tail.c.seq <= to_seq)
-    if above_seq is not None:
-        query = query.where(tail.c.seq + tail.c.n > above_seq + 1)
-    found = connection.execute(query.order_by(tail.c.seq).limit(limit))
-    if skip_damaged:
-        return [kept for row in found if (kept := _readable(run_id, writer_no, row)) is not None]
-    return [TailRow(row.seq, row.n, row.arrival, batch_codec.decode(row.body)) for row in found]
+    queries = []
+    for table in (packed, tail):
+        query = select(table.c.seq, table.c.n, table.c.arrival, table.c.body, literal(table is packed)).where(
+            table.c.run_id == run_id, table.c.writer_no == writer_no
+        )
+        if after_arrival is not None:
+            query = query.where(table.c.arrival > after_arrival)
+        if to_seq is not None:
+            query = query.where(table.c.seq <= to_seq)
+        if from_seq is not None:
+            query = query.where(table.c.seq + table.c.n > from_seq)
+        queries.append(query)
+    found = connection.execute(union_all(*queries).order_by("seq").limit(limit))
+    chosen = None if wanted is None else set(wanted)
+    parts: list[Points] = []
+    batches: list[TailRow] = []
+    for row in found:
+        read = _row(run_id, writer_no, row, chosen, skip_damaged)
+        if isinstance(read, Points):
+            parts += [from_tail(batches, chosen), read]
+            batches = []
+        elif read is not None:
+            batches.append(read)
+    points = joined([*parts, from_tail(batches, chosen)])
+    return points if after_arrival is None else points.where(points.arrival > after_arrival)
 
 
-def _readable(run_id: str, writer_no: int, row: Any) -> TailRow | None:
+def _row(
+    run_id: str, writer_no: int, row: Any, wanted: set[int] | None, skip_damaged: bool
+) -> TailRow | Points | None:
+    """Return the records of a packed row, the batch of another one, or None for a damaged one to skip."""
     try:
-        return TailRow(row.seq, row.n, row.arrival, batch_codec.checked(row.body, row.n))
+        if row[-1]:
+            return unpack(row.body, row.seq, row.n, wanted)
+        read = batch_codec.checked(row.body, row.n) if skip_damaged else batch_codec.decode(row.body)
+        return TailRow(row.seq, row.n, row.arrival, read)
     except (DamagedError, ValueError, TypeError) as error:
+        if not skip_damaged:
+            raise
         place = f"writer {writer_no}, records {row.seq} to {row.seq + row.n - 1} of the tail"
         warn_of_records(run_id, place, str(getattr(error, "reason", error)))
         return None
@@ -79,7 +102,7 @@ def tail_points(
     skip_damaged: bool = False,
 ) -> Points:
     """Return the writer's records after ``sealed_seq``, which may be in the middle of a batch."""
-    points = from_tail(tail_rows(connection, run_id, writer_no, skip_damaged=skip_damaged), wanted)
+    points = tail_records(connection, run_id, writer_no, wanted, skip_damaged=skip_damaged)
     return points.part(int(np.searchsorted(points.seq, sealed_seq, side="right")), points.n)
 
 

@@ -1,25 +1,33 @@
-"""Seal the tail of a writer into column chunks and the pyramid, in one transaction per chunk.
+"""Seal the tail of a writer into column chunks and the pyramid, in one transaction per chunk, or pack it.
 
 Runs on the writer thread, after acks are sent. A chunk is always ``chunks.RECORDS`` records
 of one writer. The batch across its end stays in the tail as a whole until the next chunk covers
 it; ``writer.sealed_seq`` is the last sealed record. There is no state outside the
 database, so a kill at any moment leaves a record in either the tail or the chunk, never both.
+
+A tail that is too short for a chunk is packed: one compressed row replaces its batches (``packed_batches``).
+The next packing merges packed rows that are not larger than what follows them. Each time a record is
+rewritten, its row is thus at least twice as large: with 64 new records or more each time, a record is
+rewritten at most 6 times before its chunk, and a tail has at most 7 packed rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Row, bindparam, func, select
+from sqlalchemy import Connection, Row, bindparam, func, literal, select, tuple_
 from sqlalchemy.dialects import postgresql, sqlite
 
-from tocsin_server.core.models import Column
+from tocsin_server.core.models import Column, RunState
 from tocsin_server.store import chunks, pyramid
-from tocsin_server.store.arrays import Points, from_tail
-from tocsin_server.store.chunk_reader import tail_rows
+from tocsin_server.store.arrays import Points
+from tocsin_server.store.chunk_reader import tail_records
+from tocsin_server.store.packed_batches import pack
 from tocsin_server.store.tables import (
     ARRIVAL,
     FIRST_SERIES,
@@ -28,7 +36,9 @@ from tocsin_server.store.tables import (
     TIME,
     chunk,
     chunk_dir,
+    packed,
     roll,
+    run,
     series,
     tail,
     writer,
@@ -48,26 +58,131 @@ _ADVANCE = (
         last_step=bindparam("last"),
     )
 )
-_LET_GO = tail.delete().where(
-    tail.c.run_id == _OF_WRITER[0],
-    tail.c.writer_no == _OF_WRITER[1],
-    tail.c.seq <= bindparam("seq"),
-    tail.c.seq + tail.c.n - 1 <= bindparam("seq"),
-)
+_LET_GO = [
+    table.delete().where(
+        table.c.run_id == _OF_WRITER[0],
+        table.c.writer_no == _OF_WRITER[1],
+        table.c.seq <= bindparam("seq"),
+        table.c.seq + table.c.n - 1 <= bindparam("seq"),
+    )
+    for table in (packed, tail)
+]
 # Statements are built once: building them for each chunk took longer than compressing it.
+
+OVER = (RunState.FINISHED, RunState.FAILED, RunState.LOST)
+"""States of runs from which no more records are expected."""
+
+EASY_BYTES, PAGE_BYTES = 900, 4000
+"""A page of SQLite has room for four rows of the first size, or for one of the second.
+
+Rows between them would leave up to half of each page empty; larger ones fill pages of their own.
+"""
 
 Place = dict[str, Any]
 """``run_id`` and ``writer_no``, the first columns of every row."""
 
 
-def writers_due(connection: Connection) -> dict[tuple[str, int], int]:
-    """Return the records in the tail of each writer with a chunk's worth or more. Queried once at startup."""
-    count = func.sum(tail.c.n)
-    query = select(tail.c.run_id, tail.c.writer_no, count.label("n")).group_by(
-        tail.c.run_id, tail.c.writer_no
+@dataclass(frozen=True, slots=True)
+class TailSize:
+    """Records in the tail of a writer; ``unpacked`` of them are in batches as received."""
+
+    run_id: str
+    writer_no: int
+    records: int
+    unpacked: int
+    over: bool
+
+
+def tail_sizes(connection: Connection, after: tuple[str, int], limit: int) -> list[TailSize]:
+    """Return tails with batches of at most ``limit`` writers whose key is above ``after``, in their order."""
+    key = (tail.c.run_id, tail.c.writer_no)
+    bound = tuple_(*(literal(value, column.type) for value, column in zip(after, key, strict=True)))
+    query = select(*key, func.sum(tail.c.n)).where(tuple_(*key) > bound).group_by(*key)
+    found = connection.execute(query.order_by(*key).limit(limit)).all()
+    runs = {row[0] for row in found}
+    of_runs = select(packed.c.run_id, packed.c.writer_no, packed.c.n).where(packed.c.run_id.in_(runs))
+    sizes: dict[tuple[str, int], int] = {}
+    for run_id, writer_no, n in connection.execute(of_runs):
+        sizes[run_id, writer_no] = sizes.get((run_id, writer_no), 0) + n
+    states = select(run.c.id).where(run.c.id.in_(runs), run.c.state.in_(OVER))
+    over = set(connection.execute(states).scalars())
+    return [
+        TailSize(run_id, writer_no, sizes.get((run_id, writer_no), 0) + int(n), int(n), run_id in over)
+        for run_id, writer_no, n in found
+    ]
+
+
+def pack_tail(connection: Connection, run_id: str, writer_no: int) -> int:
+    """Replace the batches in this writer's tail by one packed row, with packed rows that are not larger.
+
+    Record numbers in a row have no gap; after a gap another row begins. A tail with enough records for a
+    chunk stays as it is, because it is to be sealed first.
+
+    Returns:
+        The number of records in the tail.
+    """
+    return _pack(connection, run_id, writer_no, whole=False)
+
+
+def pack_whole_tail(connection: Connection, run_id: str, writer_no: int) -> int:
+    """Do the same as :func:`pack_tail`, but merge all packed rows: the run has ended."""
+    return _pack(connection, run_id, writer_no, whole=True)
+
+
+def _pack(connection: Connection, run_id: str, writer_no: int, *, whole: bool) -> int:
+    who = connection.execute(_WRITER, {"of_run": run_id, "of_writer": writer_no}).first()
+    if who is None:
+        return 0
+    place: Place = {"run_id": run_id, "writer_no": writer_no}
+    in_tail, in_packed = (
+        (table.c.run_id == run_id) & (table.c.writer_no == writer_no) for table in (tail, packed)
     )
-    found = connection.execute(query.having(count >= chunks.RECORDS))
-    return {(row.run_id, row.writer_no): int(row.n) for row in found}
+    batches = connection.execute(select(tail.c.seq, tail.c.n).where(in_tail).order_by(tail.c.seq)).all()
+    rows = connection.execute(select(packed.c.seq, packed.c.n).where(in_packed).order_by(packed.c.seq)).all()
+    first = min([row.seq for row in (*rows[:1], *batches[:1])], default=0)
+    waiting = sum(int(row.n) for row in batches)
+    records = waiting + sum(int(row.n) for row in rows) - max(0, who.sealed_seq + 1 - first)
+    begin = 0 if whole else _first_to_merge([row.n for row in rows], waiting)
+    if records >= chunks.RECORDS or not (batches or len(rows) - begin > 1):
+        return int(records)
+    begin_seq = rows[begin].seq if begin < len(rows) else batches[0].seq
+    points = tail_records(connection, run_id, writer_no, from_seq=begin_seq)
+    points = points.where(points.seq > who.sealed_seq)
+    connection.execute(packed.delete().where(in_packed, packed.c.seq >= begin_seq))
+    connection.execute(tail.delete().where(in_tail))
+    if points.n:
+        connection.execute(packed.insert(), [place | row for row in _packed_rows(points)])
+    return int(records)
+
+
+def _first_to_merge(sizes: Sequence[int], waiting: int) -> int:
+    """Return the index of the first packed row that is not larger than everything after it."""
+    begin = len(sizes)
+    while begin and sizes[begin - 1] <= waiting:
+        begin -= 1
+        waiting += sizes[begin]
+    return begin
+
+
+def _packed_rows(points: Points) -> list[dict[str, Any]]:
+    """Return one row for each range of record numbers without a gap, or several that fill SQLite's pages."""
+    cuts = [0, *(np.flatnonzero(np.diff(points.seq) > 1) + 1).tolist(), points.n]
+    rows = []
+    for begin, end in pairwise(cuts):
+        body = pack(points.part(begin, end))
+        parts = -(-len(body) // EASY_BYTES) if EASY_BYTES < len(body) < PAGE_BYTES else 1
+        inner = np.linspace(begin, end, min(parts, end - begin) + 1).astype(int).tolist()
+        rows += [_packed_row(points.part(*ends), body if parts == 1 else None) for ends in pairwise(inner)]
+    return rows
+
+
+def _packed_row(points: Points, body: bytes | None) -> dict[str, Any]:
+    return {
+        "seq": int(points.seq[0]),
+        "n": points.n,
+        "arrival": int(points.arrival[-1]),
+        "body": pack(points) if body is None else body,
+    }
 
 
 def seal(connection: Connection, run_id: str, writer_no: int) -> int:
@@ -95,7 +210,7 @@ def _oldest(connection: Connection, who: Row[Any]) -> Points:
     # Record numbers rarely have gaps, so the first query nearly always reads exactly what is
     # needed; with gaps there are at most as many rows as records.
     for bounds in ({"to_seq": who.sealed_seq + chunks.RECORDS}, {"limit": chunks.RECORDS + 1}):
-        points = from_tail(tail_rows(connection, who.run_id, who.writer_no, **bounds))
+        points = tail_records(connection, who.run_id, who.writer_no, **bounds)
         begin = int(np.searchsorted(points.seq, who.sealed_seq, side="right"))
         if points.n - begin >= chunks.RECORDS:
             break
@@ -253,7 +368,8 @@ def _advance(connection: Connection, who: Row[Any], points: Points) -> None:
     if who.first_step is not None:
         steps += [who.first_step, who.last_step]
     place = {"of_run": who.run_id, "of_writer": who.writer_no, "seq": int(points.seq[-1])}
-    connection.execute(_LET_GO, place)
+    for let_go in _LET_GO:
+        connection.execute(let_go, place)
     connection.execute(
         _ADVANCE,
         place

@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Row, select
 
 from tocsin_server.core.errors import DamagedError
 from tocsin_server.store import batch_codec, chunks, pyramid
+from tocsin_server.store.packed_batches import unpack
 from tocsin_server.store.tables import (
     ARRIVAL,
     FIRST_SERIES,
@@ -24,6 +25,7 @@ from tocsin_server.store.tables import (
     TIME,
     chunk,
     chunk_dir,
+    packed,
     roll,
     run,
     tail,
@@ -57,7 +59,7 @@ def issues(connection: Connection) -> Iterator[IntegrityIssue]:
     """Yield every damaged body with its run, series and chunk, and the reason."""
     for run_id in connection.execute(select(run.c.id).order_by(run.c.id)).scalars().all():
         names = {number: name for name, number in series_numbers(connection, run_id).items()} | OWN_NAMES
-        for what, look in ((chunk, _chunk), (roll, _roll), (tail, _tail)):
+        for what, look in ((chunk, _chunk), (roll, _roll), (packed, _packed), (tail, _tail)):
             yield from _issues_in(connection, run_id, what, look, names)
 
 
@@ -84,7 +86,7 @@ def _with_directory(run_id: str) -> Any:
 
 
 def _place(kind: str, row: Row[Any], names: dict[int, str]) -> str:
-    if kind == "tail":
+    if kind in ("tail", "packed"):
         return f"writer {row.writer_no}, records {row.seq} to {row.seq + row.n - 1} of the tail"
     series = names.get(row.col_id, f"series number {row.col_id}")
     where = f"chunk {row.no}" if kind == "chunk" else f"row {row.no} of level {row.level}"
@@ -122,3 +124,7 @@ def _roll(row: Row[Any]) -> None:
 
 def _tail(row: Row[Any]) -> None:
     batch_codec.checked(row.body, row.n)
+
+
+def _packed(row: Row[Any]) -> None:
+    unpack(row.body, row.seq, row.n)

@@ -15,12 +15,12 @@ from sqlalchemy import Connection, Engine, Row, func, select
 
 from tocsin_server.core.models import SavedRuleState
 from tocsin_server.store.alert_rows import newest_episodes
-from tocsin_server.store.arrays import Points, from_tail, joined
-from tocsin_server.store.chunk_reader import chunk_points, tail_rows
+from tocsin_server.store.arrays import Points, joined
+from tocsin_server.store.chunk_reader import chunk_points, tail_records
 from tocsin_server.store.replay import replayed
 from tocsin_server.store.results import Recovery, SeriesAnswer, SeriesLayer
 from tocsin_server.store.series_window import exact_layer, last_arrival, writer_rows
-from tocsin_server.store.tables import chunk_dir, rule_state, tail
+from tocsin_server.store.tables import chunk_dir, packed, rule_state, tail
 from tocsin_server.store.writer_cache import series_numbers
 
 DELTA_RECORDS = 20_000
@@ -46,13 +46,12 @@ def points_after(
     connection: Connection, row: Row[Any], arrival: int, wanted: Sequence[int] | None = None
 ) -> Points:
     """Return the records of one writer that arrived after ``arrival``, sealed or not, without duplicates."""
-    rows = tail_rows(connection, row.run_id, row.writer_no, after_arrival=arrival)
-    unsealed = from_tail(rows, wanted)
+    unsealed = tail_records(connection, row.run_id, row.writer_no, wanted, after_arrival=arrival)
     if row.sealed_arrival <= arrival:
         return unsealed
     numbers = _chunks_since(connection, row, arrival)
     sealed = chunk_points(connection, row.run_id, row.writer_no, numbers, wanted, numbered=True)
-    # A batch across the end of the last chunk is complete in the tail: it is read from there.
+    # A batch across the end of the last chunk can be complete in the tail: it is read from there.
     first = int(unsealed.seq[0]) if unsealed.n else np.iinfo(np.int64).max
     return joined([sealed.where((sealed.arrival > arrival) & (sealed.seq < first)), unsealed])
 
@@ -85,11 +84,13 @@ def read_since(connection: Connection, run_id: str, names: Sequence[str], cursor
 
 
 def _records_after(connection: Connection, rows: Sequence[Row[Any]], run_id: str, cursor: int) -> int:
-    """Return an upper estimate of the records that arrived after ``cursor``; sealed ones count by chunk."""
-    fresh = select(func.coalesce(func.sum(tail.c.n), 0)).where(
-        tail.c.run_id == run_id, tail.c.arrival > cursor
-    )
-    count = int(connection.execute(fresh).scalar_one())
+    """Return an upper estimate of the records that arrived after ``cursor``; compressed ones count by row."""
+    count = 0
+    for table in (packed, tail):
+        fresh = select(func.coalesce(func.sum(table.c.n), 0)).where(
+            table.c.run_id == run_id, table.c.arrival > cursor
+        )
+        count += int(connection.execute(fresh).scalar_one())
     for row in rows:
         if row.sealed_arrival > cursor:
             found = select(func.coalesce(func.sum(chunk_dir.c.n), 0)).where(

@@ -15,8 +15,8 @@ from sqlalchemy import Connection, Engine, Row, select
 
 from tocsin_server.core.errors import DamagedError
 from tocsin_server.core.models import RecordBatch, RunEvent, Writer
-from tocsin_server.store.arrays import Points, batches, from_tail, joined, nothing
-from tocsin_server.store.chunk_reader import chunk_points, tail_rows
+from tocsin_server.store.arrays import Points, batches, joined, nothing
+from tocsin_server.store.chunk_reader import chunk_points, tail_records
 from tocsin_server.store.damage import warn_of_records
 from tocsin_server.store.pagination import events_after
 from tocsin_server.store.series_window import writer_rows
@@ -98,16 +98,15 @@ def _page(connection: Connection, who: Writer, seq: int, after: int) -> Points:
     ).scalar()
     # A row across the seal is complete in the tail: its sealed part was already read from the chunk.
     low = max(seq, -1 if sealed is None else sealed)
-    rows = tail_rows(
+    points = tail_records(
         connection,
         who.run_id,
         who.writer_no,
         after_arrival=after,
-        above_seq=low,
+        from_seq=low + 1,
         limit=TAIL_ROWS,
         skip_damaged=True,
     )
-    points = from_tail(rows)
     return points.where(points.seq > low)
 
 

@@ -13,6 +13,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from tocsin_server.core.models import Alert, RecordBatch, RunEvent, Transition, WriteBatch, Writer
 from tocsin_server.store import batch_codec
 from tocsin_server.store import environment as run_environment
+from tocsin_server.store.compactor import OVER
 from tocsin_server.store.latest_values import Latest
 from tocsin_server.store.nonfinite_onsets import Onset
 from tocsin_server.store.tables import (
@@ -114,6 +115,8 @@ class RowBuilder:
             }
         if write_batch.changes:
             rows.runs.setdefault(write_batch.run_id, {}).update(_checked(write_batch.changes))
+            if write_batch.changes.get("state") in OVER:
+                self.cache.end(write_batch.run_id, self._clock())
 
     def _learn(self, connection: Connection, item: RunEvent, rows: Rows) -> None:
         """Update the run's environment, starting from the pending row or else the stored one."""
@@ -137,7 +140,7 @@ class RowBuilder:
         rows.metrics += [{"run_id": batch.run_id, "name": name, "col_id": col} for name, col in named]
         rows.tails.append(_tail_row(fresh, self.cache.numbers[batch.run_id]))
         self.cache.last[key] = fresh.seq + fresh.n - 1
-        self.cache.unsealed[key] += fresh.n
+        self.cache.add_to_tail(key, fresh.n, self._clock())
         self._note_nonfinite(connection, fresh, rows)
         self.latest.take(fresh, self.cache.numbers[batch.run_id], self._clock())
         self._see(fresh, rows)

@@ -23,7 +23,7 @@ from tocsin_server.store.chunk_reader import chunk_points, tail_points
 from tocsin_server.store.columns import LARGEST
 from tocsin_server.store.compactor import chunks_in_row
 from tocsin_server.store.results import SeriesAnswer, SeriesLayer
-from tocsin_server.store.tables import STEP, chunk, chunk_dir, event, roll, series, tail, writer
+from tocsin_server.store.tables import STEP, chunk, chunk_dir, event, packed, roll, series, tail, writer
 from tocsin_server.store.writer_cache import series_numbers
 
 DECODED = pyramid.LEVELS[0] // 2
@@ -98,6 +98,7 @@ def last_arrival(connection: Connection, run_id: str) -> int:
     """Return the newest arrival number of a batch or event of the run, or -1."""
     newest = [
         select(func.max(tail.c.arrival)).where(tail.c.run_id == run_id),
+        select(func.max(packed.c.arrival)).where(packed.c.run_id == run_id),
         select(func.max(event.c.arrival)).where(event.c.run_id == run_id),
         select(func.max(writer.c.sealed_arrival)).where(writer.c.run_id == run_id),
     ]

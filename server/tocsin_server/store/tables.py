@@ -189,6 +189,24 @@ tail = Table(
     PrimaryKeyConstraint("run_id", "writer_no", "seq"),
     Index(None, "run_id", "arrival"),
 )
+"""Batches as received, until their records are in ``packed`` or in a chunk."""
+
+packed = Table(
+    "packed",
+    metadata,
+    run_column(),
+    small_column("writer_no"),
+    number_column("seq"),
+    small_column("n"),
+    number_column("arrival"),
+    Column("body", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("run_id", "writer_no", "seq"),
+)
+"""Many batches in a row, compressed: the oldest part of a tail that is too short for a chunk.
+
+``arrival`` is that of the newest. They are not in ``tail``, because its other rows are deleted soon and
+would leave pages of SQLite nearly empty.
+"""
 
 chunk = Table(
     "chunk",
@@ -479,10 +497,10 @@ deletion = Table(
 """Runs whose rows are to be deleted from ``due_ns`` on: deleted runs and unfinished imports."""
 
 RUN_TABLES = (
-    attempt, writer, metric, series, latest, nonfinite_onset, tail, chunk, chunk_dir, roll, event,
+    attempt, writer, metric, series, latest, nonfinite_onset, tail, packed, chunk, chunk_dir, roll, event,
     alert, alert_transition, acknowledgement, group_member, notified_alert, rule_state,
 )  # fmt: skip
 """Every table whose rows belong to one run, through ``run_id``."""
 
-BODIES = (tail.c.body, chunk.c.body, roll.c.body, rule_state.c.body)
+BODIES = (tail.c.body, packed.c.body, chunk.c.body, roll.c.body, rule_state.c.body)
 """Columns that are already compressed or small: STORAGE EXTERNAL on Postgres."""

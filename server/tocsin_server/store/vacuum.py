@@ -22,6 +22,11 @@ from tocsin_server.store.tables import RUN_TABLES, tail
 PAGES_AT_ONCE = 500
 """Pages (4 KiB) that one call frees: a few milliseconds."""
 INCREMENTAL = 2
+FREE_PAGES, FREE_SHARE = 2_048, 0.25
+"""Free pages of an SQLite file, and their share of it, above which they are given back.
+
+Fewer are kept: new records fill them, and giving a page back moves another one.
+"""
 DEAD_ROWS = 5_000
 """Dead rows in Postgres's tail that trigger a VACUUM: about 12 MB with four series and 50 records per
 batch.
@@ -61,6 +66,18 @@ def tidy_tail(database: Database) -> bool:
     if dead >= DEAD_ROWS:
         vacuum(database, [tail.name])
     return dead >= DEAD_ROWS
+
+
+def has_room(database: Database) -> bool:
+    """Return whether so much of an SQLite file is free that it is to be given back: packing left it."""
+    if database.dialect != "sqlite":
+        return False
+    with database.reader.connect() as connection:
+        free, pages = (
+            int(connection.execute(text(f"PRAGMA {name}")).scalar_one())
+            for name in ("freelist_count", "page_count")
+        )
+    return free > max(FREE_PAGES, FREE_SHARE * pages)
 
 
 def vacuum(database: Database, names: Iterable[str] = OF_RUNS) -> None:

@@ -77,6 +77,7 @@ class StoreWriter:
         interval_s: float = 0.1,
         limit_bytes: int = 32 << 20,
         jobs: PeriodicJobs | None = None,
+        pack_after_s: float = 600.0,
     ) -> None:
         self.database = database
         self.interval_s = interval_s
@@ -88,7 +89,8 @@ class StoreWriter:
         self.rejected_batches = 0
         self.cache = WriterCache()
         self._row_builder = RowBuilder(self.cache)
-        self._sealer = Sealer(database, self.cache, (jobs or PeriodicJobs()).round("sealing"))
+        work = (jobs or PeriodicJobs()).round("sealing")
+        self._sealer = Sealer(database, self.cache, work, pack_after_s=pack_after_s)
         self._batches: deque[Queued] = deque()
         self._calls: deque[Call] = deque()
         self._held: list[Queued] = []

@@ -10,10 +10,18 @@ from dataclasses import dataclass, field
 from sqlalchemy import Connection, func, select
 
 from tocsin_server.store.nonfinite_onsets import NonfiniteTracker, read_tracker
-from tocsin_server.store.tables import FIRST_SERIES, event, metric, run, tail, writer
+from tocsin_server.store.tables import FIRST_SERIES, event, metric, packed, run, tail, writer
 
 WriterKey = tuple[str, int]
 """(run id, writer number)."""
+
+
+@dataclass(slots=True)
+class Unpacked:
+    """Records of a writer that wait as received batches, the oldest since ``since_s`` (monotonic clock)."""
+
+    records: int
+    since_s: float
 
 
 def last_seq(connection: Connection, run_id: str, writer_no: int) -> int:
@@ -23,13 +31,12 @@ def last_seq(connection: Connection, run_id: str, writer_no: int) -> int:
             writer.c.run_id == run_id, writer.c.writer_no == writer_no
         )
     ).first()
-    newest = connection.execute(
-        select(tail.c.seq, tail.c.n)
-        .where(tail.c.run_id == run_id, tail.c.writer_no == writer_no)
-        .order_by(tail.c.seq.desc())
-        .limit(1)
-    ).first()
-    return max(*(row or (-1,)), newest.seq + newest.n - 1 if newest else -1, -1)
+    ends = [-1, *(row or ())]
+    for table in (packed, tail):
+        of_writer = (table.c.run_id == run_id) & (table.c.writer_no == writer_no)
+        newest = select(table.c.seq + table.c.n - 1).where(of_writer).order_by(table.c.seq.desc()).limit(1)
+        ends += [int(found) for found in connection.execute(newest).scalars()]
+    return int(max(ends))
 
 
 def last_event(connection: Connection, run_id: str, writer_no: int) -> int:
@@ -47,15 +54,23 @@ def series_numbers(connection: Connection, run_id: str) -> dict[str, int]:
 
 @dataclass(slots=True)
 class WriterCache:
-    """Caches by run and by writer; ``unsealed`` counts the records of a writer in the tail."""
+    """Caches by run and by writer.
+
+    ``unsealed`` counts the records of a writer in the tail; what an earlier process left is added by the
+    sealer's survey.
+    """
 
     numbers: dict[str, dict[str, int]] = field(default_factory=dict)
     known: set[str] = field(default_factory=set)
     last: dict[WriterKey, int] = field(default_factory=dict)
     unsealed: dict[WriterKey, int] = field(default_factory=dict)
+    unpacked: dict[WriterKey, Unpacked] = field(default_factory=dict)
+    """Writers with batches in the tail that are not packed, the longest waiting first."""
+    over: dict[str, float] = field(default_factory=dict)
+    """Runs that ended, and when on the monotonic clock, oldest first; their tails are packed as a whole."""
     trackers: dict[str, NonfiniteTracker] = field(default_factory=dict)
-    surveyed: bool = False
-    """Whether the tails of inactive writers were checked."""
+    surveyed: WriterKey | None = ("", -1)
+    """The last writer whose tail of before the start was counted, or None once all were."""
 
     def clear(self) -> None:
         """Clear the cache after the transaction it anticipated was rolled back."""
@@ -63,17 +78,21 @@ class WriterCache:
         self.known.clear()
         self.last.clear()
         self.unsealed.clear()
+        self.unpacked.clear()
+        self.over.clear()
         self.trackers.clear()
-        self.surveyed = False
+        self.surveyed = ("", -1)
 
     def forget(self, run_id: str) -> None:
         """Drop one run, whose rows were changed or deleted elsewhere."""
         self.numbers.pop(run_id, None)
         self.known.discard(run_id)
         self.trackers.pop(run_id, None)
+        self.over.pop(run_id, None)
         for key in [key for key in self.last | self.unsealed if key[0] == run_id]:
             self.last.pop(key, None)
             self.unsealed.pop(key, None)
+            self.unpacked.pop(key, None)
 
     def exists(self, connection: Connection, run_id: str) -> bool:
         """Return whether the run has a row. A deleted run has none, and its late records are dropped."""
@@ -85,11 +104,20 @@ class WriterCache:
         return True
 
     def last_seq(self, connection: Connection, key: WriterKey) -> int:
-        """Return the cached :func:`last_seq` of a writer; also caches its unsealed records."""
+        """Return the cached :func:`last_seq` of a writer."""
         if key not in self.last:
             self.last[key] = last_seq(connection, *key)
-            self.unsealed[key] = _unsealed(connection, *key)
         return self.last[key]
+
+    def add_to_tail(self, key: WriterKey, records: int, now_s: float) -> None:
+        """Count ``records`` of a new batch."""
+        self.unsealed[key] = self.unsealed.get(key, 0) + records
+        self.unpacked.setdefault(key, Unpacked(0, now_s)).records += records
+
+    def end(self, run_id: str, now_s: float) -> None:
+        """Note that no more records of the run are expected."""
+        self.over.pop(run_id, None)
+        self.over[run_id] = now_s
 
     def tracker(self, connection: Connection, run_id: str) -> NonfiniteTracker:
         """Return the tracker of NaN and infinity onsets of the run."""
@@ -107,9 +135,3 @@ class WriterCache:
         fresh = [(name, following + i) for i, name in enumerate(n for n in names if n not in known)]
         known.update(fresh)
         return fresh
-
-
-def _unsealed(connection: Connection, run_id: str, writer_no: int) -> int:
-    of_writer = (tail.c.run_id == run_id) & (tail.c.writer_no == writer_no)
-    query = select(func.coalesce(func.sum(tail.c.n), 0)).where(of_writer)
-    return int(connection.execute(query).scalar_one())

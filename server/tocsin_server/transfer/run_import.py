@@ -22,14 +22,14 @@ from tocsin_server.runs.validation.limits import HIGHEST, Limits
 from tocsin_server.runs.validation.names import names_problem, run_id_problem, tags_problem
 from tocsin_server.store import audit, chunks, deletion, dump
 from tocsin_server.store.acks import AckRow
-from tocsin_server.store.compactor import seal
+from tocsin_server.store.compactor import pack_whole_tail, seal
 from tocsin_server.store.connection import Connection, DataError, IntegrityError, ProgrammingError
 from tocsin_server.store.database import Database
 from tocsin_server.store.deletion_jobs import Transact, take_away
 from tocsin_server.store.results import RecordPage, batches
 from tocsin_server.store.row_builder import RowBuilder
 from tocsin_server.store.tables import FIRST_SERIES
-from tocsin_server.store.writer_cache import WriterCache
+from tocsin_server.store.writer_cache import WriterCache, WriterKey
 from tocsin_server.transfer import schema
 from tocsin_server.transfer.acks import read_acks, write_acks
 from tocsin_server.transfer.digest import Digest
@@ -230,6 +230,8 @@ class _Import:
             self._digest.take_page(page)
             writes = [WriteBatch(self._run_id, batch=batch) for batch in batches(page, self._writers)]
             self._do(partial(self._put, writes=writes))
+        for key in self._row_builder.cache.unsealed:
+            self._do(partial(_pack, key=key))
 
     def _in_order(self, page: RecordPage, last: tuple[int, int]) -> tuple[int, int]:
         """Check that records are in order of (writer, seq) and of known writers; return the last such pair.
@@ -317,3 +319,7 @@ def as_imported(row: Item, now_ns: int) -> Item:
     state = RunState(row["state"])
     environment = row["environment"] | {"imported": {"at_ns": now_ns, "state": state.value}}
     return row | {"environment": environment, "state": (state if state.ended else RunState.LOST).value}
+
+
+def _pack(connection: Connection, key: WriterKey) -> None:
+    pack_whole_tail(connection, *key)

@@ -62,7 +62,7 @@ def announce(line: str, room: threading.Semaphore) -> Callable[[], None]:
 
 def main() -> None:
     """Let two ranks report until the process is killed."""
-    store = StoreWriter(open_database(sys.argv[1]), interval_s=0.01)
+    store = StoreWriter(open_database(sys.argv[1]), interval_s=0.01, pack_after_s=0.02)
     store.start()
     ranks = [threading.Thread(target=report, args=(store, rank), daemon=True) for rank in (0, 1)]
     for rank in ranks:

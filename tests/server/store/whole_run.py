@@ -30,6 +30,7 @@ from tocsin_server.core.models import (
 from tocsin_server.detect.engine.engine import Engine
 from tocsin_server.detect.interface.context import RunContext
 from tocsin_server.store.chunks import RECORDS
+from tocsin_server.store.compactor import pack_tail
 from tocsin_server.store.database import Database
 from tocsin_server.store.registration import Registered, register
 from tocsin_server.store.tables import acknowledgement, group_member, metadata, notified_alert, run
@@ -52,7 +53,7 @@ LATE = 41
 def write_run(
     database: Database, store: StoreWriter, admit: Admit, put: Callable[..., None], run_id: str = "r1"
 ) -> None:
-    """Store the run, sealed and unsealed, and wait for its newest values, which take up to a second."""
+    """Store the run, sealed, packed and in batches; wait up to a second for its newest values."""
     _submit(database, store, admit, put, run_id)
     ends = time.monotonic() + 60
     while rows_of(database, run_id)["latest"] < SERIES:
@@ -79,6 +80,8 @@ def _submit(
     store.submit(WriteBatch(run_id, event=RunEvent(second, 5003, 0, "phase", 10**18 + 1, 4, {})))
     _ring(store, run_id, second)
     sealed(database, 1, run_id)
+    store.call(lambda connection: store.cache.over.clear()).result(30)  # the second writer's tail stays
+    store.call(lambda connection: pack_tail(connection, run_id, first.writer_no)).result(30)
 
 
 def write_run_to(database: Database, run_id: str = "r1") -> None:
