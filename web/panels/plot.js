@@ -23,7 +23,7 @@ const BUDGET_MS = 12;
  * After drawing, pause for this many times as long as it took, up to a maximum, so that slow machines stay
  * usable.
  */
-const REST = 1.5;
+const REST = 3;
 const LONGEST_REST_MS = 1_500;
 
 /**
