@@ -28,6 +28,8 @@ from websockets.sync.client import connect
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+import tocsin  # noqa: E402
+from benchmarks.bench_fleet import PROCESSES, TRAINERS, ended, started  # noqa: E402
 from benchmarks.figures import figure  # noqa: E402
 from tests.conftest import Tower, tower_in  # noqa: E402
 from tocsin import protocol  # noqa: E402
@@ -48,6 +50,22 @@ WEIGHT = """() => ["resource", "navigation"].flatMap((kind) => performance.getEn
     .filter(({ name }) => !name.includes("plotly"))
     .reduce(([sent, plain, files], each) =>
         [sent + each.transferSize, plain + each.decodedBodySize, files + 1], [0, 0, 0])"""
+DRAWN = """() => {
+    globalThis.drawn = [];
+    let newest = 0;
+    const look = () => {
+        const values = document.querySelector('[data-series=sent] .js-plotly-plot').data[0].y;
+        const now = Date.now() / 1000, before = newest;
+        for (const value of values) {
+            if (value > before) drawn.push(now - value);
+            newest = Math.max(newest, value);
+        }
+        requestAnimationFrame(look);
+    };
+    look();
+    drawn.length = 0;
+}"""
+"""Notes how old each value of the series `sent`, a wall clock in seconds, is at the first frame with it."""
 FIRST_CHART = "() => document.querySelector('[data-series=loss] .plot .xy') && performance.now()"
 
 
@@ -235,7 +253,51 @@ def memory(page: Page, tower: Tower, _run: str) -> None:
     figure("JavaScript heap after an hour", after, "MB")
 
 
-MEASURES: tuple[Callable[[Page, Tower, str], None], ...] = (weight, first_chart, updates, memory)
+def screen(page: Page, tower: Tower, _run: str) -> None:
+    """Measure the time from ``run.log`` in the real hook until the value is drawn, with 200 other clients."""
+    with contextlib.ExitStack() as stack:
+        each = TRAINERS // PROCESSES
+        words = [(str(no * each), str(each)) for no in range(PROCESSES)]
+        loads = [started(stack, "fleet_trainers.py", tower.base, tower.token, *one) for one in words]
+        place = stack.enter_context(tempfile.TemporaryDirectory())
+        run = tocsin.watch(
+            "bench",
+            name="screen",
+            url=tower.base,
+            token=tower.token,
+            spool_dir=place,
+            patch=False,
+            quiet=True,
+        )
+        over = threading.Event()
+
+        def log() -> None:
+            step = 0
+            while not over.wait(1 / RATE):
+                run.log(step=step, loss=1.0, sent=time.time())
+                step += 1
+
+        thread = threading.Thread(target=log)
+        thread.start()
+        page.goto(f"{tower.base}/runs/{run.id}")
+        page.locator('[data-series="sent"] .xy').first.wait_for()
+        page.locator('[data-series="sent"]').scroll_into_view_if_needed()
+        page.wait_for_timeout(3_000)
+        page.evaluate(DRAWN)
+        page.wait_for_timeout(WATCHED_S * 1000)
+        delays = sorted(page.evaluate("() => drawn"))
+        over.set()
+        thread.join()
+        run.finish()
+        for load in loads:
+            ended(load)
+    p50, p99 = delays[len(delays) // 2], delays[len(delays) * 99 // 100]
+    print(f"log to screen with {TRAINERS} trainers: p50 {p50:.3f} s, p99 {p99:.3f} s ({len(delays)} values)")
+    figure("log to screen, p50", p50, "s")
+    figure("log to screen, p99", p99, "s")
+
+
+MEASURES: tuple[Callable[[Page, Tower, str], None], ...] = (weight, first_chart, updates, screen, memory)
 
 
 def make_long_run(tower: Tower) -> None:
