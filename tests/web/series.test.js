@@ -25,6 +25,14 @@ test("a response of exact records holds each value, including NaN and Inf", () =
   assert.deepEqual([set.cursor, set.first, set.last], [5, 0, 2]);
 });
 
+test("the x axis follows the run while other series are reported", () => {
+  const set = new SeriesSet();
+  set.take(answer(5, {}));
+  assert.equal(set.add({ cursor: 6, series: {}, row: { last_step: 40 } }), true);
+  assert.equal(set.last, 40);
+  assert.equal(set.add({ cursor: 7, series: {}, row: { last_step: 40 } }), false);
+});
+
 test("a response of buckets keeps range, counts and last value", () => {
   const set = new SeriesSet();
   const f = (v) => packed([v]);

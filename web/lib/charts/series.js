@@ -100,8 +100,9 @@ export class SeriesSet {
   /**
    * Add new records. A frame that is not newer than the cursor is ignored.
    *
-   * @param {{ cursor: number, series: Record<string, WireLayer[]> }} delta
-   * @returns {boolean} whether any record was added
+   * @param {{ cursor: number, series: Record<string, WireLayer[]>,
+   *   row?: { last_step: number | null } | null }} delta
+   * @returns {boolean} whether any record was added, or the run has a newer step
    */
   add(delta) {
     if (this.cursor !== null && delta.cursor <= this.cursor) return false;
@@ -110,7 +111,10 @@ export class SeriesSet {
     for (const [name, wires] of Object.entries(delta.series ?? {})) {
       for (const wire of wires) grew = this.#append(name, wire) || grew;
     }
-    return grew;
+    const newest = delta.row?.last_step;
+    if (newest === undefined || newest === null || newest <= (this.last ?? -Infinity)) return grew;
+    this.#reach(this.first ?? newest, newest); // the x axis of a run that reports other series
+    return true;
   }
 
   /**
