@@ -5,6 +5,9 @@ tracker alternate, each between two synchronizations. The overhead per step is t
 the difference. For a launch-bound training, a block's value is the median of its steps; for one that keeps
 the device busy, its total time. "nothing" is a training without a tracker, measured like the others: its
 overhead is the noise. The loss of every step is compared with that of an unwatched training, bit by bit.
+
+Launches are the kernels and copies per step that the profiler counts, less those of the same steps without
+the tracker. Host time is the CPU time that the tracker adds to the training thread.
 """
 
 from __future__ import annotations
@@ -32,6 +35,14 @@ from benchmarks.tracked_loop import Automatic, Nothing, TensorBoard, Tocsin, Tra
 
 NAMES = ("loss", "grad_norm", "scale", "lr")
 WARM = 20
+PROFILED = 64
+LAUNCHES = {
+    "cudaLaunchKernel",
+    "cudaLaunchKernelExC",
+    "cuLaunchKernel",
+    "cuLaunchKernelEx",
+    "cudaMemcpyAsync",
+}
 LOOPS: dict[str, tuple[Callable[[], Loop], int, bool]] = {
     "MLP, fp32, SGD": (lambda: Mlp(device="cuda"), 60, False),
     "MLP, fp32, SGD, no clip": (lambda: Mlp(clip=False, device="cuda"), 60, False),
@@ -66,6 +77,7 @@ class Contestant:
     tracked: list[tuple[float, float]] = field(default_factory=list)
     losses: list[Any] = field(default_factory=list)
     count: int = 0
+    launched: float = 0.0
 
     def block(self, steps: int, tracked: bool) -> None:
         """Measure steps between two synchronizations: wall clock, and CPU time of the training thread."""
@@ -94,6 +106,22 @@ class Contestant:
             self.tracker.log(row, self.count)
             self.count += 1
 
+    def launches(self) -> float:
+        """Return the launches per step that the tracker adds, in a block that is not timed."""
+        counts = []
+        for tracked in (False, True):
+            _attach(self.tracker, tracked)
+            for _ in range(WARM):
+                self.step(tracked)
+            torch.cuda.synchronize()
+            with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+                for _ in range(PROFILED):
+                    self.step(tracked)
+            torch.cuda.synchronize()
+            _attach(self.tracker, False)
+            counts.append(sum(one.name in LAUNCHES for one in profile.events() or []))
+        return (counts[1] - counts[0]) / PROFILED
+
     def added(self) -> tuple[float, float]:
         """Return the medians of the rounds' differences: wall clock and CPU time."""
         rounds = list(zip(self.tracked, self.plain, strict=True))
@@ -121,6 +149,7 @@ def measured(
             for tracked in (False, True) if part % 2 else (True, False):
                 one.block(steps, tracked)
         del one.plain[0], one.tracked[0]  # includes allocation of memory, ring buffer and kernels
+        one.launched = one.launches()
         one.tracker.finish()
     return found
 
@@ -129,11 +158,12 @@ def show(name: str, found: dict[str, Contestant]) -> None:
     """Print a Markdown table, and whether the losses are the same."""
     plain = median(wall for wall, _ in found["nothing"].plain)
     print(f"\n{name} ({plain:,.0f} us a step)\n")
-    print("| | added to a step | of it | CPU of the training thread |")
-    print("|---|---|---|---|")
+    print("| | added to a step | of it | host time | launches |")
+    print("|---|---|---|---|---|")
     for tracker, one in found.items():
         wall, host = one.added()
-        print(f"| {tracker} | {wall:+.1f} us | {100 * wall / plain:+.2f} % | {host:+.1f} us |")
+        share = 100 * wall / plain
+        print(f"| {tracker} | {wall:+.1f} us | {share:+.2f} % | {host:+.1f} us | {one.launched:+.2f} |")
     report(name, found, plain)
     truth = torch.stack(found["nothing"].losses)
     for tracker, one in found.items():

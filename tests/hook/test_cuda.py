@@ -25,6 +25,7 @@ from tests.hook.ingest_server import IngestServer
 from tests.hook.loops import LOOPS
 from tests.hook.trainers import run_script
 from tests.hook.truth import Truth
+from tocsin.capture import staging
 from tocsin.capture.staging import SLOTS
 from tocsin.capture.weights import EVERY
 from tocsin.integrations.system_metrics import graphics
@@ -188,6 +189,54 @@ WAITING = {
     *("cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventSynchronize"),
     *("cudaMemcpy", "cudaMalloc", "cudaFree", "cudaHostAlloc"),
 }
+
+
+LAUNCHES = {
+    "cudaLaunchKernel",
+    "cudaLaunchKernelExC",
+    "cuLaunchKernel",
+    "cuLaunchKernelEx",
+    "cudaMemcpyAsync",
+}
+
+
+@pytest.mark.filterwarnings("ignore:Warning. Profiler clears events:UserWarning")
+@pytest.mark.parametrize(("scaled", "clips"), [(False, True), (False, False), (True, True)])
+def test_a_usual_step_launches_half_a_kernel_at_most(
+    scaled: bool, clips: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Launches and copies as the profiler counts them, less those of the same steps without a watch."""
+    steps, counts = 128, []
+    monkeypatch.setattr(staging, "GATHERED_S", 3600.0)  # the profiler makes steps slow
+    for watching in (False, True):
+        loop = Loop(scaled=scaled, clips=clips, fused=True)
+        with watched() if watching else contextlib.nullcontext((None, None)):
+            for step in range(128):  # values are copied until they are trusted
+                loop.step(_batch(step))
+            torch.cuda.synchronize()
+            with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+                for step in range(steps):
+                    loop.step(_batch(step))
+            torch.cuda.synchronize()
+        counts.append(sum(one.name in LAUNCHES for one in profile.events() or []))
+    assert counts[0] > steps
+    assert counts[1] - counts[0] <= 0.5 * steps
+
+
+def test_values_that_the_script_changes_are_absent_or_right() -> None:
+    """A loss that is scaled in place after its step, from one step on: no recorded value is another one."""
+    truth: dict[int, float] = {}
+    with watched() as (run, outbox):
+        for k in range(400):
+            loss = torch.full((), float(k), device="cuda") * 2
+            run.step(loss=loss)
+            truth[k] = 2.0 * k
+            if k > 200:
+                loss.mul_(-1)
+        torch.cuda.synchronize()
+    recorded = dict(outbox.series("loss"))
+    assert recorded == {step: truth[step] for step in recorded}
+    assert len(recorded) >= 399
 
 
 # --- graphs

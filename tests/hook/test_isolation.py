@@ -46,7 +46,13 @@ ELSEWHERE = {
         ),
         *("device_values.*", "scaler._DeviceScale.*", "scaler._Scale.*", "scaler._first", "scaler._pair"),
         *("scaler._replaced", "scaler._single", "scaler.updated", "scaler._is_positive"),
-        *("staging.before_replay", "staging.before_write", "silent_writes._watch_*"),
+        *(
+            "staging.before_replay",
+            "staging.before_write",
+            "silent_writes._watch_*",
+            "staging._readable_ones",
+            "staging._has_memory",
+        ),
         *("staging.current_stream", "staging.on_stream", "reporter.RunReporter.last_scale"),
         *(
             "staging._warn_unread",

@@ -29,9 +29,10 @@ def install() -> None:
         collective = getattr(distributed, name, None)
         if collective is not None:
             patching.replace_within(collective, _watch_collective)
-    graph = getattr(torch.cuda, "CUDAGraph", None)
-    if "replay" in vars(graph or object):
-        patching.replace(graph, "replay", _watch_replay)
+    graph = getattr(torch.cuda, "CUDAGraph", object)
+    for name in ("capture_begin", "replay"):
+        if name in vars(graph):
+            patching.replace(graph, name, _watch_graph)
 
 
 def _watch_collective(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -47,13 +48,13 @@ def _watch_collective(original: Callable[..., Any]) -> Callable[..., Any]:
     return collective
 
 
-def _watch_replay(original: Callable[..., Any]) -> Callable[..., Any]:
+def _watch_graph(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
-    def replay(self: Any) -> Any:
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             before_replay()
         except Exception as error:
-            patching.report_error("replay", error)
-        return original(self)
+            patching.report_error("CUDA graph", error)
+        return original(self, *args, **kwargs)
 
-    return replay
+    return call

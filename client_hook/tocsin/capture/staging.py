@@ -204,7 +204,7 @@ def _keep(held: Held) -> None:
     """Copy a value that is kept by reference, on the current stream; lose it if it has changed."""
     if held.tensor is None or held.original is not None:
         return
-    if held.is_changed():
+    if held.is_changed() or not _has_memory(held.tensor):
         held.lose()
         return
     with on_device(held.tensor.device):
@@ -407,11 +407,13 @@ class Staging:
         values: list[tuple[Held, bool]] = []
         events: list[tuple[torch.device, Any]] = []
         for (device, stream, _), some in _groups(_intact(held), checked).items():
+            some = _readable_ones(some)
             into = row[len(values) : len(values) + len(some)]
-            with on_stream(device, stream):
-                events.append((device, self._copy(device, [tensor for _, tensor, _ in some], into)))
+            if some:
+                with on_stream(device, stream):
+                    events.append((device, self._copy(device, [tensor for _, tensor, _ in some], into)))
             values += [(one, is_original) for one, _, is_original in some]
-        for one, _ in values:
+        for one in held:
             one.tensor = one.original = None
         while _recent and ((oldest := _recent[0]()) is None or oldest.tensor is None):
             _recent.popleft()
@@ -509,6 +511,24 @@ def _groups(held: list[Held], checked: list[Checked]) -> dict[Any, list[tuple[He
     for entry in every:
         groups.setdefault((entry[1].device, entry[0].stream, entry[1].dtype), []).append(entry)
     return groups
+
+
+def _readable_ones(some: list[tuple[Held, Tensor, bool]]) -> list[tuple[Held, Tensor, bool]]:
+    """Return the entries whose memory still exists. The compiler's CUDA graphs take theirs back."""
+    kept = []
+    for entry in some:
+        if _Graphs.seen and not _has_memory(entry[1]):
+            entry[0].lose()
+        else:
+            kept.append(entry)
+    return kept
+
+
+def _has_memory(tensor: Tensor) -> bool:
+    try:
+        return tensor.data_ptr() != 0
+    except RuntimeError:
+        return False
 
 
 def _check(checked: list[Checked]) -> None:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.distributed import all_reduce  # imported before any hook, as in scripts
 
 from tests.hook.capture.simulated import LateEvent, read, simulate
 from tests.hook.captured import watched
 from tests.hook.loops import LOOPS
 from tests.hook.truth import Truth
 from tests.matrix import ALL
-from tocsin.capture import scaler, staging
+from tocsin.capture import scaler, silent_writes, staging
 from tocsin.capture.device_values import COMPARE_EVERY, TRUSTED, Held, divided
 from tocsin.capture.staging import Staging, before_replay, before_write, new_ring
 
@@ -313,3 +316,52 @@ PAIRS = [(1.0, 0.0), (-1.0, 0.0), (0.0, 0.0), (math.nan, 0.0), (1.0, -0.0), (mat
 def test_numbers_are_divided_as_on_a_device(one: float, other: float) -> None:
     """A division by zero gives infinity or NaN."""
     assert repr(divided(one, other)) == repr(float(torch.tensor(one) / torch.tensor(other)))
+
+
+# -- writers that torch does not count
+
+
+@pytest.fixture
+def group(tmp_path: Path) -> Iterator[None]:
+    """A process group of one process."""
+    store = torch._C._distributed_c10d.FileStore(str(tmp_path / "store"), 1)
+    dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.mark.usefixtures("group")
+def test_a_loss_is_copied_before_a_collective_writes_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``all_reduce`` of the loss in place, also under a name imported before, leaves what was reported."""
+    _forgotten(monkeypatch, 0)
+    loss = torch.full((), 2.0)
+    with watched():
+        held = staging.hold(loss, "loss")
+        assert held.tensor is not None
+        assert held.tensor.data_ptr() == loss.data_ptr()
+        all_reduce(loss)
+        assert held.tensor.data_ptr() != loss.data_ptr()
+        assert staging._sources["loss"].changes
+
+
+def test_a_graph_ends_references(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the first replay all values are copied, and from then on when they are read."""
+    _forgotten(monkeypatch, 0)
+    static = torch.full((), 2.0)
+    held = staging.hold(static, "loss")
+    replay = silent_writes._watch_graph(lambda graph: _silently(static))
+    replay(None)
+    later = staging.hold(static, "loss")
+    replay(None)
+    assert [float(one.tensor) for one in (held, later)] == [2.0, 3.0]  # type: ignore[arg-type]
+
+
+def test_memory_that_a_graph_took_back_is_a_lost_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiler's graphs make their old outputs raise; other values of the copy arrive."""
+    _forgotten(monkeypatch, 0)
+    road, gone = Road(), torch.full((), 5.0)
+    for step in range(3):
+        road.put(road.read(gone if step == 1 else torch.full((), float(step))))
+    monkeypatch.setattr(staging._Graphs, "seen", True)
+    monkeypatch.setattr(staging, "_has_memory", lambda one: one.data_ptr() != gone.data_ptr())
+    assert road.lost() == [1]
