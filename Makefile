@@ -12,6 +12,7 @@
 #   make bench        the benchmarks, one after another, then one table (BENCHES=files: these)
 #   make bench-regressions   the same; fails if a ratio is more than 20 % worse than in benchmarks/baselines
 #   make bench-baseline      the same; writes the figures to the baseline of this class of machines
+#   make flame        the flame graphs of the hook in docs/img, sampled by py-spy
 #   make bench-detection LOGS=folder ALGOPERF=folder   what the rules catch in labeled logs, and raise on healthy ones
 #   make real-trainers   trains with each framework, writes the table of docs/reference/frameworks.md
 #   make screenshots  the pictures of docs/img, taken from the running demo
@@ -21,7 +22,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := setup
 .DELETE_ON_ERROR:
-.PHONY: setup demo check docs docs-serve test test-all test-versions test-lowest dist bench bench-regressions bench-baseline bench-detection real-trainers screenshots animation browser clean
+.PHONY: setup demo check docs docs-serve test test-all test-versions test-lowest dist bench bench-regressions bench-baseline flame bench-detection real-trainers screenshots animation browser clean
 
 TORCH ?= torch==2.13.0
 # Files of tests side by side: one more than there are cores, for many wait for a server or a browser; five
@@ -96,6 +97,11 @@ bench-baseline: $(STAMPS)/python browser
 
 real-trainers: $(STAMPS)/python $(TRAINERS) $(STAMPS)/real-trainers/requirements-all
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.real_trainers.table
+
+# py-spy samples the training, so the system must allow ptrace.
+flame: $(STAMPS)/python
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check py-spy==0.4.3
+	$(BIN)/python benchmarks/flame.py
 
 bench-detection: $(STAMPS)/python
 	@LOGS='$(LOGS)' $(BIN)/python benchmarks/bench_detection.py

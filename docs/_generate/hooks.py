@@ -1,4 +1,4 @@
-"""MkDocs hooks: generate the reference pages for rules, commands and settings from the code."""
+"""MkDocs hooks: generate the reference pages from the code, and the page about costs from the benchmarks."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from mkdocs.structure.files import File, Files
 sys.path.insert(0, str(Path(__file__).parent))
 
 import cli_pages
+import cost_page
 import http_pages
 import rule_pages
 import settings_page
 
 PAGES: dict[str, Callable[[], str]] = {
+    "explanation/cost.md": cost_page.page,
     "reference/cli-server.md": cli_pages.server_page,
     "reference/cli-hook.md": cli_pages.hook_page,
     "reference/settings.md": settings_page.page,
