@@ -10,7 +10,7 @@ Nothing here touches a device: ``staging`` reads the tensors and sends the value
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from math import copysign, inf, nan
 from typing import Any
 
@@ -178,17 +178,17 @@ def divided(one: Any, other: Any) -> Any:
         return nan if one == 0 or one != one else copysign(inf, one) * copysign(1.0, other)
 
 
-def unqueued(values: Iterable[Any]) -> list[DeviceValue]:
-    """Return the device values among ``values`` and their parts that are not queued and have not arrived."""
+def unqueued(values: list[DeviceValue]) -> list[DeviceValue]:
+    """Return those of ``values`` and their parts that are not queued and have not arrived."""
     found: dict[int, DeviceValue] = {}
-    waiting = [one for one in values if isinstance(one, DeviceValue)]
+    waiting = list(values)
     while waiting:
         one = waiting.pop()
         if one.is_queued or one.is_lost or one.value is not None or id(one) in found:
             continue
         found[id(one)] = one
         if isinstance(one, Computed):
-            waiting.extend(part for part in one.parts if isinstance(part, DeviceValue))
+            waiting += [part for part in one.parts if isinstance(part, DeviceValue)]
     return list(found.values())
 
 

@@ -363,12 +363,18 @@ class Staging:
 
         A tensor among them is a scalar that no one else changes.
         """
-        at = [index for index, value in enumerate(item) if isinstance(value, (DeviceValue, Tensor))]
+        at: list[int] = []
         fresh: list[DeviceValue] = []
-        if at:
-            item = tuple(_own(value) if isinstance(value, Tensor) else value for value in item)
-            fresh = unqueued(item[index] for index in at)
-        held = [one for one in fresh if isinstance(one, Held)]
+        for index in range(3, len(item)):
+            value = item[index]
+            if type(value) is not float:
+                if isinstance(value, Tensor):
+                    value = _own(value)
+                    item = (*item[:index], value, *item[index + 1 :])
+                at.append(index)
+                fresh.append(value)
+        fresh = unqueued(fresh) if at else fresh
+        held = [one for one in fresh if type(one) is Held]
         full = self._count >= SLOTS
         if at and (full or len(held) > WIDTH):
             self.dropped += 1
@@ -382,7 +388,7 @@ class Staging:
         self._held += held
         for one in fresh:
             one.is_queued = True
-            if isinstance(one, Checked):
+            if type(one) is not Held and isinstance(one, Checked):
                 self._checked.append(one)
         self._gathered.append((item, at, note))
         self._count += 1
@@ -552,7 +558,8 @@ def _settled(item: Item, at: list[int]) -> Item:
     """Return the record with the numbers that have arrived, without those that are lost."""
     values = list(item)
     for index in at:
-        values[index] = settle(values[index])
+        value = item[index]
+        values[index] = settle(value) if value.value is None else value.value
     lost = [index for index in at if values[index] is None]
     return _without(tuple(values), lost) if lost else tuple(values)
 
