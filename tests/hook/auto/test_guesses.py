@@ -78,7 +78,7 @@ def test_the_project_is_the_name_of_the_repository(tmp_path: Path, monkeypatch: 
     """Of the script, else of the working directory; ``TOCSIN_PROJECT`` replaces it."""
     folder = tmp_path / "deblur" / "scripts"
     folder.mkdir(parents=True)
-    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(folder / "train.py"))
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(folder / "train.py"), raising=False)
     assert project_of({}) == "scripts"
     (tmp_path / "deblur" / ".git").mkdir()
     assert project_of({}) == "deblur"
