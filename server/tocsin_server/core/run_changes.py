@@ -54,6 +54,8 @@ SOURCES = {
 """Source of a setup -> category of its differences."""
 DIFF = "diff"
 """Source that holds the uncommitted changes themselves. It is not compared."""
+UNCOMMITTED = "uncommitted changes"
+"""A setting of the code. Absent if git took too long to tell, which is no difference between two runs."""
 REPORTED = {
     "config": "configuration",
     "command": "command line",
@@ -185,7 +187,8 @@ def differences(before: Setup, after: Setup) -> list[Change]:
             continue
         old, new = before[source], after[source]
         for name in sorted(old.keys() | new.keys()):
-            if old.get(name) != new.get(name):
+            is_unknown = name == UNCOMMITTED and not (name in old and name in new)
+            if old.get(name) != new.get(name) and not is_unknown:
                 found.append(Change(category, source, name, old.get(name), new.get(name)))
     return _without_repetition(found)
 
@@ -392,7 +395,7 @@ def _code(git: Mapping[str, Any]) -> dict[str, str]:
         found["commit"] = found["commit"][:COMMIT]
     if git.get("dirty") is not None:
         changed = f"yes ({git['digest']})" if git.get("digest") else "yes"
-        found["uncommitted changes"] = changed if git["dirty"] else "no"
+        found[UNCOMMITTED] = changed if git["dirty"] else "no"
     return found
 
 

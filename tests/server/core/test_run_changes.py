@@ -54,6 +54,12 @@ def test_what_one_of_two_did_not_report_is_named_and_not_compared() -> None:
     assert not_recorded(before, after) == ("command line", "git commit", "GPUs", "packages")
 
 
+def test_uncommitted_changes_that_git_had_no_time_to_find_are_no_difference() -> None:
+    before = setup_of(CONFIG, {"git": {"commit": "a" * 40, "dirty": False}})
+    after = setup_of(CONFIG, {"git": {"commit": "a" * 40, "dirty": None}})
+    assert changed(before, after) == changed(after, before) == []
+
+
 def test_code_hardware_schedule_and_versions_are_compared() -> None:
     optimizer = {"name": "G", "class": "Adam", "module": "torch", "defaults": {"lr": 0.1}}
     schedule = {"optimizer": "G", "scheduler": "StepLR", "arguments": {"step_size": 5, "last_epoch": 3}}

@@ -87,8 +87,9 @@ def test_runs_that_crash_at_the_same_line_notify_once(
     clients = [dial(server.base, run, server.token, host=f"node of {run}") for run in ("r1", "r2", "r3")]
     for client in clients:
         client.acked(client.train([0, 1], loss=[1.0, 1.0]))
-    for client in clients[:2]:
-        end(client)
+    end(clients[0])
+    eventually(lambda: receiver.received, "the first crash")
+    end(clients[1])
     end(clients[2], error=OOM | {"lines": ['  File "/x/train.py", line 9, in step']})
     eventually(lambda: len(receiver.received) == 2, "the other exception")
     assert [[run for run, _ in alerts] for _, alerts in notified(receiver)] == [["r1"], ["r3"]]
