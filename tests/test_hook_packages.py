@@ -11,12 +11,12 @@ from tests.import_graph import ROOT, cycle, graph, imports, modules, package_of,
 
 HOOK = ROOT / "client_hook" / "tocsin"
 ORDER = (
-    *("protocol", "core", "spool", "lifecycle", "transport", "integrations", "capture", "preflight", "api"),
-    *("tocsin", "auto", "importers", "cli"),
+    *("protocol", "core", "spool", "lifecycle", "transport", "integrations", "capture", "preflight", "read"),
+    *("api", "tocsin", "auto", "importers", "cli"),
 )
 """A package imports only those before it. ``tocsin`` is the package's ``__init__``, the public functions."""
 ALLOWED = {"tocsin", "websockets", "msgspec"} | sys.stdlib_module_names
-OPTIONAL = {"torch", "numpy", "psutil", "pynvml"}
+OPTIONAL = {"torch", "numpy", "pandas", "polars", "pyarrow", "psutil", "pynvml"}
 """What may be installed in the training environment: imported late or guarded."""
 
 

@@ -20,9 +20,11 @@ from .core.process_state import is_disabled
 if TYPE_CHECKING:
     from .api.no_run import NoRun
     from .api.run import Run
+    from .read import Api as Api
+    from .read import AsyncApi as AsyncApi
 
 __version__ = "0.1.0"
-__all__ = ["last_good_checkpoint", "log", "watch"]
+__all__ = ["Api", "AsyncApi", "last_good_checkpoint", "log", "watch"]
 
 _was_called = False
 """Whether ``watch`` was called, or the warning that it was not called was logged."""
@@ -158,6 +160,15 @@ def last_good_checkpoint(
     from .api.resume import last_good_checkpoint
 
     return last_good_checkpoint(run, before=before, url=url, token=token)
+
+
+def __getattr__(name: str) -> Any:
+    """Import what reads from the server on first use: a training process does not need it."""
+    if name in ("Api", "AsyncApi"):
+        from . import read
+
+        return getattr(read, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _warn_unwatched() -> None:

@@ -6,20 +6,14 @@ unreachable would lose a training.
 
 from __future__ import annotations
 
-import http.client
-import json
 import os
 import socket
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 from ..core.paths import unescaped
 from ..core.run_fields import host_of
-from ..core.values import text
-from ..transport.server_url import Target, parse_target
-from .startup import DEFAULT_URL
-
-TIMEOUT_S = 30.0
+from ..read import Api
 
 
 def last_good_checkpoint(
@@ -50,10 +44,8 @@ def checkpoints(
         ConnectionError: The server did not respond.
         ValueError: ``url`` is not an address.
     """
-    target = parse_target(url or os.environ.get("TOCSIN_URL") or DEFAULT_URL)
-    query = "" if before is None else "?" + urlencode({"before": before})
-    path = f"{target.prefix}/api/v1/runs/{quote(run, safe='')}/checkpoints{query}"
-    answer = _get(target, path, text(token if token is not None else os.environ.get("TOCSIN_TOKEN", "")), run)
+    with Api(url, token) as api:
+        answer: dict[str, Any] = api.get(f"/runs/{quote(run, safe='')}/checkpoints", before=before)
     host = host_of(None, os.environ) if "TOCSIN_HOSTNAME" in os.environ else socket.gethostname()
     for item in answer["items"]:
         _look(item, host)
@@ -69,29 +61,6 @@ def checkpoints(
         left = answer["last_good"]
         instead = "No other is good" if left is None else f"{left['path']} (step {left['step']}) does"
         answer["text"] = f"{gone}. {instead}."
-    return answer
-
-
-def _get(target: Target, path: str, token: str, run: str) -> dict[str, Any]:
-    """Return the server's answer. A redirect is not followed, because the token is for this server."""
-    kind = http.client.HTTPSConnection if target.secure else http.client.HTTPConnection
-    connection = kind(target.host, target.port, timeout=TIMEOUT_S)
-    try:
-        connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
-        response = connection.getresponse()
-        status, body = response.status, response.read()
-        answer: dict[str, Any] = json.loads(body) if status == 200 else {}
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        raise ConnectionError(f"No answer from {target.base}: {error}") from error
-    finally:
-        connection.close()
-    if status == 404:
-        raise LookupError(f"Run not found: {run}")
-    if status in (401, 403):
-        need = "It needs the scope read. Set TOCSIN_TOKEN."
-        raise PermissionError(f"The server rejected the token ({status}). {need}")
-    if status != 200:
-        raise ConnectionError(f"The server answered {status}: {target.base}{path}")
     return answer
 
 

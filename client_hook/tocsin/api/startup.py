@@ -25,7 +25,8 @@ from ..core.identity import (
 from ..core.process_state import active_runs as live
 from ..core.redaction import redactor
 from ..core.run_fields import count_of, name_of, notes_of, seconds_of, tags_of, unique_name
-from ..core.values import kind_of, text, whole
+from ..core.server_choice import chosen_token, chosen_url
+from ..core.values import kind_of, whole
 from ..lifecycle import child_processes, first_training, sigterm
 from ..lifecycle.import_hook import when_imported
 from ..transport.outbox import Outbox
@@ -34,7 +35,6 @@ from .no_run import NoRun
 from .reporter import LOG, RecordSink, RunReporter, Transport
 from .run import Run
 
-DEFAULT_URL = "http://127.0.0.1:8321"
 EXIT_S = 3.0
 """Default maximum time that ``finish`` waits, s. It may take 1 s longer."""
 LINGER_S = 120.0
@@ -116,7 +116,7 @@ def _begin(
         project=project,
         name=name if is_named else unique_name(name, _seed(identity)),
         identity=named_host(identity, host),
-        token=text(token if token is not None else os.environ.get("TOCSIN_TOKEN", "")),
+        token=chosen_token(token),
         config=clean.data(_config_of(config)),
         tags=tags_of(tags),
         notes=clean.text(notes_of(notes)),
@@ -139,7 +139,7 @@ def _begin(
         sender = Sender(
             box,  # type: ignore[arg-type]
             lambda: hello(run_info),
-            url=url or os.environ.get("TOCSIN_URL") or DEFAULT_URL,
+            url=chosen_url(url),
             spool_dir=Path(spool_dir) if spool_dir else default_dir(),
             exit_timeout=seconds_of(exit_timeout, EXIT_S),
             linger_s=LINGER_S if exit_timeout is None else 0.0,

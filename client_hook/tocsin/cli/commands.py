@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import __version__
-from ..api.startup import DEFAULT_URL
+from ..core.server_choice import chosen_token, chosen_url
 from ..core.values import counted
 from ..spool.segments import default_dir
 
@@ -34,7 +34,7 @@ def doctor(options: argparse.Namespace) -> int:
     """Check the connection between this machine and the server."""
     from .doctor import examine
 
-    url = options.url or os.environ.get("TOCSIN_URL") or DEFAULT_URL
+    url = chosen_url(options.url)
     broken = 0
     for check in examine(url, _token(options), options.project, options.spool_dir or default_dir()):
         broken += check.ok is False
@@ -166,7 +166,7 @@ def disable(options: argparse.Namespace) -> int:
 def _destination(options: argparse.Namespace, *, spool: bool = True) -> Destination:
     from .log_run import Destination
 
-    url = options.url or os.environ.get("TOCSIN_URL") or DEFAULT_URL
+    url = chosen_url(options.url)
     return Destination(url, _token(options), default_dir() if spool else None)
 
 
@@ -175,7 +175,7 @@ def _print(text: str) -> None:
 
 
 def _token(options: argparse.Namespace) -> str:
-    return options.token or os.environ.get("TOCSIN_TOKEN") or ""
+    return chosen_token(options.token or None)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -99,10 +99,13 @@ def tail_points(
     sealed_seq: int,
     wanted: Iterable[int] | None = None,
     *,
+    after_arrival: int | None = None,
     skip_damaged: bool = False,
 ) -> Points:
     """Return the writer's records after ``sealed_seq``, which may be in the middle of a batch."""
-    points = tail_records(connection, run_id, writer_no, wanted, skip_damaged=skip_damaged)
+    points = tail_records(
+        connection, run_id, writer_no, wanted, after_arrival=after_arrival, skip_damaged=skip_damaged
+    )
     return points.part(int(np.searchsorted(points.seq, sealed_seq, side="right")), points.n)
 
 

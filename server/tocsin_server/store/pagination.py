@@ -32,13 +32,14 @@ def read_records(
     window: Window,
     after: str | None,
     limit: int,
+    since: int | None = None,
 ) -> RecordPage:
     """Return a page of records; see ``StoreReader.records``."""
     numbers = series_numbers(connection, run_id)
     wanted = {col: name for name, col in numbers.items() if names is None or name in names}
     parts: list[tuple[Row[Any], Points]] = []
     missing = limit + 1
-    for row, points in _pieces(connection, run_id, sorted(wanted), window, _place(after)):
+    for row, points in _pieces(connection, run_id, sorted(wanted), window, _place(after), since):
         taken = points.part(0, missing)
         if taken.n:
             parts.append((row, taken))
@@ -63,7 +64,12 @@ def _place(after: str | None) -> tuple[int, int]:
 
 
 def _pieces(
-    connection: Connection, run_id: str, wanted: list[int], window: Window, place: tuple[int, int]
+    connection: Connection,
+    run_id: str,
+    wanted: list[int],
+    window: Window,
+    place: tuple[int, int],
+    since: int | None,
 ) -> Iterator[tuple[Row[Any], Points]]:
     """Yield records after ``place`` in order of (writer, seq), a few chunks at a time."""
     rows = connection.execute(
@@ -73,20 +79,23 @@ def _pieces(
     ).all()
     for row in rows:
         after = place[1] if row.writer_no == place[0] else -1
-        numbers = _chunks_after(connection, row, after, window)
+        numbers = _chunks_after(connection, row, after, window, since)
         for i in range(0, len(numbers), CHUNKS_AT_ONCE):
             some = numbers[i : i + CHUNKS_AT_ONCE]
             points = chunk_points(connection, run_id, row.writer_no, some, wanted, numbered=True)
-            yield row, _after(window.of(points), after)
-        unsealed = tail_points(connection, run_id, row.writer_no, row.sealed_seq, wanted)
-        yield row, _after(window.of(unsealed), after)
+            yield row, _after(window.of(points), after, since)
+        unsealed = tail_points(connection, run_id, row.writer_no, row.sealed_seq, wanted, after_arrival=since)
+        yield row, _after(window.of(unsealed), after, since)
 
 
-def _after(points: Points, seq: int) -> Points:
-    return points.where(points.seq > seq)
+def _after(points: Points, seq: int, since: int | None) -> Points:
+    keep = points.seq > seq
+    return points.where(keep if since is None else keep & (points.arrival > since))
 
 
-def _chunks_after(connection: Connection, row: Row[Any], seq: int, window: Window) -> Sequence[int]:
+def _chunks_after(
+    connection: Connection, row: Row[Any], seq: int, window: Window, since: int | None
+) -> Sequence[int]:
     start, stop = window.bounds
     query = select(chunk_dir.c.no).where(
         chunk_dir.c.run_id == row.run_id, chunk_dir.c.writer_no == row.writer_no, chunk_dir.c.seq1 > seq
@@ -95,6 +104,8 @@ def _chunks_after(connection: Connection, row: Row[Any], seq: int, window: Windo
         query = query.where(chunk_dir.c.step1 >= start)
     if stop is not None:
         query = query.where(chunk_dir.c.step0 <= stop)
+    if since is not None:
+        query = query.where(chunk_dir.c.arrival1 > since)
     return connection.execute(query.order_by(chunk_dir.c.no)).scalars().all()
 
 

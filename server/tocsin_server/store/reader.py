@@ -114,15 +114,23 @@ class StoreReader:
         stop: int | None = None,
         after: str | None = None,
         limit: int = 10_000,
+        since: int | None = None,
     ) -> RecordPage:
         """Return a page of the records with a step from ``start`` to ``stop`` (both included).
+
+        With ``since``, only of those that arrived after this arrival number.
 
         Raises:
             ValueError: ``after`` is not the ``next`` of an earlier page.
         """
         with self._engine.begin() as connection:
             asked = series_window.Window(start, stop, "step")
-            return pagination.read_records(connection, run_id, names, asked, after, max(1, limit))
+            return pagination.read_records(connection, run_id, names, asked, after, max(1, limit), since)
+
+    def last_arrival(self, run_id: str) -> int:
+        """Return the newest arrival number of a run, -1 if nothing has arrived."""
+        with self._engine.begin() as connection:
+            return series_window.last_arrival(connection, run_id)
 
     def events(
         self, run_id: str, *, after: str | None = None, limit: int = 1000, without: Sequence[str] = ()

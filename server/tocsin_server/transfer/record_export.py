@@ -6,6 +6,7 @@ time in nanoseconds. CSV writes ``nan``, ``inf``, ``-inf``; a missing value is e
 
 from __future__ import annotations
 
+import base64
 import csv
 import hashlib
 import io
@@ -16,6 +17,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
+
+import numpy as np
 
 from tocsin_server.core import exact_json
 from tocsin_server.core.errors import TocsinError
@@ -83,6 +86,25 @@ def items(page: RecordPage) -> Iterator[dict[str, Any]]:
             "arrival": arrival,
             "values": {name: value for name, value in zip(names, row, strict=True) if value is not None},
         }
+
+
+def packed_page(page: RecordPage) -> dict[str, Any]:
+    """Return a page as arrays in base64, as in the API: int64, float64, and uint32 for rows."""
+    columns = [
+        {
+            "name": name,
+            "values": exact_json.packed(column.v),
+            "rows": None if column.at is None else _packed("u4", column.at),
+        }
+        for name, column in page.columns.items()
+    ]
+    coordinates = {name: _packed("i8", getattr(page, name)) for name in COORDINATES}
+    return {"n": page.n, **coordinates, "columns": columns}
+
+
+def _packed(dtype: str, values: np.ndarray[Any, Any]) -> dict[str, str]:
+    little = np.ascontiguousarray(values, dtype=f"<{dtype}")
+    return {"dtype": dtype, "bdata": base64.b64encode(little.tobytes()).decode("ascii")}
 
 
 def _coordinates(page: RecordPage) -> Iterator[tuple[int, ...]]:

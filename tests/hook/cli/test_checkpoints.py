@@ -35,7 +35,8 @@ class Handler(BaseHTTPRequestHandler):
         good = next((dict(item) for item in self.server.items if not item["problem"]), None)
         answer = {"items": self.server.items, "last_good": good, "text": "the server's sentence"}
         status = 401 if self.headers["Authorization"] != f"Bearer {TOKEN}" else 200
-        status = 404 if "/missing/" in self.path else status
+        if "/missing/" in self.path:
+            status, answer = 404, {"detail": "Run not found: missing"}
         self.send_response(status)
         self.end_headers()
         self.wfile.write(json.dumps(answer).encode())

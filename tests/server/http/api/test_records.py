@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import io
 import json
@@ -241,3 +242,42 @@ def test_an_export_by_http_1_0_is_rejected(server: Any, trainer: Callable[..., A
         answer = plain.makefile("rb").read()
     assert answer.startswith(b"HTTP/1.1 426 ")
     assert b"proxy_http_version 1.1" in answer
+
+
+def array_of(packed: dict[str, str]) -> list[float]:
+    """Decode an array of the packed format."""
+    code = {"f8": "d", "i8": "q", "u4": "I"}[packed["dtype"]]
+    raw = base64.b64decode(packed["bdata"])
+    return [value for (value,) in struct.iter_unpack(f"<{code}", raw)]
+
+
+def test_packed_arrays_keep_every_bit(server: Any, trainer: Callable[..., Any]) -> None:
+    """Values, and the rows that have one; missing is not NaN."""
+    run = trainer()
+    run.records({"loss": NASTY, "extra": [None, math.nan, *[None] * 4]})
+    page = server.get(f"/runs/{run.run}/records", format="packed")
+    columns = {column["name"]: column for column in page["columns"]}
+    assert [bits(value) for value in array_of(columns["loss"]["values"])] == [bits(value) for value in NASTY]
+    assert array_of(columns["extra"]["rows"]) == [1]
+    assert (page["n"], array_of(page["step"]), page["next"]) == (6, [*range(6)], None)
+
+
+def test_since_returns_what_arrived_meanwhile(server: Any, trainer: Callable[..., Any]) -> None:
+    """Also of records that were compressed, and of records with earlier steps."""
+    run = trainer()
+    run.records({"loss": [0.0] * 5000})
+    first = server.get(f"/runs/{run.run}/records", format="packed", limit=1)
+    assert server.get(f"/runs/{run.run}/records", format="packed", since=first["cursor"])["n"] == 0
+    run.records({"loss": [1.0] * 10})
+    found = server.get(f"/runs/{run.run}/records", since=first["cursor"])["items"]
+    assert [(item["step"], item["values"]["loss"]) for item in found] == [(step, 1.0) for step in range(10)]
+
+
+def test_a_packed_page_of_many_series_is_bounded(server: Any, trainer: Callable[..., Any]) -> None:
+    """By numbers, not by records."""
+    run = trainer()
+    for first in range(0, 2000, 100):
+        run.records({f"s{number}": [1.0] * 100 for number in range(400)}, first_step=first)
+    page = server.get(f"/runs/{run.run}/records", format="packed")
+    assert 0 < page["n"] < 1500
+    assert page["next"]

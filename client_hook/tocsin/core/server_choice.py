@@ -1,0 +1,20 @@
+"""Choose the server and the token: what was passed, then the environment, then the default."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from .values import text
+
+DEFAULT_URL = "http://127.0.0.1:8321"
+
+
+def chosen_url(given: str | None = None) -> str:
+    """Return the address of the server: ``given``, else ``TOCSIN_URL``, else this machine."""
+    return given or os.environ.get("TOCSIN_URL") or DEFAULT_URL
+
+
+def chosen_token(given: Any = None) -> str:
+    """Return the token: ``given``, else ``TOCSIN_TOKEN``, else none (empty)."""
+    return text(given if given is not None else os.environ.get("TOCSIN_TOKEN", ""))

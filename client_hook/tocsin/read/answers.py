@@ -1,0 +1,239 @@
+"""What the API returns, as typed objects. Fields that a newer server adds are ignored.
+
+Fields ending in ``_ms`` are Unix milliseconds. Non-finite numbers are floats.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Union
+
+import msgspec
+
+_NAMES = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """The most severe open alert of a run."""
+
+    rule: str
+    severity: str
+    summary: str
+    onset_step: Optional[int]
+    alert: str
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How a run ended: ``kind`` is finished, stopped, crashed or lost."""
+
+    kind: str
+    text: str
+    severity: Optional[str] = None
+    alert: Optional[str] = None
+    acknowledged: bool = False
+
+
+class Run(msgspec.Struct, frozen=True):
+    """One run of the list of runs. Unknown values are None."""
+
+    id: str
+    project: str
+    name: str
+    state: str
+    """running, stalled, lost, finished or failed."""
+    health: str
+    """critical, warning, ok or ended."""
+    created_ms: float
+    last_seen_ms: float
+    attempt: int = 1
+    attempts: int = 1
+    tags: List[str] = []
+    host: str = ""
+    archived: bool = False
+    ended_ms: Optional[float] = None
+    error: Optional[Dict[str, Any]] = None
+    last_step: Optional[int] = None
+    planned_steps: Optional[int] = None
+    steps_per_s: Optional[float] = None
+    last: Dict[str, Optional[float]] = {}
+    """The newest value of each vital sign."""
+    skipped: int = 0
+    nonfinite: int = 0
+    gpu_util: Optional[float] = None
+    alerts: int = 0
+    """Number of open alerts."""
+    severities: Dict[str, int] = {}
+    reason: Optional[Reason] = None
+    outcome: Optional[Outcome] = None
+
+
+class Series(msgspec.Struct, frozen=True):
+    """One series of a run: its name, number of values, range of steps and newest value."""
+
+    name: str
+    n: int
+    first_step: Optional[int] = None
+    last_step: Optional[int] = None
+    last: Optional[float] = None
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """One start of a run."""
+
+    attempt: int
+    started_ms: float
+    first_step: Optional[int] = None
+    last_step: Optional[int] = None
+
+
+class RunDetail(Run, frozen=True):
+    """A run with its configuration, notes, environment, series and attempts."""
+
+    config: Any = None
+    notes: str = ""
+    environment: Dict[str, Any] = {}
+    series: List[Series] = []
+    attempts_list: List[Attempt] = []
+
+
+class Evidence(msgspec.Struct):
+    """One number that supports a diagnosis; ``value`` is text for what is not a number."""
+
+    name: str
+    value: Union[float, str]
+    unit: str = ""
+    step: Optional[int] = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.value, str):
+            self.value = _NAMES.get(self.value, self.value)
+
+
+class Remedy(msgspec.Struct, frozen=True):
+    """What to do, and code or configuration to paste."""
+
+    text: str
+    code: str = ""
+
+
+class Diagnosis(msgspec.Struct, frozen=True):
+    """The likely cause, its evidence, alternatives, remedies, and how to confirm it."""
+
+    cause: str
+    evidence: List[Evidence] = []
+    alternatives: List[str] = []
+    remedies: List[Remedy] = []
+    how_to_confirm: str = ""
+    timeline: List[List[Union[int, str]]] = []
+
+
+class Alert(msgspec.Struct, frozen=True):
+    """One episode of one rule in one run."""
+
+    id: str
+    run_id: str
+    run_name: str
+    project: str
+    rule: str
+    severity: str
+    state: str
+    """pending, firing, recovering, resolved or ended."""
+    summary: str
+    onset_ms: float
+    diagnosis: Diagnosis
+    incident: str = ""
+    subject: str = ""
+    """The series."""
+    onset_step: Optional[int] = None
+    fired_step: Optional[int] = None
+    fired_ms: Optional[float] = None
+    resolved_step: Optional[int] = None
+    resolved_ms: Optional[float] = None
+    late: bool = False
+    causal_order: int = 0
+    labels: Dict[str, str] = {}
+
+
+class Acknowledgement(msgspec.Struct, frozen=True):
+    """Who acknowledged, when and with which note."""
+
+    by: str
+    at_ms: float
+    note: str = ""
+
+
+class Resume(msgspec.Struct, frozen=True):
+    """Where to resume: the last good checkpoint before an incident, and a sentence."""
+
+    text: str
+    path: Optional[str] = None
+    step: Optional[int] = None
+
+
+class Incident(msgspec.Struct, frozen=True):
+    """Alerts that belong together. ``alerts`` has up to 50 of its ``count`` alerts."""
+
+    id: str
+    run_id: str
+    run_name: str
+    project: str
+    state: str
+    """open, mitigated, ended or resolved."""
+    severity: str
+    summary: str
+    onset_ms: float
+    updated_ms: float
+    root: str
+    """Id of the alert nearest to the cause."""
+    count: int
+    alerts: List[Alert]
+    onset_step: Optional[int] = None
+    ack: Optional[Acknowledgement] = None
+    resume: Optional[Resume] = None
+    """Only from ``Api.incident``."""
+
+    @property
+    def diagnosis(self) -> Optional[Diagnosis]:
+        """The diagnosis of the alert nearest to the cause."""
+        found = [alert for alert in self.alerts if alert.id == self.root] or self.alerts
+        return found[0].diagnosis if found else None
+
+
+class Event(msgspec.Struct, frozen=True):
+    """What is not a number per step; ``data`` is as the training process sent it."""
+
+    id: str
+    kind: str
+    time_ms: float
+    step: Optional[int] = None
+    attempt: int = 0
+    rank: int = 0
+    data: Dict[str, Any] = {}
+
+
+class Checkpoint(msgspec.Struct, frozen=True):
+    """A checkpoint that still exists, as far as the training process knew.
+
+    ``problem`` says why it is not good to resume from, "" if it is good.
+    """
+
+    path: str
+    step: int
+    problem: str
+    time_ms: float
+    size: Optional[int] = None
+    complete: Optional[bool] = None
+    holds: List[str] = []
+    by: str = ""
+    attempt: int = 0
+    rank: int = 0
+    host: str = ""
+    escaped: bool = False
+    cut: bool = False
+
+
+class Checkpoints(msgspec.Struct, frozen=True):
+    """Checkpoints, newest first, and the last good one; ``text`` describes it in one sentence."""
+
+    items: List[Checkpoint]
+    text: str
+    last_good: Optional[Checkpoint] = None
