@@ -8,30 +8,48 @@ is all that a script needs. With ``TOCSIN_DISABLE=1`` every call does nothing, a
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .core.process_state import active_runs as _live
 from .core.process_state import auto_start as _auto_start
 from .core.process_state import is_disabled
 
 if TYPE_CHECKING:
+    from .api.facts import Facts
     from .api.no_run import NoRun
     from .api.run import Run
     from .read import Api as Api
     from .read import AsyncApi as AsyncApi
 
+    run: Run | NoRun
+    config: Facts
+    summary: Facts
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
 __version__ = "0.1.0"
-__all__ = ["Api", "AsyncApi", "last_good_checkpoint", "log", "watch"]
+__all__ = [
+    "Api",
+    "AsyncApi",
+    "alert",
+    "finish",
+    "init",
+    "last_good_checkpoint",
+    "log",
+    "watch",
+    "watched",
+]
 
 _was_called = False
 """Whether ``watch`` was called, or the warning that it was not called was logged."""
 
 
 def watch(
-    project: str,
+    project: str | None = None,
     *,
     name: str | None = None,
     config: Any = None,
@@ -64,7 +82,8 @@ def watch(
     if watching is not possible, it logs a warning and returns a run that does nothing.
 
     Args:
-        project: The group of runs that this run belongs to.
+        project: The group of runs that this run belongs to; default: ``TOCSIN_PROJECT``, else the name of
+            the script's repository or folder.
         name: The run's name; default: the name of the script and a number.
         config: A mapping, namespace, dataclass, class or object with attributes; shown with the run.
         tags: Words to find the run by.
@@ -107,17 +126,64 @@ def watch(
     return _begin(**locals())  # all parameters by name
 
 
-def _begin(project: str, name: str | None, **options: Any) -> Run | NoRun:
+def _begin(project: str | None, name: str | None, **options: Any) -> Run | NoRun:
     """Start a run; import nothing if tocsin is disabled."""
     global _was_called
     _was_called = True
     if is_disabled():
-        from .api.no_run import NoRun
-
-        return NoRun(project, name or "")
+        return _no_run(project, name, options.get("config"))
     from .api.startup import begin
 
     return begin(project, name=name, **options)
+
+
+def _no_run(project: str | None = None, name: str | None = None, config: Any = None) -> NoRun:
+    from .api.no_run import NoRun
+
+    return NoRun(project or "", name or "", config)
+
+
+def init(project: str | None = None, **options: Any) -> Run | NoRun:
+    """Start a run; an alias of :func:`watch` that accepts the arguments of ``wandb.init``.
+
+    ``id`` names the run: the next ``init`` with the same id continues it. ``group`` and ``job_type`` become
+    settings of the configuration, ``mode="disabled"`` records nothing, and ``reinit="create_new"`` keeps the
+    other runs of this process active. Arguments without a meaning here, such as ``entity``, are ignored.
+
+    Args:
+        project: See :func:`watch`.
+        options: Arguments of :func:`watch` and of ``wandb.init``.
+
+    Returns:
+        The run; also a context manager that finishes it.
+    """
+    if is_disabled():
+        return _begin(project, **{"name": None, "config": None, **options})
+    from .api.init import options_of
+
+    given, is_off = options_of(options, frozenset(watch.__kwdefaults__ or ()))
+    if is_off:
+        return _no_run(project, given.get("name"), given.get("config"))
+    return watch(project, **given)
+
+
+def watched(project: str | None = None, **options: Any) -> Callable[[_Function], _Function]:
+    """Decorate a function so that each of its calls is a run of its own, as in ``with tocsin.watch(...)``.
+
+    Args:
+        project: See :func:`watch`.
+        options: Further arguments of :func:`watch`.
+    """
+
+    def decorate(function: _Function) -> _Function:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with watch(project, **options):
+                return function(*args, **kwargs)
+
+        return cast("_Function", call)
+
+    return decorate
 
 
 def log(*given: Any, step: int | None = None, **values: Any) -> None:
@@ -136,6 +202,46 @@ def log(*given: Any, step: int | None = None, **values: Any) -> None:
         _live[-1].take(given, step, values)
     elif not _was_called:
         _warn_unwatched()
+
+
+def alert(title: str, text: str = "", severity: str = "warning", **options: Any) -> None:
+    """Raise an alert of the newest run; see :meth:`Run.alert <tocsin.api.run.Run.alert>`.
+
+    Args:
+        title: What happened; alerts are told apart by it.
+        text: Details.
+        severity: ``"info"``, ``"warning"`` or ``"critical"``.
+        options: ``step``, ``resolved``, and W&B's ``level``.
+    """
+    if _live:
+        _live[-1].alert(title, text, severity, **options)
+    elif not _was_called:
+        _warn_unwatched("alert")
+
+
+def finish(exit_code: int | None = None) -> None:
+    """End the newest run, and deliver what is left.
+
+    Args:
+        exit_code: Other than 0 and None: the run failed.
+    """
+    if _live:
+        _live[-1].finish(state="failed" if exit_code else "finished")
+
+
+def __getattr__(name: str) -> Any:
+    """Return the newest run, its ``config`` or ``summary``, or the classes that read runs back.
+
+    The latter are imported on first use: a training process does not need them.
+    """
+    if name in ("Api", "AsyncApi"):
+        from . import read
+
+        return getattr(read, name)
+    if name not in ("config", "run", "summary"):
+        raise AttributeError(f"module 'tocsin' has no attribute {name!r}")
+    run = _live[-1] if _live else _no_run()
+    return run if name == "run" else getattr(run, name)
 
 
 def last_good_checkpoint(
@@ -162,16 +268,7 @@ def last_good_checkpoint(
     return last_good_checkpoint(run, before=before, url=url, token=token)
 
 
-def __getattr__(name: str) -> Any:
-    """Import what reads from the server on first use: a training process does not need it."""
-    if name in ("Api", "AsyncApi"):
-        from . import read
-
-        return getattr(read, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def _warn_unwatched() -> None:
+def _warn_unwatched(call: str = "log") -> None:
     """Warn once that nothing is recorded before ``watch``."""
     global _was_called
     _was_called = True
@@ -179,8 +276,9 @@ def _warn_unwatched() -> None:
         import logging
 
         logging.getLogger("tocsin").warning(
-            "tocsin.log was called before tocsin.watch, so its values are not recorded. "
-            'Call tocsin.watch("project") first.'
+            "tocsin.%s was called before tocsin.watch, so it is not recorded. "
+            'Call tocsin.watch("project") first.',
+            call,
         )
 
 

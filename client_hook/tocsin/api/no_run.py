@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,15 +18,30 @@ class NoRun:
     requested = ""
     current_step = 0
 
-    def __init__(self, project: str = "", name: str = "") -> None:
+    def __init__(self, project: str = "", name: str = "", config: Any = None) -> None:
         self.project = project
         self.name = name
+        self._given = config
 
     def _nothing(self, *args: Any, **values: Any) -> None:
         return None
 
-    log = step = evaluate = event = data = checkpoint = expect = batch = check = _nothing
+    log = step = alert = evaluate = event = data = checkpoint = expect = batch = check = _nothing
     finish = load_state_dict = _nothing
+
+    @functools.cached_property
+    def config(self) -> Any:
+        """The configuration, which the script may read and change as usual."""
+        from .facts import Facts
+
+        return Facts(self._given, self._nothing)
+
+    @functools.cached_property
+    def summary(self) -> Any:
+        """Results that are not reported."""
+        from .facts import Facts
+
+        return Facts({}, self._nothing)
 
     def state_dict(self) -> dict[str, int]:
         """Return a state without steps."""

@@ -21,6 +21,7 @@ from ..protocol import MOST_STEP, Request
 from . import console
 from .alert_handlers import AlertHandlers
 from .batches import Batches
+from .facts import Facts
 from .nonfinite_inputs import describe
 from .reporter import LOG, RunReporter
 from .scalars import nonfinite, number
@@ -36,6 +37,14 @@ UNSEEN: dict[str, Any] = {
     "took_ms": 0.0,
 }
 """The config check of a run without capture."""
+SEVERITIES = {
+    "info": "info",
+    "warning": "warning",
+    "warn": "warning",
+    "error": "critical",
+    "critical": "critical",
+}
+"""Severities of an alert of the script, and W&B's names for them."""
 MESSAGES = 32
 """Maximum number of warnings about rejected values."""
 
@@ -47,7 +56,12 @@ class Run:
     """
 
     def __init__(
-        self, reporter: RunReporter, facts: RunInfo, ledger: Any = None, actions: Collection[str] = ()
+        self,
+        reporter: RunReporter,
+        facts: RunInfo,
+        ledger: Any = None,
+        actions: Collection[str] = (),
+        config: Any = None,
     ) -> None:
         self._reporter = reporter
         self._run_info = facts
@@ -61,6 +75,10 @@ class Run:
         """Terms of the loss that were reported."""
         self._goals: dict[str, tuple[Any, Any]] = {}
         self._alert_handlers = AlertHandlers(reporter)
+        self.config = Facts(config, self._configured)
+        """The configuration. What is set or updated after the start is reported too."""
+        self.summary = Facts({}, self._summarized)
+        """Results of the run, such as ``run.summary["best_accuracy"] = 0.93``, shown on its page."""
         self._phases = reporter.phases
         self.problems: console.AlertCounter | None = None
         """Problems that the server found; None if nothing is written to the terminal."""
@@ -453,6 +471,21 @@ class Run:
         except Exception as error:
             reporter.report_error("data", error)
 
+    def _configured(self, changed: dict[str, Any]) -> None:
+        """Report changed settings. The handshake, which the sender's thread builds, gets a new mapping."""
+        changed = self._reporter.redact.data(changed)
+        self._run_info.config = {**(self._run_info.config or {}), **changed}
+        self._put_facts({"config": changed})
+
+    def _summarized(self, changed: dict[str, Any]) -> None:
+        self._put_facts({"summary": self._reporter.redact.data(changed)})
+
+    def _put_facts(self, data: dict[str, Any]) -> None:
+        try:
+            self._reporter.put_event(ENVIRONMENT, data, may_wait=True)
+        except Exception as error:
+            self._reporter.report_error("config", error)
+
     def checkpoint(self, path: Any, *, step: int | None = None) -> None:
         """Report a checkpoint that was written by other means than torch, safetensors or a framework.
 
@@ -597,6 +630,37 @@ class Run:
             self._reporter.put_event("batch", {"id": self._reporter.redact.data(plain(named))}, item[0])
 
     # -- alerts
+
+    def alert(
+        self,
+        title: str,
+        text: str = "",
+        severity: str = "warning",
+        *,
+        step: int | None = None,
+        resolved: bool = False,
+        level: Any = None,
+    ) -> None:
+        """Raise an alert of the script. It is notified like those of the rules.
+
+        It fires until the script resolves it, the run ends or someone acknowledges it. A call with the same
+        title changes the alert that fires; another title is another alert.
+
+        Args:
+            title: What happened, such as ``"validation loss rises"``. Without numbers that change, because
+                alerts are told apart by their titles.
+            text: Details; may change from call to call.
+            severity: ``"info"``, ``"warning"`` or ``"critical"``.
+            step: The step; default: the current one.
+            resolved: True resolves the alert of this title.
+            level: Another name of ``severity``, as in W&B: ``INFO``, ``WARN`` or ``ERROR``.
+        """
+        given = severity if level is None else getattr(level, "value", level)
+        chosen = SEVERITIES.get(str(given).lower())
+        if chosen is None:
+            self._refuse("alert", f'severity "{given}"', given, '"info", "warning" or "critical"')
+        data = {"title": str(title), "text": str(text), "severity": chosen or "warning"}
+        self.event("alert", data | ({"resolved": True} if resolved else {}), step=step)
 
     def on_alert(self, *given: Any, rules: Any = (), severity: str | None = None) -> Any:
         """Decorate a function to be called with each alert of this run, after a step, on the training thread.

@@ -25,6 +25,7 @@ from ..core.identity import (
 from ..core.process_state import active_runs as live
 from ..core.redaction import redactor
 from ..core.run_fields import count_of, name_of, notes_of, seconds_of, tags_of, unique_name
+from ..core.script import project_of
 from ..core.server_choice import chosen_token, chosen_url
 from ..core.values import kind_of, whole
 from ..lifecycle import child_processes, first_training, sigterm
@@ -44,24 +45,27 @@ _begun = 0
 """Ordinal of the next watch of this process: part of the run's identity."""
 
 
-def begin(project: str, *, ranks: str | int | Collection[int], parallel: bool, **options: Any) -> Run | NoRun:
+def begin(
+    given_project: str | None, *, ranks: str | int | Collection[int], parallel: bool, **options: Any
+) -> Run | NoRun:
     """Return a run, or a NoRun with a warning why. Other runs are finished unless ``parallel`` is True.
 
     Args:
-        project: Project of the run.
+        given_project: Project of the run; None: that of the script.
         ranks: ``"all"``, or the rank or ranks that report.
         parallel: Keep the other runs of this process active.
         options: The other parameters of ``tocsin.watch``.
     """
     global _begun
-    name = ""
+    project = name = ""
     try:
-        project = name_of(project, "project") or "unnamed"
+        chosen = project_of(os.environ) if given_project is None else given_project
+        project = name_of(chosen, "project") or "unnamed"
         given = options.pop("name")
         options["is_named"] = bool(given)
         name = name_of(given or default_name(project), "name") or project
         if not _is_wanted(ranks) or _is_reimported():
-            return NoRun(project, name)
+            return NoRun(project, name, options.get("config"))
         first_training.stop_waiting()
         if not parallel:
             finish_live()
@@ -69,7 +73,7 @@ def begin(project: str, *, ranks: str | int | Collection[int], parallel: bool, *
         return _begin(project, name, ordinal, **options)
     except Exception as error:
         LOG.warning("tocsin: run %s could not be started: %s. Training continues.", name, error)
-        return NoRun(project, name)
+        return NoRun(project, name, options.get("config"))
 
 
 def finish_live() -> None:
@@ -162,7 +166,7 @@ def _begin(
 
     wanted = {actions} if isinstance(actions, str) else actions or ()
     try:
-        run = Run(reporter, run_info, attach(reporter, run_info, **capture), wanted)
+        run = Run(reporter, run_info, attach(reporter, run_info, **capture), wanted, config)
     except Exception:
         reporter.detach()  # undo the patches made so far
         raise

@@ -1,16 +1,15 @@
-"""Guess what a script would have passed to ``watch``: its project and its configuration."""
+"""Guess the configuration that a script would have passed to ``watch``."""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
-import os
 import sys
-import sysconfig
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from types import FrameType
 from typing import Any
+
+from ..core.script import is_installed
 
 NAMES = (
     *(
@@ -42,21 +41,6 @@ TYPES = ("Namespace", "DictConfig", "CfgNode", "ConfigDict", "AttributeDict")
 """Classes of argparse, OmegaConf and Hydra, yacs, ml_collections and Lightning that hold a configuration."""
 HOLDERS = ("args", "hparams")
 """Attributes in which trainers hold the configuration, such as that of transformers and of Lightning."""
-ROOT_LEVELS = 24
-
-
-def project_of(environ: Mapping[str, str]) -> str:
-    """Return ``TOCSIN_PROJECT``, else the name of the script's repository or folder."""
-    given = environ.get("TOCSIN_PROJECT", "").strip()
-    if given:
-        return given
-    script = getattr(sys.modules.get("__main__"), "__file__", None)
-    here = Path.cwd()
-    folder = Path(script).resolve().parent if script and not _is_installed(str(script)) else here
-    for parent in (folder, *folder.parents)[:ROOT_LEVELS]:
-        if (parent / ".git").exists():
-            return parent.name or "unnamed"
-    return folder.name or "unnamed"
 
 
 def config_of(frame: FrameType | None) -> dict[str, Any] | None:
@@ -87,7 +71,7 @@ def _variables(frame: FrameType | None) -> Iterator[tuple[str, Any]]:
         frames.append(frame)
         frame = frame.f_back
     for one in reversed(frames):
-        is_library = _is_installed(one.f_code.co_filename)
+        is_library = is_installed(one.f_code.co_filename)
         for name, value in _locals(one):
             if name == "self":
                 yield from _held(value)
@@ -137,15 +121,3 @@ def _is_plain(value: Mapping[Any, Any]) -> bool:
         isinstance(key, str) and not callable(one) and not hasattr(one, "requires_grad")
         for key, one in value.items()
     )
-
-
-def _is_installed(file: str) -> bool:
-    """Return whether a file belongs to Python, its packages or its scripts."""
-    return file.startswith(_INSTALLED) or f"{os.sep}site-packages{os.sep}" in file
-
-
-_INSTALLED = tuple(
-    path + os.sep
-    for name in ("stdlib", "platstdlib", "purelib", "platlib", "scripts")
-    if (path := sysconfig.get_path(name))
-)

@@ -31,12 +31,12 @@ def begin() -> None:
     try:
         if not active_runs and not is_shared_by_parent():
             from .. import watch
-            from .guesses import config_of, project_of
+            from .guesses import config_of
 
             environ = os.environ
             tags = [tag for one in environ.get("TOCSIN_TAGS", "").split(",") if (tag := one.strip())]
             name, config = environ.get("TOCSIN_NAME"), config_of(sys._getframe(1))
-            watch(project_of(environ), name=name, config=config, tags=tags)
+            watch(name=name, config=config, tags=tags)
     except Exception as error:
         first_training.warn("tocsin: this training is not watched: %s", error)
 

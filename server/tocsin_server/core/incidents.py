@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from tocsin_server.core.causal_order import NEAR_STEPS, by_cause, chain_of, place
-from tocsin_server.core.models import RUN_FAILED, Alert, AlertState, Severity
+from tocsin_server.core.models import RUN_FAILED, SCRIPT_ALERT, Alert, AlertState, Severity
 
 _NUMBERS = re.compile(r"[\d.]+(?:e−?-?\d+)?")
 
@@ -164,7 +164,12 @@ def incident_for(alert: Alert, members: Collection[Member]) -> str:
 
 
 def _linked(own: Member, other: Member) -> bool:
-    """Return whether an alert that fires belongs together with another one."""
+    """Return whether an alert that fires belongs together with another one.
+
+    What the script itself reports is an incident of its own: whoever wrote the call wants to be told.
+    """
+    if SCRIPT_ALERT in (own.rule, other.rule):
+        return False
     chains = chain_of(own.rule), chain_of(other.rule)
     mild = other.severity is Severity.INFO
     goes_on = other.lasts and not mild

@@ -49,6 +49,7 @@ class RunState(enum.StrEnum):
 
 
 RUN_FAILED = "run-failed"
+SCRIPT_ALERT = "script-alert"
 """Rule of the alert that the server itself raises when a run fails."""
 TRACEBACK = "traceback"
 """Name of the evidence of such an alert that holds the last lines of the traceback."""

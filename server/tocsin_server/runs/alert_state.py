@@ -75,6 +75,11 @@ class RunAlerts:
         """Return the alerts that were firing when the run ended."""
         return [alert for alert in self._alerts.values() if alert.state is AlertState.ENDED]
 
+    def labels(self, rule: str, name: str) -> set[str]:
+        """Return the values of a label for which a rule has or had an alert."""
+        mine = (alert.labels for alert in self._alerts.values() if alert.rule == rule)
+        return {labels[name] for labels in mine if name in labels}
+
     @property
     def unsettled(self) -> bool:
         """Whether any alert is not over, including pending ones."""

@@ -8,9 +8,10 @@ from typing import Any
 
 from tocsin.protocol import Event, Finish, Refused
 from tocsin_server.core.memory_size import size_of
-from tocsin_server.core.models import Finding, RunEvent, RunState
+from tocsin_server.core.models import SCRIPT_ALERT, Finding, RunEvent, RunState
 from tocsin_server.core.settings import Settings
 from tocsin_server.core.stats import IngestCounts
+from tocsin_server.runs import script_alert
 from tocsin_server.runs.active_run import ActiveRun, Done, WriterState
 from tocsin_server.runs.durability import Durability
 from tocsin_server.runs.rate_limit import EVENT_BURST_S, Allowance
@@ -61,7 +62,18 @@ class EventAcceptor:
         else:
             self._report_rate(run, state)
             time_ns = message.t + state.offset_ns
-            self._put(run, state, message.no, message.kind, time_ns, message.step, message.data, size=size)
+            findings = _findings(run, message, time_ns)
+            self._put(
+                run,
+                state,
+                message.no,
+                message.kind,
+                time_ns,
+                message.step,
+                message.data,
+                findings=findings,
+                size=size,
+            )
         return [rejection] if rejection else []
 
     def reject(self, run: ActiveRun, state: WriterState, no: int, rejection: Refused) -> None:
@@ -178,6 +190,16 @@ class EventAcceptor:
         self._counts.events += 1
         self._counts.evaluated_s += time.perf_counter() - begun
         self._durability.submit(run, state, event=event, transitions=transitions, changes=changes)
+
+
+def _findings(run: ActiveRun, message: Event, time_ns: int) -> list[Finding]:
+    """Return the finding of an alert that the script raised."""
+    if message.kind != script_alert.KIND:
+        return []
+    step = run.summary.last_step if message.step is None else message.step
+    known = run.tracker.labels(SCRIPT_ALERT, script_alert.TITLE)
+    finding = script_alert.script_finding(message.data, step=step, time_ns=time_ns, known=known)
+    return [finding] if finding else []
 
 
 def _refusal(rejection: Refused) -> dict[str, Any]:

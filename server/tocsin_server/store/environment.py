@@ -9,12 +9,16 @@ RECORDED = "environment"
 """Event about the code, the command line, packages, hardware and data of an attempt."""
 KINDS = ("attached", "schedule", RECORDED)
 """Events that describe objects created after the handshake, and the environment of an attempt."""
-SHOWN = ("git", "command", "gpus", "driver", "data")
+SHOWN = ("git", "command", "gpus", "driver", "data", "summary")
 """Members of such an event that the row of a run contains. The others are large and stay in the event."""
 _LISTS = {"optimizers": ("name",), "scalers": ("name",), "schedulers": ("optimizer", "scheduler")}
 """Lists of descriptions -> what identifies one."""
 KEPT = 64
 """Maximum optimizers, scalers or schedules of a run; the newest are kept."""
+ADDED = ("data", "summary", "config")
+"""Mappings that an event adds to."""
+NAMES = 4096
+"""Maximum number of names of such a mapping; the newest are kept."""
 
 
 def learned(
@@ -44,12 +48,19 @@ def _recorded(environment: Mapping[str, Any], data: Mapping[str, Any], everythin
     found = {name: value for name, value in data.items() if everything or name in SHOWN}
     if isinstance(found.get("git"), Mapping) and not everything:
         found["git"] = {name: value for name, value in found["git"].items() if name != "diff"}
-    if isinstance(found.get("data"), Mapping) and isinstance(environment.get("data"), Mapping):
-        found["data"] = {**environment["data"], **found["data"]}
+    for name in ADDED:
+        if isinstance(found.get(name), Mapping):
+            found[name] = added(environment.get(name), found[name])
     for name, key in _LISTS.items():
         if name in found:
             found[name] = _joined(environment.get(name), found[name], key)
     return {**environment, **found}
+
+
+def added(before: Any, after: Mapping[str, Any]) -> dict[str, Any]:
+    """Return both mappings as one; the later value of a name wins."""
+    both = {**(before if isinstance(before, Mapping) else {}), **after}
+    return dict(list(both.items())[-NAMES:])
 
 
 def _joined(before: Any, after: Any, key: Sequence[str]) -> list[Any]:

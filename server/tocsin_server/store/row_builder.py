@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, bindparam, case, select
+from sqlalchemy import ColumnElement, Connection, Table, bindparam, case, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from tocsin_server.core.models import Alert, RecordBatch, RunEvent, Transition, WriteBatch, Writer
@@ -19,6 +19,7 @@ from tocsin_server.store.nonfinite_onsets import Onset
 from tocsin_server.store.tables import (
     alert,
     alert_transition,
+    attempt,
     event,
     latest,
     metric,
@@ -119,16 +120,24 @@ class RowBuilder:
                 self.cache.end(write_batch.run_id, self._clock())
 
     def _learn(self, connection: Connection, item: RunEvent, rows: Rows) -> None:
-        """Update the run's environment, starting from the pending row or else the stored one."""
+        """Update the run's environment and configuration, starting from the pending row or the stored one."""
         row = rows.runs.setdefault(item.run_id, {})
-        environment = row.get("environment")
-        if environment is None:
-            environment = (
-                connection.execute(select(run.c.environment).where(run.c.id == item.run_id)).scalar() or {}
-            )
-        row["environment"] = run_environment.storable(
-            run_environment.learned(environment, item.kind, item.data)
-        )
+
+        def known(name: str) -> Any:
+            if row.get(name) is not None:
+                return row[name]
+            return connection.execute(select(run.c[name]).where(run.c.id == item.run_id)).scalar() or {}
+
+        learned = run_environment.learned(known("environment"), item.kind, item.data)
+        row["environment"] = run_environment.storable(learned)
+        config = item.data.get("config")
+        if isinstance(config, Mapping) and self._is_newest_attempt(connection, item):
+            row["config"] = run_environment.storable(run_environment.added(known("config"), config))
+
+    def _is_newest_attempt(self, connection: Connection, item: RunEvent) -> bool:
+        """Return whether an event is of the newest attempt; a spool may deliver those of an earlier one."""
+        newest = select(func.max(attempt.c.attempt_no)).where(attempt.c.run_id == item.run_id)
+        return item.writer.attempt_no >= (connection.execute(newest).scalar() or 0)
 
     def _fold_batch(self, connection: Connection, batch: RecordBatch, rows: Rows) -> None:
         key = (batch.run_id, batch.writer.writer_no)

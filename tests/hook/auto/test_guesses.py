@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import torch
 
-from tocsin.auto.guesses import config_of, project_of
+from tocsin.auto.guesses import config_of
+from tocsin.core.script import project_of
 
 
 @dataclasses.dataclass

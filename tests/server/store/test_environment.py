@@ -49,3 +49,30 @@ def test_a_script_that_always_makes_new_ones_keeps_the_newest() -> None:
     """The environment of a run is bounded."""
     reported = {"optimizers": [{"name": f"opt{k}"} for k in range(KEPT + 10)]}
     assert _names(learned({}, "attached", reported)) == [f"opt{k}" for k in range(10, KEPT + 10)]
+
+
+def test_a_setting_that_changes_after_the_start_changes_the_configuration(run_server: Any, dial: Any) -> None:
+    """So does ``run.config.update(...)``, and its summary is shown with the run."""
+    server = run_server()
+    client = dial(server.base, "r1", server.token, config={"lr": 0.1, "depth": 2})
+    client.send(Event(0, "environment", time.time_ns(), data={"config": {"lr": 0.2, "batch": 8}}))
+    client.send(Event(1, "environment", time.time_ns(), data={"summary": {"best": 0.5}}))
+    client.send(Event(2, "environment", time.time_ns(), data={"summary": {"worst": float("nan")}}))
+    client.acked(client.train([0], loss=[1.0]))
+    run = server.services.reader.run("r1")
+    assert run.config == {"lr": 0.2, "depth": 2, "batch": 8}
+    assert run.environment["summary"]["best"] == 0.5
+    assert run.environment["summary"]["worst"] == "NaN"
+
+
+def test_a_late_event_of_an_earlier_attempt_does_not_change_the_configuration(
+    run_server: Any, dial: Any
+) -> None:
+    server = run_server()
+    first = dial(server.base, "r1", server.token, config={"lr": 0.1}, attempt="a1")
+    first.acked(first.train([0], loss=[1.0]))
+    second = dial(server.base, "r1", server.token, config={"lr": 0.2}, attempt="a2")
+    second.acked(second.train([1], loss=[1.0]))
+    first.send(Event(0, "environment", time.time_ns(), data={"config": {"lr": 0.1}}))
+    first.acked(events=0)
+    assert server.services.reader.run("r1").config == {"lr": 0.2}

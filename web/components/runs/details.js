@@ -1,4 +1,4 @@
-/** Tabs below the charts: config, environment, series, attempts, checkpoints, config check, events, notes. */
+/** Tabs below the charts: config, summary, environment, series, attempts, checkpoints, events and more. */
 
 import { el, refill } from "../../browser/dom.js";
 import { number } from "../../lib/exact.js";
@@ -10,7 +10,7 @@ import { EventLog } from "./eventlog.js";
 import { Notes } from "./notes.js";
 
 /** Position of the tab that is loaded when it is opened. */
-const CHECKPOINTS = 4;
+const CHECKPOINTS = 5;
 
 export class Details {
   /**
@@ -25,6 +25,7 @@ export class Details {
     this.key = "";
     this.tabs = [
       tab("Config"),
+      tab("Summary"),
       tab("Environment"),
       tab("Series"),
       tab("Attempts"),
@@ -78,9 +79,9 @@ export class Details {
    * @param {RunEvent[]} events
    */
   show(run, events) {
-    const [config, environment, series, attempts, checkpoints, configCheck, eventLog, notes] = this.tabs.map(
-      (each) => each.panel,
-    );
+    const [config, summary, environment, series, attempts, checkpoints, configCheck, eventLog, notes] =
+      this.tabs.map((each) => each.panel);
+    const { summary: results, ...surroundings } = run.environment ?? {};
     if (notes.firstChild !== this.notes.node) refill(notes, this.notes.node);
     this.notes.show(run.notes ?? "");
     if (checkpoints.firstChild !== this.checkpoints.node) refill(checkpoints, this.checkpoints.node);
@@ -96,7 +97,11 @@ export class Details {
     if (key === this.key) return;
     this.key = key;
     refill(config, pairs(run.config, "No config. Pass tocsin.watch(..., config={...}) to record it."));
-    refill(environment, pairs(run.environment, "No training process has connected yet."));
+    refill(
+      summary,
+      pairs(results, 'No results yet. Set run.summary["best_accuracy"] = 0.93 to record them.'),
+    );
+    refill(environment, pairs(surroundings, "No training process has connected yet."));
     refill(series, seriesTable(run.series));
     refill(attempts, attemptTable(run), writerTable(run));
     refill(configCheck, configCheckList(events));

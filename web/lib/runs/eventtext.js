@@ -113,7 +113,7 @@ const TEXTS = {
         ),
   "start-step": ({ step, approximate }) =>
     `continues at step ${number(step)}${approximate === true ? ", according to the optimizer's state" : ""}`,
-  environment: ({ git, command, config, versions, packages, variables, gpus, driver, data }) =>
+  environment: ({ git, command, config, versions, packages, variables, gpus, driver, data, summary }) =>
     line(
       commitText(git),
       Array.isArray(command) ? command.map(String).join(" ") : "",
@@ -126,7 +126,10 @@ const TEXTS = {
         .join(", "),
       text(driver) && `driver ${text(driver)}`,
       data ? rest(/** @type {Data} */ (data), []) : "",
+      summary ? rest(/** @type {Data} */ (summary), []) : "",
     ),
+  alert: ({ title, text: details, severity, resolved }) =>
+    line(resolved === true ? "resolved" : text(severity), text(title), text(details)),
   schedule: ({ scheduler, optimizer }) => line(text(scheduler), text(optimizer)),
   phase: (data) =>
     line(text(data.name), text(data.state) && `${text(data.state)}s`, rest(data, ["name", "state"])),

@@ -1,0 +1,96 @@
+"""``run.config`` and ``run.summary`` change after the start; alerts of the script are events."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.hook.captured import watched
+from tocsin.api.facts import MOST, Facts
+from tocsin.api.no_run import NoRun
+
+
+def test_a_changed_setting_is_reported_and_is_in_the_next_handshake() -> None:
+    """Only what changed is sent; what a reconnect sends has all of it."""
+    with watched(config={"lr": 0.1, "depth": 2}) as (run, outbox):
+        run.config.update(argparse.Namespace(batch=32, lr=0.1), allow_val_change=True)
+        run.config.depth = 3
+        assert outbox.events("environment") == [
+            {"step": None, "config": {"batch": 32}},
+            {"step": None, "config": {"depth": 3}},
+        ]
+        assert run._run_info.config == run.config.as_dict() == {"lr": 0.1, "depth": 3, "batch": 32}
+
+
+def test_secrets_stay_with_the_script() -> None:
+    """The script reads its own value, the server gets none."""
+    with watched(config={"api_key": "k1"}) as (run, outbox):
+        run.config["password"] = "p1"
+        assert (run.config["api_key"], run.config["password"]) == ("k1", "p1")
+        assert outbox.events("environment") == [{"step": None, "config": {"password": "[redacted]"}}]
+        assert set(run._run_info.config.values()) == {"[redacted]"}
+
+
+def test_a_summary_is_reported_once_for_each_change() -> None:
+    with watched() as (run, outbox):
+        run.summary["best"] = 0.5
+        run.summary["best"] = 0.5
+        run.summary.update({"best": math.inf, "at": "step 3"})
+        assert outbox.events("environment") == [
+            {"step": None, "summary": {"best": 0.5}},
+            {"step": None, "summary": {"best": math.inf, "at": "step 3"}},
+        ]
+
+
+def test_the_number_of_reported_names_is_bounded() -> None:
+    """The script itself reads all of them."""
+    reported: dict[str, Any] = {}
+    facts = Facts({"first": 0}, reported.update)
+    facts.update({f"name{k}": k for k in range(MOST + 10)})
+    facts["one more"] = 1
+    facts["name0"] = "changed"
+    assert (len(reported), reported["name0"], facts["one more"]) == (MOST - 1, "changed", 1)
+
+
+def test_the_script_reads_the_objects_that_it_stored() -> None:
+    with watched() as (run, outbox):
+        run.config.path = Path("data")
+        assert run.config.path == Path("data")
+        assert outbox.events("environment") == [{"step": None, "config": {"path": "data"}}]
+
+
+def test_a_missing_setting_is_named_with_the_known_ones() -> None:
+    with pytest.raises(AttributeError, match="there is no depth; known: lr"):
+        _ = Facts({"lr": 0.1}, lambda changed: None).depth
+
+
+@pytest.mark.parametrize("config", [{"lr": 0.1}, argparse.Namespace(lr=0.1)])
+def test_a_run_that_is_switched_off_has_its_settings(config: Any) -> None:
+    """A script that reads its settings from the run goes on."""
+    run = NoRun("p", "n", config)
+    run.config.update({"depth": 3})
+    run.summary["best"] = 1
+    assert run.config.as_dict() == {"lr": 0.1, "depth": 3}
+
+
+@pytest.mark.parametrize(
+    ("given", "severity"),
+    [({}, "warning"), ({"severity": "critical"}, "critical"), ({"level": "WARN"}, "warning")],
+)
+def test_an_alert_of_the_script_is_an_event(given: dict[str, Any], severity: str) -> None:
+    with watched() as (run, outbox):
+        run.log(loss=1.0, step=7)
+        run.alert("disk nearly full", "3 GB left", **given)
+        (event,) = outbox.events("alert")
+        assert event == {"step": 7, "title": "disk nearly full", "text": "3 GB left", "severity": severity}
+
+
+def test_an_unknown_severity_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with watched() as (run, outbox):
+        run.alert("odd", severity="huge")
+        assert outbox.events("alert")[0]["severity"] == "warning"
+    assert 'expected "info", "warning" or "critical"' in caplog.text
