@@ -9,7 +9,7 @@ COPY pyproject.toml README.md CHANGELOG.md LICENSE ./
 COPY server server
 COPY web web
 COPY migrations migrations
-RUN pip install --no-cache-dir --prefix=/install ./client_hook '.[parquet,postgres]'
+RUN pip install --no-cache-dir --prefix=/install ./client_hook '.[mcp,parquet,postgres]'
 
 FROM python:${PYTHON}
 RUN useradd --system --uid 10001 --create-home --home-dir /data tocsin

@@ -136,7 +136,7 @@ $(BIN)/python:
 $(STAMPS)/python: requirements-dev.txt pyproject.toml client_hook/pyproject.toml | $(BIN)/python
 	@mkdir -p $(STAMPS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check '$(TORCH)'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt -e 'client_hook[system]' -e '.[demo,parquet,postgres]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt -e 'client_hook[system]' -e '.[demo,mcp,parquet,postgres]'
 	@touch $@
 
 $(STAMPS)/node: package.json package-lock.json

@@ -12,12 +12,13 @@ from tests.import_graph import ROOT, cycle, graph, imports, modules, package_of,
 HOOK = ROOT / "client_hook" / "tocsin"
 ORDER = (
     *("protocol", "core", "spool", "lifecycle", "transport", "integrations", "capture", "preflight", "read"),
-    *("api", "tocsin", "auto", "importers", "cli"),
+    *("api", "tocsin", "auto", "importers", "mcp", "cli"),
 )
 """A package imports only those before it. ``tocsin`` is the package's ``__init__``, the public functions."""
 ALLOWED = {"tocsin", "websockets", "msgspec"} | sys.stdlib_module_names
-OPTIONAL = {"torch", "numpy", "pandas", "polars", "pyarrow", "psutil", "pynvml"}
+OPTIONAL = {"torch", "numpy", "pandas", "polars", "pyarrow", "psutil", "pynvml", "mcp", "mcp_types"}
 """What may be installed in the training environment: imported late or guarded."""
+IMMEDIATE = {"capture": {"torch"}, "mcp": {"mcp", "mcp_types"}}
 
 
 def tops(names: Iterable[str]) -> set[str]:
@@ -47,11 +48,11 @@ def test_no_modules_import_each_other() -> None:
 
 
 def test_the_hook_imports_only_what_it_declares() -> None:
-    """The standard library, websockets and msgspec; only ``capture`` imports torch immediately."""
+    """The standard library, websockets and msgspec; some packages are imported late and import another."""
     for name, path in modules(HOOK).items():
         found = list(imports(name, path))
         immediate = tops(one.name for one in found if not one.late)
-        assert immediate <= ALLOWED | ({"torch"} if package_of(name) == "capture" else set()), name
+        assert immediate <= ALLOWED | IMMEDIATE.get(package_of(name), set()), name
         assert tops(one.name for one in found) <= ALLOWED | OPTIONAL, name
 
 

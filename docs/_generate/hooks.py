@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import cli_pages
 import cost_page
 import http_pages
+import mcp_page
 import rule_pages
 import settings_page
 
@@ -25,6 +26,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/settings.md": settings_page.page,
     "reference/http-routes.md": http_pages.routes_page,
     "reference/http-schemas.md": http_pages.schemas_page,
+    "reference/mcp-tools.md": mcp_page.page,
     "reference/rules/index.md": rule_pages.index_page,
 }
 """Generated page -> the function that returns its Markdown. The pages of single rules come on top."""

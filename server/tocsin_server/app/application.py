@@ -18,7 +18,7 @@ from tocsin_server.core.permissions import Token
 from tocsin_server.core.responses import ExactJSON
 from tocsin_server.core.settings import Settings
 from tocsin_server.delivery.service import Delivery
-from tocsin_server.http import ingest, metrics, plotlyjs
+from tocsin_server.http import ingest, mcp, metrics, plotlyjs
 from tocsin_server.http.api import (
     about,
     acks,
@@ -32,6 +32,7 @@ from tocsin_server.http.api import (
     deletion,
     deliveries,
     description,
+    diagnose,
     events,
     failures,
     health,
@@ -104,6 +105,7 @@ RESOURCES = (
     alerts,
     rulefiles,
     backtest,
+    diagnose,
     rules,
     tunings,
     projects,
@@ -177,7 +179,15 @@ def create_app(settings: Settings) -> FastAPI:
     for resource in RESOURCES:
         app.include_router(resource.router, prefix=API)
     pages = page_routes(web, plotly, settings.root_path)
-    for router in (ingest.router, live.router, metrics.router, login.router, ack_link.router, pages):
+    for router in (
+        ingest.router,
+        live.router,
+        metrics.router,
+        mcp.router,
+        login.router,
+        ack_link.router,
+        pages,
+    ):
         app.include_router(router)
     return app
 

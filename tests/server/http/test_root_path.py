@@ -154,3 +154,13 @@ def test_no_root_hides_a_path_of_the_server(tmp_path: Path) -> None:
         with pytest.raises(SettingError):
             Settings(root_path=f"/{name}")
     app.state.services.database.close()
+
+
+def test_agents_are_answered_under_the_path(visitor: httpx.Client, server: Any) -> None:
+    """The tools call the API of the server, which is under the path too."""
+    call = {"name": "list_runs", "arguments": {}}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    headers = {"authorization": f"Bearer {server.token}", "accept": "application/json, text/event-stream"}
+    answer = visitor.post("/mcp", json=body, headers=headers).json()["result"]
+    assert not answer.get("isError")
+    assert "No run matches." in answer["content"][0]["text"]

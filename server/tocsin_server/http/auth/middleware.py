@@ -1,8 +1,8 @@
 """Check the host, origin, identity and size of every request, and write the request log.
 
-This is plain ASGI, so that WebSockets and streamed responses pass through unchanged. Everything under
-``/api/v1`` except :data:`OPEN` requires an identity here already, so that a missing check in a route cannot
-expose it. WebSockets authenticate themselves (the client's token is in its handshake).
+This is plain ASGI, so that WebSockets and streamed responses pass through unchanged. ``/mcp`` and everything
+under ``/api/v1`` except :data:`OPEN` require an identity here already, so that a missing check in a route
+cannot expose them. WebSockets authenticate themselves (the client's token is in its handshake).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from tocsin_server.core.responses import Problem, problem_response, shortened
 from tocsin_server.core.settings import Settings
 
 API = "/api/v1/"
+MCP = "/mcp"
 OPEN = frozenset({"/api/v1/health", "/api/v1/ready"})
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 VISITOR_BYTES = 64 << 10
@@ -99,7 +100,7 @@ class Guard:
         if method not in SAFE and not self._from_here(connection):
             return _wrong_origin(connection)
         path = connection.scope["path"]
-        if path.startswith(API) and path not in OPEN and connection.state.identity is None:
+        if (path.startswith(API) or path == MCP) and path not in OPEN and connection.state.identity is None:
             return NOBODY
         return None
 

@@ -49,7 +49,7 @@ ROLES: dict[str, dict[str, Any]] = {
     "admin": {"path_regex": "^/api/v1/(audit|channels|routes|tokens)"},
 }
 """By scope of the token: what is tried without ``TOCSIN_TEST_ALL``."""
-DOCUMENTS = "^/api/v1/(backtest|channels|push|routes|rules|runs|silences|tokens)"
+DOCUMENTS = "^/api/v1/(backtest|channels|diagnose|push|routes|rules|runs|silences|tokens)"
 """The fields of their bodies depend on each other and on stored data, which JSON Schema cannot express: a
 body that matches the schema may still be rejected."""
 OUTWARD = ("/channels/test", "/channels/{channel_id}/test")
