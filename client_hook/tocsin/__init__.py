@@ -40,6 +40,7 @@ __all__ = [
     "init",
     "last_good_checkpoint",
     "log",
+    "mirror",
     "watch",
     "watched",
 ]
@@ -242,6 +243,28 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'tocsin' has no attribute {name!r}")
     run = _live[-1] if _live else _no_run()
     return run if name == "run" else getattr(run, name)
+
+
+def mirror(*trackers: str, alerts: bool = True, steps: str = "tracker") -> None:
+    """Record what the script logs to other trackers, and write alerts back to them. Never raises.
+
+    Numbers and arrays of one element arrive under their names and at their steps; media are not read. The
+    trackers work as before. Call it once, before the first step; before or after their import, and before or
+    after ``watch``. ``tocsin run`` mirrors all trackers (``TOCSIN_MIRROR``).
+
+    Args:
+        trackers: ``"tensorboard"``, ``"wandb"``, ``"mlflow"``, ``"trackio"``, ``"aim"``, ``"swanlab"``,
+            ``"comet"``; none: all of them.
+        alerts: Whether the alerts of the run are written to the trackers.
+        steps: ``"tracker"``: values have the step that the script gave the tracker, and the current step if
+            it gave none. ``"run"``: all values have the current step, for trackers that count epochs or
+            samples.
+    """
+    if is_disabled():
+        return
+    from . import mirrors
+
+    mirrors.mirror(trackers or mirrors.TRACKERS, alerts=alerts, steps=steps)
 
 
 def last_good_checkpoint(

@@ -203,6 +203,8 @@ class Alert(msgspec.Struct, tag="alert", tag_field="type", omit_defaults=True):
     onset_step: Int64 | None = None
     fired_step: Int64 | None = None
     remedy: str = ""
+    incident: str = ""
+    """Identifier of the incident that it belongs to, if any; its page is ``/incidents/<id>``."""
 
 
 class Request(msgspec.Struct, tag="request", tag_field="type", omit_defaults=True):

@@ -75,6 +75,8 @@ class RunReporter:
         """Called at the end of the run, before waiting for the last values of a device."""
         self.on_close: list[Callable[[], None]] = []
         """Called at the end of the run, after the last record."""
+        self.on_closed: list[Callable[[], None]] = []
+        """Called at the end of the run, after delivery."""
         self.on_start: Callable[[], None] = lambda: None
         """Called once, just before delivery starts."""
         self.on_names: Callable[[], None] = lambda: None
@@ -340,13 +342,17 @@ class RunReporter:
 
     def close(self, state: str, error: dict[str, Any] | None) -> None:
         """Deliver what still waits for a device, then everything else and the end of the run."""
-        for one in (*self.on_end, self._drain, *self.on_close, self.put_later_events):
+        self._call(*self.on_end, self._drain, *self.on_close, self.put_later_events)
+        self.discard()
+        self.sender.close(state=state, error=error)
+        self._call(*self.on_closed)
+
+    def _call(self, *calls: Callable[[], None]) -> None:
+        for one in calls:
             try:
                 one()
             except Exception as problem:
                 self.report_error("end", problem)
-        self.discard()
-        self.sender.close(state=state, error=error)
 
 
 def _on_device(value: Any) -> bool:

@@ -246,6 +246,15 @@ class Run:
                 f"tocsin: run.{method}: {what} is {kind_of(got)}, expected {expected}. It is left out."
             )
 
+    @property
+    def counts_by_log(self) -> bool:
+        """Whether ``log`` itself counts the steps, because nothing else does."""
+        return self._is_alone and self._stays_alone()
+
+    def call_later(self, call: Callable[[], None]) -> None:
+        """Call ``call`` on the training thread after the next step. Any thread may call this."""
+        self._reporter.queue_message(call)
+
     def _stays_alone(self) -> bool:
         """Return whether nothing counts the steps: no optimizer was seen and ``run.step`` was not used."""
         ledger, captured = self._ledger, self._reporter.captured
@@ -680,11 +689,15 @@ class Run:
 
         def register(handler: Callable[[Any], Any]) -> Callable[[Any], Any]:
             self._alert_handlers.add(handler, chosen, severity)
-            if "alerts" not in self._run_info.wants:
-                self._run_info.wants.append("alerts")
+            self.want_alerts()
             return handler
 
         return register
+
+    def want_alerts(self) -> None:
+        """Ask the server for the alerts of this run, when the run connects."""
+        if "alerts" not in self._run_info.wants:
+            self._run_info.wants.append("alerts")
 
     def on_request(self, action: str) -> Callable[[Handler], Handler]:
         """Decorate a function that carries out a request, ``"checkpoint"`` or ``"stop"`` (see ``actions=``).
@@ -724,6 +737,9 @@ class Run:
     def _handle(self, message: Any) -> None:
         if isinstance(message, Request):
             self._actions.take(message)
+            return
+        if callable(message):
+            message()
             return
         self._alert_handlers.call(message)
 

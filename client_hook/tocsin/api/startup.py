@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from .. import mirrors
 from ..core.config import keyed, settings_of
 from ..core.environment_options import PARTS, parts_of
 from ..core.handshake import RunInfo, hello, versions
@@ -36,6 +37,8 @@ from .no_run import NoRun
 from .reporter import LOG, RecordSink, RunReporter, Transport
 from .run import Run
 
+ALERTS_S = 1.0
+"""Maximum time that ``finish`` waits until the last alerts are written to other trackers, s."""
 EXIT_S = 3.0
 """Default maximum time that ``finish`` waits, s. It may take 1 s longer."""
 LINGER_S = 120.0
@@ -156,12 +159,19 @@ def _begin(
     reporter.redact = clean
     reporter.checkpoints.rank = identity.writer.rank
     reporter.on_end.append(reporter.checkpoints.last_look)
+    alert_writer = cache(
+        lambda: mirrors.alert_writer(lambda: run.url, lambda: getattr(sender, "address", ""))
+    )
+    reporter.on_end.append(mirrors.deliver)
+    reporter.on_closed.append(lambda: alert_writer().flush(ALERTS_S) if mirrors.has_alerts() else None)
     recorder = EnvironmentRecorder(reporter, run_info, parts)
     reporter.on_end.append(recorder.finish)
 
     def on_message(message: Any) -> None:
         if problems is not None:
             problems.count(message)
+        if mirrors.has_alerts():
+            alert_writer().take(message)
         reporter.queue_message(message)
 
     wanted = {actions} if isinstance(actions, str) else actions or ()
@@ -178,11 +188,12 @@ def _begin(
         given["redact"] = redact if redact is None or isinstance(redact, (bool, str)) else list(redact)
         share = partial(child_processes.share_with_children, run_info, given, begin_child)
     _follow_torch(run, reporter, run_info, share, capture)
+    mirrors.begin(run)
     if capture["patch"]:
         sigterm.install()
     if problems is not None:
         run.problems = problems
-        run_info.wants += [] if "alerts" in run_info.wants else ["alerts"]
+        run.want_alerts()
         write(f'watching "{run.name}" (project {project}) at {run.url}')
     return run
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
+from .. import mirrors
 from ..core.process_state import active_runs, auto_start, is_disabled
 from ..lifecycle import first_training
 from ..lifecycle.child_processes import is_shared_by_parent
@@ -17,8 +18,9 @@ POINTS = (first_training.BACKWARD, first_training.SCALE, first_training.CUDA_SCA
 
 
 def install() -> None:
-    """Start a run at the first backward, loss scaling or optimizer step of this process."""
+    """Start a run at the first backward, loss scaling or optimizer step of this process; mirror trackers."""
     if not is_disabled() and not auto_start:
+        mirrors.mirror(mirrors.from_environment())
         auto_start.append(begin)
         first_training.wait_for(begin, *POINTS, step=True)
 

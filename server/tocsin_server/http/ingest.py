@@ -349,6 +349,7 @@ def alert_message(transition: Transition) -> Alert:
         onset_step=alert.onset_step,
         fired_step=alert.fired_step,
         remedy=remedies[0].text if remedies else "",
+        incident=alert.incident_id,
     )
 
 

@@ -85,8 +85,8 @@ def test_a_process_without_torch_imports_nothing_more() -> None:
     script = "import sys; print(sorted(one for one in sys.modules if one.split('.')[0] in %r))"
     names = ("tocsin", "msgspec", "websockets", "socket", "logging", "asyncio")
     done = execute(*RUN, sys.executable, "-c", script % (names,))
-    loaded = ["core", "core.process_state", "auto", "auto.start", "lifecycle", "lifecycle.import_hook"]
-    loaded += ["lifecycle.first_training", "lifecycle.child_processes"]
+    loaded = ["core", "core.process_state", "mirrors", "mirrors.options", "auto", "auto.start", "lifecycle"]
+    loaded += ["lifecycle.import_hook", "lifecycle.first_training", "lifecycle.child_processes"]
     assert done.stdout.strip() == str(sorted(["tocsin", *(f"tocsin.{one}" for one in loaded)]))
 
 
