@@ -45,7 +45,7 @@ from tocsin_server.detect.interface.similar_runs import KIND as SIMILAR_RUNS
 from tocsin_server.detect.interface.similar_runs import SimilarRun
 from tocsin_server.detect.interface.view import WIDE, Values, View
 from tocsin_server.detect.stats.clipping import Stretch, clip_of
-from tocsin_server.detect.stats.finite import all_finite, finite_of, positive
+from tocsin_server.detect.stats.finite import all_finite, finite_of, none_finite, positive
 from tocsin_server.detect.stats.level import Level
 from tocsin_server.detect.stats.metric import MAX, MIN, goal_of, is_decibel, is_loss
 from tocsin_server.detect.stats.printed import FINE, HIDDEN, ROUNDED, Fall
@@ -117,6 +117,7 @@ __all__ = (
     "kendall",
     "median",
     "middle",
+    "none_finite",
     "norms_of",
     "number",
     "optimizer_of",

@@ -105,11 +105,24 @@ class DiagnosisContext:
 
     def before(self, base: str) -> list[tuple[int, float]]:
         """Return (step, value) of up to ``BASELINE`` records of ``base`` before the onset."""
-        return self.history.between(base, -(1 << 62), self.onset, upto=self.upto)[-BASELINE:]
+        known = self._read.get((base, False))
+        if known is None:
+            earlier = self.history.between(base, -(1 << 62), self.onset, upto=self.upto)
+            known = self._read[base, False] = earlier[-BASELINE:]
+        return known
 
     def since(self, base: str) -> list[tuple[int, float]]:
         """Return (step, value) from the onset on."""
-        return self.history.between(base, self.onset, 1 << 62, upto=self.upto)
+        known = self._read.get((base, True))
+        if known is None:
+            known = self.history.between(base, self.onset, 1 << 62, upto=self.upto)
+            self._read[base, True] = known
+        return known
+
+    @cached_property
+    def _read(self) -> dict[tuple[str, bool], list[tuple[int, float]]]:
+        """Keep what was read, by signal and whether it is from the onset on; many causes read the same."""
+        return {}
 
     def rise(self, base: str) -> tuple[float, float, float] | None:
         """Return the baseline, the last level before the onset, and their ratio, or None if unknown.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from typing import Any
 
 import msgspec
@@ -118,6 +119,10 @@ class History(msgspec.Struct):
         column = self.values.get(base)
         if column is None:
             return []
+        steps = self.steps[begin:end]
+        if steps == sorted(steps):  # always, except in the stream of shared metrics
+            end = begin + bisect_left(steps, stop)
+            begin += bisect_left(steps, start)
         pairs = zip(self.steps[begin:end], column[begin:end], strict=True)
         return [(step, value) for step, value in pairs if value is not None and start <= step < stop]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from math import isfinite
@@ -110,6 +111,14 @@ class View:
         if self._finite is None:
             self._finite = _finite_of(self.loss or [])
         return self._finite
+
+    def losses_between(self, start: int, stop: int) -> tuple[Sequence[int], list[float]]:
+        """Return the rows ``start .. stop-1`` with a finite loss, and these losses."""
+        rows, values = self.losses
+        if isinstance(rows, range):
+            return rows[start:stop], values[start:stop]
+        low, high = bisect_left(rows, start), bisect_left(rows, stop)
+        return rows[low:high], values[low:high]
 
     def newest(self, column: Values | None) -> float | None:
         """Return the last value of ``column`` in this view that is not None."""

@@ -36,5 +36,13 @@ def positive(values: list[float | None]) -> bool:
         return False
 
 
+def none_finite(values: list[float | None]) -> bool:
+    """Return whether all values are present, and each is NaN or infinite."""
+    try:
+        return not any(map(math.isfinite, values))  # type: ignore[arg-type]
+    except TypeError:
+        return False
+
+
 def _one_by_one(values: list[float | None]) -> bool:
     return all(value is None or math.isfinite(value) for value in values)

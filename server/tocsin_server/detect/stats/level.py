@@ -37,6 +37,8 @@ class Level(msgspec.Struct):
     left: int = 0
     """Number of values added since the median was computed; always below ``refresh``."""
     median: float = 0.0
+    low: float = 0.0
+    """The least median that the next ``refresh`` values can lead to; 0 if unknown."""
     first: float = 0.0
     """The median of the first values; 0 until it is known."""
 
@@ -53,7 +55,7 @@ class Level(msgspec.Struct):
             self.left %= self.refresh
             if len(self.values) > self.kept:
                 del self.values[: -self.kept]
-            self.median = middle(sorted(self.values))
+            self._measure()
             if not self.first and len(self.values) >= FIRST:
                 self.first = self.median
 
@@ -97,7 +99,22 @@ class Level(msgspec.Struct):
     def begin(self, values: list[float]) -> None:
         """Start again with ``values``."""
         self.values, self.left = values[-self.kept :], 0
-        self.median = middle(sorted(self.values))
+        self._measure()
+
+    def _measure(self) -> None:
+        ordered = sorted(self.values)
+        self.median = middle(ordered)
+        rank = (len(ordered) - 1) // 2 - self.refresh
+        self.low = ordered[rank] if rank >= 0 else 0.0
+
+    def ceiling(self, ratio: float, records: int) -> float:
+        """Return a value that is at most ``ratio`` times the median at each of the next ``records`` values.
+
+        It holds whatever these values are; 0 if nothing is known.
+        """
+        if records > self.refresh:
+            return 0.0
+        return ratio * (self.median if self.left + records < self.refresh else min(self.median, self.low))
 
     def calm(self, values: Values, ratio: float) -> bool:
         """Return whether all of ``values`` are present, finite and at most ``ratio`` times the median."""

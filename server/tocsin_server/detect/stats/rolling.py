@@ -42,20 +42,29 @@ class RollingMedian(msgspec.Struct):
         if self.ordered:
             self.ordered, self.deviation = [], None
 
-    def pass_over(self, values: Sequence[float | None], start: int) -> int:
-        """Push ``values`` from index ``start`` while they are above 0 and at most ``highest``.
+    def least_median(self, pushes: int) -> float:
+        """Return a value that no median falls below within the next ``pushes``; -inf if there is none."""
+        rank = (len(self.arrived) - 1) // 2 - pushes
+        return self.sort()[rank] if rank >= 0 else float("-inf")
+
+    def pass_over(
+        self, values: Sequence[float | None], start: int, stop: int, limit: float = float("-inf")
+    ) -> int:
+        """Push ``values[start:stop]`` while they are above 0 and at most ``limit`` or the highest value.
 
         Nearly every loss of a run takes this path, so one loop replaces repeated calls of :meth:`push`.
 
         Returns:
-            The index of the first value that was not pushed, or ``len(values)``.
+            The index of the first value that was not pushed, or ``stop``.
         """
         arrived, highest, at = self.arrived, self.highest, start
         room = self.size - len(arrived)
-        for at in range(start, len(values)):
+        for at in range(start, stop):
             value = values[at]
             if value is None or not 0.0 < value <= highest:
-                break
+                if value is None or not 0.0 < value <= limit:
+                    break
+                highest = self.highest = value
             arrived.append(value)
             if room > 0:
                 room -= 1
@@ -63,7 +72,7 @@ class RollingMedian(msgspec.Struct):
                 self._highest()
                 highest = self.highest
         else:
-            at = len(values)
+            at = stop
         if at > start and self.ordered:
             self.ordered, self.deviation = [], None
         return at

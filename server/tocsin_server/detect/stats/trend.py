@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from operator import mul
 
@@ -22,6 +23,9 @@ PLAUSIBLE_K = (
 
 
 _LOGS = tuple((k, math.log(k)) for k in PLAUSIBLE_K)
+_LOG_VALUES = [log for _, log in _LOGS]
+ALMOST = 1 - 1e-9
+"""Factor that makes up for rounding where a range is only narrowed down."""
 
 
 def chance(loss: float, tolerance: float) -> int | None:
@@ -29,7 +33,9 @@ def chance(loss: float, tolerance: float) -> int | None:
 
     Of several, prefer a power of ten, then the nearest.
     """
-    near = [k for k, log in _LOGS if abs(log - loss) <= tolerance * log]
+    least, most = loss / (1 + tolerance), loss / (1 - tolerance) if tolerance < 1 else math.inf
+    start, stop = bisect_left(_LOG_VALUES, least * ALMOST), bisect_right(_LOG_VALUES, most / ALMOST)
+    near = [k for k, log in _LOGS[start:stop] if abs(log - loss) <= tolerance * log]
     return min(near, key=lambda k: (k not in (10, 100, 1000, 10_000), abs(math.log(k) - loss)), default=None)
 
 
@@ -64,7 +70,10 @@ class Bins(msgspec.Struct):
         The row is yielded before later records are added, so results do not depend on how records were
         split.
         """
-        rows, values = view.losses
+        return self.fill(view, *view.losses)
+
+    def fill(self, view: View, rows: Sequence[int], values: list[float]) -> Iterator[int]:
+        """Add finite values at ``rows`` of ``view``, as :meth:`extend` does."""
         at, n = 0, len(values)
         while at < n:
             if not self.waiting:
@@ -99,14 +108,14 @@ class Bins(msgspec.Struct):
 def kendall(values: Sequence[float]) -> float:
     """Return the z score of the Mann-Kendall test: above 0 rising, below 0 falling.
 
-    Takes O(n^2) time for n values; there is no correction for ties.
+    There is no correction for ties.
     """
-    n = len(values)
-    score = sum(
-        (values[later] > values[earlier]) - (values[later] < values[earlier])
-        for earlier in range(n)
-        for later in range(earlier + 1, n)
-    )
+    n, score = len(values), 0
+    before: list[float] = []
+    for value in values:
+        at = bisect_left(before, value)
+        score += at + bisect_right(before, value) - len(before)
+        before.insert(at, value)
     sigma = math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
     return (score - math.copysign(1, score)) / sigma if score and sigma else 0.0
 

@@ -25,6 +25,18 @@ def test_the_level_does_not_depend_on_batches(values: list[float], size: int) ->
     assert (one.median, one.values) == (other.median, other.values)
 
 
+@given(norms, st.lists(st.floats(0, 1e3), min_size=16, max_size=16))
+def test_the_ceiling_holds_for_the_next_values(values: list[float], more: list[float]) -> None:
+    """Whatever the next values are, the ceiling stays below the multiple of the median."""
+    level = Level(kept=100, refresh=20)
+    for value in values:
+        level.extend([value])
+    ceiling = level.ceiling(5.0, 16)
+    for value in more:
+        assert ceiling <= 5.0 * level.median
+        level.extend([value])
+
+
 def test_a_value_leaves_by_ratio_and_spread() -> None:
     """Twenty times the median is far for a quiet signal, and usual for one that varies as much."""
     quiet, wild = Level(), Level()

@@ -34,18 +34,39 @@ def test_saved_and_restored(items: list[float]) -> None:
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(rolling), type=RollingMedian) == rolling
 
 
-@given(st.lists(st.floats(-2, 9), min_size=1, max_size=60), st.integers(0, 20))
-def test_passing_over_equals_pushing_until_an_outlier(items: list[float], start: int) -> None:
+@given(
+    st.lists(st.floats(-2, 9), min_size=1, max_size=60),
+    st.integers(0, 20),
+    st.integers(0, 60),
+    st.floats(0, 9),
+)
+def test_passing_over_equals_pushing_until_an_outlier(
+    items: list[float], start: int, stop: int, limit: float
+) -> None:
     """The values are in the window as if pushed; it stops at the first one above all, or not above 0."""
+    start = min(start, len(items))
+    stop = max(start, min(stop, len(items)))
     passed, pushed = RollingMedian(10), RollingMedian(10)
     for window in (passed, pushed):
         window.push(5.0)
-    at = passed.pass_over(items, min(start, len(items)))
-    for item in items[min(start, len(items)) : at]:
-        assert 0 < item <= pushed.highest
+    at = passed.pass_over(items, start, stop, limit)
+    for item in items[start:at]:
+        assert 0 < item <= max(limit, pushed.highest)
         pushed.push(item)
     assert passed == pushed
-    assert at == len(items) or not 0 < items[at] <= pushed.highest
+    assert at == stop or not 0 < items[at] <= max(limit, pushed.highest)
+
+
+@given(st.lists(st.floats(-9, 9), min_size=1, max_size=40), st.lists(st.floats(-99, 99), max_size=8))
+def test_no_median_falls_below_the_least_one(items: list[float], more: list[float]) -> None:
+    """Whatever is pushed, and whether the window is full or not."""
+    rolling = RollingMedian(20)
+    for item in items:
+        rolling.push(item)
+    least = rolling.least_median(8)
+    for item in more:
+        rolling.push(item)
+        assert rolling.median >= least
 
 
 @given(values, st.floats(0, 1e10), st.floats(0, 10))

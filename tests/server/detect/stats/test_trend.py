@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tocsin_server.detect.interface.view import View
-from tocsin_server.detect.stats.trend import Bins, autocorrelation, chance, falls, kendall
+from tocsin_server.detect.stats.trend import PLAUSIBLE_K, Bins, autocorrelation, chance, falls, kendall
 
 
 def view_of(values: list[float], start: int) -> View:
@@ -39,6 +40,23 @@ def test_growing_bins_stay_few_and_keep_the_start(count: int) -> None:
         bins.push(step, float(step))
     assert len(bins.medians) <= 60
     assert not bins.steps or (bins.steps[0] == 0 and bins.medians == sorted(bins.medians))
+
+
+@given(st.lists(st.integers(0, 9), min_size=2, max_size=30))
+def test_kendall_counts_all_pairs(values: list[int]) -> None:
+    """The score is the number of rising pairs less that of falling ones."""
+    pairs = list(itertools.combinations(values, 2))
+    score = sum((late > early) - (late < early) for early, late in pairs)
+    n = len(values)
+    sigma = math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
+    assert kendall(values) == ((score - math.copysign(1, score)) / sigma if score else 0.0)
+
+
+@given(st.floats(-1, 14), st.sampled_from([0.0, 0.005, 0.05, 2.0]))
+def test_chance_finds_the_class_count_among_all(loss: float, tolerance: float) -> None:
+    """No class count within the tolerance is overlooked."""
+    near = [k for k in PLAUSIBLE_K if abs(math.log(k) - loss) <= tolerance * math.log(k)]
+    assert (chance(loss, tolerance) in near) if near else (chance(loss, tolerance) is None)
 
 
 def test_kendall_distinguishes_a_rise_from_noise() -> None:

@@ -106,7 +106,10 @@ class GradExplosion(Rule[Settings, State]):
             self._one(view, row, norms[row])
 
     def _calm(self) -> bool:
-        return not self.state.recent and not self.episode.state
+        """Return whether norms near the level change nothing else; in the warm-up each one may be a climb."""
+        state = self.state
+        warm = len(state.level.values) >= self.settings.warm_up
+        return warm and not state.recent and not self.episode.state
 
     def _one(self, view: View, row: int, norm: float | None) -> None:
         if norm is None or not math.isfinite(norm):

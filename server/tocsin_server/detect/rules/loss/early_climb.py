@@ -82,7 +82,11 @@ class EarlyClimb(Rule[Settings, State]):
     def observe(self, view: View) -> None:
         if view.loss is None or (len(self.state.losses) >= self.settings.until and not self.episode.state):
             return
-        for row, loss in zip(*view.losses, strict=True):
+        rows, losses = view.losses
+        full, back = len(self.state.losses) >= self.settings.until, self.episode.back
+        if full and back is not None and losses and min(losses) > back:
+            return
+        for row, loss in zip(rows, losses, strict=True):
             if len(self.state.losses) < self.settings.until:
                 self._one(view, row, loss)
             elif self.episode.state and self.is_back(loss):

@@ -102,8 +102,8 @@ class State(RuleState):
     """Newest gradient norms."""
     best_norm: float = 0.0
     """Median gradient norm at the best loss."""
-    skips: list[bool] = msgspec.field(default_factory=list)
-    """Which of the newest updates were skipped."""
+    skips: list[float] = msgspec.field(default_factory=list)
+    """Numbers of skipped updates of the newest records."""
     left: tuple[int, int] | None = None
     """Step and time of the first of the current consecutive losses above ``best_upper``: the onset."""
     unrecovered: bool = False

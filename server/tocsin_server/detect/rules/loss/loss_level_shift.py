@@ -141,7 +141,8 @@ class LossLevelShift(Rule[Settings, State]):
                 ("loss", loss, "", view.step[row]),
             ]
             summary = f"Loss jumped {number(level)} → {number(max(state.brief))} in an excerpt of {n} records"
-            onset = (view.step[max(row - 1, 0)], view.time_ns[max(row - 1, 0)])
+            earlier = (view.step[row - 1], view.time_ns[row - 1]) if row else view.before
+            onset = earlier or (view.step[row], view.time_ns[row])
             back = level + limits.back * abs(level)
             self.fire(view, row, WARNING, onset, summary, evidence, kind="jump", back=back)
         elif self.episode.state and self.is_back(loss):

@@ -43,6 +43,7 @@ from tocsin_server.detect.sdk import (
     FIRING,
     HIDDEN,
     MAD_TO_SIGMA,
+    PACE,
     WARNING,
     Fact,
     RollingMedian,
@@ -57,6 +58,8 @@ from tocsin_server.detect.sdk import (
     setting,
 )
 
+ALMOST = 0.99
+"""Share of the limits that a loss must not exceed to be passed over, so that rounding does not matter."""
 TAIL, RARE, LEAD_IN = 10, 10_000, 10
 """The tail is the highest tenth of a baseline; outliers are rarer than one in ``RARE``; newest ones left out.
 
@@ -143,17 +146,31 @@ class LossSpike(Rule[Settings, State]):
     def observe(self, view: View) -> None:
         if view.loss is None:
             return
-        row, losses = 0, view.loss
-        while row < view.n:
+        row, losses, n = 0, view.loss, view.n
+        while row < n:
             if self._calm():
                 # Nearly every loss takes this path: it does not exceed the baseline, so it exceeds no limit.
-                row = self.state.base.pass_over(losses, row)
-                if row == view.n:
+                row = self.state.base.pass_over(losses, row, n)
+                if row == n:
                     return
+                limit = self._least_limit()
+                if 0.0 < (losses[row] or 0.0) <= limit:
+                    row = self.state.base.pass_over(losses, row, min(row + PACE, n), limit)
+                    continue
             loss = losses[row]
             if loss is not None:
                 self._one(view, row, loss)
             row += 1
+
+    def _least_limit(self) -> float:
+        """Return a loss that leaves no baseline within the next ``PACE`` records; -inf if there is none.
+
+        Up to ``relative`` above the median, a positive loss is neither high nor outside nor a peak.
+        """
+        limits = self.settings
+        if not self.state.positive:
+            return -math.inf
+        return (1 + ALMOST * min(limits.relative, limits.high - 1)) * self.state.base.least_median(PACE)
 
     def _calm(self) -> bool:
         """Return whether the baseline is known and nothing exceeds it, now or shortly before."""

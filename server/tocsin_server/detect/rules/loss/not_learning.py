@@ -31,6 +31,7 @@ Source:
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import msgspec
 
@@ -124,28 +125,26 @@ class NotLearning(Rule[Settings, State]):
 
     def _block(self, view: View, block: range) -> None:
         """Process one block, so that results do not depend on how many records came at once."""
-        state, last = self.state, -1
-        for row in block:
-            loss = view.loss[row] if view.loss is not None else None
-            if loss is not None and math.isfinite(loss):
-                self._take(view, row, loss)
-                last = row
+        state, limits = self.state, self.settings
+        rows, losses = view.losses_between(block.start, block.stop)
+        if losses:
+            self._take(view, rows, losses)
         self._signals(view, block)
-        limits = self.settings
         enough = state.n >= limits.at_chance and len(state.last) >= limits.recent
-        if last >= 0 and enough and view.age(last) >= limits.updates:
-            self._evaluate(view, last)
+        if losses and enough and view.age(rows[-1]) >= limits.updates:
+            self._evaluate(view, rows[-1])
 
-    def _take(self, view: View, row: int, loss: float) -> None:
-        state = self.state
+    def _take(self, view: View, rows: Sequence[int], losses: list[float]) -> None:
+        state, limits = self.state, self.settings
         if not state.n:
-            state.start = (view.step[row], view.time_ns[row])
-        state.n += 1
-        if len(state.first) < self.settings.first:
-            state.first.append(loss)
-        state.last.append(loss)
-        del state.last[: -self.settings.recent]
-        state.bins.push(view.step[row], loss)
+            state.start = (view.step[rows[0]], view.time_ns[rows[0]])
+        state.n += len(losses)
+        if len(state.first) < limits.first:
+            state.first = [*state.first, *losses][: limits.first]
+        state.last += losses
+        del state.last[: -limits.recent]
+        for _ in state.bins.fill(view, rows, losses):
+            pass
 
     def _signals(self, view: View, block: range) -> None:
         state = self.state

@@ -34,6 +34,7 @@ import msgspec
 from tocsin_server.detect.sdk import (
     CRITICAL,
     DATA,
+    PACE,
     Cause,
     DiagnosisContext,
     Fact,
@@ -75,7 +76,6 @@ class State(RuleState):
     learned_at: int | None = None
     """First step by which the level was low enough to count as learned."""
     last: list[float] = msgspec.field(default_factory=list)
-    lowest: float = math.inf
     jump: tuple[int, int] | None = None
     level: float = 0.0
     after: list[float] = msgspec.field(default_factory=list)
@@ -99,7 +99,6 @@ class WeightsReset(Rule[Settings, State]):
             norm=kept.norm,
             born=kept.born,
             last=kept.last,
-            lowest=kept.lowest,
             learned_at=kept.learned_at,
         )
 
@@ -108,7 +107,7 @@ class WeightsReset(Rule[Settings, State]):
         super().resume(step)
         state = self.state
         if state.learned_at is None or step < state.learned_at:
-            state.last, state.lowest, state.learned_at = [], math.inf, None
+            state.last, state.learned_at = [], None
 
     def carried_state(self) -> bytes:
         """Return the initial loss and the level, for an attempt that resumes."""
@@ -125,28 +124,35 @@ class WeightsReset(Rule[Settings, State]):
     def observe(self, view: View) -> None:
         if view.loss is None:
             return
-        rows, losses = view.losses
-        if losses and not self._nothing_new(losses):
+        for start in range(0, view.n, PACE):
+            self._block(view, start, min(start + PACE, view.n))
+
+    def _block(self, view: View, start: int, stop: int) -> None:
+        """Process one block, so that results do not depend on how many records came at once."""
+        rows, losses = view.losses_between(start, stop)
+        if losses and not self._nothing_new(view, losses):
             for row, loss in zip(rows, losses, strict=True):
                 self._one(view, row, loss)
-        self._note_learned(view)
+        self._note_learned(view.step[stop - 1])
 
-    def _note_learned(self, view: View) -> None:
+    def _note_learned(self, step: int) -> None:
         state, limits = self.state, self.settings
         if state.learned_at is not None or state.initial is None or len(state.last) < limits.before:
             return
         way = state.initial - middle(sorted(state.last[-limits.before :]))
         if way > (1 - limits.learned) * abs(state.initial):
-            state.learned_at = view.step[-1]
+            state.learned_at = step
 
-    def _nothing_new(self, losses: list[float]) -> bool:
-        """Handle the common case quickly: every loss is below any level that a jump could reach."""
+    def _nothing_new(self, view: View, losses: list[float]) -> bool:
+        """Handle the common cases quickly: every loss is below, or above, any that a jump could reach."""
         state = self.state
         if state.initial is None or state.jump is not None or self.episode.state:
             return False
-        state.lowest = min(state.lowest, *losses)
-        if max(losses) >= state.initial - self.settings.near * abs(state.initial):
-            return False
+        near = self.settings.near * abs(state.initial)
+        if max(losses) >= state.initial - near:
+            known = state.norm is not None or view.grad_norm is None
+            if not known or min(losses) - state.initial <= near:
+                return False
         state.last += losses
         if len(state.last) > 16 * self.settings.before:
             del state.last[: -self.settings.before]
@@ -168,7 +174,7 @@ class WeightsReset(Rule[Settings, State]):
             state.jump, state.after = (view.step[row], view.time_ns[row]), [loss]
             state.level = middle(sorted(state.last))
             return
-        state.last = [*state.last, loss][-limits.before :]
+        state.last.append(loss)
         if self.episode.state and self.is_back(loss):
             self.settle(view, row)
         elif self.episode.state:
@@ -176,12 +182,12 @@ class WeightsReset(Rule[Settings, State]):
 
     def _jumps(self, view: View, row: int, loss: float, initial: float) -> bool:
         limits, last = self.settings, self.state.last
-        if loss <= max(last):
+        if abs(loss - initial) > limits.near * abs(initial) or loss <= max(last):
             return False
         level = middle(sorted(last))
         way = initial - level
         learned = way > (1 - limits.learned) * abs(initial) and way > 0
-        back = abs(loss - initial) <= limits.near * abs(initial) and max(last) < initial - 0.3 * way
+        back = max(last) < initial - 0.3 * way
         return learned and back and self._norm_agrees(view, row)
 
     def _norm_agrees(self, view: View, row: int) -> bool:

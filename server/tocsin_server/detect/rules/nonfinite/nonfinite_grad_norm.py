@@ -35,10 +35,12 @@ from tocsin_server.detect.sdk import (
     Rule,
     RuleSettings,
     RuleState,
+    Values,
     View,
     all_finite,
     count,
     grade,
+    none_finite,
     number,
     setting,
 )
@@ -77,6 +79,8 @@ class NonfiniteGradNorm(Rule[Settings, State]):
         norms = view.grad_norm
         if norms is None or (not self.state.streak and not self.episode.state and all_finite(norms)):
             return
+        if self.episode.state and self._continues(view, norms):
+            return
         for row, value in enumerate(norms):
             if value is None:
                 continue
@@ -86,6 +90,16 @@ class NonfiniteGradNorm(Rule[Settings, State]):
                     self.settle(view, row)
             else:
                 self._nonfinite(view, row, value)
+
+    def _continues(self, view: View, norms: Values) -> bool:
+        """Handle a long episode quickly: every norm is non-finite, and none is worth another report."""
+        state, limits, streak = self.state, self.settings, self.state.streak + view.n
+        if state.streak < limits.persistent or view.age(0) < limits.start_up:
+            return False
+        if not (none_finite(norms) and self.already_reported(view, -1, CRITICAL, grade(streak))):
+            return False
+        state.streak = streak
+        return True
 
     def _nonfinite(self, view: View, row: int, value: float) -> None:
         state = self.state

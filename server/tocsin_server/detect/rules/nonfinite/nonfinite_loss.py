@@ -36,10 +36,12 @@ from tocsin_server.detect.sdk import (
     Rule,
     RuleSettings,
     RuleState,
+    Values,
     View,
     all_finite,
     count,
     grade,
+    none_finite,
     number,
     setting,
 )
@@ -77,6 +79,8 @@ class NonfiniteLoss(Rule[Settings, State]):
         loss = view.loss
         if loss is None or (not self.state.recent and not self.episode.state and all_finite(loss)):
             return
+        if self.episode.state and self._continues(view, loss):
+            return
         for row, value in enumerate(loss):
             if value is None:
                 continue
@@ -84,6 +88,15 @@ class NonfiniteLoss(Rule[Settings, State]):
                 self._finite(view, row)
             else:
                 self._nonfinite(view, row, value)
+
+    def _continues(self, view: View, loss: Values) -> bool:
+        """Handle a long episode quickly: every loss is non-finite, and none is worth another report."""
+        state, total = self.state, self.state.total + view.n
+        if not (none_finite(loss) and self.already_reported(view, -1, CRITICAL, grade(total))):
+            return False
+        state.total = total
+        state.recent = [*state.recent, *[True] * view.n][-self.settings.window :]
+        return True
 
     def _finite(self, view: View, row: int) -> None:
         recent = self.state.recent

@@ -35,9 +35,11 @@ from tocsin_server.detect.sdk import (
     Rule,
     RuleSettings,
     RuleState,
+    Values,
     View,
     all_finite,
     count,
+    none_finite,
     remedies,
     setting,
 )
@@ -73,6 +75,8 @@ class NonfiniteWeights(Rule[Settings, State]):
         reported = view.column("nonfinite/weights")
         if reported is None and self._nothing_new(view):
             return
+        if reported is None and self.episode.state and self._continues(view, view.loss):
+            return
         for row in range(view.n):
             known = reported[row] if reported is not None else None
             if known is not None:
@@ -85,6 +89,16 @@ class NonfiniteWeights(Rule[Settings, State]):
             return False
         norms, losses = view.grad_norm, view.loss
         return (norms is None or all_finite(norms)) and (losses is None or all_finite(losses))
+
+    def _continues(self, view: View, losses: Values | None) -> bool:
+        """Handle a long episode quickly: no loss is finite."""
+        state = self.state
+        if losses is None or state.since is None or state.bad < self.settings.losses:
+            return False
+        if not (none_finite(losses) and self.already_reported(view, -1, CRITICAL)):
+            return False
+        state.bad += view.n
+        return True
 
     def _reported_by_script(self, view: View, row: int, known: float) -> None:
         if known > 0 or not math.isfinite(known):
@@ -112,6 +126,8 @@ class NonfiniteWeights(Rule[Settings, State]):
             state.since, state.bad = (view.step[row], view.time_ns[row]), 0
 
     def _fire(self, view: View, row: int, onset: tuple[int, int]) -> None:
+        if self.already_reported(view, row, CRITICAL):
+            return
         evidence: list[Fact] = [
             ("update with a gradient that is not finite", "taken", "", onset[0]),
             ("losses not finite since", float(self.state.bad), "records", None),

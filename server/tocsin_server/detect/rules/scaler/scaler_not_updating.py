@@ -33,10 +33,12 @@ from tocsin_server.detect.sdk import (
     Rule,
     RuleSettings,
     RuleState,
+    Values,
     View,
     all_finite,
     count,
     grade,
+    none_finite,
     scale,
     setting,
 )
@@ -81,7 +83,7 @@ class ScalerNotUpdating(Rule[Settings, State]):
     def observe(self, view: View) -> None:
         if view.scale is None or not view.has_scaler(view.n - 1):
             return
-        if self._nothing_new(view):
+        if self._nothing_new(view) or (self.episode.state and self._continues(view, view.grad_norm)):
             return
         for row, value in enumerate(view.scale):
             if value is not None and math.isfinite(value) and view.has_scaler(row):
@@ -100,6 +102,24 @@ class ScalerNotUpdating(Rule[Settings, State]):
             return False
         state.scale, state.step = last, view.step[-1]
         state.streak, state.abandoned, state.moved = 0, 0, False
+        return True
+
+    def _continues(self, view: View, norms: Values | None) -> bool:
+        """Handle a long episode quickly: one scale, and no norm is finite."""
+        state, streak = self.state, self.state.streak + view.n
+        if not state.overflowed or state.moved or not state.streak or view.scaled or not state.scale:
+            return False
+        apart = self.settings.spacing * view.scaler.growth_interval
+        if view.moves or view.relearned or view.step[-1] - state.step > apart:
+            return False
+        if norms is None or (view.scale or []).count(state.scale) < view.n or not none_finite(norms):
+            return False
+        if not self.already_reported(view, -1, CRITICAL, grade(streak)):
+            return False
+        state.streak, state.step = streak, view.step[-1]
+        state.at = (view.step[-1], view.time_ns[-1])
+        if view.stepped is not None:
+            state.abandoned += view.stepped.count(0.0)
         return True
 
     def _one(self, view: View, row: int, value: float) -> None:

@@ -142,3 +142,13 @@ def test_an_attempt_after_the_end_is_compared_with_the_best_before(
     before = len(run.firing(DIVERGENCE))
     run.records(loss=[loss * (1 + 0.01 * (step % 7)) for step in range(300)], attempt=2, start=600, process=1)
     assert [finding.state for finding in run.firing(DIVERGENCE)[before:]][:1] == states
+
+
+def test_the_numbers_of_skipped_updates_reach_the_next_attempt(watch: Any) -> None:
+    """They are part of the carried state, so the rule still compares with the best loss before."""
+    run = watch()
+    run.records(loss=learning(300) + [10_000.0 + step for step in range(300)], skipped=[0.0] * 600)
+    run.event("finish", run_ended=True)
+    before = len(run.firing(DIVERGENCE))
+    run.records(loss=[10_000.0 + step for step in range(300)], skipped=[0.0] * 300, attempt=2, start=600)
+    assert len(run.firing(DIVERGENCE)) > before
