@@ -2,7 +2,8 @@
 
 from alembic import context
 
-from tocsin_server.store import rule_tables  # noqa: F401 - its tables are part of the schema
+from tocsin_server.store import rule_tables, views  # noqa: F401 - these tables are part of the schema
+from tocsin_server.store.database import HEAD
 from tocsin_server.store.tables import metadata
 
 connection = context.config.attributes.get("connection")
@@ -18,4 +19,7 @@ context.configure(
     transactional_ddl=True,
 )
 with context.begin_transaction():
+    views.drop(connection)  # a database does not change a table that a view uses
     context.run_migrations()
+    if context.get_context().get_current_heads() == (HEAD,):
+        views.create(connection)

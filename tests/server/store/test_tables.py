@@ -11,6 +11,7 @@ from sqlalchemy import text
 from sqlalchemy.engine import URL
 
 from tests.server.store.whole_run import rows_of, write_run_to
+from tocsin_server.store import views
 from tocsin_server.store.database import Database, migrate, open_database
 from tocsin_server.store.deletion_jobs import finish, mark_runs, on_database
 from tocsin_server.store.reader import StoreReader
@@ -23,6 +24,7 @@ PARTS = 4
 def spread(database: Database) -> None:
     """Partition every table whose rows belong to runs by a hash of the run."""
     with database.engine.begin() as connection:
+        views.drop(connection)
         for table in RUN_TABLES:
             name = table.name
             connection.execute(text(f"ALTER TABLE {name} RENAME TO {name}_whole"))
@@ -33,6 +35,7 @@ def spread(database: Database) -> None:
                 where = f"WITH (MODULUS {PARTS}, REMAINDER {part})"
                 connection.execute(text(f"CREATE TABLE {name}_{part} PARTITION OF {name} FOR VALUES {where}"))
             connection.execute(text(f"DROP TABLE {name}_whole"))
+        views.create(connection)
 
 
 @pytest.mark.postgres
