@@ -125,6 +125,29 @@ def checkpoints(options: argparse.Namespace) -> int:
     return int(best is None)
 
 
+def export(options: argparse.Namespace) -> int:
+    """Write runs into a folder that DuckDB queries: every record as Parquet, and SQL views.
+
+    The token needs the scope read. Runs that ended are written once.
+    """
+    from ..read import Api
+    from ..read.folder_export import export_runs
+
+    count = written = 0
+    try:
+        with Api(options.url, options.token) as api:
+            for found in export_runs(api, options.dir, options.filter, options.project):
+                count, written = count + 1, written + found.is_new
+                _print(f"{'written' if found.is_new else 'kept   '}  {found.path}  {found.run.name}")
+    except (LookupError, OSError, ValueError) as error:
+        print(f"tocsin: {error}", file=sys.stderr)
+        return 2
+    _print(
+        f"{counted(count, 'run')}, {written} written. Query them: duckdb -init {options.dir / 'views.sql'}"
+    )
+    return 0
+
+
 def run(options: argparse.Namespace) -> int:
     """Run a training command and watch it, without a line of code in its scripts.
 
@@ -224,6 +247,12 @@ def _parser() -> argparse.ArgumentParser:
         commands.add_parser(name, help=switch.__doc__, description=switch.__doc__).set_defaults(
             command=switch
         )
+    exported = _command(commands, "export", export)
+    exported.add_argument("dir", type=Path, metavar="DIR", help="a folder; it is created")
+    exported.add_argument("--project", help="only runs of this project")
+    exported.add_argument(
+        "--filter", default="", help="only runs that match, as on the page of runs: 'tag:fp16 config.lr>1e-4'"
+    )
     imported = _command(commands, "import", import_)
     imported.add_argument("path", type=Path, metavar="PATH", help="a log file, or a folder of them")
     imported.add_argument("--project", help="project of the run; default: the folder's name")
