@@ -31,7 +31,7 @@ def begun(tower: Tower, name: str, folder: Path, **options: object) -> Run:
     return run
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def trained(shared_tower: Tower, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The id of a run of 3000 steps; the first losses are NASTY, every 10th step has ``val/x``."""
     folder = tmp_path_factory.mktemp("spool")
