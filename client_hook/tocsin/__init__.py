@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from .api.facts import Facts
     from .api.no_run import NoRun
     from .api.run import Run
+    from .media import Histogram as Histogram
+    from .media import Image as Image
+    from .media import Table as Table
+    from .media import Text as Text
     from .read import Api as Api
     from .read import AsyncApi as AsyncApi
 
@@ -35,6 +39,10 @@ __version__ = "0.1.0"
 __all__ = [
     "Api",
     "AsyncApi",
+    "Histogram",
+    "Image",
+    "Table",
+    "Text",
     "alert",
     "finish",
     "init",
@@ -231,14 +239,15 @@ def finish(exit_code: int | None = None) -> None:
 
 
 def __getattr__(name: str) -> Any:
-    """Return the newest run, its ``config`` or ``summary``, or the classes that read runs back.
-
-    The latter are imported on first use: a training process does not need them.
-    """
+    """Return the newest run, its ``config`` or ``summary``, or a class that is imported on first use."""
     if name in ("Api", "AsyncApi"):
         from . import read
 
         return getattr(read, name)
+    if name in ("Histogram", "Image", "Table", "Text"):
+        from . import media
+
+        return getattr(media, name)
     if name not in ("config", "run", "summary"):
         raise AttributeError(f"module 'tocsin' has no attribute {name!r}")
     run = _live[-1] if _live else _no_run()

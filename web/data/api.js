@@ -132,15 +132,14 @@ export class Api {
   }
 
   /**
-   * Return all events except layer norms, of which there are thousands.
+   * Return all events except layer norms, of which there are thousands, and the contents of images.
    *
    * @param {string} id
    * @returns {Promise<{ items: RunEvent[], next: unknown }>}
    */
   events(id) {
-    return this.ask(
-      `/runs/${encodeURIComponent(id)}/events${query({ limit: 5000 })}&without=layers&without=layer-names`,
-    );
+    const without = ["layers", "layer-names", "media-content"].map((kind) => `&without=${kind}`).join("");
+    return this.ask(`/runs/${encodeURIComponent(id)}/events${query({ limit: 5000 })}${without}`);
   }
 
   /**
@@ -151,6 +150,38 @@ export class Api {
    */
   checkpoints(id) {
     return this.ask(`/runs/${encodeURIComponent(id)}/checkpoints`);
+  }
+
+  /**
+   * Return the images, histograms, texts and tables of a run.
+   *
+   * @param {string} id
+   * @returns {Promise<MediaAnswer>}
+   */
+  media(id) {
+    return this.ask(`/runs/${encodeURIComponent(id)}/media`);
+  }
+
+  /**
+   * Return the address of the content of one of them.
+   *
+   * @param {string} id
+   * @param {string} hash
+   */
+  mediaUrl(id, hash) {
+    return `${this.base}/runs/${encodeURIComponent(id)}/media/${encodeURIComponent(hash)}`;
+  }
+
+  /**
+   * Return the content of one of them.
+   *
+   * @param {string} id
+   * @param {string} hash
+   */
+  async mediaContent(id, hash) {
+    const response = await this.fetch(this.mediaUrl(id, hash));
+    if (!response.ok) throw new ApiError(response.status, await problem(response));
+    return response;
   }
 
   /**

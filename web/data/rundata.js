@@ -221,12 +221,11 @@ export class RunData {
   }
 }
 
-/**
- * Layer norms are events too, but the heat map shows them.
- *
- * @param {RunEvent} event
- */
-const isListed = (event) => event.kind !== "layers" && event.kind !== "layer-names";
+/** Kinds that other parts of the page show: the heat map and the media tab. */
+const ELSEWHERE = new Set(["layers", "layer-names", "media", "media-content"]);
+
+/** @param {RunEvent} event */
+const isListed = (event) => !ELSEWHERE.has(event.kind);
 
 /**
  * Return the layers of the first vital sign that has records.

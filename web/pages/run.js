@@ -85,6 +85,11 @@ class RunPage {
         parse: (text) => app.api.markdown(text),
       },
       () => app.api.checkpoints(id),
+      {
+        ask: () => app.api.media(id),
+        url: (hash) => app.api.mediaUrl(id, hash),
+        content: (hash) => app.api.mediaContent(id, hash),
+      },
     );
     this.controls = new Controls({ view: () => this.view, set: (change) => this.set(change) });
     this.bar = new WindowBar({ follow: () => this.follow(), reset: () => this.reset() });

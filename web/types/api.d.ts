@@ -93,6 +93,23 @@ interface CheckpointRow {
   host: string;
   problem: string;
 }
+interface MediaRow {
+  id: string;
+  name: string;
+  type: "image" | "histogram" | "text" | "table";
+  step: number | null;
+  time_ms: number;
+  attempt: number;
+  rank: number;
+  caption: string;
+  hash: string;
+  bytes: number;
+  facts: Record<string, unknown>;
+}
+interface MediaAnswer {
+  items: MediaRow[];
+  names: string[];
+}
 interface CheckpointAnswer {
   items: CheckpointRow[];
   last_good: CheckpointRow | null;

@@ -100,6 +100,8 @@ class RunReporter:
         self._joined: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._warned: set[str] = set()
         self._staging: Any = None
+        self.media: Any = None
+        """Queue of the objects other than numbers; None before the first."""
         self._scales: dict[str, tuple[int, float]] = {}
 
     @property
@@ -207,6 +209,16 @@ class RunReporter:
         if len(self._joined) < JOINED:
             names = self._joined.setdefault(names, names)
         return (item[0], item[1], names, *item[3:], *extra_values.values())
+
+    def show(self, name: str, value: Any, step: int) -> None:
+        """Queue an image, histogram, text or table. It is encoded by the sender's thread."""
+        if self.media is None:
+            from ..media.queue import MediaQueue
+
+            self.media = MediaQueue(self)
+            self.on_end.append(self.media.finish)
+        self.media.put(name, value, step)
+        self.start()
 
     def waiting(self) -> tuple[int, int]:
         """Return the number of waiting records, and of those that were dropped."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from time import monotonic_ns
 from types import TracebackType
@@ -181,7 +182,8 @@ class Run:
                 the script logs once per step in its forward pass, from its first step on, belong to the next
                 step too. Without an optimizer or ``run.step``, logging a name again starts the next step,
                 after the highest one that the script gave.
-            values: Floats, or tensors of one element on any device.
+            values: Floats, tensors of one element on any device, or an ``Image``, ``Histogram``, ``Text`` or
+                ``Table`` of tocsin, or a list of these.
         """
         self.take(given, step, values)
 
@@ -341,7 +343,7 @@ class Run:
             values.append(value)
         if odd:
             for name, given, value in zip(names, row, values, strict=True):
-                if value is None:
+                if value is None and not self._shows(name, given, step):
                     self._refuse("log", f'"{name}"', given, "a number or a tensor of one element")
             pairs = [pair for pair in zip(names, values, strict=True) if pair[1] is not None]
             names, values = tuple(name for name, _ in pairs), [value for _, value in pairs]
@@ -350,6 +352,16 @@ class Run:
             reporter.stage(item)
         elif values:
             reporter.put(item, True)
+
+    def _shows(self, name: str, given: Any, step: int) -> bool:
+        """Queue an image, histogram, text or table, or a list of them; return whether it is one."""
+        media = sys.modules.get("tocsin.media")
+        found = given if isinstance(given, (list, tuple)) else [given]
+        if media is None or not found or not all(isinstance(one, media.Media) for one in found):
+            return False
+        for at, one in enumerate(found):
+            self._reporter.show(name if one is given else f"{name}/{at}", one, step)
+        return True
 
     def step(self, *given: Any, step: int | None = None, **values: Any) -> None:
         """Report one step, for graphed or compiled loops, custom optimizers, XLA, DeepSpeed, JAX and NumPy.

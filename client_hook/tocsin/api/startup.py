@@ -140,6 +140,8 @@ def _begin(
         recorder.sample()
         metrics.step(now)
         reporter.checkpoints.sample(now)
+        if reporter.media is not None:
+            reporter.media.sample()
 
     parts = parts_of(environment) if sender is None else frozenset[str]()
     if sender is None:

@@ -28,7 +28,7 @@ ITEMS = 90_000
 """Number of buckets of all curves together: about 9 MB of a report."""
 AROUND = 500
 """Steps before and after its onset that the charts of an incident show."""
-NEVER_NOTIFIED = ("layers", "layer-names")
+NOT_SHOWN = ("layers", "layer-names", "media-content")
 
 
 class ReportError(TocsinError):
@@ -174,7 +174,7 @@ def _events(reader: StoreReader, run_id: str) -> tuple[tuple[RunEvent, ...], int
     kept: deque[RunEvent] = deque(maxlen=MOST_EVENTS)
     seen, after = 0, None
     for _ in range(MOST_EVENT_PAGES):
-        page = reader.events(run_id, after=after, limit=1000, without=NEVER_NOTIFIED)
+        page = reader.events(run_id, after=after, limit=1000, without=NOT_SHOWN)
         kept.extend(page.items)
         seen += len(page.items)
         after = page.next

@@ -1,15 +1,16 @@
-"""Read the events of some kinds: gradient norms of layers, checkpoints."""
+"""Read the events of some kinds: gradient norms of layers, checkpoints, images and other objects."""
 
 from __future__ import annotations
 
-from sqlalchemy import ColumnElement, Connection, select
+from sqlalchemy import ColumnElement, Connection, Text, cast, select
 
 from tocsin_server.core.checkpoints import KINDS as CHECKPOINTS
 from tocsin_server.core.models import RunEvent, Writer
 from tocsin_server.store.damage import checked
 from tocsin_server.store.tables import event, writer
 
-NAMES, VECTORS = "layer-names", "layers"
+NAMES, VECTORS, MEDIA = "layer-names", "layers", "media"
+CONTENT = "media-content"
 
 
 def read_layers(
@@ -39,6 +40,24 @@ def read_layers(
 def read_checkpoints(connection: Connection, run_id: str, limit: int) -> list[RunEvent]:
     """Return the newest ``limit`` events about checkpoints, in order of arrival."""
     return _read(connection, run_id, event.c.kind.in_(CHECKPOINTS), limit)[::-1]
+
+
+def read_media(connection: Connection, run_id: str, limit: int) -> list[RunEvent]:
+    """Return the newest ``limit`` events about images and other objects, in order of arrival."""
+    return _read(connection, run_id, event.c.kind == MEDIA, limit)[::-1]
+
+
+def read_content(connection: Connection, run_id: str, digest: str) -> RunEvent | None:
+    """Return the event with the content of an object, or None.
+
+    Args:
+        connection: A connection.
+        run_id: The run.
+        digest: The hash of the content, in hexadecimal digits.
+    """
+    wanted = (event.c.kind == CONTENT) & cast(event.c.data, Text).like(f"%{digest}%")
+    found = _read(connection, run_id, wanted, 1)
+    return found[0] if found else None
 
 
 def _read(connection: Connection, run_id: str, wanted: ColumnElement[bool], limit: int) -> list[RunEvent]:

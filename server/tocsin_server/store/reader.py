@@ -148,6 +148,16 @@ class StoreReader:
         with self._engine.begin() as connection:
             return layer_rows.read_layers(connection, run_id, start=start, stop=stop, limit=limit)
 
+    def media(self, run_id: str, limit: int) -> list[RunEvent]:
+        """Return the newest events about images, histograms, texts and tables, in order of arrival."""
+        with self._engine.begin() as connection:
+            return layer_rows.read_media(connection, run_id, limit)
+
+    def media_content(self, run_id: str, digest: str) -> RunEvent | None:
+        """Return the event with the content of an object, or None."""
+        with self._engine.begin() as connection:
+            return layer_rows.read_content(connection, run_id, digest)
+
     def checkpoints(self, run_id: str, limit: int) -> list[RunEvent]:
         """Return the newest events about checkpoints, in order of arrival."""
         with self._engine.begin() as connection:

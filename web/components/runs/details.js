@@ -7,19 +7,23 @@ import { int, moment, num } from "../../lib/format.js";
 import { CheckpointList } from "./checkpointlist.js";
 import { configCheckList } from "./configchecklist.js";
 import { EventLog } from "./eventlog.js";
+import { MediaList } from "./medialist.js";
 import { Notes } from "./notes.js";
 
-/** Position of the tab that is loaded when it is opened. */
+/** Positions of the tabs that are loaded when they are opened. */
 const CHECKPOINTS = 5;
+const MEDIA = 6;
 
 export class Details {
   /**
    * @param {(step: number) => void} go moves the charts to a step
    * @param {ConstructorParameters<typeof Notes>[0]} writing
    * @param {() => Promise<CheckpointAnswer>} checkpoints loads the checkpoints of the run
+   * @param {ConstructorParameters<typeof MediaList>[0]} media loads its images and other objects
    */
-  constructor(go, writing, checkpoints) {
+  constructor(go, writing, checkpoints, media) {
     this.checkpoints = new CheckpointList(checkpoints);
+    this.media = new MediaList(media);
     this.log = new EventLog(go);
     this.notes = new Notes(writing);
     this.key = "";
@@ -30,6 +34,7 @@ export class Details {
       tab("Series"),
       tab("Attempts"),
       tab("Checkpoints"),
+      tab("Media"),
       tab("Config check"),
       tab("Events"),
       tab("Notes"),
@@ -60,6 +65,7 @@ export class Details {
       panel.hidden = i !== chosen;
     });
     if (chosen === CHECKPOINTS) void this.checkpoints.load();
+    if (chosen === MEDIA) void this.media.load();
   }
 
   /**
@@ -79,13 +85,15 @@ export class Details {
    * @param {RunEvent[]} events
    */
   show(run, events) {
-    const [config, summary, environment, series, attempts, checkpoints, configCheck, eventLog, notes] =
+    const [config, summary, environment, series, attempts, checkpoints, media, configCheck, eventLog, notes] =
       this.tabs.map((each) => each.panel);
     const { summary: results, ...surroundings } = run.environment ?? {};
     if (notes.firstChild !== this.notes.node) refill(notes, this.notes.node);
     this.notes.show(run.notes ?? "");
     if (checkpoints.firstChild !== this.checkpoints.node) refill(checkpoints, this.checkpoints.node);
     if (!checkpoints.hidden) void this.checkpoints.load();
+    if (media.firstChild !== this.media.node) refill(media, this.media.node);
+    if (!media.hidden) void this.media.load();
     const key = JSON.stringify([
       run.config,
       run.environment,

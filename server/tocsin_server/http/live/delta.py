@@ -15,6 +15,8 @@ from tocsin_server.core import exact_json
 from tocsin_server.core.models import F64, RecordBatch, RunEvent
 
 _MS = 1e6
+CONTENT = "media-content"
+"""Events with the contents of images and the like, which a page loads when it shows them."""
 
 
 class Delta:
@@ -22,7 +24,8 @@ class Delta:
 
     def __init__(self, items: Sequence[RecordBatch | RunEvent]) -> None:
         self._batches = [item for item in items if isinstance(item, RecordBatch)]
-        self._events = [item for item in items if isinstance(item, RunEvent)]
+        events = (item for item in items if isinstance(item, RunEvent))
+        self._events = [item for item in events if item.kind != CONTENT]
         self._texts: dict[str, str] = {}
         self._events_text: str | None = None
 

@@ -1,0 +1,177 @@
+"""What a script can log besides numbers, as content of at most ``CONTENT_BYTES``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+import msgspec
+
+from ..core.config import plain
+from ..core.redaction import Redactor
+from ..core.values import text
+from .snapshot import Snapshot, UnreadableError, of_values
+
+CONTENT_BYTES = 44 << 10
+"""Maximum bytes of one object. The server takes events of 64 KiB, and base64 adds a third."""
+VALUES = 1 << 20
+"""Maximum number of values that a histogram counts; of more, every n-th."""
+BINS, MOST_BINS = 64, 512
+ROWS, CELL = 1_000, 500
+"""Maximum number of rows of a table, and of characters of one of its cells."""
+
+
+class Media:
+    """Base of everything that is shown beside the numbers of a run."""
+
+    kind: ClassVar[str] = ""
+
+    def __init__(self, caption: str = "") -> None:
+        self.caption = text(caption)[:CELL]
+        self.problem = ""
+        """Why it cannot be shown; empty if it can."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether :meth:`content` has nothing to wait for."""
+        return True
+
+    def content(self, clean: Redactor) -> tuple[bytes, dict[str, Any]]:
+        """Return the content as bytes, and facts about it. Called by the sender's thread.
+
+        Args:
+            clean: Replaces secrets in texts.
+        """
+        raise NotImplementedError
+
+
+class Text(Media):
+    """A text, such as a generated sample; longer ones are cut."""
+
+    kind = "text"
+
+    def __init__(self, value: Any, caption: str = "") -> None:
+        super().__init__(caption)
+        whole = text(value)
+        self._text = whole[:CONTENT_BYTES]
+        self._length = len(whole)
+
+    def content(self, clean: Redactor) -> tuple[bytes, dict[str, Any]]:
+        encoded = clean.text(self._text).encode()[:CONTENT_BYTES]
+        shown = encoded.decode("utf-8", "ignore")
+        facts = {"mime": "text/plain", "characters": self._length, "cut": len(shown) < self._length}
+        return shown.encode(), facts
+
+
+class Histogram(Media):
+    """How the values of an array are distributed; NaN and infinities are counted apart."""
+
+    kind = "histogram"
+
+    def __init__(self, values: Any, bins: int = BINS, caption: str = "") -> None:
+        super().__init__(caption)
+        self._bins = BINS
+        self._total = 0
+        self._snapshot: Snapshot | None = None
+        try:
+            self._bins = max(1, min(int(bins), MOST_BINS))
+            self._snapshot = of_values(values, VALUES)
+            size = getattr(values, "numel", None)
+            self._total = int(size()) if callable(size) else int(getattr(values, "size", 0)) or len(values)
+        except Exception as error:
+            self.problem = why(error)
+
+    @property
+    def is_ready(self) -> bool:
+        return self._snapshot is None or self._snapshot.is_ready
+
+    def content(self, clean: Redactor) -> tuple[bytes, dict[str, Any]]:
+        import numpy
+
+        assert self._snapshot is not None
+        values = self._snapshot.array().astype("f8")
+        finite = values[numpy.isfinite(values)]
+        counts: Any = []
+        edges: Any = [math.nan]
+        if len(finite):
+            counts, edges = numpy.histogram(finite, bins=self._bins)
+        found = {
+            "low": float(edges[0]),
+            "high": float(edges[-1]),
+            "counts": [int(count) for count in counts],
+            "nan": int(numpy.isnan(values).sum()),
+            "inf": int((values == math.inf).sum()),
+            "-inf": int((values == -math.inf).sum()),
+            "values": len(values),
+            "of": self._total,
+        }
+        return _json(found), {"mime": "application/json", "nonfinite": len(values) - len(finite)}
+
+
+class Table(Media):
+    """Rows of numbers and texts; the first ``ROWS`` are kept."""
+
+    kind = "table"
+
+    def __init__(
+        self,
+        columns: Sequence[Any] | None = None,
+        rows: Iterable[Sequence[Any]] | None = None,
+        *,
+        data: Iterable[Sequence[Any]] | None = None,
+        caption: str = "",
+    ) -> None:
+        """Take a snapshot of the rows.
+
+        Args:
+            columns: Names of the columns.
+            rows: The rows; ``data`` is W&B's name for them.
+            data: See ``rows``.
+            caption: Shown with it.
+        """
+        super().__init__(caption)
+        self._columns = [text(name)[:CELL] for name in columns or ()]
+        self._rows: list[list[Any]] = []
+        self._total = 0
+        try:
+            for row in (data if rows is None else rows) or ():
+                self.add_data(*row)
+        except Exception as error:
+            self.problem = why(error)
+
+    def add_data(self, *row: Any) -> None:
+        """Add a row."""
+        self._total += 1
+        if len(self._rows) < ROWS:
+            self._rows.append([_cell(value) for value in row])
+
+    def content(self, clean: Redactor) -> tuple[bytes, dict[str, Any]]:
+        rows = clean.data(self._rows)
+        width = max((len(row) for row in rows), default=0)
+        columns = self._columns + [f"column {at + 1}" for at in range(len(self._columns), width)]
+        encoded = _json({"columns": columns, "rows": rows})
+        while len(encoded) > CONTENT_BYTES and rows:
+            rows = rows[: len(rows) * 3 // 4]
+            encoded = _json({"columns": columns, "rows": rows})
+        facts = {"mime": "application/json", "rows": self._total, "cut": len(rows) < self._total}
+        return encoded, facts
+
+
+def why(error: Exception) -> str:
+    """Return why an object cannot be shown."""
+    return str(error) if isinstance(error, UnreadableError) else f"{type(error).__name__}: {error}"
+
+
+def _cell(value: Any) -> Any:
+    """Return a value of a table as a number, a text, a truth value or None."""
+    found = plain(value)
+    if isinstance(found, float) and not math.isfinite(found):
+        return str(found)
+    if found is None or isinstance(found, (bool, int, float)):
+        return found
+    return text(found)[:CELL]
+
+
+def _json(found: Any) -> bytes:
+    return msgspec.json.encode(found)
