@@ -24,15 +24,11 @@ class _Depth:
 
     def __init__(self) -> None:
         self.threads: set[int] = set()
+        """The threads in which a backward is running."""
         self.trained: set[int] = set()
         """The threads that have run a backward."""
         self.begun = 0
         """Number of backwards so far, to detect those of other threads."""
-
-    @property
-    def inside(self) -> bool:
-        """Whether a backward is running on any thread."""
-        return bool(self.threads)
 
     def belongs_to_another_thread(self, tracker: OptimizerTracker) -> bool:
         """Return whether another thread trains this optimizer. Its gradients must not be read then.

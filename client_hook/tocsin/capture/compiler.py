@@ -41,6 +41,11 @@ switch = _set_eval_frame()
 """``before = switch(None)`` disables the compiler on this thread, ``switch(before)`` restores it."""
 
 
+used = True
+"""Whether Dynamo may have compiled anything in this process (see ``compiler_use.py``). As long as it has not,
+the wrappers neither ask whether they are being compiled nor switch the compiler off."""
+
+
 class Traced:
     """Flags that compiled code sets. A store causes no graph break."""
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.utils import clip_grad
 
 from ..integrations import fsdp
-from . import patching
+from . import compiler, patching
 from .compiler import is_compiling as _is_compiling
 from .compiler import switch, traced
 from .optimizer_tracker import LOOKED_AT, OptimizerTracker
@@ -163,25 +163,19 @@ def _watch_total_norm(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def get_total_norm(tensors: Any, norm_type: Any = 2.0, *args: Any, **kwargs: Any) -> Any:
-        if _is_compiling() or not patching.attached or norm_type != 2 or linalg.vector_norm is not plain:
+        is_compiled = compiler.used and _is_compiling()
+        if is_compiled or not patching.attached or norm_type != 2 or linalg.vector_norm is not plain:
             return original(tensors, norm_type, *args, **kwargs)
         linalg.vector_norm = vector_norm
         try:
             total = original(tensors, norm_type, *args, **kwargs)
         finally:
             linalg.vector_norm = plain
-        _caught.total, _caught.vector, _caught.newest = total, _caught.newest, None
+        vector, _caught.newest = _caught.newest, None
+        _caught.total, _caught.vector = total, None if vector is None or vector.ndim != 1 else vector
         return total
 
     return get_total_norm
-
-
-def _vector_of(total_norm: Any) -> Any:
-    """Return the vector that this total norm was computed from, if torch computed both."""
-    vector = _caught.vector
-    if vector is None or _caught.total is not total_norm or vector.ndim != 1:
-        return None
-    return vector if type(vector) is Tensor else getattr(vector, "_local_tensor", vector)
 
 
 def install_public() -> None:
@@ -194,18 +188,18 @@ def _watch_clip(original: Callable[..., Any]) -> Callable[..., Any]:
     def clip_grads_with_norm_(
         parameters: Any, max_norm: Any, total_norm: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        if _is_compiling():
+        if compiler.used and _is_compiling():
             traced.clipped = True
         elif patching.attached:
             if type(parameters) is not list and not isinstance(parameters, Tensor):
                 parameters = list(parameters)  # an iterator can be consumed only once
-            compiler = switch(None)
+            before = switch(None) if compiler.used else None
             try:
                 _clipped(parameters, max_norm, total_norm)
             except Exception as error:
                 patching.report_error("clip", error)
-            if compiler is not None:
-                switch(compiler)
+            if before is not None:
+                switch(before)
         return original(parameters, max_norm, total_norm, *args, **kwargs)
 
     return clip_grads_with_norm_
@@ -286,8 +280,12 @@ def _clipped(parameters: Any, max_norm: Any, total_norm: Any) -> None:
             clip = float(max_norm) if isinstance(max_norm, (int, float)) else None
             if ledger.manual is not None:
                 ledger.manual.clipped(norm, clip)
-            vector, layers = _vector_of(total_norm), ledger.layers
-            for tracker in ledger.owner(params):
+            vector, layers, only = _caught.vector, ledger.layers, ledger.only
+            if _caught.total is not total_norm:
+                vector = None  # torch did not compute both
+            elif type(vector) is not Tensor:
+                vector = getattr(vector, "_local_tensor", vector)
+            for tracker in ledger.owner(params) if only is None or ledger.members else (only,):
                 if ledger.clipped(tracker, norm, clip) and layers is not None and vector is not None:
                     scale = tracker.losses[-1].scale if tracker.norm_scaled else None
                     layers.seen(tracker, params, vector, scale, "clip")

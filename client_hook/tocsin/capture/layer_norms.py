@@ -14,7 +14,7 @@ from __future__ import annotations
 import base64
 from collections import deque
 from collections.abc import Callable, Mapping
-from math import isfinite
+from math import inf
 from time import monotonic, sleep
 from typing import Any
 
@@ -121,7 +121,7 @@ class LayerNorms:
             source: ``clip``, ``own`` or ``local`` (one rank's shard).
         """
         count = norms.numel()
-        latest = _state(tracker).latest
+        latest = (tracker.layers or _state(tracker)).latest
         if latest is not None and latest[0] == (id(params[0]), id(params[-1]), len(params), count, source):
             tracker.vector = Vector(latest[1], norms, scale, source)
             return
@@ -129,41 +129,36 @@ class LayerNorms:
         if table is not None:
             tracker.vector = Vector(table, norms, scale, source)
 
-    def recorded(self, tracker: OptimizerTracker, step: int, stepped: Any, skipped: Any) -> None:
+    def recorded(self, tracker: OptimizerTracker, step: int, skipped: Any) -> None:
         """Decide whether to report the vector of a record that is about to be made. Never raises.
 
         Args:
             tracker: State of the optimizer.
             step: Step of the record.
-            stepped: 1.0 if the optimizer stepped, else 0.0.
             skipped: 1.0 if a loss scaler skipped the step, else 0.0; may be on a device.
         """
         try:
-            self._recorded(tracker, step, skipped)
+            state, vector, norm = tracker.layers or _state(tracker), tracker.vector, tracker.norm
+            if vector is not None:
+                state.held.append((step, vector))
+            if self._staged:
+                self._poll()
+            if type(skipped) is not float or (type(norm) is not float and norm is not None):
+                self._await(tracker)
+            else:
+                loss = tracker.losses[-1].value if tracker.losses else 0.0
+                why = _why(state, norm, skipped, loss if type(loss) is float else 0.0)
+                if why:
+                    vector = vector or self._measured(tracker)
+                    self._report_bad_step(tracker, state, step, why, vector)
+                    return
+                state.bad = False
+            may_report = vector is not None and (not tracker.user_clips or tracker.number % EVERY == 1)
+            if may_report and self._is_due(state):
+                state.sent, state.sampled = state.sent + 1, step
+                self._send(tracker, step, vector, "sample")
         except Exception as error:
             self._reporter.report_error("layers", error)
-
-    def _recorded(self, tracker: OptimizerTracker, step: int, skipped: Any) -> None:
-        state, vector = tracker.layers or _state(tracker), tracker.vector
-        if vector is not None:
-            state.held.append((step, vector))
-        if self._staged:
-            self._poll()
-        norm = tracker.norm
-        if type(skipped) is not float or (type(norm) is not float and norm is not None):
-            self._await(tracker)
-        else:
-            loss = tracker.losses[-1].value if tracker.losses else 0.0
-            why = _why(state, norm, skipped, loss if type(loss) is float else 0.0)
-            if why:
-                self._report_bad_step(tracker, state, step, why, vector or self._measured(tracker))
-                return
-            state.bad = False
-        if vector is None or (tracker.user_clips and tracker.number % EVERY != 1):
-            return
-        if self._is_due(state):
-            state.sent, state.sampled = state.sent + 1, step
-            self._send(tracker, step, vector, "sample")
 
     def arrived(self, item: tuple[Any, ...]) -> None:
         """Check a record that has arrived from the device, and report its vector if it was bad."""
@@ -355,20 +350,20 @@ def _state(tracker: OptimizerTracker) -> State:
 
 def _why(state: State, norm: float | None, skipped: float, loss: float) -> str:
     """Return why this step is bad, or an empty text. The norms of good steps set the level."""
-    if norm is not None and not isfinite(norm):
+    if norm is not None and not -inf < norm < inf:
         return "nonfinite"
     if skipped:
         return "skipped"
-    if not isfinite(loss):
+    if not -inf < loss < inf:
         return "nonfinite"
     if norm is None:
         return ""
     high = STANDS_OUT * state.level
-    state.seen += 1
-    if state.seen > LEARNED and norm > high:
+    state.seen = seen = state.seen + 1
+    if seen > LEARNED and norm > high:
         state.level += 0.1 * (high - state.level)
         return "outlier"
-    state.level += (norm - state.level) * max(0.05, 1.0 / state.seen)
+    state.level += (norm - state.level) * (0.05 if seen > LEARNED else 1.0 / seen)
     return ""
 
 

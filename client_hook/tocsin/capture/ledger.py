@@ -34,6 +34,7 @@ from .optimizer_tracker import (
     HAS_SCALE,
     HAS_SUM,
     HAS_TIME,
+    LOOK_EVERY,
     LOOKED_AT,
     Loss,
     Marks,
@@ -318,7 +319,11 @@ class Ledger:
         if self.gathered:
             close(self, [loss])
             return
-        reached = tracker.changed(marks)
+        grad = tracker.probes[0].grad if marks is None else None
+        if grad is not None:
+            tracker.gradient_version, tracker.gradient_id, reached = grad._version, id(grad), True
+        else:
+            reached = tracker.changed(marks)
         if self.lead is None:
             self.count_backward(reached)
         if not reached:
@@ -330,7 +335,8 @@ class Ledger:
         else:
             tracker.reached = True
             tracker.losses.append(loss)
-            tracker.keep_sample()
+            if tracker.looks:
+                tracker.keep_sample()
         tracker.weights = tracker.probes[0]._version
         if self._waiting:
             self.release(tracker)
@@ -433,24 +439,25 @@ class Ledger:
             clip: The clipping threshold.
         """
         tracker.user_clips = True
-        if tracker.norm_from == "clip" or (not tracker.losses and tracker.reached):
+        losses = tracker.losses
+        if tracker.norm_from == "clip" or (not losses and tracker.reached):
             return False
         tracker.open = tracker.depth == 0
-        if tracker.number < LOOKED_AT or tracker.sample:
+        if tracker.sample or tracker.number < LOOKED_AT:
             tracker.look_for_changes()
-        scaled = bool(tracker.losses) and tracker.losses[-1].scaler is not None and not tracker.unscaled
-        tracker.norm = norm / tracker.losses[-1].scale if scaled else norm
+        scaled = not tracker.unscaled and bool(losses) and losses[-1].scaler is not None
+        tracker.norm = norm / losses[-1].scale if scaled else norm
         tracker.norm_from, tracker.norm_scaled, tracker.clip = "clip", scaled, clip
         return True
 
     def norm_due(self, tracker: OptimizerTracker) -> bool:
         """Return whether to compute the norm of this attempt: at sampled steps, never if there is a clip."""
-        every = self.norm_every
         if traced.clipped:
             self._clip_is_compiled()
+        every = self.norm_every
         if not every or tracker.user_clips or tracker.norm is not None:
             return False
-        leads = tracker is self.primary or self.primary is None or depth.inside
+        leads = tracker is self.primary or self.primary is None or bool(depth.threads)
         number = self.step + 1 if leads else tracker.number
         return number % every == 0 and not (CUDA and capturing())
 
@@ -492,7 +499,7 @@ class Ledger:
         not be called. ``at``: its time (ns of the monotonic clock), default now. This is one long function
         because it runs with cold caches after torch's own work, so every further call costs time.
         """
-        if depth.inside and (not tracker.losses or depth.is_here):
+        if depth.threads and (not tracker.losses or depth.is_here):
             self.gathered[id(tracker)] = (tracker, stepped, skipped)
             return
         if CUDA and capturing():
@@ -501,15 +508,17 @@ class Ledger:
         now, reporter = monotonic_ns() if at is None else at, self.reporter
         if not tracker.number:
             self.first_step(tracker)
-        tracker.number += 1
+        tracker.number = number = tracker.number + 1
+        tracker.looks = number < LOOKED_AT or number % LOOK_EVERY == 0
         if self._waiting:
             self.release(tracker)
-        must_wait = tracker is not self.primary and begins(tracker, self.lead)
-        if tracker is self.primary or count_turn(tracker, self.lead):
+        is_primary, must_wait = tracker is self.primary, False
+        if is_primary:
             self.lead = tracker
-            self.step += 1
-        step = self.step + 1 if tracker.is_ahead and tracker is not self.lead else self.step
-        step = self.coming = step if step > 0 else 0
+            self.step = step = self.step + 1
+        else:
+            must_wait, step = self._count(tracker)
+        self.coming = step = step if step > 0 else 0
         if self.unassigned:
             self._assign_waiting_losses(tracker)
         values: list[Any] = []
@@ -530,7 +539,8 @@ class Ledger:
         if tracker.found_inf is not None:
             flags |= HAS_FOUND_INF
             values.append(tracker.found_inf)
-        values += (skipped, stepped)
+        values.append(skipped)
+        values.append(stepped)
         began = now - reporter.paused_ns
         if tracker.began:
             flags |= HAS_TIME
@@ -540,10 +550,12 @@ class Ledger:
             flags |= HAS_DATA
             values.append(self.data_ns * 1e-9)
             self.data_ns = 0
-        if self.layers is not None and not self.quiet:
-            self.layers.recorded(tracker, step, stepped, skipped)
-        names = tracker.names.get((flags, tracker.lr_groups)) or self._new_names(tracker, flags)
         if not self.quiet:
+            if self.layers is not None:
+                self.layers.recorded(tracker, step, skipped)
+            newest_flags, newest_groups, names = tracker.newest_names
+            if flags != newest_flags or tracker.lr_groups is not newest_groups:
+                names = self._names_of(tracker, flags)
             item = (step, now + reporter.offset_ns, names, *values, *tracker.lrs)
             if must_wait:
                 note = None if type(tracker.scale) is float else tracker.scaler
@@ -560,10 +572,22 @@ class Ledger:
             peer.left = (peer.params if peer.left is None else peer.left) - tracker.params
             if not peer.left:
                 peer.reset()
-        if tracker is self.primary and tracker.number >= self.step_scheduler.next:
-            self._run_scheduled_calls(tracker.number)
+        if is_primary and number >= self.step_scheduler.next:
+            self._run_scheduled_calls(number)
         if reporter.inbox and not in_backward and not self.quiet:
             reporter.deliver_messages()
+
+    def _count(self, tracker: OptimizerTracker) -> tuple[bool, int]:
+        """Count a step of an optimizer that is not the primary.
+
+        Returns:
+            Whether its record must wait, and the step of its record.
+        """
+        must_wait = begins(tracker, self.lead)
+        if count_turn(tracker, self.lead):
+            self.lead = tracker
+            self.step += 1
+        return must_wait, self.step + 1 if tracker.is_ahead and tracker is not self.lead else self.step
 
     def release(self, tracker: OptimizerTracker | None = None) -> None:
         """Send the waiting first records, once it is known whether their optimizers alternate with the lead.
@@ -635,9 +659,12 @@ class Ledger:
             series = tracker.suffix.removeprefix("/")
             self.reporter.put_event("accumulation", {"series": series, **data}, max(self.step, 0))
 
-    def _new_names(self, tracker: OptimizerTracker, flags: int) -> tuple[str, ...]:
-        names = tracker.record_names(flags)
-        self.reporter.reserve_names(names)
+    def _names_of(self, tracker: OptimizerTracker, flags: int) -> tuple[str, ...]:
+        names = tracker.names.get((flags, tracker.lr_groups))
+        if names is None:
+            names = tracker.record_names(flags)
+            self.reporter.reserve_names(names)
+        tracker.newest_names = (flags, tracker.lr_groups, names)
         return names
 
     def _assign_waiting_losses(self, tracker: OptimizerTracker) -> None:

@@ -15,14 +15,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import patching, silent_writes
+from . import compiler, patching, silent_writes
 from .accumulation import share_of
 from .backward_steps import depth as _depth
 from .compiler import is_compiling as _is_compiling
 from .compiler import switch
 from .ledger import Seen
 from .optimizer_tracker import Loss, OptimizerTracker
-from .scaler import Scaled, forget_scaled, scaled_source, some_scaled
+from .scaler import Scaled, forget_scaled, scaled_losses, scaled_source
 from .staging import read
 
 LOOKED_AT = 4
@@ -44,7 +44,7 @@ def _watch_grad(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def grad(*args: Any, **kwargs: Any) -> Any:
-        if not _is_compiling() and not _depth.inside:
+        if not _is_compiling() and not _depth.threads:
             for ledger in patching.attached:
                 try:
                     if ledger.lead is None and not ledger.trackers:
@@ -59,22 +59,23 @@ def _watch_grad(original: Callable[..., Any]) -> Callable[..., Any]:
 def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def backward(*args: Any, **kwargs: Any) -> Any:
-        if _is_compiling() or not patching.attached or get_ident() in _depth.threads:
+        is_compiled = compiler.used and _is_compiling()
+        if is_compiled or not patching.attached or (me := get_ident()) in _depth.threads:
             return original(*args, **kwargs)
         one = many = None
-        compiler = switch(None)
+        before = switch(None) if compiler.used else None
         try:
             for ledger in patching.attached:
                 if ledger.inspectors:
                     _inspect(ledger, args, kwargs)
-            one = _before_one(args, kwargs)
+            one = _before_one(args, kwargs, me)
             if one is None:
                 many = _before(args, kwargs)
         except Exception as error:
             patching.report_error("before backward", error)
-        if compiler is not None:
-            switch(compiler)
-        me, alone = get_ident(), not _depth.threads
+        if before is not None:
+            switch(before)
+        alone = not _depth.threads
         _depth.threads.add(me)
         _depth.trained.add(me)
         _depth.begun = begun = _depth.begun + 1
@@ -82,7 +83,8 @@ def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
             result = original(*args, **kwargs)
         finally:
             _depth.threads.discard(me)
-        switch(None)
+        if before is not None:
+            switch(None)
         try:
             if one is not None:
                 ledger, tracker, marks, loss = one
@@ -91,8 +93,8 @@ def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
                 _after(*many, 0 if alone and begun == _depth.begun else begun)
         except Exception as error:
             patching.report_error("after backward", error)
-        if compiler is not None:
-            switch(compiler)
+        if before is not None:
+            switch(before)
         return result
 
     return backward
@@ -102,14 +104,20 @@ def _inspect(ledger: Any, args: Any, kwargs: Any) -> None:
     """Pass the losses to the inspectors while their graph is complete; remove an inspector that fails."""
     for inspector in ledger.inspectors:
         try:
-            inspector(args[0] if args else kwargs.get("tensors"), some_scaled())
+            inspector(args[0] if args else kwargs.get("tensors"), bool(scaled_losses))
         except Exception as error:
             ledger.remove_inspector(inspector)
             ledger.report_error("inspect", error)
 
 
-def _before_one(args: Any, kwargs: Any) -> tuple[Any, OptimizerTracker, Any, Loss] | None:
-    """Handle the common case quickly: one run, one optimizer, one host scalar. Return None otherwise."""
+def _before_one(args: Any, kwargs: Any, me: int) -> tuple[Any, OptimizerTracker, Any, Loss] | None:
+    """Handle the common case quickly: one run, one optimizer, one host scalar. Return None otherwise.
+
+    Args:
+        args: Arguments of the backward.
+        kwargs: Its keyword arguments.
+        me: Number of the current thread.
+    """
     ledgers = patching.attached
     if not args or kwargs.get("grad_tensors") is not None or len(ledgers) != 1:
         return None
@@ -117,14 +125,14 @@ def _before_one(args: Any, kwargs: Any) -> tuple[Any, OptimizerTracker, Any, Los
     tracker = ledger.only
     if tracker is None or type(tensor) is not Tensor or (len(args) > 1 and args[1] is not None):
         return None
-    if _depth.belongs_to_another_thread(tracker):
+    if tracker.thread != me and _depth.belongs_to_another_thread(tracker):
         return None
     probes = tracker.probes
     first = probes[0].grad
     if tensor.ndim or not tensor.is_cpu or (first is None and tracker.losses):
         return None
     marks = None if first is None and probes[-1].grad is None else tracker.marks()
-    if not some_scaled():
+    if not scaled_losses:
         loss = Loss(tensor.item())
     else:
         scaled = forget_scaled(tensor)
@@ -194,7 +202,7 @@ def _value(tensor: Any, grad: Any) -> tuple[Any, Scaled | None] | None:
         value = scaled[1]
     else:
         value = read(tensor, "loss")
-        scaled = scaled_source(tensor) if some_scaled() else None
+        scaled = scaled_source(tensor) if scaled_losses else None
         if scaled is not None and value is not None:
             value = value / scaled[3]
     if value is not None and grad is not None:

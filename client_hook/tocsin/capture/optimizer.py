@@ -18,7 +18,7 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
-from . import evaluation, patching, process_group, step_hooks
+from . import compiler, compiler_use, evaluation, patching, process_group, step_hooks
 from .backward_steps import depth
 from .compiler import is_compiling as _is_compiling
 from .compiler import leave_out, switch
@@ -33,6 +33,7 @@ def install() -> None:
     """Watch every optimizer of the process."""
     _sweep()
     patching.undo_later(_sweep_unless_within)
+    compiler_use.install()
     step_hooks.install()
     _handles.append(register_optimizer_step_pre_hook(_eager(_before_step)))
     _handles.append(register_optimizer_step_post_hook(_eager(_after_step)))
@@ -73,18 +74,20 @@ def _eager(hook: Callable[..., None]) -> Any:
 
 
 def _before_step(optimizer: Any, args: Any, kwargs: Any) -> None:
-    compiler = switch(None)
+    before = switch(None) if compiler.used else None
     _within.append(0)
     for ledger in patching.attached:
         try:
-            tracker = ledger.tracker(optimizer)
+            tracker = ledger.only
+            if tracker is None or tracker.ref() is not optimizer:
+                tracker = ledger.tracker(optimizer)
             if tracker is not None:
                 _enter(ledger, tracker, optimizer, args, kwargs)
         except Exception as error:
             ledger.report_error("before step", error)
     _within.pop()
-    if compiler is not None:
-        switch(compiler)
+    if before is not None:
+        switch(before)
 
 
 def _enter(ledger: Any, tracker: OptimizerTracker, optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -99,12 +102,15 @@ def _enter(ledger: Any, tracker: OptimizerTracker, optimizer: Any, args: Any, kw
     if ledger.only is None and ledger.is_within_another(tracker):
         tracker.nested = True
         return
-    tracker.closure = (len(args) > 1 and callable(args[1])) or callable(kwargs.get("closure"))
-    if not tracker.number and not (depth.inside and ledger.primary is not None):
+    given = args[1] if len(args) > 1 else kwargs.get("closure") if kwargs else None
+    tracker.closure = given is not None and callable(given)
+    if not tracker.number and not (depth.threads and ledger.primary is not None):
         ledger.first_step(tracker)
     if not tracker.in_scaler:
         tracker.read_rates(optimizer, read)
-    if tracker.sample and tracker.norm is None:
+    if tracker.norm is not None:
+        return
+    if tracker.sample:
         tracker.look_for_changes()
     if not tracker.closure and ledger.norm_due(tracker):
         grad_scale = getattr(optimizer, "grad_scale", None)
@@ -112,18 +118,20 @@ def _enter(ledger: Any, tracker: OptimizerTracker, optimizer: Any, args: Any, kw
 
 
 def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
-    compiler = switch(None)
+    before = switch(None) if compiler.used else None
     _within.append(0)
     for ledger in patching.attached:
         try:
-            tracker = ledger.tracker(optimizer)
+            tracker = ledger.only
+            if tracker is None or tracker.ref() is not optimizer:
+                tracker = ledger.tracker(optimizer)
             if tracker is not None and tracker.depth:
                 _leave(ledger, tracker, optimizer)
         except Exception as error:
             ledger.report_error("after step", error)
     _within.pop()
-    if compiler is not None:
-        switch(compiler)
+    if before is not None:
+        switch(before)
 
 
 def _leave(ledger: Any, tracker: OptimizerTracker, optimizer: Any) -> None:
@@ -157,15 +165,20 @@ def _watch_zero_grad(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def zero_grad(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not _is_compiling() and patching.attached and not (passes_on and not is_whole(self)):
-            compiler = switch(None)
+        is_compiled = compiler.used and _is_compiling()
+        if not is_compiled and patching.attached and not (passes_on and not is_whole(self)):
+            before = switch(None) if compiler.used else None
             for ledger in patching.attached:
                 try:
-                    _zeroed(ledger, self)
+                    tracker = ledger.only
+                    if tracker is None or tracker.losses or tracker.open or tracker.ref() is not self:
+                        _zeroed(ledger, self)
+                    else:
+                        tracker.thread = get_ident()
                 except Exception as error:
                     ledger.report_error("zero_grad", error)
-            if compiler is not None:
-                switch(compiler)
+            if before is not None:
+                switch(before)
         return original(self, *args, **kwargs)
 
     return zero_grad
@@ -183,8 +196,8 @@ def _zeroed(ledger: Any, optimizer: Any) -> None:
 def _watch_module_zero_grad(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def zero_grad(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not _is_compiling() and patching.attached:
-            compiler = switch(None)
+        if not (compiler.used and _is_compiling()) and patching.attached:
+            before = switch(None) if compiler.used else None
             for ledger in patching.attached:
                 try:
                     first = next(iter(self.parameters()), None)
@@ -194,8 +207,8 @@ def _watch_module_zero_grad(original: Callable[..., Any]) -> Callable[..., Any]:
                             _zeroed(ledger, optimizer)
                 except Exception as error:
                     ledger.report_error("zero_grad", error)
-            if compiler is not None:
-                switch(compiler)
+            if before is not None:
+                switch(before)
         return original(self, *args, **kwargs)
 
     return zero_grad

@@ -78,6 +78,7 @@ class OptimizerTracker:
         "is_ahead",
         "layers",
         "left",
+        "looks",
         "losses",
         "lr_groups",
         "lrs",
@@ -86,6 +87,7 @@ class OptimizerTracker:
         "name",
         "names",
         "nested",
+        "newest_names",
         "norm",
         "norm_from",
         "norm_scaled",
@@ -123,6 +125,8 @@ class OptimizerTracker:
         self.suffix = ""
         self.number = 0
         self.names: dict[Any, tuple[str, ...]] = {}
+        self.newest_names: tuple[int, tuple[int, ...], tuple[str, ...]] = (-1, (), ())
+        """Flags, parameter groups and names of its newest record."""
         self.params: frozenset[int] = frozenset()
         self.params_in = -1
         self.probes: tuple[Any, ...] = ()
@@ -138,6 +142,8 @@ class OptimizerTracker:
         """id of that gradient: a script may replace it (``p.grad = p.grad * scale``)."""
         self.sample: Sample = {}
         """Values of the probes' gradients after the newest backward or unscaling; empty: none."""
+        self.looks = True
+        """Whether changes of the gradients are looked for in its next step."""
         self.pending: Pending = []
         """Comparisons whose result has not arrived from a device."""
         self.layers: Any = None
@@ -193,12 +199,10 @@ class OptimizerTracker:
         self.left = None
         self.norm: Any = None
         self.norm_from = ""
-        self.norm_scaled = False
+        self.norm_scaled = self.open = self.unscaled = False
         self.clip: Any = None
         self.vector: Any = None
         """Norms of the single gradients that make up ``norm``, not read yet."""
-        self.open = False
-        self.unscaled = False
         self.scaler: str | None = None
         self.scale: Any = None
         self.found_inf: Any = None
@@ -231,6 +235,7 @@ class OptimizerTracker:
         """Append ``suffix`` to its names from now on, because it is not, or no longer, the primary."""
         self.suffix = suffix
         self.names.clear()
+        self.newest_names = (-1, (), ())
         self.reported_source = None  # the source of its norm is reported again, under its new name
 
     def marks(self) -> Marks:
@@ -266,7 +271,7 @@ class OptimizerTracker:
 
     def keep_sample(self) -> None:
         """Copy values of the gradients after a backward or unscaling, in the steps that are looked at."""
-        if self.norm_timing != BEFORE or (self.number >= LOOKED_AT and self.number % LOOK_EVERY):
+        if self.norm_timing != BEFORE or not self.looks:
             return
         rarely = bool(self.probes) and not self.probes[0].is_cpu and self.number >= LOOKED_AT
         if not rarely or self.number % LOOK_ON_DEVICE_EVERY == 0:
@@ -306,8 +311,10 @@ class OptimizerTracker:
             self.lrs, self.lr_groups = (rate,), _FIRST
             return
         rates = [(k, read(group.get("lr"))) for k, group in enumerate(groups[:GROUPS])]
-        self.lrs = tuple(rate for _, rate in rates if rate is not None)
-        self.lr_groups = tuple(k for k, rate in rates if rate is not None)
+        self.lrs = tuple([rate for _, rate in rates if rate is not None])
+        read_groups = tuple([k for k, rate in rates if rate is not None])
+        if read_groups != self.lr_groups:  # the same object as long as it is equal: see Ledger.record
+            self.lr_groups = read_groups
 
     def record_names(self, flags: int) -> tuple[str, ...]:
         """Return the names of a record's values, in the order in which ``Ledger.record`` writes them."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from math import copysign, inf, isfinite
 from struct import pack, unpack
 from typing import Any
@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import patching
+from . import compiler, patching
 from .compiler import is_compiling as _is_compiling
 from .compiler import switch
 from .device_values import Checked, Computed, Held
@@ -42,11 +42,13 @@ UPDATES = 256
 Scaled = tuple[Any, Any, Any, Any]
 """A scaled loss: (weak reference to it, unscaled value, its scaler, the scale)."""
 
-_scaled: dict[int, Scaled] = {}
+scaled_losses: dict[int, Scaled] = {}
 """id(scaled loss) -> what it is, until its backward. Losses without a backward stay as dead entries, which
 are removed above REMEMBERED."""
 _scales: dict[int, _DeviceScale] = {}
 """id(scaler) -> its scale on a device."""
+_host_scales: dict[int, tuple[Tensor, int, Any]] = {}
+"""id(scaler) -> its scale in host memory, the version of that tensor, and its value."""
 _updating: set[int] = set()
 
 
@@ -69,12 +71,14 @@ def scaler_class() -> Any:
 
 
 def _forget() -> None:
-    _scaled.clear()
+    scaled_losses.clear()
     _scales.clear()
+    _host_scales.clear()
 
 
 def _idle(scaler: Any) -> bool:
-    return _is_compiling() or not patching.attached or not getattr(scaler, "_enabled", True)
+    is_compiled = compiler.used and _is_compiling()
+    return is_compiled or not patching.attached or not getattr(scaler, "_enabled", True)
 
 
 # -- scale
@@ -85,13 +89,13 @@ def _watch_scale(original: Callable[..., Any]) -> Callable[..., Any]:
     def scale(self: Any, outputs: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(self, outputs, *args, **kwargs)
         if not _idle(self):
-            compiler = switch(None)
+            before = switch(None) if compiler.used else None
             try:
                 _remember(self, outputs, result)
             except Exception as error:
                 patching.report_error("scale", error)
-            if compiler is not None:
-                switch(compiler)
+            if before is not None:
+                switch(before)
         return result
 
     return scale
@@ -100,11 +104,11 @@ def _watch_scale(original: Callable[..., Any]) -> Callable[..., Any]:
 def _remember(scaler: Any, outputs: Any, result: Any) -> None:
     """Note the unscaled value of each scaled loss. Iterators are ignored."""
     if isinstance(outputs, Tensor):
-        if len(_scaled) > REMEMBERED:
-            _scaled.clear()
+        if len(scaled_losses) > REMEMBERED:
+            scaled_losses.clear()
         value = read(outputs, "loss")
         if value is not None:
-            _scaled[id(result)] = (weakref.ref(result), value, scaler, scale_of(scaler))
+            scaled_losses[id(result)] = (weakref.ref(result), value, scaler, scale_of(scaler))
     elif isinstance(outputs, (list, tuple)) and isinstance(result, (list, tuple)):
         for output, one in zip(outputs, result, strict=False):
             _remember(scaler, output, one)
@@ -234,8 +238,16 @@ def _single(number: float) -> float:
 def scale_of(scaler: Any) -> Any:
     """Return the current scale, or None before the first loss or if torch hides it."""
     scale = getattr(scaler, "_scale", None)
+    host = _host_scales.get(id(scaler))
+    if host is not None and host[0] is scale and host[1] == scale._version:
+        return host[2]
     if not isinstance(scale, Tensor) or not is_on_device(scale) or capturing():
-        return read(scale)
+        value = read(scale)
+        if type(value) is float and type(scale) is Tensor:
+            if len(_host_scales) > REMEMBERED:
+                _host_scales.clear()
+            _host_scales[id(scaler)] = (scale, scale._version, value)
+        return value
     known = _scales.get(id(scaler))
     if known is not None and known.is_current(scaler, scale):
         return known.value
@@ -245,14 +257,9 @@ def scale_of(scaler: Any) -> Any:
     return known.value
 
 
-def some_scaled() -> bool:
-    """Whether any scaled loss waits for its backward."""
-    return bool(_scaled)
-
-
 def forget_scaled(tensor: Tensor) -> Scaled | None:
     """Return what ``tensor`` is the scaled form of, or None. Called once, at its backward."""
-    scaled = _scaled.pop(id(tensor), None)
+    scaled = scaled_losses.pop(id(tensor), None)
     return scaled if scaled is not None and scaled[0]() is tensor else None
 
 
@@ -262,7 +269,8 @@ def scaled_source(tensor: Tensor) -> Scaled | None:
     Examples are ``(scaler.scale(a) + scaler.scale(b)).backward()`` and ``(scaler.scale(a) / n).backward()``.
     A multiplication by a scaler's scale tensor in the graph is its ``scale()``.
     """
-    scales = {one[2]._scale.data_ptr(): one for one in _scaled.values() if isinstance(one[2]._scale, Tensor)}
+    waiting_scales = [(one[2]._scale, one) for one in scaled_losses.values()]
+    scales = {scale.data_ptr(): one for scale, one in waiting_scales if isinstance(scale, Tensor)}
     waiting = [tensor.grad_fn]
     for _ in range(WALK):
         node = waiting.pop(0) if waiting else None
@@ -272,8 +280,8 @@ def scaled_source(tensor: Tensor) -> Scaled | None:
         if isinstance(factor, Tensor) and factor.data_ptr() in scales:
             return scales[factor.data_ptr()]
         waiting.extend(after for after, _ in node.next_functions if after is not None)
-    for key in [key for key, one in _scaled.items() if one[0]() is None]:
-        del _scaled[key]
+    for key in [key for key, one in scaled_losses.items() if one[0]() is None]:
+        del scaled_losses[key]
     return None
 
 
@@ -286,26 +294,29 @@ def _watch_unscale(original: Callable[..., Any]) -> Callable[..., Any]:
         result = original(self, optimizer, *args, **kwargs)
         if _idle(self):
             return result
-        compiler = switch(None)
+        before = switch(None) if compiler.used else None
         for ledger in patching.attached:
             try:
                 _unscaled(ledger, self, optimizer)
             except Exception as error:
                 ledger.report_error("unscale_", error)
-        if compiler is not None:
-            switch(compiler)
+        if before is not None:
+            switch(before)
         return result
 
     return unscale_
 
 
 def _unscaled(ledger: Any, scaler: Any, optimizer: Any) -> None:
-    tracker = ledger.tracker(optimizer)
-    if tracker is None:
-        return
+    tracker = ledger.only
+    if tracker is None or tracker.ref() is not optimizer:
+        tracker = ledger.tracker(optimizer)
+        if tracker is None:
+            return
     tracker.unscaled = True
     tracker.note_gradients()
-    tracker.keep_sample()
+    if tracker.looks:
+        tracker.keep_sample()
     if tracker.in_scaler:
         if ledger.norm_due(tracker):
             own_norm(ledger, tracker, optimizer, None)
@@ -320,14 +331,10 @@ def found_inf_of(scaler: Any, optimizer: Any) -> Any:
 
     ``update()`` adds all optimizers' flags to the first one's tensor, so the flags are read before.
     """
-    states = getattr(scaler, "_per_optimizer_states", None)
-    if not states or id(optimizer) not in states:
-        return None
-    found = states[id(optimizer)].get("found_inf_per_device", {})
     known = _scales.get(id(scaler))
     flags = [
         known.flag(one) if known is not None and not capturing() else read(one, None)
-        for one in found.values()
+        for one in _flags_of(scaler, optimizer)
     ]
     flags = [flag for flag in flags if flag is not None]
     if not flags:
@@ -335,6 +342,13 @@ def found_inf_of(scaler: Any, optimizer: Any) -> Any:
     if all(type(flag) is float for flag in flags):
         return 1.0 if any(flags) else 0.0
     return flags[0] if len(flags) == 1 else sum(flags[1:], start=flags[0])
+
+
+def _flags_of(scaler: Any, optimizer: Any) -> Collection[Tensor]:
+    """Return the flags of one optimizer, one per device; none if torch hides them."""
+    states = getattr(scaler, "_per_optimizer_states", None)
+    state = states.get(id(optimizer)) if states else None
+    return state.get("found_inf_per_device", {}).values() if state else ()
 
 
 # -- step
@@ -347,25 +361,26 @@ def _watch_step(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, optimizer, *args, **kwargs)
         opened: list[Opened] = []
         done = False
-        compiler = switch(None)
+        before = switch(None) if compiler.used else None
         try:
             _open(self, optimizer, opened)
         except Exception as error:
             patching.report_error("before scaler.step", error)
-        if compiler is not None:
-            switch(compiler)
+        if before is not None:
+            switch(before)
         try:
             result = original(self, optimizer, *args, **kwargs)
             done = True
             return result
         finally:
-            switch(None)
+            if before is not None:
+                switch(None)
             try:
                 _close(self, opened, done)
             except Exception as error:
                 patching.report_error("after scaler.step", error)
-            if compiler is not None:
-                switch(compiler)
+            if before is not None:
+                switch(before)
 
     return step
 
@@ -376,8 +391,10 @@ Opened = tuple[Any, OptimizerTracker, Any]
 def _open(scaler: Any, optimizer: Any, opened: list[Opened]) -> None:
     for ledger in patching.attached:
         try:
-            inner = inner_of(optimizer)
-            tracker = None if inner is None else ledger.tracker(inner)
+            inner, tracker = optimizer, ledger.only
+            if tracker is None or tracker.ref() is not optimizer:
+                inner = inner_of(optimizer)
+                tracker = None if inner is None else ledger.tracker(inner)
             if tracker is None or tracker.in_scaler:
                 continue
             tracker.in_scaler, tracker.fired, tracker.depth = True, False, 0
@@ -385,8 +402,9 @@ def _open(scaler: Any, optimizer: Any, opened: list[Opened]) -> None:
             if not tracker.number:
                 ledger.first_step(tracker)
             tracker.read_rates(inner, read)
-            tracker.scaler, tracker.scale = ledger.scaler_name(scaler), scale_of(scaler)
-            if tracker.unscaled and ledger.norm_due(tracker):
+            if tracker.scale is None:  # otherwise ``unscale_`` has set it
+                tracker.scaler, tracker.scale = ledger.scaler_name(scaler), scale_of(scaler)
+            if tracker.unscaled and tracker.norm is None and ledger.norm_due(tracker):
                 own_norm(ledger, tracker, inner, None)
         except Exception as error:
             ledger.report_error("before scaler.step", error)
@@ -398,10 +416,13 @@ def _close(scaler: Any, opened: list[Opened], done: bool) -> None:
             tracker.in_scaler, tracker.depth = False, 0
             if not done:
                 continue
-            found = found_inf_of(scaler, optimizer)
             fused = getattr(optimizer, "_step_supports_amp_scaling", False)
-            stepped, skipped, found = _outcome(found, tracker.fired, fused)
-            tracker.found_inf = found
+            if tracker.fired and not fused:  # torch has read the flag
+                tracker.found_inf = 0.0 if _flags_of(scaler, optimizer) else None
+                ledger.record(tracker, 1.0, 0.0)
+                continue
+            found = found_inf_of(scaler, optimizer)
+            stepped, skipped, tracker.found_inf = _outcome(found, tracker.fired, fused)
             ledger.record(tracker, stepped, skipped)
         except Exception as error:
             ledger.report_error("after scaler.step", error)
@@ -433,28 +454,29 @@ def _is_positive(number: float) -> float:
 def _watch_update(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def update(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if _idle(self) or id(self) in _updating:
+        if _idle(self) or (key := id(self)) in _updating:
             return original(self, *args, **kwargs)
-        before = None
-        compiler = switch(None)
+        scale = None
+        before = switch(None) if compiler.used else None
         try:
-            before = _before_update(self)
+            scale = _before_update(self)
         except Exception as error:
             patching.report_error("before update", error)
-        if compiler is not None:
-            switch(compiler)
-        _updating.add(id(self))  # an overriding method calls ours again through super()
+        if before is not None:
+            switch(before)
+        _updating.add(key)  # an overriding method calls ours again through super()
         try:
             result = original(self, *args, **kwargs)
         finally:
-            _updating.discard(id(self))
-        switch(None)
+            _updating.discard(key)
+        if before is not None:
+            switch(None)
         try:
-            _updated(self, before, args[0] if args else kwargs.get("new_scale"))
+            _updated(self, scale, args[0] if args else kwargs.get("new_scale"))
         except Exception as error:
             patching.report_error("after update", error)
-        if compiler is not None:
-            switch(compiler)
+        if before is not None:
+            switch(before)
         return result
 
     return update
@@ -464,7 +486,8 @@ def _before_update(scaler: Any) -> Any:
     """Return the scale, after reading the flags of unscaled gradients that no step uses."""
     for ledger in patching.attached:
         for tracker in ledger.trackers.values():
-            tracker.settle()
+            if tracker.ask is not None:
+                tracker.settle()
     known = _scales.get(id(scaler))
     if known is not None:
         known.before(scaler)
@@ -473,8 +496,9 @@ def _before_update(scaler: Any) -> Any:
 
 def _host_scale(scaler: Any) -> Any:
     """Return the scale if it is in host memory. On a device a change is detected at the next record."""
-    scale = getattr(scaler, "_scale", None)
-    return None if isinstance(scale, Tensor) and is_on_device(scale) else read(scale)
+    scale, host = getattr(scaler, "_scale", None), _host_scales.get(id(scaler))
+    is_known = host is not None and host[0] is scale
+    return None if not is_known and isinstance(scale, Tensor) and is_on_device(scale) else scale_of(scaler)
 
 
 def _updated(scaler: Any, before: Any, new_scale: Any = None) -> None:

@@ -183,6 +183,7 @@ CALLBACKS: list[tuple[Any, str]] = [
     (scaler, "_unscaled"),
     (scaler, "scale_of"),
     (scaler, "found_inf_of"),
+    (scaler, "_flags_of"),
     (scaler, "_host_scale"),
     (scaler, "_open"),
     (scaler, "_close"),
@@ -284,7 +285,7 @@ def test_where_the_inner_clip_is_missing_the_public_one_is_watched(monkeypatch: 
 
 def test_a_torch_without_the_scalers_states_still_says_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the private flags ``found_inf`` is missing, ``skipped`` is not."""
-    monkeypatch.setattr(scaler, "found_inf_of", lambda *args: None)
+    monkeypatch.setattr(scaler, "_flags_of", lambda *args: ())
     truth = Truth()
     with watched() as (_, outbox):
         scaled_clip(truth)
