@@ -23,6 +23,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tocsin_server.core.origins import split_host
+from tocsin_server.http import api_docs
 from tocsin_server.http.auth.login import login_page, safe_next
 from tocsin_server.http.plotlyjs import PlotlyJS
 from tocsin_server.http.web_files import WebVersion
@@ -224,6 +225,7 @@ def page_routes(web: Path, plotly: PlotlyJS, root: str = "") -> APIRouter:
     for path in (*DEEP_LINKS, "/index.html"):
         router.routes.append(Route(path, page, methods=["GET"]))
     router.routes.extend(_asset_routes(plotly))
+    router.routes.extend(api_docs.routes(root, REVALIDATED))
     router.routes.append(Route(VERSIONED + "{version}/{path:path}", versioned, methods=["GET"]))
     router.routes.append(Route("/{path:path}", file, methods=["GET"]))
     return router
