@@ -168,6 +168,26 @@ def run(options: argparse.Namespace) -> int:
         return 127 if isinstance(error, FileNotFoundError) else 126 if isinstance(error, OSError) else 2
 
 
+def mcp(options: argparse.Namespace) -> int:
+    """Answer a coding agent over standard input and output (Model Context Protocol).
+
+    Agents start it themselves. It needs `pip install 'tocsin[mcp]'`.
+    """
+    try:
+        from ..mcp.stdio import serve
+    except ModuleNotFoundError as error:
+        print(f"tocsin: {error}. Install it: pip install 'tocsin[mcp]'", file=sys.stderr)
+        return 2
+    try:
+        serve(options.url, options.token)
+    except ValueError as error:
+        print(f"tocsin: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        pass
+    return 0
+
+
 def enable(options: argparse.Namespace) -> int:
     """Watch every training of this Python environment that starts with TOCSIN_AUTO=1."""
     from .enable import install, installed_in
@@ -238,6 +258,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     listed.add_argument("--json", action="store_true", help="print the complete answer as JSON")
     listed.add_argument("--path", action="store_true", help="print only the path of the last good checkpoint")
+    _command(commands, "mcp", mcp)
     ran = _command(commands, "run", run)
     ran.add_argument("--project", help="project of the run; default: the name of the script's repository")
     ran.add_argument("--name", help="the run's name; default: the script's")

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 
 class ApiError(Exception):
-    """The server rejected a request. The text is a sentence for the caller."""
+    """The server rejected a request, or did not answer (status 0). The text is a sentence for the caller."""
 
     def __init__(self, status: int, detail: str) -> None:
         self.status = status

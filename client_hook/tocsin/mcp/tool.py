@@ -54,4 +54,4 @@ class Tool:
         try:
             return answer(await self.run(api, given)), False
         except ApiError as error:
-            return answer([f"The server answered {error.status}: {quoted(str(error), 1000)}"]), True
+            return answer([f"Error: {quoted(str(error), 1000)}"]), True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -252,6 +252,10 @@ class Api:
     def get(self, path: str, **query: Any) -> Any:
         """Return the JSON of any path below ``/api/v1``, as plain data; non-finite numbers are strings."""
         return self._done(self._ask.get(path, query))
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """Send JSON to any path below ``/api/v1`` and return the JSON of the answer."""
+        return self._done(self._ask.post(path, body))
 
     def _done(self, steps: Asking[T]) -> T:
         """Carry out an operation and return its result."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -170,6 +170,10 @@ class AsyncApi:
     async def get(self, path: str, **query: Any) -> Any:
         """See ``Api.get``."""
         return await self._done(self._ask.get(path, query))
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """See ``Api.post``."""
+        return await self._done(self._ask.post(path, body))
 
     async def _done(self, steps: Asking[T]) -> T:
         """Carry out an operation and return its result."""

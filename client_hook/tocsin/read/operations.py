@@ -206,6 +206,11 @@ class Operations:
         request = Request(path, query)
         return self._decoded(request, (yield from self._get(request)), object)
 
+    def post(self, path: str, body: Mapping[str, Any]) -> Asking[Any]:
+        """Send JSON to any path and return the JSON of the answer."""
+        request = Request(path, method="POST", body=msgspec.json.encode(body))
+        return self._decoded(request, (yield from self._get(request)), object)
+
     def export(self, run: str | Run, names: tuple[str, ...], form: str) -> Asking[Request]:
         """Return the request whose answer is a whole run as a file, after checking that the run exists."""
         known = yield from self._id(run)

@@ -152,7 +152,7 @@ def test_a_huge_log_is_rejected_with_advice(agent: Agent) -> None:
 
 
 def test_what_is_no_log_is_an_error(agent: Agent) -> None:
-    assert "422" in agent.error("diagnose_log", text="to be or not to be")
+    assert "The log cannot be read" in agent.error("diagnose_log", text="to be or not to be")
 
 
 def test_a_rule_is_tested_on_stored_runs(diverged: Trainer, agent: Agent) -> None:
