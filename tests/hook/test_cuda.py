@@ -28,8 +28,8 @@ from tests.hook.truth import Truth
 from tocsin.capture import staging
 from tocsin.capture.staging import SLOTS
 from tocsin.capture.weights import EVERY
-from tocsin.integrations.system_metrics import graphics
 from tocsin.protocol import Alert, Request
+from tocsin.system.system_metrics import graphics
 
 pytestmark = [
     pytest.mark.cuda,

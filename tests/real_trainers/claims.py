@@ -7,6 +7,7 @@ from typing import ClassVar
 from tests.hook.ingest_server import closed_port
 from tests.real_trainers.comparison import Comparison, differences
 from tests.real_trainers.trainings.length import STEPS
+from tocsin.integrations.framework import VITAL
 
 ALL = ("requirements-all", "requirements")
 """The packages of the trainers of ``make test-all``."""
@@ -62,6 +63,43 @@ class RealTrainer:
     def test_a_fault_is_caught_where_it_began(self, compared: Comparison) -> None:
         """The expected rule fires with the right onset step."""
         assert self.caught in compared.recorded("broken").fired
+
+
+class IntegratedTrainer(RealTrainer):
+    """A trainer that starts the run by tocsin's integration. Its script notes what it must tell."""
+
+    has_epochs: ClassVar[bool] = True
+    """Whether the framework itself counts epochs."""
+
+    def test_the_configuration_arrives(self, compared: Comparison) -> None:
+        """A setting of the framework is in the configuration of the run."""
+        name, value = compared.logs["watched"]["healthy"]["setting"]
+        assert compared.configured("healthy", name) == value
+
+    def test_the_planned_steps_are_those_of_the_framework(self, compared: Comparison) -> None:
+        """They are known before the training ends."""
+        planned = compared.logs["watched"]["healthy"]["planned"]
+        assert compared.recorded("healthy").row["planned_steps"] == planned
+
+    def test_evaluations_equal_the_log_of_the_framework(self, compared: Comparison) -> None:
+        """Every metric of every evaluation, at the step after which it was made."""
+        run = compared.recorded("healthy")
+        evaluated = compared.evaluated("healthy")
+        assert evaluated
+        for name, own in evaluated.items():
+            assert differences(own, run.series(f"val/{name}")) == [], name
+
+    def test_epochs_are_events(self, compared: Comparison) -> None:
+        """Each epoch once, in order."""
+        epochs = compared.recorded("healthy").epochs
+        assert bool(epochs) is self.has_epochs
+        assert epochs == sorted(set(epochs))
+
+    def test_no_value_is_counted_twice(self, compared: Comparison) -> None:
+        """The framework's loss, norm and rate are not recorded beside the captured ones."""
+        names = {name for record in compared.recorded("healthy").records for name in record["values"]}
+        again = {name for name in names if name.removeprefix("logged/").removeprefix("train/") in VITAL}
+        assert again <= {"loss", "grad_norm", "lr", "scale"}
 
 
 class ScaledTrainer(RealTrainer):

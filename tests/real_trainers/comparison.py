@@ -91,6 +91,11 @@ class Recorded:
         ]
 
     @property
+    def epochs(self) -> list[int]:
+        """Epochs that began, in order, as rank 0 reported them."""
+        return [event["data"]["epoch"] for event in self.events if event["kind"] == "epoch"]
+
+    @property
     def fired(self) -> list[tuple[str, int]]:
         """(rule, onset step) of every alert."""
         return [(one["rule"], one["onset_step"]) for one in self.alerts]
@@ -101,8 +106,9 @@ class Recorded:
         return {(record["attempt"], record["rank"]) for record in self.records}
 
     def steps(self, rank: int = 0) -> list[int]:
-        """Return the step of each record of a rank, in order."""
-        return [record["step"] for record in self.records if record["rank"] == rank]
+        """Return the step of each record of a rank that has a loss, in order."""
+        mine = [record for record in self.records if record["rank"] == rank]
+        return [record["step"] for record in mine if "loss" in record["values"]]
 
     def series(self, name: str, rank: int = 0) -> Values:
         """Return the recorded values of a series of a rank."""
@@ -138,6 +144,19 @@ class Comparison:
         )
         assert done.returncode == 0, done.stderr[-4000:]
         assert "internal error" not in done.stderr, done.stderr[-4000:]
+
+    def configured(self, case: str, path: str) -> Any:
+        """Return a setting in the configuration of the run; ``path`` has dots between keys."""
+        row = self.recorded(case).row
+        found = self.tower.get(f"/runs/{row['id']}")["config"]
+        for key in path.split("."):
+            found = found[key]
+        return found
+
+    def evaluated(self, case: str) -> dict[str, Values]:
+        """Return the evaluation metrics that the framework logged under the hook."""
+        found = self.logs["watched"][case]["evaluated"]
+        return {name: {int(step): value for step, value in values.items()} for name, values in found.items()}
 
     def recorded(self, case: str) -> Recorded:
         """Return the run of a case, once it has ended."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tests.real_trainers.claims import LaunchedTrainer, ScaledTrainer
+from tests.real_trainers.claims import IntegratedTrainer, LaunchedTrainer, ScaledTrainer
 from tests.real_trainers.trainings.length import BROKEN_AT
 
 
-class TestAccelerate(ScaledTrainer, LaunchedTrainer):
+class TestAccelerate(IntegratedTrainer, ScaledTrainer, LaunchedTrainer):
     """Its loop, alone and with ``accelerate launch``."""
 
     framework = "Accelerate"
@@ -14,5 +14,6 @@ class TestAccelerate(ScaledTrainer, LaunchedTrainer):
         'accumulation; scale in float16 with `GradScaler("cpu")` put in by hand; ranks by `accelerate launch`'
     )
     training = "accelerate_loop"
+    has_epochs = False
     caught = ("nonfinite-loss", BROKEN_AT)
     launcher = "-m accelerate.commands.launch --multi_gpu --num_processes=2 --main_process_port={port}"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tests.real_trainers.claims import RealTrainer
+from tests.real_trainers.claims import IntegratedTrainer
 from tests.real_trainers.trainings.length import BROKEN_AT
 
 
-class TestHuggingFaceTrainer(RealTrainer):
+class TestHuggingFaceTrainer(IntegratedTrainer):
     """Fused AdamW, clip, accumulation and schedule, as its defaults have them."""
 
     framework = "Hugging Face Trainer"

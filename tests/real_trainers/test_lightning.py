@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tests.matrix import LONG
-from tests.real_trainers.claims import LaunchedTrainer, ScaledTrainer
+from tests.real_trainers.claims import IntegratedTrainer, LaunchedTrainer, ScaledTrainer
 from tests.real_trainers.comparison import TRAININGS, Comparison, recorded
 from tests.real_trainers.trainings.length import BROKEN_AT
 
 
-class TestLightning(ScaledTrainer, LaunchedTrainer):
+class TestLightning(IntegratedTrainer, ScaledTrainer, LaunchedTrainer):
     """``Trainer.fit``, alone and with ``strategy="ddp"``, which starts the second process itself."""
 
     framework = "Lightning"

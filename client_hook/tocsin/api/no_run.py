@@ -17,6 +17,8 @@ class NoRun:
     reports_steps = False
     requested = ""
     current_step = 0
+    in_phase = False
+    planned_steps: Any = None
 
     def __init__(self, project: str = "", name: str = "", config: Any = None) -> None:
         self.project = project
@@ -28,6 +30,10 @@ class NoRun:
 
     log = step = alert = evaluate = event = data = checkpoint = expect = batch = check = _nothing
     finish = load_state_dict = _nothing
+
+    def captures(self, series: str = "") -> bool:
+        """Return False: nothing is captured."""
+        return False
 
     @functools.cached_property
     def config(self) -> Any:

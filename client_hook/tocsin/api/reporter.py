@@ -14,7 +14,7 @@ from time import monotonic_ns
 from typing import Any, Protocol
 
 from ..core.redaction import Redactor
-from ..integrations.checkpoints import CheckpointWatch
+from ..system.checkpoints import CheckpointWatch
 
 LOG = logging.getLogger("tocsin")
 ERROR_LIMIT = 20

@@ -14,11 +14,12 @@ from ..core.config import plain, words
 from ..core.environment_options import KIND as ENVIRONMENT
 from ..core.handshake import RunInfo
 from ..core.identity import settled
+from ..core.run_fields import count_of
 from ..core.values import counted, kind_of, step_of, text, wholes, within
-from ..integrations.checkpoints import path_of
 from ..lifecycle import shutdown
 from ..lifecycle.child_processes import has_children
 from ..protocol import MOST_STEP, Request
+from ..system.checkpoints import path_of
 from . import console
 from .alert_handlers import AlertHandlers
 from .batches import Batches
@@ -126,6 +127,31 @@ class Run:
     def reports_steps(self) -> bool:
         """Whether the script has used ``run.step``."""
         return bool(self._last_ns)
+
+    @property
+    def planned_steps(self) -> int | None:
+        """Expected number of steps of the run, or None. A script or framework may set it later."""
+        return self._run_info.planned_steps
+
+    @planned_steps.setter
+    def planned_steps(self, planned: Any) -> None:
+        count = count_of(planned, "planned_steps")
+        if count is not None and count != self._run_info.planned_steps:
+            self._run_info.planned_steps = count
+            if self._reporter.has_started:  # otherwise the handshake has it
+                self._put_facts({"planned_steps": count})
+
+    def captures(self, series: str = "") -> bool:
+        """Return whether the hook itself reports a series, by default any."""
+        ledger, captured = self._ledger, self._reporter.captured
+        if ledger is None or ledger.quiet:
+            return False
+        return series in captured if series else bool(ledger.trackers or captured)
+
+    @property
+    def in_phase(self) -> bool:
+        """Whether the run is in a phase without steps, reported by the script or detected."""
+        return bool(self._phases)
 
     def captured_by(self, ledger: Any) -> None:
         """Set the ledger when capture starts after the run, because torch was imported late."""

@@ -110,9 +110,9 @@ def _begin(
     sender: Transport | None = None,
     **capture: Any,
 ) -> Run:
-    from ..integrations.environment import EnvironmentRecorder
-    from ..integrations.system_metrics import SystemMetrics
     from ..spool.segments import default_dir
+    from ..system.environment import EnvironmentRecorder
+    from ..system.system_metrics import SystemMetrics
     from ..transport.sender import Sender
 
     capture["start_step"] = count_of(capture["start_step"], "start_step")

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ..integrations.checkpoints import path_of
 from ..lifecycle.import_hook import when_imported
+from ..system.checkpoints import path_of
 from . import patching
 
 DEEP = 3

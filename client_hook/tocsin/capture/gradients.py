@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad
 
-from ..integrations import fsdp
-from . import compiler, patching
+from . import compiler, fsdp, patching
 from .compiler import is_compiling as _is_compiling
 from .compiler import switch, traced
 from .optimizer_tracker import LOOKED_AT, OptimizerTracker

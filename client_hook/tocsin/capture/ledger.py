@@ -19,7 +19,7 @@ from math import isfinite
 from time import monotonic_ns
 from typing import Any, Protocol
 
-from ..integrations.checkpoints import CheckpointWatch
+from ..system.checkpoints import CheckpointWatch
 from . import staging
 from .accumulation import BATCH, DIVIDED, ITEMS, total_share, why_parts
 from .backward_steps import Gathered, close, depth

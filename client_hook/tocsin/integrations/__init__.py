@@ -1,1 +1,1 @@
-"""Optional third-party software: FSDP, psutil, NVML."""
+"""Training frameworks: callbacks, loggers and trackers. Only the script imports them."""

@@ -63,6 +63,14 @@ class EventAcceptor:
             self._report_rate(run, state)
             time_ns = message.t + state.offset_ns
             findings = _findings(run, message, time_ns)
+            planned = message.data.get("planned_steps")
+            if (
+                message.kind == "environment"
+                and type(planned) is int
+                and planned > 0
+                and not state.writer.rank
+            ):
+                run.summary.metadata.planned_steps = planned
             self._put(
                 run,
                 state,

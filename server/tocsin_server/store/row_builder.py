@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Table, bindparam, case, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
+from tocsin.protocol import MOST_STEP
 from tocsin_server.core.models import Alert, RecordBatch, RunEvent, Transition, WriteBatch, Writer
 from tocsin_server.store import batch_codec
 from tocsin_server.store import environment as run_environment
@@ -130,6 +131,9 @@ class RowBuilder:
 
         learned = run_environment.learned(known("environment"), item.kind, item.data)
         row["environment"] = run_environment.storable(learned)
+        planned = item.data.get("planned_steps")
+        if type(planned) is int and 0 < planned <= MOST_STEP:
+            row["planned_steps"] = planned
         config = item.data.get("config")
         if isinstance(config, Mapping) and self._is_newest_attempt(connection, item):
             row["config"] = run_environment.storable(run_environment.added(known("config"), config))

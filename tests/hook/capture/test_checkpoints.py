@@ -16,7 +16,7 @@ import torch
 
 from tests.hook.captured import KeptOutbox, watch, watched
 from tocsin.capture.checkpoints import kept_state
-from tocsin.integrations.checkpoints import SAVED
+from tocsin.system.checkpoints import SAVED
 
 dcp: Any = importlib.import_module("torch.distributed.checkpoint")
 

@@ -27,7 +27,18 @@ class OwnLog:
     """What a framework itself reports of one training: series -> step -> value."""
 
     series: dict[str, dict[int, float]] = field(default_factory=dict)
+    evaluated: dict[str, dict[int, float]] = field(default_factory=dict)
+    """Evaluation metrics -> step -> value, from the framework's own file where it writes one."""
+    planned: int | None = None
+    """Planned steps, as the framework says."""
+    setting: tuple[str, Any] | None = None
+    """One setting of the framework, and its value: the path in the run's configuration."""
     weights: str = ""
+
+    def note_evaluation(self, step: int, **values: float) -> None:
+        """Keep evaluation metrics, by their names without a prefix."""
+        for name, value in values.items():
+            self.evaluated.setdefault(name, {})[step] = float(value)
 
     def note(self, step: int, **values: Any) -> None:
         """Keep the values of a step, counted from 0. None is left out."""
@@ -61,7 +72,10 @@ def main(train: Train, distribution: str, *cases: str) -> None:
 
 
 def trained(train: Train, case: str, watched_as: str = "") -> OwnLog:
-    """Train one case; with the hook if a run name is given."""
+    """Train one case; with the hook if a run name is given.
+
+    Trainings with an integration start the run by it, the others by ``tocsin.watch``.
+    """
     seed()
     log = OwnLog()
     if not watched_as:
@@ -69,9 +83,40 @@ def trained(train: Train, case: str, watched_as: str = "") -> OwnLog:
         return log
     import tocsin  # not before the trainings without the hook
 
+    if train.__module__ in INTEGRATED:
+        return integrated(train, case, watched_as, log)
     with tocsin.watch("real-trainers", name=watched_as):
         log.weights = digest(train(case, log))
     return log
+
+
+def integrated(train: Train, case: str, watched_as: str, log: OwnLog) -> OwnLog:
+    """Train one case whose integration starts the run."""
+    from tocsin.core.process_state import active_runs
+
+    os.environ |= {"TOCSIN_PROJECT": "real-trainers", "TOCSIN_NAME": watched_as}
+    try:
+        log.weights = digest(train(case, log))
+    finally:
+        del os.environ["TOCSIN_NAME"]
+        for run in tuple(active_runs):
+            run.finish()
+    return log
+
+
+INTEGRATED: set[str] = set()
+"""Modules whose trainings use an integration."""
+
+
+def uses_integration(train: Train) -> Train:
+    """Decorate a training that uses an integration of tocsin when :func:`is_watched`."""
+    INTEGRATED.add(train.__module__)
+    return train
+
+
+def is_watched() -> bool:
+    """Return whether the training that runs now is watched."""
+    return "TOCSIN_NAME" in os.environ
 
 
 def seed() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
+from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainerCallback, TrainingArguments
 
-from tests.real_trainers.trainings.cases import OwnLog, main
+from tests.real_trainers.trainings.cases import OwnLog, is_watched, main, uses_integration
 from tests.real_trainers.trainings.length import BROKEN_AT, STEPS
 
 MICRO_STEPS = 2
@@ -42,6 +44,23 @@ def sentences(case: str) -> list[dict[str, list[int]]]:
     return found
 
 
+def reported_to() -> str:
+    """Return the value of ``report_to``: tocsin, if this training is watched."""
+    if is_watched():
+        import tocsin.integrations.transformers  # noqa: F401
+    return "tocsin" if is_watched() else "none"
+
+
+def read(folder: str, log: OwnLog) -> None:
+    """Note the evaluations and the length that ``trainer_state.json`` has, and a setting."""
+    state = json.loads((Path(folder) / "trainer_state.json").read_text("utf-8"))
+    for row in state["log_history"]:
+        if "eval_loss" in row:
+            log.note_evaluation(row["step"] - 1, loss=row["eval_loss"])
+    log.planned = state["max_steps"]
+
+
+@uses_integration
 def train(case: str, log: OwnLog) -> torch.nn.Module:
     """Train a small Llama."""
     shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
@@ -53,17 +72,27 @@ def train(case: str, log: OwnLog) -> torch.nn.Module:
             per_device_train_batch_size=BATCH,
             gradient_accumulation_steps=MICRO_STEPS,
             learning_rate=1e-3,
+            weight_decay=0.01,
             warmup_steps=5,
             logging_steps=1,
             logging_nan_inf_filter=False,
             train_sampling_strategy="sequential",
             save_strategy="no",
-            report_to="none",
+            eval_strategy="steps",
+            eval_steps=20,
+            report_to=reported_to(),
             disable_tqdm=True,
             use_cpu=True,
             seed=0,
         )
-        Trainer(model, settings, train_dataset=sentences(case), callbacks=[Copied(log)]).train()
+        data = sentences(case)
+        trainer = Trainer(
+            model, settings, train_dataset=data, eval_dataset=data[:BATCH], callbacks=[Copied(log)]
+        )
+        trainer.train()
+        trainer.save_state()
+        read(folder, log)
+        log.setting = ("weight_decay", settings.weight_decay)
     return model
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tocsin.protocol import Event
+from tocsin_server.detect.interface.context import RunContext
 from tocsin_server.store.environment import KEPT, learned
 
 
@@ -63,6 +64,17 @@ def test_a_setting_that_changes_after_the_start_changes_the_configuration(run_se
     assert run.config == {"lr": 0.2, "depth": 2, "batch": 8}
     assert run.environment["summary"]["best"] == 0.5
     assert run.environment["summary"]["worst"] == "NaN"
+
+
+def test_a_length_that_is_known_after_the_start_reaches_the_run_and_its_rules(
+    run_server: Any, dial: Any
+) -> None:
+    server = run_server()
+    client = dial(server.base, "r1", server.token)
+    client.send(Event(0, "environment", time.time_ns(), data={"planned_steps": 500}))
+    client.acked(client.train([0], loss=[1.0]))
+    assert server.services.reader.run("r1").planned_steps == 500
+    assert RunContext().learn("environment", None, {"planned_steps": 500}).planned_steps == 500
 
 
 def test_a_late_event_of_an_earlier_attempt_does_not_change_the_configuration(

@@ -204,6 +204,8 @@ class RunContext:
             return self if known == self.checkpoints else replace(self, checkpoints=known)
         if kind == "attached":
             return replace(self, **_known_source(data), attempt=max(self.attempt, attempt))
+        if kind == "environment" and type(planned := data.get("planned_steps")) is int and planned > 0:
+            return replace(self, planned_steps=planned)
         if kind == "grad-norm-source":
             return self._norm_source(data)
         if kind == "schedule":

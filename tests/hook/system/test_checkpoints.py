@@ -12,7 +12,7 @@ import pytest
 
 from tests.hook.captured import KeptOutbox, KeptSender, watched
 from tocsin.api.reporter import RunReporter
-from tocsin.integrations.checkpoints import EVERY_S, GONE, MOVED, SAVED, WATCHED, CheckpointWatch, path_of
+from tocsin.system.checkpoints import EVERY_S, GONE, MOVED, SAVED, WATCHED, CheckpointWatch, path_of
 
 LATER = 1e9
 """A time at which every check is due."""

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.hook.captured import watched
-from tocsin.integrations import system_metrics
-from tocsin.integrations.system_metrics import EVERY_S, FAILURES, GpuMetrics, Process, SystemMetrics, chosen
+from tocsin.system import system_metrics
+from tocsin.system.system_metrics import EVERY_S, FAILURES, GpuMetrics, Process, SystemMetrics, chosen
 
 GIB = 1 << 30
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.matrix import ALL
-from tocsin.integrations.git import DIFF_BYTES, LIMIT_S, SENT_BYTES, read
+from tocsin.system.git import DIFF_BYTES, LIMIT_S, SENT_BYTES, read
 
 PATIENT_S = 30.0
 """A limit for tests that are not about time, on a busy machine."""

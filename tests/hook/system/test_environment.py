@@ -17,9 +17,9 @@ from tocsin.api.reporter import RunReporter
 from tocsin.core.environment_options import PARTS
 from tocsin.core.handshake import RunInfo
 from tocsin.core.identity import identify
-from tocsin.integrations import environment, system_metrics
-from tocsin.integrations.environment import EnvironmentRecorder, command_line, packages, variables
-from tocsin.integrations.system_metrics import installed_gpus
+from tocsin.system import environment, system_metrics
+from tocsin.system.environment import EnvironmentRecorder, command_line, packages, variables
+from tocsin.system.system_metrics import installed_gpus
 
 
 def recorded(server: IngestServer) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def test_other_ranks_record_nothing() -> None:
 def test_the_end_of_a_run_does_not_wait_for_a_disk_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "FINISH_S", 0.05)
     hangs = threading.Event()
-    monkeypatch.setattr("tocsin.integrations.git.read", lambda *given, **more: hangs.wait(30) and None)
+    monkeypatch.setattr("tocsin.system.git.read", lambda *given, **more: hangs.wait(30) and None)
     reporter = RunReporter(KeptOutbox(), KeptSender())
     recorder = EnvironmentRecorder(reporter, RunInfo("p", "n", identify("p", "n", 0)), {"git"})
     recorder.finish()  # nothing was sent yet, so nothing is recorded

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import torch
 
-from tocsin.integrations import fsdp
+from tocsin.capture import fsdp
 
 SCRIPT = Path(__file__).with_name("two_ranks.py")
 STEPS = 4
