@@ -16,7 +16,7 @@ ORDER = (
 )
 """A package imports only those before it. ``tocsin`` is the package's ``__init__``, the public functions."""
 ALLOWED = {"tocsin", "websockets", "msgspec"} | sys.stdlib_module_names
-OPTIONAL = {"torch", "numpy", "pandas", "polars", "pyarrow", "psutil", "pynvml", "mcp", "mcp_types"}
+OPTIONAL = {"torch", "numpy", "pandas", "polars", "pyarrow", "psutil", "pynvml", "mcp", "mcp_types", "rich"}
 """What may be installed in the training environment: imported late or guarded."""
 FRAMEWORKS = {path.stem for path in (HOOK / "integrations").glob("*.py")} | {"pytorch_lightning"}
 """An integration imports its framework."""

@@ -26,7 +26,8 @@ HOOK = """\
 
 *Reference, generated from the command line itself.*
 
-Commands for the machine that trains. They come with the hook (`pip install tocsin`).
+Commands for the machine that trains, and commands that [read a server](../how-to/terminal.md).
+They come with the hook (`pip install tocsin`).
 
 Exit status: 0 success, 1 a problem was found, 2 wrong usage. `tocsin run` has the exit status of its command.
 """
@@ -44,13 +45,20 @@ def hook_page() -> str:
     """Return the page of ``tocsin``."""
     from tocsin.cli.commands import _parser
 
-    sections = [
-        _argparse_section(f"tocsin {name}", parser)
-        for action in _parser()._actions
-        if isinstance(action, argparse._SubParsersAction)
-        for name, parser in action.choices.items()
-    ]
+    sections = [_argparse_section(path, parser) for path, parser in hook_commands("tocsin", _parser())]
     return HOOK + "\n" + "\n".join(sections)
+
+
+def hook_commands(
+    path: str, parser: argparse.ArgumentParser
+) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """Yield every command below a parser with its words, such as ``tocsin runs list``."""
+    groups = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    if not groups:
+        yield path, parser
+    for group in groups:
+        for name, below in group.choices.items():
+            yield from hook_commands(f"{path} {name}", below)
 
 
 def _commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:

@@ -6,7 +6,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,12 +14,14 @@ from .. import __version__
 from ..core.server_choice import chosen_token, chosen_url
 from ..core.values import counted
 from ..spool.segments import default_dir
+from . import reading
+from .parsing import Parser
+from .parsing import command as _command
 
 if TYPE_CHECKING:
-    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+    from . import import_logs
+    from . import sync as sync_command
     from .log_run import Destination
-
-    _Run = Callable[[argparse.Namespace], int]
 
 MARKS = {True: "ok  ", False: "FAIL", None: "note"}
 
@@ -35,10 +37,15 @@ def doctor(options: argparse.Namespace) -> int:
     from .doctor import examine
 
     url = chosen_url(options.url)
-    broken = 0
+    broken, checks = 0, []
     for check in examine(url, _token(options), options.project, options.spool_dir or default_dir()):
         broken += check.ok is False
-        print(f"{MARKS[check.ok]}  {check.name:<10}  {check.text}", flush=True)
+        checks.append({"name": check.name, "ok": check.ok, "text": check.text})
+        if not options.json:
+            print(f"{MARKS[check.ok]}  {check.name:<10}  {check.text}", flush=True)
+    if options.json:
+        print(json.dumps(checks))
+        return int(broken > 0)
     failed = f"{broken} check{'' if broken == 1 else 's'} failed."
     print(f"\n{failed}" if broken else "\nAll checks passed. Runs will be reported.")
     return int(broken > 0)
@@ -53,8 +60,11 @@ def sync(options: argparse.Namespace) -> int:
     outcomes = []
     for outcome in deliver(root, url=url, token=_token(options), timeout_s=options.timeout):
         outcomes.append(outcome)
-        print(f"{MARKS[outcome.delivered]}  {outcome.text}", flush=True)
-    if not outcomes:
+        if not options.json:
+            print(f"{MARKS[outcome.delivered]}  {outcome.text}", flush=True)
+    if options.json:
+        _print_outcomes(outcomes)
+    elif not outcomes:
         print(f"There is nothing to upload in {root}.")
     return int(any(outcome.delivered is False for outcome in outcomes))
 
@@ -91,8 +101,11 @@ def import_(options: argparse.Namespace) -> int:
     outcomes = []
     for outcome in import_runs(options.path, _destination(options, spool=False), options.project):
         outcomes.append(outcome)
-        print(f"{MARKS[outcome.delivered]}  {outcome.text}", flush=True)
-    if not outcomes:
+        if not options.json:
+            print(f"{MARKS[outcome.delivered]}  {outcome.text}", flush=True)
+    if options.json:
+        _print_outcomes(outcomes)
+    elif not outcomes:
         print(f"No log of a known format in {options.path}.")
     return int(any(outcome.delivered is False for outcome in outcomes))
 
@@ -213,6 +226,10 @@ def _destination(options: argparse.Namespace, *, spool: bool = True) -> Destinat
     return Destination(url, _token(options), default_dir() if spool else None)
 
 
+def _print_outcomes(outcomes: Iterable[import_logs.Outcome | sync_command.Outcome]) -> None:
+    print(json.dumps([{"ok": outcome.delivered, "text": outcome.text} for outcome in outcomes]))
+
+
 def _print(text: str) -> None:
     print(text, flush=True)
 
@@ -221,8 +238,8 @@ def _token(options: argparse.Namespace) -> str:
     return chosen_token(options.token or None)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="tocsin", description="Commands for training machines.")
+def _parser() -> Parser:
+    parser = Parser(prog="tocsin", description="Watch trainings, and read a server from the terminal.")
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     examined = _command(commands, "doctor", doctor)
@@ -265,9 +282,7 @@ def _parser() -> argparse.ArgumentParser:
     ran.add_argument("--tag", action="append", help="a word to find the run by; may be repeated")
     ran.add_argument("arguments", nargs=argparse.REMAINDER, metavar="COMMAND", help="command and arguments")
     for name, switch in (("enable", enable), ("disable", disable)):
-        commands.add_parser(name, help=switch.__doc__, description=switch.__doc__).set_defaults(
-            command=switch
-        )
+        _command(commands, name, switch, server=False)
     exported = _command(commands, "export", export)
     exported.add_argument("dir", type=Path, metavar="DIR", help="a folder; it is created")
     exported.add_argument("--project", help="only runs of this project")
@@ -277,15 +292,7 @@ def _parser() -> argparse.ArgumentParser:
     imported = _command(commands, "import", import_)
     imported.add_argument("path", type=Path, metavar="PATH", help="a log file, or a folder of them")
     imported.add_argument("--project", help="project of the run; default: the folder's name")
+    for found in (examined, synced, imported):
+        found.add_argument("--json", action="store_true", help="print JSON")
+    reading.add_commands(commands)
     return parser
-
-
-def _command(commands: _Commands, name: str, run: _Run) -> argparse.ArgumentParser:
-    command = commands.add_parser(name, help=run.__doc__, description=run.__doc__)
-    command.add_argument("--url", help="address of the server; default: TOCSIN_URL")
-    command.add_argument(
-        "--token",
-        help="token of the server; default: TOCSIN_TOKEN, which other users of the machine cannot see",
-    )
-    command.set_defaults(command=run)
-    return command

@@ -241,13 +241,34 @@ class Api:
             format: parquet, csv or jsonl; default: the ending of ``path``, else parquet.
         """
         place, form = export_of(path, format)
-        request = self._done(self._ask.export(run, names, form))
+        self._download(self._done(self._ask.export(run, names, form)), place, None)
+        return place
+
+    def download(
+        self,
+        path: str,
+        file: str | os.PathLike[str],
+        query: Mapping[str, Any] | None = None,
+        advance: Callable[[int], object] | None = None,
+    ) -> Path:
+        """Write the answer of any path to a file, in bounded memory, and return the file's path.
+
+        Args:
+            path: Path below ``/api/v1``, such as ``/runs/r_1/report``.
+            file: The file; it is replaced once the answer is complete.
+            query: Parameters of the path.
+            advance: Called with the number of bytes after each piece.
+        """
+        place = Path(file)
+        self._download(Request(path, query or {}), place, advance)
+        return place
+
+    def _download(self, request: Request, place: Path, advance: Callable[[int], object] | None) -> None:
         body = self._http.streamed(request)
         if isinstance(body, Answer):
             self._ask.check(request, body)
         else:
-            written(body, place)
-        return place
+            written(body, place, advance)
 
     def get(self, path: str, **query: Any) -> Any:
         """Return the JSON of any path below ``/api/v1``, as plain data; non-finite numbers are strings."""
@@ -303,13 +324,15 @@ def export_of(path: str | os.PathLike[str], form: str) -> tuple[Path, str]:
     return place, chosen
 
 
-def written(body: Iterator[bytes], place: Path) -> None:
+def written(body: Iterator[bytes], place: Path, advance: Callable[[int], object] | None = None) -> None:
     """Write a body to a file, which replaces ``place`` once it is complete."""
     part = place.with_name(f"{place.name}.part")
     try:
         with part.open("wb") as file:
             for piece in body:
                 file.write(piece)
+                if advance is not None:
+                    advance(len(piece))
         part.replace(place)
     finally:
         part.unlink(missing_ok=True)

@@ -1,0 +1,42 @@
+"""Parse arguments, and suggest the command that was probably meant."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction["Parser"]
+
+Run = Callable[[argparse.Namespace], int]
+_INVALID = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)")
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors suggest similar commands."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage and the error, and exit with status 2."""
+        found = _INVALID.search(message)
+        if found is not None:
+            known = [name.strip("' ") for name in found[2].split(",")]
+            near = difflib.get_close_matches(found[1], known, 2)
+            hint = f" Did you mean {' or '.join(near)}?" if near else f" Commands: {', '.join(known)}."
+            message = f"There is no command {found[1]!r}.{hint}" if "COMMAND" in message else message
+        super().error(message)
+
+
+def command(commands: Commands, name: str, run: Run, *, server: bool = True) -> Parser:
+    """Add a command. With ``server``, it has the options that choose a server."""
+    parser = commands.add_parser(name, help=run.__doc__, description=run.__doc__)
+    if server:
+        parser.add_argument("--url", help="address of the server; default: TOCSIN_URL")
+        parser.add_argument(
+            "--token",
+            help="token of the server; default: TOCSIN_TOKEN, which other users of the machine cannot see",
+        )
+    parser.set_defaults(command=run)
+    return parser

@@ -1,0 +1,276 @@
+"""The commands that read a server: runs, alerts, incidents and report."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import webbrowser
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from .parsing import command
+
+if TYPE_CHECKING:
+    from ..read import Alert, Api, Incident, Run, RunDetail
+    from .parsing import Commands
+
+VITAL = ("loss", "grad_norm", "scale", "lr")
+
+
+def asking(work: Callable[[Api, argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    """Return a command that works with a server; errors of the server are one line, exit status 2."""
+
+    @wraps(work)
+    def run(options: argparse.Namespace) -> int:
+        from ..read import Api, ApiError
+
+        try:
+            with Api(options.url, options.token) as api:
+                return work(api, options)
+        except (ApiError, OSError, ValueError) as error:
+            print(f"tocsin: {error}", file=sys.stderr)
+            return 2
+
+    return run
+
+
+@asking
+def runs_list(api: Api, options: argparse.Namespace) -> int:
+    """List runs, newest first. FILTER is the language of the runs page: state:running lr>1e-4 -tag:debug."""
+    from itertools import islice
+
+    from .output import number, print_json, print_table
+
+    found = list(islice(api.runs(" ".join(options.filter), project=options.project), options.limit))
+    if options.json:
+        print_json(found)
+        return 0
+    rows = [
+        (run.id, run.name, run.project, run.state, run.health, _step(run), number(run.last.get("loss")),
+         _problem(run))
+        for run in found
+    ]  # fmt: skip
+    head = ("ID", "NAME", "PROJECT", "STATE", "HEALTH", "STEP", "LOSS", "PROBLEM")
+    print_table(head, rows, empty="No run matches.")
+    return 0
+
+
+def _step(run: Run) -> str:
+    last = "" if run.last_step is None else str(run.last_step)
+    return last if run.planned_steps is None else f"{last}/{run.planned_steps}"
+
+
+def _problem(run: Run) -> str:
+    if run.reason is not None:
+        since = "" if run.reason.onset_step is None else f" since step {run.reason.onset_step}"
+        return f"{run.reason.rule}{since}"
+    return "" if run.outcome is None or run.outcome.kind == "finished" else run.outcome.text
+
+
+@asking
+def runs_show(api: Api, options: argparse.Namespace) -> int:
+    """Show one run: state, newest values, settings and incidents."""
+    from .output import print_json
+
+    run = api.run(options.run)
+    incidents = api.incidents(run)
+    if options.json:
+        print_json({"run": run, "incidents": incidents})
+        return 0
+    for line in _described(run):
+        print(line)
+    for incident in incidents[:5]:
+        print()
+        for line in _told(incident):
+            print(line)
+    return 0
+
+
+def _described(run: RunDetail) -> list[str]:
+    from .output import ago, number, shown
+
+    values = [f"{name} {number(run.last[name])}" for name in VITAL if name in run.last]
+    rate = "" if run.steps_per_s is None else f", {number(run.steps_per_s)} steps/s"
+    lines = [
+        f"{shown(run.name)} ({run.id}), project {shown(run.project)}",
+        f"State      {run.state}, health {run.health}, last seen {ago(run.last_seen_ms)} ago",
+        f"Step       {_step(run)}{rate}, attempt {run.attempt} of {run.attempts}",
+        f"Values     {', '.join(values) or 'none'}",
+        f"Problems   {run.alerts} open alerts, {run.skipped} skipped steps, {run.nonfinite} NaN or Inf",
+    ]
+    if run.outcome is not None:
+        lines.append(f"Outcome    {shown(run.outcome.text)}")
+    if run.tags:
+        lines.append(f"Tags       {shown(', '.join(run.tags))}")
+    if run.config:
+        lines += ["Settings", *(f"  {shown(name)} = {shown(value)}" for name, value in run.config.items())]
+    return lines
+
+
+def _told(incident: Incident) -> list[str]:
+    from .output import shown
+
+    since = "" if incident.onset_step is None else f" since step {incident.onset_step}"
+    ack = "not acknowledged" if incident.ack is None else f"acknowledged by {shown(incident.ack.by)}"
+    lines = [
+        f"Incident {incident.id}: {incident.severity}, {incident.state}{since}, {ack}",
+        f"  {shown(incident.summary)}",
+    ]
+    diagnosis = incident.diagnosis
+    if diagnosis is not None:
+        lines.append(f"  Likely cause: {shown(diagnosis.cause)}")
+        lines += [f"  First action: {shown(remedy.text)}" for remedy in diagnosis.remedies[:1]]
+    return lines
+
+
+@asking
+def runs_open(api: Api, options: argparse.Namespace) -> int:
+    """Open the page of a run in a browser, and print its address."""
+    run = api.run(options.run)
+    address = f"{api.url}/runs/{quote(run.id, safe='')}"
+    print(address, flush=True)
+    if not options.print and not webbrowser.open(address):
+        print("tocsin: no browser was found on this machine; open the address yourself", file=sys.stderr)
+    return 0
+
+
+def _since(one: Alert | Incident) -> int | str:
+    return "" if one.onset_step is None else one.onset_step
+
+
+@asking
+def alerts_list(api: Api, options: argparse.Namespace) -> int:
+    """List alerts, unresolved ones first."""
+    from .output import print_json, print_table
+
+    found = api.alerts(options.run, state=options.state, severity=options.severity, limit=options.limit)
+    if options.json:
+        print_json(found)
+        return 0
+    rows = [
+        (one.id, one.severity, one.state, one.run_name, one.rule, _since(one), one.summary) for one in found
+    ]
+    print_table(("ID", "SEVERITY", "STATE", "RUN", "RULE", "SINCE", "SUMMARY"), rows, empty="No alerts.")
+    return 0
+
+
+@asking
+def alerts_ack(api: Api, options: argparse.Namespace) -> int:
+    """Acknowledge alerts or incidents: reminders stop. Needs a token with scope write."""
+    from ..read import NotFoundError
+    from .output import print_json
+
+    done = []
+    for given in options.id:
+        kind = "incident"
+        try:
+            api.acknowledge_incident(given, options.note)
+        except NotFoundError:
+            kind = "alert"
+            api.acknowledge_alert(given, options.note)
+        done.append({"id": given, "kind": kind})
+        if not options.json:
+            print(f"Acknowledged {kind} {given}.")
+    if options.json:
+        print_json(done)
+    return 0
+
+
+@asking
+def incidents(api: Api, options: argparse.Namespace) -> int:
+    """List incidents, which are alerts that belong together, the newest change first."""
+    from .output import ago, print_json, print_table
+
+    found = api.incidents(options.run, state=options.state, limit=options.limit)
+    if options.json:
+        print_json(found)
+        return 0
+    rows = [
+        (one.id, one.severity, one.state, one.run_name, _since(one), ago(one.updated_ms),
+         "yes" if one.ack else "no", one.summary)
+        for one in found
+    ]  # fmt: skip
+    head = ("ID", "SEVERITY", "STATE", "RUN", "SINCE", "CHANGED", "ACKED", "SUMMARY")
+    print_table(head, rows, empty="No incidents.")
+    return 0
+
+
+@asking
+def report(api: Api, options: argparse.Namespace) -> int:
+    """Write a report as one HTML file: of a run, of an incident, or a comparison of several runs."""
+    from .output import print_json, progress
+
+    path, query, name = _report_of(api, options.id)
+    place = options.output or Path(f"{_file_name(name)}-report.html")
+    with progress(f"Writing {place}", None, "B") as advance:
+        api.download(path, place, query, advance=advance)
+    if options.json:
+        print_json({"path": str(place), "bytes": place.stat().st_size})
+    else:
+        print(place)
+    return 0
+
+
+def _report_of(api: Api, ids: list[str]) -> tuple[str, dict[str, Any], str]:
+    """Return path, query and name of a report."""
+    from ..read import NotFoundError
+
+    if len(ids) > 1:
+        return "/compare/report", {"runs": [api.run(each).id for each in ids]}, "comparison"
+    try:
+        found = api.incident(ids[0])
+    except NotFoundError:
+        run = api.run(ids[0])
+        return f"/runs/{quote(run.id, safe='')}/report", {}, run.name
+    return f"/incidents/{quote(found.id, safe='')}/report", {}, f"incident-{found.run_name}"
+
+
+def _file_name(text: str) -> str:
+    """Return text as a file name in the current folder."""
+    return "".join(each if each.isalnum() or each in "._-" else "-" for each in text).strip(".-") or "run"
+
+
+def add_commands(commands: Commands) -> None:
+    """Add the commands to the parser."""
+    runs = _group(commands, "runs", "List, show and open runs.")
+    listed = _command(runs, "list", runs_list)
+    listed.add_argument("filter", nargs="*", metavar="FILTER", help="terms that all must match")
+    listed.add_argument("--project", help="only runs of this project")
+    listed.add_argument("--limit", type=int, default=50, help="maximum number of runs")
+    _command(runs, "show", runs_show).add_argument("run", metavar="RUN", help="id or name of the run")
+    opened = _command(runs, "open", runs_open, json=False)
+    opened.add_argument("run", metavar="RUN", help="id or name of the run")
+    opened.add_argument("--print", action="store_true", help="print the address only")
+    alerts = _group(commands, "alerts", "List and acknowledge alerts.")
+    _states(
+        _command(alerts, "list", alerts_list), "pending, firing, recovering, resolved, ended"
+    ).add_argument("--severity", help="critical, warning or info; several separated by commas")
+    acked = _command(alerts, "ack", alerts_ack)
+    acked.add_argument("id", nargs="+", metavar="ID", help="id of an alert or an incident")
+    acked.add_argument("--note", default="", help="a note for the team")
+    _states(_command(commands, "incidents", incidents), "open, mitigated, ended, resolved")
+    reported = _command(commands, "report", report)
+    reported.add_argument("id", nargs="+", metavar="ID", help="a run, an incident, or 2 to 8 runs to compare")
+    reported.add_argument("-o", "--output", type=Path, metavar="FILE", help="the file; default: by the name")
+
+
+def _group(commands: Commands, name: str, text: str) -> Commands:
+    parser = commands.add_parser(name, help=text, description=text)
+    return parser.add_subparsers(required=True, metavar="COMMAND")
+
+
+def _command(commands: Commands, name: str, run: Any, *, json: bool = True) -> argparse.ArgumentParser:
+    parser = command(commands, name, run)
+    if json:
+        parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+def _states(parser: argparse.ArgumentParser, states: str) -> argparse.ArgumentParser:
+    parser.add_argument("--run", help="only of this run: id or name")
+    parser.add_argument("--state", help=f"one or several of {states}")
+    parser.add_argument("--limit", type=int, default=100, help="maximum number")
+    return parser

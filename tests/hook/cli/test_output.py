@@ -1,0 +1,56 @@
+"""Tables, numbers and times of the terminal commands; suggestions for wrong words."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from tocsin.cli.commands import main
+from tocsin.cli.output import ago, number, plain_table, print_json, shown
+
+
+def test_a_plain_table_is_aligned_and_complete() -> None:
+    assert list(plain_table(("A", "NAME"), [("1", "x" * 200), ("22", "y")], None)) == [
+        "A   NAME",
+        "1   " + "x" * 200,
+        "22  y",
+    ]
+
+
+def test_on_a_terminal_lines_are_cut_to_its_width() -> None:
+    *_, line = plain_table(("NAME",), [("x" * 200,)], 80)
+    assert (len(line), line[-1]) == (80, "…")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(None, ""), (math.nan, "NaN"), (-math.inf, "-Inf"), (3.0, "3"), (0.123456, "0.1235")]
+)
+def test_numbers(value: float | None, text: str) -> None:
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(("ms", "text"), [(5_000, "5 s"), (120_000, "2 min"), (7.2e6, "2 h"), (2e8, "2 d")])
+def test_ages(ms: float, text: str) -> None:
+    assert ago(0.0, ms) == text
+
+
+def test_json_has_names_for_what_is_not_finite(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json([math.nan, {"a": math.inf}, "é"])
+    assert capsys.readouterr().out == '["NaN", {"a": "Infinity"}, "é"]\n'
+
+
+def test_control_characters_are_escaped() -> None:
+    assert shown("a\x1b]0;x\x07\u202e") == "a\\x1b]0;x\\x07\\u202e"
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"), [(["rnus", "list"], "runs"), (["runs", "lst"], "list"), (["doctr"], "doctor")]
+)
+def test_similar_commands_are_suggested(
+    words: list[str], meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert f"Did you mean {meant}" in capsys.readouterr().err

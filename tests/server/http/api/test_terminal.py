@@ -1,0 +1,104 @@
+"""``tocsin runs``, ``alerts``, ``incidents`` and ``report`` with a real server."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.server.http.api.conftest import Trainer
+from tests.server.http.api.test_mcp import token
+from tocsin.cli.commands import main
+
+NAN = {"loss": [2.0] * 30 + [math.nan] * 10, "grad_norm": [1.0] * 40}
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def command(server: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    """``command("runs", "list")``: exit status, output and errors."""
+    monkeypatch.setenv("TOCSIN_URL", server.base)
+    monkeypatch.setenv("TOCSIN_TOKEN", token(server, "read"))
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        status = main(arguments)
+        return status, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def diverged(trainer: Callable[..., Trainer]) -> Trainer:
+    """A run with an open incident."""
+    run = trainer(name="diverged in terminal", config={"lr": 0.5})
+    run.records(NAN)
+    return run
+
+
+def test_runs_are_listed_by_filter(diverged: Trainer, command: Command) -> None:
+    status, out, _ = command("runs", "list", f"id:{diverged.run}")
+    head, row = out.splitlines()
+    assert (status, head.split()[:3]) == (0, ["ID", "NAME", "PROJECT"])
+    assert row.split("  ")[0] == diverged.run
+    assert "nonfinite-loss since step 30" in row
+
+
+def test_json_keeps_what_is_not_finite(diverged: Trainer, command: Command) -> None:
+    _, out, _ = command("runs", "list", f"id:{diverged.run}", "--json")
+    (run,) = json.loads(out)
+    assert (run["id"], run["last"]["loss"], run["reason"]["onset_step"]) == (diverged.run, "NaN", 30)
+
+
+def test_a_run_is_shown_with_its_incident(diverged: Trainer, command: Command) -> None:
+    _, out, _ = command("runs", "show", diverged.run)
+    for part in ("loss NaN", "lr = 0.5", "critical, open since step 30", "Likely cause: ", "First action: "):
+        assert part in out
+
+
+def test_the_address_of_a_run_is_printed(server: Any, diverged: Trainer, command: Command) -> None:
+    assert command("runs", "open", diverged.run, "--print")[1] == f"{server.base}/runs/{diverged.run}\n"
+
+
+def test_an_unknown_run_is_one_line_with_similar_names(diverged: Trainer, command: Command) -> None:
+    status, out, err = command("runs", "show", "divreged in terminal")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "Did you mean" in err
+
+
+def test_a_writer_acknowledges_an_incident(server: Any, diverged: Trainer, command: Command) -> None:
+    (incident,) = json.loads(command("incidents", "--run", diverged.run, "--json")[1])
+    refused = command("alerts", "ack", incident["id"])
+    assert (refused[0], "--scope write" in refused[2]) == (2, True)
+    status, out, _ = command(
+        "alerts", "ack", incident["id"], "--note", "mine", "--token", token(server, "write")
+    )
+    assert (status, out) == (0, f"Acknowledged incident {incident['id']}.\n")
+    assert server.get(f"/incidents/{incident['id']}")["ack"]["note"] == "mine"
+    assert "  yes  " in command("incidents", "--run", diverged.run)[1]
+
+
+def test_alerts_are_listed_by_severity(diverged: Trainer, command: Command) -> None:
+    listed = json.loads(
+        command("alerts", "list", "--run", diverged.run, "--severity", "critical", "--json")[1]
+    )
+    assert [one["rule"] for one in listed] == ["nonfinite-loss"]
+    assert command("alerts", "list", "--run", diverged.run, "--severity", "info")[1] == "No alerts.\n"
+
+
+def test_a_report_is_written(diverged: Trainer, command: Command, tmp_path: Path) -> None:
+    place = tmp_path / "report.html"
+    assert command("report", diverged.run, "-o", str(place)) == (0, f"{place}\n", "")
+    assert "diverged in terminal" in place.read_text("utf-8")
+
+
+def test_names_cannot_steer_the_terminal(trainer: Callable[..., Trainer], command: Command) -> None:
+    run = trainer(config={"x": "\x1b[31mred\nline"})
+    run.records({"loss": [1.0]})
+    out = command("runs", "show", run.run)[1]
+    assert "\x1b" not in out
+    assert "x = \\x1b[31mred\\nline" in out
