@@ -91,8 +91,13 @@ class Identity:
 class Gate(Protocol):
     """Authentication as the WebSockets and routes use it. Implementations are thread-safe."""
 
-    def check_token(self, secret: str) -> Identity | None:
-        """Return the identity of a token, or None if it is unknown or revoked."""
+    def check_token(self, secret: str, *, ask: bool = True) -> Identity | None:
+        """Return the identity of a token, or None if it is unknown or revoked.
+
+        Args:
+            secret: The token as the caller sent it.
+            ask: Whether the database may be read if the token is unknown.
+        """
 
     def session_of(self, connection: HTTPConnection, *, ask: bool = True) -> Identity | None:
         """Return the identity of a request or WebSocket by its bearer token or session cookie.

@@ -36,7 +36,7 @@ from tocsin_server.runs.validation.handshake import (
     without_parts,
 )
 from tocsin_server.runs.validation.names import shown
-from tocsin_server.store.registration import ForeignRunError
+from tocsin_server.store.registration import ForeignRunError, Registered
 
 log = logging.getLogger("tocsin.ingest")
 router = APIRouter()
@@ -92,6 +92,7 @@ class WriterConnection:
         self._ack_due = asyncio.Event()
         self._rejections = 0
         self._received_at = time.monotonic()
+        self._welcomed = False
         self._held_up = False
         """Whether the server has paused reading."""
         self._silent_s = 0.0
@@ -103,7 +104,8 @@ class WriterConnection:
         pressure = self._pipeline.pressure
         pressure.joined(admitted.writer.run_id)
         try:
-            await self._welcome(hello, admitted, reported)
+            if not self._welcomed:
+                await self._welcome(hello, admitted, reported)
             await self._serve(hello, admitted.writer, identity)
         finally:
             pressure.left(admitted.writer.run_id)
@@ -130,7 +132,8 @@ class WriterConnection:
             if any(refusal.scope == "connection" for refusal in reported):
                 raise Closing(BAD_HELLO, reported[0])
             turn.hold(size_of(hello))
-            return without_parts(hello), await self._admitted(hello, identity), reported, identity
+            admitted = await self._admitted(hello, identity, reported)
+            return without_parts(hello), admitted, reported, identity
 
     async def _sealed_handshake(self) -> SealedHandshake:
         limit_s = self._services.settings.handshake_timeout_s
@@ -147,7 +150,8 @@ class WriterConnection:
     async def _identified(self, hello: Hello) -> Identity:
         gate = self._services.gate
         if hello.token:
-            identity = await asyncio.to_thread(gate.check_token, hello.token)
+            known = gate.check_token(hello.token, ask=False)
+            identity = known or await asyncio.to_thread(gate.check_token, hello.token)
         else:
             identity = await asyncio.to_thread(gate.session_of, self._websocket)
         if identity is None:
@@ -159,9 +163,15 @@ class WriterConnection:
             raise Closing(BAD_SCOPE, Refused("connection", "token-scope", expected, got))
         return identity
 
-    async def _admitted(self, hello: Hello, identity: Identity) -> Admitted:
+    async def _admitted(self, hello: Hello, identity: Identity, reported: list[Refused]) -> Admitted:
+        async def welcome(registered: Registered) -> None:
+            """Answer before the run is loaded: after a start, that can take longer than clients wait."""
+            known = Admitted(registered.writer, registered.last_seq, registered.last_event)
+            with suppress(WebSocketDisconnect, RuntimeError):
+                await self._welcome(hello, known, reported)
+
         try:
-            return await self._pipeline.open(hello, bound_to=identity.project)
+            return await self._pipeline.open(hello, bound_to=identity.project, waits=welcome)
         except ForeignRunError as error:
             expected = f"a run of project {shown(identity.project)}, the only one that the token may write to"
             refusal = Refused("connection", "token-scope", expected, "a run of another project")
@@ -181,6 +191,7 @@ class WriterConnection:
             flush_ms=self._pipeline.pressure.flush_ms(writer.run_id),
             limits=self._limits.as_message(),
         )
+        self._welcomed = True
         await self._send(welcome)
         await self._reject_with(reported)
 
@@ -188,6 +199,7 @@ class WriterConnection:
 
     async def _serve(self, hello: Hello, writer: Writer, identity: Identity) -> None:
         """Read until the client disconnects, and send acks and alerts concurrently."""
+        self._received_at = time.monotonic()
         beside: list[Coroutine[Any, Any, None]] = [
             self._send_acks(writer),
             self._check_silence(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from typing import Protocol, TypeVar
@@ -32,6 +32,7 @@ log = logging.getLogger("tocsin.admission")
 REGISTER_S = 10.0
 """If the database takes longer than this to register a handshake, it counts as failing."""
 T = TypeVar("T")
+Waits = Callable[[Registered], Awaitable[None]]
 
 
 class TryLaterError(TocsinError):
@@ -88,7 +89,7 @@ class Registry(Protocol):
     @property
     def failing(self) -> str | None: ...
 
-    def call(self, work: Callable[[Connection], T]) -> Future[T]: ...
+    def call(self, work: Callable[[Connection], T], *, together: bool = False) -> Future[T]: ...
 
 
 class Admission:
@@ -100,13 +101,16 @@ class Admission:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._late: set[asyncio.Task[None]] = set()
 
-    async def admit(self, hello: Hello, now_ns: int, *, bound_to: str = "") -> tuple[ActiveRun, WriterState]:
+    async def admit(
+        self, hello: Hello, now_ns: int, *, bound_to: str = "", waits: Waits | None = None
+    ) -> tuple[ActiveRun, WriterState]:
         """Register a validated handshake; return its run and writer.
 
         Args:
             hello: The handshake.
             now_ns: The server's time.
             bound_to: The only project that the client's token may write to; empty for any.
+            waits: Called once the handshake is registered, if its run is yet to be loaded; must not raise.
 
         Raises:
             TryLaterError: The database is failing, or the run was deleted meanwhile.
@@ -114,6 +118,8 @@ class Admission:
         """
         with self._registry.tracking_drops() as dropped:
             registered, ended = await self._registered(hello, now_ns, bound_to)
+            if waits and not registered.run_is_new and registered.writer.run_id not in self._registry.active:
+                await waits(registered)
             run, fresh = await self._present(registered.writer.run_id, now_ns)
             if run.id in dropped:  # the registered rows were deleted, or belong to a new run with this id
                 raise _deleted_meanwhile()
@@ -145,7 +151,8 @@ class Admission:
             raise TryLaterError("a working database", self._store.failing)
         given = [hello]  # emptied after a timeout: the cancelled call stays in the queue until its turn
         call = self._store.call(
-            lambda connection: register_keeping_end(connection, given[0], now_ns, bound_to=bound_to)
+            lambda connection: register_keeping_end(connection, given[0], now_ns, bound_to=bound_to),
+            together=True,
         )
         try:
             return await asyncio.wait_for(asyncio.wrap_future(call), REGISTER_S)

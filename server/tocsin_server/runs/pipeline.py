@@ -17,7 +17,7 @@ from tocsin_server.core.models import RecordBatch, Writer
 from tocsin_server.core.settings import Settings
 from tocsin_server.core.stats import IngestCounts
 from tocsin_server.runs.active_run import LONGEST_PHASE, ActiveRun, Done, WriterState
-from tocsin_server.runs.admission import Admission, Handshakes
+from tocsin_server.runs.admission import Admission, Handshakes, Waits
 from tocsin_server.runs.commit_queue import Pressure
 from tocsin_server.runs.durability import Durability
 from tocsin_server.runs.event_acceptance import EventAcceptor
@@ -118,20 +118,23 @@ class Pipeline:
 
     # Client messages
 
-    async def open(self, hello: Hello, now_ns: int | None = None, *, bound_to: str = "") -> Admitted:
+    async def open(
+        self, hello: Hello, now_ns: int | None = None, *, bound_to: str = "", waits: Waits | None = None
+    ) -> Admitted:
         """Accept a training process after its checked handshake.
 
         Args:
             hello: The validated handshake.
             now_ns: Unix time; the server's clock by default.
             bound_to: The only project that its token may write to; empty for any.
+            waits: See :meth:`Admission.admit`.
 
         Raises:
             TryLaterError: The database fails, or the run was deleted meanwhile.
             ForeignRunError: The run belongs to another project than ``bound_to``.
         """
         now_ns = self.clock() if now_ns is None else now_ns
-        run, state = await self._admission.admit(hello, now_ns, bound_to=bound_to)
+        run, state = await self._admission.admit(hello, now_ns, bound_to=bound_to, waits=waits)
         self.restorer.skip(run.id)
         self.rulebook.brief(self.changes, run)
         self.hub.changed(run.id)

@@ -87,7 +87,7 @@ def restore_run(
         _restore_pulse(run, stored)
     if stored.state is RunState.FAILED:
         run.rests_until_ns = rests_until(stored, settings, now_ns)
-    run.series.update(series.name for series in stored.series)
+    run.series.update(recovery.series)
     run.replay(recovery.replay, summary_upto=summary_upto)
     return run
 
@@ -126,7 +126,8 @@ def load_engine(reader: StoreReader, stored: StoredRun) -> tuple[Engine, Recover
             stored.id,
             error,
         )
-    if sum(writer.records for writer in stored.writers) <= REPLAYED_RECORDS:
+    counted = reader.run(stored.id)
+    if counted is not None and sum(writer.records for writer in counted.writers) <= REPLAYED_RECORDS:
         recovery = reader.recovery(stored.id, from_start=True)
     return Engine(context), recovery
 
@@ -159,6 +160,7 @@ class RunRegistry:
         self._reader = reader
         self._drop_listeners: list[set[str]] = []
         self._incidents = SharedIncidents()
+        self._loading = asyncio.Semaphore(1)
 
     @contextmanager
     def tracking_drops(self) -> Iterator[set[str]]:
@@ -241,7 +243,9 @@ class RunRegistry:
             LookupError: The run does not exist, or was deleted while it was read.
         """
         with self.tracking_drops() as dropped:
-            run = await asyncio.to_thread(self._restored, run_id, now_ns)
+            # One at a time: it needs the CPU, and several threads would only delay the acks of other runs.
+            async with self._loading:
+                run = await asyncio.to_thread(self._restored, run_id, now_ns)
         if run_id in dropped:
             raise LookupError(f"Run {run_id} was deleted while it was being loaded.")
         self.active[run_id] = run
@@ -250,7 +254,7 @@ class RunRegistry:
         return run
 
     def _restored(self, run_id: str, now_ns: int) -> ActiveRun:
-        stored = self._reader.run(run_id)
+        stored = self._reader.run_head(run_id)
         if stored is None:
             raise LookupError(f"Run {run_id} not found.")
         engine, recovery = load_engine(self._reader, stored)
@@ -264,7 +268,7 @@ class RunRegistry:
         return self._summaries.get(run_id) or await asyncio.to_thread(self._seed, run_id)
 
     def _seed(self, run_id: str) -> RunSummary | None:
-        stored = self._reader.run(run_id)
+        stored = self._reader.run_head(run_id)
         if stored is None:
             return None
         summary = _summary_of(stored)[1]

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -34,15 +35,28 @@ FAILURES = ("nonfinite-loss", "nonfinite-grad-norm", "loss-divergence")
 """Rules whose open alert counts as a failure of a run that continued."""
 
 
-def similar(one: StoredRun, other: StoredRun) -> bool:
-    """Return whether ``other`` can serve as a reference for ``one``."""
+def similar(
+    one: StoredRun, other: StoredRun, texts: Callable[[StoredRun], Mapping[str, str]] | None = None
+) -> bool:
+    """Return whether ``other`` can serve as a reference for ``one``.
+
+    Args:
+        one: A run.
+        other: Another run.
+        texts: Returns the settings of a run as text; computed if None.
+    """
     if one.id == other.id or one.project != other.project or other.archived:
         return False
-    mine, theirs = texts_of(one.config), texts_of(other.config)
+    mine, theirs = map(texts or settings_of, (one, other))
     if not mine or not theirs:
         return stem(one.name) == stem(other.name)
     equal = sum(1 for name, value in mine.items() if theirs.get(name) == value)
     return equal >= OVERLAP * len(mine.keys() | theirs.keys())
+
+
+def settings_of(stored: StoredRun) -> dict[str, str]:
+    """Return the configuration of a run as text, by path."""
+    return texts_of(stored.config)
 
 
 def sibling_of(
@@ -108,6 +122,18 @@ class Survey:
     stored: Mapping[str, StoredRun]
     newest: Sequence[StoredRun]
     made: dict[str, SimilarRun] = field(default_factory=dict)
+    _texts: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def similar_to(self, mine: StoredRun) -> Iterator[StoredRun]:
+        """Yield the runs that are similar to one, newest first."""
+        return (other for other in self.newest if similar(mine, other, self._settings))
+
+    def _settings(self, stored: StoredRun) -> Mapping[str, str]:
+        """Return :func:`settings_of`, computed once per look: it is compared with that of every other run."""
+        found = self._texts.get(stored.id)
+        if found is None:
+            found = self._texts[stored.id] = settings_of(stored)
+        return found
 
 
 class SimilarRunFinder:
@@ -168,7 +194,7 @@ class SimilarRunFinder:
         Runs that cannot be read are left out.
         """
         mine = survey.stored.get(run_id)
-        alike = [other for other in survey.newest if mine is not None and similar(mine, other)][:MOST]
+        alike = [] if mine is None else list(islice(survey.similar_to(mine), MOST))
         for other in alike:
             subject = f"run {other.id} as a similar run"
             if other.id not in survey.made and not self.work.rests(subject):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Union
 
 import msgspec
-from sqlalchemy import Connection, Row, Select, func, select
+from sqlalchemy import Connection, Row, Select, bindparam, func, select
 
 from tocsin_server.core import exact_json
 from tocsin_server.core.models import RUN_FAILED, Alert, AlertState, Diagnosis, Evidence, Remedy, Severity
@@ -105,17 +105,24 @@ def turns(connection: Connection, run_id: str, since_ns: int, until_ns: int | No
     return sorted(found)
 
 
-def newest_episodes(connection: Connection, run_id: str) -> list[Alert]:
-    """Return the newest episode of each fingerprint of a run, including those that are over."""
+def _newest() -> Select[Any]:
+    of_run = alert.c.run_id == bindparam("of_run")
     newest = (
         select(alert.c.fingerprint, func.max(alert.c.episode).label("episode"))
-        .where(alert.c.run_id == run_id)
+        .where(of_run)
         .group_by(alert.c.fingerprint)
         .subquery()
     )
     same = (alert.c.fingerprint == newest.c.fingerprint) & (alert.c.episode == newest.c.episode)
-    query = select(alert).join(newest, same).where(alert.c.run_id == run_id)
-    return [alert_of(row) for row in connection.execute(query.order_by(alert.c.onset_ns))]
+    return select(alert).join(newest, same).where(of_run).order_by(alert.c.onset_ns)
+
+
+_NEWEST = _newest()
+
+
+def newest_episodes(connection: Connection, run_id: str) -> list[Alert]:
+    """Return the newest episode of each fingerprint of a run, including those that are over."""
+    return [alert_of(row) for row in connection.execute(_NEWEST, {"of_run": run_id})]
 
 
 def alert_key(alert_id: str) -> tuple[str, str, int] | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
-from sqlalchemy import ColumnElement, Connection, literal, select, union_all
+from sqlalchemy import ColumnElement, CompoundSelect, Connection, bindparam, literal, select, union_all
 
 from tocsin_server.core.errors import DamagedError
 from tocsin_server.core.models import I64
@@ -18,6 +19,24 @@ from tocsin_server.store.tables import ARRIVAL, FIRST_SERIES, SEQ, STEP, TIME, c
 
 SQL_NUMBERS = 500
 """Numbers in one IN list, below the limit of both databases."""
+
+
+@cache
+def _tail_query(bounds: frozenset[str]) -> CompoundSelect[Any]:
+    """Return the query of :func:`tail_records` with these bounds. To build it takes longer than to run it."""
+    queries = []
+    for table in (packed, tail):
+        conditions = [table.c.run_id == bindparam("of_run"), table.c.writer_no == bindparam("of_writer")]
+        if "after_arrival" in bounds:
+            conditions.append(table.c.arrival > bindparam("after_arrival"))
+        if "to_seq" in bounds:
+            conditions.append(table.c.seq <= bindparam("to_seq"))
+        if "from_seq" in bounds:
+            conditions.append(table.c.seq + table.c.n > bindparam("from_seq"))
+        columns = (table.c.seq, table.c.n, table.c.arrival, table.c.body, literal(table is packed))
+        queries.append(select(*columns).where(*conditions))
+    query = union_all(*queries).order_by("seq")
+    return query.limit(bindparam("most")) if "most" in bounds else query
 
 
 def tail_records(
@@ -48,19 +67,10 @@ def tail_records(
     Raises:
         DamagedError: A row cannot be decoded.
     """
-    queries = []
-    for table in (packed, tail):
-        query = select(table.c.seq, table.c.n, table.c.arrival, table.c.body, literal(table is packed)).where(
-            table.c.run_id == run_id, table.c.writer_no == writer_no
-        )
-        if after_arrival is not None:
-            query = query.where(table.c.arrival > after_arrival)
-        if to_seq is not None:
-            query = query.where(table.c.seq <= to_seq)
-        if from_seq is not None:
-            query = query.where(table.c.seq + table.c.n > from_seq)
-        queries.append(query)
-    found = connection.execute(union_all(*queries).order_by("seq").limit(limit))
+    bounds = {"after_arrival": after_arrival, "from_seq": from_seq, "to_seq": to_seq, "most": limit}
+    given = {name: value for name, value in bounds.items() if value is not None}
+    query = _tail_query(frozenset(given))
+    found = connection.execute(query, {"of_run": run_id, "of_writer": writer_no, **given})
     chosen = None if wanted is None else set(wanted)
     parts: list[Points] = []
     batches: list[TailRow] = []

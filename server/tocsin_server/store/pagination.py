@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, bindparam, select
 
 from tocsin_server.core.models import I64, RunEvent, Writer
 from tocsin_server.store.arrays import Points, joined
@@ -146,6 +146,14 @@ def read_events(
     return EventPage(items, str(items[-1].arrival) if len(rows) > limit else None)
 
 
+_EVENTS = (
+    select(event, writer.c.attempt_no, writer.c.rank)
+    .outerjoin(writer, (writer.c.run_id == event.c.run_id) & (writer.c.writer_no == event.c.writer_no))
+    .where(event.c.run_id == bindparam("of_run"), event.c.arrival > bindparam("after"))
+    .order_by(event.c.arrival, event.c.writer_no, event.c.no)
+)
+
+
 def events_after(
     connection: Connection,
     run_id: str,
@@ -154,14 +162,8 @@ def events_after(
     without: Collection[str] = (),
 ) -> Iterator[RunEvent]:
     """Yield events that arrived after ``arrival``, in order of arrival, except the kinds in ``without``."""
-    query = (
-        select(event, writer.c.attempt_no, writer.c.rank)
-        .outerjoin(writer, (writer.c.run_id == event.c.run_id) & (writer.c.writer_no == event.c.writer_no))
-        .where(event.c.run_id == run_id, event.c.arrival > arrival, event.c.kind.not_in(without))
-        .order_by(event.c.arrival, event.c.writer_no, event.c.no)
-        .limit(limit)
-    )
-    for row in connection.execute(query):
+    query = _EVENTS.where(event.c.kind.not_in(without)) if without else _EVENTS
+    for row in connection.execute(query.limit(limit), {"of_run": run_id, "after": arrival}):
         # Events of the server itself have no writer row.
         who = Writer(run_id, row.writer_no, row.attempt_no or 0, row.rank or 0)
         yield RunEvent(

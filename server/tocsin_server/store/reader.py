@@ -71,6 +71,11 @@ class StoreReader:
         with self._engine.begin() as connection:
             return run_rows.read_run(connection, run_id)
 
+    def run_head(self, run_id: str) -> StoredRun | None:
+        """Return one run with the times of its attempts, without steps, writers and series, or None."""
+        with self._engine.begin() as connection:
+            return run_rows.read_head(connection, run_id)
+
     def series(
         self,
         run_id: str,
@@ -214,6 +219,8 @@ class StoreReader:
     def acknowledged(self, alert_ids: Iterable[str]) -> set[str]:
         """Return those of these alerts that are acknowledged."""
         keys = {alert_rows.alert_key(alert_id): alert_id for alert_id in alert_ids}
+        if not keys:
+            return set()
         with self._engine.begin() as connection:
             found = acks_in_force(connection, {key[0] for key in keys if key is not None})
         return {keys[key] for key in found if key in keys}

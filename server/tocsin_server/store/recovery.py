@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Engine, Row, func, select
+from sqlalchemy import Connection, Engine, Row, bindparam, func, select
 
 from tocsin_server.core.models import SavedRuleState
 from tocsin_server.store.alert_rows import newest_episodes
@@ -26,20 +26,18 @@ from tocsin_server.store.writer_cache import series_numbers
 DELTA_RECORDS = 20_000
 """Beyond this many records, a live page must query the whole window instead of a delta."""
 
+_RULE_STATE = select(rule_state).where(rule_state.c.run_id == bindparam("of_run"))
+
 
 def read_recovery(engine: Engine, run_id: str, *, from_start: bool = False) -> Recovery:
     """Return what is needed to resume; see ``StoreReader.recovery``."""
     with engine.begin() as connection:
-        saved = (
-            None
-            if from_start
-            else connection.execute(select(rule_state).where(rule_state.c.run_id == run_id))
-        )
-        row = None if saved is None else saved.first()
+        row = None if from_start else connection.execute(_RULE_STATE, {"of_run": run_id}).first()
         alerts, last = newest_episodes(connection, run_id), last_arrival(connection, run_id)
+        series = frozenset(series_numbers(connection, run_id))
     snapshot = SavedRuleState(run_id, row.arrival, row.body) if row is not None else None
     since = -1 if snapshot is None else snapshot.arrival
-    return Recovery(snapshot, replayed(engine, run_id, since, last), alerts, last)
+    return Recovery(snapshot, replayed(engine, run_id, since, last), alerts, last, series)
 
 
 def points_after(

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Engine, Row, select
+from sqlalchemy import Connection, Engine, Row, bindparam, select
 
 from tocsin_server.core.errors import DamagedError
 from tocsin_server.core.models import RecordBatch, RunEvent, Writer
@@ -27,6 +28,20 @@ EVENTS = 1000
 TAIL_ROWS = 256
 """Events and unsealed batches in a page."""
 Item = RecordBatch | RunEvent
+_SEALED = select(writer.c.sealed_seq).where(
+    writer.c.run_id == bindparam("of_run"), writer.c.writer_no == bindparam("of_writer")
+)
+_NEXT_CHUNK = (
+    select(chunk_dir.c.no, chunk_dir.c.seq1)
+    .where(
+        chunk_dir.c.run_id == bindparam("of_run"),
+        chunk_dir.c.writer_no == bindparam("of_writer"),
+        chunk_dir.c.seq1 > bindparam("seq"),
+        chunk_dir.c.arrival1 > bindparam("after"),
+    )
+    .order_by(chunk_dir.c.no)
+    .limit(1)
+)
 
 
 def replayed(engine: Engine, run_id: str, after: int, upto: int) -> Iterator[Item]:
@@ -51,9 +66,7 @@ def _events(engine: Engine, run_id: str, after: int, upto: int) -> Iterator[Item
         after = page[-1].arrival
 
 
-def _of_writer(
-    engine: Engine, row: Row[object], names: dict[int, str], after: int, upto: int
-) -> Iterator[Item]:
+def _of_writer(engine: Engine, row: Row[Any], names: dict[int, str], after: int, upto: int) -> Iterator[Item]:
     """Yield the batches of one writer. The last batch of a page may continue on the next one."""
     who = Writer(row.run_id, row.writer_no, row.attempt_no, row.rank)
     begun, seq = nothing(), -1
@@ -93,9 +106,7 @@ def _page(connection: Connection, who: Writer, seq: int, after: int) -> Points:
             seq = row.seq1
         else:
             return points.where(points.seq > seq)
-    sealed = connection.execute(
-        select(writer.c.sealed_seq).where(writer.c.run_id == who.run_id, writer.c.writer_no == who.writer_no)
-    ).scalar()
+    sealed = connection.execute(_SEALED, {"of_run": who.run_id, "of_writer": who.writer_no}).scalar()
     # A row across the seal is complete in the tail: its sealed part was already read from the chunk.
     low = max(seq, -1 if sealed is None else sealed)
     points = tail_records(
@@ -111,10 +122,5 @@ def _page(connection: Connection, who: Writer, seq: int, after: int) -> Points:
 
 
 def _next_chunk(connection: Connection, who: Writer, seq: int, after: int) -> Row[int, int] | None:
-    query = select(chunk_dir.c.no, chunk_dir.c.seq1).where(
-        chunk_dir.c.run_id == who.run_id,
-        chunk_dir.c.writer_no == who.writer_no,
-        chunk_dir.c.seq1 > seq,
-        chunk_dir.c.arrival1 > after,
-    )
-    return connection.execute(query.order_by(chunk_dir.c.no).limit(1)).first()
+    place = {"of_run": who.run_id, "of_writer": who.writer_no, "seq": seq, "after": after}
+    return connection.execute(_NEXT_CHUNK, place).first()

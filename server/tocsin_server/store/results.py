@@ -247,9 +247,11 @@ class Recovery:
     ``replay``: every batch and event that arrived after the rule state (all without one), in
     order of arrival, read lazily in pages, once. ``alerts``: the newest
     episode of each fingerprint, including resolved ones. ``last_arrival``: -1 if nothing has arrived.
+    ``series``: the names of all series.
     """
 
     rule_state: SavedRuleState | None
     replay: Iterable[RecordBatch | RunEvent] = ()
     alerts: list[Alert] = field(default_factory=list)
     last_arrival: int = -1
+    series: frozenset[str] = frozenset()

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, Row, Select, func, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, func, select, update
 
 from tocsin_server.core.models import RunState, Writer
 from tocsin_server.store.alert_rows import OPEN_STATES
@@ -89,7 +89,7 @@ def is_there(connection: Connection, run_id: str) -> bool:
 
 def read_run(connection: Connection, run_id: str) -> StoredRun | None:
     """Return one run with its attempts, writers and series, including unsealed records, or None."""
-    row = connection.execute(_rows().where(run.c.id == run_id)).first()
+    row = connection.execute(_HEAD, {"of_run": run_id}).first()
     if row is None:
         return None
     found = writer_rows(connection, run_id)
@@ -100,9 +100,7 @@ def read_run(connection: Connection, run_id: str) -> StoredRun | None:
     events = _event_counts(connection, run_id)
     last_ns = _last_ns(connection, run_id)
     writers = tuple(_writer(w, tails[w.writer_no], events.get(w.writer_no, 0)) for w in found)
-    attempts = connection.execute(
-        select(attempt).where(attempt.c.run_id == run_id).order_by(attempt.c.attempt_no)
-    ).all()
+    attempts = connection.execute(_ATTEMPTS, {"of_run": run_id}).all()
     return replace(
         _facts(row, len(attempts)),
         attempts_list=tuple(_attempt(a, writers, last_ns) for a in attempts),
@@ -111,9 +109,23 @@ def read_run(connection: Connection, run_id: str) -> StoredRun | None:
     )
 
 
+def read_head(connection: Connection, run_id: str) -> StoredRun | None:
+    """Return one run with the times of its attempts, without what depends on its records, or None."""
+    row = connection.execute(_HEAD, {"of_run": run_id}).first()
+    if row is None:
+        return None
+    found = connection.execute(_ATTEMPTS, {"of_run": run_id})
+    attempts = tuple(StoredAttempt(one.attempt_no, one.started_ns, None, None) for one in found)
+    return replace(_facts(row, len(attempts)), attempts_list=attempts)
+
+
 def _rows() -> Select[Any]:
     """Return a query for runs, each with the time of its scheduled deletion."""
     return select(run, deletion.c.due_ns).outerjoin(deletion, deletion.c.run_id == run.c.id)
+
+
+_HEAD = _rows().where(run.c.id == bindparam("of_run"))
+_ATTEMPTS = select(attempt).where(attempt.c.run_id == bindparam("of_run")).order_by(attempt.c.attempt_no)
 
 
 def _facts(row: Row[Any], attempts: int) -> StoredRun:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import BindParameter, Connection, Row, bindparam, func, select
 
 from tocsin_server.core.models import F64, I64, Column
 from tocsin_server.store import chunks, pyramid
@@ -87,22 +87,30 @@ class Layer:
     tail: Points
 
 
+# Built once, because that takes longer than to run it: a start reads each run that has not ended.
+_OF_RUN: BindParameter[str] = bindparam("of_run")
+_WRITERS = (
+    select(writer)
+    .where(writer.c.run_id == _OF_RUN)
+    .order_by(writer.c.attempt_no.desc(), writer.c.rank, writer.c.writer_no.desc())
+)
+_ARRIVALS = select(
+    *(
+        select(func.max(table.c.arrival)).where(table.c.run_id == _OF_RUN).scalar_subquery()
+        for table in (tail, packed, event)
+    ),
+    select(func.max(writer.c.sealed_arrival)).where(writer.c.run_id == _OF_RUN).scalar_subquery(),
+)
+
+
 def writer_rows(connection: Connection, run_id: str) -> list[Row[Any]]:
     """Return the writers of a run, newest attempt first, then by rank."""
-    query = select(writer).where(writer.c.run_id == run_id)
-    order = (writer.c.attempt_no.desc(), writer.c.rank, writer.c.writer_no.desc())
-    return list(connection.execute(query.order_by(*order)))
+    return list(connection.execute(_WRITERS, {"of_run": run_id}))
 
 
 def last_arrival(connection: Connection, run_id: str) -> int:
     """Return the newest arrival number of a batch or event of the run, or -1."""
-    newest = [
-        select(func.max(tail.c.arrival)).where(tail.c.run_id == run_id),
-        select(func.max(packed.c.arrival)).where(packed.c.run_id == run_id),
-        select(func.max(event.c.arrival)).where(event.c.run_id == run_id),
-        select(func.max(writer.c.sealed_arrival)).where(writer.c.run_id == run_id),
-    ]
-    found = [connection.execute(query).scalar() for query in newest]
+    found = connection.execute(_ARRIVALS, {"of_run": run_id}).one()
     return max([-1, *(int(value) for value in found if value is not None)])
 
 

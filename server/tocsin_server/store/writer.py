@@ -58,6 +58,7 @@ class Call:
     work: Callable[[Connection], Any]
     then: Callable[[Any], None] | None
     future: Future[Any]
+    together: bool = False
 
 
 class Queued(NamedTuple):
@@ -129,13 +130,21 @@ class StoreWriter:
                 self.backlog_bytes += queued.size
                 self._wake.notify()
 
-    def call(self, work: Callable[[Connection], T], then: Callable[[T], None] | None = None) -> Future[T]:
+    def call(
+        self,
+        work: Callable[[Connection], T],
+        then: Callable[[T], None] | None = None,
+        *,
+        together: bool = False,
+    ) -> Future[T]:
         """Run ``work`` in a separate transaction, after everything submitted before.
 
         Args:
             work: Called on the writer thread. Unlike write batches, it is not retried.
             then: Receives the result on the writer thread, after the commit and before anything else is
                 written; it must not raise.
+            together: Share a transaction with adjacent calls of this kind. ``work`` must have no effect but
+                its rows: if one of the calls fails, all of them run again separately.
 
         Returns:
             A future with the result after the commit, or the exception after the rollback.
@@ -145,7 +154,7 @@ class StoreWriter:
             if self._stop_at is not None:
                 future.set_exception(RuntimeError("The store writer has stopped."))
             else:
-                self._calls.append(Call(work, then, future))
+                self._calls.append(Call(work, then, future, together))
                 self._wake.notify()
         return future
 
@@ -276,23 +285,47 @@ class StoreWriter:
         """
         ends = time.monotonic() + CALLS_S
         while calls and time.monotonic() < ends:
-            self._answer(calls.popleft())
+            if calls[0].together:
+                self._answer_together(calls, ends)
+            else:
+                self._answer(calls.popleft())
         if calls:
             with self._wake:
                 self._calls.extendleft(reversed(calls))
 
-    def _answer(self, call: Call) -> None:
-        if not call.future.set_running_or_notify_cancel():
+    def _answer_together(self, calls: deque[Call], ends: float) -> None:
+        """Run the first calls that may share a transaction in one, until ``ends``."""
+        taken: list[Call] = []
+        results: list[Any] = []
+        try:
+            with self.database.engine.begin() as connection:
+                while calls and calls[0].together and (not taken or time.monotonic() < ends):
+                    call = calls.popleft()
+                    if call.future.set_running_or_notify_cancel():
+                        taken.append(call)
+                        results.append(call.work(connection))
+        except BaseException as error:  # noqa: BLE001 - passed on to the caller
+            for call in taken:
+                if isinstance(error, Exception) and _may_pass(error):
+                    call.future.set_exception(error)  # none of them would succeed now
+                else:
+                    self._run(call)
             return
+        for call, result in zip(taken, results, strict=True):
+            _finish(call, result)
+
+    def _answer(self, call: Call) -> None:
+        if call.future.set_running_or_notify_cancel():
+            self._run(call)
+
+    def _run(self, call: Call) -> None:
         try:
             with self.database.engine.begin() as connection:
                 result = call.work(connection)
-            if call.then is not None:
-                call.then(result)
         except BaseException as error:  # noqa: BLE001 - passed on to the caller
             call.future.set_exception(error)
         else:
-            call.future.set_result(result)
+            _finish(call, result)
 
     def _reject(self) -> None:
         with self._wake:
@@ -307,6 +340,16 @@ def _may_pass(error: Exception) -> bool:
     if isinstance(error, DBAPIError):
         return error.connection_invalidated or not isinstance(error, HOPELESS)
     return isinstance(error, (TimeoutError, OSError, MemoryError))
+
+
+def _finish(call: Call, result: Any) -> None:
+    try:
+        if call.then is not None:
+            call.then(result)
+    except BaseException as error:  # noqa: BLE001 - passed on to the caller
+        call.future.set_exception(error)
+    else:
+        call.future.set_result(result)
 
 
 def _call_done(done: Callable[[], None]) -> None:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, bindparam, func, select
 
 from tocsin_server.store.nonfinite_onsets import NonfiniteTracker, read_tracker
 from tocsin_server.store.tables import FIRST_SERIES, event, metric, packed, run, tail, writer
 
 WriterKey = tuple[str, int]
 """(run id, writer number)."""
+_SERIES = select(metric.c.name, metric.c.col_id).where(metric.c.run_id == bindparam("of_run"))
 
 
 @dataclass(slots=True)
@@ -48,8 +49,7 @@ def last_event(connection: Connection, run_id: str, writer_no: int) -> int:
 
 def series_numbers(connection: Connection, run_id: str) -> dict[str, int]:
     """Return the column number of every series of the run, by name."""
-    rows = connection.execute(select(metric.c.name, metric.c.col_id).where(metric.c.run_id == run_id))
-    return {row.name: row.col_id for row in rows}
+    return {row.name: row.col_id for row in connection.execute(_SERIES, {"of_run": run_id})}
 
 
 @dataclass(slots=True)

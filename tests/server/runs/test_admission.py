@@ -65,6 +65,26 @@ def test_a_run_deleted_while_a_hello_reads_it_stays_deleted(
     assert server.rows() == []
 
 
+@on_both
+def test_a_known_client_is_welcomed_before_its_run_is_loaded(
+    run_server: Start, dial: Dial, monkeypatch: pytest.MonkeyPatch, eventually: Any
+) -> None:
+    """After a start, loading hundreds of runs takes longer than clients wait; acks come after it."""
+    server = run_server()
+    first = dial(server.base, "r1", server.token)
+    last = first.train([0, 1], loss=[1.0, 1.0])
+    first.acked(last)
+    first.socket.close()
+    eventually(lambda: not server.pipeline.registry.active["r1"].connected, "the trainer to go")
+    server.call(lambda: server.pipeline.registry.retire("r1"))
+    reading = Held(registry.load_engine)
+    monkeypatch.setattr(registry, "load_engine", reading)
+    again = dial(server.base, "r1", server.token)
+    assert (again.welcome.seq, "r1" in server.pipeline.registry.active) == (last, False)
+    reading.go.set()
+    again.acked(again.train([2], loss=[1.0]))
+
+
 class Answering:
     """A store whose calls the test completes."""
 
@@ -73,7 +93,7 @@ class Answering:
     def __init__(self) -> None:
         self.answer: Future[Any] = Future()
 
-    def call(self, work: Callable[..., Any]) -> Future[Any]:
+    def call(self, work: Callable[..., Any], *, together: bool = False) -> Future[Any]:
         return self.answer
 
 

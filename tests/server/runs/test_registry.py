@@ -60,6 +60,8 @@ def test_rules_of_another_version_start_again(run_server: Start, dial: Dial) -> 
     reader = server.services.reader
 
     class Newer:
+        run = reader.run
+
         def recovery(self, run_id: str, *, from_start: bool = False) -> Any:
             found = reader.recovery(run_id, from_start=from_start)
             return found if from_start else replace(found, rule_state=SavedRuleState(run_id, 0, b"\xc0"))

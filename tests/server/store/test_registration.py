@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from tests.server.store.conftest import hello
+from tests.server.store.conftest import batch, hello
 from tocsin.protocol import WriterId
+from tocsin_server.store import registration
 from tocsin_server.store.database import Database
 from tocsin_server.store.registration import register_keeping_end
 from tocsin_server.store.tables import attempt, run
@@ -141,3 +142,25 @@ def test_dead_ranks_without_a_launch_join_when_they_are_delivered(admit: Any) ->
     zero = admit(rank=0, attempt="x", now_ns=hour, time_ns=hour, **met)
     one = admit(rank=1, attempt="y", now_ns=hour + 300 * SECOND, time_ns=hour + 300 * SECOND, **met)
     assert (one.writer.run_id, one.writer.attempt_no) == (zero.writer.run_id, 1)
+
+
+@pytest.mark.parametrize("state", ["running", "finished"])
+def test_a_known_writer_is_registered_as_any_other(
+    database: Database, admit: Any, put: Any, store: Any, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    """The single query for a known writer finds, and changes, the same as the general way."""
+    who = admit(config={"lr": 1}, tags=["new"]).writer
+    put(batch(who, 0, [0, 1], loss=[1.0, 2.0]))
+    store.call(lambda connection: connection.execute(run.update().values(state=state))).result(30)
+    reported = hello(config={"lr": 1.0}, notes="again", host="other", time_ns=3_000)
+
+    def returned(now_ns: int) -> Any:
+        found = store.call(lambda connection: register_keeping_end(connection, reported, now_ns)).result(30)
+        with database.reader.connect() as connection:
+            row = connection.execute(select(run)).one()
+        return found, repr(row)
+
+    quick = returned(9_000)
+    monkeypatch.setattr(registration, "known_writer", lambda *_: None)
+    assert quick == returned(9_000)
+    assert (quick[0][0].last_seq, quick[0][1]) == (1, state == "finished")

@@ -13,7 +13,7 @@ from tests.server.store.conftest import batch
 from tocsin_server.core.models import RunEvent, WriteBatch
 from tocsin_server.store.database import Database
 from tocsin_server.store.tables import event as event_table
-from tocsin_server.store.tables import run, tail, writer
+from tocsin_server.store.tables import project, run, tail, writer
 from tocsin_server.store.writer import StoreWriter
 
 
@@ -149,6 +149,27 @@ def test_many_calls_do_not_hold_up_a_batch(store: StoreWriter, admit: Any) -> No
     answers = [call.result(60) for call in calls]
     assert answers == sorted(answers)  # in the order of the requests
     assert answers[-1]
+
+
+def test_calls_that_share_a_transaction_fail_alone(store: StoreWriter) -> None:
+    """One of them fails: its rows are rolled back, and those of the others are committed."""
+    held = threading.Event()
+    store.call(lambda connection: held.wait(60))  # so that the others wait for each other
+
+    def named(name: str, fails: bool) -> Any:
+        def work(connection: Any) -> str:
+            connection.execute(project.insert(), {"name": name, "created_ns": 1, "settings": {}})
+            return name if not fails else str(1 // 0)
+
+        return store.call(work, together=True)
+
+    calls = [named("a", False), named("b", True), named("c", False)]
+    held.set()
+    assert [calls[0].result(30), calls[2].result(30)] == ["a", "c"]
+    with pytest.raises(ZeroDivisionError):
+        calls[1].result(30)
+    names = select(project.c.name).order_by(project.c.name)
+    assert store.call(lambda connection: connection.execute(names).scalars().all()).result(30) == ["a", "c"]
 
 
 def test_a_failing_call_reports_to_its_caller(store: StoreWriter) -> None:
