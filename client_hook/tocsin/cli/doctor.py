@@ -26,6 +26,7 @@ from ..transport.link import wait
 from ..transport.outbox import Outbox
 from ..transport.server_url import Target, parse_target
 
+CREATE = "tocsin-server token create trainers --scope ingest"
 TIMEOUT_S = 5.0
 HEALTH = "/api/v1/health"
 LISTENING = (
@@ -157,7 +158,7 @@ def _advice(refused: protocol.Refused, token: str) -> str:
         return f"{sentence} Update the older side (pip install -U tocsin, or the server)."
     if refused.code in ("bad-token", "token-scope"):
         hint = "Check TOCSIN_TOKEN" if token else "Set TOCSIN_TOKEN"
-        return f"{sentence} {hint}; `tocsin-server token create` creates a token."
+        return f"{sentence} {hint}. On the server, `{CREATE}` creates a token that training processes use."
     return sentence
 
 

@@ -238,7 +238,7 @@ def sentence_of(message: protocol.Refused) -> str:
         )
     reason = f"({message.code}): expected {message.expected}, got {message.got}"
     if message.code in ("bad-token", "token-scope"):
-        advice = "Set TOCSIN_TOKEN; `tocsin-server token create` creates a token."
+        advice = "Set TOCSIN_TOKEN; `tocsin-server token create NAME --scope ingest` creates a token."
         return f"the server rejected the token {reason}. {advice}"
     if message.scope == "notice":
         return f"notice from the server {reason}"

@@ -172,21 +172,24 @@ def migrate(
 def token_create(
     name: Annotated[str, typer.Argument(help="Name of the token: who or what will use it.")],
     scope: Annotated[
-        Scope,
+        Scope | None,
         typer.Option(help="ingest: training processes; read: view; write: acknowledge and edit; admin: all."),
-    ] = Scope.READ,
+    ] = None,
     project: Annotated[str, typer.Option(help="The only project an ingest token may report to.")] = "",
     database_url: DatabaseUrl = None,
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Create a token and print it. It is shown only once, and a running server accepts it immediately."""
+    """Create a token and print it. It is shown only once, and a running server accepts it immediately.
+
+    --scope is required; on a terminal you are asked for it.
+    """
     from tocsin_server.cli.database import writing
     from tocsin_server.store import audit
     from tocsin_server.store.tokens import add_token
 
     try:
-        made, secret = make_token(name, scope, project, time.time_ns())
+        made, secret = make_token(name, scope or _asked_scope(name), project, time.time_ns())
     except ValueError as error:
         raise TocsinError(str(error)) from error
     with writing(settings_of(database_url, data_dir, config)) as connection:
@@ -249,6 +252,20 @@ app.command()(backtest)
 app.command()(check)
 app.command()(report)
 app.command()(postmortem)
+
+
+def _asked_scope(name: str) -> Scope:
+    """Ask for the scope of a new token. Raises StartError if there is no terminal to ask on."""
+    if sys.stdin.isatty():
+        import click
+
+        typer.echo("ingest: training processes; read: view; write: acknowledge; admin: all.", err=True)
+        return Scope(typer.prompt("Scope", type=click.Choice([scope.value for scope in Scope]), err=True))
+    raise StartError(
+        f"Token {name!r} needs a scope. For training processes: "
+        f"`tocsin-server token create {name} --scope ingest`. To view: `--scope read`. "
+        "To acknowledge and edit: `--scope write`. For everything: `--scope admin`."
+    )
 
 
 def _token_line(token: Token) -> str:

@@ -74,7 +74,7 @@ def test_doctor_distinguishes_a_bad_token_from_none(
     assert main(["doctor", "--url", strict_server.url, *arguments]) == 1
     handshake = lines_of(capsys)["handshake"]
     assert words in handshake
-    assert "tocsin-server token create" in handshake
+    assert "`tocsin-server token create trainers --scope ingest`" in handshake
 
 
 def test_doctor_knows_another_service_on_the_port(

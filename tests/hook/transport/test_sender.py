@@ -266,7 +266,7 @@ def test_a_wrong_token_stops_sending_and_keeps_the_spool(
     (stopped,) = [record.message for record in caplog.records if "bad-token" in record.message][:-1]
     assert stopped == (
         "tocsin: sending stopped: the server rejected the token (bad-token): expected a known token, "
-        "got tk_.... Set TOCSIN_TOKEN; `tocsin-server token create` creates a token."
+        "got tk_.... Set TOCSIN_TOKEN; `tocsin-server token create NAME --scope ingest` creates a token."
     )
     assert len(left_behind(spool_dir)) == 1
 

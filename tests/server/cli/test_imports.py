@@ -58,7 +58,7 @@ from typer.testing import CliRunner
 from tocsin_server.cli.main import app
 
 where = ["--data-dir", {str(tmp_path)!r}]
-for arguments in (["create", "me"], ["list"], ["revoke", "admin"]):
+for arguments in (["create", "me", "--scope", "read"], ["list"], ["revoke", "admin"]):
     done = CliRunner().invoke(app, ["token", *arguments, *where])
     assert done.exit_code == 0, done.output
 made = CliRunner().invoke(app, ["token", "list", *where]).stdout

@@ -130,8 +130,9 @@ def test_impossible_requests_are_reported(tocsin: Run) -> None:
     """Each invalid name, project or database gives one message and exit status 2."""
     assert "token list" in error_text(tocsin("token", "revoke", "t_none"))
     assert "no project for a token of scope read" in error_text(
-        tocsin("token", "create", "x", "--project", "p")
+        tocsin("token", "create", "x", "--scope", "read", "--project", "p")
     )
+    assert "token create x --scope ingest" in error_text(tocsin("token", "create", "x"))
     assert "expected the id or the name of one run" in error_text(tocsin("export", "nothing"))
     assert "expected sqlite:///" in error_text(tocsin("migrate", "--database-url", "mysql://x/y"))
     assert "Use sqlite:///" in error_text(tocsin("migrate", "--database-url", "postgresql://host:port/y"))
@@ -209,7 +210,7 @@ OPENING = [
     ["migrate"],
     ["migrate", "--rehearse"],
     ["token", "list"],
-    ["token", "create", "me"],
+    ["token", "create", "me", "--scope", "read"],
     ["export", "r1"],
     ["snapshot", "r1.a.1", "out.json"],
     ["delete", "r1", "--yes"],

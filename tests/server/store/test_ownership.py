@@ -250,11 +250,12 @@ def test_a_restore_over_a_live_database_is_rejected(tocsin: Run, tmp_path: Path)
         for name in ("tocsin.db", "link.db"):
             refused = error_text(tocsin("restore", "copy.db", "--database-url", f"sqlite:///{name}"))
             assert "in use by another tocsin-server" in refused
-        assert tocsin("token", "create", "x").returncode == 0
+        assert tocsin("token", "create", "x", "--scope", "read").returncode == 0
         assert tocsin("migrate").returncode == 0
         os.link(file, "hard.db")
         assert "2 names" in error_text(tocsin("restore", "copy.db", "--database-url", "sqlite:///hard.db"))
-        assert "2 names" in error_text(tocsin("token", "create", "y", "--database-url", "sqlite:///hard.db"))
+        create = ("token", "create", "y", "--scope", "read")
+        assert "2 names" in error_text(tocsin(*create, "--database-url", "sqlite:///hard.db"))
     assert file.stat().st_ino == before
 
 
