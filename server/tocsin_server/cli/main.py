@@ -257,10 +257,16 @@ app.command()(postmortem)
 def _asked_scope(name: str) -> Scope:
     """Ask for the scope of a new token. Raises StartError if there is no terminal to ask on."""
     if sys.stdin.isatty():
-        import click
-
         typer.echo("ingest: training processes; read: view; write: acknowledge; admin: all.", err=True)
-        return Scope(typer.prompt("Scope", type=click.Choice([scope.value for scope in Scope]), err=True))
+        known = {scope.value: scope for scope in Scope}
+        while True:  # standard output is for the token, and typer.prompt writes to it
+            typer.echo(f"Scope ({', '.join(known)}): ", nl=False, err=True)
+            line = sys.stdin.readline()
+            if not line:
+                raise typer.Abort
+            if line.strip() in known:
+                return known[line.strip()]
+            typer.echo(f"There is no scope {line.strip()!r}.", err=True)
     raise StartError(
         f"Token {name!r} needs a scope. For training processes: "
         f"`tocsin-server token create {name} --scope ingest`. To view: `--scope read`. "

@@ -6,9 +6,11 @@ import contextlib
 import json
 import math
 import os
+import pty
 import socket
 import sqlite3
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -236,3 +238,16 @@ def newer(tocsin: Run, tmp_path: Path) -> Path:
 def test_a_newer_schema_is_reported(tocsin: Run, newer: Path, command: list[str]) -> None:
     """For every command that opens the database: revision, reason and remedy; no traceback."""
     assert "9999" in error_text(tocsin(*command))
+
+
+def test_token_create_asks_for_the_scope_on_a_terminal(tmp_path: Path) -> None:
+    """A wrong answer is asked again."""
+    ours, theirs = pty.openpty()
+    os.write(ours, b"reed\nread\n")
+    command = [sys.executable, "-m", "tocsin_server", "token", "create", "me", "--data-dir", str(tmp_path)]
+    done = subprocess.run(command, stdin=theirs, capture_output=True, text=True, timeout=60, check=False)
+    os.close(ours)
+    os.close(theirs)
+    assert (done.returncode, done.stdout.startswith("tcn_")) == (0, True), done.stderr
+    assert "There is no scope 'reed'." in done.stderr
+    assert "(read) created" in done.stderr
