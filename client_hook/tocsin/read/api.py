@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from ..core.server_choice import chosen_token, chosen_url
+from ..core.server_choice import reading_token, reading_url
 from ..transport.server_url import parse_target
 from .answers import Alert, Checkpoints, Event, Incident, Run, RunDetail
 from .exchange import Answer, Asking, Found, Request, Streaming, Wait
@@ -78,9 +78,9 @@ class Api:
         timeout: float = TIMEOUT_S,
         retries: int = RETRIES,
     ) -> None:
-        target = parse_target(chosen_url(url))
+        target = parse_target(reading_url(url))
         self.url = target.base
-        self._http = HttpTransport(target, chosen_token(token), timeout)
+        self._http = HttpTransport(target, reading_token(target.base, token), timeout)
         self._ask = Operations(target.base, has_token=self._http.has_token, retries=retries)
 
     def __repr__(self) -> str:

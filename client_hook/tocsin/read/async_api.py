@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from ..core.server_choice import chosen_token, chosen_url
+from ..core.server_choice import reading_token, reading_url
 from ..transport.server_url import parse_target
 from .answers import Alert, Checkpoints, Event, Incident, Run, RunDetail
 from .api import INTERVAL_S, OUTAGE_S, RETRIES, TIMEOUT_S, export_of, written
@@ -59,9 +59,9 @@ class AsyncApi:
         timeout: float = TIMEOUT_S,
         retries: int = RETRIES,
     ) -> None:
-        target = parse_target(chosen_url(url))
+        target = parse_target(reading_url(url))
         self.url = target.base
-        self._http = HttpTransport(target, chosen_token(token), timeout)
+        self._http = HttpTransport(target, reading_token(target.base, token), timeout)
         self._ask = Operations(target.base, has_token=self._http.has_token, retries=retries)
 
     def __repr__(self) -> str:

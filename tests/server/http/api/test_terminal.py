@@ -102,3 +102,21 @@ def test_names_cannot_steer_the_terminal(trainer: Callable[..., Trainer], comman
     out = command("runs", "show", run.run)[1]
     assert "\x1b" not in out
     assert "x = \\x1b[31mred\\nline" in out
+
+
+def test_a_login_is_checked_and_stored_for_that_server_only(
+    server: Any, command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("TOCSIN_TOKEN")
+    place = tmp_path / "tocsin" / "login.json"
+    wrong = command("login", server.base, "--token", "tcn_wrong")
+    assert (wrong[0], "401" in wrong[2], place.exists()) == (2, True, False)
+    status, out, _ = command("login", server.base, "--token", token(server, "read"))
+    assert (status, "with scope read" in out, place.stat().st_mode & 0o777) == (0, True, 0o600)
+    monkeypatch.delenv("TOCSIN_URL")
+    assert command("runs", "list", "--limit", "1")[0] == 0
+    elsewhere = server.base.replace("127.0.0.1", "localhost")
+    assert command("runs", "list", "--url", elsewhere)[0] == 2
+    assert command("logout")[1] == f"Deleted {place}.\n"
+    assert not place.exists()
