@@ -159,13 +159,27 @@ class AsyncApi:
     ) -> Path:
         """See ``Api.export``."""
         place, form = export_of(path, format)
-        request = await self._done(self._ask.export(run, names, form))
+        await self._download(await self._done(self._ask.export(run, names, form)), place, None)
+        return place
+
+    async def download(
+        self,
+        path: str,
+        file: str | os.PathLike[str],
+        query: Mapping[str, Any] | None = None,
+        advance: Callable[[int], object] | None = None,
+    ) -> Path:
+        """See ``Api.download``. ``advance`` is called in a thread."""
+        place = Path(file)
+        await self._download(Request(path, query or {}), place, advance)
+        return place
+
+    async def _download(self, request: Request, place: Path, advance: Callable[[int], object] | None) -> None:
         body = await asyncio.to_thread(self._http.streamed, request)
         if isinstance(body, Answer):
             self._ask.check(request, body)
         else:
-            await asyncio.to_thread(written, body, place)
-        return place
+            await asyncio.to_thread(written, body, place, advance)
 
     async def get(self, path: str, **query: Any) -> Any:
         """See ``Api.get``."""
