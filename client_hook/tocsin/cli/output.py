@@ -111,17 +111,19 @@ def _rich() -> bool:
 
 
 def _rich_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table with colors. Lines are cut at the right, so that the id in front stays complete."""
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for place, name in enumerate(head):
-        last = place == len(head) - 1
-        table.add_column(name, overflow="ellipsis", no_wrap=True, ratio=1 if last else None)
-    for row in rows:
-        table.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in row))
-    Console().print(table)
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    console = Console(highlight=False)
+    styled = [(row, [STYLES.get(each, "") for each in row]) for row in rows]
+    for line, styles in [(head, ["dim"] * len(head)), *styled]:
+        cells = zip(line, widths, styles, strict=True)
+        parts = [(cell.ljust(width) + GAP, style) for cell, width, style in cells]
+        text = Text.assemble(*parts)
+        text.rstrip()
+        console.print(text, no_wrap=True, overflow="ellipsis")
 
 
 Advance = Callable[[int], None]

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
+import pty
+import re
+import subprocess
+import sys
+import termios
 
 import pytest
 
@@ -54,3 +60,19 @@ def test_similar_commands_are_suggested(
         main(words)
     assert ended.value.code == 2
     assert f"Did you mean {meant}" in capsys.readouterr().err
+
+
+def test_in_80_columns_the_id_stays_complete() -> None:
+    """On a real terminal of that size; the id in front is what other commands need."""
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 80))
+    script = (
+        "from tocsin.cli.output import print_table\n"
+        "print_table(('ID', 'NAME', 'PROBLEM'), [('r_123456789012', 'n' * 60, 'p' * 60)], empty='')"
+    )
+    done = subprocess.run([sys.executable, "-c", script], stdout=theirs, timeout=60, check=True)
+    os.close(theirs)
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", os.read(ours, 1 << 16).decode())
+    os.close(ours)
+    row = shown.splitlines()[1]
+    assert (done.returncode, row.startswith("r_123456789012  nnn"), len(row)) == (0, True, 80)
