@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.hook.ingest_server import IngestServer
-from tests.hook.trainers import TOKEN, buffers_of
+from tests.hook.trainers import TOKEN, logs_of
 from tocsin.core.process_state import active_runs
 
 
@@ -33,7 +33,7 @@ def _no_leftover_clip() -> Iterator[None]:
 def _no_leftover_buffers(tmp_path: Path) -> Iterator[None]:
     """Delete the spools that a test leaves behind, and their ring buffers in shared memory."""
     yield
-    for buffer in buffers_of(tmp_path):
+    for buffer in logs_of(tmp_path):
         buffer.unlink(missing_ok=True)
 
 

@@ -14,7 +14,8 @@ import pytest
 import tocsin
 from tests.conftest import Tower
 from tests.hook.ingest_server import IngestServer, Kept, closed_port, wait_until
-from tests.hook.trainers import Script, assert_whole, bring_in, buffers_of, run_script, small_disk
+from tests.hook.reading import Reader
+from tests.hook.trainers import Script, assert_whole, bring_in, logs_of, run_script, small_disk
 from tocsin.api.reporter import RunReporter
 from tocsin.cli.sync import sync
 from tocsin.transport.outbox import Outbox
@@ -41,7 +42,7 @@ def test_sigkill_at_any_instant_loses_no_step(
     bring_in(spool, server.url)
     assert_whole(server.only, script.last + 1, script.last + 2)
     assert server.only.finish is None
-    assert (list(spool.iterdir()), buffers_of(spool)) == ([], [])
+    assert (list(spool.iterdir()), logs_of(spool)) == ([], [])
 
 
 def test_sigkill_right_after_the_first_log_loses_nothing(server: IngestServer, spool: Path) -> None:
@@ -102,10 +103,10 @@ def test_a_sync_that_dies_half_way_doubles_nothing(server: IngestServer, spool: 
     assert_whole(server.only, script.last + 1, script.last + 2)
 
 
-def test_sigkill_with_a_full_spool_disk_loses_nothing_that_the_ring_holds(
+def test_sigkill_with_a_full_spool_disk_loses_nothing_that_memory_holds(
     server: IngestServer, tmp_path: Path
 ) -> None:
-    """Spool disk full, server down, client killed: the ring buffer in /dev/shm has everything."""
+    """Spool disk full, server down, client killed: shared memory has everything."""
     with small_disk(tmp_path / "disk") as mounted:
         if not mounted:
             pytest.skip("a small tmpfs cannot be mounted here: needs root")
@@ -179,7 +180,7 @@ def test_server_away_for_the_whole_run(server: IngestServer, spool: Path) -> Non
     bring_in(spool, server.url)
     assert_whole(server.only, 800)
     assert server.only.finish is not None
-    assert (list(spool.iterdir()), buffers_of(spool)) == ([], [])
+    assert (list(spool.iterdir()), logs_of(spool)) == ([], [])
 
 
 def test_duplicate_acks_and_a_server_restored_from_an_older_copy(server: IngestServer, spool: Path) -> None:
@@ -279,8 +280,7 @@ def test_wall_clock_steps_leave_the_times_of_records_in_order(monkeypatch: pytes
     for step, jump_s in enumerate((0, -3600, 86_400)):
         monkeypatch.setattr(time, "time_ns", lambda jump_s=jump_s: real() + jump_s * 10**9)
         watch.put((step, watch.now_ns(), ("loss",), 1.0))
-    records = outbox.drain()
-    assert records is not None
+    (records,) = Reader(outbox).records()
     times = struct.unpack("<3q", records.t)
     assert begun - 10**9 < times[0] < times[1] < times[2] < begun + 60 * 10**9
 

@@ -17,16 +17,21 @@ import pytest
 
 from tests.conftest import Tower, tower_in
 from tests.hook.ingest_server import IngestServer, closed_port, wait_until
+from tests.hook.reading import Reader, rest_of
 from tests.hook.trainers import assert_whole, bring_in, run_script
 from tests.hook.transport.test_sender import Trainer, assert_exactly_once
 from tests.matrix import ALL
 from tocsin import protocol
-from tocsin.core.frames import RECORDS
+from tocsin.spool import log_file
+from tocsin.spool.log import BLOCK_BYTES, BLOCKS, Log
 from tocsin.spool.segments import Spool, find_spools
+from tocsin.transport.backlog import Backlog
 from tocsin.transport.backpressure import PATIENCE_S, WaitBudget
-from tocsin.transport.outbox import LIMIT, OUTSIDE_BYTES, Outbox
+from tocsin.transport.outbox import Outbox
 
 LOSS = ("loss",)
+ROOM = 24
+"""Records of one value in a block of 1000 bytes, after their names."""
 MANY = 250_000 if ALL else 100_000
 MILLION = 1_000_000
 LOOPS = {
@@ -43,7 +48,7 @@ FIGURES = """
 stats = run._reporter.sender.stats
 with open("/proc/self/status") as status:
     (peak,) = (int(line.split()[1]) for line in status if line.startswith("VmHWM"))
-print(stats.dropped, stats.unprotected_records, peak >> 10)
+print(stats.dropped, stats.memory_error is None, peak >> 10)
 """
 
 
@@ -53,6 +58,9 @@ class FakeSender:
     def __init__(self, relieve: Callable[[], object] = lambda: None) -> None:
         self.relieve = relieve
         self.waits = self.drops = 0
+
+    def wake(self) -> None:
+        """Do nothing: the test reads."""
 
     def wait(self, ready: Callable[[], bool]) -> None:
         """Count a wait; the test decides whether it makes room."""
@@ -65,9 +73,9 @@ class FakeSender:
         return "the disk is full"
 
 
-def outbox_with(sender: FakeSender, limit: int) -> Outbox:
-    """Return an outbox that asks ``sender`` for room."""
-    outbox = Outbox(limit)
+def outbox_with(sender: FakeSender) -> Outbox:
+    """Return an outbox with 8 blocks of 24 records that asks ``sender`` for room when two are free."""
+    outbox = Outbox(8, 1000)
     outbox.backpressure = sender
     return outbox
 
@@ -78,63 +86,64 @@ def fill(outbox: Outbox, count: int, *, may_wait: bool, first: int = 0) -> None:
         outbox.put((step, step, LOSS, float(step)), may_wait)
 
 
-def test_a_call_of_the_script_waits_where_half_of_the_queue_waits() -> None:
+def test_a_call_of_the_script_waits_while_few_blocks_are_free() -> None:
     """The sender makes room meanwhile: all records are kept, none is dropped."""
-    sender = FakeSender(lambda: found.append(outbox.drain()))
-    found: list[Any] = []
-    outbox = outbox_with(sender, 100)
-    fill(outbox, 180, may_wait=True)
-    assert (sender.waits, outbox.dropped) == (3, 0)
-    assert sum(records.n for records in found) + len(outbox) == 180
+    sender = FakeSender(lambda: found.extend(reader.records()))
+    found: list[protocol.Records] = []
+    outbox = outbox_with(sender)
+    reader = Reader(outbox)
+    fill(outbox, 16 * ROOM, may_wait=True)
+    assert (sender.waits, outbox.dropped) == (2, 0)
+    assert sum(records.n for records in found) + len(outbox) == 16 * ROOM
 
 
 def test_capture_never_waits() -> None:
-    """It accepts records up to the limit, and counts those above it."""
+    """It accepts records while there is room, and counts those above it."""
     sender = FakeSender()
-    outbox = outbox_with(sender, 100)
-    fill(outbox, 120, may_wait=False)
-    assert (sender.waits, len(outbox), outbox.dropped) == (0, 100, 20)
+    outbox = outbox_with(sender)
+    fill(outbox, 8 * ROOM + 20, may_wait=False)
+    assert (sender.waits, len(outbox), outbox.dropped) == (0, 8 * ROOM, 20)
 
 
-def test_a_wait_in_vain_takes_the_record_above_half() -> None:
+def test_a_wait_in_vain_takes_the_record_while_there_is_room() -> None:
     """The sender hangs for a moment: the call returns after its wait, and the record is kept."""
-    outbox = outbox_with(FakeSender(), 100)
-    fill(outbox, 100, may_wait=True)
-    assert (len(outbox), outbox.dropped) == (100, 0)
+    sender = FakeSender()
+    outbox = outbox_with(sender)
+    fill(outbox, 8 * ROOM, may_wait=True)
+    assert (len(outbox), outbox.dropped, sender.waits) == (8 * ROOM, 0, 2)
 
 
 def test_dropped_records_are_reported_once_there_is_room() -> None:
     """One event has the number, the first and last step, and the reason."""
     sender = FakeSender()
-    outbox = outbox_with(sender, 100)
-    fill(outbox, 120, may_wait=True)
-    while outbox.drain():
-        pass
-    fill(outbox, 1, may_wait=True, first=120)
-    event = outbox.drain_event()
-    assert event is not None
-    assert (event.kind, event.step, sender.drops) == ("dropped", 119, 1)
-    assert b"the disk is full" in protocol.encode(event)
-    assert outbox.drain_event() is None
+    outbox = outbox_with(sender)
+    reader = Reader(outbox)
+    fill(outbox, 8 * ROOM + 20, may_wait=True)
+    outbox.report_dropped()
+    assert reader.events() == []
+    outbox.report_dropped()
+    outbox.report_dropped()
+    (event,) = reader.events()
+    assert (event.kind, event.step, event.data["records"], sender.drops) == ("dropped", 8 * ROOM + 19, 20, 1)
+    assert event.data["reason"] == "the disk is full"
 
 
 def test_wide_records_are_bounded_by_their_bytes() -> None:
-    """A thousand values in each record: memory stays small, although far fewer than LIMIT records wait."""
+    """A thousand values in each record: what waits is no larger than the log."""
     outbox = Outbox()
     names = tuple(f"layer{index}" for index in range(1000))
-    for step in range(4000):
+    for step in range(1000):
         outbox.put((step, 0, names, *[0.5] * 1000))
-    waiting = len(outbox)
-    assert outbox.dropped == 4000 - waiting
-    assert waiting * 8000 < OUTSIDE_BYTES + (5 << 20)
-    assert waiting < LIMIT / 50
+    assert outbox.dropped == 1000 - len(outbox)
+    assert 0.8 * BLOCKS * BLOCK_BYTES < len(outbox) * 8032 < BLOCKS * BLOCK_BYTES
 
 
 def test_events_wait_too() -> None:
     """``run.event`` waits for the sender as ``log`` does."""
-    outbox = Outbox()
-    outbox.backpressure = sender = FakeSender(lambda: [outbox.drain_event() for _ in range(100)])
-    for number in range(5000):
+    sender = FakeSender(lambda: reader.frames())
+    outbox = outbox_with(sender)
+    reader = Reader(outbox)
+    for number in range(500):
         outbox.put_event("note", number, None, {}, may_wait=True)
     assert outbox.dropped == 0
     assert sender.waits > 0
@@ -157,20 +166,17 @@ def test_the_terminal_the_page_and_the_end_say_what_was_dropped(
     """No spool and no server: what does not fit in memory is dropped, and reported in three places."""
     monkeypatch.setenv("TOCSIN_LOG_WAIT_MS", "0")
     server.stop()
-    trainer = Trainer(server.url, None, limit=100)
-    trainer.sender._backlog._limit = 1
-    fill(trainer.outbox, 1, may_wait=True)
+    trainer = Trainer(server.url, None, outbox=Outbox(8, 1000))
     trainer.sender.start()
-    wait_until(lambda: not trainer.sender._backlog.has_room)
-    fill(trainer.outbox, 120, may_wait=True, first=1)
+    fill(trainer.outbox, 8 * ROOM + 20, may_wait=True)
     dropped = trainer.sender.stats.dropped
     assert dropped >= 20
     server.start()
-    wait_until(lambda: server.writers and len(trainer.outbox) == 0)
-    fill(trainer.outbox, 1, may_wait=True, first=121)
+    wait_until(lambda: len(trainer.outbox) == 0 and trainer.outbox.free_blocks > 2)
+    fill(trainer.outbox, 1, may_wait=True, first=8 * ROOM + 20)
     trainer.sender.close()
     (reported,) = [event for event in server.only.events if event.kind == "dropped"]
-    assert reported.data["records"] == dropped == 122 - len(server.only.seqs)
+    assert reported.data["records"] == dropped == 8 * ROOM + 21 - len(server.only.seqs)
     assert "there is no spool on disk" in reported.data["reason"]
     messages = [record.getMessage() for record in caplog.records if "dropped" in record.getMessage()]
     assert [text.partition(":")[2].split()[:2] for text in messages] == [
@@ -180,33 +186,36 @@ def test_the_terminal_the_page_and_the_end_say_what_was_dropped(
 
 
 def kept_in(root: Path) -> int:
-    """Return the number of records in the only spool."""
+    """Return the number of records on disk in the only spool."""
     (path,) = find_spools(root)
     spool = Spool.recover(path)
     assert spool is not None
-    records, cursor = 0, spool.start
-    while (found := spool.read(cursor)) is not None:
-        frame, cursor = found
-        records += frame.count if frame.kind == RECORDS else 0
+    found = rest_of(Backlog(Log(b"", []), spool, is_live=False))
     spool.close()
-    return records
+    return sum(frame.count for frame in found)
 
 
+@pytest.mark.parametrize("is_shared", [True, False])
 def test_the_end_counts_what_a_full_disk_did_not_take(
-    spool: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    spool: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_shared: bool
 ) -> None:
-    """No server, and a spool that accepts only some records: the end reports how many are lost."""
+    """No server, and a spool that accepts only some records: the end reports how many are lost, or that they
+    are in shared memory."""
     monkeypatch.setenv("TOCSIN_LOG_WAIT_MS", "0")
+    if not is_shared:
+        monkeypatch.setattr(log_file, "filesystem_of", lambda path: "nfs4")
     trainer = Trainer(f"http://127.0.0.1:{closed_port()}", spool, exit_timeout=0.1)
     assert trainer.sender._spool is not None
-    trainer.sender._spool._limit = 20_000
+    trainer.sender._spool._limit = 100_000
     fill(trainer.outbox, 3000, may_wait=True)
     trainer.sender.start()
     trainer.sender.close()
+    assert "the last 3,000 records and the end of this run were not delivered" in caplog.text
+    if is_shared:
+        assert "until this machine restarts" in caplog.text
     lost = 3000 - kept_in(spool)
     assert 0 < lost < 3000
-    assert "the last 3,000 records and the end of this run were not delivered" in caplog.text
-    assert f"The last {lost:,} records and the end are lost" in caplog.text
+    assert (f"The last {lost:,} records and the end are lost" in caplog.text) is not is_shared
 
 
 def test_a_name_service_that_hangs_keeps_no_record_from_the_disk(
@@ -227,7 +236,7 @@ def test_a_name_service_that_hangs_keeps_no_record_from_the_disk(
     trainer.train(10)
     assert asked.wait(20)
     trainer.train(2000)
-    wait_until(lambda: len(trainer.outbox) == 0)
+    wait_until(lambda: trainer.sender.stats.spooled_bytes > 2000 * 48)
     answer.set()
     trainer.sender.close()
 
@@ -244,7 +253,7 @@ def test_a_driver_that_hangs_keeps_no_record_from_the_server(server: IngestServe
 
 
 def test_sigkill_while_the_queue_is_full_loses_no_step(server: IngestServer, spool: Path) -> None:
-    """Records wait in the ring buffer or in the spool, even at a speed that fills the queue."""
+    """Records wait in shared memory or in the spool, even at a speed that fills the queue."""
     body = (
         "run = watch()\nwhile True:\n    run.log(step=step, loss=float(step), lr=0.1)\n"
         "    if step == 150_000:\n        os.kill(os.getpid(), signal.SIGKILL)\n    step += 1\n"
@@ -269,9 +278,9 @@ def steps_after(loop: str, count: int, tower: Tower, spool: Path) -> list[int]:
     environ = {"TOCSIN_TOKEN": tower.token}
     status, script = run_script(LOOPS[loop].format(n=count) + FIGURES, tower.base, spool, environ=environ)
     assert status == 0, script.complaints
-    dropped, unprotected_records, megabytes = map(int, script.out.split())
-    assert (dropped, unprotected_records) == (0, 0)
-    assert loop == "captured" or megabytes < 100
+    dropped, is_shared, megabytes = script.out.split()
+    assert (dropped, is_shared) == ("0", "True")
+    assert loop == "captured" or int(megabytes) < 100
     run = tower.run_named("n")
     assert run is not None
     address = f"{tower.base}/api/v1/runs/{run['id']}/records?format=csv"

@@ -18,9 +18,9 @@ from pathlib import Path
 from tests.hook.ingest_server import Kept
 from tocsin import protocol
 from tocsin.cli.sync import sync
-from tocsin.core.frames import frame_of
-from tocsin.spool import buffer_file
+from tocsin.spool import log_file
 from tocsin.spool.segments import FORMAT, Header, Spool
+from tocsin.transport.backlog import Backlog
 from tocsin.transport.outbox import Outbox
 
 TOKEN = "tk_good"
@@ -154,10 +154,10 @@ def assert_whole(kept: Kept, steps: int, at_most: int | None = None) -> None:
     assert steps <= len(kept.steps) <= (steps if at_most is None else at_most)
 
 
-def buffers_of(spool: Path) -> list[Path]:
-    """Return the ring buffers in shared memory that belong to spools in ``spool``."""
+def logs_of(spool: Path) -> list[Path]:
+    """Return the logs in shared memory that belong to spools in ``spool``."""
     found = []
-    for path in (buffer_file.SHM / f"tocsin-{os.getuid()}").glob("*.ring"):
+    for path in (log_file.SHM / f"tocsin-{os.getuid()}").glob("*.log"):
         with suppress(FileNotFoundError), path.open("rb") as file:  # other tests delete theirs meanwhile
             found += [path] if str(spool).encode() in file.read(2048) else []
     return found
@@ -185,8 +185,6 @@ def leave_behind(spool: Path, url: str, rank: int, records: int = 100) -> protoc
     for step in range(records):
         outbox.put((step, step, ("loss",), float(step)))
     left = Spool(spool, lambda: Header(FORMAT, url, hello))
-    message = outbox.drain()
-    assert message is not None
-    assert left.append(frame_of(message))
+    assert Backlog(outbox, left).save()
     left.close()
     return writer

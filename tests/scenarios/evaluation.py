@@ -8,6 +8,7 @@ the engine, the alert state. Only the socket, the store and batching by time are
 from __future__ import annotations
 
 import os
+from array import array
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -20,8 +21,7 @@ import torch
 from tests.hook.captured import KeptOutbox, KeptSender, watch
 from tests.matrix import ALL
 from tocsin.api.run import Run
-from tocsin.core.columns import columns_of
-from tocsin.protocol import Records
+from tocsin.protocol import Column, Records, Sparse
 from tocsin_server.core.models import Alert, RecordBatch, RunEvent, Severity, Writer
 from tocsin_server.detect.interface.context import RunContext
 from tocsin_server.detect.interface.similar_runs import KIND as SIMILAR_RUNS
@@ -213,10 +213,21 @@ def _items(wire: Wire, number: int) -> Iterator[Item]:
 
 
 def _batch(rows: list[tuple[Any, ...]], writer: Writer, seq: int, arrival: int) -> RecordBatch:
-    steps, _, columns = columns_of(rows)
+    steps, columns = [row[0] for row in rows], _columns(rows)
     times = [(step + 1) * STEP_NS for step in steps]
     step, t = torch.tensor(steps).numpy().tobytes(), torch.tensor(times).numpy().tobytes()
     message = Records(seq=seq, n=len(rows), step=step, t=t, cols=columns)
     valid = read_records(message, Position(writer, arrival, seq - 1, -1, 0, ()), Limits())
     assert not valid.rejected
     return valid.batch
+
+
+def _columns(rows: list[tuple[Any, ...]]) -> dict[str, Column]:
+    values: dict[str, dict[int, float]] = {}
+    for index, (_, _, names, *given) in enumerate(rows):
+        for name, value in zip(names, given, strict=True):
+            values.setdefault(name, {})[index] = value
+    return {
+        name: Sparse(array("I", found).tobytes(), array("d", found.values()).tobytes())
+        for name, found in values.items()
+    }

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from .. import protocol
-from ..core.frames import EVENT, Frame
 from ..core.process_state import is_disabled
 from ..core.run_fields import host_of
 from ..spool.segments import FORMAT, Header, Spool, find_spools
@@ -209,7 +208,7 @@ def _spool(root: Path) -> Check:
     hello = probe("", "doctor")
     spool = Spool(root, lambda: Header(FORMAT, "", hello))
     try:
-        works = spool.append(Frame(EVENT, 0, 1, b""))
+        works = spool.append(1, memoryview(b""))
     finally:
         spool.delete()
     if not works:

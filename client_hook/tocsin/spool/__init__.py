@@ -1,1 +1,1 @@
-"""Records on local disk that survive the process: a buffer in shared memory and segment files."""
+"""The log of records, which survives the process: blocks in shared memory and in segment files."""

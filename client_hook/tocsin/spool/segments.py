@@ -1,13 +1,13 @@
-"""Unacknowledged frames on local disk, in append-only segment files; one directory for each writer.
+"""Blocks of the log on local disk, in one file per block; one directory for each writer.
 
     <spool dir>/<writer>/lock          held with flock while the owner lives
     <spool dir>/<writer>/header        server URL and handshake, without the token
-    <spool dir>/<writer>/00000000.seg  entries: length, CRC-32, first number, count, kind, body
-    <spool dir>/<writer>/ring          buffer of records that are in no segment yet, or a link to it
+    <spool dir>/<writer>/00000007.seg  block 7, in pieces: length, CRC-32, entries (entries.py)
+    <spool dir>/<writer>/log           the blocks in shared memory, or a link to them (log_file.py)
 
-Frames are written with ``write(2)`` and without fsync, so they survive the death of the process but not a
-power failure. A torn tail is read up to its last complete entry. A segment is deleted when everything in it
-is acknowledged, the directory when everything is.
+Pieces are written with ``write(2)`` and without fsync, so they survive the death of the process but not a
+power failure. A torn tail is read up to its last complete piece. The directory is deleted when everything is
+acknowledged.
 
 If the disk is full or not writable, or ``limit_bytes`` are used, nothing is discarded: ``append`` returns
 False and tries again after ``RETRY_S`` seconds.
@@ -15,21 +15,20 @@ False and tries again after ``RETRY_S`` seconds.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import struct
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import msgspec
 
-from ..core.frames import RECORDS, Frame
 from ..protocol import Hello
-from . import buffer_file
+from . import log_file
 
 try:
     from fcntl import LOCK_EX, LOCK_NB, flock
@@ -38,13 +37,10 @@ try:
 except ImportError:  # pragma: no cover - Windows: spools are written but not recovered
     HAS_FLOCK = False
 
-SEGMENT_BYTES = 4 << 20
 LIMIT_BYTES = 1 << 30
 RETRY_S = 5.0
-FORMAT = 1
-_ENTRY = struct.Struct("<IIqIB")
-Cursor = tuple[int, int]
-"""Segment number and byte offset in it."""
+FORMAT = 2
+_PIECE = struct.Struct("<II")
 
 
 class Header(msgspec.Struct):
@@ -53,16 +49,6 @@ class Header(msgspec.Struct):
     format: int
     url: str
     hello: Hello
-
-
-@dataclass
-class Segment:
-    """One file: its size, and the highest numbers in it."""
-
-    path: Path
-    size: int
-    last_record: int = -1
-    last_event: int = -1
 
 
 def default_dir() -> Path:
@@ -85,29 +71,26 @@ def writer_name(hello: Hello) -> str:
 
 
 class Spool:
-    """The segments of one writer. The owner appends; a process that recovers a spool only reads."""
+    """The blocks of one writer. The owner appends; a process that recovers a spool only reads."""
 
     def __init__(
         self,
         root: Path,
         header: Callable[[], Header],
         *,
-        segment_bytes: int = SEGMENT_BYTES,
         limit_bytes: int = LIMIT_BYTES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._root = root
         self._header = header
-        self._segment_bytes = segment_bytes
         self._limit = limit_bytes
         self._clock = clock
         self._retry_at = float("-inf")
-        self._segments: dict[int, Segment] = {}
-        self._next = 0
-        self.bytes = 0
+        self._sizes: dict[int, int] = {}
+        self.size = 0
         """Bytes on disk."""
-        self._lock_fd = self._write_fd = self._read_fd = -1
-        self._reading = -1
+        self._lock_fd = self._write_fd = -1
+        self._writing = -1
         self.path: Path | None = None
         self.error: str | None = None
         """Why nothing can be written now, or None."""
@@ -127,10 +110,8 @@ class Spool:
             return None
         spool = cls(path.parent, lambda: header)
         spool.path, spool._lock_fd = path, lock_fd
-        for file in sorted(path.glob("*.seg")):
-            spool._segments[int(file.stem)] = Segment(file, file.stat().st_size)
-        spool.bytes = sum(segment.size for segment in spool._segments.values())
-        spool._next = max(spool._segments, default=-1) + 1
+        spool._sizes = {int(file.stem): file.stat().st_size for file in path.glob("*.seg")}
+        spool.size = sum(spool._sizes.values())
         return spool
 
     @property
@@ -139,15 +120,9 @@ class Spool:
         return self._header()
 
     @property
-    def start(self) -> Cursor:
-        """Cursor of the oldest entry."""
-        return (min(self._segments), 0) if self._segments else self.end
-
-    @property
-    def end(self) -> Cursor:
-        """Cursor after the newest entry."""
-        last = self._next - 1
-        return (last, self._segments[last].size) if last in self._segments else (self._next, 0)
+    def numbers(self) -> Collection[int]:
+        """Numbers of the blocks on disk."""
+        return self._sizes.keys()
 
     def open(self) -> Path | None:
         """Create the directory; return None, and set ``error``, if that fails."""
@@ -158,17 +133,12 @@ class Spool:
             self._refuse(error)
         return self.path
 
-    @property
-    def is_writable(self) -> bool:
-        """Whether ``append`` would try to write. False for ``RETRY_S`` after a failure."""
-        return self._clock() >= self._retry_at
-
-    def append(self, frame: Frame) -> bool:
-        """Append ``frame``; return False, and set ``error``, if it cannot be written now."""
+    def append(self, block: int, piece: memoryview) -> bool:
+        """Append to the file of ``block``; return False, and set ``error``, if it cannot be written now."""
         if self._clock() < self._retry_at:
             return False
         try:
-            self._write(frame)
+            self._write(block, piece)
         except Exception as error:
             self._refuse(error)
             return False
@@ -180,70 +150,78 @@ class Spool:
         self.error = f"spool {self.path or self._root}: {reason}"
         self._retry_at = self._clock() + RETRY_S
 
-    def read(self, cursor: Cursor) -> tuple[Frame, Cursor] | None:
-        """Return the first complete entry at or after ``cursor`` and the next cursor, or None at the end."""
-        number, offset = cursor
-        while number < self._next:
-            segment = self._segments.get(number)
-            if segment is not None and offset < segment.size:
-                frame = self._read_entry(number, segment, offset)
-                if frame is not None:
-                    return frame, (number, offset + _ENTRY.size + len(frame.body))
-                self.torn_bytes += segment.size - offset
-            number, offset = number + 1, 0
-        return None
+    def load(self, block: int) -> bytes:
+        """Return what is on disk of ``block``, up to the first damaged piece."""
+        try:
+            data = (self._directory / _name(block)).read_bytes() if block in self._sizes else b""
+        except OSError:
+            data = b""
+        pieces, at = [], 0
+        while at + _PIECE.size <= len(data):
+            length, crc = _PIECE.unpack_from(data, at)
+            piece = data[at + _PIECE.size : at + _PIECE.size + length]
+            if len(piece) < length or zlib.crc32(piece) != crc:
+                break
+            pieces.append(piece)
+            at += _PIECE.size + length
+        self.torn_bytes += len(data) - at
+        return b"".join(pieces)
 
-    def release(self, seq: int, events: int) -> None:
-        """Delete the closed segments in which everything is acknowledged."""
-        for number in list(self._segments):
-            segment = self._segments[number]
-            known = segment.last_record >= 0 or segment.last_event >= 0
-            done = segment.last_record <= seq and segment.last_event <= events
-            if number == self._next - 1 or not (known and done):
-                return
-            self._drop(number)
+    def drop(self, block: int) -> None:
+        """Delete the file of ``block``, if there is one."""
+        if block in self._sizes:
+            self.size -= self._sizes.pop(block)
+            if self._writing == block:
+                self._stop_writing()
+            (self._directory / _name(block)).unlink(missing_ok=True)
 
     def delete(self) -> None:
         """Delete the directory, because everything is delivered, and release the lock."""
         if self.path is not None:
-            buffer_file.delete(self.path)
+            log_file.delete(self.path)
             shutil.rmtree(self.path, ignore_errors=True)
-        self._segments.clear()
-        self.bytes = 0
+        self._sizes.clear()
+        self.size = 0
         self.close()
 
     def close(self) -> None:
         """Close the descriptors. What is on disk stays for the next process."""
-        for fd in (self._write_fd, self._read_fd, self._lock_fd):
-            if fd >= 0:
-                os.close(fd)
-        self._lock_fd = self._write_fd = self._read_fd = self._reading = -1
+        self._stop_writing()
+        if self._lock_fd >= 0:
+            os.close(self._lock_fd)
+        self._lock_fd = -1
 
-    def _write(self, frame: Frame) -> None:
+    @property
+    def _directory(self) -> Path:
+        assert self.path is not None
+        return self.path
+
+    def _stop_writing(self) -> None:
+        if self._write_fd >= 0:
+            os.close(self._write_fd)
+        self._write_fd = self._writing = -1
+
+    def _write(self, block: int, piece: memoryview) -> None:
         if self.path is None:
             self._create()
-        entry = _entry(frame)
-        if self.bytes + len(entry) > self._limit:
+        data = _PIECE.pack(len(piece), zlib.crc32(piece)) + piece
+        if self.size + len(data) > self._limit:
             raise OSError(0, f"its limit of {self._limit} bytes is used up")
-        segment = self._segment_for(len(entry))
-        written = 0
+        if self._writing != block:
+            self._stop_writing()
+            self._write_fd = os.open(self._directory / _name(block), os.O_WRONLY | os.O_CREAT, 0o600)
+            self._writing = block
+        size, written = self._sizes.setdefault(block, 0), 0
+        os.lseek(self._write_fd, size, os.SEEK_SET)
         try:
-            while written < len(entry):
-                written += os.write(self._write_fd, entry[written:])
+            while written < len(data):
+                written += os.write(self._write_fd, data[written:])
         except OSError:
-            self._cut_back(segment)
+            with contextlib.suppress(OSError):  # otherwise the next piece overwrites the torn one
+                os.ftruncate(self._write_fd, size)
             raise
-        segment.size += len(entry)
-        self.bytes += len(entry)
-        _note(segment, frame)
-
-    def _cut_back(self, segment: Segment) -> None:
-        """Remove a torn entry. If that fails, no more is written to the segment."""
-        try:
-            os.ftruncate(self._write_fd, segment.size)
-        except OSError:
-            os.close(self._write_fd)
-            self._write_fd = -1
+        self._sizes[block] = size + len(data)
+        self.size += len(data)
 
     def _create(self) -> None:
         """Create the directory under a hidden name, and rename it once it is locked and has its header."""
@@ -259,42 +237,6 @@ class Spool:
         lock_fd = _locked(hidden / "lock")
         hidden.rename(path)
         self.path, self._lock_fd = path, lock_fd
-
-    def _segment_for(self, size: int) -> Segment:
-        current = self._segments.get(self._next - 1)
-        if current is not None and self._write_fd >= 0 and current.size + size <= self._segment_bytes:
-            return current
-        assert self.path is not None
-        path = self.path / f"{self._next:08d}.seg"
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        if self._write_fd >= 0:
-            os.close(self._write_fd)
-        self._write_fd = fd
-        segment = self._segments[self._next] = Segment(path, 0)
-        self._next += 1
-        return segment
-
-    def _read_entry(self, number: int, segment: Segment, offset: int) -> Frame | None:
-        if self._reading != number:
-            if self._read_fd >= 0:
-                os.close(self._read_fd)
-            self._reading, self._read_fd = number, os.open(segment.path, os.O_RDONLY)
-        head = os.pread(self._read_fd, _ENTRY.size, offset)
-        length = _body_length(head)
-        if length is None or offset + _ENTRY.size + length > segment.size:
-            return None
-        frame = _frame(head, os.pread(self._read_fd, length, offset + _ENTRY.size))
-        if frame is not None:
-            _note(segment, frame)
-        return frame
-
-    def _drop(self, number: int) -> None:
-        segment = self._segments.pop(number)
-        self.bytes -= segment.size
-        if self._reading == number:
-            os.close(self._read_fd)
-            self._read_fd = self._reading = -1
-        segment.path.unlink(missing_ok=True)
 
 
 def find_spools(root: Path) -> Iterator[Path]:
@@ -347,25 +289,5 @@ def _locked(path: Path) -> int:
     return fd
 
 
-def _entry(frame: Frame) -> bytes:
-    tail = struct.pack("<qIB", frame.first, frame.count, frame.kind) + frame.body
-    return struct.pack("<II", len(frame.body), zlib.crc32(tail)) + tail
-
-
-def _body_length(head: bytes) -> int | None:
-    return int.from_bytes(head[:4], "little") if len(head) == _ENTRY.size else None
-
-
-def _frame(head: bytes, body: bytes) -> Frame | None:
-    """Return the frame of a complete entry, or None if its checksum is wrong."""
-    _, crc, first, count, kind = _ENTRY.unpack(head)
-    if zlib.crc32(body, zlib.crc32(head[8:])) != crc:
-        return None
-    return Frame(kind, first, count, body)
-
-
-def _note(segment: Segment, frame: Frame) -> None:
-    if frame.kind == RECORDS:
-        segment.last_record = max(segment.last_record, frame.last)
-    else:
-        segment.last_event = max(segment.last_event, frame.last)
+def _name(block: int) -> str:
+    return f"{block:08d}.seg"

@@ -1,228 +1,247 @@
-"""All frames that are not acknowledged yet, in order. Pure.
+"""Everything that is not acknowledged yet: reads the log for the sender, on disk and in memory. Pure.
 
-The oldest frames are held in memory (``limit_bytes``). Later ones are in the spool and are read back when
-they are due.
+The oldest blocks may be in segment files, the newest are in the log's memory, and a block may be in both.
+Messages are made when they are sent, and made again from the same entries for another connection. A block
+is released once everything in it is acknowledged. If memory fills up, or the server is away, the same bytes
+go to the disk.
 
-No frame is dropped. While the spool accepts none (no disk, disk full, limit reached), frames stay in memory
-and are written to the spool as soon as it accepts them again. Above the memory limit ``has_room`` is False,
-and the sender leaves newer records in the queue.
+The log of a dead process is read in the same way.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Protocol
+from typing import NamedTuple
 
-from ..core.frames import RECORDS, Frame
+from ..core.frames import EVENT, RECORDS, Frame
+from ..spool.entries import BlockReader
+from ..spool.log import Block, Log
+from ..spool.segments import Spool
 
-MEMORY_BYTES = 4 << 20
-
-
-class SpoolBackend(Protocol):
-    """Storage for frames that do not fit into memory or must survive the process."""
-
-    @property
-    def is_writable(self) -> bool:
-        """Whether ``append`` would try to write."""
-
-    def append(self, frame: Frame) -> bool:
-        """Return whether ``frame`` was stored."""
-
-    def read(self, cursor: Any) -> tuple[Frame, Any] | None:
-        """Return the frame at ``cursor`` and the next cursor, or None at the end."""
-
-    def release(self, seq: int, events: int) -> None:
-        """Delete everything up to record ``seq`` and event ``events``."""
-
-    @property
-    def start(self) -> Any: ...
-
-    @property
-    def end(self) -> Any: ...
+PIECE_BYTES = 64 << 10
+"""A disk that is almost full stores as many pieces of this size as fit."""
 
 
-class NoSpool:
-    """Stand-in for a run without a spool: frames stay in memory."""
+class Passed(NamedTuple):
+    """A block that was read to its end, and the highest numbers in it and before it."""
 
-    start = end = 0
-    is_writable = False
+    number: int
+    seq: int
+    event: int
 
-    def append(self, frame: Any) -> bool:
-        """Store nothing."""
-        return False
 
-    def read(self, cursor: Any) -> None:
-        """Return nothing."""
+class Place(NamedTuple):
+    """Number of a block, and bytes from its start."""
 
-    def release(self, seq: int, events: int) -> None:
-        """Do nothing."""
+    block: int
+    at: int
 
 
 class Backlog:
-    """Queue of unacknowledged frames, in the order of their numbers."""
+    """Read, acknowledge and save the entries of ``log``. ``is_live``: whether this process appends to it."""
 
-    def __init__(self, spool: SpoolBackend, limit_bytes: int = MEMORY_BYTES) -> None:
+    def __init__(self, log: Log, spool: Spool | None = None, *, is_live: bool = True) -> None:
+        self._log = log
         self._spool = spool
-        self._limit = limit_bytes
-        self._flying: deque[Frame] = deque()
+        self._end: Place | None = Place(0, 0) if is_live else None
+        """Where reading stops; None for everything."""
+        self._flying: deque[tuple[int, int]] = deque()
+        """Kind and last number of what is sent and not acknowledged."""
         self._ready: deque[Frame] = deque()
-        self._late: deque[Frame] = deque()  # newer than the unread frames in the spool, and not in it
-        self._unspooled: deque[Frame] = deque()  # in memory only
-        self._cursor = spool.start
-        self._bytes = 0
-        self._sent_seq = self._sent_event = -1
+        self._passed: deque[Passed] = deque()
+        self._saved = Place(0, 0)
+        self._read = {RECORDS: -1, EVENT: -1}
+        """Highest numbers that were read."""
+        self._left_out = (-1, -1)
+        """What is not sent again, because the server cannot process it."""
         self.seq = -1
         """The highest record number acknowledged."""
         self.events = -1
         """The highest event number acknowledged."""
-        self.records = 0
-        """The highest record number that was added, plus one."""
+        self._at = Place(0, 0)
+        self._reader = BlockReader()
+        self._source: Block | bytes | None = None
+        """The block that is being read."""
+        self._rewind()
 
     @property
     def empty(self) -> bool:
-        """Whether everything is acknowledged."""
-        return not (self._flying or self._ready or self._late or self._unread)
-
-    @property
-    def has_room(self) -> bool:
-        """Whether memory or the spool accepts another frame."""
-        return self._bytes < self._limit or self._spool.is_writable
-
-    @property
-    def secured(self) -> tuple[float, float]:
-        """Numbers of the first record and the first event that are in memory only."""
-        records = events = float("inf")
-        for frame in self._unspooled:
-            if frame.kind == RECORDS:
-                records = min(records, frame.first)
-            else:
-                events = min(events, frame.first)
-        return records, events
-
-    @property
-    def unspooled_records(self) -> int:
-        """Number of records that are in memory only and would be lost with the process."""
-        first, _ = self.secured
-        return self.records - int(max(first, self.seq + 1)) if first < self.records else 0
+        """Whether everything up to the last ``flush`` is acknowledged."""
+        return not (self._flying or self._ready or self._read_on())
 
     @property
     def in_flight(self) -> int:
         """Number of ``records`` messages that are sent and not acknowledged."""
-        return sum(frame.kind == RECORDS for frame in self._flying)
+        return sum(kind == RECORDS for kind, _ in self._flying)
 
     @property
-    def _unread(self) -> bool:
-        return bool(self._cursor != self._spool.end)
+    def has_more(self) -> bool:
+        """Whether there is something to send up to the last ``flush``."""
+        return bool(self._ready) or self._end is None or self._at < self._end
 
-    def add(self, frame: Frame) -> None:
-        """Add a frame to the spool, or else to memory, even above its limit."""
-        behind = self._unread or bool(self._late)
-        spooled = self._spool_frame(frame)
-        room = self._bytes + len(frame.body) <= self._limit
-        if not (spooled and (behind or not room)):  # otherwise it is read back when it is due
-            self._hold(frame, self._late if behind else self._ready, spooled)
-        if frame.kind == RECORDS:
-            self.records = frame.last + 1
+    def flush(self) -> None:
+        """Allow everything to be read that was appended so far."""
+        block = self._log.block
+        self._end = Place(block.number, block.head - block.at)
 
     def next(self) -> Frame | None:
         """Return the next frame to send, or None. The frame is in flight from now on."""
-        if not self._ready:
-            self._refill()
-        if not self._ready:
+        if not (self._ready or self._read_on()):
             return None
         frame = self._ready.popleft()
-        self._flying.append(frame)
-        if frame.kind == RECORDS:
-            self._sent_seq = max(self._sent_seq, frame.last)
-        else:
-            self._sent_event = max(self._sent_event, frame.last)
+        self._flying.append((frame.kind, frame.last))
         return frame
 
     def acknowledge(self, seq: int, events: int) -> None:
-        """Remove what the server has stored. Old, repeated and impossible acknowledgements change nothing."""
-        self.seq = max(self.seq, min(seq, self._sent_seq))
-        self.events = max(self.events, min(events, self._sent_event))
-        self._flying = self._without_done(self._flying)
-        self._spool.release(self.seq, self.events)
+        """Note what the server has stored. Old, repeated and impossible acknowledgements change nothing."""
+        self.seq = max(self.seq, min(seq, self._read[RECORDS]))
+        self.events = max(self.events, min(events, self._read[EVENT]))
+        self._flying = deque(sent for sent in self._flying if not self._is_done(*sent))
+        self._release()
 
     def resume(self, seq: int, events: int) -> None:
         """Start a new connection to a server that has everything up to ``seq`` and ``events``.
 
-        If the server has lost what it had acknowledged, everything that is still in the spool is sent again.
+        What was sent and not acknowledged is read again. If the server has lost what it had acknowledged,
+        everything that is still in memory or on disk is sent again.
         """
-        self._ready.extendleft(reversed(self._flying))
-        self._flying.clear()
-        rolled_back = seq < self.seq or events < self.events
         self.seq, self.events = seq, events
-        if rolled_back and not self._unspooled and not self._late:
-            self._ready.clear()
-            self._bytes = 0
-            self._cursor = self._spool.start
-        self._ready = self._without_done(self._ready)
-        self._spool.release(seq, events)
+        self._flying.clear()
+        self._ready.clear()
+        self._rewind()
 
     def set_aside(self) -> int:
-        """Drop the oldest frame, because the server cannot process it; return its number of records."""
-        if not self._ready:
-            self._refill()
-        if not self._ready:
+        """Leave the oldest frame out, because the server cannot process it; return its number of records."""
+        if not (self._ready or self._read_on()):
             return 0
         frame = self._ready.popleft()
-        self._bytes -= len(frame.body)
+        seq, event = self._left_out
+        self._left_out = (frame.last, event) if frame.kind == RECORDS else (seq, frame.last)
         return frame.count
 
-    def _hold(self, frame: Frame, where: deque[Frame], spooled: bool) -> None:
-        where.append(frame)
-        self._bytes += len(frame.body)
-        if spooled:
-            self._cursor = self._spool.end
-        else:
-            self._unspooled.append(frame)
-
-    def _spool_frame(self, frame: Frame) -> bool:
-        return self._spool_waiting() and self._spool.append(frame)
-
-    def _spool_waiting(self) -> bool:
-        """Write frames that are in memory only to the spool, oldest first; return whether none is left."""
-        while self._unspooled:
-            frame = self._unspooled[0]
-            if self._done(frame):
-                self._unspooled.popleft()
+    def save(self) -> bool:
+        """Copy to the disk what only memory has; return whether the disk has everything."""
+        for block in self._log.unreleased():
+            start = self._saved.at if block.number == self._saved.block else 0
+            head = block.head - block.at
+            if block.number < self._saved.block:
                 continue
-            if not self._spool.append(frame):
-                return False
-            self._unspooled.popleft()
-            if self._late and self._late[0] is frame:
-                self._late.popleft()
-                self._bytes -= len(frame.body)
-            else:
-                self._cursor = self._spool.end
+            for at in range(start, head, PIECE_BYTES):
+                to = min(at + PIECE_BYTES, head)
+                piece = memoryview(self._log.memory)[block.at + at : block.at + to]
+                if self._spool is None or not self._spool.append(block.number, piece):
+                    return False
+                self._saved = Place(block.number, to)
+            self._saved = Place(block.number, head)
         return True
 
-    def _refill(self) -> None:
-        # Read one frame even above the limit: frames in ``_late`` may fill the memory alone while the disk is
-        # full.
-        while not (self._ready or self._flying) or self._bytes < self._limit:
-            found = self._spool.read(self._cursor)
-            if found is None:
-                self._cursor = self._spool.end
-                self._ready.extend(self._late)
-                self._late.clear()
-                return
-            frame, self._cursor = found
-            if not self._done(frame):
-                self._ready.append(frame)
-                self._bytes += len(frame.body)
+    def forget_saved(self) -> None:
+        """Delete the copy of the block that is being filled, if everything in it is acknowledged."""
+        block = self._log.block
+        is_read = self._at == (block.number, block.head - block.at)
+        is_acked = (self.seq, self.events) == (self._read[RECORDS], self._read[EVENT])
+        if self._saved.block == block.number and self._spool is not None and is_read and is_acked:
+            self._spool.drop(block.number)
+            self._saved = Place(0, 0)
 
-    def _done(self, frame: Frame) -> bool:
-        return frame.last <= (self.seq if frame.kind == RECORDS else self.events)
+    def unsaved(self, records: int) -> int:
+        """Return how many of ``records`` are in memory only, after ``save`` has failed."""
+        on_disk = Backlog(Log(b"", []), self._spool, is_live=False)
+        on_disk._go_to(max(self._spool.numbers, default=0) if self._spool is not None else 0)
+        while on_disk._read_on():
+            pass
+        return records - 1 - max(self.seq, on_disk._read[RECORDS])
 
-    def _without_done(self, frames: deque[Frame]) -> deque[Frame]:
-        kept = deque(frame for frame in frames if not self._done(frame))
-        self._bytes -= sum(len(frame.body) for frame in frames) - sum(len(frame.body) for frame in kept)
-        self._forget_unspooled()
-        return kept
+    def make_room(self) -> None:
+        """Save and release the full blocks, so that the training thread can fill them again."""
+        self.save()
+        log = self._log
+        while log.oldest is not log.block and log.oldest.number < self._saved.block:
+            self._release_oldest()
 
-    def _forget_unspooled(self) -> None:
-        while self._unspooled and self._done(self._unspooled[0]):
-            self._unspooled.popleft()
+    def _release_oldest(self) -> None:
+        if self._source is self._log.oldest:
+            self._source = None
+        self._log.release()
+
+    def _rewind(self) -> None:
+        """Read again from the oldest entry."""
+        self._passed.clear()
+        self._go_to(min([self._log.oldest.number, *(self._spool.numbers if self._spool is not None else ())]))
+
+    def _go_to(self, block: int) -> None:
+        self._at = Place(block, 0)
+        self._reader = BlockReader()
+        self._source = None
+
+    def _read_on(self) -> bool:
+        """Read the next batch; return False at the end."""
+        done = (max(self.seq, self._left_out[0]), max(self.events, self._left_out[1]))
+        while True:
+            view = self._view()
+            frames, at = self._reader.read(view, self._at.at, done)
+            self._at = Place(self._at.block, at)
+            if frames:
+                self._note(frames)
+                return True
+            if at < len(view) and self._end is None and self._skip_hole(view):
+                continue
+            if not self._pass(at < len(view)):
+                return False
+
+    def _note(self, frames: list[Frame]) -> None:
+        self._ready.extend(frames)
+        for frame in frames:
+            self._log.taken += max(0, frame.last - max(frame.first - 1, self._read[frame.kind]))
+            self._read[frame.kind] = max(self._read[frame.kind], frame.last)
+
+    def _view(self) -> memoryview:
+        """Return the block that is being read, up to where reading stops."""
+        number = self._at.block
+        source = self._source
+        if source is None:
+            source = next((block for block in self._log.unreleased() if block.number == number), None)
+            if source is None:
+                source = self._spool.load(number) if self._spool is not None else b""
+            self._source = source
+        if isinstance(source, Block):
+            view = memoryview(self._log.memory)[source.at : source.head]
+        else:
+            view = memoryview(source)
+        end = self._end
+        return view if end is None or number < end.block else view[: end.at if number == end.block else 0]
+
+    def _skip_hole(self, view: memoryview) -> bool:
+        at = self._reader.after_hole(view, self._at.at)
+        self._at = Place(self._at.block, at)
+        return at < len(view)
+
+    def _pass(self, is_incomplete: bool) -> bool:
+        """Continue with the next block; return False if there is none yet."""
+        number, end = self._at.block, self._end
+        is_live = end is not None and number >= self._log.oldest.number
+        if is_live and is_incomplete:
+            return False  # a thread is packing an entry
+        after = [block.number for block in self._log.unreleased() if block.number > number]
+        after += [
+            other for other in (self._spool.numbers if self._spool is not None else ()) if other > number
+        ]
+        if not after or (end is not None and min(after) > end.block):
+            return False
+        self._passed.append(Passed(number, self._read[RECORDS], self._read[EVENT]))
+        self._go_to(min(after))
+        self._release()
+        return True
+
+    def _release(self) -> None:
+        """Release the blocks in which everything is acknowledged."""
+        passed = self._passed
+        while passed and passed[0].seq <= self.seq and passed[0].event <= self.events:
+            number = passed.popleft().number
+            if self._spool is not None:
+                self._spool.drop(number)
+            if self._end is not None and self._log.oldest.number == number:
+                self._release_oldest()
+
+    def _is_done(self, kind: int, last: int) -> bool:
+        return last <= (self.seq if kind == RECORDS else self.events)

@@ -1,60 +1,39 @@
-"""Queue of records and events from the training thread to the sender thread. Pure: no thread, no I/O.
+"""The log's writing side: what the training thread calls. Pure: no thread, no I/O.
 
-The training thread appends flat tuples to a deque and packs them into a ring buffer that outlives the process
-(buffer.py), without a lock, a system call or a wake-up. The sender thread drains the deque into columns five
-times a second; only the next process reads the buffer.
+``put`` packs a record into the log (spool/log.py), without a lock, a system call or a wake-up. The sender
+thread reads it from there (backlog.py), and so does the next process after a SIGKILL.
 
-When half of ``limit`` records are waiting, or the buffer is full, a call of the script (``may_wait``) waits
-for the sender, for a bounded time; automatic capture never waits. The queue then still accepts up to
-``limit`` records, ``OUTSIDE_BYTES`` of values that do not fit in the buffer, and ``EVENT_LIMIT`` events.
-Beyond that, new ones are dropped, counted in ``dropped`` and reported in a ``dropped`` event, and their
-sequence numbers stay missing.
+When few blocks are free, a call of the script (``may_wait``) waits for the sender, for a bounded time;
+automatic capture never waits. When none is free, new records and events are dropped, counted in ``dropped``
+and reported in a ``dropped`` event, and the sequence numbers of the records stay missing.
 """
 
 from __future__ import annotations
 
-import operator
 import sys
 import threading
-from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, Protocol, cast
 
 import msgspec
 
-from ..core.columns import columns_of
-from ..protocol import Event, Finish, Records, encode, little_endian
-from ..spool.buffer import EVENT_MARK, RECORD, NoBuffer, RingBuffer, one_record
+from ..core.values import step_of, whole
+from ..protocol import Event, Finish, encode
+from ..spool.entries import EVENT_MARK, MESSAGE, NAMES, OTHER_MARK, RECORD, VOID, Item, pack, packer, size_of
+from ..spool.log import BLOCK_BYTES, BLOCKS, BLOCKS_AT, Block, Log, Shape, anonymous, new_blocks
 from .encoding import packed
 
-LIMIT = 131_072
-"""Maximum number of waiting records."""
-OUTSIDE_BYTES = 12 << 20
-"""Maximum bytes of waiting values that do not fit in the buffer."""
-BATCH_RECORDS = 512
-BATCH_BYTES = 256 << 10
-"""A batch is closed at this many records or about this many bytes of values."""
-EVENT_LIMIT = 4096
 EVENT_BYTES = 64 << 10
 """The server would reject larger event data (``limits.event_bytes``), so they are not sent."""
 
 _HAS_GIL = bool(getattr(sys, "_is_gil_enabled", lambda: True)())
 
-Item = tuple[Any, ...]
-"""``(step, t_ns, names, *values)``: a flat tuple; ``names`` one interned ``tuple[str, ...]``."""
-
-
-class Mark(NamedTuple):
-    """Fill level of queue and buffer at one time: numbers of the next record and event."""
-
-    buffer: RingBuffer
-    tail: int
-    seq: int
-    events: int
-
 
 class Backpressure(Protocol):
-    """The sender, as the queue uses it when it is full."""
+    """The sender, as the queue uses it when it fills up."""
+
+    def wake(self) -> None:
+        """Let the sender read soon."""
 
     def wait(self, ready: Callable[[], bool]) -> None:
         """Return when ``ready()`` is true, or after a bounded time."""
@@ -63,275 +42,191 @@ class Backpressure(Protocol):
         """Report in the terminal that records are being dropped; return why, for the run's page."""
 
 
-class _Outside(tuple[Any, ...]):
-    """A record that is not in the buffer; its bytes are counted separately."""
+class Outbox(Log):
+    """The log of this process, and the numbering of its records and events."""
 
-    __slots__ = ()
-
-
-class Outbox:
-    """Bounded queue from the training thread to the sender thread, and the numbering."""
-
-    def __init__(self, limit: int = LIMIT) -> None:
-        self._limit = limit
-        self._busy = (limit + 1) // 2
-        """Number of waiting records from which calls of the script wait."""
-        self._event_limit = EVENT_LIMIT
-        self._items: deque[Item | int] = deque()
-        self._events: deque[tuple[str, int, int | None, bytes]] = deque()
-        self._gap = 0
-        self._outside_in = self._outside_out = 0
-        """Bytes queued outside the buffer (training thread), and drained of them (sender)."""
-        self._next_seq = 0
-        self._next_event = 0
-        self._buffer: RingBuffer = NoBuffer()
-        self._offered: RingBuffer | None = None
-        self._put_events = 0
-        self._marks: deque[Mark] = deque()
-        self._released = (0, 0)
+    def __init__(self, blocks: int = BLOCKS, block_bytes: int = BLOCK_BYTES) -> None:
+        memory = anonymous(BLOCKS_AT + blocks * block_bytes)
+        super().__init__(memory, new_blocks(memory, block_bytes))
+        self.free_blocks_low = blocks // 2
+        """The sender makes room while no more blocks than this are free."""
+        self._reserve = blocks // 4
+        """Calls of the script wait while no more blocks than this are free."""
+        self._commit = RECORD
+        """Commit word of the next record."""
+        self._missing = self._gap = self._gap_end = 0
+        """Record numbers that no record has: all, those of the last gap, and the commit word after it."""
+        self.events = 0
+        """Number of the next event."""
         self._unreported: dict[str, Any] = {}
         """What was dropped since the last ``dropped`` event."""
-        self._over = False
         self.backpressure: Backpressure | None = None
         self.dropped = 0
-        """Records and events that were dropped because the queue was full."""
+        """Records and events that were dropped because the log was full."""
         self.last_step: int | None = None
-        """Step of the newest drained record."""
+        """Step of the newest record."""
         self.steps = 0
-        """Steps in the drained records; consecutive records of the same step count once."""
+        """Steps of all records; consecutive records of the same step count once."""
         if not _HAS_GIL:  # pragma: no cover - free-threaded builds
             self._take_turns()
 
     @property
-    def unprotected_records(self) -> int:
-        """Records and events that a SIGKILL would lose, because they did not fit in the buffer."""
-        return self._buffer.unprotected_records
+    def records(self) -> int:
+        """Number of the last record plus one."""
+        commit = self._commit
+        return commit - RECORD - (self._gap if commit == self._gap_end else 0)
 
-    @property
-    def taken(self) -> int:
-        """Number of records that were drained so far."""
-        return self._next_seq
-
-    @property
-    def is_buffer_offered(self) -> bool:
-        """Whether a new buffer is not in use yet: drained records would be in neither buffer nor spool."""
-        return self._offered is not None
+    def __len__(self) -> int:
+        """Return the number of records and events that the sender has not read yet."""
+        return self._commit - RECORD - self._missing + self.events - self.taken if self.memory else 0
 
     def put(self, item: Item, may_wait: bool = False) -> None:
-        """Queue one record. ``may_wait``: wait for the sender if there is no room."""
-        items = self._items
-        if (self._gap or len(items) >= self._busy) and not self._has_room(item, may_wait):
-            return
-        buffer = self._buffer
+        """Append one record. ``may_wait``: wait for the sender if the log is almost full."""
+        block = self.block
         try:
-            shape, size, pack = buffer.shapes[item[2]]
+            shape, size, pack_record = block.shapes[item[2]]
         except KeyError:
-            self._put_otherwise(item, may_wait)
+            self._put_elsewhere(item, may_wait)
             return
-        at = buffer.head
-        end = at + size
-        if end > buffer.free:
-            self._put_otherwise(item, may_wait)
+        at = block.head
+        head = at + size
+        if head > block.end:
+            self._put_elsewhere(item, may_wait)
             return
-        commit = buffer.commit
-        # No other thread and no signal handler can run from here to the end of the append: see buffer.py.
-        buffer.head = end
-        buffer.commit = commit + 1
-        items.append(item)
+        commit = self._commit
+        # No other thread and no signal handler can run between reading ``head`` and here: see log.py.
+        block.head = head
+        self._commit = commit + 1
         try:
-            if shape:
-                pack(buffer.memory, at, shape, *item, commit)
+            pack_record(self.memory, at, shape, *item, commit)
         except Exception:
-            self._keep(buffer, item, commit)
+            self._put_plain(item, block, at, head, commit)
+            return
+        step = item[0]
+        if step != self.last_step:
+            self.last_step = step
+            self.steps += 1
 
     def put_event(
         self, kind: str, t_ns: int, step: int | None, data: dict[str, Any], may_wait: bool = False
     ) -> None:
-        """Queue one event. ``data`` is encoded immediately, so the caller may change it afterwards.
+        """Append one event. ``data`` is encoded immediately, so the caller may change it afterwards.
 
         Args:
             kind: Kind of the event.
             t_ns: Unix time, ns.
             step: Step that it belongs to, or None.
             data: Plain data of the event.
-            may_wait: Wait for the sender if there is no room.
+            may_wait: Wait for the sender if the log is almost full.
         """
-        if len(self._events) >= self._event_limit:
-            if may_wait:
-                self._wait(lambda: len(self._events) < self._event_limit)
-            if len(self._events) >= self._event_limit:
-                self._drop("events", t_ns, step)
-                return
-        if self._offered is not None:
-            self.take_buffer()
-        event = (kind, t_ns, step, packed(data, EVENT_BYTES))
-        number = self._put_events
-        self._put_events = number + 1
-        self._events.append(event)
-        self._keep_event(self._buffer, number, event)
+        if not self._append(_event(kind, t_ns, step, data), may_wait):
+            self._drop("events", t_ns, step)
 
-    def offer_buffer(self, buffer: RingBuffer) -> None:
-        """Offer a buffer that the sender thread has created, for use from the next record on."""
-        self._offered = buffer
-        self._buffer.free = -1  # makes the next record take the slow path, which starts using the buffer
-
-    def take_buffer(self) -> None:
-        """Start using the offered buffer, and first copy the waiting records and events into it."""
-        buffer, self._offered = self._offered, None
-        if buffer is None:
-            return
-        waiting, events = tuple(self._items), tuple(self._events)
-        buffer.commit = self._buffer.commit
-        seq = buffer.commit - RECORD - sum(item if isinstance(item, int) else 1 for item in waiting)
-        for item in waiting:
-            if isinstance(item, int):
-                seq += item
-            else:
-                buffer.keep(RECORD + seq, one_record(item, seq))
-                seq += 1
-        for number, event in enumerate(events, self._put_events - len(events)):
-            self._keep_event(buffer, number, event)
-        self._buffer = buffer
-
-    def mark(self) -> Mark:
-        """Return the current fill level; draining after this call covers everything before it."""
-        buffer = self._buffer
-        tail, commit, events = buffer.head, buffer.commit, self._put_events
-        return Mark(buffer, tail, commit - RECORD, events)
-
-    def note_mark(self) -> None:
-        """Save the current fill level for ``release``."""
-        mark, marks = self.mark(), self._marks
-        if not marks or marks[-1] != mark:
-            marks.append(mark)
-
-    def release(self, seq: float, events: float) -> None:
-        """Free the space in the buffer of drained records and events below these numbers."""
-        marks, newest = self._marks, None
-        seq, events = min(seq, self._next_seq), min(events, self._next_event)
-        while marks and marks[0].seq <= seq and marks[0].events <= events:
-            newest = marks.popleft()
-        if newest is not None:
-            self.free(newest)
-
-    def free(self, mark: Mark) -> None:
-        """Free the buffer up to ``mark``: everything before it is in the spool or acknowledged."""
-        seq, events = self._released
-        # Two threads create marks, and may append them in another order than they created them.
-        if mark.buffer is self._buffer and mark.seq >= seq and mark.events >= events:
-            if (mark.seq, mark.events) == self._released:
-                return
-            self._released = (mark.seq, mark.events)
-            self._buffer.release(mark.tail, mark.seq, mark.events)
-
-    def report_dropped(self, *, at_end: bool = False) -> None:
-        """Queue an event with what was dropped since the last one, once there is room again."""
-        settled = at_end or len(self._items) < self._busy
-        if self._unreported and settled and len(self._events) < self._event_limit:
-            report, self._unreported = self._unreported, {}
-            self.put_event("dropped", report.pop("t_ns"), report["last_step"], report)
-
-    def __len__(self) -> int:
-        """Return the number of waiting records and events."""
-        return len(self._items) + len(self._events)
-
-    def discard(self) -> None:
-        """Discard everything and accept nothing more: the run has ended, or this is a forked child."""
-        self._over = True
-        self._limit = self._busy = self._event_limit = 0
-        self._buffer, self._offered = NoBuffer(), None
-        self._marks.clear()
-        self._items.clear()
-        self._events.clear()
-
-    def drain(self) -> Records | None:
-        """Return the oldest waiting records as one numbered message, or None if there are none."""
-        items = self._take()
-        if not items:
-            return None
-        steps, times, columns = columns_of(items)
-        self.steps += sum(map(operator.ne, steps, (self.last_step, *steps)))
-        self.last_step = steps[-1]
-        seq, self._next_seq = self._next_seq, self._next_seq + len(items)
-        return Records(seq, len(items), little_endian("q", steps), little_endian("q", times), columns)
-
-    def drain_event(self) -> Event | None:
-        """Return the oldest waiting event with its number, or None."""
-        if not self._events:
-            return None
-        kind, t_ns, step, data = self._events.popleft()
-        # A Raw is written as it is: the data was encoded when the event was queued.
-        return Event(self._number(), kind, t_ns, step, cast(dict[str, Any], msgspec.Raw(data)))
-
-    def finish(self, t_ns: int, state: str, records: int, error: dict[str, Any]) -> Finish:
-        """Return the finish message, numbered like an event.
+    def put_finish(self, t_ns: int, state: str, error: dict[str, Any]) -> bool:
+        """Append the end of the run, numbered like an event; return False if the log is full.
 
         Args:
             t_ns: Unix time, ns.
             state: ``finished`` or ``failed``.
-            records: Number of records of the run.
             error: ``{"type", "message", "lines"}``, or empty.
         """
-        return Finish(self._number(), t_ns, state, records, error)
+        return self._append(lambda number: encode(Finish(number, t_ns, state, self.records, error)))
 
-    def _has_room(self, item: Item, may_wait: bool) -> bool:
-        """Return whether a queue that is half full, or has dropped a record, accepts this record."""
-        items = self._items
-        if may_wait and len(items) >= self._busy:
-            self._wait(lambda: len(items) < self._busy)
-        if len(items) >= self._limit or (self._gap and not self._fits(item)):
-            self._leave_out(item)
-            return False
-        gap, self._gap = self._gap, 0
-        if gap:
-            self._buffer.commit += gap
-            items.append(gap)
-            self.report_dropped()
-        return True
+    def report_dropped(self, *, at_end: bool = False) -> bool:
+        """Append an event with what was dropped since the last one, once there is room again.
 
-    def _fits(self, item: Item) -> bool:
-        """Return whether there is room for it in the buffer or outside of it."""
-        buffer, names = self._buffer, item[2]
-        beyond = self._outside_in - self._outside_out + 8 * len(item)
-        return beyond <= OUTSIDE_BYTES or buffer.make_room(buffer.admit(names) or _size_of_message(names))
+        Returns:
+            Whether everything that was dropped is reported.
+        """
+        report, self._unreported = self._unreported, {}
+        if not report:
+            return True
+        data = {name: value for name, value in report.items() if name != "t_ns"}
+        event = _event("dropped", report["t_ns"], report["last_step"], data)
+        if (at_end or self.free_blocks > self._reserve) and self._append(event):
+            return True
+        report["records"] += self._unreported.get("records", 0)
+        report["events"] += self._unreported.get("events", 0)
+        self._unreported = report
+        return False
 
-    def _put_otherwise(self, item: Item, may_wait: bool) -> None:
-        """Queue a record on the slow path: new names, end of a segment, a full buffer, or none."""
-        if self._offered is not None:
-            self.take_buffer()
-        buffer = self._buffer
-        size = buffer.admit(item[2])
-        room = size or _size_of_message(item[2])
-        if may_wait and not buffer.make_room(room):
-            self._wait(lambda: buffer.make_room(room))
-        if size and buffer.make_room(size):
-            self.note_mark()
-            self.report_dropped()
-            self.put(item)
-            return
-        outside = size or not buffer.memory or not buffer.make_room(room)
-        if outside:
-            if not self._fits(item):
+    def _put_elsewhere(self, item: Item, may_wait: bool) -> None:
+        """Append a record on the slow path: names that are new in this block, or no room in it."""
+        body = msgspec.msgpack.encode(item[2])
+        size = packer(len(item[2]))[0]
+        room = size_of(body) + size <= self.block.end - self.block.at
+        while self.memory:
+            block = self.block
+            known = block.shapes.get(item[2]) or self._name(block, item[2], body, size)
+            if known is not None and block.head + size <= block.end:
+                self.put(item, may_wait)
+                return
+            if not room or not self._next_block(block, may_wait):
                 self._leave_out(item)
                 return
-            self._outside_in += 8 * len(item)
-            item = _Outside(item)
-        commit = buffer.commit
-        buffer.commit = commit + 1
-        self._items.append(item)
-        if not outside:
-            self._keep(buffer, item, commit)
-        elif buffer.memory:
-            buffer.unprotected_records += 1
+
+    def _name(self, block: Block, names: tuple[str, ...], body: bytes, size: int) -> Shape | None:
+        """Append an entry with these names, if the block has room for it and for a record of ``size``."""
+        need = size_of(body)
+        while True:
+            number, at = block.shapes_named + 1, block.head
+            if at + need + size > block.end:
+                return None
+            if number == block.shapes_named + 1 and at == block.head:  # no other thread came first
+                block.shapes_named, block.head = number, at + need
+                break
+        pack(self.memory, at, NAMES, body, OTHER_MARK + number)
+        shape = block.shapes[names] = (number, *packer(len(names)))
+        return shape
+
+    def _append(self, body_of: Callable[[int], bytes], may_wait: bool = False) -> bool:
+        """Append a message that contains its number; return False if the log is full."""
+        while self.memory:
+            number, block = self.events, self.block
+            body = body_of(number)
+            need = size_of(body)
+            at = block.head
+            if at + need > block.end:
+                if need > block.end - block.at or not self._next_block(block, may_wait):
+                    return False
+            elif number == self.events:  # no other thread came first
+                block.head, self.events = at + need, number + 1
+                pack(self.memory, at, MESSAGE, body, EVENT_MARK + number)
+                return True
+        return False
+
+    def _next_block(self, full: Block, may_wait: bool) -> bool:
+        """Continue in the block after ``full``; return whether there is one."""
+        if may_wait and self.free_blocks <= self._reserve:
+            self._wait(lambda: self.free_blocks > self._reserve)
+        after = full.next
+        if after is None:
+            return False
+        if self.block is full:  # no other thread came first
+            self.block = after
+        if self.backpressure is not None:
+            self.backpressure.wake()
+        return True
+
+    def _put_plain(self, item: Item, block: Block, at: int, head: int, commit: int) -> None:
+        """Append a record with a value that cannot be packed: take its place back, and put plain numbers."""
+        if block.head == head and self._commit == commit + 1:
+            block.head, self._commit = at, commit
+        else:  # another thread appended after it, while a value was converted
+            self._missing += 1
+            pack(self.memory, at, VOID, bytes(head - at - 16), OTHER_MARK)
+        self.put(_plain(item))
 
     def _leave_out(self, item: Item) -> None:
         """Drop one record; its number stays missing."""
-        self._gap += 1
+        self._gap = self._gap + 1 if self._commit == self._gap_end else 1
+        self._missing += 1
+        self._commit = self._gap_end = self._commit + 1
         self._drop("records", item[1], item[0])
 
     def _drop(self, what: str, t_ns: int, step: int | None) -> None:
         """Count what is dropped, and report the first one in the terminal."""
-        if self._over:
+        if not self.memory:
             return
         self.dropped += 1
         report = self._unreported
@@ -342,63 +237,53 @@ class Outbox:
         report |= {"last_step": step, "t_ns": t_ns}
 
     def _wait(self, ready: Callable[[], bool]) -> None:
-        if self.backpressure is not None and not self._over:
+        if self.backpressure is not None:
             self.backpressure.wait(ready)
-
-    def _keep(self, buffer: RingBuffer, item: Item, commit: int) -> None:
-        """Store a record that cannot be packed (other values than floats, or too many names) as a message."""
-        try:
-            if buffer.memory:
-                buffer.keep(commit, one_record(item, commit - RECORD))
-        except Exception:
-            buffer.unprotected_records += 1
-
-    def _keep_event(self, buffer: RingBuffer, number: int, event: tuple[str, int, int | None, bytes]) -> None:
-        if buffer.memory:
-            kind, t_ns, step, data = event
-            raw = cast(dict[str, Any], msgspec.Raw(data))
-            buffer.keep(EVENT_MARK + number, encode(Event(number, kind, t_ns, step, raw)))
 
     def _take_turns(self) -> None:  # pragma: no cover - free-threaded builds
         """Use a lock instead of the GIL."""
-        lock, put, put_event = threading.RLock(), self.put, self.put_event
+        lock, put, append, move = threading.RLock(), self.put, self._append, self.move
 
         def put_in_turn(item: Item, may_wait: bool = False) -> None:
             with lock:
                 put(item, may_wait)
 
-        def put_event_in_turn(
-            kind: str, t_ns: int, step: int | None, data: dict[str, Any], may_wait: bool = False
-        ) -> None:
+        def append_in_turn(body_of: Callable[[int], bytes], may_wait: bool = False) -> bool:
             with lock:
-                put_event(kind, t_ns, step, data, may_wait)
+                return append(body_of, may_wait)
+
+        def move_in_turn(memory: Any) -> None:
+            with lock:
+                move(memory)
 
         self.put = put_in_turn  # type: ignore[method-assign]
-        self.put_event = put_event_in_turn  # type: ignore[method-assign]
-
-    def _number(self) -> int:
-        number, self._next_event = self._next_event, self._next_event + 1
-        return number
-
-    def _take(self) -> list[Item]:
-        """Remove and return one batch, which ends at the limits and before a gap."""
-        items: list[Item] = []
-        waiting, size = self._items, 0
-        while waiting and len(items) < BATCH_RECORDS and size < BATCH_BYTES:
-            head = waiting[0]
-            if isinstance(head, int):
-                if items:
-                    break
-                self._next_seq += head
-            else:
-                if type(head) is _Outside:
-                    self._outside_out += 8 * len(head)
-                items.append(head)
-                size += 8 * len(head)
-            waiting.popleft()
-        return items
+        self._append = append_in_turn  # type: ignore[method-assign]
+        self.move = move_in_turn  # type: ignore[method-assign]
 
 
-def _size_of_message(names: tuple[str, ...]) -> int:
-    """Return the approximate size of a record that is stored as an encoded message."""
-    return 64 + sum(len(name) + 24 for name in names)
+def _event(kind: str, t_ns: int, step: int | None, data: dict[str, Any]) -> Callable[[int], bytes]:
+    """Return a function that encodes an event with its number."""
+    # A Raw is written as it is.
+    raw = cast(dict[str, Any], msgspec.Raw(packed(data, EVENT_BYTES)))
+    return lambda number: encode(Event(number, kind, t_ns, step, raw))
+
+
+def _plain(item: Item) -> Item:
+    """Return the record as plain numbers, without the values that are none."""
+    step, t_ns, names, *values = item
+    numbers = [(name, _float(value)) for name, value in zip(names, values, strict=False)]
+    known = [(name, number) for name, number in numbers if number is not None]
+    found, t_ns = step_of(step), whole(t_ns)
+    return (
+        -1 if found is None else found,
+        -1 if t_ns is None else t_ns,
+        tuple(name for name, _ in known),
+        *(number for _, number in known),
+    )
+
+
+def _float(value: Any) -> float | None:
+    try:
+        return None if value is None else float(value)
+    except Exception:
+        return None

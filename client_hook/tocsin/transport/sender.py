@@ -1,4 +1,4 @@
-"""The hook's sender thread: drains the queue, writes the spool, sends, and receives.
+"""The hook's sender thread: reads the log, sends it, receives, and saves what is late to disk.
 
 The first record starts it, so that imported modules, DataLoader workers and spawned processes start no
 thread. It never raises into training. ``close`` takes at most its limit plus one second, whatever the server,
@@ -22,20 +22,20 @@ from pathlib import Path
 from typing import Any
 
 from .. import protocol
-from ..core.frames import frame_of
 from ..core.redaction import Redactor
 from ..core.values import counted
 from ..lifecycle import sigterm
 from ..protocol import Hello
-from ..spool import buffer_file
-from ..spool.buffer_file import BufferFile
+from ..spool import log_file
+from ..spool.entries import BATCH_RECORDS
+from ..spool.log_file import LogFile
 from ..spool.segments import FORMAT, Header, Spool
-from .backlog import Backlog, NoSpool, SpoolBackend
+from .backlog import Backlog
 from .backpressure import LOOK_S, WaitBudget, wait_s
-from .connection import Address, ConnectionLostError, resolve
+from .connection import Address, Connection, ConnectionLostError, resolve
 from .encoding import sendable
 from .link import AddressLookup, Link, wait
-from .outbox import BATCH_RECORDS, Outbox
+from .outbox import Outbox
 from .server_url import Target, parse_target
 from .session import Notification, Phase, Session
 from .spool_recovery import SpoolRecovery
@@ -45,14 +45,11 @@ from .wakeup import Wakeup
 POLL_S = 0.2
 GRACE_S = 0.3
 ARM_S = 0.25
-"""Longest time that the first record waits for its buffer."""
-OFFER_S = 1.0
-"""Longest time for which the queue is not drained because the training thread has not started using the
-buffer."""
+"""Longest time that the first record waits for shared memory."""
+SAVE_S = 1.0
+"""What is not acknowledged after this time is saved to disk."""
 ERROR_LIMIT = 20
 """The sender stops after this many internal errors."""
-TURN_BATCHES = 32
-"""Batches that are drained before the sender sends and receives again."""
 SAMPLE_S = 1.0
 """Interval between calls of the sampler, which decides when to read system metrics."""
 LOG = logging.getLogger("tocsin")
@@ -69,10 +66,8 @@ class SenderStats:
     connected: bool = False
     last_error: str | None = None
     spool_error: str | None = None
-    buffer_error: str | None = None
-    """Why records that are not in the spool yet would not survive a SIGKILL, or None."""
-    unprotected_records: int = 0
-    """Records and events that did not fit in the buffer."""
+    memory_error: str | None = None
+    """Why records that are not on disk yet would not survive a SIGKILL, or None."""
     refused: dict[str, int] = field(default_factory=dict)
 
 
@@ -105,22 +100,20 @@ class Sender:
         self._phase = phase
         self._sampler = sampler
         self._redact = redact or Redactor()
-        self._buffer: BufferFile | None = None
-        self._buffer_error: str | None = None
+        self._shared: LogFile | None = None
+        self._memory_error: str | None = None
         self._armed = threading.Event()
         self._sampling = threading.Event()
         """Set when the sampler must stop."""
-        self._lookup = AddressLookup(self._wake)
+        self._lookup = AddressLookup(self.wake)
         self._wait_budget = WaitBudget(time.monotonic())
         self._wait_s = wait_s()
         self._woken = False
         """Whether the thread has been woken for its next turn."""
-        self._is_more = False
-        """Whether the last turn left records in the queue although there was room."""
-        self._offered_until = 0.0
+        self._late = (-1, -1, 0.0)
+        """Numbers that were next at a time, s; what is before them must be acknowledged soon, or saved."""
         self._spool = Spool(spool_dir, self._header) if spool_dir is not None else None
-        backend: SpoolBackend = self._spool if self._spool is not None else NoSpool()
-        self._backlog = Backlog(backend)
+        self._backlog = Backlog(outbox, self._spool)
         self._session = Session(self._backlog, self._hello, random=random.random)
         self._link = Link(
             self._session,
@@ -130,7 +123,7 @@ class Sender:
             on_notification=self._deliver,
         )
         self._recovery = self._recovery_for(spool_dir) if spool_dir is not None else None
-        self._lock = threading.Lock()  # held while queue, backlog and spool are used; never by put
+        self._lock = threading.Lock()  # held while backlog and spool are used; never by put
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
         self._wakeup: Wakeup | None = None
@@ -138,7 +131,7 @@ class Sender:
         self._over = self._finishing = False
         self._ending: tuple[str, dict[str, Any]] | None = None
         self._deadline = float("inf")
-        self._drain_at = 0.0
+        self._flush_at = 0.0
         self._terminate_at = float("inf")
         self._killed = False
         self._errors = 0
@@ -153,13 +146,12 @@ class Sender:
         return SenderStats(
             queued=len(self._outbox),
             dropped=self._outbox.dropped + session.set_aside,
-            spooled_bytes=spool.bytes if spool is not None else 0,
+            spooled_bytes=spool.size if spool is not None else 0,
             acked_seq=self._backlog.seq,
             connected=session.phase is Phase.STREAMING and not self._over,
             last_error=session.last_error or session.refusal,
             spool_error=spool.error if spool is not None else None,
-            buffer_error=self._buffer_error,
-            unprotected_records=self._outbox.unprotected_records,
+            memory_error=self._memory_error,
             refused=dict(session.refused),
         )
 
@@ -176,12 +168,12 @@ class Sender:
     @property
     def unsent(self) -> int:
         """Number of records that are on disk or in memory and not acknowledged."""
-        return max(self._backlog.records - 1 - self._backlog.seq, 0)
+        return max(self._outbox.records - 1 - self._backlog.seq, 0)
 
     def start(self) -> None:
         """Start the thread. Does nothing if it was started before, after ``close``, and in a forked child.
 
-        Waits at most ``ARM_S`` for the buffer, so that the first record survives a SIGKILL too.
+        Waits at most ``ARM_S`` for shared memory, so that the first record survives a SIGKILL too.
         """
         if self._thread is not None or self._over or self._ending is not None:
             return
@@ -190,7 +182,6 @@ class Sender:
         if self._wakeup is not None:
             self._wakeup.watch_signals()
             self._armed.wait(ARM_S)
-            self._outbox.take_buffer()
 
     def close(self, *, state: str = "finished", error: dict[str, Any] | None = None) -> None:
         """Send what is left and the end of the run. Returns after at most ``exit_timeout`` plus 1 s.
@@ -201,7 +192,6 @@ class Sender:
             return
         self._deadline = time.monotonic() + self._exit_timeout
         self._linger_until = time.monotonic() + self._linger_s if state == "finished" else 0.0
-        self._outbox.report_dropped(at_end=True)
         self._ending = (state, error or {})
         self._sampling.set()
         self._ignore_signals()
@@ -211,7 +201,7 @@ class Sender:
         elif thread is threading.current_thread():
             return  # called by an alert handler of the script: the thread ends by itself
         else:
-            self._wake()
+            self.wake()
             self._join(thread)
             if thread.is_alive():
                 self._save_rest()
@@ -228,7 +218,7 @@ class Sender:
                 thread.join(left)
         except KeyboardInterrupt:
             self._deadline = self._linger_until = 0.0
-            self._wake()
+            self.wake()
             thread.join(GRACE_S)
             raise
 
@@ -240,8 +230,8 @@ class Sender:
         self._link.forget()
         if self._recovery is not None:
             self._recovery.forget()
-        if self._buffer is not None:
-            self._buffer.close()
+        if self._shared is not None:
+            self._shared.close()
         if self._spool is not None:
             self._spool.close()
         self._ignore_signals()
@@ -249,18 +239,25 @@ class Sender:
 
     # --- backpressure
 
+    def wake(self) -> None:
+        """Wake the thread, at most once for each of its turns."""
+        wakeup = self._wakeup  # read once: the thread may close it at any time
+        if wakeup is not None and not self._woken:
+            self._woken = True
+            wakeup.send()
+
     def wait(self, ready: Callable[[], bool]) -> None:
-        """Wait until ``ready()`` is true, at most ``TOCSIN_LOG_WAIT_MS``, because the queue has no room."""
+        """Wait until ``ready()`` is true, at most ``TOCSIN_LOG_WAIT_MS``, because the log is almost full."""
         thread, now = self._thread, time.monotonic()
         if thread is None or self._over or thread is threading.current_thread() or not thread.is_alive():
             return
         if not self._wait_budget.left(now):
             return
-        taken = self._outbox.taken
+        released = self._outbox.released
         while not ready():
-            self._wake()
+            self.wake()
             if time.monotonic() - now >= self._wait_s:
-                if taken == self._outbox.taken:
+                if released == self._outbox.released:
                     self._wait_budget.spend(self._wait_s)
                 return
             time.sleep(LOOK_S)
@@ -303,7 +300,7 @@ class Sender:
                     timeout = self._turn(time.monotonic())
                 if not self._over:
                     wakeup = self._wakeup.reader if self._wakeup is not None else None
-                    self._check_sigterm(wait([link.connection for link in self._links()], timeout, wakeup))
+                    self._check_sigterm(wait(self._awaited(), timeout, wakeup))
             except Exception as error:
                 self._fail(error)
         self._close_wakeup()
@@ -332,25 +329,24 @@ class Sender:
         self._ending = ("failed", {**facts, "lines": self._redact.lines(facts["lines"])})
 
     def _arm(self) -> None:
-        """Create spool and buffer on this thread, because a disk may hang."""
+        """Create spool and shared memory on this thread, because a disk may hang."""
         try:
             path = self._spool.open() if self._spool is not None else None
             if path is not None:
-                self._buffer = buffer_file.create(path)
-                self._offered_until = time.monotonic() + OFFER_S
-                self._outbox.offer_buffer(self._buffer.buffer)
-                buffer_file.sweep(time.time())
+                self._shared = log_file.create(path)
+                self._outbox.move(self._shared.memory)
+                log_file.sweep(time.time())
             elif self._spool is not None:
-                self._buffer_error = self._spool.error
+                self._memory_error = self._spool.error
         except Exception as error:
-            self._buffer_error = str(getattr(error, "strerror", None) or error)
+            self._memory_error = str(getattr(error, "strerror", None) or error)
         finally:
             self._armed.set()
-        if self._buffer_error is not None:
-            data = {"survives_sigkill": False, "reason": self._buffer_error}
+        if self._memory_error is not None:
+            data = {"survives_sigkill": False, "reason": self._memory_error}
             self._outbox.put_event("delivery", time.time_ns(), None, data)
             text = "tocsin: a SIGKILL can lose the last 0.2 s of records: %s"
-            self._warn("buffer", text, self._buffer_error)
+            self._warn("memory", text, self._memory_error)
 
     def _run_here(self) -> None:
         """Deliver the events of a run that ends before its first record on the caller's thread."""
@@ -361,10 +357,10 @@ class Sender:
 
     def _turn(self, now: float) -> float:
         """Do one round of work; return the seconds to wait until the next."""
-        self._woken = self._is_more = False
+        self._woken = False
         if now >= self._terminate_at and self._ending is None:
             self._terminate(now)
-        self._drain(now)
+        self._flush(now)
         self._link.step(now)
         self._report()
         self._recover_spools(now)
@@ -373,38 +369,37 @@ class Sender:
         if self._ending is not None and self._may_end(now):
             self._end()
             return 0.0
-        if self._is_more:
+        if self._session.is_more_due:
             return 0.0
         wake = min(self._link.wake_at(now), self._deadline, now + POLL_S)
         return max(0.0, wake - now)
 
-    def _drain(self, now: float) -> None:
-        if self._finishing or (self._outbox.is_buffer_offered and now < self._offered_until):
+    def _flush(self, now: float) -> None:
+        """Let what was appended be sent, once it has waited for the flush interval or fills a message."""
+        outbox, backlog, ending = self._outbox, self._backlog, self._ending  # read once: threads may set it
+        if outbox.free_blocks <= outbox.free_blocks_low:
+            backlog.make_room()
+        if self._finishing or (ending is None and now < self._flush_at and len(outbox) < BATCH_RECORDS):
             return
-        ending = self._ending  # read once: the script's thread may set it at any time
-        if ending is None and now < self._drain_at and len(self._outbox) < BATCH_RECORDS:
-            return
-        self._drain_at = now + self._session.flush_s
-        self._outbox.note_mark()
-        self._fill_backlog(at_end=ending is not None)
+        self._flush_at = now + self._session.flush_s
+        is_reported = outbox.report_dropped(at_end=ending is not None)
         if ending is not None:
-            self._finishing = True
-            state, error = ending
-            finish = self._outbox.finish(time.time_ns(), state, self._backlog.records, error)
-            self._backlog.add(frame_of(finish))
+            self._finishing = is_reported and outbox.put_finish(time.time_ns(), *ending)
             self._session.hurry(now)
+        backlog.flush()
+        self._save(now)
 
-    def _fill_backlog(self, *, at_end: bool) -> None:
-        """Move up to TURN_BATCHES batches from the queue to the backlog; at the end all, above its limits."""
-        outbox, backlog, batches = self._outbox, self._backlog, float("inf") if at_end else TURN_BATCHES
-        while (at_end or backlog.has_room) and (event := outbox.drain_event()) is not None:
-            backlog.add(frame_of(event))
-        while batches > 0 and (at_end or backlog.has_room) and (records := outbox.drain()) is not None:
-            backlog.add(frame_of(records))
-            outbox.release(*backlog.secured)
-            batches -= 1
-        outbox.release(*backlog.secured)
-        self._is_more = batches <= 0
+    def _save(self, now: float) -> None:
+        """Save to disk what the server does not acknowledge, and everything if a SIGKILL would lose it."""
+        seq, events, since = self._late
+        if self._backlog.seq >= seq - 1 and self._backlog.events >= events - 1:
+            self._late = (self._outbox.records, self._outbox.events, now)
+            if self._shared is not None:
+                self._backlog.forget_saved()
+        elif now - since >= SAVE_S:
+            self._backlog.save()
+        if self._shared is None:
+            self._backlog.save()
 
     def _linger(self, now: float) -> None:
         """Extend the deadline of a finished run if the server has acknowledged more since the last turn."""
@@ -414,9 +409,8 @@ class Sender:
         self._acked = acked
         self._deadline = max(self._deadline, min(now + self._exit_timeout, self._linger_until))
         if now - (self._linger_until - self._linger_s) > self._exit_timeout:
-            left = self._backlog.records - 1 - self._backlog.seq
             text = "tocsin: sending %s. Ctrl-C keeps them on disk for the next run or `tocsin sync`."
-            self._warn("linger", text, counted(left, "record"))
+            self._warn("linger", text, counted(self.unsent, "record"))
 
     def _may_end(self, now: float) -> bool:
         settled = self._finishing and (self._backlog.empty or self._session.stopped)
@@ -424,19 +418,24 @@ class Sender:
 
     def _end(self) -> None:
         self._over = True
-        self._outbox.discard()
         self._link.close()
         if self._recovery is not None:
             self._recovery.end()
         delivered = self._backlog.empty
-        if self._buffer is not None:
-            self._buffer.close()
-        if self._spool is not None:
-            self._spool.delete() if delivered else self._spool.close()
+        saved = delivered or self._backlog.save()
         if not delivered:
             session = self._session
             reason = session.refusal or session.last_error or "the server did not acknowledge in time"
-            self._warn("left", "tocsin: %s", what_is_left(self._backlog, self._spool, reason))
+            is_kept = saved or self._shared is not None
+            lost = 0 if is_kept else self._backlog.unsaved(self._outbox.records)
+            self._warn("left", "tocsin: %s", what_is_left(self.unsent, lost, self._spool, reason))
+        self._outbox.discard()
+        if self._shared is not None:
+            self._shared.close()
+            if saved and self._spool is not None and self._spool.path is not None:
+                log_file.delete(self._spool.path)
+        if self._spool is not None:
+            self._spool.delete() if delivered else self._spool.close()
 
     def _recover_spools(self, now: float) -> None:
         """Deliver spools of dead processes while this run is connected and continues."""
@@ -444,9 +443,13 @@ class Sender:
         if self._recovery is not None and listening and self._ending is None:
             self._recovery.step(now)
 
-    def _links(self) -> list[Link]:
+    def _awaited(self) -> list[Connection | None]:
+        """Return the connections to wait for. An acknowledgement alone need not wake this thread."""
         delivery = self._recovery.delivery if self._recovery is not None else None
-        return [self._link, delivery.link] if delivery is not None else [self._link]
+        if delivery is not None:
+            return [self._link.connection, delivery.link.connection]
+        is_waiting = self._ending is not None or self._session.is_at_window
+        return [self._link.connection] if is_waiting else []
 
     def _resolve(self, target: Target) -> list[Address] | None:
         """Resolve the address on a separate thread; return None until it is known.
@@ -527,13 +530,6 @@ class Sender:
             self._outbox.discard()
         time.sleep(0.05)
 
-    def _wake(self) -> None:
-        """Wake the thread, at most once for each of its turns."""
-        wakeup = self._wakeup  # read once: the thread may close it at any time
-        if wakeup is not None and not self._woken:
-            self._woken = True
-            wakeup.send()
-
     def _ignore_signals(self) -> None:
         wakeup = self._wakeup
         if wakeup is not None:
@@ -550,7 +546,7 @@ class Sender:
             return
         try:
             if not self._over:
-                self._drain(time.monotonic())
+                self._flush(time.monotonic())
                 self._end()
         except Exception as error:
             self._warn("rescue", "tocsin: the last records of this run could not be saved: %r", error)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from .. import protocol
 from .backlog import Backlog
@@ -131,19 +131,31 @@ class Session:
             return message
         return None
 
-    def due(self, now: float, heartbeat: protocol.Alive | None) -> list[bytes]:
-        """Return the messages to send now: frames that fit into the window, and ``heartbeat`` every 5 s."""
+    def due(self, now: float, heartbeat: Callable[[], protocol.Alive] | None) -> Iterator[bytes]:
+        """Yield the messages to send now, each encoded when it is due: frames that fit into the window, and
+        ``heartbeat`` every 5 s.
+        """
         if self.phase is not Phase.STREAMING:
-            return []
-        messages = []
-        room = WINDOW - self._backlog.in_flight
-        while room > 0 and (frame := self._backlog.next()) is not None:
-            messages.append(frame.body)
-            room -= 1
+            return
+        for _ in range(WINDOW - self._backlog.in_flight):
+            frame = self._backlog.next()
+            if frame is None:
+                break
+            yield frame.body
         if heartbeat is not None and now >= self._alive_at:
             self._alive_at = now + ALIVE_S
-            messages.append(protocol.encode(heartbeat))
-        return messages
+            yield protocol.encode(heartbeat())
+
+    @property
+    def is_more_due(self) -> bool:
+        """Whether ``due`` has more to send, although it has just been called."""
+        streaming = self.phase is Phase.STREAMING
+        return streaming and self._backlog.in_flight < WINDOW and self._backlog.has_more
+
+    @property
+    def is_at_window(self) -> bool:
+        """Whether only an acknowledgement allows more to be sent."""
+        return self.phase is not Phase.STREAMING or self._backlog.in_flight >= WINDOW
 
     def overdue(self, now: float) -> str | None:
         """Return why the connection timed out, or None."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from .. import protocol
-from ..spool.buffer import BufferReader
-from ..spool.buffer_file import delete, memory_of
+from ..spool.log import Log
+from ..spool.log_file import memory_of
 from ..spool.segments import Spool, find_spools
 from .backlog import Backlog
 from .connection import Address
@@ -36,9 +35,9 @@ class SpoolDelivery:
         self.spool = spool
         self._token = token
         self._began_ns = spool.header.hello.time_ns
-        self.backlog = Backlog(spool)
-        if spool.path is not None:
-            recover_buffer(spool.path, self.backlog)
+        memory = memory_of(spool.path) if spool.path is not None else None
+        log = Log.of_dead(memory) if memory is not None else Log(b"", [])
+        self.backlog = Backlog(log, spool, is_live=False)
         self.session = Session(self.backlog, self._hello, random=random)
         self.link = Link(self.session, target, resolve=resolve)
 
@@ -65,22 +64,6 @@ class SpoolDelivery:
         hello = self.spool.header.hello
         hello.token, hello.time_ns, hello.began_ns = self._token, time.time_ns(), self._began_ns
         return hello
-
-
-def recover_buffer(path: Path, backlog: Backlog) -> None:
-    """Add what a dead process had in its buffer and not in its spool to ``backlog``.
-
-    The numbers are those that it assigned, so whatever was sent or spooled already arrives as a resend. The
-    buffer is deleted when the spool has all of it, so nothing is lost if this process dies too.
-    """
-    memory = memory_of(path)
-    if memory is None:
-        return
-    with contextlib.closing(memory):
-        for frame in BufferReader(memory).frames():
-            backlog.add(frame)
-    if backlog.secured == (float("inf"), float("inf")):
-        delete(path)
 
 
 class SpoolRecovery:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ..core.values import counted
 from ..spool.segments import Spool
-from .backlog import Backlog
 
 
 def why_full(spool: Spool | None) -> str:
@@ -16,22 +15,26 @@ def why_full(spool: Spool | None) -> str:
     return f"the queue is full and the spool {spool.path or 'on disk'} is too slow"
 
 
-def what_is_left(backlog: Backlog, spool: Spool | None, reason: str) -> str:
+def what_is_left(left: int, lost: int, spool: Spool | None, reason: str) -> str:
     """Return what the server does not have at the end of a run, why, and where it is kept.
 
     Args:
-        backlog: The frames that are not acknowledged.
+        left: Number of records that are not acknowledged.
+        lost: Number of those that are neither on disk nor in shared memory.
         spool: The spool, or None without one.
         reason: Why they were not delivered.
     """
-    left, lost = backlog.records - 1 - backlog.seq, backlog.unspooled_records
     text = f"{_last(left)} and the end of this run were not delivered ({reason})"
     if spool is None or spool.path is None:
         return f"{text}. They are lost: there is no spool on disk to keep them."
     later = f"kept in {spool.path}; the next run on this machine or `tocsin sync` delivers them."
-    if spool.error is not None:
+    if lost:
         return (
             f"{text}. {_last(lost).capitalize()} and the end are lost ({spool.error}); the others are {later}"
+        )
+    if spool.error is not None:
+        later = f"kept in {spool.path} and, until this machine restarts, in memory ({spool.error}); " + (
+            "the next run on this machine or `tocsin sync` delivers them."
         )
     return f"{text}. They are {later}"
 

@@ -11,8 +11,8 @@ from tests.hook.spool.test_segments import WRITER
 from tests.hook.trainers import TOKEN, leave_behind
 from tocsin import protocol
 from tocsin.cli.commands import main
-from tocsin.core.frames import frame_of
 from tocsin.spool.segments import FORMAT, Header, Spool
+from tocsin.transport.backlog import Backlog
 from tocsin.transport.outbox import Outbox
 
 
@@ -66,9 +66,7 @@ def test_sync_leaves_living_runs_alone(
     alive = Spool(spool, lambda: Header(FORMAT, strict_server.url, hello))
     outbox = Outbox()
     outbox.put((0, 0, ("loss",), 1.0))
-    message = outbox.drain()
-    assert message is not None
-    alive.append(frame_of(message))
+    assert Backlog(outbox, alive).save()
     assert main(["sync", "--token", TOKEN]) == 0
     assert "still being written" in capsys.readouterr().out
     assert strict_server.writers == {}

@@ -11,7 +11,7 @@ import pytest
 
 import tocsin
 from tests.hook.ingest_server import IngestServer
-from tests.hook.trainers import assert_whole, bring_in, buffers_of, run_script
+from tests.hook.trainers import assert_whole, bring_in, logs_of, run_script
 from tests.matrix import ALL, LONG
 
 HANDLER = "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
@@ -52,7 +52,7 @@ def test_an_ending_process_delivers_everything_and_its_cause(
     assert (finish.state, finish.error.get("type", "")) == (state, kind)
     if state == "failed":
         assert any(line.strip() in last_line for line in finish.error["lines"])
-    assert (list(spool.iterdir()), buffers_of(spool)) == ([], [])
+    assert (list(spool.iterdir()), logs_of(spool)) == ([], [])
 
 
 def test_os_exit_leaves_everything_for_the_next_process(server: IngestServer, spool: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import tocsin
 from tests.conftest import Tower
-from tests.hook.trainers import buffers_of
+from tests.hook.trainers import logs_of
 from tocsin.api.run import Run
 
 NASTY = [math.nan, math.inf, -math.inf, -0.0, 5e-324, 0.1]
@@ -43,5 +43,5 @@ def trained(shared_tower: Tower, tmp_path_factory: pytest.TempPathFactory) -> It
         run.step(loss=NASTY[step] if step < len(NASTY) else 1 / step, **extra)
     run.finish()
     yield run.id
-    for buffer in buffers_of(folder):
+    for buffer in logs_of(folder):
         buffer.unlink(missing_ok=True)

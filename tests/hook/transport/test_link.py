@@ -10,8 +10,6 @@ import pytest
 
 from tests.hook.ingest_server import IngestServer, closed_port, wait_until
 from tocsin import protocol
-from tocsin.core.frames import frame_of
-from tocsin.spool.segments import Spool
 from tocsin.transport.backlog import Backlog
 from tocsin.transport.connection import Address, ConnectionLostError, resolve
 from tocsin.transport.link import Link, wait
@@ -27,12 +25,11 @@ def _hello() -> protocol.Hello:
 
 
 def _backlog(records: int) -> Backlog:
-    outbox, backlog = Outbox(), Backlog(Spool(None, lambda: None))  # type: ignore[arg-type,return-value]
+    outbox = Outbox()
     for step in range(records):
         outbox.put((step, step, ("loss",), float(step)))
-    message = outbox.drain()
-    assert message is not None
-    backlog.add(frame_of(message))
+    backlog = Backlog(outbox)
+    backlog.flush()
     return backlog
 
 

@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-import gc
+import math
 import struct
+import sys
 import threading
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.hook.reading import Reader, decoded, steps_of, values_of
 from tocsin import protocol
-from tocsin.transport.outbox import BATCH_RECORDS, EVENT_BYTES, EVENT_LIMIT, Outbox
+from tocsin.spool.entries import BATCH_RECORDS
+from tocsin.transport.outbox import EVENT_BYTES, Outbox
 
 LOSS = ("loss",)
-FOUR = ("loss", "grad_norm", "scale", "lr")
+LITTLE = 1024
+"""Bytes of a small block: 25 records of one value."""
 
 
-def drained(outbox: Outbox) -> list[protocol.Records]:
-    """Return everything that waits."""
-    found = []
-    while (records := outbox.drain()) is not None:
-        found.append(records)
-    return found
-
-
-def steps_of(records: protocol.Records) -> list[int]:
-    """The steps in a message."""
-    return list(struct.unpack(f"<{records.n}q", records.step))
+def put(outbox: Outbox, steps: range) -> None:
+    """Put a record of one value for each step."""
+    for step in steps:
+        outbox.put((step, 0, LOSS, 1.0))
 
 
 def test_records_leave_in_order_with_numbers_from_zero() -> None:
@@ -36,25 +34,24 @@ def test_records_leave_in_order_with_numbers_from_zero() -> None:
     outbox = Outbox()
     for step in (5, 6, 6):
         outbox.put((step, step * 10, LOSS, step / 2))
-    (records,) = drained(outbox)
+    (records,) = Reader(outbox).records()
     assert (records.seq, records.n, steps_of(records)) == (0, 3, [5, 6, 6])
     assert struct.unpack("<3q", records.t) == (50, 60, 60)
     assert records.cols == {"loss": struct.pack("<3d", 2.5, 3.0, 3.0)}
-    assert outbox.last_step == 6
+    assert (outbox.last_step, outbox.steps) == (6, 2)
 
 
 def test_nothing_waits_at_first() -> None:
-    """An empty outbox drains to None."""
+    """An empty outbox has nothing to send."""
     outbox = Outbox()
-    assert (outbox.drain(), outbox.drain_event(), len(outbox)) == (None, None, 0)
+    assert (Reader(outbox).frames(), len(outbox)) == ([], 0)
 
 
 def test_a_batch_ends_at_512_records() -> None:
     """1025 records are three messages with consecutive numbers."""
     outbox = Outbox()
-    for step in range(2 * BATCH_RECORDS + 1):
-        outbox.put((step, 0, LOSS, 1.0))
-    assert [(r.seq, r.n) for r in drained(outbox)] == [(0, 512), (512, 512), (1024, 1)]
+    put(outbox, range(2 * BATCH_RECORDS + 1))
+    assert [(r.seq, r.n) for r in Reader(outbox).records()] == [(0, 512), (512, 512), (1024, 1)]
 
 
 def test_a_batch_ends_at_256_kib() -> None:
@@ -63,57 +60,68 @@ def test_a_batch_ends_at_256_kib() -> None:
     names = tuple(f"layer{index}" for index in range(1000))
     for step in range(100):
         outbox.put((step, 0, names, *[0.5] * 1000))
-    batches = drained(outbox)
+    batches = Reader(outbox).records()
     assert sum(batch.n for batch in batches) == 100
     assert max(len(protocol.encode(batch)) for batch in batches) < 300 << 10
 
 
-def test_a_full_queue_drops_the_newest_counts_them_and_leaves_their_numbers_out() -> None:
+def test_a_full_log_drops_the_newest_counts_them_and_leaves_their_numbers_out() -> None:
     """The gap is where records were lost: after those that were waiting."""
-    outbox = Outbox(limit=3)
-    for step in range(5):
-        outbox.put((step, 0, LOSS, 1.0))
-    first = outbox.drain()
-    outbox.put((5, 0, LOSS, 1.0))
-    second = outbox.drain()
-    assert first is not None
-    assert second is not None
-    assert (first.seq, steps_of(first)) == (0, [0, 1, 2])
-    assert (second.seq, steps_of(second)) == (5, [5])
-    assert outbox.dropped == 2
+    outbox = Outbox(blocks=2, block_bytes=LITTLE)
+    reader = Reader(outbox)
+    put(outbox, range(60))
+    kept = len(outbox)
+    first = reader.records()
+    put(outbox, range(60, 61))
+    last = reader.records()[-1]
+    assert [step for one in first for step in steps_of(one)] == list(range(kept))
+    assert (last.seq, steps_of(last)) == (60, [60])
+    assert outbox.dropped == 60 - kept > 0
 
 
-@given(st.lists(st.integers(0, 40), max_size=12), st.integers(1, 30))
-def test_numbers_never_repeat_and_gaps_are_the_dropped(bursts: list[int], limit: int) -> None:
-    """In any sequence of puts and drains, numbers increase, and missing ones were counted."""
-    outbox, put = Outbox(limit), 0
-    seqs: list[int] = []
+@given(st.lists(st.integers(0, 60), max_size=12), st.integers(2, 4))
+def test_numbers_never_repeat_and_gaps_are_the_dropped(bursts: list[int], blocks: int) -> None:
+    """In any sequence of puts and reads, numbers increase, and missing ones were counted."""
+    outbox, count, seqs = Outbox(blocks, LITTLE), 0, list[int]()
+    reader = Reader(outbox)
     for burst in bursts:
-        for _ in range(burst):
-            outbox.put((put, 0, LOSS, 1.0))
-            put += 1
-        for records in drained(outbox):
+        put(outbox, range(count, count + burst))
+        count += burst
+        for records in reader.records():
             assert steps_of(records) == list(range(records.seq, records.seq + records.n))
             seqs += range(records.seq, records.seq + records.n)
+        assert len(outbox) == 0
     assert seqs == sorted(set(seqs))
-    assert len(seqs) + outbox.dropped == put
+    assert len(seqs) + outbox.dropped == count
 
 
 def test_puts_of_several_threads_are_all_there() -> None:
-    """No put of four threads is lost while a fifth drains."""
-    outbox, found = Outbox(1 << 20), []
+    """With four threads that switch as often as possible, no put is lost while a fifth reads."""
+    outbox, found = Outbox(), list[protocol.Records]()
+    reader = Reader(outbox)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=_log, args=(outbox, which)) for which in range(4)]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            found += reader.records()
+    finally:
+        sys.setswitchinterval(interval)
+    found += reader.records()
+    steps = [step for records in found for step in steps_of(records)]
+    assert sorted(steps) == [which * 10_000 + step for which in range(4) for step in range(2000)]
+    assert [records.seq for records in found[1:]] == [records.seq + records.n for records in found[:-1]]
+    for records in found:
+        for row, step in enumerate(steps_of(records)):
+            name = f"loss{step // 10_000}"
+            assert values_of(records, row) == {name: struct.pack("<d", step), "lr": struct.pack("<d", 0.1)}
 
-    def put(thread: int) -> None:
-        for step in range(5000):
-            outbox.put((step, thread, LOSS, 1.0))
 
-    threads = [threading.Thread(target=put, args=(thread,)) for thread in range(4)]
-    for thread in threads:
-        thread.start()
-    while any(thread.is_alive() for thread in threads):
-        found += drained(outbox)
-    found += drained(outbox)
-    assert sum(records.n for records in found) == 20_000
+def _log(outbox: Outbox, which: int) -> None:
+    for step in range(which * 10_000, which * 10_000 + 2000):
+        outbox.put((step, 0, (f"loss{which}", "lr"), float(step), 0.1))
 
 
 def test_events_are_numbered_separately_and_the_finish_is_last() -> None:
@@ -122,13 +130,13 @@ def test_events_are_numbered_separately_and_the_finish_is_last() -> None:
     outbox.put((0, 0, LOSS, 1.0))
     outbox.put_event("phase", 5, None, {"name": "eval", "state": "begin"})
     outbox.put_event("checkpoint", 6, 12, {"path": "a"})
-    events = [outbox.drain_event(), outbox.drain_event()]
-    frames = [protocol.encode(event) for event in events if event is not None]
-    assert [protocol.decode_client(frame) for frame in frames] == [
+    outbox.put_finish(7, "finished", {})
+    messages = [decoded(frame) for frame in Reader(outbox).frames()]
+    assert [message for message in messages if not isinstance(message, protocol.Records)] == [
         protocol.Event(0, "phase", 5, None, {"name": "eval", "state": "begin"}),
         protocol.Event(1, "checkpoint", 6, 12, {"path": "a"}),
+        protocol.Finish(2, 7, "finished", 1),
     ]
-    assert outbox.finish(7, "finished", 1, {}).no == 2
 
 
 def test_event_data_are_those_of_the_moment() -> None:
@@ -136,56 +144,91 @@ def test_event_data_are_those_of_the_moment() -> None:
     outbox, data = Outbox(), {"steps": [1]}
     outbox.put_event("expect", 0, None, data)
     data["steps"].append(2)
-    event = outbox.drain_event()
-    assert event is not None
-    decoded = protocol.decode_client(protocol.encode(event))
-    assert isinstance(decoded, protocol.Event)
-    assert decoded.data == {"steps": [1]}
+    (event,) = Reader(outbox).events()
+    assert event.data == {"steps": [1]}
 
 
 def test_an_event_too_large_says_so_instead() -> None:
     """The data are replaced by a notice; the event itself arrives."""
     outbox = Outbox()
     outbox.put_event("note", 0, None, {"text": "x" * EVENT_BYTES})
-    event = outbox.drain_event()
-    assert event is not None
-    decoded = protocol.decode_client(protocol.encode(event))
-    assert isinstance(decoded, protocol.Event)
-    assert decoded.data["left_out"].startswith("expected at most 65536 bytes, got 655")
+    (event,) = Reader(outbox).events()
+    assert event.data["left_out"].startswith("expected at most 65536 bytes, got 655")
 
 
 def test_events_are_bounded_too() -> None:
-    """Above 4096 waiting events the newest are dropped and counted."""
-    outbox = Outbox()
-    for _ in range(EVENT_LIMIT + 2):
+    """Events that find no room are dropped and counted; their numbers have no gap."""
+    outbox = Outbox(blocks=2, block_bytes=LITTLE)
+    for _ in range(100):
         outbox.put_event("note", 0, None, {})
-    assert (len(outbox), outbox.dropped) == (EVENT_LIMIT, 2)
+    events = Reader(outbox).events()
+    assert [event.no for event in events] == list(range(100 - outbox.dropped))
+    assert outbox.dropped > 0
 
 
 def test_a_silenced_outbox_takes_nothing() -> None:
-    """After the end, or in a fork, puts are ignored."""
+    """After the end, or in a fork, puts are ignored and the memory is not touched."""
     outbox = Outbox()
-    outbox.put((0, 0, LOSS, 1.0))
+    put(outbox, range(1))
+    memory = outbox.memory
+    before = bytes(memory)
     outbox.discard()
-    outbox.put((1, 0, LOSS, 1.0))
+    put(outbox, range(1, 2))
     outbox.put_event("note", 0, None, {})
-    assert (len(outbox), outbox.drain()) == (0, None)
+    assert (len(outbox), Reader(outbox).frames(), outbox.dropped) == (0, [], 0)
+    assert bytes(memory) == before
 
 
-@pytest.mark.parametrize("item", [(0, 0, FOUR, 1.0, 2.0, 3.0, 4.0)])
-def test_a_backlog_of_flat_tuples_is_left_alone_by_the_garbage_collector(item: tuple[Any, ...]) -> None:
-    """A full queue contains nothing that the garbage collector must traverse repeatedly."""
+@pytest.mark.parametrize("value", [None, "x", 2**70, object(), torch.zeros(2)])
+def test_a_value_that_is_not_a_number_is_missing(value: Any) -> None:
+    """The other values of the record stay, and so do the records before and after it."""
     outbox = Outbox()
-    for step in range(10_000):
-        outbox.put((step, *item[1:]))
-    gc.collect()
-    tracked = [entry for entry in outbox._items if gc.is_tracked(entry)]
-    assert tracked == []
+    outbox.put((0, 0, ("loss", "odd"), 0.0, 1.0))
+    outbox.put((1, 10, ("loss", "odd"), 0.5, value))
+    outbox.put((2, 0, ("loss", "odd"), 1.0, 1.0))
+    (records,) = Reader(outbox).records()
+    assert steps_of(records) == [0, 1, 2]
+    expected = {"loss": 0.5} | ({"odd": float(value)} if isinstance(value, int) else {})
+    assert values_of(records, 1) == {name: struct.pack("<d", number) for name, number in expected.items()}
 
 
-def test_the_newest_step_is_a_whole_number_whatever_was_put() -> None:
-    """It is sent in a message that accepts only integers."""
+def test_tensors_and_whole_numbers_become_floats() -> None:
+    """NaN of a tensor, True and 3 are values."""
     outbox = Outbox()
-    outbox.put((7.0, 0, LOSS, 1.0))
-    drained(outbox)
+    for step, value in enumerate([torch.tensor(math.nan), True, 3]):
+        outbox.put((step, 0, LOSS, value))
+    (records,) = Reader(outbox).records()
+    assert records.cols["loss"] == struct.pack("<3d", math.nan, 1.0, 3.0)
+
+
+def test_a_step_that_is_not_whole_is_rejected_by_the_server_and_not_lost_here() -> None:
+    """Text, or more than 64 bits, becomes -1: the server answers `negative-step`. 7.0 is 7."""
+    outbox = Outbox()
+    for step in ("x", 2**70, 2**53, 7.0):
+        outbox.put((step, 0, LOSS, 1.0))
+    (records,) = Reader(outbox).records()
+    assert steps_of(records) == [-1, -1, 2**53, 7]
     assert (type(outbox.last_step), outbox.last_step) == (int, 7)
+
+
+class Slow:
+    """A value whose conversion lets another thread put a record, and then fails."""
+
+    def __init__(self, meanwhile: Any) -> None:
+        self.meanwhile = meanwhile
+
+    def __float__(self) -> float:
+        self.meanwhile()
+        raise TypeError("not a number")
+
+
+def test_a_record_that_is_put_while_another_is_packed_is_kept() -> None:
+    """The place of the record that could not be packed is left out; nothing waits for it."""
+    outbox = Outbox()
+    put(outbox, range(1))
+    outbox.put((1, 0, LOSS, Slow(lambda: put(outbox, range(7, 8)))))
+    put(outbox, range(2, 3))
+    records = Reader(outbox).records()
+    assert [step for one in records for step in steps_of(one)][:2] == [0, 7]
+    assert [step for one in records for step in steps_of(one)][-1] == 2
+    assert len(outbox) == 0

@@ -1,4 +1,4 @@
-"""Create the file that holds a ring buffer: its pages survive the process and are allocated before mapping.
+"""Create the file of the log's memory: its pages survive the process and are allocated before mapping.
 
 The file is in /dev/shm if possible: its pages are never written back, so packing a record never waits for a
 disk. Otherwise it is in the spool's directory, if that is on a file system of LOCAL. It is never on NFS,
@@ -11,6 +11,7 @@ whose spool is gone after SWEEP_S.
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import secrets
@@ -18,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..core.identity import boot_id
-from .buffer import OWNER_AT, OWNER_BYTES, SIZE, RingBuffer, is_of_boot, prepare
+from .log import OWNER_AT, OWNER_BYTES, SIZE, is_of_boot, prepare
 
 try:
     from fcntl import LOCK_EX, LOCK_NB, flock
@@ -30,30 +31,30 @@ except ImportError:  # pragma: no cover - Windows
 SHM = Path("/dev/shm")  # noqa: S108 - a directory of this user's own is made in it
 LOCAL = {"tmpfs", "ext2", "ext3", "ext4", "xfs"}
 """File systems on which a store into the mapping uses the blocks that posix_fallocate has allocated."""
-NAME = "ring"
-"""Name in the spool's directory of the buffer, or of a link to it."""
+NAME = "log"
+"""Name in the spool's directory of the memory's file, or of a link to it."""
 SWEEP_S = 3600.0
 
 
-class BufferFile:
-    """A mapped buffer and its file, locked while its owner lives."""
+class LogFile:
+    """Mapped memory for a log and its file, locked while its owner lives."""
 
     def __init__(self, path: Path, fd: int, memory: mmap.mmap) -> None:
         self.path = path
-        self.buffer = RingBuffer(memory)
+        self.memory = memory
         self._fd = fd
-        self._memory = memory
 
     def close(self) -> None:
-        """Unmap the buffer. The file stays."""
-        self._memory.close()
+        """Unmap the memory. The file stays."""
+        with contextlib.suppress(BufferError):  # a thread still uses it
+            self.memory.close()
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
 
-def create(spool: Path) -> BufferFile:
-    """Create a buffer for the spool directory ``spool``.
+def create(spool: Path) -> LogFile:
+    """Create memory for the spool directory ``spool``.
 
     Raises:
         OSError: No place is suitable; the message names each place and why.
@@ -74,7 +75,7 @@ def create(spool: Path) -> BufferFile:
 
 
 def memory_of(spool: Path) -> mmap.mmap | None:
-    """Map the buffer that a dead process left in ``spool``; return None if there is none of this boot."""
+    """Map the log that a dead process left in ``spool``; return None if there is none of this boot."""
     try:
         fd = os.open(spool / NAME, os.O_RDWR)
     except OSError:
@@ -95,7 +96,7 @@ def memory_of(spool: Path) -> mmap.mmap | None:
 
 
 def delete(spool: Path) -> None:
-    """Delete the buffer of ``spool``."""
+    """Delete the memory of ``spool``."""
     link = spool / NAME
     try:
         if link.is_symlink():
@@ -106,8 +107,8 @@ def delete(spool: Path) -> None:
 
 
 def sweep(now: float) -> None:
-    """Delete buffers of this user whose owner is dead and whose spool is gone or uses another one."""
-    for path in _buffers(now):
+    """Delete the logs of this user whose owner is dead and whose spool is gone or uses another one."""
+    for path in _logs(now):
         fd = -1
         try:
             fd = os.open(path, os.O_RDWR)
@@ -139,14 +140,14 @@ def _own_directory() -> Path:
     return SHM / f"tocsin-{os.getuid()}"
 
 
-def _create(place: Path, spool: Path) -> BufferFile:
+def _create(place: Path, spool: Path) -> LogFile:
     if place == spool:
         path = place / NAME
     else:
         place.mkdir(mode=0o700, exist_ok=True)
         if place.lstat().st_uid != os.getuid():
             raise OSError(0, "it belongs to another user")
-        path = place / f"{spool.name}-{secrets.token_hex(4)}.ring"
+        path = place / f"{spool.name}-{secrets.token_hex(4)}.log"
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         os.posix_fallocate(fd, 0, SIZE)
@@ -159,12 +160,12 @@ def _create(place: Path, spool: Path) -> BufferFile:
         os.close(fd)
         path.unlink(missing_ok=True)
         raise
-    return BufferFile(path, fd, memory)
+    return LogFile(path, fd, memory)
 
 
-def _buffers(now: float) -> Iterator[Path]:
+def _logs(now: float) -> Iterator[Path]:
     try:
-        found = list(_own_directory().glob("*.ring"))
+        found = list(_own_directory().glob("*.log"))
     except OSError:
         return
     for path in found:

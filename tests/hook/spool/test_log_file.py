@@ -1,4 +1,4 @@
-"""The ring's file: its possible folders, what happens without one, and that no file is left behind."""
+"""The file of the log's memory: where it is, what happens without one, and that none is left behind."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 
 from tests.hook.ingest_server import IngestServer, wait_until
 from tests.hook.transport.test_sender import COUNT, Trainer, assert_exactly_once
-from tocsin.spool import buffer_file
-from tocsin.spool.buffer import BUFFER_BYTES, SIZE
+from tocsin.spool import log_file
+from tocsin.spool.log import SIZE
 
 MOUNTS = """\
 21 1 254:0 / / rw,relatime - ext4 /dev/root rw
@@ -30,7 +30,7 @@ def shm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A separate folder for this test instead of /dev/shm."""
     place = tmp_path / "shm"
     place.mkdir()
-    monkeypatch.setattr(buffer_file, "SHM", place)
+    monkeypatch.setattr(log_file, "SHM", place)
     return place
 
 
@@ -44,7 +44,7 @@ def spool(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def tiny(tmp_path: Path) -> Iterator[Path]:
-    """A tmpfs with less room than a ring needs; only root may mount one."""
+    """A tmpfs with less room than a log needs; only root may mount one."""
     place = tmp_path / "tiny"
     place.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)]
@@ -69,17 +69,17 @@ def test_the_file_system_is_that_of_the_longest_mount_above(tmp_path: Path, path
     """Also where a mount point has a blank, and where only the beginning of a name fits."""
     mounts = tmp_path / "mountinfo"
     mounts.write_text(MOUNTS)
-    assert buffer_file.filesystem_of(Path(path), str(mounts)) == kind
+    assert log_file.filesystem_of(Path(path), str(mounts)) == kind
 
 
-def test_a_ring_is_allocated_before_it_is_mapped(shm: Path, spool: Path) -> None:
+def test_memory_is_allocated_before_it_is_mapped(shm: Path, spool: Path) -> None:
     """Every block is there, so that no store can fail; nobody else may read it."""
-    made = buffer_file.create(spool)
+    made = log_file.create(spool)
     status = made.path.stat()
-    assert (status.st_size, status.st_blocks * 512 >= BUFFER_BYTES) == (SIZE, True)
+    assert (status.st_size, status.st_blocks * 512 >= SIZE) == (SIZE, True)
     assert status.st_mode & 0o077 == 0
     assert made.path.is_relative_to(shm)
-    assert os.readlink(spool / buffer_file.NAME) == str(made.path)
+    assert os.readlink(spool / log_file.NAME) == str(made.path)
     made.close()
 
 
@@ -87,84 +87,84 @@ def test_where_there_is_no_shared_memory_it_lies_with_the_spool(
     spool: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No /dev/shm: the spool's own directory, if its file system is fit for it."""
-    monkeypatch.setattr(buffer_file, "SHM", Path("/nowhere"))
-    if buffer_file.filesystem_of(spool) not in buffer_file.LOCAL:
-        pytest.skip(f"temporary files lie on {buffer_file.filesystem_of(spool)} here")
-    made = buffer_file.create(spool)
-    assert made.path == spool / buffer_file.NAME
+    monkeypatch.setattr(log_file, "SHM", Path("/nowhere"))
+    if log_file.filesystem_of(spool) not in log_file.LOCAL:
+        pytest.skip(f"temporary files lie on {log_file.filesystem_of(spool)} here")
+    made = log_file.create(spool)
+    assert made.path == spool / log_file.NAME
     made.close()
 
 
 def test_never_on_a_file_system_that_may_hang_or_copies_on_write(
     shm: Path, spool: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """NFS everywhere: no ring, and the reason names both places."""
-    monkeypatch.setattr(buffer_file, "filesystem_of", lambda path: "nfs4")
+    """NFS everywhere: no shared memory, and the reason names both places."""
+    monkeypatch.setattr(log_file, "filesystem_of", lambda path: "nfs4")
     with pytest.raises(OSError, match=f"shm.*got nfs4.*{spool}.*got nfs4"):
-        buffer_file.create(spool)
-    assert list(shm.rglob("*.ring")) == []
+        log_file.create(spool)
+    assert list(shm.rglob("*.log")) == []
 
 
 def test_a_full_file_system_is_refused_before_anything_is_mapped(
     tiny: Path, spool: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """1 MiB of room: the file does not stay, and the spool's directory takes over."""
-    monkeypatch.setattr(buffer_file, "SHM", tiny)
-    made = buffer_file.create(spool)
-    assert made.path == spool / buffer_file.NAME
-    assert list(tiny.rglob("*.ring")) == []
+    monkeypatch.setattr(log_file, "SHM", tiny)
+    made = log_file.create(spool)
+    assert made.path == spool / log_file.NAME
+    assert list(tiny.rglob("*.log")) == []
     made.close()
 
 
-def test_a_ring_of_another_boot_is_not_trusted(
+def test_a_log_of_another_boot_is_not_trusted(
     shm: Path, spool: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a crash of the machine its pages may be of any age."""
-    buffer_file.create(spool).close()
-    memory = buffer_file.memory_of(spool)
+    log_file.create(spool).close()
+    memory = log_file.memory_of(spool)
     assert memory is not None
     memory.close()
-    monkeypatch.setattr(buffer_file, "boot_id", lambda: "another boot")
-    assert buffer_file.memory_of(spool) is None
+    monkeypatch.setattr(log_file, "boot_id", lambda: "another boot")
+    assert log_file.memory_of(spool) is None
 
 
-def test_a_ring_goes_with_its_spool(shm: Path, spool: Path) -> None:
+def test_a_log_goes_with_its_spool(shm: Path, spool: Path) -> None:
     """Deleting removes the file and the link to it; a second call does nothing."""
-    made = buffer_file.create(spool)
+    made = log_file.create(spool)
     made.close()
-    buffer_file.delete(spool)
-    buffer_file.delete(spool)
+    log_file.delete(spool)
+    log_file.delete(spool)
     assert (made.path.exists(), list(spool.iterdir())) == (False, [])
 
 
-def test_rings_without_a_spool_are_swept_once_they_are_old(shm: Path, spool: Path) -> None:
+def test_logs_without_a_spool_are_swept_once_they_are_old(shm: Path, spool: Path) -> None:
     """When spools were deleted, their memory is freed; files in use or still needed are kept."""
-    wanted = buffer_file.create(spool)
+    wanted = log_file.create(spool)
     wanted.close()
     for name in ("gone", "alive"):
         (spool.parent / name).mkdir()
-    gone, alive = buffer_file.create(spool.parent / "gone"), buffer_file.create(spool.parent / "alive")
+    gone, alive = log_file.create(spool.parent / "gone"), log_file.create(spool.parent / "alive")
     gone.close()
     for name in ("gone", "alive"):
-        (spool.parent / name / buffer_file.NAME).unlink()
-    buffer_file.sweep(time.time())
+        (spool.parent / name / log_file.NAME).unlink()
+    log_file.sweep(time.time())
     assert gone.path.exists()
-    buffer_file.sweep(time.time() + 2 * buffer_file.SWEEP_S)
+    log_file.sweep(time.time() + 2 * log_file.SWEEP_S)
     assert [one.path.exists() for one in (wanted, gone, alive)] == [True, False, True]
     alive.close()
 
 
-def test_without_a_ring_the_queue_does_and_the_run_says_so(
+def test_without_shared_memory_everything_arrives_and_the_run_says_so(
     spool: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Everything arrives; an event, the stats and one line in the log say what would be lost."""
-    monkeypatch.setattr(buffer_file, "filesystem_of", lambda path: "nfs4")
+    monkeypatch.setattr(log_file, "filesystem_of", lambda path: "nfs4")
     server = IngestServer()
     server.start()
     trainer = Trainer(server.url, spool)
     with caplog.at_level(logging.WARNING, "tocsin"):
         trainer.train(COUNT)
-        wait_until(lambda: trainer.sender.stats.buffer_error)
+        wait_until(lambda: trainer.sender.stats.memory_error)
         trainer.sender.close()
     server.stop()
     assert_exactly_once(server.only, COUNT)
@@ -173,14 +173,14 @@ def test_without_a_ring_the_queue_does_and_the_run_says_so(
     assert sum("SIGKILL" in record.message for record in caplog.records) == 1
 
 
-def test_a_run_that_was_delivered_leaves_no_ring(shm: Path, spool: Path) -> None:
+def test_a_run_that_was_delivered_leaves_no_log(shm: Path, spool: Path) -> None:
     """Neither the file nor the link is left, and until then the stats report no problem."""
     server = IngestServer()
     server.start()
     trainer = Trainer(server.url, spool)
     trainer.train(COUNT)
-    assert len(list(shm.rglob("*.ring"))) == 1
-    assert (trainer.sender.stats.buffer_error, trainer.sender.stats.unprotected_records) == (None, 0)
+    assert len(list(shm.rglob("*.log"))) == 1
+    assert trainer.sender.stats.memory_error is None
     trainer.sender.close()
     server.stop()
-    assert list(shm.rglob("*.ring")) == list(spool.iterdir()) == []
+    assert list(shm.rglob("*.log")) == list(spool.iterdir()) == []
