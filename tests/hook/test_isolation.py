@@ -78,6 +78,7 @@ ELSEWHERE = {
     "while a module is imported, or in a forked child": (
         *(
             "compiler.Traced.__init__",
+            "scaler._HostScale.__init__",
             "compiler._*",
             "backward_steps._Depth.__init__",
             "overhead._forget",

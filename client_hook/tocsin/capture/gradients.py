@@ -19,6 +19,9 @@ from .compiler import switch, traced
 from .optimizer_tracker import LOOKED_AT, OptimizerTracker
 from .staging import read, readable
 
+HOST: Any = Tensor
+"""Type of the norms that are read at once if they are in host memory."""
+
 
 class _Caught:
     """The newest total norm of torch, and the vector of norms that it was computed from."""
@@ -272,11 +275,15 @@ def _look_before_clip(parameters: Any) -> None:
 def _clipped(parameters: Any, max_norm: Any, total_norm: Any) -> None:
     for ledger in patching.attached:
         try:
-            norm = read(total_norm, "norm")
+            is_host = type(total_norm) is HOST and total_norm.is_cpu and not total_norm.ndim
+            norm = total_norm.item() if is_host else read(total_norm, "norm")
             if norm is None:
                 continue
-            params = [parameters] if isinstance(parameters, Tensor) else parameters
-            clip = float(max_norm) if isinstance(max_norm, (int, float)) else None
+            is_list = type(parameters) is list
+            params = parameters if is_list or not isinstance(parameters, Tensor) else [parameters]
+            clip = max_norm
+            if type(clip) is not float:
+                clip = float(max_norm) if isinstance(max_norm, (int, float)) else None
             if ledger.manual is not None:
                 ledger.manual.clipped(norm, clip)
             vector, layers, only = _caught.vector, ledger.layers, ledger.only

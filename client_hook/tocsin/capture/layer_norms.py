@@ -30,7 +30,7 @@ from .layer_names import NO_GRADIENT, folded, grouped, plain_names
 from .optimizer_tracker import OptimizerTracker
 
 HELD = 4 * staging.BATCH
-"""Records arrive from a device up to two copies after they were made."""
+"""Vectors that are kept of a device, whose records arrive up to two copies after they were made."""
 FIRST = 8
 ORDINARY_S, TROUBLE_S = 5.0, 2.0
 BURST = 24
@@ -83,7 +83,9 @@ class State:
         """Step of the newest ordinary sample that was reported."""
         self.bad = False
         """Whether the previous step was bad too, so that nothing before it needs to be reported."""
-        self.held: deque[tuple[int, Vector]] = deque(maxlen=HELD)
+        self.held: deque[tuple[int, Vector]] = deque(maxlen=BEFORE + 1)
+        """The newest vectors: few in host memory, because freeing one that is no longer in a cache is slow.
+        """
         self.latest: tuple[Any, Table] | None = None
         self.tables: dict[tuple[int, ...], Table] = {}
 
@@ -184,6 +186,9 @@ class LayerNorms:
     # -- selection
 
     def _await(self, tracker: OptimizerTracker) -> None:
+        state = _state(tracker)
+        if state.held.maxlen != HELD:
+            state.held = deque(state.held, HELD)
         self._steppers[tracker.suffix] = tracker
         if not self._looking:
             self._looking = True

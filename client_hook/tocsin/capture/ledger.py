@@ -330,7 +330,7 @@ class Ledger:
             self.unassigned.append(loss)
             del self.unassigned[:-MAX_UNASSIGNED]
             return
-        if tracker.open or len(tracker.losses) >= LOSSES:
+        if tracker.open or (tracker.losses and len(tracker.losses) >= LOSSES):
             self._reach(tracker, [loss])
         else:
             tracker.reached = True
@@ -522,7 +522,16 @@ class Ledger:
         if self.unassigned:
             self._assign_waiting_losses(tracker)
         values: list[Any] = []
-        flags = self._loss_values(tracker, values) if tracker.losses else 0
+        flags, losses = 0, tracker.losses
+        if losses:
+            newest = losses[-1]
+            if tracker.scale is None:
+                tracker.scale, tracker.scaler = newest.scale, newest.scaler
+            if newest is losses[0] and tracker.meaning is None:
+                newest.used = True
+                values, flags = [newest.value, newest.count], HAS_LOSS
+            else:
+                flags = self._loss_values(tracker, values)
         if tracker.norm is not None:
             flags |= HAS_NORM
             values.append(tracker.norm)
@@ -539,8 +548,7 @@ class Ledger:
         if tracker.found_inf is not None:
             flags |= HAS_FOUND_INF
             values.append(tracker.found_inf)
-        values.append(skipped)
-        values.append(stepped)
+        values += (skipped, stepped)
         began = now - reporter.paused_ns
         if tracker.began:
             flags |= HAS_TIME
@@ -619,16 +627,8 @@ class Ledger:
                 self.report_error("scheduled call", error)
 
     def _loss_values(self, tracker: OptimizerTracker, values: list[Any]) -> int:
-        """Append the loss and the number of backwards, and the scale if the step did not report it."""
+        """Append the loss of several backwards, and their number."""
         losses = tracker.losses
-        newest = losses[-1]
-        if tracker.scale is None:
-            tracker.scale, tracker.scaler = newest.scale, newest.scaler
-        if len(losses) == 1 and tracker.meaning is None:
-            newest.used = True
-            values.append(newest.value)
-            values.append(newest.count)
-            return HAS_LOSS
         for loss in losses:
             loss.used = True
         total, count = total_of(losses), sum(loss.count for loss in losses)

@@ -77,7 +77,8 @@ def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
             switch(before)
         alone = not _depth.threads
         _depth.threads.add(me)
-        _depth.trained.add(me)
+        if me not in _depth.trained:
+            _depth.trained.add(me)
         _depth.begun = begun = _depth.begun + 1
         try:
             result = original(*args, **kwargs)
@@ -119,7 +120,8 @@ def _before_one(args: Any, kwargs: Any, me: int) -> tuple[Any, OptimizerTracker,
         me: Number of the current thread.
     """
     ledgers = patching.attached
-    if not args or kwargs.get("grad_tensors") is not None or len(ledgers) != 1:
+    has_gradient = "grad_tensors" in kwargs and kwargs["grad_tensors"] is not None
+    if not args or has_gradient or len(ledgers) != 1:
         return None
     tensor, ledger = args[0], ledgers[0]
     tracker = ledger.only

@@ -59,7 +59,8 @@ _clears = torch.optim.Optimizer.zero_grad
 """torch's own function, which clears the gradients of any object with parameter groups."""
 _handles: list[Any] = []
 _within: list[int] = []
-"""One entry for each of our hooks that is running, on any thread. Hooks are removed only when it is empty."""
+"""One entry for each of our hooks that may end a run now, on any thread. Hooks are removed only when it is
+empty."""
 
 
 def _eager(hook: Callable[..., None]) -> Any:
@@ -75,7 +76,6 @@ def _eager(hook: Callable[..., None]) -> Any:
 
 def _before_step(optimizer: Any, args: Any, kwargs: Any) -> None:
     before = switch(None) if compiler.used else None
-    _within.append(0)
     for ledger in patching.attached:
         try:
             tracker = ledger.only
@@ -84,8 +84,9 @@ def _before_step(optimizer: Any, args: Any, kwargs: Any) -> None:
             if tracker is not None:
                 _enter(ledger, tracker, optimizer, args, kwargs)
         except Exception as error:
+            _within.append(0)  # the last error detaches the ledger
             ledger.report_error("before step", error)
-    _within.pop()
+            _within.pop()
     if before is not None:
         switch(before)
 

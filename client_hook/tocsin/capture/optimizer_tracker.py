@@ -74,6 +74,7 @@ class OptimizerTracker:
         "found_inf",
         "gradient_id",
         "gradient_version",
+        "has_flag",
         "in_scaler",
         "is_ahead",
         "layers",
@@ -163,6 +164,8 @@ class OptimizerTracker:
         """Version counter of the first probe at the newest backward."""
         self.in_scaler = False
         self.fired = False
+        self.has_flag = False
+        """Whether its scaler has flags of non-finite gradients."""
         self.closure = False
         self.losses: list[Loss] = []
         self.meaning: str | None = None

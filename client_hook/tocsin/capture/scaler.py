@@ -47,8 +47,6 @@ scaled_losses: dict[int, Scaled] = {}
 are removed above REMEMBERED."""
 _scales: dict[int, _DeviceScale] = {}
 """id(scaler) -> its scale on a device."""
-_host_scales: dict[int, tuple[Tensor, int, Any]] = {}
-"""id(scaler) -> its scale in host memory, the version of that tensor, and its value."""
 _updating: set[int] = set()
 
 
@@ -73,12 +71,7 @@ def scaler_class() -> Any:
 def _forget() -> None:
     scaled_losses.clear()
     _scales.clear()
-    _host_scales.clear()
-
-
-def _idle(scaler: Any) -> bool:
-    is_compiled = compiler.used and _is_compiling()
-    return is_compiled or not patching.attached or not getattr(scaler, "_enabled", True)
+    _host.tensor = None
 
 
 # -- scale
@@ -88,7 +81,8 @@ def _watch_scale(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def scale(self: Any, outputs: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(self, outputs, *args, **kwargs)
-        if not _idle(self):
+        is_compiled = compiler.used and _is_compiling()
+        if not is_compiled and patching.attached and getattr(self, "_enabled", True):
             before = switch(None) if compiler.used else None
             try:
                 _remember(self, outputs, result)
@@ -235,18 +229,31 @@ def _single(number: float) -> float:
         return copysign(inf, number)
 
 
+class _HostScale:
+    """The newest scale that was read in host memory, which stays the same until its version changes."""
+
+    __slots__ = ("tensor", "value", "version")
+
+    def __init__(self) -> None:
+        self.tensor: Any = None
+        self.version = 0
+        self.value: Any = None
+
+
+_host = _HostScale()
+
+
 def scale_of(scaler: Any) -> Any:
     """Return the current scale, or None before the first loss or if torch hides it."""
     scale = getattr(scaler, "_scale", None)
-    host = _host_scales.get(id(scaler))
-    if host is not None and host[0] is scale and host[1] == scale._version:
-        return host[2]
+    if scale is None:
+        return None
+    if scale is _host.tensor and scale._version == _host.version:
+        return _host.value
     if not isinstance(scale, Tensor) or not is_on_device(scale) or capturing():
         value = read(scale)
         if type(value) is float and type(scale) is Tensor:
-            if len(_host_scales) > REMEMBERED:
-                _host_scales.clear()
-            _host_scales[id(scaler)] = (scale, scale._version, value)
+            _host.tensor, _host.version, _host.value = scale, scale._version, value
         return value
     known = _scales.get(id(scaler))
     if known is not None and known.is_current(scaler, scale):
@@ -292,7 +299,8 @@ def _watch_unscale(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def unscale_(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(self, optimizer, *args, **kwargs)
-        if _idle(self):
+        is_compiled = compiler.used and _is_compiling()
+        if is_compiled or not patching.attached or not getattr(self, "_enabled", True):
             return result
         before = switch(None) if compiler.used else None
         for ledger in patching.attached:
@@ -357,7 +365,8 @@ def _flags_of(scaler: Any, optimizer: Any) -> Collection[Tensor]:
 def _watch_step(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        if _idle(self):
+        is_compiled = compiler.used and _is_compiling()
+        if is_compiled or not patching.attached or not getattr(self, "_enabled", True):
             return original(self, optimizer, *args, **kwargs)
         opened: list[Opened] = []
         done = False
@@ -418,7 +427,8 @@ def _close(scaler: Any, opened: list[Opened], done: bool) -> None:
                 continue
             fused = getattr(optimizer, "_step_supports_amp_scaling", False)
             if tracker.fired and not fused:  # torch has read the flag
-                tracker.found_inf = 0.0 if _flags_of(scaler, optimizer) else None
+                tracker.has_flag = tracker.has_flag or bool(_flags_of(scaler, optimizer))
+                tracker.found_inf = 0.0 if tracker.has_flag else None
                 ledger.record(tracker, 1.0, 0.0)
                 continue
             found = found_inf_of(scaler, optimizer)
@@ -454,7 +464,10 @@ def _is_positive(number: float) -> float:
 def _watch_update(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def update(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if _idle(self) or (key := id(self)) in _updating:
+        is_compiled = compiler.used and _is_compiling()
+        if is_compiled or not patching.attached or not getattr(self, "_enabled", True):
+            return original(self, *args, **kwargs)
+        if (key := id(self)) in _updating:
             return original(self, *args, **kwargs)
         scale = None
         before = switch(None) if compiler.used else None
@@ -488,7 +501,7 @@ def _before_update(scaler: Any) -> Any:
         for tracker in ledger.trackers.values():
             if tracker.ask is not None:
                 tracker.settle()
-    known = _scales.get(id(scaler))
+    known = _scales.get(id(scaler)) if _scales else None
     if known is not None:
         known.before(scaler)
     return _host_scale(scaler)
@@ -496,13 +509,14 @@ def _before_update(scaler: Any) -> Any:
 
 def _host_scale(scaler: Any) -> Any:
     """Return the scale if it is in host memory. On a device a change is detected at the next record."""
-    scale, host = getattr(scaler, "_scale", None), _host_scales.get(id(scaler))
-    is_known = host is not None and host[0] is scale
-    return None if not is_known and isinstance(scale, Tensor) and is_on_device(scale) else scale_of(scaler)
+    scale = getattr(scaler, "_scale", None)
+    if scale is not _host.tensor and isinstance(scale, Tensor) and is_on_device(scale):
+        return None
+    return scale_of(scaler)
 
 
 def _updated(scaler: Any, before: Any, new_scale: Any = None) -> None:
-    known = _scales.get(id(scaler))
+    known = _scales.get(id(scaler)) if _scales else None
     if known is not None and not known.after(scaler, new_scale):
         del _scales[id(scaler)]
     after = _host_scale(scaler)

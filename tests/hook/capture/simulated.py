@@ -46,6 +46,7 @@ def simulate(monkeypatch: pytest.MonkeyPatch, *, trusted: int = device_values.TR
     monkeypatch.setattr(scalars, "_tensor", (Tensor,))
     monkeypatch.setattr(scalars, "_read", read)
     monkeypatch.setattr(loss, "_before_one", lambda args, kwargs, me: None)
+    monkeypatch.setattr(gradients, "HOST", None)
     monkeypatch.setattr(scaler, "is_on_device", lambda value: True)
     monkeypatch.setattr(staging, "is_on_device", lambda value: True)
     monkeypatch.setattr(staging, "_initialized", lambda: False)
