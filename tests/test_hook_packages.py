@@ -11,8 +11,8 @@ from tests.import_graph import ROOT, cycle, graph, imports, modules, package_of,
 
 HOOK = ROOT / "client_hook" / "tocsin"
 ORDER = (
-    *("protocol", "core", "spool", "lifecycle", "mirrors", "transport", "system", "media", "capture"),
-    *("preflight", "read", "api", "tocsin", "integrations", "auto", "importers", "mcp", "cli"),
+    *("protocol", "core", "spool", "lifecycle", "mirrors", "transport", "system", "media", "notebook"),
+    *("capture", "preflight", "read", "api", "tocsin", "integrations", "auto", "importers", "mcp", "cli"),
 )
 """A package imports only those before it. ``tocsin`` is the package's ``__init__``, the public functions."""
 ALLOWED = {"tocsin", "websockets", "msgspec"} | sys.stdlib_module_names

@@ -9,6 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..core.values import counted
+from ..protocol import Alert
+
+KEPT = 100
+"""Maximum number of alerts that are kept; the newest are."""
 
 
 def is_quiet(given: bool | None, environ: Mapping[str, str] = os.environ) -> bool:
@@ -29,9 +33,16 @@ class AlertCounter:
 
     def __init__(self) -> None:
         self._fired: set[str] = set()
+        self.newest: dict[str, Any] = {}
+        """Alerts as the server last sent them, by id."""
 
     def count(self, message: Any) -> None:
         """Count an alert that fired, once each."""
+        if isinstance(message, Alert):
+            self.newest.pop(message.id, None)
+            self.newest[message.id] = message
+            if len(self.newest) > KEPT:
+                del self.newest[next(iter(self.newest))]
         if getattr(message, "state", "") == "firing" and len(self._fired) < 10_000:
             self._fired.add(str(message.id))
 

@@ -102,6 +102,10 @@ class RunReporter:
         self._staging: Any = None
         self.media: Any = None
         """Queue of the objects other than numbers; None before the first."""
+        self.samplers: list[Callable[[], None]] = []
+        """Called by the sender's thread about once per second."""
+        self.state = "running"
+        """``running``, ``finished`` or ``failed``."""
         self._scales: dict[str, tuple[int, float]] = {}
 
     @property
@@ -216,6 +220,7 @@ class RunReporter:
             from ..media.queue import MediaQueue
 
             self.media = MediaQueue(self)
+            self.samplers.append(self.media.sample)
             self.on_end.append(self.media.finish)
         self.media.put(name, value, step)
         self.start()
@@ -354,6 +359,7 @@ class RunReporter:
 
     def close(self, state: str, error: dict[str, Any] | None) -> None:
         """Deliver what still waits for a device, then everything else and the end of the run."""
+        self.state = state
         self._call(*self.on_end, self._drain, *self.on_close, self.put_later_events)
         self.discard()
         self.sender.close(state=state, error=error)

@@ -14,6 +14,7 @@ from ..core.config import plain, words
 from ..core.environment_options import KIND as ENVIRONMENT
 from ..core.handshake import RunInfo
 from ..core.identity import settled
+from ..core.process_state import active_runs
 from ..core.run_fields import count_of
 from ..core.values import counted, kind_of, step_of, text, wholes, within
 from ..lifecycle import shutdown
@@ -82,6 +83,8 @@ class Run:
         self.summary = Facts({}, self._summarized)
         """Results of the run, such as ``run.summary["best_accuracy"] = 0.93``, shown on its page."""
         self._phases = reporter.phases
+        self._card: Any = None
+        """The card in a notebook."""
         self.problems: console.AlertCounter | None = None
         """Problems that the server found; None if nothing is written to the terminal."""
         self._is_alone = True
@@ -122,6 +125,40 @@ class Run:
         sender = self._reporter.sender
         base, run = getattr(sender, "address", ""), self.id or getattr(sender, "run", "")
         return f"{base}/runs/{quote(run)}" if base and run else base
+
+    @property
+    def records(self) -> int:
+        """Number of records so far, if this is a notebook."""
+        return 0 if self._card is None else int(self._card.records)
+
+    def show_in_notebook(self) -> bool:
+        """Show a live card under the cell of a notebook; return whether this is one."""
+        if "IPython" not in sys.modules:
+            return False
+        try:
+            from ..notebook import Card, shell, watch_cells
+
+            found = shell()
+            if found is None:
+                return False
+            watch_cells(found, active_runs)
+            if self._card is None:
+                self._card = Card(self._facts, lambda: self.problems.newest.values() if self.problems else ())
+                self._reporter.add_observer(self._card.take)
+                self._reporter.samplers.append(self._card.sample)
+            self._card.show()
+        except Exception as error:
+            self._reporter.report_error("notebook", error)
+        return self._card is not None
+
+    def _facts(self) -> dict[str, str]:
+        """Return what the card of a notebook says about the run."""
+        return {"name": self.name, "project": self.project, "url": self.url, "state": self._reporter.state}
+
+    def _ipython_display_(self) -> None:
+        """Show the run at the end of a cell: as a live card, in a terminal as one line."""
+        if not self.show_in_notebook():
+            print(f'tocsin run "{self.name}" ({self._reporter.state}): {self.url}')
 
     @property
     def reports_steps(self) -> bool:
@@ -808,7 +845,13 @@ class Run:
             LOG.warning("tocsin: finishing the run failed: %r", problem)
 
     def _write_end(self, state: str) -> None:
-        """Write the last line in the terminal: what was sent, what the server found, and the run's page."""
+        """Write the last line in the terminal: what was sent, what the server found, and the run's page.
+
+        In a notebook the card says so.
+        """
+        if self._card is not None:
+            self._card.update()
+            return
         sender: Any = self._reporter.sender
         unsent = f", {counted(sender.unsent, 'record')} not sent yet" if sender.unsent else ""
         summary = f"{counted(self._reporter.steps, 'step')} {'recorded' if unsent else 'sent'}{unsent}"

@@ -140,8 +140,8 @@ def _begin(
         recorder.sample()
         metrics.step(now)
         reporter.checkpoints.sample(now)
-        if reporter.media is not None:
-            reporter.media.sample()
+        for one in tuple(reporter.samplers):
+            one()
 
     parts = parts_of(environment) if sender is None else frozenset[str]()
     if sender is None:
@@ -196,7 +196,8 @@ def _begin(
     if problems is not None:
         run.problems = problems
         run.want_alerts()
-        write(f'watching "{run.name}" (project {project}) at {run.url}')
+        if not run.show_in_notebook():
+            write(f'watching "{run.name}" (project {project}) at {run.url}')
     return run
 
 

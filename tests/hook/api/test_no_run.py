@@ -12,7 +12,16 @@ import pytest
 from tocsin.api.no_run import NoRun
 from tocsin.api.run import Run
 
-INTERNAL = ("take", "forget", "captured_by", "want_alerts", "call_later", "counts_by_log")
+INTERNAL = (
+    "records",
+    "show_in_notebook",
+    "take",
+    "forget",
+    "captured_by",
+    "want_alerts",
+    "call_later",
+    "counts_by_log",
+)
 """What the hook itself calls."""
 
 

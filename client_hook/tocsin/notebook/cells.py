@@ -1,0 +1,60 @@
+"""A cell that fails while it trains is an alert of its run, not the end of the run."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+TITLE = "A notebook cell failed"
+LINES = 12
+"""Maximum number of lines of the traceback in the alert."""
+
+
+class CellWatch:
+    """Compares the records of the runs before and after each cell."""
+
+    def __init__(self, runs: Sequence[Any]) -> None:
+        """Watch the cells of this notebook.
+
+        Args:
+            runs: The runs that have not ended; the list is read at every cell.
+        """
+        self._runs = runs
+        self._before: dict[int, int] = {}
+        self._failed: set[int] = set()
+
+    def pre_run_cell(self, info: Any = None) -> None:
+        """Note how many records each run has."""
+        self._before = {id(run): run.records for run in self._runs}
+
+    def post_run_cell(self, result: Any) -> None:
+        """Report the failure of a cell in which a run took a step; resolve it once a later cell trains."""
+        error = getattr(result, "error_in_exec", None)
+        for run in tuple(self._runs):
+            if run.records <= self._before.get(id(run), 0):
+                continue
+            if error is not None and not isinstance(error, KeyboardInterrupt):
+                self._failed.add(id(run))
+                lines = traceback.format_exception(type(error), error, error.__traceback__)[-LINES:]
+                run.alert(TITLE, "".join(lines), "critical")
+            elif id(run) in self._failed and error is None:
+                self._failed.discard(id(run))
+                run.alert(TITLE, resolved=True)
+
+
+_watches: dict[int, CellWatch] = {}
+
+
+def watch_cells(shell: Any, runs: Sequence[Any]) -> None:
+    """Watch the cells of a notebook from now on; again does nothing.
+
+    Args:
+        shell: IPython's shell.
+        runs: The runs that have not ended.
+    """
+    if id(shell) in _watches:
+        return
+    watch = _watches[id(shell)] = CellWatch(runs)
+    shell.events.register("pre_run_cell", watch.pre_run_cell)
+    shell.events.register("post_run_cell", watch.post_run_cell)
