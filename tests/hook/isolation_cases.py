@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_, clip_grad_value_
 from torch.utils.data import DataLoader, TensorDataset
 
+import tocsin
 from tests.hook.loops.framework import Delegating
 from tests.hook.truth import batches, half_loss, model
 from tocsin.protocol import Alert, Request
@@ -49,6 +50,10 @@ def plain(run: Any) -> nn.Module:
             with contextlib.suppress(RuntimeError):
                 run._reporter.add_reading({"system/cpu": 1.0}, [])
     assert run.requested in ("", "checkpoint")
+    run.config.update({"depth": 2})
+    run.summary["best"] = 1.0
+    run.alert("slow", "10 s")
+    run.log({"picture": tocsin.Image(torch.rand(4, 4)), "shards": [tocsin.Text("a")]})
     run.event("checkpoint", path="a.pt")
     run.expect("lr-restart", steps=3)
     return net

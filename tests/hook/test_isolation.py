@@ -33,6 +33,7 @@ from tocsin.capture.ledger import Ledger
 CALLBACKS = callbacks()
 
 ELSEWHERE = {
+    "needs a notebook: notebook/test_jupyter.py": ("run.Run._facts", "run.Run._ipython_display_"),
     "needs a device: test_staging.py, test_cuda.py": (
         *("staging.Staging.*", "staging._Here.*", "staging._copied", "staging._read_tensor"),
         *("staging._asked", "staging._check", "staging._groups", "staging._intact", "staging._keep"),

@@ -51,7 +51,7 @@ export function loginNotice() {
       "Open the link that ",
       el("code", {}, "tocsin-server serve"),
       " printed when it started. To get another one, run ",
-      el("code", {}, "tocsin-server token create"),
+      el("code", {}, "tocsin-server token create --scope read"),
       ".",
     ),
   );

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import suppress
 from typing import Any
 
 from ..core.config import keyed, settings_of
@@ -47,7 +48,8 @@ class Facts(MutableMapping[str, Any]):
             del changed[name]
         known.update(changed)
         if changed:
-            self._report(changed)
+            with suppress(Exception):  # the script's own values are stored
+                self._report(changed)
 
     def as_dict(self) -> dict[str, Any]:
         """Return a copy as a plain dictionary."""

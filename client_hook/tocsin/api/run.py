@@ -172,11 +172,14 @@ class Run:
 
     @planned_steps.setter
     def planned_steps(self, planned: Any) -> None:
-        count = count_of(planned, "planned_steps")
-        if count is not None and count != self._run_info.planned_steps:
-            self._run_info.planned_steps = count
-            if self._reporter.has_started:  # otherwise the handshake has it
-                self._put_facts({"planned_steps": count})
+        try:
+            count = count_of(planned, "planned_steps")
+            if count is not None and count != self._run_info.planned_steps:
+                self._run_info.planned_steps = count
+                if self._reporter.has_started:  # otherwise the handshake has it
+                    self._reporter.put_event(ENVIRONMENT, {"planned_steps": count}, may_wait=True)
+        except Exception as error:
+            self._reporter.report_error("planned_steps", error)
 
     def captures(self, series: str = "") -> bool:
         """Return whether the hook itself reports a series, by default any."""
@@ -557,18 +560,19 @@ class Run:
 
     def _configured(self, changed: dict[str, Any]) -> None:
         """Report changed settings. The handshake, which the sender's thread builds, gets a new mapping."""
-        changed = self._reporter.redact.data(changed)
-        self._run_info.config = {**(self._run_info.config or {}), **changed}
-        self._put_facts({"config": changed})
-
-    def _summarized(self, changed: dict[str, Any]) -> None:
-        self._put_facts({"summary": self._reporter.redact.data(changed)})
-
-    def _put_facts(self, data: dict[str, Any]) -> None:
         try:
-            self._reporter.put_event(ENVIRONMENT, data, may_wait=True)
+            changed = self._reporter.redact.data(changed)
+            self._run_info.config = {**(self._run_info.config or {}), **changed}
+            self._reporter.put_event(ENVIRONMENT, {"config": changed}, may_wait=True)
         except Exception as error:
             self._reporter.report_error("config", error)
+
+    def _summarized(self, changed: dict[str, Any]) -> None:
+        try:
+            data = {"summary": self._reporter.redact.data(changed)}
+            self._reporter.put_event(ENVIRONMENT, data, may_wait=True)
+        except Exception as error:
+            self._reporter.report_error("summary", error)
 
     def checkpoint(self, path: Any, *, step: int | None = None) -> None:
         """Report a checkpoint that was written by other means than torch, safetensors or a framework.

@@ -56,7 +56,7 @@ def test_every_route_and_round_bears_it(
     paths = [path.removeprefix("/api/v1") for path, verbs in every if "get" in verbs]
     alert_id = alert_of("far", onset=FARTHEST).id
     for path in paths:
-        if "{run_id}" in path or "{alert_id}" in path:
+        if ("{run_id}" in path or "{alert_id}" in path) and "{digest}" not in path:
             named = path.replace("{run_id}", "far").replace("{alert_id}", alert_id)
             assert ask(named).status_code == 200, named
     for params in ({"from": 0}, {"from": 2**53}, {"format": "csv"}, {"format": "parquet"}):

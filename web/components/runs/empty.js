@@ -46,7 +46,7 @@ function pasteLines(app, url) {
           refill(
             failure,
             `No token was created: ${/** @type {Error} */ (error).message} On the server's machine, run `,
-            el("code", {}, "tocsin-server token create"),
+            el("code", {}, "tocsin-server token create --scope ingest"),
             ".",
           );
         }

@@ -148,7 +148,7 @@ def records(
 ) -> Response:
     """Return all records between two steps, ordered by writer and number. Only JSON is paginated.
 
-    ``packed`` is JSON with a page of records as arrays, exact and about ten times faster to read.
+    ``packed`` is JSON with a page of records as arrays, exact and about five times faster to read.
     """
     reader = services_of(request).reader
     stored = known_run(reader, run_id)
