@@ -1,4 +1,4 @@
-"""The dashboard of deploy/grafana: each query runs on a real Postgres, as the role that Compose creates."""
+"""The dashboard of examples/grafana: each query runs on a real Postgres, as the role that Compose creates."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.import_graph import ROOT
 from tests.server.store.whole_run import write_run_to
 from tocsin_server.store.database import open_database
 
-FOLDER = ROOT / "deploy" / "grafana"
+FOLDER = ROOT / "examples" / "grafana"
 DASHBOARD: dict[str, Any] = json.loads((FOLDER / "dashboards" / "tocsin.json").read_text("utf-8"))
 PANELS: list[dict[str, Any]] = DASHBOARD["panels"]
 VARIABLES = {"project:sqlstring": "'deblur','x'", "run:sqlstring": "'r1'"}
