@@ -92,7 +92,7 @@ def runs_show(api: Api, options: argparse.Namespace) -> int:
 def _described(run: RunDetail) -> list[str]:
     from .output import ago, number, shown
 
-    values = [f"{name} {number(run.last[name])}" for name in VITAL if name in run.last]
+    values = [f"{name} {number(run.last[name])}" for name in VITAL if run.last.get(name) is not None]
     rate = "" if run.steps_per_s is None else f", {number(run.steps_per_s)} steps/s"
     lines = [
         f"{shown(run.name)} ({run.id}), project {shown(run.project)}",

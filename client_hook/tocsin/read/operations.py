@@ -347,4 +347,6 @@ def _did_you_mean(name: str, known: Iterable[Run]) -> str:
             runs.setdefault(word.lower(), run)
     close = get_close_matches(name.lower(), runs, n=6, cutoff=0.6)
     found = list(dict.fromkeys(f"{runs[word].project}/{runs[word].name} ({runs[word].id})" for word in close))
-    return f" Did you mean {' or '.join(found[:3])}?" if found else " `Api.runs()` lists them."
+    if not found:
+        return " `tocsin runs list` or `Api.runs()` lists them."
+    return f" Did you mean {' or '.join(found[:3])}?"
