@@ -36,6 +36,7 @@ BIN := $(VENV)/bin
 STAMPS := build/stamps
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs
 ALL_TRAINERS := $(STAMPS)/real-trainers/requirements-all $(STAMPS)/real-trainers/requirements-jax
+TRACKERS := $(addprefix $(STAMPS)/trackers/,wandb mlflow trackio aim swanlab comet)
 TRAINERS := $(STAMPS)/real-trainers/requirements $(STAMPS)/real-trainers/requirements-lightning
 ROOT_ONLY = [ "$$(id -u)" = 0 ] || { echo "$(1) is missing, and only root can install it here: apt-get install $(2)" >&2; exit 1; }
 
@@ -64,7 +65,7 @@ test: $(STAMPS)/python $(STAMPS)/node $(STAMPS)/unpacked $(TRAINERS) browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(SIDE_BY_SIDE) --durations=25 $(TESTS)
 
 # Kernels round differently on another CPU. These variables make torch take those of an older one.
-test-all: $(STAMPS)/python $(STAMPS)/node $(STAMPS)/unpacked $(TRAINERS) $(ALL_TRAINERS) browser
+test-all: $(STAMPS)/python $(STAMPS)/node $(STAMPS)/unpacked $(TRAINERS) $(ALL_TRAINERS) $(TRACKERS) browser
 	cd tests/web && node --test
 	TOCSIN_TEST_ALL=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest --timeout=1800 $(SIDE_BY_SIDE) --durations=50
 	for kernels in 'ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE' \
@@ -174,6 +175,12 @@ $(STAMPS)/real-trainers/%: tests/real_trainers/%.txt | $(STAMPS)/python
 	if $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
 	  --target build/real-trainers/$* -r $<; \
 	then touch $@; else echo "pip could not install $<: the tests of these trainers fail" >&2; fi
+
+# The trackers that scripts log to, each in a folder of its own: some need versions that others do not support.
+$(STAMPS)/trackers/%: tests/trackers/%.txt | $(STAMPS)/python
+	@mkdir -p $(@D); rm -rf build/trackers/$*; \
+	if $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target build/trackers/$* -r $<; \
+	then touch $@; else echo "pip could not install $<: the tests of this tracker fail" >&2; fi
 
 # Playwright brings a Node.js of its own, which needs a library that a bare Debian lacks.
 browser: $(STAMPS)/python

@@ -19,6 +19,7 @@ from ..core.run_fields import host_of
 from ..core.values import counted
 from ..importers import Log, UnreadableLogError, open_log
 from ..importers.formats.key_values import FORMAT as KEY_VALUES
+from ..importers.items import About
 from ..protocol import WriterId
 from .log_run import Destination, LogRun, NotDeliveredError
 
@@ -71,7 +72,10 @@ def _folder(root: Path, destination: Destination, project: str) -> Iterator[Outc
 def _import(log: Log, name: str, project: str, destination: Destination) -> Outcome:
     run_id = run_id_of(log.path)
     source = {"imported": True, "path": str(log.path), "format": log.format.name}
-    run_info = _run_info(run_id, name, project, log, destination.token, source)
+    about = log.format.about(log.path) or About()
+    source = {**about.config, **source}
+    tags = ["imported", *about.tags]
+    run_info = _run_info(run_id, about.name or name, project, log, destination.token, source, tags)
     run = LogRun(run_info, destination, {"kind": "imported", "data": source}, wait=True)
     began = log.path.stat().st_mtime_ns
     try:
@@ -89,7 +93,7 @@ def _import(log: Log, name: str, project: str, destination: Destination) -> Outc
 
 
 def _run_info(
-    run_id: str, name: str, project: str, log: Log, token: str, source: dict[str, Any]
+    run_id: str, name: str, project: str, log: Log, token: str, source: dict[str, Any], tags: list[str]
 ) -> Callable[[int], RunInfo]:
     def of(attempt: int) -> RunInfo:
         return RunInfo(
@@ -98,7 +102,7 @@ def _run_info(
             identity=identity_of(run_id, attempt),
             token=token,
             config=source,
-            tags=["imported"],
+            tags=tags,
             planned_steps=log.planned_steps,
         )
 

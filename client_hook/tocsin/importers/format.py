@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
+from pathlib import Path
 from typing import Protocol
 
 from .clock import rank_of, stamp_ns
-from .items import Parsed, Row
+from .items import About, Parsed, Row
 from .lines import Lines, encoding_of
 from .phrases import rows_of
 
@@ -72,6 +73,8 @@ class Format:
     """Whether files are appended to, so that ``tocsin tail`` can follow them."""
     planned: Callable[[bytes], int | None] = field(default=lambda tail: None)
     """Return the planned number of steps from the last bytes of a file, or None."""
+    about: Callable[[Path], About | None] = field(default=lambda path: None)
+    """Return what the file says about its run, or None."""
 
 
 class TextReader:

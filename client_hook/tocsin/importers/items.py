@@ -10,6 +10,16 @@ from dataclasses import dataclass, field
 from typing import Any, Union
 
 
+@dataclass(frozen=True)
+class About:
+    """What a tracker knows of one run besides its values."""
+
+    name: str = ""
+    project: str = ""
+    config: dict[str, Any] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+
+
 @dataclass(slots=True)
 class Row:
     """The content of one line, with the file's own names.

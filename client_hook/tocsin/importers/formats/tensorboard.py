@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from ..format import Format, Head
 from ..items import Parsed, Row, Unread
+from ..protobuf import fields
 from ..values import nanoseconds
 
 CHECKED = 64 << 10
@@ -171,45 +172,6 @@ def _tensor(message: bytes) -> float | None:
 
 def _only(form: str, data: bytes) -> float | None:
     return float(struct.unpack(form, data)[0]) if len(data) == struct.calcsize(form) else None
-
-
-def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield field numbers and values of a protobuf message; fixed-size values as bytes.
-
-    Raises:
-        ValueError: The message is malformed.
-    """
-    at = 0
-    while at < len(message):
-        key, at = _varint(message, at)
-        kind = key & 7
-        if kind == 0:
-            value, at = _varint(message, at)
-            yield key >> 3, value
-            continue
-        if kind == 2:
-            size, at = _varint(message, at)
-        elif kind in (1, 5):
-            size = 8 if kind == 1 else 4
-        else:
-            raise ValueError(f"protobuf wire type: expected 0, 1, 2 or 5, got {kind}")
-        if at + size > len(message):
-            raise ValueError(f"protobuf field: expected {size} bytes, got {len(message) - at}")
-        yield key >> 3, message[at : at + size]
-        at += size
-
-
-def _varint(message: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = message[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-        if shift > 63:
-            raise ValueError("protobuf varint: expected at most 10 bytes")
 
 
 def _sniff(head: Head) -> int:

@@ -1,0 +1,95 @@
+"""Weights & Biases: the ``run-<id>.wandb`` file of an online or offline run, read without W&B.
+
+Field numbers: wandb/proto/wandb_internal.proto.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ..format import Format, Head
+from ..items import About, Parsed, Row
+from ..leveldb_log import HEADER, RecordFileReader
+from ..protobuf import fields, parts, texts, whole
+from ..values import nanoseconds
+
+MAGIC = b":W&B"
+HISTORY, METRIC, RUN = 2, 12, 17
+ABOUT_BYTES = 1 << 20
+"""Number of bytes at the beginning of a file that are searched for the run's name and configuration."""
+
+
+class _History:
+    """Converts history records to rows, at W&B's steps or those of ``define_metric("*", step_metric=...)``.
+
+    A metric with a step metric of its own, such as the epoch, keeps W&B's step, so that steps do not go back.
+    """
+
+    def __init__(self) -> None:
+        self._axis = ""
+
+    def parse(self, record: bytes, number: int) -> Iterator[Parsed]:
+        for field, body in fields(record):
+            if field == METRIC and isinstance(body, bytes) and "*" in texts(body, 2):
+                self._axis = "".join(texts(body, 4))
+            elif field == HISTORY and isinstance(body, bytes):
+                yield from self._row(body, number)
+
+    def _row(self, history: bytes, number: int) -> Iterator[Row]:
+        values: dict[str, float] = {}
+        for item in parts(history, 1):
+            name, value = _item(item)
+            if isinstance(value, (int, float)):
+                values[name] = float(value)
+        counted = float(whole(_only(parts(history, 2)), 1))
+        step, time_ns = values.pop("_step", counted), nanoseconds(values.pop("_timestamp", 0.0))
+        values.pop("_runtime", None)
+        step = values.pop(self._axis, step) if self._axis else step
+        if values:
+            yield Row(number, values, step=step, time_ns=time_ns or None, binary=True)
+
+
+def _item(item: bytes) -> tuple[str, Any]:
+    """Return name and value of a history or configuration item; None for values that are not JSON."""
+    name = ".".join(texts(item, 1) or texts(item, 2))
+    try:
+        value = json.loads(_only(parts(item, 16)))
+    except ValueError:
+        return name, None
+    if isinstance(value, str) and value in ("NaN", "Infinity", "-Infinity"):
+        value = float(value)
+    return name, None if isinstance(value, bool) else value
+
+
+def _only(found: list[bytes]) -> bytes:
+    return found[-1] if found else b""
+
+
+def _about(path: Path) -> About | None:
+    """Return names and configuration from the record of the run."""
+    found: list[bytes] = []
+
+    def parse(record: bytes, number: int) -> Iterator[Parsed]:
+        found.extend(parts(record, RUN))
+        return iter(())
+
+    reader = RecordFileReader(parse)
+    with path.open("rb") as file:
+        list(reader.feed(file.read(ABOUT_BYTES)))
+    if not found:
+        return None
+    run = found[-1]
+    run_id, project, name = (_only(parts(run, field)).decode("utf-8", "replace") for field in (1, 3, 8))
+    config = dict(_item(item) for update in parts(run, 4) for item in parts(update, 1))
+    config.pop("_wandb", None)
+    return About(name or run_id, project, config, tuple(texts(run, 10)))
+
+
+def _sniff(head: Head) -> int:
+    return int(head.first and head.data[:4] == MAGIC and len(head.data) >= HEADER)
+
+
+FORMAT = Format("W&B run file", 0, _sniff, lambda: RecordFileReader(_History().parse), about=_about)

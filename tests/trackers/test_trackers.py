@@ -1,0 +1,107 @@
+"""The real trackers: alone and under ``tocsin run``, a script gets the same from them; tocsin gets it too."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import Tower
+from tests.hook.auto.test_start import RUN, address, execute, the_run
+from tests.matrix import LONG
+from tocsin.importers import LogRecord, open_log
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "build" / "trackers"
+SCRIPT = str(Path(__file__).with_name("training.py"))
+NAMES = ("wandb", "mlflow", "trackio", "aim", "swanlab", "comet")
+
+pytestmark = LONG
+
+
+class Pair:
+    """The output of the script alone and under ``tocsin run``, and what arrived."""
+
+    def __init__(self, name: str, tower: Tower, folder: Path) -> None:
+        packages = FOLDER / name
+        assert packages.is_dir(), f"Run `make build/stamps/trackers/{name}`."
+        path = os.pathsep.join(map(str, [ROOT, packages]))
+        environ = {
+            "PYTHONPATH": path,
+            "PYTHONWARNINGS": "ignore",
+            "WANDB_SILENT": "true",
+            "HOME": str(folder),
+        }
+        outputs = []
+        for place, command in (("alone", ()), ("watched", (*RUN, "--name", f"tracked-{name}"))):
+            (folder / place).mkdir()
+            own = {"TRACKIO_DIR": str(folder / place)}
+            line = (*command, sys.executable, SCRIPT, name, str(folder / place))
+            done = execute(*line, **address(tower), **environ, **own)
+            assert done.returncode == 0, done.stderr[-2000:]
+            outputs.append(json.loads(done.stdout))
+        self.alone, self.watched = outputs
+        self.imported = [
+            item.values["train/tensor"]
+            for file in sorted((folder / "alone").rglob(f"run-*.{name}"))
+            for item in open_log(file).items()
+            if isinstance(item, LogRecord) and "train/tensor" in item.values
+        ]
+        """Values in a file that the importer knows."""
+        self.series: dict[str, list[list[Any]]] = {}
+        for record in tower.records(the_run(tower, f"tracked-{name}")["id"]):
+            for key, value in record["values"].items():
+                if key.startswith("train/"):
+                    self.series.setdefault(key, []).append([record["step"], value])
+
+
+@pytest.fixture(scope="module")
+def pairs(shared_tower: Tower, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Return a function that runs the script of a tracker twice, once for all tests."""
+    return cache(lambda name: Pair(name, shared_tower, tmp_path_factory.mktemp(name)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_tracker_works_as_before(pairs: Any, name: str) -> None:
+    """The same results, exceptions and stored values."""
+    pair = pairs(name)
+    assert pair.watched["returned"] == pair.alone["returned"]
+    assert re.sub(r"\d+", "", pair.watched["raised"]) == re.sub(r"\d+", "", pair.alone["raised"])
+    assert pair.watched["series"] == pair.alone["series"]
+    assert pair.alone["series"]["train/loss"][3] == [103, 0.375]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_logged_arrives(pairs: Any, name: str) -> None:
+    """Every number that the tracker has, at its step."""
+    pair = pairs(name)
+    for series, values in pair.watched["series"].items():
+        assert pair.series[series] == values
+
+
+@pytest.mark.parametrize("name", ["wandb", "swanlab"])
+def test_its_file_is_imported(pairs: Any, name: str) -> None:
+    """What the importer reads from the tracker's file is what the tracker has."""
+    pair = pairs(name)
+    assert pair.imported == [value for _, value in pair.alone["series"]["train/tensor"]]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_tracker_has_the_alert(pairs: Any, name: str) -> None:
+    """Where its users look; without tocsin, it has none."""
+    pair = pairs(name)
+    assert "NaN at step" in " ".join(pair.watched["alerts"].split())
+    assert "/incidents/" in pair.watched["alerts"] or "/runs/" in pair.watched["alerts"]
+    assert "NaN at step" not in pair.alone["alerts"]
+
+
+def test_the_steps_of_a_step_metric_are_used(pairs: Any) -> None:
+    """``wandb.define_metric``: the epoch, not W&B's step."""
+    steps = {step for step, _ in pairs("wandb").series["train/by_epoch"]}
+    assert steps == {10, 11, 12, 13, 14, 15}
