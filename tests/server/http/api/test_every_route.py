@@ -11,7 +11,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-FILES = {"text/html", "application/zip"}
+FILES = {"text/html", "application/zip", "image/png"}
 """Media types of routes that return files instead of JSON."""
 NASTY = [math.nan, math.inf, -math.inf, -0.0]
 NAMED = ["NaN", "Infinity", "-Infinity", -0.0]
@@ -127,7 +127,7 @@ def test_wrong_methods_and_paths_are_problems(server: Any) -> None:
     assert (absent.status_code, absent.json()["subject"]) == (404, "path")
 
 
-@pytest.mark.parametrize("part", ["events", "layers", "records", "report", "series", "restore"])
+@pytest.mark.parametrize("part", ["events", "layers", "media", "records", "report", "series", "restore"])
 def test_a_part_of_a_run_is_no_run(server: Any, trainer: Callable[..., Any], part: str) -> None:
     """PATCH and DELETE of them return 405, and do not change a run whose id ends like that."""
     run = trainer().run
