@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import pytest
 import torch
 from torch import nn
 
 import tocsin
 from benchmarks.loops import Mlp, Transformer
 from tests.hook.captured import watched
+from tests.import_graph import ROOT
 
 OWN = str(Path(tocsin.__file__).parent)
 USUAL = range(18, 31)
@@ -40,11 +41,24 @@ def _frames(step: Callable[[], Any]) -> float:
     return calls / len(USUAL)
 
 
-@pytest.mark.parametrize(("loop", "most"), [(Mlp, 27), (Transformer, 50)])
-def test_a_usual_step_calls_few_functions(loop: type[Mlp] | type[Transformer], most: int) -> None:
+def counted() -> str:
+    """Return the frames per step of both loops. In a process of its own: torch.compile adds some."""
+    found = []
+    for loop in (Mlp, Transformer):
+        with watched():
+            found.append(str(_frames(loop().step)))
+    return " ".join(found)
+
+
+def test_a_usual_step_calls_few_functions() -> None:
     """Loss, clip, step and ``zero_grad``; for the transformer also a scaler and ``unscale_``."""
-    with watched():
-        assert _frames(loop().step) <= most
+    command = "from tests.hook.capture.test_frames import counted; print(counted())"
+    done = subprocess.run(
+        [sys.executable, "-c", command], cwd=ROOT, capture_output=True, text=True, check=True, timeout=120
+    )
+    mlp, transformer = map(float, done.stdout.split()[-2:])
+    assert mlp <= 27
+    assert transformer <= 50
 
 
 def test_a_step_without_a_run_calls_no_function() -> None:

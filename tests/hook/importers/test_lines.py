@@ -64,7 +64,7 @@ def test_lines_that_cannot_be_read_are_counted_and_named(written: Written) -> No
 def test_a_file_of_no_known_format_says_so(tmp_path: Path) -> None:
     """The error lists the expected formats."""
     (tmp_path / "poem.txt").write_text("The sea is calm to-night.\n")
-    with pytest.raises(UnreadableLogError, match="expected one of TensorBoard events"):
+    with pytest.raises(UnreadableLogError, match=r"expected one of .*TensorBoard events"):
         open_log(tmp_path / "poem.txt")
     with pytest.raises(UnreadableLogError, match="No such file"):
         open_log(tmp_path / "missing.txt")
