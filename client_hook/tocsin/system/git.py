@@ -24,6 +24,8 @@ DIFF_BYTES = 8 << 20
 SENT_BYTES = 24 << 10
 """Maximum bytes of changes that are sent."""
 LOOK_S = 0.02
+KILLED_S = 0.5
+"""Longest time to wait for a killed command; one that hangs in its file system ends later, or never."""
 _CHUNK = 1 << 16
 _QUIET = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C"}
 _BASE = ("git", "--no-pager", "-c", "core.fsmonitor=false")
@@ -120,11 +122,11 @@ def _output(process: subprocess.Popen[bytes], ends: float) -> tuple[bytes | None
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill the command and its children if they still run, without waiting for a file system that hangs."""
+    """Kill the command and its children if they still run, without waiting long for a file system that hangs."""
     if process.stdout is not None:
         process.stdout.close()
     if process.poll() is None:
         with suppress(OSError):
             os.killpg(process.pid, signal.SIGKILL)
         with suppress(subprocess.TimeoutExpired):
-            process.wait(LOOK_S)
+            process.wait(KILLED_S)

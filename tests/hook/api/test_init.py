@@ -68,7 +68,7 @@ def test_a_script_of_wandb_works_with_the_name_changed(server: IngestServer, pla
 def test_an_exit_code_makes_a_failed_run(server: IngestServer, place: dict[str, Any]) -> None:
     tocsin.init("p", **place).log(loss=1.0)
     tocsin.finish(exit_code=1)
-    wait_until(lambda: server.only.finish is not None)
+    wait_until(lambda: server.writers and server.only.finish is not None)
     assert server.only.finish is not None
     assert server.only.finish.state == "failed"
 

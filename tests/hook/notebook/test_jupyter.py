@@ -67,7 +67,7 @@ def test_a_cell_that_fails_in_training_is_an_alert_and_the_next_one_resolves_it(
 ) -> None:
     """A typing mistake in a cell that does not train is none."""
     execute("1 / 0", f"{TRAIN}\nraise ValueError('bad batch')", TRAIN, "run.finish()")
-    wait_until(lambda: server.only.finish is not None)
+    wait_until(lambda: server.writers and server.only.finish is not None)
     alerts = [event.data for event in server.only.events if event.kind == "alert"]
     assert [(alert["title"], alert.get("resolved", False)) for alert in alerts] == [
         ("A notebook cell failed", False),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.hook.ingest_server import wait_until
 from tests.matrix import ALL
 from tocsin.system.git import DIFF_BYTES, LIMIT_S, SENT_BYTES, read
 
@@ -91,7 +92,7 @@ def test_a_git_that_hangs_is_killed_with_children(tmp_path: Path, monkeypatch: p
     assert time.monotonic() - began < LIMIT_S + 1.0
     child = int((tmp_path / "child").read_text())
     status = Path(f"/proc/{child}/status")
-    assert not status.exists() or "State:\tZ" in status.read_text()
+    wait_until(lambda: not status.exists() or "State:\tZ" in status.read_text())
 
 
 def test_large_changes_are_cut_at_a_line(git: Git, tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def test_a_restarted_server_gets_what_it_missed(server: IngestServer, spool_dir:
     wait_until(lambda: trainer.sender.stats.last_error)
     server.start()
     trainer.train(400)
-    wait_until(lambda: server.only.seq == 1199)
+    wait_until(lambda: server.writers and server.only.seq == 1199)
     trainer.sender.close()
     assert_exactly_once(server.only, 1200)
 
@@ -173,7 +173,7 @@ def test_withheld_acks_stop_the_trainer_at_its_window(server: IngestServer, spoo
     wait_until(lambda: server.largest_flight == 64)
     server.withhold_acks = False
     server.drop_connections()
-    wait_until(lambda: server.only.seq == 49_999)
+    wait_until(lambda: server.writers and server.only.seq == 49_999)
     trainer.sender.close()
     assert_exactly_once(server.only, 50_000)
     assert server.largest_flight == 64
@@ -198,7 +198,7 @@ def test_a_server_that_lost_acknowledged_records_gets_them_again(
     server.writers[trainer.writer] = Kept()
     server.drop_connections()
     trainer.train(100)
-    wait_until(lambda: server.only.seq == 699)
+    wait_until(lambda: server.writers and server.only.seq == 699)
     trainer.sender.close()
     assert_exactly_once(server.only, 700)
 
