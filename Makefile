@@ -176,7 +176,7 @@ $(STAMPS)/real-trainers/%: tests/real_trainers/%.txt | $(STAMPS)/python
 	  --target build/real-trainers/$* -r $<; \
 	then touch $@; else echo "pip could not install $<: the tests of these trainers fail" >&2; fi
 
-# The trackers that scripts log to, each in a folder of its own: some need versions that others do not support.
+# The trackers that scripts log to, each in a separate folder: some need versions that others do not support.
 $(STAMPS)/trackers/%: tests/trackers/%.txt | $(STAMPS)/python
 	@mkdir -p $(@D); rm -rf build/trackers/$*; \
 	if $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target build/trackers/$* -r $<; \

@@ -177,7 +177,7 @@ def init(project: str | None = None, **options: Any) -> Run | NoRun:
 
 
 def watched(project: str | None = None, **options: Any) -> Callable[[_Function], _Function]:
-    """Decorate a function so that each of its calls is a run of its own, as in ``with tocsin.watch(...)``.
+    """Decorate a function so that each call is a separate run, as in ``with tocsin.watch(...)``.
 
     Args:
         project: See :func:`watch`.
@@ -217,7 +217,7 @@ def alert(title: str, text: str = "", severity: str = "warning", **options: Any)
     """Raise an alert of the newest run; see :meth:`Run.alert <tocsin.api.run.Run.alert>`.
 
     Args:
-        title: What happened; alerts are told apart by it.
+        title: What happened; it identifies the alert.
         text: Details.
         severity: ``"info"``, ``"warning"`` or ``"critical"``.
         options: ``step``, ``resolved``, and W&B's ``level``.

@@ -735,8 +735,8 @@ class Run:
         title changes the alert that fires; another title is another alert.
 
         Args:
-            title: What happened, such as ``"validation loss rises"``. Without numbers that change, because
-                alerts are told apart by their titles.
+            title: What happened, such as ``"validation loss rises"``. It identifies the alert, so put numbers
+                that change into the text.
             text: Details; may change from call to call.
             severity: ``"info"``, ``"warning"`` or ``"critical"``.
             step: The step; default: the current one.

@@ -50,7 +50,7 @@ SPEED = re.compile(
 Hook = TypeVar("Hook", bound=Callable[..., Any])
 
 _begun: weakref.WeakSet[Any] = weakref.WeakSet()
-"""Runs that an integration has started; another training starts a run of its own."""
+"""Runs that an integration has started. Another training starts a separate run."""
 _warned: set[tuple[str, str]] = set()
 """Framework and hook point of each warning that was logged."""
 

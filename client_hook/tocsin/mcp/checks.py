@@ -32,7 +32,7 @@ class DiagnoseLog(Arguments):
 
 class BacktestRule(Arguments):
     """Find out what a rule would have said about stored runs, with its defaults or with other settings, or
-    what a draft of a custom rule would say. Nothing is stored, and nobody is notified. Pass either rule or
+    what a draft of a custom rule would say. Nothing is stored or sent. Pass either rule or
     draft, and either runs or project.
     """
 

@@ -1,4 +1,4 @@
-"""Write the alerts of a run to the trackers that the script uses, on a thread of their own.
+"""Write the alerts of a run to the trackers that the script uses, on a separate thread.
 
 A tracker may need a request to its server for each alert. Neither the training nor the delivery of records
 waits for it.

@@ -93,7 +93,7 @@ class Card:
             try:
                 self.update()
             except Exception:
-                self._id = ""  # the notebook is gone; the run goes on
+                self._id = ""  # the notebook was closed; the run continues
 
     def update(self) -> None:
         """Update the output now, if anything changed."""

@@ -50,7 +50,31 @@ class Records(Pages[Table]):
         return gathering.table()
 
 
-class Api:
+class Connected:
+    """What ``Api`` and ``AsyncApi`` share: the server's address and the connections to it."""
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        timeout: float = TIMEOUT_S,
+        retries: int = RETRIES,
+    ) -> None:
+        target = parse_target(reading_url(url))
+        self.url = target.base
+        self._http = HttpTransport(target, reading_token(target.base, token), timeout)
+        self._ask = Operations(target.base, has_token=self._http.has_token, retries=retries)
+
+    def __repr__(self) -> str:
+        return f"tocsin.{type(self).__name__}({self.url!r})"
+
+    def close(self) -> None:
+        """Close the connections. The object can still be used."""
+        self._http.close_idle()
+
+
+class Api(Connected):
     """A connection to a tocsin server, for scripts and notebooks. Its methods raise; the hook does not.
 
     A run is given by its id, by its name or ``project/name`` if only one run has it, or as a :class:`Run`.
@@ -70,31 +94,11 @@ class Api:
         NotFoundError: From each method: there is no such run, alert or incident. It is a ``LookupError``.
     """
 
-    def __init__(
-        self,
-        url: str | None = None,
-        token: str | None = None,
-        *,
-        timeout: float = TIMEOUT_S,
-        retries: int = RETRIES,
-    ) -> None:
-        target = parse_target(reading_url(url))
-        self.url = target.base
-        self._http = HttpTransport(target, reading_token(target.base, token), timeout)
-        self._ask = Operations(target.base, has_token=self._http.has_token, retries=retries)
-
-    def __repr__(self) -> str:
-        return f"tocsin.Api({self.url!r})"
-
     def __enter__(self) -> Api:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def close(self) -> None:
-        """Close the connections. The object can still be used."""
-        self._http.close_idle()
 
     def runs(self, filter: str = "", *, project: str | None = None) -> Pages[Run]:
         """Return the runs that match a filter, newest first.

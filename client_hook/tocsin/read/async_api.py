@@ -8,13 +8,10 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from ..core.server_choice import reading_token, reading_url
-from ..transport.server_url import parse_target
 from .answers import Alert, Checkpoints, Event, Incident, Run, RunDetail
-from .api import INTERVAL_S, OUTAGE_S, RETRIES, TIMEOUT_S, export_of, written
+from .api import INTERVAL_S, OUTAGE_S, Connected, export_of, written
 from .exchange import Answer, Asking, Found, Request, Streaming, Wait
-from .http_transport import HttpTransport
-from .operations import BUCKETS, Operations
+from .operations import BUCKETS
 from .table import Gathering, Table
 
 T = TypeVar("T")
@@ -45,37 +42,17 @@ class AsyncRecords(AsyncPages[Table]):
         return gathering.table()
 
 
-class AsyncApi:
+class AsyncApi(Connected):
     """``tocsin.Api`` for asyncio: the same methods with the same arguments, to await or to ``async for``.
 
     Methods that return pages (``runs``, ``records``, ``events``, ``follow``) are not awaited themselves.
     """
-
-    def __init__(
-        self,
-        url: str | None = None,
-        token: str | None = None,
-        *,
-        timeout: float = TIMEOUT_S,
-        retries: int = RETRIES,
-    ) -> None:
-        target = parse_target(reading_url(url))
-        self.url = target.base
-        self._http = HttpTransport(target, reading_token(target.base, token), timeout)
-        self._ask = Operations(target.base, has_token=self._http.has_token, retries=retries)
-
-    def __repr__(self) -> str:
-        return f"tocsin.AsyncApi({self.url!r})"
 
     async def __aenter__(self) -> AsyncApi:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self.close()
-
-    def close(self) -> None:
-        """Close the connections. The object can still be used."""
-        self._http.close_idle()
 
     def runs(self, filter: str = "", *, project: str | None = None) -> AsyncPages[Run]:
         """See ``Api.runs``."""

@@ -166,7 +166,7 @@ def incident_for(alert: Alert, members: Collection[Member]) -> str:
 def _linked(own: Member, other: Member) -> bool:
     """Return whether an alert that fires belongs together with another one.
 
-    What the script itself reports is an incident of its own: whoever wrote the call wants to be told.
+    An alert of the script is always a separate incident, because its author expects a notification.
     """
     if SCRIPT_ALERT in (own.rule, other.rule):
         return False

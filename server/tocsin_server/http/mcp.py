@@ -96,7 +96,7 @@ class OwnApi:
         return await self._asked("POST", path, "", json.dumps(body).encode())
 
     async def _asked(self, method: str, path: str, query: str, body: bytes) -> Any:
-        """Call the whole application with a request of its own."""
+        """Call the whole application with a separate request."""
         outer = self._request.scope
         whole = services_of(self._request).settings.root_path + API + path
         scope: Scope = {

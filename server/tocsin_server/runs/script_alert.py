@@ -10,11 +10,11 @@ from tocsin_server.core.models import SCRIPT_ALERT, AlertState, Diagnosis, Evide
 KIND = "alert"
 """Kind of the event that reports it."""
 TITLE = "title"
-"""Label that tells the alerts of a script apart."""
+"""Label that distinguishes the alerts of a script."""
 LONGEST_TITLE = 200
 LONGEST_TEXT = 4_000
 MOST_TITLES = 100
-"""Maximum number of titles of a run with an alert of their own. Further titles share one alert."""
+"""Maximum number of alerts of a run with different titles. Further titles share one alert."""
 CAUSE = "The script raised this alert itself."
 
 
@@ -27,7 +27,7 @@ def script_finding(
         data: ``title``, ``text``, ``severity``, and ``resolved`` if the alert of this title is over.
         step: The step of the event.
         time_ns: Its time, Unix ns.
-        known: Titles that have an alert of their own.
+        known: Titles that have an alert already.
     """
     title = " ".join(str(data.get("title") or "").split())[:LONGEST_TITLE]
     if not title:

@@ -70,7 +70,7 @@ def test_a_missing_setting_is_named_with_the_known_ones() -> None:
 
 @pytest.mark.parametrize("config", [{"lr": 0.1}, argparse.Namespace(lr=0.1)])
 def test_a_run_that_is_switched_off_has_its_settings(config: Any) -> None:
-    """A script that reads its settings from the run goes on."""
+    """A script that reads its settings from the run still works."""
     run = NoRun("p", "n", config)
     run.config.update({"depth": 3})
     run.summary["best"] = 1

@@ -42,7 +42,7 @@ def _frames(step: Callable[[], Any]) -> float:
 
 
 def counted() -> str:
-    """Return the frames per step of both loops. In a process of its own: torch.compile adds some."""
+    """Return the frames per step of both loops. In a separate process, because torch.compile adds some."""
     found = []
     for loop in (Mlp, Transformer):
         with watched():

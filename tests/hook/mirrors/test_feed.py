@@ -65,7 +65,7 @@ def test_the_second_tracker_of_a_name_is_named() -> None:
 
 @pytest.mark.parametrize(("steps", "expected"), [("tracker", [7, 7]), ("run", [0, 1])])
 def test_steps_are_those_of_the_tracker_or_of_the_run(steps: str, expected: list[int]) -> None:
-    """As ``mirror`` was told."""
+    """As ``steps`` of ``mirror`` says."""
     options.chosen["wandb"] = options.Options(alerts=False, steps=steps)
     with watched() as (_, outbox):
         for _ in range(2):
@@ -90,7 +90,7 @@ def test_rows_before_the_run_are_bounded(caplog: pytest.LogCaptureFixture) -> No
 
 
 def test_rows_of_another_thread_arrive_after_a_step_of_the_run() -> None:
-    """MLflow's autologging logs on threads of its own."""
+    """MLflow's autologging logs on other threads."""
     with watched() as (run, outbox):
         run.log(loss=1.0)
         thread = threading.Thread(target=lambda: feed.take("mlflow", Row({"acc": 0.1}, 4)))

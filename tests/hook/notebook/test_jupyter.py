@@ -1,4 +1,4 @@
-"""A real Jupyter kernel: the card is live, a cell that fails is an alert, the next cell goes on."""
+"""A real Jupyter kernel: the card is live, a cell that fails is an alert, the next cell resolves it."""
 
 from __future__ import annotations
 
@@ -84,3 +84,4 @@ def test_a_cell_that_is_executed_again_is_a_new_run(
     execute(TRAIN, SETUP.format(url=server.url, spool=str(spool)), TRAIN)
     wait_until(lambda: len(server.writers) == 2)
     wait_until(lambda: all(kept.finish is not None for kept in server.writers.values()))
+    assert [kept.finish.records for kept in server.writers.values() if kept.finish] == [5, 5]
