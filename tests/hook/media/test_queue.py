@@ -91,4 +91,6 @@ def test_the_sender_encodes_it_while_the_training_goes_on(server: IngestServer, 
     run.log({"sample": tocsin.Text("hello")}, step=1)
     wait_until(lambda: not run._reporter.media._waiting)
     run.log(loss=1.0, step=2)
-    wait_until(lambda: any(event.kind == "media" for kept in server.writers.values() for event in kept.events))
+    wait_until(
+        lambda: any(event.kind == "media" for kept in server.writers.values() for event in kept.events)
+    )
