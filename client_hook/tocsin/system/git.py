@@ -122,7 +122,7 @@ def _output(process: subprocess.Popen[bytes], ends: float) -> tuple[bytes | None
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill the command and its children if they still run, without waiting for one that hangs in its file system."""
+    """Kill the command and its children if they still run; wait a little, for a file system may hang."""
     if process.stdout is not None:
         process.stdout.close()
     if process.poll() is None:
