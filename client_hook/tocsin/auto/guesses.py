@@ -1,4 +1,4 @@
-"""Guess the configuration that a script would have passed to ``watch``."""
+"""Guess the configuration and the planned steps that a script would have passed to ``watch``."""
 
 from __future__ import annotations
 
@@ -39,6 +39,21 @@ NAMES = (
 """Names that scripts give their configuration."""
 TYPES = ("Namespace", "DictConfig", "CfgNode", "ConfigDict", "AttributeDict")
 """Classes of argparse, OmegaConf and Hydra, yacs, ml_collections and Lightning that hold a configuration."""
+STEPS = (
+    "max_steps",
+    "max_train_steps",
+    "max_training_steps",
+    "num_train_steps",
+    "num_training_steps",
+    "total_train_steps",
+    "total_training_steps",
+    "train_steps",
+    "max_iters",
+    "max_iterations",
+    "num_iterations",
+    "train_iters",
+)
+"""Names of settings that count the optimizer steps of a training, as in nanoGPT, Accelerate and Megatron."""
 HOLDERS = ("args", "hparams")
 """Attributes in which trainers hold the configuration, such as that of transformers and of Lightning."""
 
@@ -62,6 +77,31 @@ def config_of(frame: FrameType | None) -> dict[str, Any] | None:
         (only,) = found.values()
         return only  # type: ignore[no-any-return]
     return found or None
+
+
+def planned_steps_of(config: Any, frame: FrameType | None = None) -> int | None:
+    """Return the number of optimizer steps that a script plans, or None if nothing or more than one says it.
+
+    Args:
+        config: What :func:`config_of` returned.
+        frame: The innermost frame to search for a Trainer of transformers, which has counted its steps.
+    """
+    found = set(_trainer_steps(frame))
+    for one in (config, *(config.values() if isinstance(config, Mapping) else ())):
+        named = one if isinstance(one, Mapping) else getattr(one, "__dict__", {})
+        found |= {value for name in STEPS if type(value := named.get(name)) is int and value > 0}
+    return found.pop() if len(found) == 1 else None
+
+
+def _trainer_steps(frame: FrameType | None) -> Iterator[int]:
+    """Yield the planned steps of the trainers whose methods are running."""
+    while frame is not None:
+        owner = dict(_locals(frame)).get("self")
+        state = getattr(owner, "__dict__", {}).get("state")
+        planned = getattr(state, "max_steps", None) if type(state).__name__ == "TrainerState" else None
+        if type(planned) is int and planned > 0:
+            yield planned
+        frame = frame.f_back
 
 
 def _variables(frame: FrameType | None) -> Iterator[tuple[str, Any]]:

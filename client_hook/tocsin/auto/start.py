@@ -33,12 +33,14 @@ def begin() -> None:
     try:
         if not active_runs and not is_shared_by_parent():
             from .. import watch
-            from .guesses import config_of
+            from .guesses import config_of, planned_steps_of
 
             environ = os.environ
             tags = [tag for one in environ.get("TOCSIN_TAGS", "").split(",") if (tag := one.strip())]
-            name, config = environ.get("TOCSIN_NAME"), config_of(sys._getframe(1))
-            watch(name=name, config=config, tags=tags)
+            frame = sys._getframe(1)
+            config = config_of(frame)
+            planned = planned_steps_of(config, frame)
+            watch(name=environ.get("TOCSIN_NAME"), config=config, tags=tags, planned_steps=planned)
     except Exception as error:
         first_training.warn("tocsin: this training is not watched: %s", error)
 

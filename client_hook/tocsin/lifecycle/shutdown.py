@@ -98,9 +98,10 @@ def _is_ours(trace: TracebackType) -> bool:
 
 
 def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    theirs = _previous or sys.__excepthook__  # before the last run ends, which forgets it
     _end_all(error)
     strip(error)
-    (_previous or sys.__excepthook__)(kind, error, error.__traceback__ or trace)
+    theirs(kind, error, error.__traceback__ or trace)
     if issubclass(kind, KeyboardInterrupt) and not hasattr(sys, "ps1"):
         _note_interrupt()
 

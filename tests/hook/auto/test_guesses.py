@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from tocsin.auto.guesses import config_of
+from tocsin.auto.guesses import config_of, planned_steps_of
 from tocsin.core.script import project_of
 
 
@@ -64,6 +64,39 @@ def test_no_configuration_is_none() -> None:
     lr, names = 0.1, ["a"]
     assert config_of(sys._getframe()) is None
     del lr, names
+
+
+@pytest.mark.parametrize(
+    ("config", "planned"),
+    [
+        ({"max_iters": 5000, "lr_decay_iters": 600}, 5000),
+        (argparse.Namespace(max_train_steps=300), 300),
+        ({"model_args": TrainArguments(), "args": argparse.Namespace(max_steps=80)}, 80),
+        ({"max_steps": -1, "max_iters": "many", "train_steps": True}, None),
+        ({"max_steps": 10, "train_iters": 20}, None),
+        (None, None),
+    ],
+)
+def test_planned_steps_are_a_setting_that_counts_them(config: Any, planned: int | None) -> None:
+    """If several settings disagree, the length is unknown."""
+    assert planned_steps_of(config) == planned
+
+
+class TrainerState:
+    """What a Trainer of transformers knows once it trains."""
+
+    max_steps = 90
+
+
+def test_a_trainer_has_counted_its_steps() -> None:
+    """Its arguments may say only the number of epochs."""
+    trainer = Trainer()
+    trainer.__dict__["state"] = TrainerState()
+
+    def train(self: Trainer) -> int | None:
+        return planned_steps_of({"max_steps": -1}, sys._getframe())
+
+    assert train(trainer) == 90
 
 
 def test_the_search_keeps_no_tensor_alive() -> None:

@@ -18,6 +18,28 @@ from tests.matrix import LONG
 from tocsin.cli.run_command import watched
 
 SCRIPT = str(Path(__file__).with_name("untouched.py"))
+OUTER = """
+import os, runpy, sys
+command = [{python!r}, {script!r}, "--lr", "0.1"]
+if {how!r} == "exec":
+    os.execv(command[0], command)
+child = os.fork()
+if child == 0:
+    os.setsid()
+    sys.argv = command[1:]
+    runpy.run_path({script!r}, run_name="__main__")
+elif {how!r} == "fork":
+    os.waitpid(child, 0)
+"""
+HOOKED = """
+import sys
+sys.path.insert(0, {folder!r})
+sys.addaudithook(lambda event, arguments: None)
+sys.excepthook = lambda kind, error, trace: print("their hook:", kind.__name__)
+import untouched
+untouched.train(0, 0.1, 0)
+raise ValueError("no more data")
+"""
 RUN = (sys.executable, "-m", "tocsin.cli", "run")
 Done = subprocess.CompletedProcess[str]
 
@@ -34,12 +56,12 @@ def address(tower: Tower) -> dict[str, str]:
     return {"TOCSIN_URL": tower.base, "TOCSIN_TOKEN": tower.token, "TOCSIN_SPOOL_DIR": spool}
 
 
-def the_run(tower: Tower, name: str) -> dict[str, Any]:
+def the_run(tower: Tower, name: str, state: str = "finished") -> dict[str, Any]:
     """Return the only run of that name once it has ended."""
 
     def ended() -> dict[str, Any] | None:
         (row,) = [one for one in tower.get("/runs")["items"] if one["name"] == name] or [None]
-        return tower.get(f"/runs/{row['id']}") if row and row["state"] == "finished" else None
+        return tower.get(f"/runs/{row['id']}") if row and row["state"] == state else None
 
     found: dict[str, Any] = wait_for(ended, f"the run {name}")
     return found
@@ -101,6 +123,37 @@ def test_another_sitecustomize_is_still_imported(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("here = 'theirs'\n")
     show = (sys.executable, "-c", "import sitecustomize; print(sitecustomize.here)")
     assert execute(*RUN, *show, PYTHONPATH=str(tmp_path)).stdout == "theirs\n"
+
+
+def test_ranks_of_torchrun_are_one_run(shared_tower: Tower) -> None:
+    """The launcher itself trains nothing, so it reports nothing."""
+    launch = ("-m", "torch.distributed.run", f"--master-port={free_port()}", "--nproc-per-node=2")
+    command = (sys.executable, *launch, SCRIPT, "--lr", "0.1")
+    execute(*RUN, "--name", "auto-torchrun", *command, **address(shared_tower))
+    run = the_run(shared_tower, "auto-torchrun")
+    assert {(one["attempt"], one["rank"]) for one in shared_tower.records(run["id"])} == {(1, 0), (1, 1)}
+
+
+@pytest.mark.parametrize("how", [pytest.param("fork", marks=LONG), "exec", "daemon"])
+def test_a_script_that_trains_in_another_process_has_one_run(
+    shared_tower: Tower, tmp_path: Path, how: str
+) -> None:
+    """A forked child, the program that replaces the script, and a daemon that outlives it."""
+    script = tmp_path / "outer.py"
+    script.write_text(OUTER.format(how=how, python=sys.executable, script=SCRIPT))
+    execute(*RUN, "--name", f"auto-{how}", sys.executable, str(script), **address(shared_tower))
+    run = the_run(shared_tower, f"auto-{how}")
+    steps = [one["step"] for one in shared_tower.records(run["id"]) if "loss" in one["values"]]
+    assert steps == list(range(STEPS))
+
+
+def test_hooks_of_the_script_still_run(shared_tower: Tower, tmp_path: Path) -> None:
+    """An excepthook and an audit hook that it installs, and the exit status of its exception."""
+    script = tmp_path / "hooked.py"
+    script.write_text(HOOKED.format(folder=str(Path(SCRIPT).parent)))
+    done = execute(*RUN, "--name", "auto-hooked", sys.executable, str(script), **address(shared_tower))
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (1, "their hook: ValueError")
+    assert the_run(shared_tower, "auto-hooked", "failed")["error"]["type"] == "ValueError"
 
 
 def test_a_python_without_tocsin_says_how_to_install_it(tmp_path: Path) -> None:
