@@ -13,3 +13,5 @@ POSTGRES = pytest.param("postgresql", marks=pytest.mark.postgres)
 """Parameter of a test or fixture that uses Postgres."""
 DATABASES = [SQLITE, POSTGRES] if ALL else [SQLITE]
 """Marks a test that does not depend on the kind of database."""
+STALL_S = 5.0
+"""For how long a shared machine may stall; added to the limits of what must not take minutes."""
