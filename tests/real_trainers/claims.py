@@ -89,6 +89,12 @@ class IntegratedTrainer(RealTrainer):
         for name, own in evaluated.items():
             assert differences(own, run.series(f"val/{name}")) == [], name
 
+    def test_metrics_equal_the_log_of_the_framework(self, compared: Comparison) -> None:
+        """Every other metric that the framework logs, at the step after which it logs it."""
+        run = compared.recorded("healthy")
+        for name, own in compared.metrics("healthy").items():
+            assert differences(own, run.series(name)) == [], name
+
     def test_epochs_are_events(self, compared: Comparison) -> None:
         """Each epoch once, in order."""
         epochs = compared.recorded("healthy").epochs
@@ -100,6 +106,21 @@ class IntegratedTrainer(RealTrainer):
         names = {name for record in compared.recorded("healthy").records for name in record["values"]}
         again = {name for name in names if name.removeprefix("logged/").removeprefix("train/") in VITAL}
         assert again <= {"loss", "grad_norm", "lr", "scale"}
+
+
+class LackingTrainer(IntegratedTrainer):
+    """An integrated trainer that also trains in a version of the framework without a hook point."""
+
+    hook_point: ClassVar[str]
+    """What the case ``lacking`` removes, as the warning names it."""
+
+    def test_a_missing_hook_point_is_one_warning(self, compared: Comparison) -> None:
+        """It names the version and the hook point; every step is recorded."""
+        (warning,) = compared.logs["watched"]["lacking"]["warnings"]
+        assert f"{compared.logs['version']}: {self.hook_point} failed" in warning
+        for name in set(compared.own("lacking")) - {"grad_norm"}:
+            assert compared.differences("lacking", name) == [], name
+        assert compared.recorded("lacking").steps() == list(range(self.steps))
 
 
 class ScaledTrainer(RealTrainer):

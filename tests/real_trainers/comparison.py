@@ -135,8 +135,8 @@ class Comparison:
         """Path of the training."""
         return str(TRAININGS / f"{self.training}.py")
 
-    def run(self, arguments: list[str], **more: str) -> None:
-        """Run Python to its end; fail with its stderr if it failed, or the hook reported an error."""
+    def run(self, arguments: list[str], **more: str) -> str:
+        """Run Python to its end and return its stdout; fail with its stderr if it failed, or the hook did."""
         variables = environment(self.tower, self.packages) | more
         line = [sys.executable, *arguments]
         done = subprocess.run(
@@ -144,6 +144,7 @@ class Comparison:
         )
         assert done.returncode == 0, done.stderr[-4000:]
         assert "internal error" not in done.stderr, done.stderr[-4000:]
+        return done.stdout
 
     def configured(self, case: str, path: str) -> Any:
         """Return a setting in the configuration of the run; ``path`` has dots between keys."""
@@ -155,8 +156,11 @@ class Comparison:
 
     def evaluated(self, case: str) -> dict[str, Values]:
         """Return the evaluation metrics that the framework logged under the hook."""
-        found = self.logs["watched"][case]["evaluated"]
-        return {name: {int(step): value for step, value in values.items()} for name, values in found.items()}
+        return by_step(self.logs["watched"][case]["evaluated"])
+
+    def metrics(self, case: str) -> dict[str, Values]:
+        """Return the other metrics that the framework logged under the hook."""
+        return by_step(self.logs["watched"][case]["metrics"])
 
     def recorded(self, case: str) -> Recorded:
         """Return the run of a case, once it has ended."""
@@ -200,10 +204,13 @@ def ended(tower: Tower, name: str) -> list[dict[str, Any]]:
 
 
 def series_of(log: dict[str, Any]) -> dict[str, Values]:
-    """Return the series of a log; JSON has the steps as text."""
-    return {
-        name: {int(step): value for step, value in values.items()} for name, values in log["series"].items()
-    }
+    """Return the series of a log."""
+    return by_step(log["series"])
+
+
+def by_step(found: dict[str, Any]) -> dict[str, Values]:
+    """Return series with whole steps; JSON has them as text."""
+    return {name: {int(step): value for step, value in values.items()} for name, values in found.items()}
 
 
 def differences(own: Values, recorded: Values) -> list[Difference]:

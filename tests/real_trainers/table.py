@@ -1,23 +1,28 @@
-"""Train with every framework and write the comparison into docs/reference/frameworks.md."""
+"""Train with frameworks and write the comparison into docs/reference/frameworks.md.
+
+``python -m tests.real_trainers.table Ignite fastai`` writes only the rows of these, without names all.
+"""
 
 from __future__ import annotations
 
 import importlib
+import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
 from tests.conftest import Tower, tower_in
 from tests.hook.ingest_server import closed_port
-from tests.real_trainers.claims import LaunchedTrainer, RealTrainer
+from tests.real_trainers.claims import IntegratedTrainer, LaunchedTrainer, RealTrainer
 from tests.real_trainers.comparison import ROOT, Comparison, differences
 
 PAGE = ROOT / "docs" / "reference" / "frameworks.md"
 BEGIN, END = "<!-- table: make real-trainers -->", "<!-- end of the table -->"
 HEADINGS = ["Framework", "Version", "Steps", "Loss", "Gradient norm", "Learning rate", "Loss scale"]
-HEADINGS += ["Two ranks", "Weights", "Fault caught", "Notes"]
+HEADINGS += ["Config", "Planned steps", "Epochs", "Evaluations", "Two ranks", "Weights", "Fault caught"]
+HEADINGS += ["Notes"]
 NONE = "–"
 
 
@@ -44,10 +49,27 @@ def row(trainer: type[RealTrainer], compared: Comparison) -> list[str]:
         norms(trainer, compared),
         compared_values(compared, "lr"),
         compared_values(compared, "scale"),
+        *reported(trainer, compared),
         ranks(trainer, compared),
         "identical" if all(map(compared.weights_are_equal, compared.logs["plain"])) else "differ",
         f"`{rule}`, step {step}" if caught else "no",
         trainer.notes or NONE,
+    ]
+
+
+def reported(trainer: type[RealTrainer], compared: Comparison) -> list[str]:
+    """Return what the integration reports: configuration, planned steps, epochs and evaluations, as words."""
+    if not issubclass(trainer, IntegratedTrainer):
+        return [NONE] * 4
+    run, log = compared.recorded("healthy"), compared.logs["watched"]["healthy"]
+    name, value = log["setting"]
+    own = compared.evaluated("healthy")
+    differing = [len(differences(own[name], run.series(f"val/{name}"))) for name in own]
+    return [
+        "recorded" if compared.configured("healthy", name) == value else "differs",
+        outcome([run.row["planned_steps"] != log["planned"]]),
+        outcome([run.epochs != sorted(set(run.epochs))]).replace("equal", "events") if run.epochs else NONE,
+        outcome(differing),
     ]
 
 
@@ -82,10 +104,20 @@ def ranks(trainer: type[RealTrainer], compared: Comparison) -> str:
     return "one run" if run.ranks == {(1, 0), (1, 1)} else f"{sorted(run.ranks)}"
 
 
-def rows(tower: Tower, folder: Path) -> Iterator[list[str]]:
-    """Train with one framework after another; yield its cells."""
+def rows(tower: Tower, folder: Path, wanted: Collection[str] = ()) -> Iterator[list[str]]:
+    """Train with one framework after another; yield its cells. Other than the wanted ones keep theirs."""
+    present = {cells[0]: cells for cells in cells_of(PAGE.read_text("utf-8"))}
     for trainer in trainers():
-        yield row(trainer, Comparison(tower, trainer.training, folder, trainer.packages))
+        if not wanted or trainer.framework in wanted:
+            yield row(trainer, Comparison(tower, trainer.training, folder, trainer.packages))
+        elif trainer.framework in present:
+            yield present[trainer.framework]
+
+
+def cells_of(page: str) -> list[list[str]]:
+    """Return the rows of the page's table, without its headings."""
+    block = page.partition(BEGIN)[2].partition(END)[0]
+    return [line.strip("| ").split(" | ") for line in block.splitlines() if line.startswith("|")][2:]
 
 
 def table(cells: Iterable[list[str]]) -> str:
@@ -96,9 +128,9 @@ def table(cells: Iterable[list[str]]) -> str:
 
 
 def main() -> None:
-    """Replace the table of the page."""
+    """Replace the table of the page, or the rows of the frameworks that are named."""
     with tempfile.TemporaryDirectory() as name, tower_in(Path(name)) as tower:
-        made = table(rows(tower, Path(name)))
+        made = table(rows(tower, Path(name), sys.argv[1:]))
     before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
     PAGE.write_text(f"{before}{BEGIN}\n{made}\n{END}{rest.partition(END)[2]}", "utf-8")
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tests.matrix import LONG
-from tests.real_trainers.claims import ALL, RealTrainer
+from tests.real_trainers.claims import ALL, LackingTrainer
 from tests.real_trainers.trainings.length import BROKEN_AT
 
 
 @LONG
-class TestFastai(RealTrainer):
+class TestFastai(LackingTrainer):
     """``Learner.fit_one_cycle``."""
 
     framework = "fastai"
@@ -16,3 +16,4 @@ class TestFastai(RealTrainer):
     training = "fastai_learner"
     packages = ALL
     caught = ("nonfinite-weights", BROKEN_AT)
+    hook_point = "after_epoch"

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from tests.real_trainers.table import BEGIN, END, PAGE, trainers
+from tests.real_trainers.table import HEADINGS, PAGE, cells_of, trainers
 
 
 def cells() -> list[list[str]]:
     """The rows of the page's table, without its headings."""
-    block = PAGE.read_text("utf-8").partition(BEGIN)[2].partition(END)[0]
-    lines = [line.strip("| ").split(" | ") for line in block.splitlines() if line.startswith("|")]
-    return lines[2:]
+    return cells_of(PAGE.read_text("utf-8"))
 
 
 def test_every_framework_has_its_row() -> None:
     """The table has each framework of the tests exactly once."""
     assert [row[0] for row in cells()] == [trainer.framework for trainer in trainers()]
+
+
+def test_every_row_has_all_columns() -> None:
+    """A new column needs a new table."""
+    assert {len(row) for row in cells()} == {len(HEADINGS)}
 
 
 def test_the_versions_are_those_that_the_tests_install() -> None:

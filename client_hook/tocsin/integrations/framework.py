@@ -115,6 +115,10 @@ class FrameworkRun:
         self._is_in_phase: Any = None
         self._left_out: set[str] = set()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle without the run: fastai's ``Learner.export`` pickles its callbacks."""
+        return FrameworkRun, (self.framework, self.options)
+
     @property
     def run(self) -> Any:
         """The run; started now if there is none."""

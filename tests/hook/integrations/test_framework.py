@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,15 @@ def test_a_script_that_watches_keeps_its_run(trained: tuple[Any, Any]) -> None:
     integration = FrameworkRun("numpy")
     integration.begin()
     integration.finish()
+    assert integration.run is run
+
+
+def test_a_copy_has_the_options_but_not_the_run(trained: tuple[Any, Any]) -> None:
+    run, _ = trained
+    integration = FrameworkRun("numpy", {"project": "p"})
+    integration.begin()
+    copied = pickle.loads(pickle.dumps(integration))
+    assert (copied.framework, copied.options, copied._run) == ("numpy", {"project": "p"}, None)
     assert integration.run is run
 
 

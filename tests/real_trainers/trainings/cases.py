@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import random
 import sys
@@ -29,6 +30,10 @@ class OwnLog:
     series: dict[str, dict[int, float]] = field(default_factory=dict)
     evaluated: dict[str, dict[int, float]] = field(default_factory=dict)
     """Evaluation metrics -> step -> value, from the framework's own file where it writes one."""
+    metrics: dict[str, dict[int, float]] = field(default_factory=dict)
+    """Other metrics that the framework logs, by the names that tocsin records -> step -> value."""
+    warnings: list[str] = field(default_factory=list)
+    """What tocsin logged."""
     planned: int | None = None
     """Planned steps, as the framework says."""
     setting: tuple[str, Any] | None = None
@@ -40,6 +45,11 @@ class OwnLog:
         for name, value in values.items():
             self.evaluated.setdefault(name, {})[step] = float(value)
 
+    def note_metrics(self, step: int, **values: float) -> None:
+        """Keep other metrics, by the names that tocsin records."""
+        for name, value in values.items():
+            self.metrics.setdefault(name, {})[step] = float(value)
+
     def note(self, step: int, **values: Any) -> None:
         """Keep the values of a step, counted from 0. None is left out."""
         for name, value in values.items():
@@ -48,24 +58,28 @@ class OwnLog:
                 self.series.setdefault(name, {})[step] = number
 
 
+WATCHED_ONLY = ("broken", "lacking")
+"""Cases that are not compared with a training without the hook."""
+
 Train = Callable[[str, OwnLog], nn.Module]
 """Trains one case, notes what the framework reports, returns the module that was trained."""
 
 
 def main(train: Train, distribution: str, *cases: str) -> None:
-    """Train every case but ``broken`` without the hook, then all with it; write the logs as JSON.
+    """Train every case but WATCHED_ONLY without the hook, then all with it; write the logs as JSON.
 
     Args:
         train: the training.
         distribution: the package on PyPI whose version is reported.
-        cases: ``healthy`` first; ``scaled`` uses a GradScaler; ``broken`` fails at BROKEN_AT.
+        cases: ``healthy`` first; ``scaled`` uses a GradScaler; ``broken`` fails at BROKEN_AT;
+            ``lacking``, the last one, removes a hook point of the framework.
     """
     out, name = sys.argv[1:3]
     if sys.argv[3:] == ["ranks"]:
         log = trained(train, "ranks", f"{name}-ranks")
         Path(f"{out}.{rank()}").write_text(json.dumps(asdict(log)), "utf-8")
         return
-    plain = {case: asdict(trained(train, case)) for case in cases if case != "broken"}
+    plain = {case: asdict(trained(train, case)) for case in cases if case not in WATCHED_ONLY}
     watched = {case: asdict(trained(train, case, f"{name}-{case}")) for case in cases}
     logs = {"version": version(distribution), "plain": plain, "watched": watched}
     Path(out).write_text(json.dumps(logs), "utf-8")
@@ -95,9 +109,13 @@ def integrated(train: Train, case: str, watched_as: str, log: OwnLog) -> OwnLog:
     from tocsin.core.process_state import active_runs
 
     os.environ |= {"TOCSIN_PROJECT": "real-trainers", "TOCSIN_NAME": watched_as}
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: log.warnings.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger("tocsin").addHandler(handler)
     try:
         log.weights = digest(train(case, log))
     finally:
+        logging.getLogger("tocsin").removeHandler(handler)
         del os.environ["TOCSIN_NAME"]
         for run in tuple(active_runs):
             run.finish()

@@ -1,4 +1,4 @@
-"""Ignite: its supervised trainer with a scheduler, an engine in float16 with a GradScaler; two ranks."""
+"""Ignite: its supervised trainer and evaluator with a scheduler, an engine in float16; two ranks."""
 
 from __future__ import annotations
 
@@ -7,12 +7,24 @@ from typing import Any
 
 import ignite.distributed as idist
 import torch
-from ignite.engine import Engine, Events, create_supervised_trainer
+from ignite.engine import Engine, Events, create_supervised_evaluator, create_supervised_trainer
 from ignite.handlers import LRScheduler
+from ignite.metrics import MeanAbsoluteError, MeanSquaredError, RunningAverage
 from torch import nn
 
-from tests.real_trainers.trainings.cases import OwnLog, batches, grad_scaler, main, net, norm_of
+from tests.real_trainers.trainings.cases import (
+    OwnLog,
+    batches,
+    grad_scaler,
+    is_watched,
+    main,
+    net,
+    norm_of,
+    uses_integration,
+)
 from tests.real_trainers.trainings.length import BROKEN_AT, STEPS
+
+EPOCHS = 4
 
 
 def scaled_update(
@@ -34,6 +46,33 @@ def scaled_update(
     return update
 
 
+def evaluate_epochs(trainer: Engine, model: nn.Module, log: OwnLog) -> Engine:
+    """Evaluate after each epoch; note what the engines have in their states."""
+    metrics: Any = {"loss": MeanSquaredError(), "mae": MeanAbsoluteError()}
+    evaluator = create_supervised_evaluator(model, metrics, "cpu")
+    RunningAverage(output_transform=lambda output: output).attach(trainer, "smooth")
+
+    def evaluate(engine: Engine) -> None:
+        model.eval()
+        evaluator.run(batches(2))
+        model.train()
+        log.note_evaluation(engine.state.iteration - 1, **evaluator.state.metrics)
+        log.note_metrics(engine.state.iteration - 1, **{"train/smooth": engine.state.metrics["smooth"]})
+
+    trainer.add_event_handler(Events.EPOCH_COMPLETED, evaluate)
+    return evaluator
+
+
+def attach(trainer: Engine, evaluator: Engine, case: str) -> None:
+    """Attach tocsin's handler; in the case ``lacking``, to an engine that has no event for the epoch."""
+    from tocsin.integrations.ignite import TocsinHandler
+
+    if case == "lacking":
+        trainer._allowed_events.remove(Events.EPOCH_STARTED)
+    TocsinHandler(config={"rate": 3e-3}).attach(trainer, evaluator)
+
+
+@uses_integration
 def train(case: str, log: OwnLog) -> nn.Module:
     """Run a trainer; its event handlers record the values in its state."""
     model = net()
@@ -58,10 +97,15 @@ def train(case: str, log: OwnLog) -> nn.Module:
     trainer.add_event_handler(Events.ITERATION_COMPLETED, completed)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS)
     trainer.add_event_handler(Events.ITERATION_COMPLETED, LRScheduler(schedule))
+    evaluator = evaluate_epochs(trainer, model, log)
+    if is_watched():
+        attach(trainer, evaluator, case)
     data = batches(STEPS * idist.get_world_size(), nan_at=BROKEN_AT if case == "broken" else None)
-    trainer.run(data[idist.get_rank() :: idist.get_world_size()])
+    own = data[idist.get_rank() :: idist.get_world_size()]
+    trainer.run(own, max_epochs=EPOCHS, epoch_length=STEPS // EPOCHS)
+    log.planned, log.setting = trainer.state.iteration, ("trainer.max_epochs", trainer.state.max_epochs)
     return model
 
 
 if __name__ == "__main__":
-    main(train, "pytorch-ignite", "healthy", "scaled", "broken")
+    main(train, "pytorch-ignite", "healthy", "scaled", "broken", "lacking")

@@ -1,16 +1,21 @@
-"""Stable-Baselines3: a DQN, whose target network is not trained by an optimizer."""
+"""Stable-Baselines3: a DQN, whose target network is not trained by an optimizer, with its CSV logger."""
 
 from __future__ import annotations
 
+import csv
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 from stable_baselines3 import DQN
-from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.callbacks import BaseCallback, EvalCallback
+from stable_baselines3.common.logger import CSVOutputFormat, Logger
+from stable_baselines3.common.monitor import Monitor
 from torch import nn
 
-from tests.real_trainers.trainings.cases import OwnLog, main
+from tests.real_trainers.trainings.cases import OwnLog, is_watched, main, uses_integration
 from tests.real_trainers.trainings.length import BROKEN_AT, STEPS
 
 FIRST = 32
@@ -65,6 +70,40 @@ class Copied(BaseCallback):
         return True
 
 
+class Closed(Logger):
+    """A logger without a list of outputs."""
+
+    def __init__(self) -> None:
+        super().__init__(None, [])
+        del self.output_formats
+
+    def dump(self, step: int = 0) -> None:
+        self.name_to_value.clear()
+
+
+def callbacks(log: OwnLog) -> list[BaseCallback]:
+    """Return the callbacks, with one that evaluates every 20 steps."""
+    tested = Monitor(Walk("healthy"))
+    found = [Copied(log), EvalCallback(tested, n_eval_episodes=2, eval_freq=20, verbose=0)]
+    if is_watched():
+        from tocsin.integrations.stable_baselines3 import TocsinCallback
+
+        found.append(TocsinCallback())
+    return found
+
+
+def read(written: Path, log: OwnLog) -> None:
+    """Note the rows of the CSV logger. Rows before the first optimizer step belong to it."""
+    for row in csv.DictReader(written.open()):
+        step = max(int(row["time/total_timesteps"]) - FIRST - 2, 0)
+        values = {name: float(value) for name, value in row.items() if value}
+        evaluated = {name: value for name, value in values.items() if name.startswith("eval/")}
+        log.note_evaluation(step, **{name.removeprefix("eval/"): value for name, value in evaluated.items()})
+        logged = {name: value for name, value in values.items() if name.startswith("rollout/")}
+        log.note_metrics(step, **logged | {"time/total_timesteps": values["time/total_timesteps"]})
+
+
+@uses_integration
 def train(case: str, log: OwnLog) -> nn.Module:
     """Learn the walk."""
     model = DQN(
@@ -79,10 +118,17 @@ def train(case: str, log: OwnLog) -> nn.Module:
         seed=0,
         device="cpu",
     )
-    model.learn(FIRST + STEPS, callback=Copied(log), log_interval=10**6)
+    with tempfile.TemporaryDirectory() as folder:
+        written = Path(folder) / "progress.csv"
+        logger = Logger(folder, [CSVOutputFormat(str(written))])
+        model.set_logger(Closed() if case == "lacking" else logger)
+        model.learn(FIRST + STEPS, callback=callbacks(log), log_interval=1)
+        logger.close()
+        read(written, log)
+    log.planned, log.setting = model._n_updates, ("batch_size", model.batch_size)
     trained: nn.Module = model.policy
     return trained
 
 
 if __name__ == "__main__":
-    main(train, "stable-baselines3", "healthy", "broken")
+    main(train, "stable-baselines3", "healthy", "broken", "lacking")
