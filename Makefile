@@ -111,7 +111,7 @@ bench-detection: $(STAMPS)/python
 	@SEEDS='$(or $(SEEDS),0)' $(BIN)/python -W ignore benchmarks/bench_causes.py
 
 screenshots: $(STAMPS)/python browser
-	$(BIN)/python tests/browser/screenshots.py
+	$(BIN)/python -m tests.browser.screenshots
 
 animation: $(STAMPS)/python browser
 	$(BIN)/python -m tests.browser.animation

@@ -12,7 +12,19 @@ from tests.import_graph import ROOT, cycle, graph, imports, modules, package_of,
 HOOK = ROOT / "client_hook" / "tocsin"
 ORDER = (
     *("protocol", "core", "spool", "lifecycle", "mirrors", "transport", "system", "media", "notebook"),
-    *("capture", "preflight", "read", "api", "tocsin", "integrations", "auto", "importers", "mcp", "cli"),
+    *(
+        "capture",
+        "preflight",
+        "read",
+        "api",
+        "tocsin",
+        "integrations",
+        "auto",
+        "importers",
+        "mcp",
+        "top",
+        "cli",
+    ),
 )
 """A package imports only those before it. ``tocsin`` is the package's ``__init__``, the public functions."""
 ALLOWED = {"tocsin", "websockets", "msgspec"} | sys.stdlib_module_names
@@ -20,7 +32,12 @@ OPTIONAL = {"torch", "numpy", "pandas", "polars", "pyarrow", "psutil", "pynvml",
 """What may be installed in the training environment: imported late or guarded."""
 FRAMEWORKS = {path.stem for path in (HOOK / "integrations").glob("*.py")} | {"pytorch_lightning"}
 """An integration imports its framework."""
-IMMEDIATE = {"capture": {"torch"}, "mcp": {"mcp", "mcp_types"}, "integrations": FRAMEWORKS}
+IMMEDIATE = {
+    "capture": {"torch"},
+    "mcp": {"mcp", "mcp_types"},
+    "top": {"rich", "textual"},
+    "integrations": FRAMEWORKS,
+}
 
 
 def tops(names: Iterable[str]) -> set[str]:

@@ -15,6 +15,8 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from tests.browser import terminal_pictures
+
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "img"
 PATIENCE_MS = 600_000
 SETTLE_MS = 4_000
@@ -158,6 +160,7 @@ def take(login: str) -> None:
         for theme in ("light", "dark"):
             picture(browser, login, theme)
         phone(browser, login)
+        terminal_pictures.take(browser, login, IMAGES)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from .. import __version__
 from ..core.server_choice import chosen_token, chosen_url
 from ..core.values import counted
 from ..spool.segments import default_dir
-from . import login, reading
+from . import login, reading, top
 from .parsing import Parser
 from .parsing import command as _command
 
@@ -295,5 +295,6 @@ def _parser() -> Parser:
     for found in (examined, synced, imported):
         found.add_argument("--json", action="store_true", help="print JSON")
     reading.add_commands(commands)
+    top.add_commands(commands)
     login.add_commands(commands)
     return parser

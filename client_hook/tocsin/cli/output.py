@@ -10,10 +10,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from typing import Any
 
 import msgspec
+
+from ..read.text import shown
 
 STYLES = {
     "critical": "bold red",
@@ -31,40 +32,6 @@ STYLES = {
 SHOW_PROGRESS_S = 1.0
 """Work that takes longer than this gets a progress bar."""
 GAP = "  "
-
-
-def shown(text: object) -> str:
-    """Return recorded text for a terminal: control characters, which could steer it, are escaped."""
-    return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode() for each in str(text)
-    )
-
-
-def number(value: float | None) -> str:
-    """Return a number with at most four significant figures, "" for None."""
-    if value is None:
-        return ""
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "Inf" if value > 0 else "-Inf"
-    return str(int(value)) if float(value).is_integer() and abs(value) < 1e6 else f"{value:.4g}"
-
-
-def ago(time_ms: float | None, now_ms: float | None = None) -> str:
-    """Return how long ago a time was, such as ``5 min``."""
-    if time_ms is None:
-        return ""
-    seconds = max(0.0, ((time.time() * 1e3 if now_ms is None else now_ms) - time_ms) / 1e3)
-    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
-        if seconds >= length:
-            return f"{int(seconds // length)} {unit}"
-    return f"{int(seconds)} s"
-
-
-def local_time(time_ms: float) -> str:
-    """Return a time in the zone of this machine."""
-    return datetime.fromtimestamp(time_ms / 1e3).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def print_json(value: Any) -> None:

@@ -42,7 +42,8 @@ def runs_list(api: Api, options: argparse.Namespace) -> int:
     """List runs, newest first. FILTER is the language of the runs page: state:running lr>1e-4 -tag:debug."""
     from itertools import islice
 
-    from .output import number, print_json, print_table
+    from ..read.text import number
+    from .output import print_json, print_table
 
     found = list(islice(api.runs(" ".join(options.filter), project=options.project), options.limit))
     if options.json:
@@ -90,7 +91,7 @@ def runs_show(api: Api, options: argparse.Namespace) -> int:
 
 
 def _described(run: RunDetail) -> list[str]:
-    from .output import ago, number, shown
+    from ..read.text import ago, number, shown
 
     values = [f"{name} {number(run.last[name])}" for name in VITAL if run.last.get(name) is not None]
     rate = "" if run.steps_per_s is None else f", {number(run.steps_per_s)} steps/s"
@@ -111,7 +112,7 @@ def _described(run: RunDetail) -> list[str]:
 
 
 def _told(incident: Incident) -> list[str]:
-    from .output import shown
+    from ..read.text import shown
 
     since = "" if incident.onset_step is None else f" since step {incident.onset_step}"
     ack = "not acknowledged" if incident.ack is None else f"acknowledged by {shown(incident.ack.by)}"
@@ -182,7 +183,8 @@ def alerts_ack(api: Api, options: argparse.Namespace) -> int:
 @asking
 def incidents(api: Api, options: argparse.Namespace) -> int:
     """List incidents, which are alerts that belong together, the newest change first."""
-    from .output import ago, print_json, print_table
+    from ..read.text import ago
+    from .output import print_json, print_table
 
     found = api.incidents(options.run, state=options.state, limit=options.limit)
     if options.json:

@@ -13,7 +13,8 @@ import termios
 import pytest
 
 from tocsin.cli.commands import main
-from tocsin.cli.output import ago, number, plain_table, print_json, shown
+from tocsin.cli.output import plain_table, print_json
+from tocsin.read.text import ago, number, shown
 
 
 def test_a_plain_table_is_aligned_and_complete() -> None:

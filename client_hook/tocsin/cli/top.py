@@ -1,0 +1,50 @@
+"""``tocsin top``."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from .parsing import command
+
+if TYPE_CHECKING:
+    from .parsing import Commands
+
+
+def top(options: argparse.Namespace) -> int:
+    """Show runs, live charts and incidents in this terminal, and acknowledge incidents.
+
+    It needs `pip install 'tocsin[terminal]'`. FILTER is the language of the runs page.
+    """
+    from ..read import ApiError
+
+    try:
+        from ..top.app import show
+    except ModuleNotFoundError as error:
+        print(f"tocsin: {error}. Install it: pip install 'tocsin[terminal]'", file=sys.stderr)
+        return 2
+    if not _is_terminal():
+        print("tocsin: `tocsin top` needs a terminal. In scripts, use `tocsin runs list`.", file=sys.stderr)
+        return 2
+    try:
+        asyncio.run(show(options.url, options.token, " ".join(options.filter), options.project))
+    except (ApiError, OSError, ValueError) as error:
+        print(f"tocsin: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _is_terminal() -> bool:
+    """Return whether keys can be read, and whether the screen can be drawn."""
+    streams = (sys.stdin, sys.stdout, sys.stderr)
+    return os.environ.get("TERM", "") not in ("", "dumb") and all(stream.isatty() for stream in streams)
+
+
+def add_commands(commands: Commands) -> None:
+    """Add the command to the parser."""
+    parser = command(commands, "top", top)
+    parser.add_argument("filter", nargs="*", metavar="FILTER", help="terms that all must match")
+    parser.add_argument("--project", help="only runs of this project")
