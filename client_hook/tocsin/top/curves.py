@@ -158,7 +158,10 @@ class _Scale:
         if self.is_log:
             bottom = math.log(self.bottom)
             return (math.log(value) - bottom) / (math.log(self.top) - bottom)
-        return min(max(value / 2 - self.bottom / 2, 0.0) / (self.top / 2 - self.bottom / 2), 1.0)
+        # Halves, because the difference of two large numbers may be infinite.
+        if math.isinf(self.top - self.bottom):
+            return (value / 2 - self.bottom / 2) / (self.top / 2 - self.bottom / 2)
+        return (value - self.bottom) / (self.top - self.bottom)
 
 
 def _scale(points: Iterable[Point]) -> _Scale:

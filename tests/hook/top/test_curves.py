@@ -6,7 +6,7 @@ import math
 from array import array
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tocsin.read.table import Column, Gathering, Table
@@ -42,7 +42,9 @@ def test_a_line_has_no_gap() -> None:
     assert canvas.rows() == ["⠀⢀⠎", "⡠⠃⠀"]
 
 
-@given(st.lists(st.floats(-1e300, 1e300), min_size=2, max_size=60))
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2, max_size=60))
+@example([0.0, 5e-324])
+@example([-1.7e308, 1.7e308])
 def test_the_extremes_touch_top_and_bottom(values: list[float]) -> None:
     found = plot(loss(*values), [], (0, len(values) - 1), 20, 4)
     if min(values) == max(values):
