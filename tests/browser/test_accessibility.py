@@ -26,6 +26,10 @@ OUTLINE = """() => {
     const here = document.activeElement;
     return getComputedStyle(here.closest(".field") ?? here).outlineStyle;
 }"""
+SMALL = """() => [...document.querySelectorAll("body *")].filter((each) =>
+    each.getBoundingClientRect().width &&
+    [...each.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.textContent.trim()) &&
+    parseFloat(getComputedStyle(each).fontSize) < 12).map((each) => each.outerHTML.slice(0, 80))"""
 RUN = "r_access"
 PAGES = {
     "fleet": ("/", "[data-run]"),
@@ -94,6 +98,17 @@ def test_axe_finds_nothing(looked_at: Any, visit: Callable[..., Any]) -> None:
         tab.page.locator(there).first.wait_for()
         found[name] = violations_of(tab)
     assert not {name: issues for name, issues in found.items() if issues}
+
+
+@pytest.mark.parametrize("page", ["fleet", "run", "alerts"])
+def test_no_text_is_smaller_than_12_pixels(looked_at: Any, visit: Callable[..., Any], page: str) -> None:
+    """Whatever the browser's own size is relative to: 1 rem is 16 pixels."""
+    tab = visit(looked_at)
+    address, there = PAGES[page]
+    tab.page.goto(looked_at.base + address)
+    tab.page.locator(there).first.wait_for()
+    assert tab.page.evaluate(SMALL) == []
+    assert tab.page.evaluate("() => getComputedStyle(document.documentElement).fontSize") == "16px"
 
 
 def test_axe_finds_nothing_in_menus_dialogs_and_tabs(looked_at: Any, visit: Callable[..., Any]) -> None:

@@ -5,7 +5,7 @@ import { asText, evidenceText } from "../../web/lib/alerts/evidence.js";
 import { thin } from "../../web/lib/charts/buckets.js";
 import { heldReadout, meanReadout, scaleReadout } from "../../web/lib/charts/readout.js";
 import { flatten } from "../../web/lib/flatten.js";
-import { pieces } from "../../web/lib/highlight.js";
+import { isCommand, pieces } from "../../web/lib/highlight.js";
 import { match, runAddress } from "../../web/lib/route.js";
 import { runFilter } from "../../web/lib/runs/filter.js";
 import { alertOf, layerOf, rowOf } from "./layers.js";
@@ -161,4 +161,10 @@ test("a readout is exact for a record, mean and range for a bucket, and names no
     [scaleReadout(layer, 3).value, scaleReadout(layer, 3).soft, heldReadout(layer, 2).value],
     ["2⁹", "512", "NaN"],
   );
+});
+
+test("a shell command is told from Python", () => {
+  const commands = ["py-spy dump --pid PID", "TOCSIN_RUN_ID=<run id> python train.py --resume"];
+  assert.deepEqual(commands.map(isCommand), [true, true]);
+  assert.ok(!isCommand("python = torch.load(path)\nscaler.update()"));
 });

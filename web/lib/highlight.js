@@ -24,3 +24,12 @@ export function pieces(code) {
   if (done < code.length) out.push({ kind: "", text: code.slice(done) });
   return out;
 }
+
+const COMMAND = /^(?:[A-Z_]+=\S+ )*(?:dmesg|nvidia-smi|py-spy|python|torchrun|tocsin|tocsin-server) -?[\w.]/;
+
+/**
+ * Return whether suggested code is a shell command and not Python.
+ *
+ * @param {string} code
+ */
+export const isCommand = (code) => COMMAND.test(code.replaceAll(/=<[^>]*>/g, "=x"));

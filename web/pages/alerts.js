@@ -39,7 +39,7 @@ const PAST = 500;
 const AGE_MS = 1_000;
 /** How often the thumbnails follow runs that go on. */
 const THUMBS_MS = 15_000;
-const NARROW = "(max-width: 1000px)";
+const NARROW = "(max-width: 1160px)";
 /** Keys shown in the page head. */
 const KEYS = [
   ["J K", "move"],

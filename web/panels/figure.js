@@ -107,14 +107,14 @@ export function layout(drawn) {
     zeroline: false,
     showline: false,
     ticks: "",
-    tickfont: { size: 11 },
+    tickfont: { size: 12 },
     ticklabeloverflow: "allow",
     automargin: false,
   };
   const { plan, range } = picture;
   const touch = matchMedia("(pointer: coarse)").matches;
   return {
-    font: { family: getComputedStyle(document.body).fontFamily, size: 11, color: ink },
+    font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: ink },
     paper_bgcolor: CLEAR,
     plot_bgcolor: CLEAR,
     margin: marginsOf(drawn),

@@ -42,7 +42,7 @@ export class OnsetCharts {
     this.incident = incident;
     const subject = incident.lead.subject;
     const kinds = [loss, gradNorm, scale, learningRate];
-    this.kinds = (isMetric(subject) ? [metric(subject), ...kinds] : kinds).map((kind) => ({
+    this.kinds = (subject && isMetric(subject) ? [metric(subject), ...kinds] : kinds).map((kind) => ({
       ...kind,
       height: Math.min(kind.height, HEIGHT),
     }));

@@ -13,6 +13,7 @@ import {
   ruleTitle,
   span,
 } from "../../lib/format.js";
+import { isCommand } from "../../lib/highlight.js";
 import { incidentAddress } from "../../lib/route.js";
 import { codeBlock, copyButton } from "../code.js";
 import { icon } from "../icons.js";
@@ -291,7 +292,16 @@ const remedy = (each, style) =>
     "div",
     { class: style },
     el("p", {}, powers(each.text)),
-    each.code ? el("div.then", {}, codeBlock("Paste into the training script", each.code)) : null,
+    each.code
+      ? el(
+          "div.then",
+          {},
+          codeBlock(
+            isCommand(each.code) ? "Run where it trains" : "Paste into the training script",
+            each.code,
+          ),
+        )
+      : null,
   );
 
 /** @param {Diagnosis | null} why */

@@ -12,7 +12,7 @@ import { FleetRow } from "./fleetrow.js";
  * @typedef {import("../../lib/views/fleetview.js").Item} Item
  */
 
-const HEAD_PX = 38;
+const HEAD_PX = 42;
 /** Rows created beyond the window's edges, so that scrolling shows no gaps. */
 const SPARE_PX = 400;
 /** Scrolling counts as stopped after this long without movement. */
