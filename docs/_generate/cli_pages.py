@@ -30,6 +30,20 @@ Commands for the machine that trains, and commands that [read a server](../how-t
 They come with the hook (`pip install tocsin`).
 
 Exit status: 0 success, 1 a problem was found, 2 wrong usage. `tocsin run` has the exit status of its command.
+
+## JSON
+
+Every command that prints facts has `--json`. It then prints one line of JSON to standard output: an
+object, or an array for lists. The option of each command below names the fields. Runs, alerts and
+incidents have the fields of the [read API](read-api.md): `tocsin runs list --json` prints an array of
+[`Run`](read-api.md#tocsin.read.answers.Run). Unknown values are null. NaN and infinities are the strings
+`"NaN"`, `"Infinity"` and `"-Infinity"`. Times end in `_ms` and are Unix milliseconds. Errors stay one
+line of text on standard error, and the exit status is the same as without `--json`. A later version may
+add fields.
+
+On a terminal, results have colors (if `tocsin[terminal]` is installed and `NO_COLOR` is not set), tables
+are cut to its width, and work that takes more than a second has a progress bar on standard error. In a
+pipe, all of it is plain text, and nothing is cut.
 """
 
 

@@ -46,7 +46,7 @@ async def _drawn(base: str, token: str) -> dict[str, str]:
             await seen.until("critical", "q Quit")
             found["top-fleet"] = app.export_screenshot()
             await seen.press("slash", *RUN, "enter")
-            await seen.until(f"filter: {RUN}", "critical")
+            await seen.until("1 run, 1 critical")
             await seen.press("enter")
             await seen.until("loss", "scale", "critical, open", "q Quit")
             found["top-run"] = app.export_screenshot()

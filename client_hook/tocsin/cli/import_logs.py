@@ -19,7 +19,7 @@ from ..core.run_fields import host_of
 from ..core.values import counted
 from ..importers import Log, UnreadableLogError, open_log
 from ..importers.formats.key_values import FORMAT as KEY_VALUES
-from ..importers.items import About
+from ..importers.items import About, Item
 from ..protocol import WriterId
 from .log_run import Destination, LogRun, NotDeliveredError
 
@@ -31,31 +31,40 @@ LOG_SUFFIXES = {".log", ".txt", ".out", ".err", ""}
 class Outcome:
     """Result for one file. ``delivered`` is None if it is not a log."""
 
+    path: Path
     delivered: bool | None
     text: str
 
 
-def import_runs(path: Path, destination: Destination, project: str | None = None) -> Iterator[Outcome]:
+def import_runs(
+    path: Path,
+    destination: Destination,
+    project: str | None = None,
+    advance: Callable[[int], object] = lambda _records: None,
+) -> Iterator[Outcome]:
     """Import a file, or every log in a folder; yield one result for each.
 
     Args:
         path: A log file, or a folder.
         destination: The server, and time limits.
         project: Project of the runs; default: the folder's name.
+        advance: Called with the number of records read since the last call.
     """
     project = project or (path if path.is_dir() else path.resolve().parent).resolve().name or "imported"
     if path.is_dir():
-        yield from _folder(path, destination, project)
+        yield from _folder(path, destination, project, advance)
         return
     try:
         log = open_log(path)
     except UnreadableLogError as error:
-        yield Outcome(False, str(error))
+        yield Outcome(path, False, str(error))
         return
-    yield _import(log, path.stem, project, destination)
+    yield _import(log, path.stem, project, destination, advance)
 
 
-def _folder(root: Path, destination: Destination, project: str) -> Iterator[Outcome]:
+def _folder(
+    root: Path, destination: Destination, project: str, advance: Callable[[int], object]
+) -> Iterator[Outcome]:
     for path in sorted(root.rglob("*")):
         hidden = any(part.startswith(".") for part in path.relative_to(root).parts)
         if hidden or not path.is_file():
@@ -66,10 +75,13 @@ def _folder(root: Path, destination: Destination, project: str) -> Iterator[Outc
             continue
         if log.format is KEY_VALUES and path.suffix not in LOG_SUFFIXES:
             continue
-        yield _import(log, str(path.relative_to(root).with_suffix("")), project, destination)
+        name = str(path.relative_to(root).with_suffix(""))
+        yield _import(log, name, project, destination, advance)
 
 
-def _import(log: Log, name: str, project: str, destination: Destination) -> Outcome:
+def _import(
+    log: Log, name: str, project: str, destination: Destination, advance: Callable[[int], object]
+) -> Outcome:
     run_id = run_id_of(log.path)
     source = {"imported": True, "path": str(log.path), "format": log.format.name}
     about = log.format.about(log.path) or About()
@@ -79,17 +91,24 @@ def _import(log: Log, name: str, project: str, destination: Destination) -> Outc
     run = LogRun(run_info, destination, {"kind": "imported", "data": source}, wait=True)
     began = log.path.stat().st_mtime_ns
     try:
-        run.take(log.items(), lambda: began)
+        run.take(_counted(log.items(), advance), lambda: began)
         run.close()
     except (UnreadableLogError, NotDeliveredError) as error:
-        return Outcome(False, f"{log.path}: {error}")
+        return Outcome(log.path, False, f"{log.path}: {error}")
     left = f", {counted(run.other_ranks, 'record')} of other ranks skipped" if run.other_ranks else ""
     unread = f", {counted(log.stream.unread, 'line')} could not be read" if log.stream.unread else ""
     unread += f", stopped early: {log.broken}" if log.broken else ""
     if not run.records:
-        return Outcome(None, f"{log.path}: {log.format.name}, no records found")
+        return Outcome(log.path, None, f"{log.path}: {log.format.name}, no records found")
     count = counted(run.records, "record")
-    return Outcome(True, f"{log.path}: {log.format.name}, {count}{left}{unread}, run {run_id}")
+    said = f"{log.path}: {log.format.name}, {count}{left}{unread}, run {run_id}"
+    return Outcome(log.path, True, said)
+
+
+def _counted(items: Iterator[Item], advance: Callable[[int], object]) -> Iterator[Item]:
+    for item in items:
+        yield item
+        advance(1)
 
 
 def _run_info(

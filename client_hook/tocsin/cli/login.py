@@ -7,7 +7,8 @@ import getpass
 import sys
 from typing import TYPE_CHECKING
 
-from .parsing import command
+from .output import print_json
+from .parsing import add_json, command
 
 if TYPE_CHECKING:
     from .parsing import Commands
@@ -29,6 +30,9 @@ def login(options: argparse.Namespace) -> int:
     except (ApiError, OSError, ValueError) as error:
         print(f"tocsin: {error}", file=sys.stderr)
         return 2
+    if options.json:
+        print_json({"url": api.url, "scope": session["scope"], "path": str(path)})
+        return 0
     print(f"Logged in to {api.url} with scope {session['scope']}. The token is stored in {path}.")
     return 0
 
@@ -40,13 +44,16 @@ def _asked() -> str:
     return given.strip()
 
 
-def logout(_options: argparse.Namespace) -> int:
+def logout(options: argparse.Namespace) -> int:
     """Delete what tocsin login stored. The tokens stay valid until they are revoked on the server."""
     from ..core.login_file import login_path
 
     path = login_path()
     found = path.exists()
     path.unlink(missing_ok=True)
+    if options.json:
+        print_json({"path": str(path) if found else None})
+        return 0
     print(f"Deleted {path}." if found else "No login is stored.")
     return 0
 
@@ -56,4 +63,5 @@ def add_commands(commands: Commands) -> None:
     logged_in = command(commands, "login", login, server=False)
     logged_in.add_argument("server", nargs="?", metavar="URL", help="the server; default: TOCSIN_URL")
     logged_in.add_argument("--token", help="the token; default: you are asked for it")
-    command(commands, "logout", logout, server=False)
+    add_json(logged_in, "{url, scope, path}")
+    add_json(command(commands, "logout", logout, server=False), "{path}, null if no login was stored")

@@ -40,3 +40,8 @@ def command(commands: Commands, name: str, run: Run, *, server: bool = True) -> 
         )
     parser.set_defaults(command=run)
     return parser
+
+
+def add_json(parser: argparse.ArgumentParser, fields: str) -> None:
+    """Add ``--json``. ``fields`` describes the answer; docs/reference/cli-hook.md is made of it."""
+    parser.add_argument("--json", action="store_true", help=f"print JSON: {fields}")

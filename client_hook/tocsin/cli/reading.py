@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from .parsing import command
+from .parsing import add_json, command
 
 if TYPE_CHECKING:
     from ..read import Alert, Api, Incident, Run, RunDetail
@@ -44,8 +44,13 @@ def runs_list(api: Api, options: argparse.Namespace) -> int:
 
     from ..read.text import number
     from .output import print_json, print_table
+    from .progress import progress
 
-    found = list(islice(api.runs(" ".join(options.filter), project=options.project), options.limit))
+    with progress("Reading", unit="runs") as bar:
+        found = []
+        for run in islice(api.runs(" ".join(options.filter), project=options.project), options.limit):
+            found.append(run)
+            bar.advance(1)
     if options.json:
         print_json(found)
         return 0
@@ -74,7 +79,7 @@ def _problem(run: Run) -> str:
 @asking
 def runs_show(api: Api, options: argparse.Namespace) -> int:
     """Show one run: state, newest values, settings and incidents."""
-    from .output import print_json
+    from .output import print_json, print_styled
 
     run = api.run(options.run)
     incidents = api.incidents(run)
@@ -82,22 +87,30 @@ def runs_show(api: Api, options: argparse.Namespace) -> int:
         print_json({"run": run, "incidents": incidents})
         return 0
     for line in _described(run):
-        print(line)
+        print_styled(*line)
     for incident in incidents[:5]:
         print()
         for line in _told(incident):
-            print(line)
+            print_styled(*line)
     return 0
 
 
-def _described(run: RunDetail) -> list[str]:
+Line = list[tuple[str, str]]
+"""Parts of a line of text, each with its style."""
+
+
+def _plain(line: str) -> Line:
+    return [(line, "")]
+
+
+def _described(run: RunDetail) -> list[Line]:
     from ..read.text import ago, number, shown
+    from .output import STYLES
 
     values = [f"{name} {number(run.last[name])}" for name in VITAL if run.last.get(name) is not None]
     rate = "" if run.steps_per_s is None else f", {number(run.steps_per_s)} steps/s"
     lines = [
         f"{shown(run.name)} ({run.id}), project {shown(run.project)}",
-        f"State      {run.state}, health {run.health}, last seen {ago(run.last_seen_ms)} ago",
         f"Step       {_step(run)}{rate}, attempt {run.attempt} of {run.attempts}",
         f"Values     {', '.join(values) or 'none'}",
         f"Problems   {run.alerts} open alerts, {run.skipped} skipped steps, {run.nonfinite} NaN or Inf",
@@ -108,30 +121,42 @@ def _described(run: RunDetail) -> list[str]:
         lines.append(f"Tags       {shown(', '.join(run.tags))}")
     if run.config:
         lines += ["Settings", *(f"  {shown(name)} = {shown(value)}" for name, value in run.config.items())]
-    return lines
+    state = [
+        ("State      ", ""), (run.state, STYLES.get(run.state, "")), (", health ", ""),
+        (run.health, STYLES.get(run.health, "")), (f", last seen {ago(run.last_seen_ms)} ago", ""),
+    ]  # fmt: skip
+    described = [_plain(line) for line in lines]
+    return [described[0], state, *described[1:]]
 
 
-def _told(incident: Incident) -> list[str]:
+def _told(incident: Incident) -> list[Line]:
     from ..read.text import shown
+    from .output import STYLES
 
     since = "" if incident.onset_step is None else f" since step {incident.onset_step}"
     ack = "not acknowledged" if incident.ack is None else f"acknowledged by {shown(incident.ack.by)}"
-    lines = [
-        f"Incident {incident.id}: {incident.severity}, {incident.state}{since}, {ack}",
-        f"  {shown(incident.summary)}",
-    ]
+    head = [
+        (f"Incident {incident.id}: ", ""), (incident.severity, STYLES.get(incident.severity, "")),
+        (f", {incident.state}{since}, {ack}", ""),
+    ]  # fmt: skip
+    lines = [f"  {shown(incident.summary)}"]
     diagnosis = incident.diagnosis
     if diagnosis is not None:
         lines.append(f"  Likely cause: {shown(diagnosis.cause)}")
         lines += [f"  First action: {shown(remedy.text)}" for remedy in diagnosis.remedies[:1]]
-    return lines
+    return [head, *map(_plain, lines)]
 
 
 @asking
 def runs_open(api: Api, options: argparse.Namespace) -> int:
     """Open the page of a run in a browser, and print its address."""
+    from .output import print_json
+
     run = api.run(options.run)
     address = f"{api.url}/runs/{quote(run.id, safe='')}"
+    if options.json:
+        print_json({"url": address})
+        return 0
     print(address, flush=True)
     if not options.print and not webbrowser.open(address):
         print("tocsin: no browser was found on this machine; open the address yourself", file=sys.stderr)
@@ -203,12 +228,13 @@ def incidents(api: Api, options: argparse.Namespace) -> int:
 @asking
 def report(api: Api, options: argparse.Namespace) -> int:
     """Write a report as one HTML file: of a run, of an incident, or a comparison of several runs."""
-    from .output import print_json, progress
+    from .output import print_json
+    from .progress import BYTES, progress
 
     path, query, name = _report_of(api, options.id)
     place = options.output or Path(f"{_file_name(name)}-report.html")
-    with progress(f"Writing {place}", None, "B") as advance:
-        api.download(path, place, query, advance=advance)
+    with progress(f"Writing {place}", unit=BYTES) as bar:
+        api.download(path, place, query, advance=bar.advance)
     if options.json:
         print_json({"path": str(place), "bytes": place.stat().st_size})
     else:
@@ -238,23 +264,25 @@ def _file_name(text: str) -> str:
 def add_commands(commands: Commands) -> None:
     """Add the commands to the parser."""
     runs = _group(commands, "runs", "List, show and open runs.")
-    listed = _command(runs, "list", runs_list)
+    listed = _command(runs, "list", runs_list, "an array of runs")
     listed.add_argument("filter", nargs="*", metavar="FILTER", help="terms that all must match")
     listed.add_argument("--project", help="only runs of this project")
     listed.add_argument("--limit", type=int, default=50, help="maximum number of runs")
-    _command(runs, "show", runs_show).add_argument("run", metavar="RUN", help="id or name of the run")
-    opened = _command(runs, "open", runs_open, json=False)
+    detailed = _command(runs, "show", runs_show, "{run, incidents}")
+    detailed.add_argument("run", metavar="RUN", help="id or name of the run")
+    opened = _command(runs, "open", runs_open, "{url}; no browser is opened")
     opened.add_argument("run", metavar="RUN", help="id or name of the run")
     opened.add_argument("--print", action="store_true", help="print the address only")
     alerts = _group(commands, "alerts", "List and acknowledge alerts.")
-    _states(
-        _command(alerts, "list", alerts_list), "pending, firing, recovering, resolved, ended"
-    ).add_argument("--severity", help="critical, warning or info; several separated by commas")
-    acked = _command(alerts, "ack", alerts_ack)
+    listed = _command(alerts, "list", alerts_list, "an array of alerts")
+    _states(listed, "pending, firing, recovering, resolved, ended")
+    listed.add_argument("--severity", help="critical, warning or info; several separated by commas")
+    acked = _command(alerts, "ack", alerts_ack, "an array of {id, kind}; kind is alert or incident")
     acked.add_argument("id", nargs="+", metavar="ID", help="id of an alert or an incident")
     acked.add_argument("--note", default="", help="a note for the team")
-    _states(_command(commands, "incidents", incidents), "open, mitigated, ended, resolved")
-    reported = _command(commands, "report", report)
+    grouped = _command(commands, "incidents", incidents, "an array of incidents")
+    _states(grouped, "open, mitigated, ended, resolved")
+    reported = _command(commands, "report", report, "{path, bytes}")
     reported.add_argument("id", nargs="+", metavar="ID", help="a run, an incident, or 2 to 8 runs to compare")
     reported.add_argument("-o", "--output", type=Path, metavar="FILE", help="the file; default: by the name")
 
@@ -264,15 +292,13 @@ def _group(commands: Commands, name: str, text: str) -> Commands:
     return parser.add_subparsers(required=True, metavar="COMMAND")
 
 
-def _command(commands: Commands, name: str, run: Any, *, json: bool = True) -> argparse.ArgumentParser:
+def _command(commands: Commands, name: str, run: Any, fields: str) -> argparse.ArgumentParser:
     parser = command(commands, name, run)
-    if json:
-        parser.add_argument("--json", action="store_true", help="print JSON")
+    add_json(parser, fields)
     return parser
 
 
-def _states(parser: argparse.ArgumentParser, states: str) -> argparse.ArgumentParser:
+def _states(parser: argparse.ArgumentParser, states: str) -> None:
     parser.add_argument("--run", help="only of this run: id or name")
     parser.add_argument("--state", help=f"one or several of {states}")
     parser.add_argument("--limit", type=int, default=100, help="maximum number")
-    return parser

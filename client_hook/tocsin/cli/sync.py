@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +27,14 @@ class Outcome:
     text: str
 
 
-def sync(root: Path, *, url: str | None, token: str, timeout_s: float) -> Iterator[Outcome]:
+def sync(
+    root: Path,
+    *,
+    url: str | None,
+    token: str,
+    timeout_s: float,
+    advance: Callable[[int], object] = lambda _records: None,
+) -> Iterator[Outcome]:
     """Deliver every spool in ``root``.
 
     Args:
@@ -35,6 +42,7 @@ def sync(root: Path, *, url: str | None, token: str, timeout_s: float) -> Iterat
         url: The server; default: the one that each run reported to.
         token: A token of that server.
         timeout_s: Time without progress after which a spool is skipped.
+        advance: Called with the number of records that were delivered since the last call.
     """
     for path in find_spools(root):
         try:
@@ -46,10 +54,17 @@ def sync(root: Path, *, url: str | None, token: str, timeout_s: float) -> Iterat
         if spool is None:
             yield Outcome(path, None, f"{_run(header)}: skipped: still being written or delivered")
             continue
-        yield _deliver(spool, header, url or header.url, token, timeout_s)
+        yield _deliver(spool, header, url or header.url, token, timeout_s, advance)
 
 
-def _deliver(spool: Spool, header: Header, url: str, token: str, timeout_s: float) -> Outcome:
+def _deliver(
+    spool: Spool,
+    header: Header,
+    url: str,
+    token: str,
+    timeout_s: float,
+    advance: Callable[[int], object],
+) -> Outcome:
     assert spool.path is not None
     path = spool.path
     try:
@@ -59,7 +74,7 @@ def _deliver(spool: Spool, header: Header, url: str, token: str, timeout_s: floa
         return Outcome(path, False, str(error))
     delivery = SpoolDelivery(spool, target, token, random=random.random, resolve=resolve)
     try:
-        reason = _push(delivery, timeout_s)
+        reason = _push(delivery, timeout_s, advance)
     finally:
         delivery.end()
     if reason is not None:
@@ -69,13 +84,14 @@ def _deliver(spool: Spool, header: Header, url: str, token: str, timeout_s: floa
     return Outcome(path, True, f"{_run(header)}: {count} delivered to {target.base}{torn}")
 
 
-def _push(delivery: SpoolDelivery, timeout_s: float) -> str | None:
+def _push(delivery: SpoolDelivery, timeout_s: float, advance: Callable[[int], object]) -> str | None:
     """Send until everything is acknowledged; return None, or why it failed."""
     session, backlog = delivery.session, delivery.backlog
     progress, give_up_at = (-2, -2), 0.0
     while not delivery.delivered:
         now = time.monotonic()
         if (backlog.seq, backlog.events) != progress:
+            advance(max(backlog.seq - max(progress[0], -1), 0))
             progress, give_up_at = (backlog.seq, backlog.events), now + timeout_s
         delivery.link.step(now)
         if session.stopped or now >= give_up_at:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
@@ -62,7 +63,13 @@ class Exported:
     is_new: bool
 
 
-def export_runs(api: Api, folder: Path, filter: str = "", project: str | None = None) -> Iterator[Exported]:
+def export_runs(
+    api: Api,
+    folder: Path,
+    filter: str = "",
+    project: str | None = None,
+    advance: Callable[[int], object] | None = None,
+) -> Iterator[Exported]:
     """Write the runs that match a filter, newest first; yield each once its records are written.
 
     The list of runs, alerts and incidents is written at the end, so that it never names a missing file.
@@ -76,7 +83,7 @@ def export_runs(api: Api, folder: Path, filter: str = "", project: str | None = 
         path = records / f"{file_name(run.id)}.parquet"
         is_new = not _is_current(path, run)
         if is_new:
-            api.export(run, path, format="parquet")
+            api.download(f"/runs/{quote(run.id, safe='')}/records", path, {"format": "parquet"}, advance)
         detail = api.run(run)
         runs.append(_run_row(detail, path.name, detail.config, detail.notes))
         alerts += map(_alert_row, api.alerts(run, state=_STATES, limit=MOST_ALERTS))

@@ -93,10 +93,11 @@ def test_the_list_names_each_problem(api: Api, tmp_path: Path, capsys: pytest.Ca
     (tmp_path / "a.pt").touch()
     api.items = [item(tmp_path / "b.pt", 9, "holds NaN weights"), item(tmp_path / "a.pt", 1, size=2_500_000)]
     assert main(["checkpoints", "r1"]) == 0
-    first, second, last = capsys.readouterr().out.splitlines()
-    assert first.startswith("FAIL  step 9")
-    assert first.endswith("b.pt  (holds NaN weights)")
-    assert second.startswith("ok    step 1")
+    head, first, second, last = capsys.readouterr().out.splitlines()
+    assert head.split() == ["GOOD", "STEP", "SIZE", "PATH", "PROBLEM"]
+    assert first.startswith("no    9")
+    assert first.endswith("b.pt  holds NaN weights")
+    assert second.startswith("yes   1")
     assert "2.5 MB" in second
     assert last == "the server's sentence"
 

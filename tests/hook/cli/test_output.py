@@ -63,17 +63,52 @@ def test_similar_commands_are_suggested(
     assert f"Did you mean {meant}" in capsys.readouterr().err
 
 
-def test_in_80_columns_the_id_stays_complete() -> None:
-    """On a real terminal of that size; the id in front is what other commands need."""
+def on_terminal(script: str, **environment: str) -> tuple[str, str]:
+    """Return what a script writes to a terminal of 80 x 24, and to a pipe."""
+    known = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
+    environment = {**known, "TERM": "xterm-256color", **environment}
+    command = [sys.executable, "-c", script]
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 80))
-    script = (
+    subprocess.run(command, stdout=theirs, stderr=theirs, env=environment, timeout=60, check=True)
+    os.close(theirs)
+    drawn = os.read(ours, 1 << 16).decode()
+    os.close(ours)
+    piped = subprocess.run(command, capture_output=True, env=environment, timeout=60, check=True, text=True)
+    return drawn, piped.stdout + piped.stderr
+
+
+def test_in_80_columns_the_id_stays_complete() -> None:
+    """The id in front is what other commands need. In a pipe, nothing is cut."""
+    drawn, piped = on_terminal(
         "from tocsin.cli.output import print_table\n"
         "print_table(('ID', 'NAME', 'PROBLEM'), [('r_123456789012', 'n' * 60, 'p' * 60)], empty='')"
     )
-    done = subprocess.run([sys.executable, "-c", script], stdout=theirs, timeout=60, check=True)
-    os.close(theirs)
-    shown = re.sub(r"\x1b\[[0-9;]*m", "", os.read(ours, 1 << 16).decode())
-    os.close(ours)
-    row = shown.splitlines()[1]
-    assert (done.returncode, row.startswith("r_123456789012  nnn"), len(row)) == (0, True, 80)
+    row = re.sub(r"\x1b\[[0-9;]*m", "", drawn).splitlines()[1]
+    assert (row.startswith("r_123456789012  nnn"), len(row)) == (True, 80)
+    assert piped.splitlines()[1] == f"r_123456789012  {'n' * 60}  {'p' * 60}"
+
+
+@pytest.mark.parametrize(("no_color", "has_color"), [("", True), ("1", False)])
+def test_colors_are_for_terminals_and_follow_no_color(no_color: str, has_color: bool) -> None:
+    drawn, piped = on_terminal(
+        "from tocsin.cli.output import print_result, print_table\n"
+        "print_result(False, 'bad')\nprint_table(('STATE',), [('failed',)], empty='')",
+        NO_COLOR=no_color,
+    )
+    assert bool(re.search(r"\x1b\[[0-9;]*3[0-7]", drawn)) is has_color
+    assert "FAIL" in drawn
+    assert piped == "FAIL  bad\nSTATE\nfailed\n"
+
+
+@pytest.mark.parametrize("before", ["", "import sys; sys.modules['rich'] = None"])
+def test_progress_is_shown_on_a_terminal_and_leaves_facts_alone(before: str) -> None:
+    """With rich and without."""
+    drawn, piped = on_terminal(
+        f"{before}\nfrom tocsin.cli.progress import progress\n"
+        "with progress('Importing', 4, 'records', show_after_s=0) as bar:\n"
+        "    bar.advance(2); bar.print(lambda: print('one fact')); bar.advance(2)"
+    )
+    assert re.search(r"Importing.*2 records", drawn)
+    assert re.search(r"(^|[\r\nK])one fact\r\n", drawn)
+    assert piped == "one fact\n"

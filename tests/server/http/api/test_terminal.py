@@ -61,7 +61,9 @@ def test_a_run_is_shown_with_its_incident(diverged: Trainer, command: Command) -
 
 
 def test_the_address_of_a_run_is_printed(server: Any, diverged: Trainer, command: Command) -> None:
-    assert command("runs", "open", diverged.run, "--print")[1] == f"{server.base}/runs/{diverged.run}\n"
+    address = f"{server.base}/runs/{diverged.run}"
+    assert command("runs", "open", diverged.run, "--print")[1] == f"{address}\n"
+    assert json.loads(command("runs", "open", diverged.run, "--json")[1]) == {"url": address}
 
 
 def test_an_unknown_run_is_one_line_with_similar_names(diverged: Trainer, command: Command) -> None:
@@ -96,6 +98,15 @@ def test_a_report_is_written(diverged: Trainer, command: Command, tmp_path: Path
     assert "diverged in terminal" in place.read_text("utf-8")
 
 
+def test_an_export_names_its_files(diverged: Trainer, command: Command, tmp_path: Path) -> None:
+    diverged.finish()
+    arguments = ("export", str(tmp_path), "--filter", f"id:{diverged.run}", "--json")
+    found = json.loads(command(*arguments)[1])
+    (run,) = found["runs"]
+    assert (Path(run["path"]).exists(), Path(found["views"]).exists(), run["written"]) == (True, True, True)
+    assert (run["id"], run["name"]) == (diverged.run, "diverged in terminal")
+
+
 def test_names_cannot_steer_the_terminal(trainer: Callable[..., Trainer], command: Command) -> None:
     run = trainer(config={"x": "\x1b[31mred\nline"})
     run.records({"loss": [1.0]})
@@ -118,5 +129,7 @@ def test_a_login_is_checked_and_stored_for_that_server_only(
     assert command("runs", "list", "--limit", "1")[0] == 0
     elsewhere = server.base.replace("127.0.0.1", "localhost")
     assert command("runs", "list", "--url", elsewhere)[0] == 2
+    logged_in = json.loads(command("login", server.base, "--token", token(server, "read"), "--json")[1])
+    assert logged_in == {"url": server.base, "scope": "read", "path": str(place)}
     assert command("logout")[1] == f"Deleted {place}.\n"
     assert not place.exists()

@@ -1,0 +1,183 @@
+"""The commands that move runs: sync, tail, import and export."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..core.server_choice import chosen_token, chosen_url
+from ..core.values import counted
+from ..read.text import shown
+from ..spool.segments import default_dir
+from .output import print_json, print_result, print_styled
+from .parsing import add_json, command
+from .progress import BYTES, progress
+
+if TYPE_CHECKING:
+    from .log_run import Destination
+    from .parsing import Commands
+
+
+def sync(options: argparse.Namespace) -> int:
+    """Upload what runs buffered on disk while the server was unavailable."""
+    from .sync import sync as deliver
+
+    root, outcomes = options.dir or default_dir(), []
+    url = options.url or os.environ.get("TOCSIN_URL") or None
+    token = chosen_token(options.token or None)
+    with progress("Uploading", unit="records") as bar:
+        for outcome in deliver(root, url=url, token=token, timeout_s=options.timeout, advance=bar.advance):
+            outcomes.append({"path": str(outcome.path), "ok": outcome.delivered, "text": outcome.text})
+            if not options.json:
+                bar.print(partial(print_result, outcome.delivered, outcome.text))
+    if not outcomes and not options.json:
+        print(f"There is nothing to upload in {root}.")
+    return _ended(options, outcomes)
+
+
+def import_(options: argparse.Namespace) -> int:
+    """Import past runs from log files or a folder of them. Each file is imported once."""
+    from .import_logs import import_runs
+
+    if not options.path.exists():
+        print(f"tocsin: there is no file or folder {options.path}", file=sys.stderr)
+        return 2
+    outcomes = []
+    with progress("Importing", unit="records") as bar:
+        destination = _destination(options, spool=False)
+        for outcome in import_runs(options.path, destination, options.project, bar.advance):
+            outcomes.append({"path": str(outcome.path), "ok": outcome.delivered, "text": outcome.text})
+            if not options.json:
+                bar.print(partial(print_result, outcome.delivered, outcome.text))
+    if not outcomes and not options.json:
+        print(f"No log of a known format in {options.path}.")
+    return _ended(options, outcomes)
+
+
+def _ended(options: argparse.Namespace, outcomes: list[dict[str, Any]]) -> int:
+    if options.json:
+        print_json(outcomes)
+    return int(any(outcome["ok"] is False for outcome in outcomes))
+
+
+def tail(options: argparse.Namespace) -> int:
+    """Follow a growing log of any known format and report it as a run, until Ctrl-C."""
+    from ..importers import UnreadableLogError
+    from .tail import PAUSE_S, follow, run_of
+
+    path, idle_s, formats = options.file, options.idle_exit, list[str]()
+    project = options.project or path.resolve().parent.name or "logs"
+    name = options.name or path.stem
+    run = run_of(path, project, name, _destination(options), options.run)
+    with progress("Following", unit="records") as bar:
+        seen = 0
+
+        def pause() -> None:
+            nonlocal seen
+            bar.advance(run.records - seen)
+            seen = run.records
+            time.sleep(PAUSE_S)
+
+        def recognized(text: str) -> None:
+            formats.append(text)
+            if not options.json:
+                bar.print(lambda: print(f"{path}: {text}", flush=True))
+
+        def stop(looks: int) -> bool:
+            return idle_s is not None and looks * PAUSE_S >= idle_s
+
+        try:
+            follow(path, run, stop=stop, pause=pause, on_format=recognized)
+        except KeyboardInterrupt:
+            pass
+        except UnreadableLogError as error:
+            print(f"tocsin: {error}", file=sys.stderr)
+            return 2
+        run.close()
+    if options.json:
+        known = formats[-1] if formats else None
+        facts = {"path": str(path), "project": project, "name": name, "format": known}
+        print_json({**facts, "records": run.records})
+    else:
+        print(f"{counted(run.records, 'record')} of {path}")
+    return 0
+
+
+def export(options: argparse.Namespace) -> int:
+    """Write runs into a folder that DuckDB queries: every record as Parquet, and SQL views.
+
+    The token needs the scope read. Runs that ended are written once.
+    """
+    from ..read import Api
+    from ..read.folder_export import export_runs
+
+    views, runs = options.dir / "views.sql", []
+    try:
+        with Api(options.url, options.token) as api, progress("Exporting", unit=BYTES) as bar:
+            for found in export_runs(api, options.dir, options.filter, options.project, bar.advance):
+                run = found.run
+                runs.append((run.id, run.name, str(found.path), found.is_new))
+                if not options.json:
+                    word = ("written", "green") if found.is_new else ("kept   ", "dim")
+                    bar.print(partial(print_styled, word, (f"  {found.path}  {shown(run.name)}", "")))
+    except (LookupError, OSError, ValueError) as error:
+        print(f"tocsin: {error}", file=sys.stderr)
+        return 2
+    if options.json:
+        fields = ("id", "name", "path", "written")
+        print_json({"views": str(views), "runs": [dict(zip(fields, run, strict=True)) for run in runs]})
+    else:
+        written = sum(is_new for *_, is_new in runs)
+        print(f"{counted(len(runs), 'run')}, {written} written. Query them: duckdb -init {views}", flush=True)
+    return 0
+
+
+def _destination(options: argparse.Namespace, *, spool: bool = True) -> Destination:
+    from .log_run import Destination
+
+    url = chosen_url(options.url)
+    return Destination(url, chosen_token(options.token or None), default_dir() if spool else None)
+
+
+RESULTS = "an array of {path, ok, text}; ok is null for what was skipped"
+
+
+def add_commands(commands: Commands) -> None:
+    """Add the commands to the parser."""
+    synced = command(commands, "sync", sync)
+    synced.add_argument(
+        "dir",
+        nargs="?",
+        type=Path,
+        metavar="DIR",
+        help="directory of buffered records; default: TOCSIN_SPOOL_DIR",
+    )
+    synced.add_argument(
+        "--timeout", type=float, default=30.0, help="seconds without progress after which a spool is skipped"
+    )
+    add_json(synced, RESULTS)
+    followed = command(commands, "tail", tail)
+    followed.add_argument("file", type=Path, metavar="FILE")
+    followed.add_argument("--project", help="project of the run; default: the folder's name")
+    followed.add_argument("--name", help="the run's name; default: the file's")
+    followed.add_argument("--run", metavar="ID", help="continue this run as a new attempt")
+    followed.add_argument(
+        "--idle-exit", type=float, metavar="SECONDS", help="exit after this time without new lines"
+    )
+    add_json(followed, "at the end, {path, project, name, format, records}")
+    exported = command(commands, "export", export)
+    exported.add_argument("dir", type=Path, metavar="DIR", help="a folder; it is created")
+    exported.add_argument("--project", help="only runs of this project")
+    exported.add_argument(
+        "--filter", default="", help="only runs that match, as on the page of runs: 'tag:fp16 config.lr>1e-4'"
+    )
+    add_json(exported, "{views, runs}; runs is an array of {id, name, path, written}")
+    imported = command(commands, "import", import_)
+    imported.add_argument("path", type=Path, metavar="PATH", help="a log file, or a folder of them")
+    imported.add_argument("--project", help="project of the run; default: the folder's name")
+    add_json(imported, RESULTS)
