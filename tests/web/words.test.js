@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { safeAddress } from "../../web/browser/dom.js";
 import { asText, evidenceText } from "../../web/lib/alerts/evidence.js";
 import { thin } from "../../web/lib/charts/buckets.js";
-import { heldReadout, meanReadout, scaleReadout } from "../../web/lib/charts/readout.js";
+import { heldReadout, meanReadout, readoutAt, scaleReadout } from "../../web/lib/charts/readout.js";
 import { flatten } from "../../web/lib/flatten.js";
 import { isCommand, pieces } from "../../web/lib/highlight.js";
 import { match, runAddress } from "../../web/lib/route.js";
@@ -157,6 +157,8 @@ test("a readout is exact for a record, mean and range for a bucket, and names no
     1,
   );
   assert.deepEqual(meanReadout(bucket, 0), { value: "2", soft: "1 … 3", bad: "NaN", step: 0 });
+  assert.equal(readoutAt({ read: meanReadout }, { layer: bucket, i: 0 }, 2).value, "2");
+  assert.equal(readoutAt({ read: meanReadout }, { layer: bucket, i: 0 }, null).value, "NaN");
   assert.deepEqual(
     [scaleReadout(layer, 3).value, scaleReadout(layer, 3).soft, heldReadout(layer, 2).value],
     ["2⁹", "512", "NaN"],

@@ -1,6 +1,7 @@
 /** The data of a comparison: one feed per run and a common x axis. */
 
 import { alignment, bucketsFor, overlay, tokenSeries, valueAt } from "../lib/charts/compare.js";
+import { readoutAt } from "../lib/charts/readout.js";
 import { reading } from "../lib/charts/series.js";
 import { STEPS } from "../lib/charts/timeaxis.js";
 import { spanTicks } from "../lib/charts/timeticks.js";
@@ -460,10 +461,10 @@ export class Comparison {
     const found = reading(layers, step);
     if (!found) return "–";
     if (!this.source.view().difference || !base || base.id === id) {
-      return kind.read(found.layer, found.i).value;
+      return readoutAt(kind, found, step).value;
     }
     const off = valueAt(base.layers.map(base.line.project), x ?? line.toX(found.layer.x[found.i]));
-    const here = found.layer.mean[found.i];
+    const here = found.layer.last[found.i];
     return Number.isFinite(off - here) ? `${here >= off ? "+" : ""}${num(here - off, 3)}` : "–";
   }
 }

@@ -8,7 +8,7 @@
 import { el, say } from "../browser/dom.js";
 import { at } from "../lib/charts/buckets.js";
 import { countMarks } from "../lib/charts/marks.js";
-import { NOTHING } from "../lib/charts/readout.js";
+import { NOTHING, readoutAt } from "../lib/charts/readout.js";
 import { reading } from "../lib/charts/series.js";
 import { num } from "../lib/format.js";
 
@@ -77,7 +77,7 @@ export class Panel {
    */
   showAt(layers, x, timeline) {
     const found = reading(layers, x);
-    const read = found ? this.kind.read(found.layer, found.i) : NOTHING;
+    const read = found ? readoutAt(this.kind, found, x) : NOTHING;
     const smoothed =
       found && !/NaN|Inf/.test(read.value)
         ? this.#smoothed(timeline && x !== null ? timeline.toX(x) : x)

@@ -42,6 +42,28 @@ export function meanReadout(layer, i) {
 }
 
 /**
+ * For a varying value without a step: the newest value itself, not the mean of the newest bucket.
+ *
+ * @param {Layer} layer
+ * @param {number} i
+ * @returns {Readout}
+ */
+function newestReadout(layer, i) {
+  const isSent = Number.isFinite(layer.last[i]) || badWords(layer, i) !== "";
+  return isSent ? heldReadout(layer, i) : meanReadout(layer, i);
+}
+
+/**
+ * Return the value of a series at step `x`; the newest if x is null.
+ *
+ * @param {{ read: (layer: Layer, i: number) => Readout }} kind
+ * @param {{ layer: Layer, i: number }} found
+ * @param {number | null} x
+ */
+export const readoutAt = (kind, { layer, i }, x) =>
+  (x === null && kind.read === meanReadout ? newestReadout : kind.read)(layer, i);
+
+/**
  * For a value that is held until it changes: the newest.
  *
  * @param {Layer} layer
