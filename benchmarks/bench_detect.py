@@ -21,7 +21,7 @@ from tocsin_server.detect.engine.engine import Engine
 from tocsin_server.detect.interface.context import RunContext
 
 RECORDS = 20_000
-LIMITS_US = {1: 20.0, 50: 6.0}
+LIMITS_US = {1: 12.0, 50: 4.0}
 """Batch size -> maximum microseconds per record."""
 FIRING = 1.5
 """Most that a record may cost while an alert fires, as a multiple of a healthy one."""

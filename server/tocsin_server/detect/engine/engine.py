@@ -25,12 +25,14 @@ from tocsin_server.core.models import (
 from tocsin_server.detect.custom.batch_evaluator import RUN_SCOPE, SCOPE, AbsenceEvaluator, RuleRef
 from tocsin_server.detect.diagnosis.case import BASELINE, DiagnosisContext
 from tocsin_server.detect.engine.deduplication import Subject, severity_of
+from tocsin_server.detect.engine.deferral import Deferral, ranges_of
 from tocsin_server.detect.engine.diagnosis import explain, kept, with_layers
 from tocsin_server.detect.engine.plan import KIND as PLAN
 from tocsin_server.detect.engine.plan import NO_PLAN, Plan, explained
 from tocsin_server.detect.engine.process import Process, rules_of_run
 from tocsin_server.detect.engine.state_codec import VERSION, EngineState, EngineStateError, read, written
 from tocsin_server.detect.engine.stream import SavedRule, Stream
+from tocsin_server.detect.interface.blocks import PACE
 from tocsin_server.detect.interface.context import PRECISION, RunContext
 from tocsin_server.detect.interface.formatting import number as short
 from tocsin_server.detect.interface.layers import VECTORS as LAYERS
@@ -79,39 +81,91 @@ class Engine:
         """Step and time of the newest record of a primary optimizer."""
         self._barrier = RankBarrier()
         self._run_rules: list[RunRule[Any, Any]] = []
+        self._deferral: Deferral | None = None
+        """Records that wait to be checked with later ones."""
+        self._rests = 0
+        """Number of batches until records may wait again."""
         self._adopt(NO_PLAN)
 
     def observe(self, batch: RecordBatch) -> list[Finding]:
-        """Check a batch of records and return the new findings."""
-        if batch.n == 0 or self._superseded(batch.writer):
+        """Check a batch of records and return the new findings.
+
+        Records that cannot lead to a finding may wait for later ones, see :class:`Deferral`.
+        """
+        if batch.n == 0:
             return []
-        writer = self._writer(batch.writer)
-        emitted: list[Emission] = []
+        deferral = self._deferral
+        if deferral is not None and deferral.add(batch, calm=True):
+            return []
+        joined = deferral is not None and deferral.n > 0 and deferral.add(batch, calm=False)
+        if deferral is not None and deferral.n == 0:
+            self._rests = PACE
+        findings = self._check_deferred()
+        if not joined:
+            findings += self._check_batch(batch)
+        if batch.n < PACE:
+            self._defer(batch)
+        return findings
+
+    def _check_batch(self, batch: RecordBatch) -> list[Finding]:
+        if self._superseded(batch.writer):
+            return []
+        process = self._process(batch.writer)
         places = layout(tuple(batch.columns), self.context.components)
         views = split(batch, places)
-        wide = beside(batch, places, begun=WIDE in writer.streams)
+        wide = beside(batch, places, begun=WIDE in process.streams)
         if wide is not None:
             views[WIDE] = wide
+        emitted = self._check(process, batch.seq, views)
+        if self.plan.rules:
+            emitted += self._custom_results(batch, process, views.get(""))
+        return self._findings(batch.writer, batch.seq, batch.n, views.get(""), emitted)
+
+    def _check(self, process: Process, seq: int, views: Mapping[str, View]) -> list[Emission]:
+        """Return the results of the built-in rules; ``seq`` is the number of the first record."""
+        emitted: list[Emission] = []
         for order, (suffix, view) in enumerate(views.items()):
-            stream = writer.streams.get(suffix) or self._stream(writer, suffix)
+            stream = process.streams.get(suffix) or self._stream(process, suffix)
             for number, rule, result in stream.check(view):
                 emitted.append((result.row, order, number, stream, rule, result))
-            if suffix and suffix != WIDE and suffix not in writer.compared:
-                self._compare(writer, suffix, view, views.get(""), batch.seq)
-        if self.plan.rules:
-            emitted += self._custom_results(batch, writer, views.get(""))
-        if len(emitted) > 1:
-            emitted.sort(key=lambda item: item[:2])
-        return self._findings(batch, writer, views.get(""), emitted)
+            if suffix and suffix != WIDE and suffix not in process.compared:
+                self._compare(process, suffix, view, views.get(""), seq)
+        return emitted
+
+    # Records that wait
+
+    def _defer(self, batch: RecordBatch) -> None:
+        """Let the records after ``batch`` wait if they may. If the last try was in vain, rest for a while."""
+        if self._rests:
+            self._rests -= 1
+            return
+        process = self._writers.get(batch.writer.writer_no)
+        if process is None or self.plan.rules or self._run_rules_open():
+            return
+        if self._barrier.alone(batch.writer.writer_no):
+            places = layout(tuple(batch.columns), self.context.components)
+            ranges = ranges_of(process, places)
+            if ranges is not None:
+                self._deferral = Deferral(batch, places, ranges, process)
+
+    def _check_deferred(self) -> list[Finding]:
+        """Check the records that wait, and let no more wait."""
+        waiting, self._deferral = self._deferral, None
+        if waiting is None or waiting.n == 0:
+            return []
+        seq, views = waiting.seq - waiting.n, waiting.views()
+        emitted = self._check(self._writers[waiting.writer.writer_no], seq, views)
+        return self._findings(waiting.writer, seq, waiting.n, views[""], emitted)
 
     def observe_event(self, event: RunEvent) -> list[Finding]:
         """Apply an event of the run and return the new findings; ``finish`` checks the buffered records."""
         if event.kind in (SIMILAR_RUNS, PLAN, CLOSED) and event.writer.writer_no != SERVER:
             return []
+        waited = self._check_deferred()
         if event.kind == PLAN:
-            return self._replan(event)
+            return waited + self._replan(event)
         if event.writer.writer_no != SERVER and self._superseded(event.writer):
-            return []
+            return waited
         before, attempt = self.context, event.writer.attempt_no
         context = before.learn(event.kind, event.step, event.data, attempt=attempt)
         if context is not before:
@@ -119,7 +173,7 @@ class Engine:
         at = moment(0, self._newest[0] if event.step is None else event.step, event.time_ns)
         for rule in self._run_rules:
             rule.on_event(at, event)
-        found = [finding for rule in self._run_rules for finding in self._on_run_rule(rule)]
+        found = waited + [finding for rule in self._run_rules for finding in self._on_run_rule(rule)]
         if event.kind == PRECISION and context is not before:
             found += self._withdraw(str(event.data.get("name")), before, event)
         if event.kind == LAYERS:
@@ -194,11 +248,11 @@ class Engine:
                 yield finding
 
     def _custom_results(
-        self, batch: RecordBatch, writer: Process, primary: View | None
+        self, batch: RecordBatch, process: Process, primary: View | None
     ) -> Iterator[Emission]:
         """Return the results of the custom rules, each at the newest training record up to it."""
-        stream = writer.streams.get("") or self._primary()
-        results = [*writer.evaluator.take(batch), *self._absences.take(batch)]
+        stream = process.streams.get("") or self._primary()
+        results = [*process.evaluator.take(batch), *self._absences.take(batch)]
         for order, (ref, result) in enumerate(results):
             number = stream.count - 1
             if primary is not None:
@@ -252,20 +306,30 @@ class Engine:
     # From the results of a batch to findings
 
     def _findings(
-        self, batch: RecordBatch, writer: Process, primary: View | None, emitted: list[Emission]
+        self, writer: Writer, seq: int, n: int, primary: View | None, emitted: list[Emission]
     ) -> list[Finding]:
-        """Return the findings in the order of the records, including those of rules of scope ``run``."""
+        """Return the findings in the order of the records, including those of rules of scope ``run``.
+
+        Args:
+            writer: Where the records come from.
+            seq: Number of the first record.
+            n: Number of records.
+            primary: The records of the primary optimizer.
+            emitted: The results of the rules.
+        """
         findings: list[Finding] = []
-        place, no = 0, batch.writer.writer_no
-        if primary is not None and batch.writer.attempt_no > self._barrier.attempt:
-            self._resumed(batch.writer, primary, findings)
+        place, no = 0, writer.writer_no
+        if len(emitted) > 1:
+            emitted.sort(key=lambda item: item[:2])
+        if primary is not None and writer.attempt_no > self._barrier.attempt:
+            self._resumed(writer, primary, findings)
         alone = self._barrier.alone(no)
         for item in emitted:
             if primary is not None:
-                place = self._rest(batch.writer, alone, primary, place, item[0], findings)
-            findings += self._on_result(no, writer, batch.seq, item)
+                place = self._rest(writer, alone, primary, place, item[0], findings)
+            findings += self._on_result(no, self._writers[no], seq, item)
         if primary is not None:
-            self._rest(batch.writer, alone, primary, place, batch.n, findings)
+            self._rest(writer, alone, primary, place, n, findings)
             self._newest = (primary.step[-1], primary.time_ns[-1])
             if alone:
                 self._barrier.note(no, primary)
@@ -331,7 +395,7 @@ class Engine:
         known = writer.writer_no in self._writers or writer.writer_no in self._removed
         return writer.attempt_no < self._barrier.attempt and not known
 
-    def _writer(self, writer: Writer) -> Process:
+    def _process(self, writer: Writer) -> Process:
         known = self._writers.get(writer.writer_no)
         if known is not None:
             return known
@@ -530,6 +594,7 @@ class Engine:
 
     def save(self) -> bytes:
         """Return the whole state, from which :meth:`restore` continues after a server restart."""
+        self._check_deferred()  # leads to no finding
         writers = {no: writer.save() for no, writer in self._writers.items()}
         run_rules = {
             rule.info.id: SavedRule(msgspec.msgpack.encode(rule.state), rule.episode)

@@ -252,6 +252,14 @@ class Rule(Generic[SettingsT, StateT]):
         """
         return not self.episode.state
 
+    def ceiling(self) -> float:
+        """Return up to which value of its first signal the rule reports nothing about calm records.
+
+        It must hold for the next ``blocks.PACE`` calm records, whatever else they contain: such records
+        may wait for each other. By default -inf: the rule sees each record at once.
+        """
+        return float("-inf")
+
     def observe(self, view: View) -> None:
         """Check the records of ``view`` and add the findings to ``results``."""
         raise NotImplementedError

@@ -35,6 +35,7 @@ import msgspec
 
 from tocsin_server.detect.sdk import (
     GRADIENT,
+    PACE,
     WARNING,
     Cause,
     DiagnosisContext,
@@ -104,6 +105,11 @@ class GradExplosion(Rule[Settings, State]):
             return
         for row in level.unusual(norms, near, self._calm):
             self._one(view, row, norms[row])
+
+    def ceiling(self) -> float:
+        """Return the highest norm that is near the level, however the level changes."""
+        ratio = min(self.settings.near, self.settings.ratio)
+        return self.state.level.ceiling(ratio, PACE) if self._calm() else -math.inf
 
     def _calm(self) -> bool:
         """Return whether norms near the level change nothing else; in the warm-up each one may be a climb."""

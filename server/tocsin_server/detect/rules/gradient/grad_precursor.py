@@ -28,6 +28,7 @@ import msgspec
 
 from tocsin_server.detect.sdk import (
     GRADIENT,
+    PACE,
     WARNING,
     Cause,
     DiagnosisContext,
@@ -87,6 +88,12 @@ class GradPrecursor(Rule[Settings, State]):
             return
         for row in level.unusual(norms, near, self._calm):
             self._one(view, row, norms[row])
+
+    def ceiling(self) -> float:
+        """Return the highest norm that is near the level, however the level changes."""
+        level = self.state.level
+        warm = len(level.values) >= self.settings.warm_up
+        return level.ceiling(self.settings.ratio, PACE) if warm and self._calm() else -math.inf
 
     def _calm(self) -> bool:
         return not (self.state.rising or self.state.outside or self.episode.state)

@@ -197,7 +197,9 @@ class LossDivergence(Rule[Settings, State]):
         for name, into in (("grad_norm", state.norms), ("skipped", state.skips)):
             column = view.column(name)
             values = column[start : start + PACE] if column is not None else []
-            into += [value for value in values if value is not None and value >= 0]
+            if not (values and positive(values)):
+                values = [value for value in values if value is not None and value >= 0]
+            into += values  # type: ignore[arg-type]
             del into[:-kept]
 
     def _go_silent(self, view: View) -> None:

@@ -150,7 +150,8 @@ class LossLevelShift(Rule[Settings, State]):
 
     def _bin(self, view: View, row: int) -> None:
         state, limits = self.state, self.settings
-        state.rates = [*state.rates, state.rate][-2 * limits.bins :]
+        state.rates.append(state.rate)
+        del state.rates[: -2 * limits.bins]
         medians = state.bins.medians
         if state.initial is None:
             state.initial = medians[0]
@@ -167,7 +168,8 @@ class LossLevelShift(Rule[Settings, State]):
         single = median if loss is None else loss
         state.seen += 1
         state.lowest, state.largest = min(state.lowest, median, single), max(state.largest, abs(median))
-        state.rests = [*state.rests, abs(single - median)][-64:]
+        state.rests.append(abs(single - median))
+        del state.rests[:-64]
         if len(medians) > bins:
             state.risen = max(state.risen, medians[-bins - 1] - medians[0])
 

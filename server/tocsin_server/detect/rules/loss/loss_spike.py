@@ -162,6 +162,12 @@ class LossSpike(Rule[Settings, State]):
                 self._one(view, row, loss)
             row += 1
 
+    def ceiling(self) -> float:
+        """Return the highest loss that neither exceeds the baseline nor the least limit."""
+        if not self._calm():
+            return -math.inf
+        return max(self._least_limit(), max(self.state.base.arrived[PACE:], default=-math.inf))
+
     def _least_limit(self) -> float:
         """Return a loss that leaves no baseline within the next ``PACE`` records; -inf if there is none.
 

@@ -96,8 +96,10 @@ class StairSteps(Rule[Settings, State]):
         if len(medians) < 2 * n:
             return
         before, after = medians[:n], medians[n:]
+        if max(after) >= min(before) or min(after) <= 0:
+            return
         old, new = middle(sorted(before)), middle(sorted(after))
-        if max(after) >= min(before) or min(after) <= 0 or new > (1 - limits.fall) * old:
+        if new > (1 - limits.fall) * old:
             return
         height = old - new
         if height < limits.printed * self.quantum("loss"):

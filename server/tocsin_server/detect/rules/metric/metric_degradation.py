@@ -151,6 +151,10 @@ class MetricDegradation(WideRule[Settings, State]):
             for track in kept.tracks.values():
                 track.worse = track.collapsed = 0
 
+    def ceiling(self) -> float:
+        """Return infinity, because only an evaluation leads to a result."""
+        return math.inf
+
     def observe(self, view: View) -> None:
         names = view.bases.items()
         metrics = [(name, column) for name, column in names if name.startswith(("val/", "train/"))]

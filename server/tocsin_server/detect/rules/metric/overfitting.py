@@ -117,6 +117,10 @@ class Overfitting(WideRule[Settings, State]):
     def subjects(cls, bases: Iterable[str], suffix: str) -> bool:
         return suffix == WIDE and any(base.startswith("val/") and is_loss(base) for base in bases)
 
+    def ceiling(self) -> float:
+        """Return infinity, because only an evaluation leads to a result."""
+        return math.inf
+
     def observe(self, view: View) -> None:
         names = view.bases.items()
         metrics = [(name, column) for name, column in names if name.startswith(("val/", "train/"))]
