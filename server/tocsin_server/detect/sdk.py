@@ -45,12 +45,12 @@ from tocsin_server.detect.interface.similar_runs import KIND as SIMILAR_RUNS
 from tocsin_server.detect.interface.similar_runs import SimilarRun
 from tocsin_server.detect.interface.view import WIDE, Values, View
 from tocsin_server.detect.stats.clipping import Stretch, clip_of
-from tocsin_server.detect.stats.finite import all_finite, finite_of, none_finite, positive
+from tocsin_server.detect.stats.finite import all_finite, finite_of, none_finite, not_negative, positive
 from tocsin_server.detect.stats.level import Level
 from tocsin_server.detect.stats.metric import MAX, MIN, goal_of, is_decibel, is_loss
 from tocsin_server.detect.stats.printed import FINE, HIDDEN, ROUNDED, Fall
 from tocsin_server.detect.stats.rolling import MAD_TO_SIGMA, RollingMedian, middle
-from tocsin_server.detect.stats.trend import Bins, autocorrelation, chance, falls, kendall
+from tocsin_server.detect.stats.trend import Bins, autocorrelations, chance, falls, kendall
 from tocsin_server.detect.stats.zero_norms import ZeroStreak, norms_of
 
 __all__ = (
@@ -103,7 +103,7 @@ __all__ = (
     "WideRule",
     "ZeroStreak",
     "all_finite",
-    "autocorrelation",
+    "autocorrelations",
     "chance",
     "clip_of",
     "count",
@@ -119,6 +119,7 @@ __all__ = (
     "middle",
     "none_finite",
     "norms_of",
+    "not_negative",
     "number",
     "optimizer_of",
     "positive",

@@ -52,7 +52,7 @@ class Block:
         rows = [part.rows[end - held] for end in range(PACE - 1, full, PACE) for _ in range(PACE)]
         rest = full - held
         whole = rest == part.n
-        merged = merge([*self.parts, part if whole else part.part(0, rest)], rows)
+        merged = merge([*self.parts, part], rows)
         self.parts = [] if whole else [part.part(rest, part.n)]
         self.n = have - full
         return merged
@@ -88,9 +88,9 @@ class Block:
 
 
 def merge(parts: Sequence[View], rows: list[int]) -> View:
-    """Merge consecutive views into one with the batch rows ``rows``."""
-    first = parts[0]
-    if len(parts) == 1:
+    """Merge consecutive views into one with the batch rows ``rows``; records beyond these are left out."""
+    first, n = parts[0], len(rows)
+    if len(parts) == 1 and first.n == n:
         merged = View(rows, first.step, first.time_ns, dict(first.bases),
                       first=first.first, first_step=first.first_step)  # fmt: skip
         merged.before, merged.scaled, merged.scaler = first.before, first.scaled, first.scaler
@@ -101,7 +101,11 @@ def merge(parts: Sequence[View], rows: list[int]) -> View:
     for part in parts:
         step += part.step
         time_ns += part.time_ns
-    merged = View(rows, step, time_ns, _columns(parts), first=first.first, first_step=first.first_step)
+    columns = _columns(parts)
+    del step[n:], time_ns[n:]
+    for column in columns.values():
+        del column[n:]
+    merged = View(rows, step, time_ns, columns, first=first.first, first_step=first.first_step)
     merged.before = first.before
     _merge_track(merged, parts)
     return merged
@@ -133,6 +137,7 @@ def _merge_track(merged: View, parts: Sequence[View]) -> None:
         if part.moves:
             moves += [(at + row, before, after) for row, before, after in part.moves]
         at += part.n
-    merged.scaled = at if scaled is None else scaled
+    merged.scaled = merged.n if scaled is None else min(scaled, merged.n)
     merged.scaler = parts[-1].scaler
-    merged.overflows, merged.moves = overflows, moves
+    merged.overflows = [each for each in overflows if each[0] < merged.n]
+    merged.moves = [each for each in moves if each[0] < merged.n]

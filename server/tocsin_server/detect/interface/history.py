@@ -146,6 +146,11 @@ class History(msgspec.Struct):
 
 
 def _highest(values: Values) -> float:
+    try:
+        if values and math.isfinite(sum(values)):  # type: ignore[arg-type]
+            return max(values)  # type: ignore[type-var,return-value]
+    except TypeError:
+        pass
     return max((value for value in values if value is not None and math.isfinite(value)), default=0.0)
 
 

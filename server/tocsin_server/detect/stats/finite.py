@@ -36,6 +36,16 @@ def positive(values: list[float | None]) -> bool:
         return False
 
 
+def not_negative(values: list[float | None]) -> list[float]:
+    """Return the values that are present and at least 0; do not modify: it may be ``values`` itself."""
+    try:
+        if sum(values) >= 0 and min(values, default=0.0) >= 0:  # type: ignore[arg-type,type-var,operator]
+            return cast(list[float], values)  # the sum with a NaN is NaN
+    except TypeError:
+        pass
+    return [value for value in values if value is not None and value >= 0]
+
+
 def none_finite(values: list[float | None]) -> bool:
     """Return whether all values are present, and each is NaN or infinite."""
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import mul
 
 import msgspec
@@ -130,11 +130,11 @@ def falls(before: Sequence[float], after: Sequence[float]) -> float:
     return (below - m * n / 2) / math.sqrt(m * n * (m + n + 1) / 12)
 
 
-def autocorrelation(values: Sequence[float], lag: int) -> float:
-    """Return the autocorrelation of ``values`` less their mean at ``lag``; 0 if they do not vary."""
+def autocorrelations(values: Sequence[float], lags: Iterable[int]) -> list[float]:
+    """Return the autocorrelation of ``values`` less their mean at each of ``lags``; 0 if they do not vary."""
     mean = sum(values) / len(values)
     rest = [value - mean for value in values]
     power = sum(map(mul, rest, rest))
     if power <= 0 or not math.isfinite(power):
-        return 0.0
-    return float(sum(map(mul, rest, rest[lag:])) / power)
+        return [0.0 for _ in lags]
+    return [float(sum(map(mul, rest, rest[lag:])) / power) for lag in lags]

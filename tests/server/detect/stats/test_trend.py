@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tocsin_server.detect.interface.view import View
-from tocsin_server.detect.stats.trend import PLAUSIBLE_K, Bins, autocorrelation, chance, falls, kendall
+from tocsin_server.detect.stats.trend import PLAUSIBLE_K, Bins, autocorrelations, chance, falls, kendall
 
 
 def view_of(values: list[float], start: int) -> View:
@@ -75,9 +75,10 @@ def test_mann_whitney_detects_a_fall() -> None:
 def test_autocorrelation_of_a_swing() -> None:
     """-1 at half a period, 1 at the whole, 0 of a constant; short of what the window cuts off."""
     swing = [math.sin(math.pi * step / 4) for step in range(400)]
-    assert autocorrelation(swing, 4) < -0.95
-    assert autocorrelation(swing, 8) > 0.95
-    assert autocorrelation([1.0] * 50, 1) == 0.0
+    half, whole = autocorrelations(swing, [4, 8])
+    assert half < -0.95
+    assert whole > 0.95
+    assert autocorrelations([1.0] * 50, [1]) == [0.0]
 
 
 def test_chance_prefers_round_numbers_of_classes() -> None:

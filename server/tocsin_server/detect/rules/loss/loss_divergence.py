@@ -50,6 +50,7 @@ from tocsin_server.detect.sdk import (
     View,
     grade,
     middle,
+    not_negative,
     number,
     positive,
     setting,
@@ -101,7 +102,9 @@ class State(RuleState):
     norms: list[float] = msgspec.field(default_factory=list)
     """Newest gradient norms."""
     best_norm: float = 0.0
-    """Median gradient norm at the best loss."""
+    """Median gradient norm at the best loss; 0 if unknown."""
+    best_norms: list[float] = msgspec.field(default_factory=list)
+    """The norms at the best loss while their median is not computed: healthy runs never need it."""
     skips: list[float] = msgspec.field(default_factory=list)
     """Numbers of skipped updates of the newest records."""
     left: tuple[int, int] | None = None
@@ -139,6 +142,7 @@ class LossDivergence(Rule[Settings, State]):
                 best_upper=kept.best_upper,
                 best_step=kept.best_step,
                 best_norm=kept.best_norm,
+                best_norms=kept.best_norms,
                 positive=kept.positive,
             )
 
@@ -197,9 +201,7 @@ class LossDivergence(Rule[Settings, State]):
         for name, into in (("grad_norm", state.norms), ("skipped", state.skips)):
             column = view.column(name)
             values = column[start : start + PACE] if column is not None else []
-            if not (values and positive(values)):
-                values = [value for value in values if value is not None and value >= 0]
-            into += values  # type: ignore[arg-type]
+            into += not_negative(values)
             del into[:-kept]
 
     def _go_silent(self, view: View) -> None:
@@ -220,7 +222,7 @@ class LossDivergence(Rule[Settings, State]):
         upper = ordered[3 * smooth // 4]
         state.initial_upper = state.initial_upper or max(initial, upper)
         state.best, state.best_upper, state.best_step = middle(ordered), upper, view.step[row]
-        state.best_norm = middle(sorted(state.norms)) if state.norms else 0.0
+        state.best_norm, state.best_norms = 0.0, state.norms.copy()
 
     def _evaluate(self, view: View, row: int, initial: float, ordered: list[float]) -> None:
         state, limits = self.state, self.settings
@@ -274,6 +276,8 @@ class LossDivergence(Rule[Settings, State]):
         state, limits = self.state, self.settings
         half = len(state.ruined) // 2
         grows = middle(sorted(state.ruined[half:])) > limits.growth * middle(sorted(state.ruined[:half]))
+        if state.best_norms:
+            state.best_norm, state.best_norms = middle(sorted(state.best_norms)), []
         steep = state.best_norm > 0 and middle(sorted(state.norms)) > limits.norm * state.best_norm
         return grows or steep or sum(state.skips) > limits.skipped * max(len(state.skips), 1)
 

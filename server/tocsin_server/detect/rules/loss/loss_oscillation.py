@@ -43,7 +43,7 @@ from tocsin_server.detect.sdk import (
     RuleSettings,
     RuleState,
     View,
-    autocorrelation,
+    autocorrelations,
     middle,
     number,
     remedies,
@@ -119,32 +119,38 @@ class LossOscillation(Rule[Settings, State]):
         level, height = middle(ordered), _spread(ordered)
         state.heights, state.levels = [*state.heights, height][-5:], [*state.levels, level][-5:]
         least = limits.height * abs(level)
-        period = self._period(state.last, height, range(1, 5), 1) if height >= least else None
+        period = self._period(state.last, level, height, range(1, 5), 1) if height >= least else None
         if period is None and len(state.medians) >= limits.bins:
-            height = _spread(sorted(state.medians))
-            period = self._period(state.medians, height, range(2, 17), 16) if height >= least else None
+            slow = sorted(state.medians)
+            height = _spread(slow)
+            if height >= least:
+                period = self._period(state.medians, middle(slow), height, range(2, 17), 16)
         if period is None:
             if self.episode.state:
                 self.settle(view, row)
             return
         self._fire(view, row, period, height, level)
 
-    def _period(self, values: Sequence[float], spread: float, halves: range, size: int) -> int | None:
+    def _period(
+        self, values: Sequence[float], center: float, spread: float, halves: range, size: int
+    ) -> int | None:
         """Return the period of a swing in records, or None if none is found.
 
         Args:
             values: Losses, or medians of ``size`` losses each.
+            center: Their median.
             spread: Spread of the noise.
             halves: Possible half periods, in units of ``size`` records.
             size: Number of records per value.
         """
-        center, width = middle(sorted(values)), 4 * spread
-        low, high = center - width, center + width
+        low, high = center - 4 * spread, center + 4 * spread
         clipped = [low if value < low else high if value > high else value for value in values]
-        half = min(halves, key=lambda lag: autocorrelation(clipped, lag))
-        if autocorrelation(clipped, half) > self.settings.against:
+        found = autocorrelations(clipped, halves)
+        least = min(found)
+        if least > self.settings.against:
             return None
-        return 2 * half * size if autocorrelation(clipped, 2 * half) >= self.settings.along else None
+        half = halves[found.index(least)]
+        return 2 * half * size if autocorrelations(clipped, [2 * half])[0] >= self.settings.along else None
 
     def _fire(self, view: View, row: int, period: int, height: float, level: float) -> None:
         state, limits = self.state, self.settings

@@ -120,13 +120,13 @@ class LossSaturated(Rule[Settings, State]):
         state = self.state
         if self.episode.state or not state.streak:
             return False
-        nearest = min(map(abs, map(sub, values, [state.last, *values])))
-        if nearest <= self._range(min(values), max(values)):
+        nearest, low, high = min(map(abs, map(sub, values, [state.last, *values]))), min(values), max(values)
+        if nearest <= self._range(low, high):
             return False
-        before = values[:-1]
-        state.largest = max(
-            state.largest, abs(state.last), max(before, default=0.0), -min(before, default=0.0)
-        )
+        state.largest = max(state.largest, abs(state.last))
+        if max(high, -low) > state.largest:
+            before = values[:-1]
+            state.largest = max(state.largest, max(before, default=0.0), -min(before, default=0.0))
         state.streak, state.falling, state.since = 1, True, (view.step[row], view.time_ns[row])
         state.low = state.high = state.last = values[-1]
         return True
