@@ -37,6 +37,17 @@ def test_routes_can_be_tried_and_nothing_is_wrong(opened: Any, shared_tower: Any
     assert violations_of(opened) == []
 
 
+def test_the_theme_is_the_one_chosen_on_other_pages(shared_tower: Any, visit: Callable[[Any], Any]) -> None:
+    """Whatever the system's is. The settings lead here."""
+    page = visit(shared_tower).page
+    page.emulate_media(color_scheme="light")
+    page.goto(f"{shared_tower.base}/settings")
+    page.evaluate("localStorage.setItem('tocsin.theme', 'dark')")
+    page.get_by_role("link", name="Routes and schemas").click()
+    page.locator("html.dark-mode").wait_for()
+    page.wait_for_url(f"{shared_tower.base}/docs")
+
+
 def test_the_page_needs_a_login(shared_tower: Any) -> None:
     answer = httpx.get(f"{shared_tower.base}/docs")
     assert answer.status_code == 401

@@ -16,12 +16,14 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
+from tocsin_server import __version__
 from tocsin_server.http.auth.login import login_page
 
 VERSION = "5.35.0"
-"""Version of swagger-ui-dist, part of the addresses: browsers keep the files of a version."""
+"""Version of swagger-ui-dist."""
 PATH = "/docs"
-ASSETS = f"/assets/swagger-ui-{VERSION}/"
+ASSETS = f"/assets/swagger-ui-{VERSION}-{__version__}/"
+"""Browsers keep the files of an address, so it has the versions of both."""
 GZIP_LEVEL = 6
 MEDIA_TYPES = {"js": "text/javascript", "css": "text/css"}
 KEPT = {"cache-control": "public, max-age=31536000, immutable", "vary": "Accept-Encoding"}
@@ -31,11 +33,12 @@ PAGE = """<!doctype html>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light">
+<meta name="color-scheme" content="light dark">
 <title>tocsin · HTTP API</title>
 <link rel="icon" type="image/svg+xml" href="{root}/icon.svg">
 <link rel="stylesheet" href="{assets}swagger-ui.css">
 <link rel="stylesheet" href="{assets}page.css">
+<script src="{assets}theme.js"></script>
 </head>
 <body>
 <header><a href="{root}/">tocsin</a></header>

@@ -37,6 +37,7 @@ export class ServerFacts {
     list(this.server, [
       ["Version", `tocsin ${about.version}, Python ${about.python}, plotly ${this.app.session.plotly}`],
       ["Ingest address", this.app.session.ingest_url],
+      ["HTTP API", el("a.link", { href: "/docs" }, "Routes and schemas")],
       [
         "Database",
         [database, bytes(size), free === null ? "" : `${bytes(free)} free on its disk`]
@@ -92,7 +93,7 @@ export class ServerFacts {
  * Facts below one another; unchanged ones are not rewritten.
  *
  * @param {HTMLElement} host
- * @param {[string, string][]} pairs
+ * @param {[string, string | Node][]} pairs
  */
 function list(host, pairs) {
   const key = JSON.stringify(pairs);
