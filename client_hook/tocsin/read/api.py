@@ -18,7 +18,7 @@ from .table import Gathering, Table
 
 T = TypeVar("T")
 TIMEOUT_S, RETRIES = 30.0, 3
-INTERVAL_S, OUTAGE_S = 0.5, 300.0
+INTERVAL_S, OUTAGE_S, LOST_S = 0.5, 300.0, 300.0
 FORMATS = ("parquet", "csv", "jsonl")
 
 
@@ -163,8 +163,12 @@ class Api(Connected):
         since: int | None = None,
         interval: float = INTERVAL_S,
         outage: float = OUTAGE_S,
+        lost: float = LOST_S,
     ) -> Iterator[Table]:
         """Yield new records of a run while it trains, each record once; end when the run has ended.
+
+        It also ends if the run is lost, which is 30 seconds without a connection to its training process,
+        and does not come back. :meth:`run` then has the state ``lost``.
 
         Args:
             run: The run.
@@ -173,8 +177,9 @@ class Api(Connected):
                 only records from now on.
             interval: Seconds between two requests.
             outage: Seconds for which the server may be unavailable before this raises.
+            lost: Seconds for which a lost run is followed in case it comes back; ``math.inf``: always.
         """
-        return self._stream(self._ask.follow(run, names, since, interval, outage))
+        return self._stream(self._ask.follow(run, names, since, interval, outage, lost))
 
     def events(self, run: str | Run, *, without: tuple[str, ...] = ()) -> Pages[Event]:
         """Return the events of a run in order of arrival, except the kinds in ``without``."""

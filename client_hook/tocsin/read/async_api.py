@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from .answers import Alert, Checkpoints, Event, Incident, Run, RunDetail
-from .api import INTERVAL_S, OUTAGE_S, Connected, export_of, written
+from .api import INTERVAL_S, LOST_S, OUTAGE_S, Connected, export_of, written
 from .exchange import Answer, Asking, Found, Request, Streaming, Wait
 from .operations import BUCKETS
 from .table import Gathering, Table
@@ -86,9 +86,10 @@ class AsyncApi(Connected):
         since: int | None = None,
         interval: float = INTERVAL_S,
         outage: float = OUTAGE_S,
+        lost: float = LOST_S,
     ) -> AsyncIterator[Table]:
         """See ``Api.follow``."""
-        return self._stream(self._ask.follow(run, names, since, interval, outage))
+        return self._stream(self._ask.follow(run, names, since, interval, outage, lost))
 
     def events(self, run: str | Run, *, without: tuple[str, ...] = ()) -> AsyncPages[Event]:
         """See ``Api.events``."""

@@ -21,6 +21,9 @@ T = TypeVar("T")
 BUCKETS = 2000
 RUNS_AT_ONCE, EVENTS_AT_ONCE = 200, 1000
 ENDED = ("finished", "failed")
+LOST = "lost"
+LOST_PAUSE_S = 1.0
+"""Least pause of ``follow`` between two requests while the run is lost."""
 OUTAGE_PAUSE_S = 2.0
 """Pause of ``follow`` between two attempts to reach the server, in addition to the retries."""
 
@@ -125,14 +128,15 @@ class Operations:
         since: int | None,
         interval_s: float,
         outage_s: float,
+        lost_s: float,
     ) -> Streaming[Table]:
-        """Yield new records until the run has ended and all are read; survive an outage of the server."""
+        """Yield new records until the run has ended, or is lost, and all are read; survive an outage."""
         known = yield from self._id(run)
         query = {**_series(names), "format": "packed"}
         if since is None:
             newest = yield from self._of_run(known, "/records", {**query, "limit": 1}, RecordPage)
             since = newest.cursor
-        state, missed_s = "", 0.0
+        state, missed_s, silent_s = "", 0.0, 0.0
         cursor = after = None
         while True:
             try:
@@ -153,9 +157,13 @@ class Operations:
             after = page.next
             if after is None:
                 since, cursor = max(since, cursor), None
-                if state in ENDED:
+                if state != LOST:
+                    silent_s = 0.0
+                if state in ENDED or (state == LOST and silent_s >= lost_s):
                     return
-                yield Wait(interval_s)
+                pause_s = interval_s if state != LOST else max(interval_s, min(LOST_PAUSE_S, lost_s))
+                silent_s += pause_s
+                yield Wait(pause_s)
 
     def events(self, run: str | Run, without: tuple[str, ...]) -> Streaming[Event]:
         """Yield the events of a run in order of arrival."""

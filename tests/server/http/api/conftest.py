@@ -104,6 +104,10 @@ class Trainer:
         self._no += 1
         self._durable(Event(self._no - 1, kind, time.time_ns(), step, data))
 
+    def disconnect(self) -> None:
+        """Disappear without the end of the training."""
+        self._socket.close()
+
     def finish(self) -> None:
         """End this training."""
         self._no += 1
