@@ -64,6 +64,8 @@ def test_a_failed_delivery_is_shown_on_every_page_and_retried(
     failed = page.locator("article[data-delivery]", has_text="given up").first
     failed.get_by_text("1 attempt", exact=True).click()
     failed.locator(".attempts").get_by_text("404").wait_for()
+    failed.get_by_text("Message", exact=True).click()
+    failed.locator(".message", has_text="Likely cause").wait_for()
     assert page.get_by_text(CHANNEL).count() > 0
     receiver.answers[:] = [200]
     failed.get_by_role("button", name="Retry").click()

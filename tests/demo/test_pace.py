@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from itertools import islice
 from typing import Any
 
@@ -56,3 +57,12 @@ def test_a_signal_ends_a_training_after_its_step() -> None:
     """After a signal, the current step is the last."""
     asked = [False, False, True]
     assert list(paced(Clock(), ended=lambda: asked.pop(0))) == [0, 1]
+
+
+def test_the_planned_steps_are_the_tighter_limit() -> None:
+    """So that progress and remaining time of the demo are shown; without a limit they are unknown."""
+    options = argparse.Namespace(steps=None, seconds=60.0, steps_per_s=30.0)
+    assert pace.planned_steps(options) == 1800
+    options.steps = 90
+    assert pace.planned_steps(options) == 90
+    assert pace.planned_steps(argparse.Namespace(steps=None, seconds=None, steps_per_s=30.0)) is None

@@ -235,6 +235,16 @@ export class AlertingApi {
   }
 
   /**
+   * Return what a notification says.
+   *
+   * @param {string} id
+   * @returns {Promise<{ title: string, text: string }>}
+   */
+  message(id) {
+    return this.api.ask(`/deliveries/${encodeURIComponent(id)}/message`);
+  }
+
+  /**
    * @param {{ channel?: string, state?: string, before?: string | null, limit?: number }} filter
    * @returns {Promise<{ items: Delivery[], next: string | null }>}
    */

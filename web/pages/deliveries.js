@@ -263,6 +263,7 @@ class Deliveries {
         el("p.micro", {}, `to ${item.channel ?? "a deleted channel"} · created ${moment(item.created_ms)}`),
         item.error ? el("p.trouble", {}, icon("warning"), " ", item.error) : null,
         item.attempts.length ? log : null,
+        this.#message(item),
       ),
       el(
         "div.when",
@@ -287,6 +288,36 @@ class Deliveries {
           : null,
       ),
     );
+  }
+
+  /**
+   * What the notification says, requested when it is opened.
+   *
+   * @param {Delivery} item
+   */
+  #message(item) {
+    const id = `message-${item.id}`;
+    const text = el("pre.message", { tabindex: "0" }, "–");
+    const node = el(
+      "details",
+      { open: this.#open.has(id) },
+      el("summary", { "data-focus": id }, "Message"),
+      text,
+    );
+    const request = async () => {
+      try {
+        say(text, (await this.app.alerting.message(item.id)).text);
+      } catch (error) {
+        say(text, /** @type {Error} */ (error).message);
+      }
+    };
+    node.addEventListener("toggle", () => {
+      const { open } = /** @type {HTMLDetailsElement} */ (node);
+      if (open) this.#open.add(id);
+      else this.#open.delete(id);
+      if (open) void request();
+    });
+    return node;
   }
 
   /** @param {DeliveryAttempt} each */

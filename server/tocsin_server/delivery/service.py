@@ -234,13 +234,27 @@ class Delivery:
     def compose(self, item: Notification, pictured: bool) -> Message:
         """Return the message of a notification as of now. A chart that cannot be drawn is left out."""
         now_s = self._clock() / 1e9
-        asked = Links(
-            lambda alert: links.page(self.base, alert),
-            lambda alert: links.acknowledging(self.base, self.key, alert["id"], now_s),
-            lambda alert: links.silencing(self.base, alert),
-        )
         item = replace(item, body=self._without_deleted(item.body))
         image = self._picture(item) if pictured else None
+        return self._message(
+            item, lambda alert: links.acknowledging(self.base, self.key, alert["id"], now_s), image
+        )
+
+    def shown(self, item: Notification) -> Message:
+        """Return the message of a notification for the delivery log.
+
+        It has no links that acknowledge, because who reads the log may not be allowed to.
+        """
+        return self._message(replace(item, body=self._without_deleted(item.body)), lambda _: "", None)
+
+    def _message(
+        self, item: Notification, acknowledge: Callable[[Mapping[str, Any]], str], image: bytes | None
+    ) -> Message:
+        asked = Links(
+            lambda alert: links.page(self.base, alert),
+            acknowledge,
+            lambda alert: links.silencing(self.base, alert),
+        )
         return message_of(item.id, item.kind, self._with_checkpoints(item.body), asked, image)
 
     def _without_deleted(self, body: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -80,7 +80,8 @@ def checked(host: str, port: int, *, private: bool, resolve: Resolve = resolved)
     inside = [] if private else [address for address in found if not is_public(address)]
     if inside:
         raise AddressError(
-            f"host {host}: expected a public address, got {inside[0]} (inside the server's own network; "
-            "the setting notify_private_addresses allows it)"
+            f"host {host}: expected a public address, got {inside[0]}, which is inside the server's own "
+            "network. To allow it, set notify_private_addresses = true in tocsin.toml, or "
+            "TOCSIN_NOTIFY_PRIVATE_ADDRESSES=true, and restart the server"
         )
     return found

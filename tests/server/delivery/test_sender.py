@@ -50,6 +50,9 @@ def test_an_alert_reaches_a_webhook(
     eventually(lambda: api.states() == ["sent"], "the delivery to be marked")
     (item,) = api.get("/deliveries")["items"]
     assert [(line["no"], line["outcome"]) for line in item["attempts"]] == [(1, "sent")]
+    text = api.get(f"/deliveries/{item['id']}/message")["text"]
+    assert "Likely cause" in text
+    assert "Acknowledge:" not in text
     kinds = [line["kind"] for line in api.get(f"/alerts/{alert['id']}/history")["items"]]
     assert kinds == ["transition", "notification"]
 

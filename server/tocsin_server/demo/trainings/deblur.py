@@ -110,7 +110,7 @@ def main() -> None:
     warmup = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / WARMUP_STEPS))
     scaler = torch.amp.GradScaler(device)
     config = {"peak_lr": PEAK_LR, "warmup_steps": WARMUP_STEPS, "batch": BATCH, **vars(options)}
-    tocsin.watch("deblur", name="restorer-fp16", config=config)
+    tocsin.watch("deblur", name="restorer-fp16", config=config, planned_steps=pace.planned_steps(options))
 
     pace.end_on_signal()
     for step in pace.steps(limit=options.steps, seconds=options.seconds, per_second=options.steps_per_s):

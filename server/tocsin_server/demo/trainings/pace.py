@@ -33,6 +33,13 @@ def arguments(description: str, *, seed: int, steps_per_s: float = STEPS_PER_S) 
     return parser.parse_args()
 
 
+def planned_steps(options: argparse.Namespace) -> int | None:
+    """Return how many steps the options allow; None if nothing limits them."""
+    if options.steps is not None:
+        return int(options.steps)
+    return int(options.seconds * options.steps_per_s) or None if options.seconds else None
+
+
 def save_checkpoint(folder: str | None, step: int, parts: Mapping[str, torch.nn.Module]) -> None:
     """Save the weights after a step, every CHECKPOINT_STEPS steps, if there is a folder."""
     if folder and step and step % CHECKPOINT_STEPS == 0:

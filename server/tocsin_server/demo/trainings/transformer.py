@@ -101,7 +101,9 @@ def main() -> None:
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, learning_rate)
     scaler = torch.amp.GradScaler(device)
     config = {"peak_lr": PEAK_LR, "warmup_steps": WARMUP_STEPS, "batch": BATCH, **vars(options)}
-    tocsin.watch("modular-sums", name="transformer-fp16", config=config)
+    tocsin.watch(
+        "modular-sums", name="transformer-fp16", config=config, planned_steps=pace.planned_steps(options)
+    )
 
     pace.end_on_signal()
     for step in pace.steps(limit=options.steps, seconds=options.seconds, per_second=options.steps_per_s):

@@ -88,6 +88,7 @@ def main() -> None:
         name="wgan-clamped",
         config={"critic_lr": CRITIC_LR, "generator_lr": GENERATOR_LR, "clamp": LIMIT, **vars(options)},
         optimizers={"critic": critic_optimizer, "generator": generator_optimizer},
+        planned_steps=pace.planned_steps(options),
     )
 
     pace.end_on_signal()

@@ -59,6 +59,13 @@ class DeliveryList(TypedDict):
     next: str | None
 
 
+class DeliveredMessage(TypedDict):
+    """A notification as plain text, without the links that acknowledge. Channels format it differently."""
+
+    title: str
+    text: str
+
+
 class BrowserNote(TypedDict):
     """A browser notification."""
 
@@ -96,6 +103,24 @@ def deliveries(
         names = {row.id: row.name for row in notification_config.channels(connection)}
     items = [delivery_row(item, names.get(item.channel_id), log.get(item.id, [])) for item in found]
     return ExactJSON({"items": items, "next": found[-1].id if len(found) == limit else None})
+
+
+@router.get("/deliveries/{notification_id}/message", response_model=DeliveredMessage)
+def message(request: Request, notification_id: str, _identity: Reader) -> ExactJSON:
+    """Return what a notification says. Runs that were deleted since are left out."""
+    services = services_of(request)
+    with services.database.reader.connect() as connection:
+        item = outbox.read(connection, notification_id)
+    if item is None:
+        raise Problem(
+            404,
+            subject="notification",
+            expected="the id of a notification",
+            got=notification_id,
+            detail=f"There is no notification with id {shortened(notification_id)}.",
+        )
+    shown = services.delivery.shown(item)
+    return ExactJSON({"title": shown.title, "text": shown.text})
 
 
 @router.post("/deliveries/{notification_id}/retry", response_model=DeliveryRow)

@@ -17,6 +17,7 @@ def test_an_invalid_parameter_is_named(server: Any, query: str) -> None:
 
 
 def test_an_empty_log_is_one(server: Any) -> None:
-    """An unknown channel has no deliveries, and an unknown delivery cannot be retried."""
+    """An unknown channel has no deliveries, and an unknown delivery has no message and cannot be retried."""
     assert ask(server, "GET", "/deliveries?channel=nobody").json() == {"items": [], "next": None}
     assert ask(server, "POST", "/deliveries/nothing/retry").status_code == 404
+    assert ask(server, "GET", "/deliveries/nothing/message").status_code == 404
