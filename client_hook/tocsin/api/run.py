@@ -90,8 +90,10 @@ class Run:
         self._is_alone = True
         """Whether ``log`` itself counts the steps, because nothing else does."""
         self._counted: int | None = None
-        """The step that ``log`` has counted; ``_in_step``: the names that were logged in it."""
-        self._in_step: set[str] = set()
+        """The step that ``log`` has counted."""
+        self._first_names: tuple[str, ...] = ()
+        self._more_names: set[str] = set()
+        """The names that were logged in that step: those of the call that began it, and of later calls."""
         self._refused: set[tuple[str, str]] = set()
         self._ahead: dict[tuple[Any, ...], int] = {}
         """Names that were first logged before the first backward -> the step of their last values."""
@@ -251,6 +253,29 @@ class Run:
             values: Floats, tensors of one element on any device, or an ``Image``, ``Histogram``, ``Text`` or
                 ``Table`` of tocsin, or a list of these.
         """
+        if type(step) is int and not given and -MOST_STEP <= step <= MOST_STEP:
+            # The usual call, in few operations, because it runs with cold caches.
+            try:
+                reporter = self._reporter
+                names = reporter.names.get(tuple(values))
+                row = values.values()
+                for value in row:
+                    if type(value) is not float:
+                        names = None
+                if names is not None:
+                    if self._is_alone:
+                        counted = self._counted
+                        if self._ledger is None and counted is not None and step > counted:
+                            self._counted, self._first_names = step, names
+                            if self._more_names:
+                                self._more_names.clear()
+                        else:
+                            self._count_from(step, names)
+                    reporter.put((step, monotonic_ns() + reporter.offset_ns, names, *row), True)
+                    return
+            except Exception as error:
+                self._reporter.report_error("log", error)
+                return
         self.take(given, step, values)
 
     def take(self, given: tuple[Any, ...], step: int | None, values: Mapping[str, Any]) -> None:
@@ -334,10 +359,11 @@ class Run:
         """Return the step of ``names`` as ``log`` counts it: a repeated name starts the next step."""
         if self._counted is None:
             self._counted = self._step + 1
-        elif not self._in_step.isdisjoint(known):
+        elif not self._is_new(known):
             self._counted += 1
-            self._in_step.clear()
-        self._in_step.update(known)
+            self._first_names = ()
+            self._more_names.clear()
+        self._more_names.update(known)
         if names in self._ahead:
             if self._ahead[names] < 0:
                 self._ahead[names] = self._counted
@@ -352,8 +378,13 @@ class Run:
             return
         if step > counted:
             self._counted = step
-            self._in_step.clear()
-        self._in_step.update(known)
+            self._first_names = ()
+            self._more_names.clear()
+        self._more_names.update(known)
+
+    def _is_new(self, names: tuple[Any, ...]) -> bool:
+        """Return whether none of these names was logged in the step that ``log`` has counted."""
+        return self._more_names.isdisjoint(names) and set(self._first_names).isdisjoint(names)
 
     def _step_of(self, step: Any) -> int | None:
         """Return a step of any type (NumPy, tensor, float) as an int, or None with one warning."""
@@ -460,6 +491,7 @@ class Run:
             if not self._last_ns and self._ledger is None:
                 reporter.put_event("preflight", UNSEEN, self._step)
             self._last_ns, self._last_paused = now, paused
+            self._is_alone = False
             self._take_mixed(self._step, self._name(tuple(values)), values.values())
             self._actions.stepped(self._step)
             reporter.deliver_messages()
@@ -692,7 +724,7 @@ class Run:
         """Return the step to which ``log`` would add these names now."""
         step = self.current_step
         if self._is_alone:
-            return step if self._in_step.isdisjoint(names) else step + 1
+            return step if self._is_new(names) else step + 1
         if self._ahead.get(names) != step or self._ledger.untouched or self._has_open_backward():
             return step
         return step + 1

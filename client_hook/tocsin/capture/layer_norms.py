@@ -18,7 +18,6 @@ from math import inf
 from time import monotonic, sleep
 from typing import Any
 
-import msgspec
 import torch
 from torch import Tensor
 
@@ -49,15 +48,6 @@ BEFORE = 8
 """Maximum number of kept vectors that are reported before a bad one."""
 
 
-class Vector(msgspec.Struct, eq=False, gc=False):
-    """Norms in the order of ``table``, on their device. ``scale``: the loss scale in them, or None."""
-
-    table: Table
-    norms: Tensor
-    scale: Any
-    source: str
-
-
 class Table:
     """The parameter of each norm. Contains ids only, so that no parameter is kept alive."""
 
@@ -69,6 +59,11 @@ class Table:
         self.names: list[str] = []
         """Empty until they were reported."""
         self.places: list[int] = []
+
+
+Vector = tuple[Table, Tensor, Any, str]
+"""Table, norms in its order on their device, the loss scale in them or None, and their source. It is a plain
+tuple because one is made at each step."""
 
 
 class State:
@@ -125,11 +120,11 @@ class LayerNorms:
         count = norms.numel()
         latest = (tracker.layers or _state(tracker)).latest
         if latest is not None and latest[0] == (id(params[0]), id(params[-1]), len(params), count, source):
-            tracker.vector = Vector(latest[1], norms, scale, source)
+            tracker.vector = latest[1], norms, scale, source
             return
         table = self._table(tracker, params, count, source)
         if table is not None:
-            tracker.vector = Vector(table, norms, scale, source)
+            tracker.vector = table, norms, scale, source
 
     def recorded(self, tracker: OptimizerTracker, step: int, skipped: Any) -> None:
         """Decide whether to report the vector of a record that is about to be made. Never raises.
@@ -216,7 +211,7 @@ class LayerNorms:
             return None
         table = self._table(tracker, made.params, made.norms.numel(), made.source)
         scale = None if tracker.unscaled else tracker.scale
-        return None if table is None else Vector(table, made.norms, scale, made.source)
+        return None if table is None else (table, made.norms, scale, made.source)
 
     def _is_due(self, state: State) -> bool:
         """Return whether an ordinary sample is due. Ranks above 0 would report the same."""
@@ -240,16 +235,16 @@ class LayerNorms:
     # -- output
 
     def _send(self, tracker: OptimizerTracker, step: int, vector: Vector, why: str) -> None:
-        norms = vector.norms
+        _, norms, scale, _ = vector
         if not staging.is_on_device(norms):
             if norms.is_cpu:
-                self._report(tracker, step, vector, why, _read(norms, vector.scale))
+                self._report(tracker, step, vector, why, _read(norms, scale))
         elif not staging.capturing() and len(self._staged) < STAGED:
             self._stage(tracker, step, vector, why)
 
     def _stage(self, tracker: OptimizerTracker, step: int, vector: Vector, why: str) -> None:
         """Copy a vector on the current stream, followed by an event that is queried with the next record."""
-        norms = vector.norms.detach()
+        norms = vector[1].detach()
         with torch.no_grad(), staging.on_device(norms.device):
             ready = norms.to(torch.float32)
             host = self._slot(ready.numel())
@@ -278,12 +273,13 @@ class LayerNorms:
             return
         while self._staged and self._staged[0][5].query():
             tracker, step, vector, why, host, _ = self._staged[0]
-            scale = settle(vector.scale) if isinstance(vector.scale, DeviceValue) else vector.scale
-            waits = scale is None and vector.scale is not None and not vector.scale.is_lost
+            given = vector[2]
+            scale = settle(given) if isinstance(given, DeviceValue) else given
+            waits = scale is None and given is not None and not given.is_lost
             if waits and len(self._staged) < STAGED:
                 break  # the scale arrives with the record
             self._staged.popleft()
-            if scale is not None or vector.scale is None:
+            if scale is not None or given is None:
                 norms = host.tolist()
                 self._report(
                     tracker,
@@ -300,14 +296,15 @@ class LayerNorms:
             if len(self._unnamed) < STAGED:
                 self._unnamed.append((tracker, step, vector, why, norms))
             return
-        table, series = vector.table, tracker.suffix.removeprefix("/")
+        table, _, _, source = vector
+        series = tracker.suffix.removeprefix("/")
         if not table.names:
             self._send_names(tracker, table, series, step)
         data = {
             "series": series,
             "table": table.number,
             "why": why,
-            "source": vector.source,
+            "source": source,
             "norms": _packed(folded(norms, table.places, len(table.names))),
         }
         self._reporter.put_event("layers", data, step)

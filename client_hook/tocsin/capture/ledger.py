@@ -529,6 +529,8 @@ class Ledger:
                 tracker.scale, tracker.scaler = newest.scale, newest.scaler
             if newest is losses[0] and tracker.meaning is None:
                 newest.used = True
+                if tracker is self.only:
+                    tracker.spare = newest
                 values, flags = [newest.value, newest.count], HAS_LOSS
             else:
                 flags = self._loss_values(tracker, values)

@@ -135,12 +135,18 @@ def _before_one(args: Any, kwargs: Any, me: int) -> tuple[Any, OptimizerTracker,
         return None
     marks = None if first is None and probes[-1].grad is None else tracker.marks()
     if not scaled_losses:
-        loss = Loss(tensor.item())
+        value, name, scale = tensor.item(), None, None
     else:
         scaled = forget_scaled(tensor)
         if scaled is None:
             return None
-        loss = Loss(scaled[1], ledger.scaler_name(scaled[2]), scaled[3])
+        value, name, scale = scaled[1], ledger.scaler_name(scaled[2]), scaled[3]
+    loss, tracker.spare = tracker.spare, None
+    if loss is None:
+        loss = Loss(value, name, scale)
+    else:
+        loss.value, loss.scaler, loss.scale = value, name, scale
+        loss.used, loss.share, loss.kept = False, None, False
     if tracker.losses or tracker.meaning is not None or tracker.number < LOOKED_AT:
         loss.share, loss.kept = share_of(tensor, scaled=loss.scaler is not None), _is_kept(args, kwargs)
     return ledger, tracker, marks, loss

@@ -109,6 +109,7 @@ class OptimizerTracker:
         "sample",
         "scale",
         "scaler",
+        "spare",
         "suffix",
         "thread",
         "turn",
@@ -168,6 +169,8 @@ class OptimizerTracker:
         """Whether its scaler has flags of non-finite gradients."""
         self.closure = False
         self.losses: list[Loss] = []
+        self.spare: Loss | None = None
+        """A loss of an earlier step that is filled again, because making one is slow with cold caches."""
         self.meaning: str | None = None
         """Why the losses of its micro-steps are parts of one loss, empty if each is whole; None before the
         first step with several losses."""

@@ -38,12 +38,25 @@ Shape = tuple[int, int, Callable[..., None]]
 class Block:
     """One block: ``number`` in the log, where it is in memory, and how far it is filled (``head``)."""
 
-    __slots__ = ("at", "end", "head", "next", "number", "shapes", "shapes_named")
+    __slots__ = (
+        "at",
+        "end",
+        "head",
+        "newest_names",
+        "newest_shape",
+        "next",
+        "number",
+        "shapes",
+        "shapes_named",
+    )
 
     def __init__(self, number: int, at: int, end: int) -> None:
         self.number, self.at, self.head, self.end = number, at, at, end
         self.shapes: dict[tuple[str, ...], Shape] = {}
         self.shapes_named = 0
+        self.newest_names: Any = None
+        """Names of the newest record, the same object; to hash them would read every name."""
+        self.newest_shape: Any = None
         self.next: Block | None = None
 
 

@@ -83,11 +83,12 @@ class Outbox(Log):
     def put(self, item: Item, may_wait: bool = False) -> None:
         """Append one record. ``may_wait``: wait for the sender if the log is almost full."""
         block = self.block
-        try:
-            shape, size, pack_record = block.shapes[item[2]]
-        except KeyError:
-            self._put_elsewhere(item, may_wait)
-            return
+        if item[2] is not block.newest_names:
+            if item[2] not in block.shapes:
+                self._put_elsewhere(item, may_wait)
+                return
+            block.newest_names, block.newest_shape = item[2], block.shapes[item[2]]
+        shape, size, pack_record = block.newest_shape
         at = block.head
         head = at + size
         if head > block.end:
