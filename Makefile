@@ -25,6 +25,9 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .PHONY: setup demo check docs docs-serve test test-all test-versions test-lowest dist bench bench-regressions bench-baseline flame bench-detection real-trainers screenshots animation browser clean
 
+# Tests start hundreds of Pythons: each would compile the sources again.
+unexport PYTHONDONTWRITEBYTECODE
+
 TORCH ?= torch==2.13.0
 # Files of tests side by side: one more than there are cores, for many wait for a server or a browser; five
 # at most, for each brings a Postgres and a Chromium of its own.

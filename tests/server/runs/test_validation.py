@@ -335,7 +335,7 @@ def packed(**reported: Any) -> bytes:
     return msgspec.msgpack.encode(reported)
 
 
-SWELLING: list[Any] = [[] for _ in range(1_000_000)]
+SWELLING: list[Any] = [[]] * 1_000_000
 
 
 @pytest.mark.parametrize(
