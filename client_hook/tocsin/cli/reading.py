@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 from .parsing import add_json, command
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from ..read import Alert, Api, Incident, Run, RunDetail
     from .parsing import Commands
 
+T = TypeVar("T")
+MOST_SHOWN = 100
+"""Incidents in the JSON of one run, the most urgent first."""
 VITAL = ("loss", "grad_norm", "scale", "lr")
 
 
@@ -40,17 +43,10 @@ def asking(work: Callable[[Api, argparse.Namespace], int]) -> Callable[[argparse
 @asking
 def runs_list(api: Api, options: argparse.Namespace) -> int:
     """List runs, newest first. FILTER is the language of the runs page: state:running lr>1e-4 -tag:debug."""
-    from itertools import islice
-
     from ..read.text import number
     from .output import print_json, print_table
-    from .progress import progress
 
-    with progress("Reading", unit="runs") as bar:
-        found = []
-        for run in islice(api.runs(" ".join(options.filter), project=options.project), options.limit):
-            found.append(run)
-            bar.advance(1)
+    found = _first(api.runs(" ".join(options.filter), project=options.project), options.limit, "runs")
     if options.json:
         print_json(found)
         return 0
@@ -62,6 +58,20 @@ def runs_list(api: Api, options: argparse.Namespace) -> int:
     head = ("ID", "NAME", "PROJECT", "STATE", "HEALTH", "STEP", "LOSS", "PROBLEM")
     print_table(head, rows, empty="No run matches.")
     return 0
+
+
+def _first(pages: Iterable[T], most: int, unit: str) -> list[T]:
+    """Return the first results, with progress."""
+    from itertools import islice
+
+    from .progress import progress
+
+    found = []
+    with progress("Reading", unit=unit) as bar:
+        for each in islice(pages, most):
+            found.append(each)
+            bar.advance(1)
+    return found
 
 
 def _step(run: Run) -> str:
@@ -82,7 +92,7 @@ def runs_show(api: Api, options: argparse.Namespace) -> int:
     from .output import print_json, print_styled
 
     run = api.run(options.run)
-    incidents = api.incidents(run)
+    incidents = _first(api.incidents(run), MOST_SHOWN, "incidents")
     if options.json:
         print_json({"run": run, "incidents": incidents})
         return 0
@@ -172,7 +182,8 @@ def alerts_list(api: Api, options: argparse.Namespace) -> int:
     """List alerts, unresolved ones first."""
     from .output import print_json, print_table
 
-    found = api.alerts(options.run, state=options.state, severity=options.severity, limit=options.limit)
+    pages = api.alerts(options.run, state=options.state, severity=options.severity)
+    found = _first(pages, options.limit, "alerts")
     if options.json:
         print_json(found)
         return 0
@@ -207,11 +218,11 @@ def alerts_ack(api: Api, options: argparse.Namespace) -> int:
 
 @asking
 def incidents(api: Api, options: argparse.Namespace) -> int:
-    """List incidents, which are alerts that belong together, the newest change first."""
+    """List incidents, which are alerts that belong together. Those that are not over are first."""
     from ..read.text import ago
     from .output import print_json, print_table
 
-    found = api.incidents(options.run, state=options.state, limit=options.limit)
+    found = _first(api.incidents(options.run, state=options.state), options.limit, "incidents")
     if options.json:
         print_json(found)
         return 0

@@ -200,33 +200,28 @@ class Api(Connected):
         *,
         state: str | None = None,
         severity: str | None = None,
-        limit: int = 1000,
-    ) -> list[Alert]:
+    ) -> Pages[Alert]:
         """Return alerts of a run or of all runs, each with its diagnosis; unresolved ones first.
 
         Args:
             run: The run; default: all runs.
             state: One or several of pending, firing, recovering, resolved, ended; comma separated.
             severity: One or several of critical, warning, info; comma separated.
-            limit: Maximum number, at most 10,000.
         """
-        return self._done(self._ask.alerts(run, state, severity, limit))
+        return Pages(lambda: self._stream(self._ask.alerts(run, state, severity)))
 
     def alert(self, id: str) -> Alert:
         """Return one alert."""
         return self._done(self._ask.alert(id))
 
-    def incidents(
-        self, run: str | Run | None = None, *, state: str | None = None, limit: int = 100
-    ) -> list[Incident]:
-        """Return incidents of a run or of all runs, the newest change first.
+    def incidents(self, run: str | Run | None = None, *, state: str | None = None) -> Pages[Incident]:
+        """Return incidents of a run or of all runs, those that are not over first.
 
         Args:
             run: The run; default: all runs.
             state: One or several of open, mitigated, ended, resolved; comma separated.
-            limit: Maximum number in each state, at most 1000.
         """
-        return self._done(self._ask.incidents(run, state, limit))
+        return Pages(lambda: self._stream(self._ask.incidents(run, state)))
 
     def incident(self, id: str) -> Incident:
         """Return one incident, with the checkpoint to resume from."""

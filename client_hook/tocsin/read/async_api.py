@@ -45,7 +45,8 @@ class AsyncRecords(AsyncPages[Table]):
 class AsyncApi(Connected):
     """``tocsin.Api`` for asyncio: the same methods with the same arguments, to await or to ``async for``.
 
-    Methods that return pages (``runs``, ``records``, ``events``, ``follow``) are not awaited themselves.
+    Methods that return pages (``runs``, ``records``, ``events``, ``alerts``, ``incidents``, ``follow``) are
+    not awaited themselves.
     """
 
     async def __aenter__(self) -> AsyncApi:
@@ -99,26 +100,19 @@ class AsyncApi(Connected):
         """See ``Api.checkpoints``."""
         return await self._done(self._ask.checkpoints(run, before))
 
-    async def alerts(
-        self,
-        run: str | Run | None = None,
-        *,
-        state: str | None = None,
-        severity: str | None = None,
-        limit: int = 1000,
-    ) -> list[Alert]:
+    def alerts(
+        self, run: str | Run | None = None, *, state: str | None = None, severity: str | None = None
+    ) -> AsyncPages[Alert]:
         """See ``Api.alerts``."""
-        return await self._done(self._ask.alerts(run, state, severity, limit))
+        return AsyncPages(lambda: self._stream(self._ask.alerts(run, state, severity)))
 
     async def alert(self, id: str) -> Alert:
         """See ``Api.alert``."""
         return await self._done(self._ask.alert(id))
 
-    async def incidents(
-        self, run: str | Run | None = None, *, state: str | None = None, limit: int = 100
-    ) -> list[Incident]:
+    def incidents(self, run: str | Run | None = None, *, state: str | None = None) -> AsyncPages[Incident]:
         """See ``Api.incidents``."""
-        return await self._done(self._ask.incidents(run, state, limit))
+        return AsyncPages(lambda: self._stream(self._ask.incidents(run, state)))
 
     async def incident(self, id: str) -> Incident:
         """See ``Api.incident``."""

@@ -21,9 +21,6 @@ from .api import Api
 from .operations import ENDED
 
 RECORDS = "records"
-MOST_ALERTS, MOST_INCIDENTS = 10_000, 1000
-"""Maximum of the server per request: of one run, and in each state."""
-
 COORDINATES = ("writer", "attempt", "rank", "seq", "step", "time_ns", "arrival")
 _RUN = {
     **dict.fromkeys(("id", "file", "project", "name", "state", "host"), "VARCHAR"),
@@ -86,17 +83,14 @@ def export_runs(
             api.download(f"/runs/{quote(run.id, safe='')}/records", path, {"format": "parquet"}, advance)
         detail = api.run(run)
         runs.append(_run_row(detail, path.name, detail.config, detail.notes))
-        alerts += map(_alert_row, api.alerts(run, state=_STATES, limit=MOST_ALERTS))
+        alerts += map(_alert_row, api.alerts(run))
         known.add(run.id)
         yield Exported(run, path, is_new)
-    incidents = [each for each in api.incidents(limit=MOST_INCIDENTS) if each.run_id in known]
+    incidents = [each for each in api.incidents() if each.run_id in known]
     _write_lines(folder / "runs.jsonl", runs)
     _write_lines(folder / "alerts.jsonl", alerts)
     _write_lines(folder / "incidents.jsonl", map(_incident_row, incidents))
     (folder / "views.sql").write_text(views(folder.resolve(), has_records=bool(runs)), "utf-8")
-
-
-_STATES = "pending,firing,recovering,resolved,ended"
 
 
 def file_name(run_id: str) -> str:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import Any, Optional, TypeVar, Union
 from urllib.parse import quote
 
 import msgspec
 
+from .answer_checks import AnswerChecks
 from .answers import Alert, Checkpoints, Event, Incident, Run, RunDetail
-from .errors import ApiError, NotFoundError, RejectedError, TokenError, UnreachableError
-from .exchange import REPEATED, Answer, Asking, Found, Request, Streaming, Wait, answered
+from .errors import NotFoundError, RejectedError, UnreachableError
+from .exchange import Answer, Asking, Found, Request, Streaming, Wait, answered
 from .filters import needs_settings, run_filter
 from .packed_numbers import RecordPage, SeriesAnswer
 from .table import Table
@@ -20,19 +21,13 @@ from .table import Table
 T = TypeVar("T")
 BUCKETS = 2000
 RUNS_AT_ONCE, EVENTS_AT_ONCE = 200, 1000
+ALERTS_AT_ONCE, INCIDENTS_AT_ONCE = 200, 50
 ENDED = ("finished", "failed")
 LOST = "lost"
 LOST_PAUSE_S = 1.0
 """Least pause of ``follow`` between two requests while the run is lost."""
 OUTAGE_PAUSE_S = 2.0
 """Pause of ``follow`` between two attempts to reach the server, in addition to the retries."""
-
-
-class _Problem(msgspec.Struct):
-    """An error of the server (RFC 9457)."""
-
-    detail: str = ""
-    subject: str = ""
 
 
 class _Runs(msgspec.Struct):
@@ -51,10 +46,16 @@ class _Configs(msgspec.Struct):
 
 class _Alerts(msgspec.Struct):
     items: list[Alert]
+    next: Optional[str] = None
+    """None at the end, and from a server that has no pages."""
 
 
 class _Incidents(msgspec.Struct):
     items: list[Incident]
+    next: Optional[str] = None
+
+
+_Changed = Union[_Alerts, _Incidents]
 
 
 class _Events(msgspec.Struct):
@@ -62,7 +63,7 @@ class _Events(msgspec.Struct):
     next: str | None
 
 
-class Operations:
+class Operations(AnswerChecks):
     """The operations on one server.
 
     Args:
@@ -72,8 +73,7 @@ class Operations:
     """
 
     def __init__(self, base: str, *, has_token: bool, retries: int) -> None:
-        self._base = base
-        self._has_token = has_token
+        super().__init__(base, has_token=has_token)
         self._retries = retries
 
     def runs(self, filter: str, project: str | None) -> Streaming[Run]:
@@ -182,23 +182,23 @@ class Operations:
         """Return the checkpoints of a run."""
         return (yield from self._of_run(run, "/checkpoints", {"before": before}, Checkpoints))
 
-    def alerts(
-        self, run: str | Run | None, state: str | None, severity: str | None, limit: int
-    ) -> Asking[list[Alert]]:
-        """Return alerts, newest change first."""
+    def alerts(self, run: str | Run | None, state: str | None, severity: str | None) -> Streaming[Alert]:
+        """Yield alerts, unresolved ones first, each with the newest change first."""
         known = None if run is None else (yield from self._id(run))
-        query = {"run": known, "state": state, "severity": severity, "limit": limit}
-        return (yield from self._read(Request("/alerts", query), _Alerts)).items
+        query = {"run": known, "severity": severity, "limit": ALERTS_AT_ONCE}
+        parts = [state] if state else ["pending,firing,recovering", "ended,resolved"]
+        yield from self._by_change("/alerts", [{**query, "state": part} for part in parts], _Alerts)
 
     def alert(self, id: str) -> Asking[Alert]:
         """Return one alert."""
         return (yield from self._read(Request(f"/alerts/{_quoted(id)}"), Alert))
 
-    def incidents(self, run: str | Run | None, state: str | None, limit: int) -> Asking[list[Incident]]:
-        """Return incidents, newest change first."""
+    def incidents(self, run: str | Run | None, state: str | None) -> Streaming[Incident]:
+        """Yield incidents, those that are not over first, each with the newest change first."""
         known = None if run is None else (yield from self._id(run))
-        query = {"run": known, "state": state, "limit": limit}
-        return (yield from self._read(Request("/incidents", query), _Incidents)).items
+        parts = [state] if state else ["open,mitigated", "ended,resolved"]
+        query = {"run": known, "limit": INCIDENTS_AT_ONCE}
+        yield from self._by_change("/incidents", [{**query, "state": part} for part in parts], _Incidents)
 
     def incident(self, id: str) -> Asking[Incident]:
         """Return one incident."""
@@ -223,6 +223,34 @@ class Operations:
         """Return the request whose answer is a whole run as a file, after checking that the run exists."""
         known = yield from self._id(run)
         return Request(f"/runs/{_quoted(known)}/records", {**_series(names), "format": form})
+
+    def _by_change(self, path: str, queries: list[dict[str, Any]], kind: type[_Changed]) -> Streaming[Any]:
+        """Yield what lists in order of change hold, each item once.
+
+        What changes meanwhile moves to a first page. So the first pages are read again at the end.
+        """
+        seen: set[str] = set()
+        pages = 0
+        for query in queries:
+            pages += yield from self._unseen(path, query, kind, seen, until_known=False)
+        if pages > len(queries):
+            for query in queries:
+                yield from self._unseen(path, query, kind, seen, until_known=True)
+
+    def _unseen(
+        self, path: str, query: dict[str, Any], kind: type[_Changed], seen: set[str], *, until_known: bool
+    ) -> Generator[Any, Answer, int]:
+        """Yield unseen items, up to a page without any if ``until_known``; return the number of pages."""
+        after: str | None = ""
+        pages = 0
+        while after is not None:
+            page = yield from self._read(Request(path, {**query, "after": after}), kind)
+            new = [item for item in page.items if item.id not in seen]
+            seen.update(item.id for item in new)
+            yield from map(Found, new)
+            pages += 1
+            after = None if until_known and not new else page.next
+        return pages
 
     # Runs by id or name
 
@@ -281,54 +309,6 @@ class Operations:
         self.check(request, answer)
         return answer
 
-    def _decoded(self, request: Request, answer: Answer, kind: type[T]) -> T:
-        self.check(request, answer)
-        try:
-            return msgspec.json.decode(answer.body, type=kind, strict=False)
-        except msgspec.MsgspecError as error:
-            place = f"{self._base}{request.target.partition('?')[0]}"
-            why = f"The answer of {place} is not that of a tocsin server of this version ({error})."
-            raise UnreachableError(f"{why} Check TOCSIN_URL, or update tocsin.") from error
-
-    def check(self, request: Request, answer: Answer) -> None:
-        """Raise the error that an answer stands for, if it does.
-
-        Raises:
-            UnreachableError: There was no answer, or 429, 502, 503 or 504.
-            TokenError: 401 or 403.
-            NotFoundError: 404.
-            RejectedError: Another status of 400 to 499.
-            ApiError: Any other status but 200 to 299.
-        """
-        status = answer.status
-        if 200 <= status < 300:
-            return
-        if not status:
-            advice = (
-                "Is the server running? Set TOCSIN_URL or pass url=; `tocsin doctor` checks the connection."
-            )
-            raise UnreachableError(f"No answer from {self._base}: {answer.failure}. {advice}")
-        detail = _problem(answer).detail or f"{self._base}{request.target}"
-        if status in (401, 403):
-            raise TokenError(self._token_advice(request, status, detail))
-        sentence = f"The server answered {status}: {detail}"
-        if status == 404:
-            raise NotFoundError(detail if _problem(answer).detail else sentence)
-        if status in REPEATED:
-            raise UnreachableError(f"{self._base} is not available at the moment ({status}): {detail}")
-        raise RejectedError(sentence) if 400 <= status < 500 else ApiError(sentence)
-
-    def _token_advice(self, request: Request, status: int, detail: str) -> str:
-        scope = "read" if request.method == "GET" else "write"
-        if status == 403:
-            what = f"{self._base} does not allow this with your token (403): {detail}"
-        elif self._has_token:
-            what = f"{self._base} rejected the token (401): it is unknown or revoked."
-        else:
-            what = f"{self._base} needs a token (401), and none is set."
-        command = f"tocsin-server token create NAME --scope {scope}"
-        return f"{what} Run `{command}` on the server, then set TOCSIN_TOKEN or pass token=."
-
 
 def _series(names: Iterable[str]) -> dict[str, Any]:
     """Return the query for series; one with a comma in its name needs the parameter twice."""
@@ -338,13 +318,6 @@ def _series(names: Iterable[str]) -> dict[str, Any]:
 
 def _quoted(id: str) -> str:
     return quote(id, safe="")
-
-
-def _problem(answer: Answer) -> _Problem:
-    try:
-        return msgspec.json.decode(answer.body, type=_Problem)
-    except msgspec.MsgspecError:
-        return _Problem()
 
 
 def _did_you_mean(name: str, known: Iterable[Run]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from textual import on
@@ -12,7 +11,7 @@ from textual.widgets import DataTable, Footer, Input
 
 from ..read import Run
 from .live_table import LiveTable
-from .polled_screen import Bar, PolledScreen
+from .polled_screen import Bar, PolledScreen, first
 from .rows import by_trouble, cells_of, counts
 
 MOST_RUNS = 500
@@ -65,7 +64,7 @@ class FleetScreen(PolledScreen[Fleet]):
 
     async def fetch(self) -> Fleet:
         """Return the newest runs that match the filter."""
-        found = await _first(self.api.runs(self._filter, project=self._project).__aiter__(), MOST_RUNS + 1)
+        found = await first(self.api.runs(self._filter, project=self._project), MOST_RUNS + 1)
         return Fleet(by_trouble(found[:MOST_RUNS]), len(found) > MOST_RUNS)
 
     def show(self, found: Fleet) -> None:
@@ -104,12 +103,3 @@ class FleetScreen(PolledScreen[Fleet]):
         self._filter = event.value.strip()
         self.action_close_filter()
         self.ask_now()
-
-
-async def _first(runs: AsyncIterator[Run], most: int) -> list[Run]:
-    found: list[Run] = []
-    async for run in runs:
-        found.append(run)
-        if len(found) >= most:
-            break
-    return found

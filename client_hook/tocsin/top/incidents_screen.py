@@ -13,11 +13,11 @@ from ..read import Incident, Run
 from ..read.text import shown
 from .acknowledge import acknowledge
 from .live_table import LiveTable
-from .polled_screen import Bar, PolledScreen
+from .polled_screen import Bar, PolledScreen, first
 from .rows import by_urgency, incident_cells, incident_lines
 
 MOST_INCIDENTS = 100
-"""Incidents of each state."""
+"""Those that are not over come first."""
 COLUMNS = (
     ("SEVERITY", 8, 0), ("STATE", 9, 0), ("RUN", 16, 0), ("SINCE", 7, 0), ("ACKED", 5, 0), ("SUMMARY", 16, 0)
 )  # fmt: skip
@@ -55,7 +55,7 @@ class IncidentsScreen(PolledScreen[list[Incident]]):
 
     async def fetch(self) -> list[Incident]:
         """Return incidents, the most urgent first."""
-        return by_urgency(await self.api.incidents(self._run, limit=MOST_INCIDENTS))
+        return by_urgency(await first(self.api.incidents(self._run), MOST_INCIDENTS))
 
     def show(self, found: list[Incident]) -> None:
         """Show the incidents."""

@@ -11,10 +11,20 @@ from rich.text import Text
 from textual.screen import Screen
 from textual.widgets import Static
 
-from ..read import ApiError, AsyncApi, UnreachableError
+from ..read import ApiError, AsyncApi, AsyncPages, UnreachableError
 from .server_app import ServerApp
 
 T = TypeVar("T")
+
+
+async def first(pages: AsyncPages[T], most: int) -> list[T]:
+    """Return at most ``most`` results; pages after them are not requested."""
+    found: list[T] = []
+    async for each in pages:
+        found.append(each)
+        if len(found) >= most:
+            break
+    return found
 
 
 class Bar(Static):

@@ -14,11 +14,12 @@ from ..read.text import number, shown
 from .acknowledge import acknowledge
 from .chart import GUTTER, Chart
 from .curves import NONFINITE, SKIPPED, SKIPPED_SERIES, Series, series_of, skipped_steps
-from .polled_screen import Bar, PolledScreen
+from .polled_screen import Bar, PolledScreen, first
 from .rows import COLORS, by_urgency, condition, step_of
 
 NAMES = ("loss", "grad_norm", "scale", "lr", SKIPPED_SERIES)
 LEAST_BUCKETS, MOST_BUCKETS = 50, 8192
+MOST_INCIDENTS = 5
 SMALLEST_WINDOW = 20
 """Steps at the strongest zoom."""
 
@@ -76,7 +77,9 @@ class RunScreen(PolledScreen[Watched]):
         width = 2 * max(self.size.width - GUTTER, 1)
         buckets = min(max(width, LEAST_BUCKETS), MOST_BUCKETS)
         table = await self.api.metrics(run, *NAMES, start=self._start(), buckets=buckets)
-        return Watched(run, series_of(table), by_urgency(await self.api.incidents(run, limit=5)))
+        return Watched(
+            run, series_of(table), by_urgency(await first(self.api.incidents(run), MOST_INCIDENTS))
+        )
 
     def _start(self) -> int | None:
         """Return the first step of the charts, None for that of the run."""

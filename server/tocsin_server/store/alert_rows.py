@@ -6,17 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Union
 
 import msgspec
-from sqlalchemy import Connection, Row, Select, bindparam, func, select
+from sqlalchemy import Connection, Row, Select, bindparam, func, literal, or_, select, tuple_
 
 from tocsin_server.core import exact_json
 from tocsin_server.core.models import RUN_FAILED, Alert, AlertState, Diagnosis, Evidence, Remedy, Severity
+from tocsin_server.store.change_cursor import change_cursor, place_of_change
 from tocsin_server.store.damage import Damaged, choice, place_of, values_of, warn
-from tocsin_server.store.results import AlertStep, StoredAlert
+from tocsin_server.store.results import AlertPage, AlertStep, StoredAlert
 from tocsin_server.store.tables import alert, alert_transition, attempt, run
 
 LIVES = tuple(AlertState)
 """Alert states in the order in which an alert passes through them."""
 UNREADABLE = Diagnosis("The stored diagnosis cannot be read. `tocsin-server check` says why.")
+_KEY = (alert.c.run_id, alert.c.fingerprint, alert.c.episode)
 OPEN_STATES = (AlertState.PENDING, AlertState.FIRING, AlertState.RECOVERING)
 
 
@@ -42,6 +44,34 @@ def read_alerts(
         query.where(alert.c.state == state).limit(limit) for state in (AlertState.ENDED, AlertState.RESOLVED)
     )
     return [_stored(row) for part in (still_open, ended, resolved) for row in connection.execute(part)]
+
+
+def read_alert_page(
+    connection: Connection,
+    run_id: str | None,
+    states: Sequence[str] | None,
+    severities: Sequence[str] | None,
+    after: str,
+    limit: int,
+) -> AlertPage:
+    """Return a page of alerts; see ``StoreReader.alert_page``."""
+    wanted = list(AlertState) if states is None else states
+    query = _with_run().where(alert.c.state.in_([str(state) for state in wanted]))
+    if run_id is not None:
+        query = query.where(alert.c.run_id == run_id)
+    if severities is not None:
+        query = query.where(alert.c.severity.in_([str(severity) for severity in severities]))
+    place = place_of_change(after)
+    if place is not None:
+        key = alert_key(place[1])
+        if key is None:
+            raise ValueError(f"after: expected the `next` of a page, got {after!r}")
+        later = (alert.c.updated_ns == place[0]) & (tuple_(*_KEY) > tuple_(*map(literal, key)))
+        query = query.where(or_(alert.c.updated_ns < place[0], later))
+    rows = connection.execute(query.order_by(alert.c.updated_ns.desc(), *_KEY).limit(limit + 1)).all()
+    items = [_stored(row) for row in rows[:limit]]
+    more = len(rows) > limit
+    return AlertPage(items, change_cursor(rows[limit - 1].updated_ns, items[-1].alert.id) if more else None)
 
 
 def read_alerts_since(connection: Connection, fired_ns: int, limit: int) -> list[StoredAlert]:

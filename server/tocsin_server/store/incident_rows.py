@@ -12,8 +12,9 @@ from tocsin_server.core.incidents import Incident, IncidentState, state_of
 from tocsin_server.core.models import Alert, AlertState
 from tocsin_server.store.acks import AT_ONCE, Key
 from tocsin_server.store.alert_rows import alert_key, alert_of
+from tocsin_server.store.change_cursor import change_cursor, place_of_change
 from tocsin_server.store.outbox import ALERTS
-from tocsin_server.store.results import StoredIncident
+from tocsin_server.store.results import IncidentPage, StoredIncident
 from tocsin_server.store.tables import alert, notification, notified_alert, run
 
 MOST_SHOWN = 50
@@ -57,6 +58,31 @@ def read_incidents(
         if counts[each.state] <= limit:
             kept.append(each)
     return kept
+
+
+def read_incident_page(
+    connection: Connection, run_id: str | None, states: Collection[str] | None, after: str, limit: int
+) -> IncidentPage:
+    """Return a page of incidents; see ``StoreReader.incident_page``."""
+    counted = alert.c.state.in_([state.value for state in _COUNTED])
+    query = select(_ID.label("incident_id"), func.max(alert.c.updated_ns).label("changed"))
+    query = query.where(counted, alert.c.incident != "")
+    if run_id is not None:
+        query = query.where(alert.c.run_id == run_id)
+    each_one = query.group_by("incident_id").subquery()
+    changed, name = each_one.c.changed, each_one.c.incident_id
+    page = select(changed, name).order_by(changed.desc(), name).limit(limit + 1)
+    place = place_of_change(after)
+    if place is not None:
+        page = page.where(or_(changed < place[0], and_(changed == place[0], name > place[1])))
+    rows = connection.execute(page).all()
+    known = {each.incident.id: each for each in _read(connection, [row.incident_id for row in rows[:limit]])}
+    found = [known[row.incident_id] for row in rows[:limit] if row.incident_id in known]
+    last = rows[limit - 1] if len(rows) > limit else None
+    return IncidentPage(
+        [each for each in found if states is None or each.state in states],
+        None if last is None else change_cursor(last.changed, last.incident_id),
+    )
 
 
 def read_incident(connection: Connection, incident_id: str) -> StoredIncident | None:

@@ -23,8 +23,10 @@ from tocsin_server.store import (
 from tocsin_server.store.acks import acks_in_force
 from tocsin_server.store.database import Database
 from tocsin_server.store.results import (
+    AlertPage,
     AlertStep,
     EventPage,
+    IncidentPage,
     RecordPage,
     Recovery,
     SeriesAnswer,
@@ -186,6 +188,36 @@ class StoreReader:
         """
         with self._engine.begin() as connection:
             return alert_rows.read_alerts(connection, run_id, states, severities, limit)
+
+    def alert_page(
+        self,
+        run_id: str | None,
+        states: Sequence[str] | None,
+        severities: Sequence[str] | None,
+        *,
+        after: str,
+        limit: int,
+    ) -> AlertPage:
+        """Return a page of alerts, newest change first. ``after`` is "" for the first page.
+
+        An alert that changes moves to the front, so it may be missing in the later pages.
+
+        Raises:
+            ValueError: ``after`` is not the ``next`` of a page.
+        """
+        with self._engine.begin() as connection:
+            return alert_rows.read_alert_page(connection, run_id, states, severities, after, limit)
+
+    def incident_page(
+        self, run_id: str | None, states: Collection[str] | None, *, after: str, limit: int
+    ) -> IncidentPage:
+        """Return a page of incidents; see ``alert_page``. With ``states``, it may have fewer than ``limit``.
+
+        Raises:
+            ValueError: ``after`` is not the ``next`` of a page.
+        """
+        with self._engine.begin() as connection:
+            return incident_rows.read_incident_page(connection, run_id, states, after, limit)
 
     def alerts_since(self, fired_ns: int, limit: int) -> list[StoredAlert]:
         """Return alerts that fired since then, the newest first, whatever their state is now."""

@@ -203,6 +203,22 @@ class EventPage:
 
 
 @dataclass(frozen=True, slots=True)
+class AlertPage:
+    """Alerts, newest change first. ``next``: the cursor of the next page, None at the end."""
+
+    items: list[StoredAlert]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentPage:
+    """Incidents, newest change first. ``next``: the cursor of the next page, None at the end."""
+
+    items: list[StoredIncident]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class StoredAlert:
     """An alert in its current state, with the name and project of its run."""
 

@@ -100,7 +100,7 @@ def test_an_alert_has_its_diagnosis(
     api: tocsin.Api, trained: str, eventually_true: Callable[..., Any]
 ) -> None:
     """The NaN of step 0; its incident leads to the same diagnosis."""
-    alerts = api.alerts(trained)
+    alerts = api.alerts(trained).all()
     alert = next(alert for alert in alerts if alert.rule == "nonfinite-loss")
     assert alert.diagnosis.cause
     assert alert.diagnosis.remedies
@@ -110,7 +110,7 @@ def test_an_alert_has_its_diagnosis(
 
 
 def test_an_incident_can_be_acknowledged(api: tocsin.Api, trained: str) -> None:
-    first = api.incidents(trained)[0]
+    first = next(iter(api.incidents(trained)))
     api.acknowledge_incident(first.id, "seen")
     ack = api.incident(first.id).ack
     assert ack is not None
@@ -195,7 +195,7 @@ def test_a_name_of_several_runs_is_answered_with_their_ids(
 def test_a_wrong_token_is_answered_with_the_command(shared_tower: Tower, token: str) -> None:
     api = tocsin.Api(shared_tower.base, token)
     with pytest.raises(PermissionError, match="tocsin-server token create NAME --scope read"):
-        api.alerts()
+        api.alerts().all()
 
 
 def test_a_token_that_may_only_report_is_told_the_scope(shared_tower: Tower) -> None:
@@ -209,7 +209,7 @@ def test_a_server_that_is_away_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     address = f"http://127.0.0.1:{closed_port()}"
     monkeypatch.setenv("TOCSIN_URL", address)
     with pytest.raises(ConnectionError, match=f"No answer from {address}.*Is the server running"):
-        tocsin.Api(retries=0).alerts()
+        tocsin.Api(retries=0).alerts().all()
 
 
 def test_asyncio_gives_the_same(shared_tower: Tower, api: tocsin.Api, trained: str) -> None:
@@ -218,12 +218,12 @@ def test_asyncio_gives_the_same(shared_tower: Tower, api: tocsin.Api, trained: s
     async def ask() -> Any:
         async with tocsin.AsyncApi(shared_tower.base, shared_tower.token) as api:
             run, table, alerts = await asyncio.gather(
-                api.run(trained), api.records(trained, "loss").table(), api.alerts(trained)
+                api.run(trained), api.records(trained, "loss").table(), api.alerts(trained).all()
             )
             return run, table, alerts, [run.id async for run in api.runs("name:trained")]
 
     run, table, alerts, ids = asyncio.run(ask())
-    assert (run.id, ids, alerts) == (trained, [trained], api.alerts(trained))
+    assert (run.id, ids, alerts) == (trained, [trained], api.alerts(trained).all())
     assert bits(table.lists()["loss"]) == bits(api.records(trained, "loss").table().lists()["loss"])
 
 

@@ -12,12 +12,13 @@ from typing_extensions import TypedDict
 from tocsin_server.core.models import AlertState, Severity
 from tocsin_server.core.responses import ExactJSON, Problem
 from tocsin_server.http.api.permission import Reader
-from tocsin_server.http.api.query import WHOLE, chosen, some_of
+from tocsin_server.http.api.query import AFTER, WHOLE, chosen, cursor, page_of, some_of
 from tocsin_server.http.api.resource import resource
 from tocsin_server.http.api.shapes import AlertRow
 from tocsin_server.http.services import services_of
 from tocsin_server.offline.snapshot_gather import download
 from tocsin_server.runs.run_summary import alert_json
+from tocsin_server.store.change_cursor import PATTERN
 from tocsin_server.store.results import AlertStep, StoredAlert
 from tocsin_server.transfer.record_export import file_name
 
@@ -25,9 +26,12 @@ router = resource("alerts")
 
 
 class AlertList(TypedDict):
-    """Alerts, newest change first."""
+    """Alerts, newest change first. ``next`` is the cursor of the next page; null at the end and without
+    ``after``.
+    """
 
     items: list[AlertRow]
+    next: str | None
 
 
 class HistoryRow(TypedDict):
@@ -66,14 +70,22 @@ def list_alerts(
     state: Annotated[str | None, some_of(AlertState)] = None,
     severity: Annotated[str | None, some_of(Severity)] = None,
     limit: Annotated[int, Query(ge=1, le=10_000), WHOLE] = 200,
+    after: Annotated[str | None, cursor(PATTERN, AFTER)] = None,
 ) -> ExactJSON:
-    """List alerts of all runs or of one; without ``state``, unresolved alerts first, then the newest
-    resolved.
+    """List alerts of all runs or of one.
+
+    Without ``after`` and ``state``: all unresolved alerts, then the newest ended and resolved ones. With
+    ``after``: pages of ``limit`` alerts. An alert that changes between two pages moves to the first one.
     """
     states = chosen("state", state, AlertState)
     severities = chosen("severity", severity, Severity)
-    found = services_of(request).reader.alerts(run, states, severities, limit)
-    return ExactJSON({"items": [alert_row(stored) for stored in found]})
+    reader = services_of(request).reader
+    if after is None:
+        found, following = reader.alerts(run, states, severities, limit), None
+    else:
+        page = page_of(lambda: reader.alert_page(run, states, severities, after=after, limit=limit), after)
+        found, following = page.items, page.next
+    return ExactJSON({"items": [alert_row(stored) for stored in found], "next": following})
 
 
 @router.get("/alerts/{alert_id:path}/snapshot", response_model=IncidentSnapshotDocument)

@@ -16,7 +16,7 @@ from tocsin_server.core.responses import ExactJSON, Problem
 from tocsin_server.http.api.acks import AckRow, LifeLine, NewAck, ack_row, stored_acks
 from tocsin_server.http.api.deletion import actor_of
 from tocsin_server.http.api.permission import Editor, Reader
-from tocsin_server.http.api.query import WHOLE, chosen, some_of
+from tocsin_server.http.api.query import AFTER, WHOLE, chosen, cursor, page_of, some_of
 from tocsin_server.http.api.resource import resource
 from tocsin_server.http.api.shapes import AlertRow
 from tocsin_server.http.services import Services, services_of
@@ -24,6 +24,7 @@ from tocsin_server.runs.run_summary import alert_json
 from tocsin_server.store import audit
 from tocsin_server.store.acks import Ack, Key, acks_in_force, add_acks
 from tocsin_server.store.alert_timeline import incident_timeline
+from tocsin_server.store.change_cursor import PATTERN
 from tocsin_server.store.checkpoints import resume_from
 from tocsin_server.store.connection import Connection
 from tocsin_server.store.incident_rows import alert_keys
@@ -79,9 +80,12 @@ class IncidentDetail(IncidentRow):
 
 
 class IncidentList(TypedDict):
-    """Incidents, newest change first."""
+    """Incidents, newest change first. ``next`` is the cursor of the next page; null at the end and without
+    ``after``.
+    """
 
     items: list[IncidentRow]
+    next: str | None
 
 
 class IncidentLine(LifeLine):
@@ -104,11 +108,21 @@ def list_incidents(
     run: str | None = None,
     state: Annotated[str | None, some_of(IncidentState)] = None,
     limit: Annotated[int, Query(ge=1, le=1000), WHOLE] = 100,
+    after: Annotated[str | None, cursor(PATTERN, AFTER)] = None,
 ) -> ExactJSON:
-    """List incidents of all runs or of one; at most ``limit`` of each state."""
-    services = services_of(request)
-    found = services.reader.incidents(run, chosen("state", state, IncidentState), limit)
-    return ExactJSON({"items": _rows(services, found)})
+    """List incidents of all runs or of one.
+
+    Without ``after``: at most ``limit`` of each state. With ``after``: pages of ``limit`` incidents, fewer
+    with ``state``. An incident that changes between two pages moves to the first one.
+    """
+    services, states = services_of(request), chosen("state", state, IncidentState)
+    reader = services.reader
+    if after is None:
+        found, following = reader.incidents(run, states, limit), None
+    else:
+        page = page_of(lambda: reader.incident_page(run, states, after=after, limit=limit), after)
+        found, following = page.items, page.next
+    return ExactJSON({"items": _rows(services, found), "next": following})
 
 
 @router.post("/incidents/{incident_id:path}/ack", response_model=IncidentRow)

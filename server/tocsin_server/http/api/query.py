@@ -61,6 +61,9 @@ def cursor(pattern: str, description: str = "`next` of an earlier page.") -> Any
     return Query(description=description, json_schema_extra={"pattern": pattern})
 
 
+AFTER = "Read pages: empty for the first one, else `next` of the one before."
+
+
 def some_of(known: Iterable[str]) -> Any:
     """Return the declaration of a comma-separated list of ``known`` values, for :func:`chosen`."""
     one = "|".join(known)

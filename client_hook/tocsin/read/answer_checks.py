@@ -1,0 +1,87 @@
+"""Raise the errors that answers stand for, and decode the others. No I/O."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from .errors import ApiError, NotFoundError, RejectedError, TokenError, UnreachableError
+from .exchange import REPEATED, Answer, Request
+
+T = TypeVar("T")
+
+
+class _Problem(msgspec.Struct):
+    """An error of the server (RFC 9457)."""
+
+    detail: str = ""
+    subject: str = ""
+
+
+class AnswerChecks:
+    """The checks of one server's answers.
+
+    Args:
+        base: Address of the server, for messages.
+        has_token: Whether a token is sent.
+    """
+
+    def __init__(self, base: str, *, has_token: bool) -> None:
+        self._base = base
+        self._has_token = has_token
+
+    def _decoded(self, request: Request, answer: Answer, kind: type[T]) -> T:
+        self.check(request, answer)
+        try:
+            return msgspec.json.decode(answer.body, type=kind, strict=False)
+        except msgspec.MsgspecError as error:
+            place = f"{self._base}{request.target.partition('?')[0]}"
+            why = f"The answer of {place} is not that of a tocsin server of this version ({error})."
+            raise UnreachableError(f"{why} Check TOCSIN_URL, or update tocsin.") from error
+
+    def check(self, request: Request, answer: Answer) -> None:
+        """Raise the error that an answer stands for, if it does.
+
+        Raises:
+            UnreachableError: There was no answer, or 429, 502, 503 or 504.
+            TokenError: 401 or 403.
+            NotFoundError: 404.
+            RejectedError: Another status of 400 to 499.
+            ApiError: Any other status but 200 to 299.
+        """
+        status = answer.status
+        if 200 <= status < 300:
+            return
+        if not status:
+            advice = (
+                "Is the server running? Set TOCSIN_URL or pass url=; `tocsin doctor` checks the connection."
+            )
+            raise UnreachableError(f"No answer from {self._base}: {answer.failure}. {advice}")
+        detail = _problem(answer).detail or f"{self._base}{request.target}"
+        if status in (401, 403):
+            raise TokenError(self._token_advice(request, status, detail))
+        sentence = f"The server answered {status}: {detail}"
+        if status == 404:
+            raise NotFoundError(detail if _problem(answer).detail else sentence)
+        if status in REPEATED:
+            raise UnreachableError(f"{self._base} is not available at the moment ({status}): {detail}")
+        raise RejectedError(sentence) if 400 <= status < 500 else ApiError(sentence)
+
+    def _token_advice(self, request: Request, status: int, detail: str) -> str:
+        scope = "read" if request.method == "GET" else "write"
+        if status == 403:
+            what = f"{self._base} does not allow this with your token (403): {detail}"
+        elif self._has_token:
+            what = f"{self._base} rejected the token (401): it is unknown or revoked."
+        else:
+            what = f"{self._base} needs a token (401), and none is set."
+        command = f"tocsin-server token create NAME --scope {scope}"
+        return f"{what} Run `{command}` on the server, then set TOCSIN_TOKEN or pass token=."
+
+
+def _problem(answer: Answer) -> _Problem:
+    try:
+        return msgspec.json.decode(answer.body, type=_Problem)
+    except msgspec.MsgspecError:
+        return _Problem()
