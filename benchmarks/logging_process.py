@@ -20,7 +20,8 @@ from tocsin.api.run import Run
 WAITING = 20_000
 """Records that may wait in a run's outbox: far below where it would drop."""
 BLOCK = 500
-NOISE = [random.Random(1).gauss(0.0, 1.0) for _ in range(10_007)]
+_DRAW = random.Random(1)
+NOISE = [_DRAW.gauss(0.0, 1.0) for _ in range(10_007)]
 """Number of values drawn in advance; a prime, so that patterns do not repeat early."""
 
 

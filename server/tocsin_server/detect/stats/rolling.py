@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 
 import msgspec
 
+AT_ONCE = 16
+"""Values that are passed over together, if they can be."""
 MAD_TO_SIGMA = 1.4826
 """Factor from median absolute deviation to standard deviation, for a normal distribution."""
 
@@ -57,8 +60,12 @@ class RollingMedian(msgspec.Struct):
         Returns:
             The index of the first value that was not pushed, or ``stop``.
         """
-        arrived, highest, at = self.arrived, self.highest, start
-        room = self.size - len(arrived)
+        arrived, at = self.arrived, start
+        while at < stop and self._pass_some(values[at : min(at + AT_ONCE, stop)]):
+            at = min(at + AT_ONCE, stop)
+        if at == stop:
+            return stop
+        highest, room, start = self.highest, self.size - len(arrived), at
         for at in range(start, stop):
             value = values[at]
             if value is None or not 0.0 < value <= highest:
@@ -76,6 +83,24 @@ class RollingMedian(msgspec.Struct):
         if at > start and self.ordered:
             self.ordered, self.deviation = [], None
         return at
+
+    def _pass_some(self, values: Sequence[float | None]) -> bool:
+        """Push all of a few values if they are above 0 and none exceeds those that stay; else push none."""
+        arrived, n = self.arrived, len(values)
+        if len(arrived) != self.size or n >= self.size:
+            return False
+        highest = max(arrived[n:])
+        try:
+            if not (math.isfinite(sum(values)) and min(values) > 0.0 and max(values) <= highest):  # type: ignore[arg-type,type-var,operator]
+                return False
+        except TypeError:
+            return False
+        arrived += values  # type: ignore[arg-type]
+        del arrived[:n]
+        self.highest = highest
+        if self.ordered:
+            self.ordered, self.deviation = [], None
+        return True
 
     def _highest(self) -> None:
         self.highest = max(self.arrived, default=float("-inf"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from operator import lt
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class StepOrder:
         if not batch.n:
             return None
         all_steps = batch.step.tolist()
-        if all_steps[0] > self._highest and all(one < other for one, other in pairwise(all_steps)):
+        if all_steps[0] > self._highest and all(map(lt, all_steps, all_steps[1:])):
             self._note(batch, all_steps)
             return None
         found: Refused | None = None

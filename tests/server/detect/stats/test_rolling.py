@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 
 import msgspec
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tocsin_server.detect.stats.rolling import MAD_TO_SIGMA, OrderedWindow, RollingMedian
@@ -39,16 +40,20 @@ def test_saved_and_restored(items: list[float]) -> None:
     st.integers(0, 20),
     st.integers(0, 60),
     st.floats(0, 9),
+    st.just([5.0]) | st.lists(st.floats(4, 9), min_size=20, max_size=50),
 )
+@example([3.0, 2.0, math.nan, 1.0] * 9, 0, 36, 0.0, [6.0 - 0.1 * at for at in range(20)])
+@example([3.0 - 0.1 * at for at in range(30)], 1, 30, 0.0, [6.0 - 0.1 * at for at in range(20)])
 def test_passing_over_equals_pushing_until_an_outlier(
-    items: list[float], start: int, stop: int, limit: float
+    items: list[float], start: int, stop: int, limit: float, before: list[float]
 ) -> None:
     """The values are in the window as if pushed; it stops at the first one above all, or not above 0."""
     start = min(start, len(items))
     stop = max(start, min(stop, len(items)))
-    passed, pushed = RollingMedian(10), RollingMedian(10)
+    passed, pushed = RollingMedian(20), RollingMedian(20)
     for window in (passed, pushed):
-        window.push(5.0)
+        for item in before:
+            window.push(item)
     at = passed.pass_over(items, start, stop, limit)
     for item in items[start:at]:
         assert 0 < item <= max(limit, pushed.highest)

@@ -27,6 +27,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Sequence
+from typing import cast
 
 import msgspec
 
@@ -41,6 +43,7 @@ from tocsin_server.detect.sdk import (
     Rule,
     RuleSettings,
     RuleState,
+    Values,
     View,
     grade,
     kendall,
@@ -97,19 +100,17 @@ class GradNormDrift(Rule[Settings, State]):
     def observe(self, view: View) -> None:
         if view.grad_norm is None:
             return
-        state = self.state
-        if len(state.norms) + view.n < self.settings.window and positive(view.grad_norm):
-            state.start = state.start if state.norms else (view.step[0], view.time_ns[0])
-            state.norms += view.grad_norm  # type: ignore[arg-type]
-            return
-        for row, norm in enumerate(view.grad_norm):
-            if norm is None or not 0.0 < norm < math.inf:
-                continue
+        state, window = self.state, self.settings.window
+        rows, norms = _positive(view.grad_norm)
+        start, n = 0, len(norms)
+        while start < n:
             if not state.norms:
-                state.start = (view.step[row], view.time_ns[row])
-            state.norms.append(norm)
-            if len(state.norms) >= self.settings.window:
-                self._window(view, row)
+                state.start = (view.step[rows[start]], view.time_ns[rows[start]])
+            stop = min(n, start + window - len(state.norms))
+            state.norms += norms[start:stop]
+            if len(state.norms) >= window:
+                self._window(view, rows[stop - 1])
+            start = stop
 
     def _window(self, view: View, row: int) -> None:
         state, limits = self.state, self.settings
@@ -155,6 +156,14 @@ class GradNormDrift(Rule[Settings, State]):
             view, row, INFO if decays else WARNING, onset[:2], summary, evidence,
             level=grade(int(min(last[2] / first[2], 1e15))), kind="decay" if decays else "",
         )  # fmt: skip
+
+
+def _positive(norms: Values) -> tuple[Sequence[int], list[float]]:
+    """Return the rows and values of the finite norms above 0; the list may be ``norms`` itself."""
+    if positive(norms):
+        return range(len(norms)), cast(list[float], norms)
+    kept = [(row, norm) for row, norm in enumerate(norms) if norm is not None and 0.0 < norm < math.inf]
+    return [row for row, _ in kept], [norm for _, norm in kept]
 
 
 def drifting(case: DiagnosisContext) -> Cause | None:

@@ -118,15 +118,15 @@ class LossDrift(Rule[Settings, State]):
 
     def _completed(self, view: View) -> Iterator[int]:
         """Yield the rows that complete a bin of 100, with the records up to there in ``start``."""
-        state, limits = self.state, self.settings
-        if len(state.bins.medians) >= limits.short:
-            yield from state.bins.extend(view)
-            return
-        for row, loss in zip(*view.losses, strict=True):
-            if len(state.bins.medians) < limits.short:
-                state.start.push(view.step[row], loss)
-            if state.bins.push(view.step[row], loss):
-                yield row
+        bins, (rows, losses), at = self.state.bins, view.losses, 0
+        while at < len(losses) and len(bins.medians) < self.settings.short:
+            stop = at + bins.size - len(bins.waiting)
+            part = rows[at:stop], losses[at:stop]
+            for _ in self.state.start.fill(view, *part):
+                pass
+            yield from bins.fill(view, *part)
+            at = stop
+        yield from bins.fill(view, rows[at:], losses[at:])
 
     def _note(self, loss: float | None, median: float) -> None:
         state = self.state
