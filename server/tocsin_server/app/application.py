@@ -178,18 +178,13 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.parsing = anyio.CapacityLimiter(markdown.AT_ONCE)
     failures.install(app)
     description.describe(app)
+    # Before the API: routers are tried in order, and each prepares its routes when it is first tried.
+    app.include_router(ingest.router)
+    app.include_router(live.router)
     for resource in RESOURCES:
         app.include_router(resource.router, prefix=API)
     pages = page_routes(web, plotly, settings.root_path)
-    for router in (
-        ingest.router,
-        live.router,
-        metrics.router,
-        mcp.router,
-        login.router,
-        ack_link.router,
-        pages,
-    ):
+    for router in (metrics.router, mcp.router, login.router, ack_link.router, pages):
         app.include_router(router)
     return app
 

@@ -14,8 +14,10 @@ import pytest
 from websockets.sync.client import connect
 
 from tocsin import protocol
-from tocsin_server.app.application import assemble, stored_tokens
+from tocsin_server.app.application import assemble, create_app, stored_tokens
 from tocsin_server.core.settings import Settings
+from tocsin_server.http import ingest
+from tocsin_server.http.live import endpoint as live
 from tocsin_server.store.database import migrate, open_database
 
 
@@ -49,6 +51,13 @@ def test_it_stops_while_an_answer_is_on_its_way(start_server: Callable[..., Any]
         client.sendall(f"GET {path} HTTP/1.1\r\nHost: {url.netloc.decode()}\r\n\r\n".encode())
         assert client.recv(12) == b"HTTP/1.1 200"
         assert server.stop(signal.SIGTERM) == 0
+
+
+def test_a_training_process_waits_for_no_route_of_the_api(tmp_path: Path) -> None:
+    """The two sockets are tried first; preparing the routes of the API takes half a second."""
+    routes = create_app(Settings(data_dir=tmp_path)).router.routes
+    routers = [route.original_router for route in routes if hasattr(route, "original_router")]
+    assert routers[:2] == [ingest.router, live.router]
 
 
 def test_its_parts_come_from_its_settings(tmp_path: Path) -> None:
