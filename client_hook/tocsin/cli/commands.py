@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ def doctor(options: argparse.Namespace) -> int:
     url = chosen_url(options.url)
     checks = []
     for check in examine(url, _token(options), options.project, options.spool_dir or default_dir()):
-        checks.append({"name": check.name, "ok": check.ok, "text": check.text})
+        checks.append(asdict(check))
         if not options.json:
             print_result(check.ok, f"{check.name:<10}  {check.text}")
     broken = sum(check["ok"] is False for check in checks)

@@ -18,6 +18,7 @@ from tests.hook.top.seen import Seen, scenario
 from tests.server.http.api.conftest import Trainer
 from tests.server.http.api.test_mcp import token
 from tests.server.http.api.test_terminal import NAN
+from tocsin.cli.commands import main
 
 BRAILLE = re.compile("[\u2801-\u28ff]")
 STEPS = 120
@@ -48,7 +49,9 @@ def played(server: Any, run: Trainer, play: Callable[[Seen], Awaitable[None]], s
     scenario(server.base, token(server, scope), begun, scope=scope, filter=f"id:{run.run}")
 
 
-def test_the_most_severe_run_is_first(server: Any, trainer: Callable[..., Trainer]) -> None:
+def test_the_most_severe_run_is_first_and_a_filter_is_set(
+    server: Any, trainer: Callable[..., Trainer]
+) -> None:
     worse, better = trainer(name="diverged", project="topped"), trainer(name="fine", project="topped")
     worse.records(NAN)
     better.records({"loss": [1.0]})
@@ -59,6 +62,8 @@ def test_the_most_severe_run_is_first(server: Any, trainer: Callable[..., Traine
         assert first.split()[0] == "critical"
         assert "nonfinite-loss, step 30" in first
         assert second.split()[0] == "ok"
+        await seen.press("slash", *" nothing", "enter")
+        await seen.until("No run matches the filter.")
 
     scenario(server.base, token(server, "read"), play, filter="project:topped")
 
@@ -121,14 +126,6 @@ def test_an_incident_is_explained_and_acknowledged_with_a_note(server: Any, dive
     assert incident["ack"]["note"] == "mine"
 
 
-def test_the_filter_can_be_changed(server: Any, diverged: Trainer) -> None:
-    async def play(seen: Seen) -> None:
-        await seen.press("slash", *" nothing", "enter")
-        await seen.until("No run matches the filter.")
-
-    played(server, diverged, play)
-
-
 def test_in_a_real_terminal_of_80_by_24(server: Any, diverged: Trainer) -> None:
     environment = {**os.environ, "TOCSIN_URL": server.base, "TERM": "xterm-256color"}
     environment["TOCSIN_TOKEN"] = token(server, "read")
@@ -154,11 +151,14 @@ def read_until(terminal: int, wanted: re.Pattern[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "said"),
-    [("sys.modules['textual'] = None", "pip install 'tocsin[terminal]'"), ("", "needs a terminal")],
+    ("missing", "said"),
+    [("tocsin.top.app", "pip install 'tocsin[terminal]'"), ("nothing", "needs a terminal")],
 )
-def test_where_it_cannot_run_the_error_says_what_to_do(before: str, said: str) -> None:
-    script = f"import sys; {before}\nfrom tocsin.cli import main; sys.exit(main(['top']))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert said in done.stderr
+def test_where_it_cannot_run_the_error_says_what_to_do(
+    missing: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    status = main(["top"])
+    out, err = capsys.readouterr()
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert said in err
