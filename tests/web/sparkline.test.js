@@ -29,11 +29,13 @@ test("each kind of non-finite value has its mark, one per range", () => {
   );
 });
 
-test("a bucket without finite values breaks the line, one without steps doesn't", () => {
-  const lines = (between) =>
-    sparkShape(sparkOf([bucket(1, 2), between, bucket(1, 2)])).line.match(/M/g)?.length;
-  assert.deepEqual([lines([null, null, null, 1, 0, 0]), lines(null)], [2, 1]);
-});
+for (const part of ["line", "band"]) {
+  test(`a bucket without finite values breaks the ${part}, one without steps doesn't`, () => {
+    const count = (between) =>
+      sparkShape(sparkOf([bucket(1, 2), between, bucket(1, 2)]))[part].match(/M/g)?.length;
+    assert.deepEqual([count([null, null, null, 1, 0, 0]), count(null)], [2, 1]);
+  });
+}
 
 test("the onset is at its share of the run, and absent if out of range", () => {
   const at = (onset) => sparkShape(sparkOf([bucket(1, 2), bucket(1, 2)]), { onset }).onset;

@@ -162,7 +162,7 @@ export class RunData {
 
   /** Names of all series of the run; null if not loaded yet. */
   reported() {
-    if (!this.run || !this.ready) return null;
+    if (!this.run || !(this.ready || this.run.series.length)) return null;
     const live = [...this.whole.set.layers]
       .filter(([, layers]) => layers.some((layer) => layer.x.length))
       .map(([name]) => name);

@@ -218,7 +218,7 @@ export class LayerHeat {
     );
     say(
       this.note,
-      `${found} Darker is larger (log scale); ✕ NaN, △ Inf, thin line: zero, empty: no gradient.`,
+      `${found} A stronger color is larger (log scale); ✕ NaN, △ Inf, thin line: zero, empty: no gradient.`,
     );
     this.canvas.setAttribute(
       "aria-label",

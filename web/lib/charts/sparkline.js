@@ -80,22 +80,24 @@ export function sparkShape(spark, o = {}) {
  * @param {(v: number) => number} y
  */
 function paths(buckets, X, y) {
+  let band = "";
+  let line = "";
   let up = "";
   let down = "";
-  let line = "";
-  let pen = false;
+  // A polygon across a stretch without finite values would look like values.
+  const close = () => {
+    if (up) band += `${up}${down}Z`;
+    up = down = "";
+  };
   buckets.forEach((b, i) => {
     if (b === null) return;
-    if (!solid(b)) {
-      pen = false;
-      return;
-    }
+    if (!solid(b)) return close();
+    line += `${up ? "L" : "M"}${X(i)} ${y(b[2]).toFixed(1)}`;
     up += `${up ? "L" : "M"}${X(i)} ${y(b[1]).toFixed(1)}`;
     down = `L${X(i)} ${y(b[0]).toFixed(1)}${down}`;
-    line += `${pen ? "L" : "M"}${X(i)} ${y(b[2]).toFixed(1)}`;
-    pen = true;
   });
-  return { band: up && `${up}${down}Z`, line };
+  close();
+  return { band, line };
 }
 
 /** @param {Bucket[]} buckets */
