@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import email
 import itertools
+import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -62,10 +64,12 @@ class Distributions:
         return email.message_from_bytes(self.read(package, name))
 
 
-def hatchling(target: str, project: Path, out: Path) -> None:
+def hatchling(target: str, project: Path, out: Path, **environ: str) -> None:
     """Build one distribution as pip does, with the installed hatchling."""
     command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(out)]
-    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=project, capture_output=True, text=True, check=False, env={**os.environ, **environ}
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -139,6 +143,18 @@ def test_a_wheel_has_its_package_only(built: Distributions, package: str) -> Non
     assert {name.split("/")[0] for name in files} == {package, f"{package}-{tocsin.__version__}.dist-info"}
     assert [name for name in files if re.search(r"node_modules|__pycache__|\.pyc$|/tests/", name)] == []
     assert f"{package}/py.typed" in files
+
+
+@pytest.mark.skipif(shutil.which("cc") is None or sys.version_info < (3, 11), reason="needs a C compiler")
+def test_a_compiled_wheel_serves_all_later_versions(built: Distributions, tmp_path: Path) -> None:
+    """The hook's sdist compiles to a wheel of the stable ABI; by default it is pure Python."""
+    project = built.folder / "unpacked" / f"tocsin-{tocsin.__version__}"
+    hatchling("wheel", project, tmp_path, TOCSIN_COMPILE="1")
+    (wheel,) = tmp_path.glob("*.whl")
+    assert "-cp311-abi3-" in wheel.name
+    with zipfile.ZipFile(wheel) as archive:
+        added = set(archive.namelist()) - built.files("tocsin")
+    assert added == {"tocsin/spool/_pack.abi3.so"}
 
 
 @pytest.mark.parametrize("package", PROJECTS)

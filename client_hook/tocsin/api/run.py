@@ -265,12 +265,12 @@ class Run:
                 if names is not None:
                     if self._is_alone:
                         counted = self._counted
-                        if self._ledger is None and counted is not None and step > counted:
+                        if counted is None or step == counted or self._ledger is not None:
+                            self._count_from(step, names)
+                        elif step > counted:
                             self._counted, self._first_names = step, names
                             if self._more_names:
                                 self._more_names.clear()
-                        else:
-                            self._count_from(step, names)
                     reporter.put((step, monotonic_ns() + reporter.offset_ns, names, *row), True)
                     return
             except Exception as error:

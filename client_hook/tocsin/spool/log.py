@@ -21,6 +21,11 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
+try:
+    from ._pack import Target
+except ImportError:  # it is optional
+    Target = None  # type: ignore[assignment, misc]
+
 MAGIC = b"TOCSINr\x02"
 BOOT_AT, OWNER_AT = 16, 64
 OWNER_BYTES = 900
@@ -71,6 +76,8 @@ class Log:
         self.oldest = self.block = blocks[0]
         """The first block that is not released, and the one that is being filled."""
         self._last = blocks[-1]
+        self.pack: Callable[..., None] | None = None
+        """Packs a record, compiled; None: ``struct`` does."""
         self.taken = 0
         """Records and events that were read."""
 
@@ -114,15 +121,21 @@ class Log:
 
     def move(self, memory: Any) -> None:
         """Continue in another memory of the same size, with everything that was appended so far."""
+        pack = packing(memory)
         source, target = memoryview(self.memory)[TABLE_AT:], memoryview(memory)[TABLE_AT:]
         # Nothing is called from here on, so that no thread can append in between.
         target[:] = source
-        self.memory = memory
+        self.memory, self.pack = memory, pack
 
     def discard(self) -> None:
         """Accept nothing more and leave the memory as it is: the run has ended, or this is a forked child."""
         self.block = self.oldest = self._last = Block(0, 0, 0)
-        self.memory = b""
+        self.memory, self.pack = b"", None
+
+
+def packing(memory: Any) -> Callable[..., None] | None:
+    """Return the compiled function that packs a record into ``memory``, if there is one (_pack.c)."""
+    return None if Target is None else Target(memory).pack
 
 
 def anonymous(size: int = SIZE) -> Any:

@@ -20,7 +20,7 @@ import msgspec
 from ..core.values import step_of, whole
 from ..protocol import Event, Finish, encode
 from ..spool.entries import EVENT_MARK, MESSAGE, NAMES, OTHER_MARK, RECORD, VOID, Item, pack, packer, size_of
-from ..spool.log import BLOCK_BYTES, BLOCKS, BLOCKS_AT, Block, Log, Shape, anonymous, new_blocks
+from ..spool.log import BLOCK_BYTES, BLOCKS, BLOCKS_AT, Block, Log, Shape, anonymous, new_blocks, packing
 from .encoding import packed
 
 EVENT_BYTES = 64 << 10
@@ -48,6 +48,7 @@ class Outbox(Log):
     def __init__(self, blocks: int = BLOCKS, block_bytes: int = BLOCK_BYTES) -> None:
         memory = anonymous(BLOCKS_AT + blocks * block_bytes)
         super().__init__(memory, new_blocks(memory, block_bytes))
+        self.pack = packing(memory) if _HAS_GIL else None
         self.free_blocks_low = blocks // 2
         """The sender makes room while no more blocks than this are free."""
         self._reserve = blocks // 4
@@ -98,8 +99,12 @@ class Outbox(Log):
         # No other thread and no signal handler can run between reading ``head`` and here: see log.py.
         block.head = head
         self._commit = commit + 1
+        pack = self.pack
         try:
-            pack_record(self.memory, at, shape, *item, commit)
+            if pack is None:
+                pack_record(self.memory, at, shape, *item, commit)
+            else:
+                pack(at, shape, item, commit)
         except Exception:
             self._put_plain(item, block, at, head, commit)
             return

@@ -8,13 +8,16 @@ import sys
 import threading
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.hook.packing import compiled
+from tests.hook.packing import packing as packing
 from tests.hook.reading import Reader, decoded, rest_of, steps_of, values_of
 from tocsin import protocol
 from tocsin.core.frames import EVENT
-from tocsin.spool.entries import BlockReader, packer
+from tocsin.spool.entries import RECORD, BlockReader, packer
 from tocsin.spool.log import BLOCK_BYTES, BLOCKS_AT, SIZE, TABLE_AT, Log
 from tocsin.transport.backlog import Backlog
 from tocsin.transport.outbox import Outbox
@@ -252,3 +255,16 @@ def _log(outbox: Outbox, which: int) -> None:
 def test_a_record_of_four_values_takes_64_bytes() -> None:
     """The figure of the documentation."""
     assert packer(4)[0] == 64
+
+
+def test_both_pack_the_same_bytes() -> None:
+    """Except for the padding, which ``struct`` fills with a flag."""
+    if (target := compiled()) is None:
+        pytest.skip("no C compiler, or no stable ABI")
+    item = (7, -8, ("a", "b", "c"), 1.5, math.nan, -math.inf)
+    size, pack = packer(3)
+    expected, packed = bytearray(size), bytearray(size)
+    pack(expected, 0, 1, *item, RECORD)
+    target(packed).pack(0, 1, item, RECORD)
+    expected[20] = 0
+    assert packed == expected

@@ -13,6 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.hook.packing import packing as packing
 from tests.hook.reading import Reader, decoded, steps_of, values_of
 from tocsin import protocol
 from tocsin.spool.entries import BATCH_RECORDS
