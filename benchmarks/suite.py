@@ -42,7 +42,14 @@ from benchmarks.figures import FILE, Change, Figure, Machine, machine, parse_fig
 ROOT = Path(__file__).resolve().parents[1]
 BASELINES = ROOT / "benchmarks" / "baselines"
 RESULTS = ROOT / "build" / "bench"
-LIMITS_S = {"bench_hook.py": 600, "bench_store.py": 480, "bench_ingest.py": 480, "bench_start.py": 480}
+LIMITS_S = {
+    "bench_hook.py": 600,
+    "bench_ingest.py": 480,
+    "bench_kills.py": 600,
+    "bench_restarts.py": 600,
+    "bench_start.py": 480,
+    "bench_store.py": 480,
+}
 """Most seconds that a benchmark may take."""
 LIMIT_S = 240
 """The limit of the others."""
@@ -177,6 +184,7 @@ def main() -> int:
     RESULTS.mkdir(parents=True, exist_ok=True)
     figures = chosen.figures or RESULTS / "figures.jsonl"
     failed = []
+    begun = time.monotonic()
     if not chosen.figures:
         figures.unlink(missing_ok=True)
         failed = run(chosen.files, figures)
@@ -184,7 +192,7 @@ def main() -> int:
     baseline = read_baseline(here)
     text = f"{here}\n\n{table(now, baseline.figures)}\n"
     (RESULTS / "table.md").write_text(text, encoding="utf-8")
-    print(f"\n{text}")
+    print(f"\n{text}\n{time.monotonic() - begun:.0f} s in all")
     if not baseline.figures:
         print(f"There is no baseline of {here.kind}: nothing was compared. make bench-baseline writes it.")
     worse: dict[str, Change] = {}
