@@ -184,15 +184,16 @@ def main() -> int:
     RESULTS.mkdir(parents=True, exist_ok=True)
     figures = chosen.figures or RESULTS / "figures.jsonl"
     failed = []
-    begun = time.monotonic()
     if not chosen.figures:
         figures.unlink(missing_ok=True)
+        begun = time.monotonic()
         failed = run(chosen.files, figures)
+        print(f"\n{time.monotonic() - begun:.0f} s in all")
     now, here = _read(figures), machine()
     baseline = read_baseline(here)
     text = f"{here}\n\n{table(now, baseline.figures)}\n"
     (RESULTS / "table.md").write_text(text, encoding="utf-8")
-    print(f"\n{text}\n{time.monotonic() - begun:.0f} s in all")
+    print(f"\n{text}")
     if not baseline.figures:
         print(f"There is no baseline of {here.kind}: nothing was compared. make bench-baseline writes it.")
     worse: dict[str, Change] = {}

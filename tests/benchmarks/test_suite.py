@@ -79,7 +79,9 @@ def test_a_regression_is_measured_again_and_then_fails(
     monkeypatch.setattr(suite, "read_baseline", lambda _here: baseline(1.0))
     monkeypatch.setattr(sys, "argv", ["suite.py", "--regressions", str(file)])
     assert suite.main() == status
-    assert capfd.readouterr().out.count(f"== {file}\n") == 1 + status
+    printed = capfd.readouterr().out
+    assert printed.count(f"== {file}\n") == 1 + status
+    assert " s in all\n" in printed
 
 
 def test_a_benchmark_beyond_its_limit_is_stopped_with_its_processes(
