@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Generic, TypeVar, cast
 
 from rich.text import Text
+from textual.css.query import NoMatches
 from textual.screen import Screen
 from textual.widgets import Static
 
@@ -87,17 +88,20 @@ class PolledScreen(Screen[None], Generic[T]):
                 await asyncio.wait_for(self._wake.wait(), self.INTERVAL_S)
 
     async def _ask(self) -> None:
-        link = self.top.link
+        link, found = self.top.link, list[T]()
         try:
-            found = await self.fetch()
+            found.append(await self.fetch())
+            link.restored(time.time())
         except UnreachableError:
             link.lost(time.time())
         except ApiError as error:
             link.rejected(str(error), time.time())
-        else:
-            link.restored(time.time())
-            self.show(found)
-        self._show_link()
+        if not self.is_current:
+            return  # it was closed or covered meanwhile
+        with suppress(NoMatches):  # quitting removes the widgets before it ends this worker
+            for each in found:
+                self.show(each)
+            self._show_link()
 
     def _show_link(self) -> None:
         text = self.top.link.text()
