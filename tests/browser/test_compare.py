@@ -126,6 +126,21 @@ def test_hovering_highlights_a_run_without_redrawing_the_chart(tab: Any) -> None
     assert tab.page.evaluate("() => document.querySelector('[data-series=loss] .scatterlayer').old")
 
 
+def test_a_tooltip_lists_the_values_at_the_pointer(tab: Any) -> None:
+    """The step, then both runs, the nearer line first; a name is text; it leaves with the pointer."""
+    box = tab.page.locator('[data-series="loss"] .plot').bounding_box()
+    tab.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] - 30)
+    tooltip = tab.page.locator(".tooltip")
+    tooltip.wait_for()
+    assert tooltip.locator(".micro").first.inner_text().startswith("step ")
+    names = [HOSTILE.replace("\u202e", ""), "left"]
+    assert sorted(name.replace("\u202e", "") for name in tooltip.locator(".clip").all_inner_texts()) == names
+    values = [float(text) for text in tooltip.locator("b").all_inner_texts()]
+    assert abs(values[0] - values[1]) == pytest.approx(0.01, abs=1e-3)
+    tab.page.mouse.move(box["x"] + box["width"] / 2, 2)
+    tooltip.wait_for(state="hidden")
+
+
 @pytest.mark.parametrize("width", [390, 1440])
 def test_a_long_name_at_the_crosshair_does_not_widen_the_page(
     width: int, tab: Any, shared_tower: Any, eventually_true: Callable[..., Any]

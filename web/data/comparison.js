@@ -430,9 +430,23 @@ export class Comparison {
         gone: Boolean(member?.gone),
         note,
         alerts: this.#alerts(id),
-        values: kinds.map((kind) => ({ title: kind.title, text: this.#value(id, kind, x) })),
+        values: kinds.map((kind) => ({ title: kind.title, text: this.#read(id, kind, x).text })),
       };
     });
+  }
+
+  /**
+   * Return the values of the visible runs at `x`, of those that have one there.
+   *
+   * @param {Shown} kind
+   * @param {number} x
+   */
+  valuesAt(kind, x) {
+    return this.source
+      .view()
+      .runs.filter((run) => !run.hidden)
+      .map(({ id, slot }) => ({ id, name: this.nameOf(id), ink: inkOf(slot), ...this.#read(id, kind, x) }))
+      .filter((row) => row.text !== "–");
   }
 
   /**
@@ -449,22 +463,26 @@ export class Comparison {
    * @param {string} id
    * @param {Shown} kind
    * @param {number | null} x
+   * @returns {{ text: string, soft: string }} soft: what else is known, such as the range of a bucket
    */
-  #value(id, kind, x) {
+  #read(id, kind, x) {
+    const none = { text: "–", soft: "" };
     const member = this.members.get(id);
     const line = this.line(id);
-    if (!member?.feed.ready || !line) return "–";
+    if (!member?.feed.ready || !line) return none;
     const layers = this.#layers(id, kind.name);
     const step = x === null ? null : Math.round(line.toStep(x));
     const base = this.#baseOf(kind.name);
-    if (step !== null && step > (member.feed.set.last ?? 0)) return "–";
+    if (step !== null && step > (member.feed.set.last ?? 0)) return none;
     const found = reading(layers, step);
-    if (!found) return "–";
+    if (!found) return none;
     if (!this.source.view().difference || !base || base.id === id) {
-      return readoutAt(kind, found, step).value;
+      const { value, soft, bad } = readoutAt(kind, found, step);
+      return { text: value, soft: [soft, bad].filter(Boolean).join(" · ") };
     }
     const off = valueAt(base.layers.map(base.line.project), x ?? line.toX(found.layer.x[found.i]));
     const here = found.layer.last[found.i];
-    return Number.isFinite(off - here) ? `${here >= off ? "+" : ""}${num(here - off, 3)}` : "–";
+    if (!Number.isFinite(off - here)) return none;
+    return { text: `${here >= off ? "+" : ""}${num(here - off, 3)}`, soft: "" };
   }
 }

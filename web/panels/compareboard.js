@@ -7,7 +7,7 @@
 
 import { el, refill, say, svg } from "../browser/dom.js";
 import { loadPlotly } from "../browser/plotly.js";
-import { nearest, pathOf } from "../lib/charts/compare.js";
+import { byDistance, nearest, pathOf } from "../lib/charts/compare.js";
 import { STEPS } from "../lib/charts/timeaxis.js";
 import { inkOf } from "../lib/views/compareview.js";
 import { CrossLine } from "./crossline.js";
@@ -16,9 +16,19 @@ import { Panel } from "./panel.js";
 import { panelMenu } from "./panelmenu.js";
 import { margins } from "./figure.js";
 import { Plots } from "./plot.js";
+import { Tooltip } from "./tooltip.js";
 import { KINDS } from "./vitals.js";
 
 /** @typedef {import("../lib/views/compareview.js").CompareView} CompareView */
+
+/**
+ * The panel under the pointer, its lines, the position on the x axis, and the distance of a value in pixels.
+ *
+ * @typedef {import("../lib/charts/picture.js").Owned} Owned
+ *
+ * @typedef {{ kind: import("./panel.js").PanelKind, lines: Owned[], x: number,
+ *   away: (value: number) => number }} Under
+ */
 
 const AXIS_PX = 18;
 /** Charts are redrawn at least this often while runs still load. */
@@ -77,7 +87,12 @@ export class CompareBoard {
       pinned: (x) => source.set({ at: x }),
     });
     this.node.addEventListener("pointermove", (event) => this.#pointedSoon(event));
-    this.node.addEventListener("pointerleave", () => this.light(null));
+    this.tooltip = new Tooltip(this.node);
+    this.node.addEventListener("pointerleave", () => {
+      cancelAnimationFrame(this.#pointing);
+      this.light(null);
+      this.tooltip.hide();
+    });
     this.sizes = new ResizeObserver(([entry]) => {
       this.width = entry.contentRect.width;
       this.cross.refresh();
@@ -124,7 +139,7 @@ export class CompareBoard {
         });
         return panel;
       });
-      refill(this.node, ...this.panels.map((panel) => panel.node), this.line);
+      refill(this.node, ...this.panels.map((panel) => panel.node), this.line, this.tooltip.node);
     }
     for (const panel of this.panels) {
       panel.node.classList.toggle("is-away", view.full !== null && view.full !== panel.kind.name);
@@ -236,7 +251,11 @@ export class CompareBoard {
   #pointedSoon(event) {
     cancelAnimationFrame(this.#pointing);
     this.#pointing = requestAnimationFrame(() => {
-      if (!this.closed && !event.buttons) this.light(this.#runUnder(event));
+      if (this.closed || event.buttons) return this.tooltip.hide();
+      const under = this.#under(event);
+      this.light(under ? nearest(under.lines, under.x, under.away, REACH_PX) : null);
+      if (under) this.tooltip.show(event, this.#title(under.x), this.#rows(under));
+      else this.tooltip.hide();
     });
   }
 
@@ -300,22 +319,40 @@ export class CompareBoard {
   }
 
   /**
-   * Return the run whose line is under the pointer.
+   * Return what is under the pointer, or null outside of the charts.
    *
    * @param {PointerEvent} event
-   * @returns {string | null}
+   * @returns {Under | null}
    */
-  #runUnder(event) {
+  #under(event) {
     const panel = this.panels.find((each) => each.plot.contains(/** @type {Node} */ (event.target)));
     const placed = panel && this.#placed(panel);
     if (!panel || !placed) return null;
     const box = panel.plot.getBoundingClientRect();
-    return nearest(
-      panel.picture?.owned ?? [],
-      placed.x(event.clientX - box.left - placed.left),
-      (value) => box.top + PLOT_TOP + placed.down(value) - event.clientY,
-      REACH_PX,
-    );
+    const px = event.clientX - box.left - placed.left;
+    if (px < 0 || px > placed.wide) return null;
+    return {
+      kind: panel.kind,
+      lines: panel.picture?.owned ?? [],
+      x: placed.x(px),
+      away: (/** @type {number} */ value) => box.top + PLOT_TOP + placed.down(value) - event.clientY,
+    };
+  }
+
+  /**
+   * Return the values of all visible runs, those nearest to the pointer first.
+   *
+   * @param {Under} under
+   */
+  #rows({ kind, lines, x, away }) {
+    const rows = this.data.valuesAt(kind, x).map((row) => ({ ...row, lit: row.id === this.lit }));
+    const order = new Map(byDistance(lines, x, away).map(({ id }, i) => [id, i]));
+    return rows.sort((a, b) => (order.get(a.id) ?? Infinity) - (order.get(b.id) ?? Infinity));
+  }
+
+  /** @param {number} x */
+  #title(x) {
+    return `${this.source.view().x === "step" ? "step " : ""}${this.data.label(Math.round(x))}`;
   }
 
   /** @param {number} x */

@@ -335,16 +335,27 @@ function append(to, from) {
  * @returns {string | null}
  */
 export function nearest(lines, x, away, reach) {
-  let id = null;
-  let least = reach;
-  for (const line of lines) {
+  const [first] = byDistance(lines, x, away);
+  return first && first.off <= reach ? first.id : null;
+}
+
+/**
+ * Return the runs whose lines are drawn at `x`, nearest to the pointer first; of equally near ones, the one
+ * that is drawn last, on top.
+ *
+ * @param {import("./picture.js").Owned[]} lines
+ * @param {number} x in units of the axis
+ * @param {(value: number) => number} away distance in pixels between a value and the pointer
+ * @returns {{ id: string, off: number }[]}
+ */
+export function byDistance(lines, x, away) {
+  /** @type {Map<string, number>} */
+  const found = new Map();
+  for (const line of [...lines].reverse()) {
     const off = Math.abs(away(drawnAt(line, x)));
-    if (off <= least) {
-      least = off;
-      id = line.id;
-    }
+    if (off < (found.get(line.id) ?? Infinity)) found.set(line.id, off);
   }
-  return id;
+  return [...found].map(([id, off]) => ({ id, off })).sort((a, b) => a.off - b.off);
 }
 
 /**
