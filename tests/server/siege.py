@@ -184,7 +184,9 @@ class Siege:
             )
         except AssertionError as error:
             now = [client.progress for client in clients]
-            why = f"{error}, after {self.kills} kills: {before}, then {now}; the server: {server.text[-2000:]}"
+            why = (
+                f"{error}, after {self.kills} kills: {before}, then {now}; the server: {server.text[-2000:]}"
+            )
             raise AssertionError(why) from None
 
     def _finish(self, besieged: Sequence[WriterProcess]) -> int:
