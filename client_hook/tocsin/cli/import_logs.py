@@ -1,14 +1,13 @@
-"""``tocsin import``: import past runs from log files. Importing a file again adds nothing.
+"""``tocsin import``: import past runs from logs, and from the folders and databases of trackers.
 
-A run's id is a hash of its file's content and name, and each run of a file is one writer whose records keep
-their numbers, so the server recognizes records that it has. Imported runs are marked in ``hello.config`` and
-by an ``imported`` event, so that no notifications are sent.
+Each run of a source is one writer whose records keep their numbers, so the server has each record once, and
+only new ones are sent the next time. Imported runs are marked in ``hello.config`` and by an ``imported``
+event, so that no notifications are sent.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,92 +16,126 @@ from ..core.handshake import RunInfo
 from ..core.identity import Identity
 from ..core.run_fields import host_of
 from ..core.values import counted
-from ..importers import Log, UnreadableLogError, open_log
-from ..importers.formats.key_values import FORMAT as KEY_VALUES
-from ..importers.items import About, Item
-from ..protocol import WriterId
+from ..importers import Source, UnreadableLogError, UnreadableSource
+from ..importers.folder import name_in, runs_in
+from ..importers.items import Item
+from ..protocol import Alert, WriterId
+from ..read.text import shown
+from .import_marks import Marks
 from .log_run import Destination, LogRun, NotDeliveredError
 
-LOG_SUFFIXES = {".log", ".txt", ".out", ".err", ""}
-"""Suffixes of ``key=value`` logs in a folder. Other files, such as settings, have such lines too."""
+SEVERITIES = ("critical", "warning", "info")
+MOST_LISTED = 20
+"""Maximum number of runs that the summary names."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result for one file. ``delivered`` is None if it is not a log."""
+    """Result for one run. ``delivered`` is None if it has no records."""
 
     path: Path
     delivered: bool | None
     text: str
+    run: str = ""
+    name: str = ""
+    new: int = 0
+    """Number of records that the server did not have."""
+    is_refused: bool = False
+    """Whether the server was the reason, not the log."""
+    alerts: tuple[Alert, ...] = ()
+    """What the rules found in the new records, the most severe first."""
 
 
 def import_runs(
-    path: Path,
+    root: Path,
     destination: Destination,
     project: str | None = None,
     advance: Callable[[int], object] = lambda _records: None,
 ) -> Iterator[Outcome]:
-    """Import a file, or every log in a folder; yield one result for each.
+    """Import a file, or every run in a folder; yield one result for each.
+
+    If the server takes nothing of the first run, the others are not tried.
 
     Args:
-        path: A log file, or a folder.
+        root: The file, or the folder that is searched.
         destination: The server, and time limits.
-        project: Project of the runs; default: the folder's name.
+        project: Project of the runs; default: the tracker's, else the folder's name.
         advance: Called with the number of records read since the last call.
     """
-    project = project or (path if path.is_dir() else path.resolve().parent).resolve().name or "imported"
-    if path.is_dir():
-        yield from _folder(path, destination, project, advance)
-        return
-    try:
-        log = open_log(path)
-    except UnreadableLogError as error:
-        yield Outcome(path, False, str(error))
-        return
-    yield _import(log, path.stem, project, destination, advance)
-
-
-def _folder(
-    root: Path, destination: Destination, project: str, advance: Callable[[int], object]
-) -> Iterator[Outcome]:
-    for path in sorted(root.rglob("*")):
-        hidden = any(part.startswith(".") for part in path.relative_to(root).parts)
-        if hidden or not path.is_file():
-            continue
-        try:
-            log = open_log(path)
-        except UnreadableLogError:
-            continue
-        if log.format is KEY_VALUES and path.suffix not in LOG_SUFFIXES:
-            continue
-        name = str(path.relative_to(root).with_suffix(""))
-        yield _import(log, name, project, destination, advance)
+    default = (root if root.is_dir() else root.resolve().parent).resolve().name or "imported"
+    marks, has_delivered = Marks(), False
+    for one in runs_in(root):
+        if isinstance(one, UnreadableSource):
+            yield Outcome(one.path, False, f"{one.path}: {one.why}")
+        else:
+            name = one.about.name or name_in(root, one.path)
+            at = project or one.about.project or default
+            outcome = _import(one, name, at, destination, marks, advance)
+            yield outcome
+            has_delivered = has_delivered or bool(outcome.delivered)
+            if outcome.is_refused and not has_delivered:
+                return
 
 
 def _import(
-    log: Log, name: str, project: str, destination: Destination, advance: Callable[[int], object]
+    source: Source,
+    name: str,
+    project: str,
+    destination: Destination,
+    marks: Marks,
+    advance: Callable[[int], object],
 ) -> Outcome:
-    run_id = run_id_of(log.path)
-    source = {"imported": True, "path": str(log.path), "format": log.format.name}
-    about = log.format.about(log.path) or About()
-    source = {**about.config, **source}
-    tags = ["imported", *about.tags]
-    run_info = _run_info(run_id, about.name or name, project, log, destination.token, source, tags)
-    run = LogRun(run_info, destination, {"kind": "imported", "data": source}, wait=True)
-    began = log.path.stat().st_mtime_ns
+    path = source.path
     try:
-        run.take(_counted(log.items(), advance), lambda: began)
+        mark = marks.identify(source)
+    except OSError as error:
+        return Outcome(path, False, f"{path}: {error.strerror or error}")
+    data = {"imported": True, "path": str(source.path), "format": source.kind}
+    run_info = _run_info(mark.run, name, project, source, destination.token, {**source.about.config, **data})
+    run = LogRun(run_info, destination, {"kind": "imported", "data": data}, wait=True)
+    began = path.stat().st_mtime_ns
+    try:
+        run.take(_counted(source.items(), advance), lambda: began)
         run.close()
     except (UnreadableLogError, NotDeliveredError) as error:
-        return Outcome(log.path, False, f"{log.path}: {error}")
-    left = f", {counted(run.other_ranks, 'record')} of other ranks skipped" if run.other_ranks else ""
-    unread = f", {counted(log.stream.unread, 'line')} could not be read" if log.stream.unread else ""
-    unread += f", stopped early: {log.broken}" if log.broken else ""
+        why = str(error).removeprefix(f"{path}: ")
+        return Outcome(path, False, f"{path}: {why}", is_refused=isinstance(error, NotDeliveredError))
     if not run.records:
-        return Outcome(log.path, None, f"{log.path}: {log.format.name}, no records found")
-    count = counted(run.records, "record")
-    said = f"{log.path}: {log.format.name}, {count}{left}{unread}, run {run_id}"
-    return Outcome(log.path, True, said)
+        return Outcome(path, None, f"{path}: {source.kind}, no records found")
+    marks.keep(source, mark)
+    found = tuple(sorted(run.alerts.values(), key=_urgency))
+    return Outcome(path, True, _described(source, run, mark.run), mark.run, name, run.new, alerts=found)
+
+
+def _urgency(alert: Alert) -> tuple[int, int]:
+    """Order alerts by severity, then by onset."""
+    return SEVERITIES.index(alert.severity), alert.onset_step or 0
+
+
+def summary(outcomes: Sequence[Outcome]) -> list[str]:
+    """Return lines that say how many runs were imported and what is wrong with them.
+
+    A run without new records was judged when it was imported.
+    """
+    runs = [one for one in outcomes if one.delivered]
+    if not runs:
+        return []
+    new = [one for one in runs if one.new]
+    sick = [one for one in new if any(alert.severity != SEVERITIES[-1] for alert in one.alerts)]
+    before = len(runs) - len(new)
+    known = f", {before} already imported" if before else ""
+    if not sick:
+        return [f"{counted(len(runs), 'run')}{known}" + (", no problems found" if new else "")]
+    lines = [f"{counted(len(runs), 'run')}{known}, {len(sick)} with problems:"]
+    for one in sorted(sick, key=lambda one: _urgency(one.alerts[0]))[:MOST_LISTED]:
+        worst = one.alerts[0]
+        more = f", and {counted(len(one.alerts) - 1, 'other alert')}" if len(one.alerts) > 1 else ""
+        step = f" (step {worst.onset_step})" if worst.onset_step is not None else ""
+        step = "" if f"step {worst.onset_step}" in worst.summary else step
+        lines.append(f"  {shown(one.name)}: {shown(worst.summary)}{step}{more}, run {one.run}")
+    if len(sick) > MOST_LISTED:
+        lines.append(f"  and {counted(len(sick) - MOST_LISTED, 'other run')}")
+    return lines
 
 
 def _counted(items: Iterator[Item], advance: Callable[[int], object]) -> Iterator[Item]:
@@ -111,8 +144,25 @@ def _counted(items: Iterator[Item], advance: Callable[[int], object]) -> Iterato
         advance(1)
 
 
+def _described(source: Source, run: LogRun, run_id: str) -> str:
+    """Return what was imported, and what was not."""
+    counts = source.counts
+    if not run.new:
+        what = "already imported"
+    elif run.new < run.records:
+        what = f"{counted(run.new, 'new record')}"
+    else:
+        what = counted(run.records, "record")
+    left = f", {counted(run.other_ranks, 'record')} of other ranks skipped" if run.other_ranks else ""
+    if counts.unread:
+        first = counts.first_unread[0]
+        left += f", {counted(counts.unread, 'line')} could not be read (first: {first.line}, {first.why})"
+    left += f", stopped early: {source.broken}" if source.broken else ""
+    return f"{source.path}: {source.kind}, {what}{left}, run {run_id}"
+
+
 def _run_info(
-    run_id: str, name: str, project: str, log: Log, token: str, source: dict[str, Any], tags: list[str]
+    run_id: str, name: str, project: str, source: Source, token: str, config: dict[str, Any]
 ) -> Callable[[int], RunInfo]:
     def of(attempt: int) -> RunInfo:
         return RunInfo(
@@ -120,9 +170,10 @@ def _run_info(
             name=name,
             identity=identity_of(run_id, attempt),
             token=token,
-            config=source,
-            tags=tags,
-            planned_steps=log.planned_steps,
+            config=config,
+            tags=["imported", *source.about.tags],
+            planned_steps=source.planned_steps,
+            wants=["alerts"],
         )
 
     return of
@@ -135,12 +186,3 @@ def identity_of(run_id: str, attempt: int) -> Identity:
         run=run_id, writer=writer, world_size=1, host=host_of(), launch=f"import:{run_id}",
         restarts=attempt, rendezvous="",
     )  # fmt: skip
-
-
-def run_id_of(path: Path) -> str:
-    """Return a hash of a file's name and content."""
-    digest = hashlib.blake2b(path.name.encode("utf-8", "surrogateescape") + b"\0", digest_size=10)
-    with path.open("rb") as file:
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()

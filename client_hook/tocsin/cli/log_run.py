@@ -10,6 +10,7 @@ from typing import Any
 
 from ..core.handshake import RunInfo, hello
 from ..importers import Fact, Item, LogRecord
+from ..protocol import Alert
 from ..transport.outbox import Outbox
 from ..transport.sender import Sender
 
@@ -17,6 +18,7 @@ IN_FLIGHT_BYTES = 2 << 20
 """Maximum bytes of values that are not acknowledged yet; the sender's memory holds twice that."""
 WAIT_S = 0.01
 FINISH_S = 30.0
+MOST_ALERTS = 100
 
 
 class NotDeliveredError(OSError):
@@ -59,6 +61,10 @@ class LogRun:
         self.records = 0
         self.other_ranks = 0
         """Number of skipped records: those of ranks other than the first one in the file."""
+        self.new = 0
+        """Number of records that the server did not have before; known after ``close``."""
+        self.alerts: dict[str, Alert] = {}
+        """What the server found, by id, as last sent; at most ``MOST_ALERTS``."""
 
     def take(self, items: Iterable[Item], now: Callable[[], int]) -> None:
         """Send records and events.
@@ -83,6 +89,7 @@ class LogRun:
         if sender is None:
             return
         sender.close(state=state)
+        self.new += max(self._put - 1 - sender.stats.known_seq, 0)
         if self._wait and sender.stats.acked_seq < self._put - 1:
             raise NotDeliveredError(sender.stats.last_error or "the server did not acknowledge in time")
 
@@ -119,9 +126,15 @@ class LogRun:
                 url=self._destination.url,
                 spool_dir=self._destination.spool_dir,
                 exit_timeout=self._destination.exit_timeout_s,
+                on_message=self._receive,
             )
             self._outbox.put_event(self._first_event["kind"], time.time_ns(), None, self._first_event["data"])
         return self._outbox
+
+    def _receive(self, message: object) -> None:
+        """Keep an alert. Called by the sender's thread."""
+        if isinstance(message, Alert) and (message.id in self.alerts or len(self.alerts) < MOST_ALERTS):
+            self.alerts[message.id] = message
 
     def _pace(self, sender: Sender, width: int) -> None:
         """Wait while too much is unacknowledged, because a file is read faster than a server stores it."""

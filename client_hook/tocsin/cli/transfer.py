@@ -19,6 +19,7 @@ from .parsing import add_json, command
 from .progress import BYTES, progress
 
 if TYPE_CHECKING:
+    from .import_logs import Outcome
     from .log_run import Destination
     from .parsing import Commands
 
@@ -41,22 +42,32 @@ def sync(options: argparse.Namespace) -> int:
 
 
 def import_(options: argparse.Namespace) -> int:
-    """Import past runs from log files or a folder of them. Each file is imported once."""
-    from .import_logs import import_runs
+    """Import past runs from log files, or from a folder of them. Importing again sends only what is new."""
+    from .import_logs import import_runs, summary
 
     if not options.path.exists():
         print(f"tocsin: there is no file or folder {options.path}", file=sys.stderr)
         return 2
-    outcomes = []
+    found = []
     with progress("Importing", unit="records") as bar:
         destination = _destination(options, spool=False)
         for outcome in import_runs(options.path, destination, options.project, bar.advance):
-            outcomes.append({"path": str(outcome.path), "ok": outcome.delivered, "text": outcome.text})
+            found.append(outcome)
             if not options.json:
                 bar.print(partial(print_result, outcome.delivered, outcome.text))
-    if not outcomes and not options.json:
-        print(f"No log of a known format in {options.path}.")
-    return _ended(options, outcomes)
+    if not options.json:
+        for line in summary(found) if found else [f"No log of a known format in {options.path}."]:
+            print(line, flush=True)
+    return _ended(options, [_imported(outcome) for outcome in found])
+
+
+def _imported(outcome: Outcome) -> dict[str, Any]:
+    alerts = [
+        {"rule": one.rule, "severity": one.severity, "summary": one.summary, "onset_step": one.onset_step}
+        for one in outcome.alerts
+    ]
+    facts = {"path": str(outcome.path), "ok": outcome.delivered, "text": outcome.text}
+    return {**facts, "run": outcome.run or None, "name": outcome.name, "new": outcome.new, "alerts": alerts}
 
 
 def _ended(options: argparse.Namespace, outcomes: list[dict[str, Any]]) -> int:
@@ -144,6 +155,10 @@ def _destination(options: argparse.Namespace, *, spool: bool = True) -> Destinat
     return Destination(url, chosen_token(options.token or None), default_dir() if spool else None)
 
 
+IMPORTED = (
+    "an array of {path, ok, text, run, name, new, alerts}; new counts records that the server did not have, "
+    "alerts is an array of {rule, severity, summary, onset_step}"
+)
 RESULTS = "an array of {path, ok, text}; ok is null for what was skipped"
 
 
@@ -178,6 +193,10 @@ def add_commands(commands: Commands) -> None:
     )
     add_json(exported, "{views, runs}; runs is an array of {id, name, path, written}")
     imported = command(commands, "import", import_)
-    imported.add_argument("path", type=Path, metavar="PATH", help="a log file, or a folder of them")
-    imported.add_argument("--project", help="project of the run; default: the folder's name")
-    add_json(imported, RESULTS)
+    imported.add_argument(
+        "path", type=Path, metavar="PATH", help="a log file, or a folder that is searched for runs"
+    )
+    imported.add_argument(
+        "--project", help="project of the runs; default: the tracker's, or the folder's name"
+    )
+    add_json(imported, IMPORTED)

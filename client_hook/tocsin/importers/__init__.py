@@ -11,28 +11,31 @@ from __future__ import annotations
 import gzip
 import importlib
 import pkgutil
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from io import BufferedReader
 from pathlib import Path
 
 from . import formats
-from .assembly import Assembly
 from .format import Format, Head, Reader
-from .items import Fact, Item, LogRecord, Parsed, Unread
+from .items import About, Fact, Item, LogRecord, Parsed, Unread
+from .source import BROKEN, Counts, Source, TrackedRun, UnreadableLogError, UnreadableSource, reason
 
 __all__ = [
+    "BROKEN",
     "Fact",
     "Format",
     "Head",
     "Item",
     "Log",
     "LogRecord",
+    "Source",
     "Stream",
+    "TrackedRun",
     "Unread",
     "UnreadableLogError",
+    "UnreadableSource",
     "detect",
     "known_formats",
     "open_log",
@@ -42,15 +45,7 @@ WINDOW = 1 << 20
 """Number of bytes that are read, and examined by the formats, at a time."""
 SEARCHED = 64 << 20
 """Number of bytes at the beginning of a file that are searched for a known format."""
-FIRST_UNREAD = 10
-"""Number of unread lines whose numbers are kept. All of them are counted."""
 TAIL = 64 << 10
-BROKEN = (OSError, EOFError, zlib.error)
-"""Errors of reading a truncated or damaged file. A gzip file raises them only in its middle."""
-
-
-class UnreadableLogError(ValueError):
-    """The file cannot be opened, or has no known format."""
 
 
 @lru_cache(maxsize=1)
@@ -77,44 +72,21 @@ def detect(head: Head) -> Format | None:
     return chosen
 
 
-class Stream:
+class Stream(Counts):
     """Convert the bytes of one log of a known format to records, and count what could not be read."""
 
     def __init__(self, form: Format) -> None:
+        super().__init__()
         self.format = form
-        self.records = 0
-        self.unread = 0
-        self.first_unread: list[Unread] = []
         self._reader: Reader = form.reader()
-        self._assembly = Assembly()
-
-    @property
-    def names_left_out(self) -> int:
-        """Number of names beyond the limit of series per file."""
-        return len(self._assembly.names.left_out)
-
-    @property
-    def went_back(self) -> int:
-        """Number of steps below the previous one without a new run: rewinds, or several writers."""
-        return self._assembly.steps.went_back
 
     def feed(self, chunk: bytes) -> Iterator[Item]:
         """Yield what is complete after these bytes."""
-        return self._take(self._reader.feed(chunk))
+        return self.take(self._reader.feed(chunk))
 
     def end(self) -> Iterator[Item]:
         """Yield the rest at the end of the file."""
-        return self._take(self._reader.end())
-
-    def _take(self, parsed: Iterator[Parsed]) -> Iterator[Item]:
-        for item in self._assembly.take(parsed):
-            if isinstance(item, LogRecord):
-                self.records += 1
-            elif isinstance(item, Unread):
-                self.unread += 1
-                if len(self.first_unread) < FIRST_UNREAD:
-                    self.first_unread.append(item)
-            yield item
+        return self.take(self._reader.end())
 
 
 @dataclass
@@ -130,6 +102,39 @@ class Log:
 
     def __post_init__(self) -> None:
         self.stream = Stream(self.format)
+
+    @property
+    def kind(self) -> str:
+        """The name of the format."""
+        return self.format.name
+
+    @property
+    def counts(self) -> Counts:
+        """What was read so far."""
+        return self.stream
+
+    @cached_property
+    def about(self) -> About:
+        """What the file says about its run."""
+        return self.format.about(self.path) or About()
+
+    def rows(self) -> Iterator[Parsed]:
+        """Yield what the parser finds, from the beginning.
+
+        Raises:
+            OSError, EOFError, zlib.error: The file is damaged here.
+        """
+        reader = self.format.reader()
+        with opened(self.path) as file:
+            while chunk := file.read1(WINDOW):
+                yield from reader.feed(chunk)
+        yield from reader.end()
+
+    def content(self) -> Iterator[bytes]:
+        """Yield the bytes of the file as stored."""
+        with self.path.open("rb") as file:
+            while chunk := file.read(WINDOW):
+                yield chunk
 
     def items(self) -> Iterator[Item]:
         """Yield records, facts and unread lines in the order of the file, up to its end or to where it is
@@ -150,7 +155,7 @@ class Log:
                 while chunk := file.read1(WINDOW):
                     yield chunk
         except BROKEN as error:
-            self.broken = _reason(error)
+            self.broken = reason(error)
 
 
 def open_log(path: Path) -> Log:
@@ -164,7 +169,7 @@ def open_log(path: Path) -> Log:
             found = _search(file, path)
         planned = found.planned(_tail(path)) if found else None
     except BROKEN as error:
-        raise UnreadableLogError(f"{path}: {_reason(error)}") from error
+        raise UnreadableLogError(f"{path}: {reason(error)}") from error
     if found is None:
         known = ", ".join(item.name for item in known_formats())
         got = "no line with a step and a number in it" if path.stat().st_size else "an empty file"
@@ -210,7 +215,3 @@ def _tail(path: Path) -> bytes:
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - TAIL))
         return file.read()
-
-
-def _reason(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error).rstrip(".") or type(error).__name__

@@ -18,6 +18,8 @@ class About:
     project: str = ""
     config: dict[str, Any] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
+    key: str = ""
+    """Identifies the run, also when it grows. Empty if only its content identifies it."""
 
 
 @dataclass(slots=True)

@@ -63,6 +63,8 @@ class SenderStats:
     dropped: int = 0
     spooled_bytes: int = 0
     acked_seq: int = -1
+    known_seq: int = -1
+    """The highest record number that the server had at the first connection."""
     connected: bool = False
     last_error: str | None = None
     spool_error: str | None = None
@@ -148,6 +150,7 @@ class Sender:
             dropped=self._outbox.dropped + session.set_aside,
             spooled_bytes=spool.size if spool is not None else 0,
             acked_seq=self._backlog.seq,
+            known_seq=-1 if session.known_seq is None else session.known_seq,
             connected=session.phase is Phase.STREAMING and not self._over,
             last_error=session.last_error or session.refusal,
             spool_error=spool.error if spool is not None else None,

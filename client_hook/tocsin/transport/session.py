@@ -79,6 +79,8 @@ class Session:
         self.set_aside = 0
         """Number of records that were dropped because they broke the connection repeatedly."""
         self.run = ""
+        self.known_seq: int | None = None
+        """The highest record number that the server had at the first connection; None before it."""
 
     @property
     def stopped(self) -> bool:
@@ -206,6 +208,7 @@ class Session:
         self._alive_at = now
         self.last_error = self.refusal = None
         self.run = message.run
+        self.known_seq = message.seq if self.known_seq is None else self.known_seq
         self._flush(message.flush_ms)
         self._backlog.resume(message.seq, message.events)
         if self._poison[2] >= POISON_ROUNDS:

@@ -10,8 +10,9 @@ import pytest
 
 from tests.hook.ingest_server import IngestServer, closed_port
 from tocsin.cli.commands import main
-from tocsin.cli.import_logs import import_runs, run_id_of
+from tocsin.cli.import_logs import Outcome, import_runs, summary
 from tocsin.cli.log_run import Destination
+from tocsin.protocol import Alert
 
 TEXT = "step,loss\n" + "".join(f"{step},{step}.5\n" for step in range(3000)) + "3000,nan\n"
 
@@ -48,7 +49,7 @@ def test_an_imported_run_says_so(server: IngestServer, log: Path) -> None:
     """In its hello and as its first event, so that no notifications are sent."""
     list(import_runs(log, Destination(server.url, "tk"), "old"))
     hello, event = server.only.hellos[0], server.only.events[0]
-    assert (hello.project, hello.name, hello.run) == ("old", "train", run_id_of(log))
+    assert (hello.project, hello.name) == ("old", "train")
     assert hello.config["imported"] is True
     assert (event.kind, event.data["imported"]) == ("imported", True)
 
@@ -59,6 +60,38 @@ def test_importing_twice_adds_nothing(server: IngestServer, log: Path) -> None:
         (outcome,) = import_runs(log, Destination(server.url, "tk"))
         assert outcome.delivered
     assert server.only.steps == list(range(3001))
+
+
+def test_a_log_that_has_grown_is_the_same_run(server: IngestServer, log: Path) -> None:
+    """Only what is new is counted and sent; then nothing is."""
+    texts = []
+    for more in ("", "3001,0.5\n3002,0.5\n", ""):
+        with log.open("a") as file:
+            file.write(more)
+        (outcome,) = import_runs(log, Destination(server.url, "tk"))
+        texts.append(outcome.text.split(", ")[1])
+    assert texts == ["3,001 records", "2 new records", "already imported"]
+    assert server.only.steps == list(range(3003))
+
+
+def test_the_summary_names_runs_with_problems(tmp_path: Path) -> None:
+    """The most severe first; runs without new records were judged before."""
+    spike = Alert("a", "loss-spike", "warning", "resolved", "Loss rose", onset_step=7)
+    diverged = Alert("b", "loss-diverged", "critical", "firing", "Loss diverged", onset_step=9)
+    note = Alert("c", "clip-ineffective", "info", "firing", "Clipping has no effect")
+    outcomes = [
+        Outcome(tmp_path, True, "", "r1", "one", 5, alerts=(spike,)),
+        Outcome(tmp_path, True, "", "r2", "two", 5, alerts=(diverged, note)),
+        Outcome(tmp_path, True, "", "r3", "three", 5, alerts=(note,)),
+        Outcome(tmp_path, True, "", "r4", "four"),
+        Outcome(tmp_path, None, ""),
+    ]
+    assert summary(outcomes) == [
+        "4 runs, 1 already imported, 2 with problems:",
+        "  two: Loss diverged (step 9), and 1 other alert, run r2",
+        "  one: Loss rose (step 7), run r1",
+    ]
+    assert summary(outcomes[2:3]) == ["1 run, no problems found"]
 
 
 def test_each_run_of_a_file_is_an_attempt(server: IngestServer, tmp_path: Path) -> None:
@@ -85,8 +118,9 @@ def test_a_folder_is_searched(server: IngestServer, tmp_path: Path) -> None:
 def test_an_unreachable_server_is_reported(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The import fails with the reason, also for a file of an unknown format."""
     destination = Destination(f"http://127.0.0.1:{closed_port()}", "tk", exit_timeout_s=0.5, patience_s=0.5)
-    (outcome,) = import_runs(log, destination)
+    (log.parent / "second.csv").write_text(TEXT)
+    (outcome,) = import_runs(log.parent, destination)  # the second is not tried
     assert outcome.delivered is False
-    assert "train.csv" in outcome.text
+    assert "second.csv" in outcome.text
     assert main(["import", str(log.parent / "missing.csv")]) == 2
     assert "there is no file" in capsys.readouterr().err

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 
 from ..format import Format, Head
-from ..items import Parsed, Row, Unread
+from ..items import About, Parsed, Row, Unread
 from ..protobuf import fields
 from ..values import nanoseconds
 
@@ -181,4 +182,12 @@ def _sniff(head: Head) -> int:
     return int(length < (1 << 40) and masked_crc(head.data[:8]) == check)
 
 
-FORMAT = Format("TensorBoard events", 0, _sniff, EventReader)
+def _about(path: Path) -> About:
+    """Return a key of the name (time, host and process) and the first event (its time)."""
+    with path.open("rb") as file:
+        length = struct.unpack("<Q", file.read(8).ljust(8, b"\0"))[0]
+        first = file.read(4 + min(length, CHECKED))
+    return About(key=f"{path.name}:{first.hex()}")
+
+
+FORMAT = Format("TensorBoard events", 0, _sniff, EventReader, about=_about)

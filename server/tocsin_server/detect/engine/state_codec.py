@@ -55,10 +55,6 @@ class EngineState(msgspec.Struct):
     removed: list[int] = []
 
 
-_decoder = msgspec.msgpack.Decoder(EngineState)
-"""Made on import: msgspec crashes if two threads decode a type for the first time at once."""
-
-
 def written(snapshot: EngineState) -> bytes:
     """Encode ``snapshot`` with a checksum."""
     body = msgspec.msgpack.encode(snapshot)
@@ -72,7 +68,7 @@ def read(body: bytes) -> EngineState:
         EngineStateError: The snapshot is damaged or from another version.
     """
     try:
-        saved = _decoder.decode(_unwrapped(body))
+        saved = msgspec.msgpack.decode(_unwrapped(body), type=EngineState)
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
         raise EngineStateError(
             f"rule state: expected a snapshot of version {VERSION}, got {error}"

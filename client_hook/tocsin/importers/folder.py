@@ -1,0 +1,87 @@
+"""Find the runs of every known tracker, and all other logs, in a tree of folders."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from . import BROKEN, UnreadableLogError, open_log, trackers
+from .formats.key_values import FORMAT as KEY_VALUES
+from .source import UnreadableSource, reason
+from .tracker import Folder, Found, Tracker
+
+LOG_SUFFIXES = {".log", ".txt", ".out", ".err", ""}
+"""Suffixes of ``key=value`` logs in a folder. Other files, such as settings, have such lines too."""
+
+
+@lru_cache(maxsize=1)
+def known_trackers() -> tuple[Tracker, ...]:
+    """Return all trackers, in the order in which they are asked."""
+    names = sorted(module.name for module in pkgutil.iter_modules(trackers.__path__))
+    found = [importlib.import_module(f"{trackers.__name__}.{name}").TRACKER for name in names]
+    return tuple(sorted(found, key=lambda tracker: tracker.order))
+
+
+def runs_in(path: Path) -> Iterator[Found]:
+    """Yield the runs in a file or a folder, sorted by path. Hidden folders and links are not followed.
+
+    Files in a folder that are no log are skipped. A file that belongs to a tracker and cannot be read is
+    yielded with the reason, and so is a single file of no known format.
+    """
+    if not path.is_dir():
+        found = list(_claimed(Folder(path.parent, frozenset({path.name}), frozenset()))[0])
+        yield from found or [_log(path)]
+        return
+    for place, folders, files in os.walk(path):
+        folders.sort()
+        folder = Folder(Path(place), frozenset(_visible(files)), frozenset(_visible(folders)))
+        found, left = _claimed(folder)
+        folders[:] = [name for name in folders if name in left.folders]
+        logs = [log for name in sorted(left.files) if (log := _log_in_folder(folder.path / name))]
+        yield from sorted([*found, *logs], key=lambda run: str(run.path))
+
+
+def name_in(root: Path, path: Path) -> str:
+    """Return the name of a run without one: its path in the folder that was searched."""
+    inner = path.resolve().relative_to(root.resolve()) if root.is_dir() else Path(path.name)
+    stem = inner if path.is_dir() else inner.with_suffix("")
+    return str(stem) if stem.name else root.resolve().name
+
+
+def _visible(names: list[str]) -> Iterator[str]:
+    return (name for name in names if not name.startswith("."))
+
+
+def _claimed(folder: Folder) -> tuple[list[Found], Folder]:
+    """Return the runs of trackers in ``folder``, and the folder without what belongs to them."""
+    found: list[Found] = []
+    for tracker in known_trackers():
+        claim = tracker.find(folder)
+        if claim is not None:
+            found += claim.runs
+            folder = Folder(folder.path, folder.files - claim.names, folder.folders - claim.names)
+    return found, folder
+
+
+def _log(path: Path) -> Found:
+    try:
+        return open_log(path)
+    except UnreadableLogError as error:
+        return UnreadableSource(path, str(error).removeprefix(f"{path}: "))
+    except BROKEN as error:
+        return UnreadableSource(path, reason(error))
+
+
+def _log_in_folder(path: Path) -> Found | None:
+    """Return the log at ``path``, or None if it is something else."""
+    if not path.is_file():
+        return None
+    try:
+        log = open_log(path)
+    except UnreadableLogError:
+        return None
+    return None if log.format is KEY_VALUES and path.suffix not in LOG_SUFFIXES else log

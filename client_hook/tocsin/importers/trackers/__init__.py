@@ -1,0 +1,1 @@
+"""One module per tracker whose runs are folders, or rows of a database. Each defines ``TRACKER``."""

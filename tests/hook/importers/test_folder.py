@@ -1,0 +1,93 @@
+"""Runs of trackers in a tree of folders: which files belong to one run, and what is no run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch.utils.tensorboard import SummaryWriter
+
+from tocsin.importers.folder import name_in, runs_in
+from tocsin.importers.items import LogRecord
+from tocsin.importers.settings_file import scalars
+
+
+def found(root: Path) -> list[tuple[str, str, list[int]]]:
+    """Return name, kind and steps of each run."""
+    runs: list[Any] = list(runs_in(root))
+    return [
+        (
+            name_in(root, run.path),
+            run.kind,
+            [item.step for item in run.items() if isinstance(item, LogRecord)],
+        )
+        for run in runs
+    ]
+
+
+def checkpoint(folder: Path, step: int) -> None:
+    """Write what a Trainer of transformers saves with a checkpoint: the history up to its step."""
+    history = [{"step": each, "epoch": each / 10, "loss": 1.0 / each} for each in range(1, step + 1)]
+    state = {"global_step": step, "max_steps": 40, "log_history": history}
+    place = folder / f"checkpoint-{step}"
+    place.mkdir(parents=True)
+    (place / "trainer_state.json").write_text(json.dumps(state, indent=2))
+
+
+def test_checkpoints_of_a_hugging_face_trainer_are_one_run(tmp_path: Path) -> None:
+    """Numbered, not sorted as text: the newest has the whole history. TensorBoard adds what came after it."""
+    for step in (9, 10):
+        checkpoint(tmp_path / "bert", step)
+    with SummaryWriter(tmp_path / "bert" / "runs" / "now") as writer:
+        for step in (9, 10, 11):
+            writer.add_scalar("train/loss", 0.5, step)
+    assert found(tmp_path) == [("bert", "HF trainer_state.json", list(range(1, 12)))]
+
+
+def test_a_version_of_lightning_is_one_run_with_its_settings(tmp_path: Path) -> None:
+    """The CSV file; TensorBoard files beside it repeat its values."""
+    version = tmp_path / "lightning_logs" / "version_0"
+    with SummaryWriter(version) as writer:
+        writer.add_scalar("train_loss", 0.5, 4)
+    (version / "metrics.csv").write_text("epoch,step,train_loss\n0,4,0.5\n0,9,0.25\n")
+    (version / "hparams.yaml").write_text("lr: 0.001\nmodel:\n  width: 64\n")
+    assert found(tmp_path)[0][1:] == ("Lightning metrics.csv", [4, 9])
+    (run,) = runs_in(tmp_path)
+    assert getattr(run, "about").config == {"lr": 0.001, "model/width": 64}  # noqa: B009 - of a union
+
+
+def test_each_folder_of_a_tensorboard_tree_is_a_run(tmp_path: Path) -> None:
+    """Several files in a folder, as after a restart, are one run; a damaged one does not hide the others."""
+    for name, steps in (("a", (0, 1)), ("a", (2, 3)), ("b/inner", (0,))):
+        with SummaryWriter(tmp_path / name, filename_suffix=str(steps[0])) as writer:
+            for step in steps:
+                writer.add_scalar("loss", 1.0, step)
+    (tmp_path / "a" / "events.out.tfevents.1.damaged").write_bytes(b"\0" * 40)
+    kinds = {(name, tuple(steps)) for name, _, steps in found(tmp_path)}
+    assert ("a", (0, 1, 2, 3)) in kinds
+    assert len(kinds) == 2
+
+
+def test_hidden_folders_are_not_searched(tmp_path: Path) -> None:
+    """Such as ``.git`` and ``.ipynb_checkpoints``."""
+    (tmp_path / ".old").mkdir()
+    (tmp_path / ".old" / "log.csv").write_text("step,loss\n0,1.0\n")
+    assert found(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ("a: 1\nb: 1e-3\nc: .nan\n", {"a": 1, "b": 1e-3}),
+        ("a: 'it''s'\nb: \"x\\ty\"  \nc: yes # text\n", {"a": "it's", "b": "x\ty", "c": "yes"}),
+        ("a: [1, 2]\nb: !!python/object:os.system x\nc: &x 1\n", {}),
+        ("outer:\n  inner:\n    x: true\ny: null\n", {"outer/inner/x": True, "y": None}),
+    ],
+)
+def test_scalars_of_a_settings_file_are_read(tmp_path: Path, text: str, settings: dict[str, Any]) -> None:
+    """Everything else in it is left out, and nothing of it is executed."""
+    (tmp_path / "hparams.yaml").write_text(text)
+    read = scalars(tmp_path / "hparams.yaml")
+    assert {name: value for name, value in read.items() if value == value} == settings
