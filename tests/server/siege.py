@@ -141,7 +141,7 @@ class Siege:
         outage: Callable[[], contextlib.AbstractContextManager[Any]],
     ) -> None:
         """Make one outage at a random moment; end it once health has reported it and every client waits."""
-        self._until_all_moved(clients)
+        self._until_all_moved(server, clients)
         time.sleep(self._chance.uniform(0.0, 0.6))  # the random moment is intended, this is not a wait
         with outage():
             self._until(lambda: _status(server) == "failing", "health to say so")
@@ -165,7 +165,7 @@ class Siege:
 
     def _kill(self, server: ServerProcess, clients: Sequence[WriterProcess]) -> None:
         """Kill the server at a random moment; count it if every client had unacknowledged records."""
-        self._until_all_moved(clients)
+        self._until_all_moved(server, clients)
         # the random moment of the kill is intended, this is not a wait
         time.sleep(self._chance.uniform(0.0, 0.6))
         server.process.send_signal(signal.SIGKILL)
@@ -175,12 +175,19 @@ class Siege:
             self.kills += 1
             self._on_kill(self.kills)
 
-    def _until_all_moved(self, clients: Sequence[WriterProcess]) -> None:
+    def _until_all_moved(self, server: ServerProcess, clients: Sequence[WriterProcess]) -> None:
         before = [client.progress for client in clients]
-        self._until(
-            lambda: all(_moved(client.progress, was) for client, was in zip(clients, before, strict=True)),
-            "every trainer to be acknowledged something",
-        )
+        try:
+            self._until(
+                lambda: all(_moved(one.progress, was) for one, was in zip(clients, before, strict=True)),
+                "every trainer to be acknowledged something",
+            )
+        except AssertionError as error:
+            now = [client.progress for client in clients]
+            why = (
+                f"{error}, after {self.kills} kills: {before}, then {now}; the server: {server.text[-2000:]}"
+            )
+            raise AssertionError(why) from None
 
     def _finish(self, besieged: Sequence[WriterProcess]) -> int:
         """End the runs at the same number of records."""

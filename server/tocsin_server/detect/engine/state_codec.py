@@ -55,6 +55,10 @@ class EngineState(msgspec.Struct):
     removed: list[int] = []
 
 
+_decoder = msgspec.msgpack.Decoder(EngineState)
+"""Made on import: msgspec crashes if two threads decode a type for the first time at once."""
+
+
 def written(snapshot: EngineState) -> bytes:
     """Encode ``snapshot`` with a checksum."""
     body = msgspec.msgpack.encode(snapshot)
@@ -68,7 +72,7 @@ def read(body: bytes) -> EngineState:
         EngineStateError: The snapshot is damaged or from another version.
     """
     try:
-        saved = msgspec.msgpack.decode(_unwrapped(body), type=EngineState)
+        saved = _decoder.decode(_unwrapped(body))
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
         raise EngineStateError(
             f"rule state: expected a snapshot of version {VERSION}, got {error}"

@@ -207,6 +207,7 @@ class Rule(Generic[SettingsT, StateT]):
                     cls.settings_type = given
                 elif isinstance(given, type) and issubclass(given, RuleState):
                     cls.state_type = given
+        msgspec.msgpack.Decoder(cls.state_type)  # now: msgspec crashes if two threads are the first to decode
         if "title" in vars(cls):
             cls.info = RuleInfo(
                 id=rule_id(cls.__module__),
