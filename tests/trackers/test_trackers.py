@@ -15,11 +15,19 @@ import pytest
 from tests.conftest import Tower
 from tests.hook.auto.test_start import RUN, address, execute, the_run
 from tests.matrix import LONG
-from tocsin.importers import LogRecord, open_log
+from tocsin.importers import LogRecord
+from tocsin.importers.folder import runs_in
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build" / "trackers"
 SCRIPT = str(Path(__file__).with_name("training.py"))
+IMPORTED = {
+    "wandb": "W&B run file",
+    "swanlab": "SwanLab run file",
+    "mlflow": "MLflow database",
+    "trackio": "Trackio database",
+}
+"""Trackers whose files are imported, and the kind of the runs."""
 NAMES = ("wandb", "mlflow", "trackio", "aim", "swanlab", "comet")
 
 pytestmark = LONG
@@ -47,13 +55,15 @@ class Pair:
             assert done.returncode == 0, done.stderr[-2000:]
             outputs.append(json.loads(done.stdout))
         self.alone, self.watched = outputs
+        found: list[Any] = list(runs_in(folder / "alone")) if name in IMPORTED else []
         self.imported = [
-            item.values["train/tensor"]
-            for file in sorted((folder / "alone").rglob(f"run-*.{name}"))
-            for item in open_log(file).items()
+            [item.step, item.values["train/tensor"]]
+            for run in found
+            if run.kind == IMPORTED[name]
+            for item in run.items()
             if isinstance(item, LogRecord) and "train/tensor" in item.values
         ]
-        """Values in a file that the importer knows."""
+        """Steps and values in the tracker's files."""
         self.series: dict[str, list[list[Any]]] = {}
         for record in tower.records(the_run(tower, f"tracked-{name}")["id"]):
             for key, value in record["values"].items():
@@ -85,11 +95,11 @@ def test_what_is_logged_arrives(pairs: Any, name: str) -> None:
         assert pair.series[series] == values
 
 
-@pytest.mark.parametrize("name", ["wandb", "swanlab"])
-def test_its_file_is_imported(pairs: Any, name: str) -> None:
-    """What the importer reads from the tracker's file is what the tracker has."""
+@pytest.mark.parametrize("name", IMPORTED)
+def test_its_files_are_imported(pairs: Any, name: str) -> None:
+    """What the importer reads from the tracker's folder is what the tracker has."""
     pair = pairs(name)
-    assert pair.imported == [value for _, value in pair.alone["series"]["train/tensor"]]
+    assert pair.imported == pair.alone["series"]["train/tensor"]
 
 
 @pytest.mark.parametrize("name", NAMES)
