@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from websockets.uri import WebSocketURI, parse_uri
-
 from ..protocol import PATH
+
+if TYPE_CHECKING:
+    from websockets.uri import WebSocketURI
 
 PORT = 8321
 _HOST = re.compile(r"[\w.:%-]+")
@@ -28,6 +30,10 @@ class Target:
     @property
     def websocket(self) -> WebSocketURI:
         """URI of the WebSocket for training processes."""
+        from websockets.uri import (
+            parse_uri,
+        )  # reading over HTTP, and the help of a command, need no websockets
+
         scheme = "wss" if self.secure else "ws"
         return parse_uri(f"{scheme}://{_bracketed(self.host)}:{self.port}{self.prefix}{PATH}")
 

@@ -239,6 +239,7 @@ def broken(schema: Any) -> Iterator[str]:
 
 
 @pytest.mark.timeout(3600 if ALL else 180)
+@pytest.mark.filterwarnings("ignore:Generating overly large repr")  # of a large response, which is no fault
 @pytest.mark.parametrize("role", ROLES)
 def test_the_description_is_true(own_server: ServerProcess, known: dict[str, str], role: str) -> None:
     """Statuses, headers, bodies and methods are as described, with a token of each role."""
