@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tests.matrix import LONG
-from tests.real_trainers.claims import ALL, RealTrainer
+from tests.real_trainers.claims import ALL, IntegratedTrainer
 
 
 @LONG
-class TestSentenceTransformers(RealTrainer):
+class TestSentenceTransformers(IntegratedTrainer):
     """Its trainer, which shuffles: the broken sample comes at step 70."""
 
     framework = "Sentence Transformers"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tests.matrix import LONG
-from tests.real_trainers.claims import ALL, RealTrainer
+from tests.real_trainers.claims import ALL, IntegratedTrainer
 from tests.real_trainers.trainings.length import BROKEN_AT
 
 
 @LONG
-class TestTRL(RealTrainer):
+class TestTRL(IntegratedTrainer):
     """``SFTTrainer``. Its learning rate is 1000 times too high for one step."""
 
     framework = "TRL"

@@ -21,8 +21,8 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
-from tests.real_trainers.trainings.cases import OwnLog, main
-from tests.real_trainers.trainings.hf_trainer import Copied
+from tests.real_trainers.trainings.cases import OwnLog, main, uses_integration
+from tests.real_trainers.trainings.hf_trainer import Copied, read, reported_to
 from tests.real_trainers.trainings.length import BROKEN_AT, STEPS
 
 BATCH = 8
@@ -42,6 +42,7 @@ def pairs(case: str) -> Dataset:
     return Dataset.from_dict({"sentence1": one, "sentence2": other, "score": scores})
 
 
+@uses_integration
 def train(case: str, log: OwnLog) -> torch.nn.Module:
     """Train the embeddings."""
     tokenizer = Tokenizer(WordLevel({str(number): number for number in range(WORDS)}, unk_token="0"))
@@ -59,19 +60,26 @@ def train(case: str, log: OwnLog) -> torch.nn.Module:
             logging_steps=1,
             logging_nan_inf_filter=False,
             save_strategy="no",
-            report_to="none",
+            eval_strategy="steps",
+            eval_steps=20,
+            report_to=reported_to(),
             disable_tqdm=True,
             use_cpu=True,
             train_sampling_strategy="sequential",
             seed=0,
         )
-        SentenceTransformerTrainer(
+        trainer = SentenceTransformerTrainer(
             model,
             settings,
             train_dataset=pairs(case),
+            eval_dataset=pairs("healthy").select(range(BATCH)),
             loss=CosineSimilarityLoss(model),
             callbacks=[Copied(log)],
-        ).train()
+        )
+        trainer.train()
+        trainer.save_state()
+        read(folder, log)
+        log.setting = ("multi_dataset_batch_sampler", str(settings.multi_dataset_batch_sampler.value))
     return model
 
 

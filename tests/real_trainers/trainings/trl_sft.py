@@ -16,8 +16,8 @@ from tokenizers.models import WordLevel
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, TrainerCallback
 from trl import SFTConfig, SFTTrainer
 
-from tests.real_trainers.trainings.cases import OwnLog, main
-from tests.real_trainers.trainings.hf_trainer import BATCH, MICRO_STEPS, Copied, sentences
+from tests.real_trainers.trainings.cases import OwnLog, main, uses_integration
+from tests.real_trainers.trainings.hf_trainer import BATCH, MICRO_STEPS, Copied, read, reported_to, sentences
 from tests.real_trainers.trainings.length import BROKEN_AT, STEPS
 
 
@@ -41,6 +41,7 @@ def tokenizer() -> PreTrainedTokenizerFast:
     )
 
 
+@uses_integration
 def train(case: str, log: OwnLog) -> torch.nn.Module:
     """Fine-tune a small Llama."""
     shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
@@ -58,19 +59,27 @@ def train(case: str, log: OwnLog) -> torch.nn.Module:
             logging_nan_inf_filter=False,
             train_sampling_strategy="sequential",
             save_strategy="no",
-            report_to="none",
+            eval_strategy="steps",
+            eval_steps=20,
+            report_to=reported_to(),
             disable_tqdm=True,
             use_cpu=True,
             bf16=False,
             seed=0,
         )
-        SFTTrainer(
+        data = sentences(case)
+        trainer = SFTTrainer(
             model,
             settings,
-            train_dataset=Dataset.from_list(sentences(case)),
+            train_dataset=Dataset.from_list(data),
+            eval_dataset=Dataset.from_list(data[:BATCH]),
             processing_class=tokenizer(),
             callbacks=[Copied(log), *([OneHighRate()] if case == "broken" else [])],
-        ).train()
+        )
+        trainer.train()
+        trainer.save_state()
+        read(folder, log)
+        log.setting = ("max_length", settings.max_length)
     return model
 
 
