@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from tocsin.importers import Source
     from tocsin_server.offline.replay import LogResult
     from tocsin_server.offline.snapshot import IncidentSnapshot
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 STDIN = Path("-")
 BEGINNING = 64
 """Number of bytes that distinguish an incident snapshot from a log."""
+EXPLAINED = 3
+"""Number of runs of a folder that are explained."""
 
 
 class FailOn(enum.StrEnum):
@@ -32,7 +35,8 @@ class FailOn(enum.StrEnum):
 
 def diagnose(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Logs of any known format; - is standard input.")
+        list[Path],
+        typer.Argument(metavar="PATH...", help="Logs of any known format, or folders; - is standard input."),
     ],
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON, as described in docs/reference/log-formats.md.")
@@ -45,32 +49,84 @@ def diagnose(
 ) -> None:
     """Read training logs of any known format and report what is wrong, since when, why, and what to do.
 
+    A folder is searched for the runs of every known tracker and log. Those with problems are listed, and the
+    three worst are explained (all with --full).
+
     No server is needed. The exit status is 0 if all files were read, or 1 with --fail-on and such a finding;
     2 if a file could not be read.
     """
-    from tocsin.importers import UnreadableLogError
     from tocsin_server.core import exact_json
     from tocsin_server.core.models import Severity
-    from tocsin_server.offline.diagnose import as_data, exit_status, report, unreadable_data
+    from tocsin_server.offline.diagnose import (
+        as_data,
+        by_severity,
+        exit_status,
+        report,
+        summary,
+        unreadable_data,
+    )
 
     found: list[LogResult] = []
     entries = []
     unreadable = 0
-    for path in files:
-        try:
-            result = _evaluated(path)
-        except UnreadableLogError as error:
+    in_folder = any(path.is_dir() for path in files)
+    for path, result, why in _results(files):
+        if result is None:
             unreadable += 1
-            entries.append(unreadable_data(str(path), str(error)))
-            print(f"tocsin-server: {error}", file=sys.stderr)
+            entries.append(unreadable_data(path, why))
+            print(f"tocsin-server: {why}", file=sys.stderr)
             continue
         found.append(result)
         entries.append(as_data(result))
-        if not as_json:
+        if not as_json and (full or not in_folder):
             print(report(result, full=full), flush=True)
     if as_json:
         print(exact_json.dumps({"files": entries}))
+    elif in_folder and found:
+        print(summary(found))
+        for result in [] if full else by_severity(found)[:EXPLAINED]:
+            print(report(result), flush=True)
     raise typer.Exit(exit_status(found, unreadable, Severity(fail_on.value) if fail_on else None))
+
+
+def _results(paths: list[Path]) -> Iterator[tuple[str, LogResult | None, str]]:
+    """Yield path and result of each run, or None and the reason why it cannot be read."""
+    from tocsin.importers import UnreadableLogError, UnreadableSource
+    from tocsin.importers.folder import runs_in
+    from tocsin_server.offline.replay import evaluate_log
+
+    for path in paths:
+        if not path.is_dir():
+            try:
+                yield str(path), _evaluated(path), ""
+            except UnreadableLogError as error:
+                yield str(path), None, str(error)
+            continue
+        is_empty = True
+        for source in runs_in(path):
+            is_empty = False
+            if isinstance(source, UnreadableSource):
+                yield str(source.path), None, f"{source.path}: {source.why}"
+                continue
+            try:
+                result = evaluate_log(source)
+            except UnreadableLogError as error:
+                yield str(source.path), None, str(error)
+                continue
+            if result.records:
+                result.path = _name(source)
+                yield result.path, result, ""
+        if is_empty:
+            yield str(path), None, f"{path}: no log of a known format in this folder"
+
+
+def _name(source: Source) -> str:
+    """Return the path of a run, and its name if a database has several."""
+    return (
+        f"{source.path}: {source.about.name}"
+        if source.path.is_file() and source.about.name
+        else str(source.path)
+    )
 
 
 def _evaluated(path: Path) -> LogResult:

@@ -145,6 +145,30 @@ def _first(unread: int) -> str:
     return "number " if unread == 1 else "first: "
 
 
+def by_severity(results: Sequence[LogResult]) -> list[LogResult]:
+    """Return the results with problems (warning or critical alerts), the most severe first."""
+    sick = [one for one in results if _level(one) >= Severity.WARNING.level]
+    return sorted(sick, key=_level, reverse=True)
+
+
+def _level(result: LogResult) -> int:
+    return -1 if result.highest_severity is None else result.highest_severity.level
+
+
+def summary(results: Sequence[LogResult]) -> str:
+    """Return how many runs of a folder have problems, and the worst problem of each."""
+    sick = by_severity(results)
+    if not sick:
+        return f"{count(len(results), 'run')}, no problems found\n"
+    lines = [f"{count(len(results), 'run')}, {len(sick)} with problems:"]
+    for one in sick:
+        worst = max(one.alerts, key=lambda alert: alert.severity.level)
+        others = len(one.alerts) + one.alerts_left_out - 1
+        more = f", and {count(others, 'other alert')}" if others else ""
+        lines.append(f"  {one.path}: {worst.summary}{more}")
+    return "\n".join(lines) + "\n"
+
+
 def report(result: LogResult, *, full: bool = False) -> str:
     """Return the text report of one file; unless ``full``, long lists are folded."""
     whole = _text(result, FULL)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tocsin.importers import Fact, Item, Log, LogRecord, Unread
+from tocsin.importers import Fact, Item, LogRecord, Source, Unread
 from tocsin_server.core.models import Alert, Column, Finding, RecordBatch, RunEvent, Severity, Writer
 from tocsin_server.detect.engine.engine import Engine
 from tocsin_server.detect.interface.context import RunContext
@@ -235,19 +235,19 @@ class Evaluator:
         self._fired[alert.id] = alert
 
 
-def evaluate_log(log: Log, settings: Mapping[str, RuleSettings] | None = None) -> LogResult:
-    """Read ``log`` once and evaluate every record.
+def evaluate_log(log: Source, settings: Mapping[str, RuleSettings] | None = None) -> LogResult:
+    """Read a log, or a run of a tracker, once and evaluate every record.
 
     Raises:
         UnreadableLogError: No record can be read.
     """
     run_id = str(log.path)
-    result = LogResult(run_id, log.format.name)
+    result = LogResult(run_id, log.kind)
     evaluator = Evaluator(RunContext(run_id=run_id, planned_steps=log.planned_steps), settings)
     listen(result, evaluator, Replay(run_id).take(log.items()))
-    stream = log.stream
-    result.records, result.unread, result.first_unread = stream.records, stream.unread, stream.first_unread
-    result.names_left_out, result.went_back = stream.names_left_out, stream.went_back
+    counts = log.counts
+    result.records, result.unread, result.first_unread = counts.records, counts.unread, counts.first_unread
+    result.names_left_out, result.went_back = counts.names_left_out, counts.went_back
     result.alerts, result.alerts_left_out = evaluator.alerts, evaluator.left_out
     if log.broken:
         result.remarks.append(f"The file is truncated: {log.broken}. The records before that were evaluated.")

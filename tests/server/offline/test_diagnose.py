@@ -61,6 +61,25 @@ def test_json_has_the_shape_of_the_contract(broken: Path) -> None:
     assert all(remedy.keys() == {"text", "code"} for remedy in alert["remedies"])
 
 
+def test_a_folder_is_summed_up_and_the_worst_runs_are_explained(tmp_path: Path) -> None:
+    """Each run of a tree once; the healthy ones are only counted."""
+    for name, text in (("a/train.log", HEALTHY), ("b/train.log", BROKEN), ("c/notes.md", "step back\n")):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(text)
+    status, out = run(tmp_path)
+    first, second, *_ = out.splitlines()
+    assert (status, first) == (0, "2 runs, 1 with problems:")
+    assert second.startswith(f"  {tmp_path / 'b' / 'train.log'}: ")
+    assert out.count("Likely cause") == 1
+    assert len(json.loads(run(tmp_path, "--json")[1])["files"]) == 2
+
+
+def test_a_folder_without_logs_is_an_error(tmp_path: Path) -> None:
+    """It says which."""
+    result = CliRunner().invoke(app, ["diagnose", str(tmp_path)])
+    assert (result.exit_code, "no log of a known format" in result.stderr) == (2, True)
+
+
 def test_the_text_is_a_report_to_paste(broken: Path) -> None:
     """What was read, the signals with their NaN, an alert per line, cause, timeline and remedies."""
     status, out = run(broken)
