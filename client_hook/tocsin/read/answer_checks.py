@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+import threading
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -10,6 +11,8 @@ from .errors import ApiError, NotFoundError, RejectedError, TokenError, Unreacha
 from .exchange import REPEATED, Answer, Request
 
 T = TypeVar("T")
+_lock = threading.Lock()
+_decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
 class _Problem(msgspec.Struct):
@@ -34,7 +37,7 @@ class AnswerChecks:
     def _decoded(self, request: Request, answer: Answer, kind: type[T]) -> T:
         self.check(request, answer)
         try:
-            return msgspec.json.decode(answer.body, type=kind, strict=False)
+            return _decoder(kind).decode(answer.body)
         except msgspec.MsgspecError as error:
             place = f"{self._base}{request.target.partition('?')[0]}"
             why = f"The answer of {place} is not that of a tocsin server of this version ({error})."
@@ -82,6 +85,15 @@ class AnswerChecks:
 
 def _problem(answer: Answer) -> _Problem:
     try:
-        return msgspec.json.decode(answer.body, type=_Problem)
+        return _decoder(_Problem).decode(answer.body)
     except msgspec.MsgspecError:
         return _Problem()
+
+
+def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
+    """Return the decoder of a type, made once: msgspec crashes if two threads are the first to prepare it."""
+    with _lock:
+        made = _decoders.get(kind)
+        if made is None:
+            made = _decoders[kind] = msgspec.json.Decoder(kind, strict=False)
+    return made

@@ -51,6 +51,10 @@ class Header(msgspec.Struct):
     hello: Hello
 
 
+_headers = msgspec.msgpack.Decoder(Header)
+"""Made on import: msgspec crashes the process if two threads are the first to decode a type."""
+
+
 def default_dir() -> Path:
     """Return ``TOCSIN_SPOOL_DIR``, or else a directory of this user on a local disk that survives a reboot.
 
@@ -256,7 +260,7 @@ def read_header(path: Path) -> Header:
         ValueError: It has another format.
         msgspec.MsgspecError: it is damaged.
     """
-    header = msgspec.msgpack.decode((path / "header").read_bytes(), type=Header)
+    header = _headers.decode((path / "header").read_bytes())
     if header.format != FORMAT:
         raise ValueError(f"spool {path}: expected format {FORMAT}, got {header.format}")
     return header

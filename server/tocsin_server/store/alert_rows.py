@@ -220,6 +220,9 @@ class _Diagnosis(msgspec.Struct):
     timeline: list[tuple[int, str, str]] = []
 
 
+msgspec.msgpack.Decoder(_Diagnosis)  # msgspec crashes if two threads are the first to convert to a type
+
+
 def diagnosis_of(reported: Mapping[str, Any]) -> Diagnosis:
     """Return the diagnosis in a decoded JSON object.
 

@@ -56,3 +56,6 @@ class SimilarRuns(msgspec.Struct, frozen=True):
     def plain(self) -> dict[str, Any]:
         """Return the data of an event."""
         return dict(msgspec.to_builtins(self))
+
+
+msgspec.msgpack.Decoder(SimilarRuns)  # msgspec crashes if two threads are the first to convert to a type

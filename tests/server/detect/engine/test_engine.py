@@ -99,6 +99,7 @@ cuts = st.lists(st.integers(0, 2000), max_size=30)
 @settings(max_examples=40, deadline=None)
 @given(runs, cuts)
 @example(expand(["healthy", "spike", "spike", "calm"]), [])
+@example(expand(["abandoned", "restart", "nan", "overflow", "calm"]), [])
 def test_any_batching_gives_the_same_findings(records: Any, cuts: Any) -> None:
     """Records one by one, or in any batches: exactly the same."""
     assert findings_of(records, cuts) == findings_of(records, list(range(len(records))))

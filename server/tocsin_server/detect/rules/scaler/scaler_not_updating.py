@@ -114,7 +114,8 @@ class ScalerNotUpdating(Rule[Settings, State]):
             return False
         if norms is None or (view.scale or []).count(state.scale) < view.n or not none_finite(norms):
             return False
-        if not self.already_reported(view, -1, CRITICAL, grade(streak)):
+        fires = streak >= self.settings.repeats  # fewer overflows are neither calm nor worth a report
+        if fires and not self.already_reported(view, -1, CRITICAL, grade(streak)):
             return False
         state.streak, state.step = streak, view.step[-1]
         state.at = (view.step[-1], view.time_ns[-1])
