@@ -330,11 +330,11 @@ export class CompareBoard {
     if (!panel || !placed) return null;
     const box = panel.plot.getBoundingClientRect();
     const px = event.clientX - box.left - placed.left;
-    if (px < 0 || px > placed.wide) return null;
+    if (px < -1 || px > placed.wide + 1) return null; // widths are rounded
     return {
       kind: panel.kind,
       lines: panel.picture?.owned ?? [],
-      x: placed.x(px),
+      x: placed.x(Math.min(placed.wide, Math.max(0, px))),
       away: (/** @type {number} */ value) => box.top + PLOT_TOP + placed.down(value) - event.clientY,
     };
   }
