@@ -186,11 +186,15 @@ $(STAMPS)/trackers/%: tests/trackers/%.txt | $(STAMPS)/python
 	if $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target build/trackers/$* -r $<; \
 	then touch $@; else echo "pip could not install $<: the tests of this tracker fail" >&2; fi
 
-# Playwright brings a Node.js of its own, which needs a library that a bare Debian lacks.
+# Firefox is driven over WebDriver BiDi, without Playwright. Playwright brings a Node.js of its own, which needs a library that a bare Debian lacks.
 browser: $(STAMPS)/python
 	@if ! command -v chromium >/dev/null && ! command -v google-chrome >/dev/null; then \
 	  $(call ROOT_ONLY,Chromium,chromium); \
 	  apt-get update -q && apt-get install -y -q --no-install-recommends chromium; \
+	fi
+	@if ! command -v firefox-esr >/dev/null && ! command -v firefox >/dev/null; then \
+	  $(call ROOT_ONLY,Firefox,firefox-esr); \
+	  apt-get update -q && apt-get install -y -q --no-install-recommends firefox-esr; \
 	fi
 	@driver=$$($(BIN)/python -c 'import pathlib, playwright; print(pathlib.Path(playwright.__file__).parent / "driver" / "node")'); \
 	if ! "$$driver" --version >/dev/null 2>&1; then \
