@@ -141,6 +141,21 @@ def test_a_tooltip_lists_the_values_at_the_pointer(tab: Any) -> None:
     tooltip.wait_for(state="hidden")
 
 
+def test_a_click_pins_the_tooltip_and_its_button_releases_it(tab: Any) -> None:
+    """The values of both runs stay when the pointer leaves."""
+    tab.page.mouse.move(*tab.place("loss", 20, 0.5))
+    tooltip = tab.page.locator(".tooltip", has_text="step 20")
+    tooltip.wait_for()
+    tab.page.mouse.down()
+    tab.page.mouse.up()
+    tab.page.wait_for_url("**at=20*")
+    tab.page.mouse.move(2, 2)
+    assert tooltip.locator(".line").count() == 2
+    tooltip.get_by_title("Release (Esc)").click()
+    tooltip.wait_for(state="hidden")
+    assert "at=" not in tab.page.url
+
+
 @pytest.mark.parametrize("width", [390, 1440])
 def test_a_long_name_at_the_crosshair_does_not_widen_the_page(
     width: int, tab: Any, shared_tower: Any, eventually_true: Callable[..., Any]

@@ -166,3 +166,42 @@ def test_the_layers_of_a_blow_up_are_a_heat_map(
     heat.locator("canvas").focus()
     tab.page.keyboard.press("ArrowLeft")
     assert "step" in heat.get_by_role("status").inner_text()
+
+
+def point(tab: Any, series: str, step: float) -> Any:
+    """Move the pointer to a step of a chart, and return the tooltip once it is there."""
+    tab.page.mouse.move(*tab.place(series, step, 0.3))
+    tooltip = tab.page.locator(".tooltip", has_text=f"step {step:.0f} ")
+    tooltip.wait_for()
+    return tooltip
+
+
+def test_a_tooltip_has_value_step_and_time(tab: Any) -> None:
+    """Of the series under the pointer, also of a metric below; a fault has its name; it leaves with the
+    pointer."""
+    said = point(tab, "loss", 8).inner_text()
+    assert "+Inf" in said
+    assert "Loss · attempt 1" in said
+    assert ":" in said.splitlines()[0]
+    metric = tab.page.locator('[data-series="act/attn"] .plot')
+    metric.scroll_into_view_if_needed()
+    metric.locator(".xy").first.wait_for()
+    tooltip = point(tab, "act/attn", 33)
+    assert tooltip.locator("b").inner_text() == "3"
+    tab.page.mouse.move(2, 2)
+    tooltip.wait_for(state="hidden")
+
+
+def test_a_click_pins_the_tooltip_until_escape(tab: Any) -> None:
+    """It stays when the pointer leaves, with the cross line, and both leave with Escape."""
+    tooltip = point(tab, "loss", 30)
+    tab.page.mouse.down()
+    tab.page.mouse.up()
+    tab.page.locator(".tooltip.is-pinned").wait_for()
+    tab.page.mouse.move(2, 2)
+    tab.page.wait_for_url("**at=30*")
+    assert "step 30 " in tooltip.inner_text()
+    assert tab.page.locator(".cross.pinned").is_visible()
+    tab.page.keyboard.press("Escape")
+    tooltip.wait_for(state="hidden")
+    tab.page.locator(".cross").wait_for(state="hidden")

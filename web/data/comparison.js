@@ -463,7 +463,8 @@ export class Comparison {
    * @param {string} id
    * @param {Shown} kind
    * @param {number | null} x
-   * @returns {{ text: string, soft: string }} soft: what else is known, such as the range of a bucket
+   * @returns {{ text: string, soft: string, bad?: string }} soft: what else is known, such as the range of a
+   *   bucket; bad: its non-finite values
    */
   #read(id, kind, x) {
     const none = { text: "–", soft: "" };
@@ -478,7 +479,7 @@ export class Comparison {
     if (!found) return none;
     if (!this.source.view().difference || !base || base.id === id) {
       const { value, soft, bad } = readoutAt(kind, found, step);
-      return { text: value, soft: [soft, bad].filter(Boolean).join(" · ") };
+      return { text: value, soft, bad };
     }
     const off = valueAt(base.layers.map(base.line.project), x ?? line.toX(found.layer.x[found.i]));
     const here = found.layer.last[found.i];

@@ -274,7 +274,9 @@ class ComparePage {
     }
     if (event.key === "r") this.set({ from: null, to: null });
     if (event.key === "d" && this.view.runs.length > 1) this.set({ difference: !this.view.difference });
-    if (event.key === "Escape" && this.view.full !== null) this.set({ full: null });
+    if (event.key !== "Escape") return;
+    if (this.view.full !== null) this.set({ full: null });
+    else this.board.cross.release();
   }
 }
 

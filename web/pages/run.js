@@ -30,6 +30,7 @@ import { LayerHeat } from "../panels/layers.js";
 import { MetricPanels } from "../panels/metricpanels.js";
 import { OverviewStrip } from "../panels/overviewstrip.js";
 import { panelMenu } from "../panels/panelmenu.js";
+import { contentOf, PanelTooltip } from "../panels/paneltooltip.js";
 import { Plots } from "../panels/plot.js";
 import { Vitals } from "../panels/vitals.js";
 
@@ -105,6 +106,8 @@ class RunPage {
     this.chips = el("span.row");
     this.failure = el("p.card.pad.failure", { role: "status", hidden: true });
     this.charts = this.#charts();
+    this.tooltip = this.#tooltip();
+    this.charts.append(this.tooltip.node);
   }
 
   #vitals() {
@@ -127,6 +130,7 @@ class RunPage {
       view: () => this.view,
       set: (change) => this.set(change),
       hover: (step) => this.vitals.cross.hover(step),
+      clicked: (step) => this.vitals.cross.toggle(step),
       menuOf: (panel) => panelMenu(this.#panelHost(), panel),
     });
   }
@@ -147,10 +151,30 @@ class RunPage {
     });
   }
 
+  /** Of the vital signs and the other metrics. */
+  #tooltip() {
+    return new PanelTooltip(this.charts, {
+      panels: () => [...this.vitals.panels, ...this.metrics.panels.values()],
+      range: () => this.scene().range,
+      timeline: () => this.data.timeline(this.view.x),
+      content: ({ panel, at }) => {
+        const { name } = panel.kind;
+        const own = this.metrics.panels.get(name) === panel;
+        return contentOf(
+          panel,
+          own ? this.metrics.feed.set.get(name) : this.data.layers(name),
+          at,
+          this.scene(),
+        );
+      },
+      release: () => this.vitals.cross.release(),
+    });
+  }
+
   /** Everything with charts, beside the diagnosis. */
   #charts() {
     return el(
-      "div",
+      "div.charts",
       {},
       el(
         "div.bar",
@@ -267,6 +291,7 @@ class RunPage {
     if (this.ontheme) removeEventListener("themechange", this.ontheme);
     this.data.close();
     this.metrics.close();
+    this.tooltip.close();
     this.plots?.close();
     this.heat.close();
     this.details.notes.close();
@@ -428,6 +453,7 @@ class RunPage {
     if (Date.now() - this.overviewDrawn > OVERVIEW_MS) this.#drawOverview();
     if (this.plots && this.data.ready) this.vitals.draw(this.plots);
     else this.vitals.cross.refresh();
+    this.tooltip.refresh(this.vitals.cross.pinned);
   }
 
   #drawOverview() {
@@ -583,6 +609,7 @@ class RunPage {
       step === null ? null : alertAt(this.app.alerts.of(this.id), step, before, this.data.last ?? 0);
     this.view = { ...this.view, at: step, ...(under ? { alert: under.id } : {}) };
     this.#address();
+    this.tooltip.pinned(step);
     if (!under || under.id === before) return;
     this.aside.draw();
     this.draw();
@@ -644,7 +671,9 @@ class RunPage {
     }
     if (event.key === "r" || event.key === "R") this.reset();
     if (event.key === "f" || event.key === "F") this.follow();
-    if (event.key === "Escape" && this.view.full !== null) this.set({ full: null });
+    if (event.key !== "Escape") return;
+    if (this.view.full !== null) this.set({ full: null });
+    else this.vitals.cross.release();
   }
 }
 

@@ -14,21 +14,12 @@ import { CrossLine } from "./crossline.js";
 import { isMetric, metric } from "./metric.js";
 import { Panel } from "./panel.js";
 import { panelMenu } from "./panelmenu.js";
+import { PanelTooltip } from "./paneltooltip.js";
 import { margins } from "./figure.js";
 import { Plots } from "./plot.js";
-import { Tooltip } from "./tooltip.js";
 import { KINDS } from "./vitals.js";
 
 /** @typedef {import("../lib/views/compareview.js").CompareView} CompareView */
-
-/**
- * The panel under the pointer, its lines, the position on the x axis, and the distance of a value in pixels.
- *
- * @typedef {import("../lib/charts/picture.js").Owned} Owned
- *
- * @typedef {{ kind: import("./panel.js").PanelKind, lines: Owned[], x: number,
- *   away: (value: number) => number }} Under
- */
 
 const AXIS_PX = 18;
 /** Charts are redrawn at least this often while runs still load. */
@@ -66,7 +57,6 @@ export class CompareBoard {
   #waiting;
   /** Runs loaded by then. */
   #drawn = 0;
-  #pointing = 0;
 
   /** @param {CompareSource} source */
   constructor(source) {
@@ -84,14 +74,18 @@ export class CompareBoard {
       timeline: () => ({ ...STEPS, label: (x) => this.#label(x) }),
       margins,
       pointed: source.pointed,
-      pinned: (x) => source.set({ at: x }),
+      pinned: (x) => {
+        source.set({ at: x });
+        this.tooltip.pinned(x);
+      },
     });
-    this.node.addEventListener("pointermove", (event) => this.#pointedSoon(event));
-    this.tooltip = new Tooltip(this.node);
-    this.node.addEventListener("pointerleave", () => {
-      cancelAnimationFrame(this.#pointing);
-      this.light(null);
-      this.tooltip.hide();
+    this.tooltip = new PanelTooltip(this.node, {
+      panels: () => this.panels,
+      range: () => this.data.range(),
+      timeline: () => STEPS,
+      content: (spot) => ({ title: this.#title(spot.at), rows: this.#rows(spot) }),
+      pointed: (spot) => this.#pointed(spot),
+      release: () => this.cross.release(),
     });
     this.sizes = new ResizeObserver(([entry]) => {
       this.width = entry.contentRect.width;
@@ -105,7 +99,7 @@ export class CompareBoard {
     this.sizes.disconnect();
     clearTimeout(this.#waiting);
     cancelAnimationFrame(this.#frame);
-    cancelAnimationFrame(this.#pointing);
+    this.tooltip.close();
     this.plots?.close();
   }
 
@@ -194,6 +188,7 @@ export class CompareBoard {
       this.plots?.draw(panel.plot, (width) => this.#shown(panel, width, i === this.panels.length - 1)),
     );
     this.cross.refresh();
+    this.tooltip.refresh(this.cross.pinned);
   }
 
   /**
@@ -247,16 +242,14 @@ export class CompareBoard {
     this.cross.refresh();
   }
 
-  /** @param {PointerEvent} event */
-  #pointedSoon(event) {
-    cancelAnimationFrame(this.#pointing);
-    this.#pointing = requestAnimationFrame(() => {
-      if (this.closed || event.buttons) return this.tooltip.hide();
-      const under = this.#under(event);
-      this.light(under ? nearest(under.lines, under.x, under.away, REACH_PX) : null);
-      if (under) this.tooltip.show(event, this.#title(under.x), this.#rows(under));
-      else this.tooltip.hide();
-    });
+  /**
+   * Highlight the run whose line is at the pointer.
+   *
+   * @param {import("./paneltooltip.js").Spot | null} spot
+   */
+  #pointed(spot) {
+    if (this.closed) return;
+    this.light(spot && nearest(spot.panel.picture?.owned ?? [], spot.at, this.#away(spot), REACH_PX));
   }
 
   /**
@@ -319,34 +312,26 @@ export class CompareBoard {
   }
 
   /**
-   * Return what is under the pointer, or null outside of the charts.
+   * Return the distance in pixels between a value and a spot.
    *
-   * @param {PointerEvent} event
-   * @returns {Under | null}
+   * @param {import("./paneltooltip.js").Spot} spot
+   * @returns {(value: number) => number}
    */
-  #under(event) {
-    const panel = this.panels.find((each) => each.plot.contains(/** @type {Node} */ (event.target)));
-    const placed = panel && this.#placed(panel);
-    if (!panel || !placed) return null;
-    const box = panel.plot.getBoundingClientRect();
-    const px = event.clientX - box.left - placed.left;
-    if (px < -1 || px > placed.wide + 1) return null; // widths are rounded
-    return {
-      kind: panel.kind,
-      lines: panel.picture?.owned ?? [],
-      x: placed.x(Math.min(placed.wide, Math.max(0, px))),
-      away: (/** @type {number} */ value) => box.top + PLOT_TOP + placed.down(value) - event.clientY,
-    };
+  #away({ panel, y }) {
+    const placed = this.#placed(panel);
+    return (value) => (placed ? PLOT_TOP + placed.down(value) - y : NaN);
   }
 
   /**
    * Return the values of all visible runs, those nearest to the pointer first.
    *
-   * @param {Under} under
+   * @param {import("./paneltooltip.js").Spot} spot
    */
-  #rows({ kind, lines, x, away }) {
-    const rows = this.data.valuesAt(kind, x).map((row) => ({ ...row, lit: row.id === this.lit }));
-    const order = new Map(byDistance(lines, x, away).map(({ id }, i) => [id, i]));
+  #rows(spot) {
+    const { panel, at } = spot;
+    const rows = this.data.valuesAt(panel.kind, at).map((row) => ({ ...row, lit: row.id === this.lit }));
+    const near = byDistance(panel.picture?.owned ?? [], at, this.#away(spot));
+    const order = new Map(near.map(({ id }, i) => [id, i]));
     return rows.sort((a, b) => (order.get(a.id) ?? Infinity) - (order.get(b.id) ?? Infinity));
   }
 

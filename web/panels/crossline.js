@@ -18,15 +18,39 @@ const DOUBLE_CLICK_MS = 280;
  *   (step: number | null) => void, pinned: (step: number | null) => void }} CrossSource
  */
 
+/**
+ * Call `clicked` with the step of a click on a plot within `host`. A drag or a double click is none.
+ *
+ * @param {HTMLElement} host
+ * @param {(event: PointerEvent) => number | null} stepAt
+ * @param {(step: number) => void} clicked
+ */
+export function onPlotClick(host, stepAt, clicked) {
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let timer;
+  host.addEventListener("pointerdown", (event) => {
+    if (event.button || !(/** @type {Element} */ (event.target).closest(".plot"))) return;
+    const step = stepAt(event);
+    // Listen on window, because plotly covers the page while a button is pressed.
+    addEventListener(
+      "pointerup",
+      (up) => {
+        if (Math.abs(up.clientX - event.clientX) > CLICK_PX || step === null) return;
+        clearTimeout(timer);
+        timer = setTimeout(() => clicked(step), DOUBLE_CLICK_MS);
+      },
+      { once: true },
+    );
+  });
+  host.addEventListener("dblclick", () => clearTimeout(timer));
+}
+
 export class CrossLine {
   /** @type {number | null} */
   #pin = null;
   /** @type {number | null} */
   #hover = null;
   #frame = 0;
-  #downX = 0;
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  #click;
 
   /**
    * @param {HTMLElement} host
@@ -41,9 +65,15 @@ export class CrossLine {
     this.source = source;
     host.addEventListener("pointermove", (event) => this.#move(event));
     host.addEventListener("pointerleave", () => this.#hoverAt(null));
-    host.addEventListener("pointerdown", (event) => this.#down(event));
-    host.addEventListener("dblclick", () => clearTimeout(this.#click));
+    host.addEventListener("pointerdown", (event) => {
+      if (event.pointerType !== "mouse") this.#move(event);
+    });
     host.addEventListener("keydown", (event) => this.#key(event));
+    onPlotClick(
+      host,
+      (event) => this.#stepAt(event),
+      (step) => this.toggle(step),
+    );
   }
 
   /** The step shown in the panel heads: the one under the pointer, else the pinned one. */
@@ -51,11 +81,29 @@ export class CrossLine {
     return this.#hover ?? this.#pin;
   }
 
+  /** The pinned step; null if the line is not pinned. */
+  get pinned() {
+    return this.#pin;
+  }
+
   /** @param {number | null} step */
   pin(step) {
     this.#pin = step;
     this.#hover = null;
     this.refresh();
+  }
+
+  /**
+   * A click pins the line; a click on the pinned step releases it.
+   *
+   * @param {number} step
+   */
+  toggle(step) {
+    this.#set(step === this.#pin ? null : step);
+  }
+
+  release() {
+    if (this.#pin !== null) this.#set(null);
   }
 
   /**
@@ -113,23 +161,6 @@ export class CrossLine {
     this.refresh();
   }
 
-  /** @param {PointerEvent} event */
-  #down(event) {
-    if (event.pointerType !== "mouse") this.#move(event);
-    if (event.button || !(/** @type {Element} */ (event.target).closest(".plot"))) return;
-    this.#downX = event.clientX;
-    // Listen on window, because plotly covers the page while a button is pressed.
-    addEventListener("pointerup", (up) => this.#up(up), { once: true });
-  }
-
-  /** @param {PointerEvent} event a click pins the line; a click on the pinned step unpins it */
-  #up(event) {
-    const step = this.#stepAt(event);
-    if (Math.abs(event.clientX - this.#downX) > CLICK_PX || step === null) return;
-    clearTimeout(this.#click);
-    this.#click = setTimeout(() => this.#set(step === this.#pin ? null : step), DOUBLE_CLICK_MS);
-  }
-
   /** @param {number | null} step */
   #set(step) {
     this.#pin = step;
@@ -142,7 +173,10 @@ export class CrossLine {
    */
   #key(event) {
     if (event.target !== this.host) return;
-    if (event.key === "Escape" && this.#pin !== null) return this.#set(null);
+    if (event.key === "Escape" && this.#pin !== null) {
+      event.stopPropagation(); // the next Escape leaves full screen
+      return this.#set(null);
+    }
     const way = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
     if (!way) return;
     event.preventDefault();

@@ -14,6 +14,7 @@ import { picture } from "../lib/charts/picture.js";
 import { moved, PINNED, sections } from "../lib/charts/sections.js";
 import { counted } from "../lib/format.js";
 import { isMetric, metric } from "./metric.js";
+import { onPlotClick } from "./crossline.js";
 import { Panel } from "./panel.js";
 import { margins } from "./figure.js";
 
@@ -29,8 +30,8 @@ const SETTLE_MS = 90;
  */
 /**
  * @typedef {{ scene: () => import("./vitals.js").Scene, plots: () => import("./plot.js").Plots | null, view:
- *   () => View, set: (change: Partial<View>) => void, hover: (step: number | null) => void, menuOf: (panel:
- *   () => Panel) => Node }} Source
+ *   () => View, set: (change: Partial<View>) => void, hover: (step: number | null) => void, clicked: (step:
+ *   number) => void, menuOf: (panel: () => Panel) => Node }} Source
  */
 
 export class MetricPanels {
@@ -68,9 +69,10 @@ export class MetricPanels {
       })
     );
     this.grid = el("div.sections", {
-      onpointermove: (/** @type {PointerEvent} */ event) => this.#hover(event),
+      onpointermove: (/** @type {PointerEvent} */ event) => source.hover(this.#stepAt(event)),
       onpointerleave: () => source.hover(null),
     });
+    onPlotClick(this.grid, (event) => this.#stepAt(event), source.clicked);
     this.failure = el("p.soft.pad", { hidden: true });
     this.nothing = el("p.muted.pad", { hidden: true });
     this.head = el(
@@ -314,10 +316,13 @@ export class MetricPanels {
     }
   }
 
-  /** @param {PointerEvent} event */
-  #hover(event) {
+  /**
+   * @param {PointerEvent} event
+   * @returns {number | null}
+   */
+  #stepAt(event) {
     const plot = /** @type {Element} */ (event.target).closest?.(".plot");
-    if (!plot) return this.source.hover(null);
+    if (!plot) return null;
     const box = plot.getBoundingClientRect();
     const { left, right } = margins();
     const {
@@ -325,7 +330,7 @@ export class MetricPanels {
       timeline,
     } = this.source.scene();
     const share = (event.clientX - box.left - left) / (box.width - left - right);
-    this.source.hover(share < 0 || share > 1 ? null : Math.round(timeline.toStep(a + share * (b - a))));
+    return share < 0 || share > 1 ? null : Math.round(timeline.toStep(a + share * (b - a)));
   }
 
   draw() {

@@ -80,7 +80,7 @@ export class Panel {
     const read = found ? readoutAt(this.kind, found, x) : NOTHING;
     const smoothed =
       found && !/NaN|Inf/.test(read.value)
-        ? this.#smoothed(timeline && x !== null ? timeline.toX(x) : x)
+        ? this.smoothed(timeline && x !== null ? timeline.toX(x) : x)
         : null;
     say(this.value, smoothed === null ? read.value : num(smoothed));
     say(this.soft, smoothed !== null ? ` raw ${read.soft || read.value}` : read.soft ? ` ${read.soft}` : "");
@@ -89,10 +89,10 @@ export class Panel {
   }
 
   /**
-   * @param {number | null} x
+   * @param {number | null} x in units of the axis; null: the newest
    * @returns {number | null} null if nothing is smoothed
    */
-  #smoothed(x) {
+  smoothed(x) {
     const lines = this.picture?.lines ?? [];
     const behind = lines.findIndex((line) => line.raw && !line.ink);
     const line = behind < 0 ? undefined : lines[behind + 1];

@@ -1,13 +1,19 @@
 /**
- * A tooltip beside the pointer: where it is, and the values of the lines there, nearest first.
+ * A tooltip beside a place in a chart: where it is, and the values of the lines there, nearest first.
  *
- * Data: its host gives the rows. Draws: one element over the panels. Screen readers have the tables instead.
+ * Data: its host gives the content. Draws: one element over the panels. Screen readers have the tables and
+ * the heads of the panels instead.
  */
 
 import { el, refill } from "../browser/dom.js";
+import { icon } from "../components/icons.js";
 import { int } from "../lib/format.js";
 
-/** @typedef {{ name: string, text: string, soft?: string, ink: string, lit?: boolean }} TooltipRow */
+/**
+ * @typedef {{ name: string, text: string, soft?: string, bad?: string, ink: string, lit?: boolean }} Row
+ *   soft: what else is known, such as the range of a bucket; bad: non-finite values
+ * @typedef {{ title: string, rows: Row[], note?: string }} Content
+ */
 
 /** Rows that fit beside the pointer; the others are counted. */
 const MOST = 10;
@@ -15,10 +21,18 @@ const MOST = 10;
 const GAP = 16;
 
 export class Tooltip {
-  /** @param {HTMLElement} host whose upper left corner is the origin */
-  constructor(host) {
+  /**
+   * @param {HTMLElement} host whose upper left corner is the origin
+   * @param {() => void} release
+   */
+  constructor(host, release) {
     this.host = host;
+    this.release = release;
     this.node = el("div.tooltip", { hidden: true, "aria-hidden": "true" });
+  }
+
+  get hidden() {
+    return this.node.hidden;
   }
 
   hide() {
@@ -26,42 +40,60 @@ export class Tooltip {
   }
 
   /**
-   * @param {{ clientX: number, clientY: number }} pointer
-   * @param {string} title
-   * @param {TooltipRow[]} rows
+   * @param {{ clientX: number, clientY: number }} place
+   * @param {Content} content
+   * @param {boolean} pinned it stays and can be closed
    */
-  show(pointer, title, rows) {
+  show(place, { title, rows, note }, pinned) {
     if (!rows.length) return this.hide();
     refill(
       this.node,
       el("div.micro", {}, title),
-      ...rows
-        .slice(0, MOST)
-        .map((row) =>
-          el(
-            "div.line",
-            { class: row.lit ? "is-lit" : "" },
-            el("i", { "--ink": `var(${row.ink})` }),
-            el("span.clip", {}, row.name),
-            el("b", {}, row.text),
-            el("span.soft", {}, row.soft ?? ""),
-          ),
-        ),
+      pinned ? this.#close() : null,
+      ...rows.slice(0, MOST).map(line),
       rows.length > MOST ? el("div.micro", {}, `and ${int(rows.length - MOST)} more`) : null,
+      note ? el("div.micro.note", {}, note) : null,
     );
+    this.node.classList.toggle("is-pinned", pinned);
     this.node.hidden = false;
-    this.#place(pointer);
+    this.#place(place);
   }
 
-  /** @param {{ clientX: number, clientY: number }} pointer */
+  #close() {
+    return el(
+      "button.btn.bare",
+      { type: "button", tabindex: "-1", title: "Release (Esc)", onclick: () => this.release() },
+      icon("close"),
+    );
+  }
+
+  /** @param {{ clientX: number, clientY: number }} place */
   #place({ clientX, clientY }) {
     const box = this.host.getBoundingClientRect();
     const { offsetWidth: wide, offsetHeight: high } = this.node;
     const right = clientX - box.left + GAP;
     const left = right + wide > box.width ? clientX - box.left - GAP - wide : right;
-    const above = clientY + GAP + high > innerHeight;
+    const above = clientY + GAP + high > innerHeight && clientY - GAP - high > 0;
     const top = clientY - box.top + (above ? -GAP - high : GAP);
     this.node.style.setProperty("--x", `${Math.max(0, left).toFixed(0)}px`);
     this.node.style.setProperty("--y", `${top.toFixed(0)}px`);
   }
+}
+
+/** @param {Row} row */
+function line(row) {
+  return el(
+    "div.line",
+    { class: row.lit ? "is-lit" : "" },
+    el("i", { "--ink": `var(${row.ink})` }),
+    el("span.clip", {}, row.name),
+    el("b", { class: /NaN|Inf/.test(row.text) ? "is-critical" : "" }, row.text),
+    el(
+      "span.soft",
+      {},
+      row.soft ?? "",
+      row.soft && row.bad ? " · " : "",
+      row.bad ? el("span.is-critical", {}, row.bad) : null,
+    ),
+  );
 }
