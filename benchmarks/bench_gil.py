@@ -13,12 +13,14 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import tocsin
 from benchmarks.bench_hook import sink
 from benchmarks.figures import figure
+from tocsin.api.run import Run
 
 SECONDS = 5.0
 ROUNDS = 3
@@ -27,7 +29,7 @@ SHORTEST_NS = 20_000
 ROW = {f"value{no}": 0.1 * no for no in range(5)}
 
 
-def gaps(run: tocsin.Run | None, rate: float) -> list[int]:
+def gaps(run: Run | None, rate: float) -> list[int]:
     """Log ``rate`` records per second to a run, if there is one.
 
     Returns:
@@ -51,9 +53,9 @@ def gaps(run: tocsin.Run | None, rate: float) -> list[int]:
 
 def measured(url: str | None, folder: Path, rate: float) -> list[int]:
     """Return the gaps of the quietest of some rounds: the one whose longest gap is shortest."""
-    rounds = []
+    rounds = list[list[int]]()
     for _ in range(ROUNDS):
-        run = None
+        run: Any = None
         if url is not None:
             run = tocsin.watch("bench", name="gil", url=url, spool_dir=folder, patch=False, quiet=True)
             run.log(ROW, step=0)
@@ -68,8 +70,8 @@ def shown(found: list[int]) -> str:
     """Return how many gaps there are, and the median, p99 and longest in microseconds."""
     if not found:
         return "no gap"
-    half, most = found[len(found) // 2], found[int(len(found) * 0.99)]
-    return f"{len(found)} gaps, p50 {half / 1e3:.0f} us, p99 {most / 1e3:.0f} us, longest {found[-1] / 1e3:.0f} us"
+    half, most, longest = (found[index] / 1e3 for index in (len(found) // 2, int(len(found) * 0.99), -1))
+    return f"{len(found)} gaps, p50 {half:.0f} us, p99 {most:.0f} us, longest {longest:.0f} us"
 
 
 def main() -> None:
