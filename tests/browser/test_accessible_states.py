@@ -41,13 +41,23 @@ def test_axe_finds_nothing_before_the_login(quiet: Any, chromium: Browser) -> No
 
 
 def test_axe_finds_nothing_on_an_empty_fleet(quiet: Any, visit: Callable[..., Any]) -> None:
-    """The two lines to paste, before and after their token is created."""
+    """The lines to paste, before and after their token is created."""
     tab = visit(quiet)
     tab.page.locator(".empty").wait_for()
     before = violations_of(tab)
-    tab.page.get_by_role("button", name="Insert token").click()
+    tab.page.get_by_role("button", name="Insert token").first.click()
     tab.page.get_by_text("copy the lines now").wait_for()
     assert [*before, *violations_of(tab)] == []
+
+
+def test_a_created_token_is_in_all_lines_and_checked(quiet: Any, visit: Callable[..., Any]) -> None:
+    """Both for the script and for ``tocsin run``; what is done is said in the list of checks."""
+    page = visit(quiet).page
+    page.get_by_role("button", name="Insert token").last.click()
+    page.get_by_text("copy the lines now").wait_for()
+    blocks = [block for block in page.locator(".firstlines pre").all_inner_texts() if "tcn_" in block]
+    assert len(blocks) == 2
+    assert page.locator(".checks .is-done").count() == 2
 
 
 def test_axe_finds_nothing_in_toasts_and_editors(

@@ -1,4 +1,4 @@
-/** The fleet without runs: the lines to paste, with address and token. */
+/** The fleet without runs: the ways to a first one, with address and token, and what still lacks. */
 
 import { el, refill, svg } from "../../browser/dom.js";
 import { codeBlock, copyButton } from "../code.js";
@@ -12,55 +12,85 @@ export const twoLines = (url, token) =>
   `import tocsin\ntocsin.watch("my-project", url="${url}", token="${token ?? "…"}")`;
 
 /**
- * The lines to paste, with a button that creates a token for them.
- *
- * @param {App} app
  * @param {string} url
+ * @param {string | null} token
  */
-function pasteLines(app, url) {
-  const host = el("div");
-  const failure = el("p.soft.then", { role: "status" });
-  const show = (/** @type {string | null} */ token) =>
+export const withoutALine = (url, token) =>
+  `export TOCSIN_URL=${url} TOCSIN_TOKEN=${token ?? "…"}\ntocsin run python train.py`;
+
+/** The ways to a first run, and what still lacks. Creates the token that all of them need. */
+class FirstRun {
+  /** @type {string | null} */
+  #token = null;
+
+  /** @param {App} app */
+  constructor(app) {
+    this.app = app;
+    this.url = app.session.ingest_url;
+    this.lines = el("div.firstlines");
+    this.failure = el("p.soft.then", { role: "status" });
+    this.checks = el("ul.checks", { "aria-label": "What a first run needs" });
+    this.#draw();
+  }
+
+  #draw() {
+    const action = (/** @type {(url: string, token: string | null) => string} */ text) =>
+      this.#token ? copyButton("Copy", () => text(this.url, this.#token)) : this.#insert();
     refill(
-      host,
-      codeBlock(
-        "train.py",
-        twoLines(url, token),
-        token ? copyButton("Copy", () => twoLines(url, token)) : make,
-      ),
+      this.lines,
+      codeBlock("train.py", twoLines(this.url, this.#token), action(twoLines)),
+      el("p.soft", {}, "Or change nothing in the script, and start it with tocsin in a terminal:"),
+      codeBlock("Terminal", withoutALine(this.url, this.#token), action(withoutALine)),
     );
-  const make = el(
-    "button.btn.primary.tokenmake",
-    {
-      type: "button",
-      onclick: async () => {
-        try {
-          const { token } = await app.api.makeIngestToken();
-          show(token);
-          refill(
-            failure,
-            icon("check"),
-            " This token can only report runs. It is shown once, so copy the lines now.",
-          );
-        } catch (error) {
-          refill(
-            failure,
-            `No token was created: ${/** @type {Error} */ (error).message} On the server's machine, run `,
-            el("code", {}, "tocsin-server token create --scope ingest"),
-            ".",
-          );
-        }
-      },
-    },
-    "Insert token",
-  );
-  show(null);
-  return [host, failure];
+    refill(
+      this.checks,
+      check(true, "The server answers. Training processes reach it at ", el("code", {}, this.url), "."),
+      this.#token
+        ? check(true, "The lines contain a token, which can only report runs.")
+        : check(false, "A token for training processes: insert a new one, or use one that you have."),
+      check(false, "No training process has connected yet. The run appears here by itself."),
+    );
+  }
+
+  #insert() {
+    return el(
+      "button.btn.primary.tokenmake",
+      { type: "button", onclick: () => this.#make() },
+      "Insert token",
+    );
+  }
+
+  async #make() {
+    try {
+      this.#token = (await this.app.api.makeIngestToken()).token;
+      refill(this.failure, icon("check"), " The token is shown once, so copy the lines now.");
+      this.#draw();
+    } catch (error) {
+      refill(
+        this.failure,
+        `No token was created: ${/** @type {Error} */ (error).message} On the server's machine, run `,
+        el("code", {}, "tocsin-server token create --scope ingest"),
+        ".",
+      );
+    }
+  }
 }
+
+/**
+ * @param {boolean} done
+ * @param {...(Node | string)} text
+ */
+const check = (done, ...text) =>
+  el(
+    `li${done ? ".is-done" : ""}`,
+    {},
+    icon(done ? "check" : "waiting"),
+    el("span", {}, el("span.vh", {}, done ? "Done: " : "Waiting: "), ...text),
+  );
 
 /** @param {App} app */
 export function emptyFleet(app) {
-  const url = app.session.ingest_url;
+  const first = new FirstRun(app);
   return el(
     "div.empty",
     {},
@@ -71,19 +101,9 @@ export function emptyFleet(app) {
       {},
       "Paste these two lines above your training loop. The run appears here after its first step.",
     ),
-    ...pasteLines(app, url),
-    el(
-      "p.listen",
-      { role: "status" },
-      icon("waiting"),
-      el(
-        "span",
-        {},
-        "Listening on ",
-        el("code", {}, url.replace(/^\w+:\/\//, "")),
-        ". No training process has connected yet.",
-      ),
-    ),
+    first.lines,
+    first.failure,
+    first.checks,
     ways(),
   );
 }
@@ -108,16 +128,25 @@ function flatLine() {
 
 function ways() {
   const way = (/** @type {string} */ title, /** @type {string} */ text, /** @type {string} */ code) =>
-    el("div.card.pad", {}, el("h2", {}, title), el("p", {}, text), el("code", {}, code));
+    el("div.card.pad", {}, el("h2", {}, title), el("p", {}, text), codeBlock("Terminal", code));
   return el(
     "div.ways",
     {},
     way(
-      "No run appears?",
-      "Set address and token in environment variables, and check the first lines of the training's output.",
-      "TOCSIN_URL= TOCSIN_TOKEN=",
+      "Follow a log file",
+      "If you cannot change the training: its log becomes a live run.",
+      "tocsin tail train.log --project my-project",
     ),
-    way("Custom loop", "Report each step yourself if there is no optimizer to watch.", "run.step(loss=loss)"),
+    way(
+      "Import past runs",
+      "Hugging Face, Lightning, TensorBoard, W&B, MLflow and more. The rules judge them.",
+      "tocsin import runs/ --project my-project",
+    ),
     way("Try the demo", "Small fp16 trainings, one of which fails.", "tocsin-server demo"),
+    way(
+      "No run appears?",
+      "This checks address, token and network from the training's machine.",
+      "tocsin doctor",
+    ),
   );
 }
