@@ -4,7 +4,7 @@ import { safeAddress } from "../../web/browser/dom.js";
 import { asText, evidenceText } from "../../web/lib/alerts/evidence.js";
 import { thin } from "../../web/lib/charts/buckets.js";
 import { heldReadout, meanReadout, readoutAt, scaleReadout } from "../../web/lib/charts/readout.js";
-import { flatten } from "../../web/lib/flatten.js";
+import { flatten, shortened } from "../../web/lib/flatten.js";
 import { isCommand, pieces } from "../../web/lib/highlight.js";
 import { match, runAddress } from "../../web/lib/route.js";
 import { runFilter } from "../../web/lib/runs/filter.js";
@@ -68,6 +68,18 @@ test("nested settings are flattened without rounding", () => {
       ["seed", "–"],
     ],
   );
+});
+
+test("numbers of many digits are shortened, unless two would look the same", () => {
+  assert.deepEqual(shortened(["0.00002656251363165846", "0.001", "8.673617379884035e-19", undefined]), [
+    "2.656e-5",
+    "0.001",
+    "8.674e-19",
+    undefined,
+  ]);
+  const close = ["0.00012345678", "0.00012345679"];
+  assert.deepEqual(shortened(close), close);
+  assert.deepEqual(shortened(["a name of many letters"]), ["a name of many letters"]);
 });
 
 test("highlighted pieces join to the code", () => {

@@ -3,9 +3,11 @@
  * any size.
  */
 
-import { int } from "./format.js";
+import { int, short } from "./format.js";
 
 const MOST = 400;
+/** Numbers of more letters are shortened where there is little room. */
+const LONG = 9;
 
 /**
  * @param {unknown} value
@@ -49,4 +51,19 @@ export function valueText(value) {
     return Number.isInteger(value) && Math.abs(value) < 1e9 ? int(value) : String(value);
   }
   return Array.isArray(value) ? `[${value.map(valueText).join(", ")}]` : String(value);
+}
+
+/**
+ * Shorten numbers with many digits to four significant figures.
+ *
+ * @param {(string | undefined)[]} values a setting's, as text; they stay as they are if two different ones
+ *   would look the same
+ * @returns {(string | undefined)[]}
+ */
+export function shortened(values) {
+  const texts = values.map((text) => {
+    const number = text && text.length > LONG ? Number(text) : NaN;
+    return Number.isFinite(number) ? short(number) : text;
+  });
+  return new Set(texts).size === new Set(values).size ? texts : values;
 }

@@ -3,6 +3,7 @@
 import { el, refill, say, svg } from "../../browser/dom.js";
 import { bySeverity, isOpen } from "../../lib/alerts/attention.js";
 import { settings } from "../../lib/charts/compare.js";
+import { shortened } from "../../lib/flatten.js";
 import { counted, int, powers, ruleTitle } from "../../lib/format.js";
 import { runAddress } from "../../lib/route.js";
 import { dashOf, inkOf } from "../../lib/views/compareview.js";
@@ -351,16 +352,22 @@ export function settingsTable(host, runs, same, toggle, base) {
 /** @typedef {ReturnType<typeof settings>} Setting */
 
 /**
- * @param {string | undefined} value
- * @param {string | undefined} based
- * @param {boolean} measured whether there is a baseline
+ * @param {Setting[number]} row
+ * @param {number} base which run is the baseline; -1: none
  */
-const cell = (value, based, measured) =>
-  el(
-    "td.mono",
-    { class: measured && value !== based ? "differs" : "" },
-    value ?? el("span.none", {}, "not set"),
+function cells({ values }, base) {
+  const shown = shortened(values);
+  return values.map((value, i) =>
+    el(
+      "td.mono",
+      {
+        class: base >= 0 && value !== values[base] ? "differs" : "",
+        title: value === undefined || shown[i] === value ? null : value,
+      },
+      shown[i] ?? el("span.none", {}, "not set"),
+    ),
   );
+}
 
 /**
  * @param {Described[]} runs
@@ -385,12 +392,7 @@ const aColumnARun = (runs, rows, base) =>
       "tbody",
       {},
       ...rows.map((row) =>
-        el(
-          "tr",
-          {},
-          el("th", { scope: "row" }, el("code", {}, row.key)),
-          ...row.values.map((value) => cell(value, row.values[base], base >= 0)),
-        ),
+        el("tr", {}, el("th", { scope: "row" }, el("code", {}, row.key)), ...cells(row, base)),
       ),
     ),
   );
@@ -400,8 +402,9 @@ const aColumnARun = (runs, rows, base) =>
  * @param {Setting} rows
  * @param {number} base
  */
-const aLineARun = (runs, rows, base) =>
-  el(
+function aLineARun(runs, rows, base) {
+  const columns = rows.map((row) => cells(row, base));
+  return el(
     "table.plain-table.settingstable.turned",
     {},
     el(
@@ -418,15 +421,11 @@ const aLineARun = (runs, rows, base) =>
       "tbody",
       {},
       ...runs.map((run, i) =>
-        el(
-          "tr",
-          {},
-          el("th", { scope: "row" }, ...named(run)),
-          ...rows.map((row) => cell(row.values[i], row.values[base], base >= 0)),
-        ),
+        el("tr", {}, el("th", { scope: "row" }, ...named(run)), ...columns.map((column) => column[i])),
       ),
     ),
   );
+}
 
 /** @param {Described} run */
 const named = ({ slot, detail }) => [

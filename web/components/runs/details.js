@@ -2,7 +2,7 @@
 
 import { el, refill } from "../../browser/dom.js";
 import { number } from "../../lib/exact.js";
-import { flatten } from "../../lib/flatten.js";
+import { flatten, shortened } from "../../lib/flatten.js";
 import { int, moment, num } from "../../lib/format.js";
 import { CheckpointList } from "./checkpointlist.js";
 import { configCheckList } from "./configchecklist.js";
@@ -139,8 +139,14 @@ function tab(title) {
 function pairs(value, empty) {
   const flat = flatten(value);
   return flat.length
-    ? el("dl.kv", {}, ...flat.map(([key, text]) => el("div", {}, el("dt", {}, key), el("dd", {}, text))))
+    ? el("dl.kv", {}, ...flat.map(([key, text]) => el("div", {}, el("dt", {}, key), shownValue(text))))
     : el("p.muted", {}, empty);
+}
+
+/** @param {string} text */
+function shownValue(text) {
+  const [shown] = shortened([text]);
+  return el("dd", { title: shown === text ? null : text }, shown);
 }
 
 /**
