@@ -4,8 +4,8 @@ import { el, focusIn, refill } from "../browser/dom.js";
 import { icon } from "./icons.js";
 
 /**
- * @typedef {{ text: string, hint?: string, act: () => void, on?: boolean } | { head: string }} Item on:
- *   whether a choice is selected
+ * @typedef {{ text: string, hint?: string, act: () => void, on?: boolean, alone?: boolean } | { head: string
+ *   }} Item on: whether a choice is selected; alone: it is on or off by itself
  */
 
 /** @type {(() => void) | null} closes the open menu; at most one is open */
@@ -86,7 +86,9 @@ export function menu(label, items, o = {}) {
  */
 function choice(item, close) {
   const role =
-    item.on === undefined ? { role: "menuitem" } : { role: "menuitemradio", "aria-checked": String(item.on) };
+    item.on === undefined
+      ? { role: "menuitem" }
+      : { role: item.alone ? "menuitemcheckbox" : "menuitemradio", "aria-checked": String(item.on) };
   return el(
     "button",
     {

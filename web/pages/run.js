@@ -426,7 +426,7 @@ class RunPage {
       reported: data.reported(),
       restarts: data.restarts(),
       timeline: line,
-      axis: (name) => view.axes[name] ?? null,
+      scales: view,
       look: { smooth: view.smooth, older: view.older, ranks: view.ranks, timeline: line },
       layers: (name) => data.layers(name),
     };
@@ -510,15 +510,13 @@ class RunPage {
 
   /** @returns {import("../panels/panelmenu.js").PanelHost} */
   #panelHost() {
-    const without = (/** @type {string} */ name) =>
-      Object.fromEntries(Object.entries(this.view.axes).filter(([key]) => key !== name));
     const window = () =>
       this.view.from === null && this.view.follow === null
         ? { from: null, to: null }
         : { from: Math.max(0, Math.floor(this.range()[0])), to: Math.ceil(this.range()[1]) };
     return {
-      axis: (name) => this.view.axes[name] ?? null,
-      setAxis: (name, kind) => this.set({ axes: kind ? { ...without(name), [name]: kind } : without(name) }),
+      scales: () => this.view,
+      setScales: (change) => this.set(change),
       full: () => this.view.full,
       setFull: (name) => this.set({ full: name }),
       pins: () => this.view.pins,
@@ -687,6 +685,7 @@ function legend() {
       "△ +Inf",
       "▽ −Inf",
       "○ zero, ◇ negative (log axis)",
+      "▲▼ beyond the limits",
       "| skipped step",
       "tint: alert, from its onset",
       "dotted: fired",

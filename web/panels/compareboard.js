@@ -10,6 +10,7 @@ import { loadPlotly } from "../browser/plotly.js";
 import { byDistance, nearest, pathOf } from "../lib/charts/compare.js";
 import { STEPS } from "../lib/charts/timeaxis.js";
 import { inkOf } from "../lib/views/compareview.js";
+import { drawingOf } from "../lib/views/scales.js";
 import { CrossLine } from "./crossline.js";
 import { isMetric, metric } from "./metric.js";
 import { Panel } from "./panel.js";
@@ -142,12 +143,9 @@ export class CompareBoard {
 
   /** @returns {import("./panelmenu.js").PanelHost} */
   #host() {
-    const without = (/** @type {string} */ name) =>
-      Object.fromEntries(Object.entries(this.source.view().axes).filter(([key]) => key !== name));
     return {
-      axis: (name) => this.source.view().axes[name] ?? null,
-      setAxis: (name, kind) =>
-        this.source.set({ axes: kind ? { ...without(name), [name]: kind } : without(name) }),
+      scales: () => this.source.view(),
+      setScales: (change) => this.source.set(change),
       full: () => this.source.view().full,
       setFull: (name) => this.source.set({ full: name }),
       pins: () => [],
@@ -197,28 +195,26 @@ export class CompareBoard {
    * @param {boolean} bottom
    */
   #shown(panel, width, bottom) {
-    const axis = this.source.view().axes[panel.kind.name];
     const range = this.data.range();
     const picture = this.data.picture(
       panel.kind.name,
-      axis ? { ...panel.kind.drawing, axis } : panel.kind.drawing,
+      drawingOf(panel.kind, this.source.view()),
       range,
       width,
       panel.log,
     );
-    panel.drew(picture);
+    panel.drew(
+      picture,
+      this.source.view().difference && this.data.base()
+        ? `minus ${this.data.nameOf(String(this.data.base()))}`
+        : undefined,
+    );
     this.#lift(panel);
     panel.plot.classList.toggle(
       "has-hidden",
       this.source.view().runs.every((run) => run.hidden),
     );
     say(panel.value, "");
-    say(
-      panel.note,
-      this.source.view().difference && this.data.base()
-        ? `minus ${this.data.nameOf(String(this.data.base()))}`
-        : panel.kind.note(picture.plan),
-    );
     return {
       picture,
       bands: [],

@@ -25,6 +25,8 @@ const RAIL = /** @type {Record<MarkKind, { row: number, symbol: string, token: s
   zero: { row: 0.1, symbol: "circle-open", token: "--warning" },
   negative: { row: 0.1, symbol: "diamond-open", token: "--warning" },
 });
+/** Share of the panel between the end of an axis and the middle of the marks of clipped values. */
+const CLIPPED_IN = 0.035;
 const CLEAR = "rgba(0,0,0,0)";
 
 /** @type {Map<string, string>} */
@@ -238,11 +240,37 @@ export function traces({ picture, color: name }) {
       );
     }
   }
+  for (const [kind, symbol, row] of clippedRows(picture.rails)) {
+    const marks = picture.clipped.filter((mark) => mark.kind === kind);
+    if (marks.length) {
+      out.push(
+        rail(
+          kind,
+          marks.map((mark) => mark.x),
+          row,
+          symbol,
+          color("--ink-2"),
+          0,
+        ),
+      );
+    }
+  }
   if (picture.skips.length) {
     out.push(rail("skipped", picture.skips, 0.035, "line-ns-open", color("--ink-2"), 1.2));
   }
   return out;
 }
+
+/**
+ * Marks of clipped values: just within the ends of the axis.
+ *
+ * @param {import("../lib/charts/picture.js").Rails} rails
+ */
+const clippedRows = ({ top, bottom }) =>
+  /** @type {const} */ ([
+    ["above", "triangle-up", 1 - top - CLIPPED_IN],
+    ["below", "triangle-down", bottom + CLIPPED_IN],
+  ]);
 
 /**
  * @param {import("../lib/charts/picture.js").Line} line

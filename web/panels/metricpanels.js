@@ -13,6 +13,7 @@ import { background } from "../lib/charts/background.js";
 import { picture } from "../lib/charts/picture.js";
 import { moved, PINNED, sections } from "../lib/charts/sections.js";
 import { counted } from "../lib/format.js";
+import { drawingOf } from "../lib/views/scales.js";
 import { isMetric, metric } from "./metric.js";
 import { onPlotClick } from "./crossline.js";
 import { Panel } from "./panel.js";
@@ -352,10 +353,9 @@ export class MetricPanels {
   #drawn(name, panel, width) {
     if (!this.feed.names.includes(name)) return null;
     const scene = this.source.scene();
-    const axis = scene.axis(name);
     const full = panel.node.classList.contains("is-full");
     const drawn = picture(
-      axis ? { ...panel.kind.drawing, axis } : panel.kind.drawing,
+      drawingOf(panel.kind, scene.scales),
       this.feed.set.get(name),
       [],
       scene.range,

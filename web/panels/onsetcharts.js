@@ -16,6 +16,7 @@ import { isMetric, metric } from "./metric.js";
 import { Plots } from "./plot.js";
 import { scale } from "./scale.js";
 import { Vitals } from "./vitals.js";
+import { AUTOMATIC } from "../lib/views/scales.js";
 
 const BUCKETS = 600;
 /** Pixels of a chart: four of them, and the heading, fit on a screen of 900. */
@@ -174,7 +175,7 @@ export class OnsetCharts {
       reported: data.reported(),
       restarts: data.restarts(),
       timeline: line,
-      axis: () => null,
+      scales: AUTOMATIC,
       look: { smooth: 0, older: [], ranks: "band", timeline: line },
       layers: (name) => data.layers(name),
     };

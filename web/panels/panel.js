@@ -7,6 +7,7 @@
 
 import { el, say } from "../browser/dom.js";
 import { at } from "../lib/charts/buckets.js";
+import { scaleNote } from "../lib/charts/clipped.js";
 import { countMarks } from "../lib/charts/marks.js";
 import { NOTHING, readoutAt } from "../lib/charts/readout.js";
 import { reading } from "../lib/charts/series.js";
@@ -115,17 +116,24 @@ export class Panel {
    * Remember what was drawn and update note and counts.
    *
    * @param {import("../lib/charts/picture.js").Picture} picture
+   * @param {string} [note] instead of that of its kind
    */
-  drew(picture) {
+  drew(picture, note = this.kind.note(picture.plan)) {
     this.picture = picture;
     this.log = picture.plan.log;
-    say(this.note, [this.kind.note(picture.plan), this.source].filter(Boolean).join(" · "));
+    const scaled = scaleNote(picture.drawing, picture.clipped);
+    say(this.note, [note, this.source, scaled].filter(Boolean).join(" · "));
     const counts = countMarks(picture.marks);
     this.faults.hidden = !counts;
     say(this.faults, counts);
     this.plot.setAttribute(
       "aria-label",
-      [`${this.kind.title} by step`, counts && `Visible: ${counts}`, picture.empty && "No values visible"]
+      [
+        `${this.kind.title} by step`,
+        counts && `Visible: ${counts}`,
+        scaled,
+        picture.empty && "No values visible",
+      ]
         .filter(Boolean)
         .join(". "),
     );

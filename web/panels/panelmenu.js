@@ -5,16 +5,18 @@
  */
 
 import { blobOf, fileName, hand, handBlob } from "../browser/download.js";
+import { field, formDialog, textInput } from "../components/form.js";
 import { menu } from "../components/menu.js";
+import { short } from "../lib/format.js";
+import { typedLimits, withValue } from "../lib/views/scales.js";
 import { isMetric } from "./metric.js";
 
 /**
- * @typedef {import("../lib/charts/picture.js").AxisKind} AxisKind
- * @typedef {{ axis: (name: string) => AxisKind | null, setAxis: (name: string, kind: AxisKind | null) =>
- *   void, full: () => string | null, setFull: (name: string | null) => void, pins: () => string[], pin:
- *   (name: string) => void, move: (name: string, by: number) => void, run: () => string, plots: () =>
- *   import("./plot.js").Plots | null, csv?: (name: string) => string, table?: (name: string) => void, drop?:
- *   (name: string) => void }} PanelHost
+ * @typedef {import("../lib/views/scales.js").Scales} Scales
+ * @typedef {{ scales: () => Scales, setScales: (change: Partial<Scales>) => void, full: () => string | null,
+ *   setFull: (name: string | null) => void, pins: () => string[], pin: (name: string) => void, move: (name:
+ *   string, by: number) => void, run: () => string, plots: () => import("./plot.js").Plots | null, csv?:
+ *   (name: string) => string, table?: (name: string) => void, drop?: (name: string) => void }} PanelHost
  */
 
 const AXES = /** @type {const} */ ([
@@ -39,15 +41,17 @@ export function panelMenu(host, panel) {
  */
 function items(host, panel) {
   const { name, drawing } = panel.kind;
-  const now = host.axis(name) ?? drawing.axis;
+  const { axes } = host.scales();
+  const now = axes[name] ?? drawing.axis;
   const full = host.full() === name;
   return [
     { head: "Value axis" },
     ...AXES.map(([kind, text]) => ({
       text,
       on: now === kind,
-      act: () => host.setAxis(name, kind === drawing.axis ? null : kind),
+      act: () => host.setScales({ axes: withValue(axes, name, kind === drawing.axis ? null : kind) }),
     })),
+    ...scaling(host, panel),
     { head: "Chart" },
     {
       text: full ? "Leave full screen" : "Full screen",
@@ -66,6 +70,54 @@ function items(host, panel) {
       name,
     ),
   ];
+}
+
+/**
+ * @param {PanelHost} host
+ * @param {import("./panel.js").Panel} panel
+ * @returns {import("../components/menu.js").Item[]}
+ */
+function scaling(host, panel) {
+  const { name } = panel.kind;
+  const { clip, limits } = host.scales();
+  const ignored = clip.includes(name);
+  const own = limits[name];
+  return [
+    {
+      text: "Ignore outliers",
+      on: ignored,
+      alone: true,
+      act: () => host.setScales({ clip: ignored ? clip.filter((each) => each !== name) : [...clip, name] }),
+    },
+    {
+      text: "Limits…",
+      hint: own ? own.map((end) => (end === null ? "auto" : short(end, 3))).join(" to ") : "",
+      act: () => askLimits(host, panel),
+    },
+    ...one(own && (() => host.setScales({ limits: withValue(limits, name, null) })), "Reset limits", name),
+  ];
+}
+
+/**
+ * @param {PanelHost} host
+ * @param {import("./panel.js").Panel} panel
+ */
+function askLimits(host, panel) {
+  const { name, title } = panel.kind;
+  const { limits } = host.scales();
+  const [min, max] = limits[name] ?? [null, null];
+  const [low, high] = [min, max].map((end) =>
+    textInput(end === null ? "" : String(end), { inputmode: "text", placeholder: "automatic" }),
+  );
+  formDialog({
+    title: `Limits of ${title}`,
+    fields: [field("min", "Smallest value", low), field("max", "Largest value", high)],
+    submit: "Set limits",
+    run: async () => {
+      const typed = typedLimits(low.value, high.value, panel.log);
+      host.setScales({ limits: withValue(host.scales().limits, name, typed) });
+    },
+  });
 }
 
 /**

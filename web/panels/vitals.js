@@ -14,6 +14,7 @@ import { flagsOf, placeFlags } from "../lib/charts/flags.js";
 import { picture } from "../lib/charts/picture.js";
 import { int, ruleTitle } from "../lib/format.js";
 import { normSource } from "../lib/runs/clienttext.js";
+import { drawingOf } from "../lib/views/scales.js";
 import { CrossLine } from "./crossline.js";
 import { gradNorm } from "./grad-norm.js";
 import { learningRate } from "./learning-rate.js";
@@ -30,8 +31,8 @@ const AXIS_PX = 18;
  *
  * @typedef {{ range: [number, number], last: number, alerts: Alert[], events: RunEvent[], chosen: string |
  *   null, reported: Set<string> | null, restarts: number[], timeline:
- *   import("../lib/charts/timeaxis.js").Timeline, look: import("../lib/charts/picture.js").Look, axis: (name:
- *   string) => import("../lib/charts/picture.js").AxisKind | null, layers: (name: string) => Layer[] }} Scene
+ *   import("../lib/charts/timeaxis.js").Timeline, look: import("../lib/charts/picture.js").Look, scales:
+ *   import("../lib/views/scales.js").Scales, layers: (name: string) => Layer[] }} Scene
  */
 
 export class Vitals {
@@ -113,10 +114,8 @@ export class Vitals {
    */
   #drawn(panel, width, bottom) {
     const scene = this.source.scene();
-    const axis = scene.axis(panel.kind.name);
-    const drawing = axis ? { ...panel.kind.drawing, axis } : panel.kind.drawing;
     const drawn = picture(
-      drawing,
+      drawingOf(panel.kind, scene.scales),
       scene.layers(panel.kind.name),
       panel.kind.skips ? scene.layers("skipped") : [],
       scene.range,

@@ -180,6 +180,34 @@ export function withRail(plan, top, bottom) {
   return { ...plan, range: [a - bottom * span, b + top * span] };
 }
 
+/**
+ * End an axis exactly at the limits of the reader.
+ *
+ * @param {AxisPlan} plan
+ * @param {number | null} low a value, above zero if the axis is logarithmic
+ * @param {number | null} high
+ * @returns {AxisPlan}
+ */
+export function limitAxis(plan, low, high) {
+  if (low === null && high === null) return plan;
+  const ends = plan.range.map((end, i) => {
+    const limit = [low, high][i];
+    return limit === null ? end : plan.log ? Math.log10(limit) : limit;
+  });
+  const range = /** @type {[number, number]} */ (ends);
+  const [a, b] = plan.log ? ends.map((end) => 10 ** end) : ends;
+  const slack = (b - a) * 1e-9;
+  const kept = plan.ticks
+    .map((_, i) => i)
+    .filter((i) => plan.ticks[i] >= a - slack && plan.ticks[i] <= b + slack);
+  if (kept.length > 1) {
+    return { ...plan, range, ticks: kept.map((i) => plan.ticks[i]), labels: kept.map((i) => plan.labels[i]) };
+  }
+  const step = niceStep((b - a) / 4);
+  const ticks = multiples(a, b, step);
+  return { ...plan, range, ticks, labels: ticks.map((v) => tickLabel(v, step)) };
+}
+
 /** If the positive values spread over more than this factor, a linear axis hides too much. */
 const SPREAD_TO_LOG = 100;
 const SPREAD_TO_LINEAR = 40;

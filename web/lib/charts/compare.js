@@ -4,20 +4,10 @@ import { flatten } from "../flatten.js";
 import { withRail } from "./axis.js";
 import { at, finite, thin } from "./buckets.js";
 import { marksOf, mergeMarks } from "./marks.js";
-import {
-  axisPlan,
-  clip,
-  EDGE,
-  envelopeOf,
-  extent,
-  joined,
-  linesOf,
-  MARK_PX,
-  RAIL_BOTTOM,
-  RAIL_TOP,
-} from "./picture.js";
+import { clip, clipped, envelopeOf, joined, linesOf, MARK_PX, railsOf } from "./picture.js";
 import { stretches } from "./series.js";
 import { moments, STEPS, timeline } from "./timeaxis.js";
+import { axisPlan } from "./valueaxis.js";
 
 /**
  * @typedef {import("./timeaxis.js").Timeline} Timeline
@@ -223,38 +213,39 @@ export function overlay(drawing, runs, base, range, width, wasLog, weight) {
         count,
       ),
     }));
-  const how = base ? { axis: /** @type {const} */ ("linear"), steps: drawing.steps } : drawing;
-  let plan = axisPlan(
+  const how = base ? { ...drawing, axis: /** @type {const} */ ("linear"), zero: false } : drawing;
+  const bare = axisPlan(
     how,
-    extent(
-      parts.map((part) => part.layer),
-      range,
-    ),
+    parts.map((part) => part.layer),
+    range,
     wasLog,
   );
+  const apart = ((range[1] - range[0]) / Math.max(1, width)) * MARK_PX;
   const marks = mergeMarks(
-    parts.flatMap((part) => marksOf(part.layer, plan.log, range[0], range[1])),
-    ((range[1] - range[0]) / Math.max(1, width)) * MARK_PX,
+    parts.flatMap((part) => marksOf(part.layer, bare.log, range[0], range[1])),
+    apart,
   );
-  const low = marks.some((mark) => mark.kind === "zero" || mark.kind === "negative");
-  const high = marks.some((mark) => mark.kind !== "zero" && mark.kind !== "negative");
-  plan = withRail(plan, high ? RAIL_TOP : EDGE, low ? RAIL_BOTTOM : EDGE);
+  const rails = railsOf(marks, false);
+  const plan = withRail(bare, rails.top, rails.bottom);
   const floor = plan.log ? 10 ** plan.range[0] : null;
   const lines = parts.flatMap((part) =>
     linesOf(part, how, plan.log, weight).map((line) => ({ ...line, id: part.id })),
   );
-  return {
+  return clipped(bare, parts, apart, {
     lines: alike(lines),
     owned: owned(lines, Boolean(drawing.steps)),
     envelope: { x: [], y: [] },
     shades: shadesOf(parts.map((part) => ({ ...envelopeOf(part.layer, floor), ink: part.ink }))),
     marks,
+    clipped: [],
+    rails,
     skips: [],
     plan,
     range,
     steps: Boolean(drawing.steps),
     empty: !parts.length,
-  };
+    drawing: how,
+  });
 }
 
 /**

@@ -48,12 +48,13 @@ function belowZero(layer, i) {
 /**
  * Merge marks of one kind that are closer than `apart`; the first one keeps its step and the counts add up.
  *
- * @param {Mark[]} marks
+ * @template {{ x: number, kind: string, count: number, least?: boolean }} T
+ * @param {T[]} marks
  * @param {number} apart
- * @returns {Mark[]}
+ * @returns {T[]}
  */
 export function mergeMarks(marks, apart) {
-  /** @type {Map<MarkKind, Mark>} */
+  /** @type {Map<string, T>} */
   const open = new Map();
   const out = [];
   for (const mark of [...marks].sort((a, b) => a.x - b.x)) {

@@ -2,18 +2,21 @@
  * Turns layers into plain data for a chart: lines, envelope, marks and axis. plot.js converts it for Plotly.
  */
 
-import { linearAxis, log2Axis, logAxis, prefersLog, withRail } from "./axis.js";
+import { withRail } from "./axis.js";
 import { finite, thin } from "./buckets.js";
+import { clippedOf, cutLine, cutOutline } from "./clipped.js";
 import { marksOf, mergeMarks, skippedSteps } from "./marks.js";
 import { leading, rankRange } from "./ranks.js";
 import { stretches } from "./series.js";
 import { smooth } from "./smooth.js";
 import { STEPS } from "./timeaxis.js";
+import { axisPlan } from "./valueaxis.js";
 
 /**
  * @typedef {"auto" | "linear" | "log" | "log2"} AxisKind
- * @typedef {{ axis: AxisKind, steps?: boolean, zero?: boolean }} Drawing how a panel draws: steps = hold each
- *   value until the next
+ * @typedef {[number | null, number | null]} Limits smallest and largest value on an axis; null: automatic
+ * @typedef {{ axis: AxisKind, steps?: boolean, zero?: boolean, ignore?: boolean, limits?: Limits }} Drawing
+ *   how a panel draws: steps = hold each value until the next; ignore = outliers don't widen the axis
  * @typedef {{ smooth?: number, older?: number[], ranks?: string, timeline?: import("./timeaxis.js").Timeline
  *   }} Look what the user chose: weight of the average, attempts shown in full, "band", "each" or a rank, the
  *   x axis
@@ -23,9 +26,10 @@ import { STEPS } from "./timeaxis.js";
  * @typedef {{ id: string, x: number[], y: number[], held: boolean, ink: string, dash: string }} Owned a drawn
  *   line and its run
  * @typedef {{ x: number[], y: number[] }} Outline closed polygons separated by NaN
- * @typedef {{ lines: Line[], envelope: Outline, shades: Shade[], marks: Mark[], skips: number[], plan:
- *   AxisPlan, range: [number, number], steps: boolean, empty: boolean, owned?: Owned[] }} Picture owned: in a
- *   comparison
+ * @typedef {{ lines: Line[], envelope: Outline, shades: Shade[], marks: Mark[], clipped:
+ *   import("./clipped.js").Clipped[], rails: Rails, skips: number[], plan: AxisPlan, range: [number, number],
+ *   steps: boolean, empty: boolean, drawing: Drawing, owned?: Owned[] }} Picture owned: in a comparison
+ * @typedef {{ top: number, bottom: number }} Rails shares of the panel beyond the ends of the axis
  */
 
 /** A mark is nine pixels wide; marks closer than that are merged. */
@@ -36,44 +40,6 @@ export const RAIL_TOP = 0.2;
 export const RAIL_BOTTOM = 0.14;
 /** Without marks: room for the line's own width, so that the edge doesn't cut it. */
 export const EDGE = 0.03;
-
-/**
- * Return the smallest positive, smallest and largest finite value of the buckets in the window.
- *
- * @param {Layer[]} layers
- * @param {[number, number]} range
- */
-export function extent(layers, [from, to]) {
-  let low = Infinity;
-  let high = -Infinity;
-  let positive = Infinity;
-  for (const layer of layers) {
-    for (let i = 0; i < layer.x.length; i++) {
-      if (!finite(layer, i) || layer.x1[i] < from || layer.x[i] > to) continue;
-      low = Math.min(low, layer.min[i]);
-      high = Math.max(high, layer.max[i]);
-      for (const value of [layer.min[i], layer.mean[i], layer.max[i]]) {
-        if (value > 0) positive = Math.min(positive, value);
-      }
-    }
-  }
-  return { low, high, positive };
-}
-
-/**
- * @param {Drawing} drawing
- * @param {{ low: number, high: number, positive: number }} found
- * @param {boolean} wasLog
- * @returns {AxisPlan}
- */
-export function axisPlan(drawing, found, wasLog) {
-  const { low, high, positive } = found;
-  if (drawing.axis === "log2") return log2Axis(positive, high);
-  if (drawing.axis === "log" || (drawing.axis === "auto" && prefersLog(low, high, wasLog))) {
-    return logAxis(positive, high);
-  }
-  return linearAxis(low, high, { zero: drawing.zero });
-}
 
 /**
  * @param {Layer} layer
@@ -249,21 +215,21 @@ export function picture(drawing, given, skipped, range, width, wasLog, look = {}
   const { project } = look.timeline ?? STEPS;
   const band = bandOfRanks(layers, range, width, look);
   const drawn = parts.filter((part) => !part.hidden);
-  const found = extent([...drawn.map((part) => part.layer), ...(band ? [band] : [])], range);
-  let plan = axisPlan(drawing, found, wasLog);
+  const bare = axisPlan(
+    drawing,
+    [...drawn.map((part) => part.layer), ...(band ? [band] : [])],
+    range,
+    wasLog,
+  );
   const marks = mergeMarks(
-    parts.flatMap((part) => marksOf(part.layer, plan.log, range[0], range[1])),
+    parts.flatMap((part) => marksOf(part.layer, bare.log, range[0], range[1])),
     apart * MARK_PX,
   );
   const skips = skippedSteps(skipped.map(project), range[0], range[1], apart * SKIP_PX);
-  const below = skips.length > 0 || marks.some((mark) => mark.kind === "zero" || mark.kind === "negative");
-  plan = withRail(
-    plan,
-    marks.some((mark) => mark.kind !== "zero" && mark.kind !== "negative") ? RAIL_TOP : EDGE,
-    below ? RAIL_BOTTOM : EDGE,
-  );
+  const rails = railsOf(marks, skips.length > 0);
+  const plan = withRail(bare, rails.top, rails.bottom);
   const floor = plan.log ? 10 ** plan.range[0] : null;
-  return {
+  return clipped(bare, parts, apart * MARK_PX, {
     lines: drawn.flatMap((part) => linesOf(part, drawing, plan.log, look.smooth ?? 0)),
     envelope: joined([
       ...(band ? [envelopeOf(band, floor)] : []),
@@ -273,11 +239,53 @@ export function picture(drawing, given, skipped, range, width, wasLog, look = {}
       .filter((part) => part.ink)
       .map((part) => ({ ...envelopeOf(part.layer, floor), ink: part.ink })),
     marks,
+    clipped: [],
+    rails,
     skips,
     plan,
     range,
     steps: Boolean(drawing.steps),
     empty: !drawn.some((part) => !part.faint),
+    drawing,
+  });
+}
+
+/**
+ * @param {Mark[]} marks
+ * @param {boolean} skips
+ * @returns {Rails}
+ */
+export function railsOf(marks, skips) {
+  const low = (/** @type {Mark} */ { kind }) => kind === "zero" || kind === "negative";
+  return {
+    top: marks.some((mark) => !low(mark)) ? RAIL_TOP : EDGE,
+    bottom: skips || marks.some(low) ? RAIL_BOTTOM : EDGE,
+  };
+}
+
+/**
+ * Cut a picture at the ends of an axis that the reader limited, and mark what lies beyond.
+ *
+ * @param {AxisPlan} bare the axis without rails
+ * @param {{ layer: Layer, hidden?: boolean }[]} parts
+ * @param {number} apart marks closer than this are merged
+ * @param {Picture} picture
+ * @returns {Picture}
+ */
+export function clipped({ log, range: [a, b] }, parts, apart, picture) {
+  const { drawing, range, steps } = picture;
+  if (!drawing.ignore && !drawing.limits) return picture;
+  const ends = /** @type {import("./clipped.js").Ends} */ (log ? [10 ** a, 10 ** b] : [a, b]);
+  const found = parts
+    .filter((part) => !part.hidden)
+    .flatMap((part) => clippedOf(part.layer, ends, range, log));
+  return {
+    ...picture,
+    lines: picture.lines.map((line) => cutLine(line, ends, steps, log)),
+    ...(picture.owned ? { owned: picture.owned.map((line) => cutLine(line, ends, steps, log)) } : {}),
+    envelope: cutOutline(picture.envelope, ends),
+    shades: picture.shades.map((shade) => cutOutline(shade, ends)),
+    clipped: mergeMarks(found, apart),
   };
 }
 

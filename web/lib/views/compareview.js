@@ -4,6 +4,7 @@
  */
 
 import { SMOOTHEST } from "./runview.js";
+import { readScales, scalePairs } from "./scales.js";
 
 /**
  * @typedef {"step" | "relative" | "tokens"} AlignKind
@@ -11,9 +12,8 @@ import { SMOOTHEST } from "./runview.js";
  */
 /**
  * @typedef {{ runs: Entry[], base: string | null, x: AlignKind, smooth: number, difference: boolean, series:
- *   string[], axes: Record<string, import("./runview.js").AxisKind>, from: number | null, to: number | null,
- *   at: number | null, full: string | null, same: boolean }} CompareView same: also show settings that are
- *   equal
+ *   string[], from: number | null, to: number | null, at: number | null, full: string | null, same: boolean }
+ *   & import("./scales.js").Scales} CompareView same: also show settings that are equal
  */
 
 /**
@@ -29,7 +29,6 @@ export const MOST_RUNS = 1_000;
 /** As many runs as one report file can hold. */
 export const MOST_REPORTED = 200;
 const DASHES = ["", "6px,3px", "2px,2px", "10px,3px,2px,3px", "14px,5px", "10px,3px,2px,3px,2px,3px"];
-const AXES = ["auto", "linear", "log", "log2"];
 const ALIGN = ["step", "relative", "tokens"];
 const MOST_SERIES = 40;
 
@@ -74,16 +73,6 @@ export function readCompare(search) {
   const zoom = from !== null && to !== null && to > from;
   const x = asked.get("x") ?? "step";
   const base = asked.get("base");
-  const axes = asked
-    .getAll("axis")
-    .map(
-      (text) =>
-        /** @type {[string, string]} */ ([
-          text.slice(text.indexOf(":") + 1),
-          text.slice(0, text.indexOf(":")),
-        ]),
-    )
-    .filter(([name, kind]) => name && AXES.includes(kind));
   return {
     runs,
     base: base !== null && ids.includes(base) ? base : null,
@@ -91,7 +80,7 @@ export function readCompare(search) {
     smooth: Math.min(SMOOTHEST, Math.max(0, num(asked.get("smooth")) ?? 0)),
     difference: asked.get("difference") === "1",
     series: [...new Set(asked.getAll("series"))].slice(0, MOST_SERIES),
-    axes: /** @type {CompareView["axes"]} */ (Object.fromEntries(axes)),
+    ...readScales(asked),
     from: zoom ? from : null,
     to: zoom ? to : null,
     at: num(asked.get("at")),
@@ -115,7 +104,7 @@ export function writeCompare(view) {
     ["smooth", view.smooth ? String(view.smooth) : ""],
     ["difference", view.difference ? "1" : ""],
     ...view.series.map((name) => ["series", name]),
-    ...Object.entries(view.axes).map(([name, kind]) => ["axis", `${kind}:${name}`]),
+    ...scalePairs(view),
     ["from", text(view.from)],
     ["to", text(view.to)],
     ["at", text(view.at)],

@@ -1,11 +1,13 @@
 /** View state of a run page, stored in the address, so that a link shows the same view to someone else. */
 
+import { AUTOMATIC, readScales, scalePairs } from "./scales.js";
+
 /**
  * @typedef {"step" | "relative" | "wall"} XKind
- * @typedef {import("../charts/picture.js").AxisKind} AxisKind
  * @typedef {{ from: number | null, to: number | null, follow: number | null, at: number | null, alert: string
- *   | null, x: XKind, smooth: number, axes: Record<string, AxisKind>, older: number[], ranks: string, full:
- *   string | null, find: string, pins: string[], order: string[], shut: string[] }} View older: attempts
+ *   | null, x: XKind, smooth: number, older: number[], ranks: string, full:
+ *   string | null, find: string, pins: string[], order: string[], shut: string[] } &
+ *   import("./scales.js").Scales} View older: attempts
  *   shown in full; ranks: "band", "each" or one rank; pins, order: series; shut: collapsed sections
  */
 
@@ -18,7 +20,7 @@ export const WHOLE = {
   alert: null,
   x: "step",
   smooth: 0,
-  axes: {},
+  ...AUTOMATIC,
   older: [],
   ranks: "band",
   full: null,
@@ -28,7 +30,6 @@ export const WHOLE = {
   shut: [],
 };
 const X_KINDS = ["step", "relative", "wall"];
-const AXES = ["auto", "linear", "log", "log2"];
 /** With more smoothing than this, nothing of the run remains visible. */
 export const SMOOTHEST = 0.99;
 /** The most names in one address, because addresses have a maximum length. */
@@ -68,7 +69,7 @@ export function readView(search) {
     alert: asked.get("alert"),
     x: oneOf(asked.get("x"), X_KINDS, "step"),
     smooth: Math.min(SMOOTHEST, Math.max(0, smooth)),
-    axes: readAxes(all("axis")),
+    ...readScales(asked),
     older: [
       ...new Set(
         all("attempt")
@@ -83,22 +84,6 @@ export function readView(search) {
     order: all("order"),
     shut: all("shut"),
   };
-}
-
-/**
- * "log:loss": the kind first, because a name may contain any character.
- *
- * @param {string[]} texts
- * @returns {Record<string, AxisKind>}
- */
-function readAxes(texts) {
-  const pairs = texts.map(
-    (text) =>
-      /** @type {[string, string]} */ ([text.slice(text.indexOf(":") + 1), text.slice(0, text.indexOf(":"))]),
-  );
-  return /** @type {Record<string, AxisKind>} */ (
-    Object.fromEntries(pairs.filter(([name, kind]) => name && AXES.includes(kind)))
-  );
 }
 
 /**
@@ -144,9 +129,7 @@ function lookPairs(view) {
   ]);
   return [
     ...single.filter(([, value]) => value),
-    ...Object.entries(view.axes).map(
-      ([name, kind]) => /** @type {[string, string]} */ (["axis", `${kind}:${name}`]),
-    ),
+    ...scalePairs(view),
     ...many("attempt", view.older),
     ...many("pin", view.pins),
     ...many("order", view.order),

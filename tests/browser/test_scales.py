@@ -1,0 +1,72 @@
+"""Charts without outliers and within limits: in the menu, in the address, on the run page and in Compare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+RUN = "r_spiked"
+SPIKE = 300
+TOP = "(top) => document.querySelector('[data-series=loss] .plot')?._fullLayout?.yaxis.range[1] {} top"
+MARK = "document.querySelector('[data-series=loss] .plot')?.data?.find((each) => each.name === 'above')"
+
+
+@pytest.fixture(scope="module")
+def spiked(shared_tower: Any, script: Callable[[str], str]) -> str:
+    """A run whose loss is between 1 and 2 but for a spike of a million and a NaN."""
+    with shared_tower.training(script("spiked"), "spiked", RUN) as process:
+        assert process.wait(120) == 0
+    return RUN
+
+
+@pytest.fixture
+def tab(spiked: str, shared_tower: Any, visit: Callable[..., Any]) -> Any:
+    """The page of that run."""
+    tab = visit(shared_tower)
+    tab.open_run(spiked)
+    return tab
+
+
+def choose(tab: Any, item: str) -> None:
+    """Select an item of the menu of the loss."""
+    tab.page.locator('[data-series="loss"] .menubutton').click()
+    tab.page.get_by_role("menu").get_by_text(item, exact=True).click()
+
+
+@pytest.mark.parametrize("page", ["run", "compare"])
+def test_without_outliers_a_spike_is_a_mark_at_the_edge(page: str, tab: Any, shared_tower: Any) -> None:
+    """The axis ends near the other values, the fault keeps its mark, and a reload keeps the choice."""
+    if page == "compare":
+        tab.page.goto(f"{shared_tower.base}/compare?run={RUN}")
+        tab.page.locator('[data-series="loss"] .xy').first.wait_for()
+    choose(tab, "Linear")
+    tab.page.wait_for_function(TOP.format(">"), arg=1e6)
+    choose(tab, "Ignore outliers")
+    tab.page.wait_for_url("**clip=loss*")
+    tab.page.reload()
+    tab.page.wait_for_function(f"() => {MARK}")
+    assert tab.page.evaluate(f"() => {MARK}.x[0]") == pytest.approx(SPIKE, abs=1)
+    assert tab.page.evaluate(TOP.format("<"), 5)
+    assert "1 NaN" in tab.page.locator('[data-series="loss"] .faults').inner_text()
+    choose(tab, "Ignore outliers")
+    tab.page.wait_for_function(TOP.format(">"), arg=1e6)
+
+
+def test_limits_are_typed_and_reset_in_the_menu(tab: Any) -> None:
+    """An error says what to type; the address has the limits until they are reset."""
+    choose(tab, "Linear")
+    choose(tab, "Limits…")
+    tab.page.get_by_label("Smallest value").fill("1.5")
+    tab.page.get_by_label("Largest value").fill("one")
+    tab.page.keyboard.press("Enter")
+    tab.page.get_by_text("“one” is not a number").wait_for()
+    tab.page.get_by_label("Largest value").fill("1.75")
+    tab.page.keyboard.press("Enter")
+    tab.page.wait_for_url("**limits=1.5..1.75*")
+    tab.page.wait_for_function(TOP.format("<"), arg=2)
+    choose(tab, "Reset limits")
+    tab.page.wait_for_function(TOP.format(">"), arg=1e6)
+    assert "limits" not in tab.page.url
