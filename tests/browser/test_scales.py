@@ -70,3 +70,24 @@ def test_limits_are_typed_and_reset_in_the_menu(tab: Any) -> None:
     choose(tab, "Reset limits")
     tab.page.wait_for_function(TOP.format(">"), arg=1e6)
     assert "limits" not in tab.page.url
+
+
+@pytest.mark.parametrize("page", ["run", "compare"])
+def test_a_box_zooms_both_axes_until_a_double_click(page: str, tab: Any, shared_tower: Any) -> None:
+    """It is part of the address, and pins no cross line."""
+    if page == "compare":
+        tab.page.goto(f"{shared_tower.base}/compare?run={RUN}")
+        last = "() => document.querySelector('[data-series=grad_norm] .plot')?._fullLayout?.xaxis.range[1] > 300"
+        tab.page.wait_for_function(last)
+    mouse = tab.page.mouse
+    mouse.move(*tab.place("grad_norm", 100, 0.2))
+    mouse.down()
+    mouse.move(*tab.place("grad_norm", 300, 0.8), steps=4)
+    mouse.up()
+    tab.page.wait_for_url("**limits=*")
+    tab.page.wait_for_url("**from=*")
+    assert "grad_norm" in tab.page.url
+    assert tab.shown_range("grad_norm") == pytest.approx([100, 300], abs=3)
+    assert "at=" not in tab.page.url
+    mouse.dblclick(*tab.place("grad_norm", 200, 0.5))
+    tab.page.wait_for_function("() => !/limits|from/.test(location.search)")

@@ -3,7 +3,14 @@ import { test } from "node:test";
 import { picture } from "../../web/lib/charts/picture.js";
 import { clippedOf, cutLine, scaleNote } from "../../web/lib/charts/clipped.js";
 import { axisPlan, inliers } from "../../web/lib/charts/valueaxis.js";
-import { AUTOMATIC, drawingOf, readScales, scalePairs, typedLimits } from "../../web/lib/views/scales.js";
+import {
+  AUTOMATIC,
+  boxLimits,
+  drawingOf,
+  readScales,
+  scalePairs,
+  typedLimits,
+} from "../../web/lib/views/scales.js";
 import { layerOf } from "./layers.js";
 
 const LINEAR = { axis: "linear" };
@@ -118,4 +125,10 @@ test("typed limits are numbers in order; errors say what to type", () => {
   assert.throws(() => typedLimits("2", "1", false), /swap them/);
   assert.throws(() => typedLimits("0", "", true), /above 0/);
   assert.throws(() => typedLimits("many", "", false), /“many” is not a number/);
+});
+
+test("a box has the digits that can be seen", () => {
+  assert.deepEqual(boxLimits([1.23456789, 1.98765432], false), [1.2345, 1.9877]);
+  assert.deepEqual(boxLimits([-123456.7, 987654.3], false), [-124000, 988000]);
+  assert.deepEqual(boxLimits([-3, 2.00001], true), [0.001, 100]);
 });

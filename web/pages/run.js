@@ -29,7 +29,7 @@ import { followSize, readView, stepRange, writeView } from "../lib/views/runview
 import { LayerHeat } from "../panels/layers.js";
 import { MetricPanels } from "../panels/metricpanels.js";
 import { OverviewStrip } from "../panels/overviewstrip.js";
-import { panelMenu } from "../panels/panelmenu.js";
+import { boxed, panelMenu } from "../panels/panelmenu.js";
 import { contentOf, PanelTooltip } from "../panels/paneltooltip.js";
 import { Plots } from "../panels/plot.js";
 import { Vitals } from "../panels/vitals.js";
@@ -151,10 +151,14 @@ class RunPage {
     });
   }
 
+  #panels() {
+    return [...this.vitals.panels, ...this.metrics.panels.values()];
+  }
+
   /** Of the vital signs and the other metrics. */
   #tooltip() {
     return new PanelTooltip(this.charts, {
-      panels: () => [...this.vitals.panels, ...this.metrics.panels.values()],
+      panels: () => this.#panels(),
       range: () => this.scene().range,
       timeline: () => this.data.timeline(this.view.x),
       content: ({ panel, at }) => {
@@ -311,7 +315,14 @@ class RunPage {
     try {
       const plotly = await loadPlotly(this.app.session.plotly);
       if (this.closed) return;
-      this.plots = new Plots(plotly, (range) => (range ? this.#zoomed(range) : this.reset()));
+      this.plots = new Plots(
+        plotly,
+        (range) => (range ? this.#zoomed(range) : this.reset()),
+        (plot, range) => {
+          const change = boxed(this.#panels(), plot, range, this.view);
+          if (change) this.set(change);
+        },
+      );
       this.draw();
       this.metrics.draw();
     } catch (error) {

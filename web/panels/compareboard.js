@@ -14,7 +14,7 @@ import { drawingOf } from "../lib/views/scales.js";
 import { CrossLine } from "./crossline.js";
 import { isMetric, metric } from "./metric.js";
 import { Panel } from "./panel.js";
-import { panelMenu } from "./panelmenu.js";
+import { boxed, panelMenu } from "./panelmenu.js";
 import { PanelTooltip } from "./paneltooltip.js";
 import { margins } from "./figure.js";
 import { Plots } from "./plot.js";
@@ -108,8 +108,13 @@ export class CompareBoard {
   async load(address) {
     const plotly = await loadPlotly(address);
     if (this.closed) return;
-    this.plots = new Plots(plotly, (range) =>
-      this.source.set(range ? { from: range[0], to: range[1] } : { from: null, to: null }),
+    this.plots = new Plots(
+      plotly,
+      (range) => this.source.set(range ? { from: range[0], to: range[1] } : { from: null, to: null }),
+      (plot, range) => {
+        const change = boxed(this.panels, plot, range, this.source.view());
+        if (change) this.source.set(change);
+      },
     );
     this.draw();
   }

@@ -35,7 +35,8 @@ export function onPlotClick(host, stepAt, clicked) {
     addEventListener(
       "pointerup",
       (up) => {
-        if (Math.abs(up.clientX - event.clientX) > CLICK_PX || step === null) return;
+        const way = Math.hypot(up.clientX - event.clientX, up.clientY - event.clientY);
+        if (way > CLICK_PX || step === null) return;
         clearTimeout(timer);
         timer = setTimeout(() => clicked(step), DOUBLE_CLICK_MS);
       },

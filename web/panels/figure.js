@@ -98,8 +98,11 @@ function marginsOf({ xticks, ticks }) {
   return { l: left, r: right, t: 6, b: xticks ? (twoLines ? 36 : 24) : 6, pad: 0 };
 }
 
-/** @param {Drawn} drawn */
-export function layout(drawn) {
+/**
+ * @param {Drawn} drawn
+ * @param {boolean} [boxes] a box also zooms the value axis
+ */
+export function layout(drawn, boxes = false) {
   const { picture, bands, edges, xticks } = drawn;
   const ink = color("--ink-3");
   const axis = {
@@ -140,7 +143,7 @@ export function layout(drawn) {
       type: plan.log ? "log" : "linear",
       range: plan.range,
       autorange: false,
-      fixedrange: true,
+      fixedrange: touch || !boxes,
       tickmode: "array",
       tickvals: plan.ticks,
       ticktext: plan.labels,

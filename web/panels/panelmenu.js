@@ -8,7 +8,7 @@ import { blobOf, fileName, hand, handBlob } from "../browser/download.js";
 import { field, formDialog, textInput } from "../components/form.js";
 import { menu } from "../components/menu.js";
 import { short } from "../lib/format.js";
-import { typedLimits, withValue } from "../lib/views/scales.js";
+import { boxLimits, typedLimits, withValue } from "../lib/views/scales.js";
 import { isMetric } from "./metric.js";
 
 /**
@@ -118,6 +118,21 @@ function askLimits(host, panel) {
       host.setScales({ limits: withValue(host.scales().limits, name, typed) });
     },
   });
+}
+
+/**
+ * Return the scales after a box was drawn in a plot, or after a double click, which resets it.
+ *
+ * @param {import("./panel.js").Panel[]} panels
+ * @param {HTMLElement} plot
+ * @param {[number, number] | null} range of the value axis; null: all values
+ * @param {Scales} scales
+ * @returns {Partial<Scales> | null} null if nothing changes
+ */
+export function boxed(panels, plot, range, { limits }) {
+  const panel = panels.find((each) => each.plot === plot);
+  if (!panel || (!range && !limits[panel.kind.name])) return null;
+  return { limits: withValue(limits, panel.kind.name, range && boxLimits(range, panel.log)) };
 }
 
 /**

@@ -49,10 +49,13 @@ export class Plots {
   /**
    * @param {PlotlyStatic} plotly
    * @param {(range: [number, number] | null) => void} zoomed null: show everything
+   * @param {(div: HTMLElement, range: [number, number] | null) => void} [scaled] the value axis of a plot, in
+   *   log10 if logarithmic; null: show all values. Without it, only the x axis can be zoomed
    */
-  constructor(plotly, zoomed) {
+  constructor(plotly, zoomed, scaled) {
     this.plotly = plotly;
     this.zoomed = zoomed;
+    this.scaled = scaled;
     this.watcher = new IntersectionObserver((entries) => this.#sighted(entries), { rootMargin: "120px" });
     this.sizes = new ResizeObserver((entries) => this.#resized(entries));
     this.hold = () => {
@@ -225,7 +228,7 @@ export class Plots {
     const done = this.plotly.react(
       div,
       traces(drawn),
-      { ...layout(drawn), width: state.width, height: state.height },
+      { ...layout(drawn, Boolean(this.scaled)), width: state.width, height: state.height },
       CONFIG,
     );
     if (!state.bound) void done.then((plot) => this.#bind(plot, state));
@@ -238,14 +241,32 @@ export class Plots {
   #bind(plot, state) {
     if (state.bound) return;
     state.bound = true;
-    plot.on("plotly_relayout", (change) => this.#relaid(change));
-    plot.on("plotly_doubleclick", () => this.zoomed(null));
+    plot.on("plotly_relayout", (change) => this.#relaid(plot, change));
+    plot.on("plotly_doubleclick", () => {
+      this.scaled?.(plot, null);
+      this.zoomed(null);
+    });
   }
 
-  /** @param {Record<string, any>} change */
-  #relaid(change) {
-    const from = change["xaxis.range[0]"] ?? change["xaxis.range"]?.[0];
-    const to = change["xaxis.range[1]"] ?? change["xaxis.range"]?.[1];
-    if (typeof from === "number" && typeof to === "number" && to > from) this.zoomed([from, to]);
+  /**
+   * @param {HTMLElement} plot
+   * @param {Record<string, any>} change
+   */
+  #relaid(plot, change) {
+    const values = rangeIn(change, "yaxis");
+    if (values) this.scaled?.(plot, values);
+    const range = rangeIn(change, "xaxis");
+    if (range) this.zoomed(range);
   }
+}
+
+/**
+ * @param {Record<string, any>} change of a layout
+ * @param {string} axis
+ * @returns {[number, number] | null}
+ */
+function rangeIn(change, axis) {
+  const from = change[`${axis}.range[0]`] ?? change[`${axis}.range`]?.[0];
+  const to = change[`${axis}.range[1]`] ?? change[`${axis}.range`]?.[1];
+  return typeof from === "number" && typeof to === "number" && to > from ? [from, to] : null;
 }

@@ -138,3 +138,19 @@ function typedNumber(text) {
     `“${text.trim()}” is not a number: type one such as 0.5 or 1e-3, or leave the field empty.`,
   );
 }
+
+/**
+ * Return the limits of a box drawn in a chart, with as many digits as can be seen.
+ *
+ * @param {[number, number]} range of the axis, in log10 if it is logarithmic
+ * @param {boolean} log
+ * @returns {Limits}
+ */
+export function boxLimits([low, high], log) {
+  if (log) return [Number((10 ** low).toPrecision(4)), Number((10 ** high).toPrecision(4))];
+  const unit = 10 ** (Math.floor(Math.log10(high - low)) - 3);
+  return [
+    Number((Math.floor(low / unit) * unit).toPrecision(12)),
+    Number((Math.ceil(high / unit) * unit).toPrecision(12)),
+  ];
+}
