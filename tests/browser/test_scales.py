@@ -11,6 +11,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 RUN = "r_spiked"
 SPIKE = 300
 TOP = "(top) => document.querySelector('[data-series=loss] .plot')?._fullLayout?.yaxis.range[1] {} top"
+LAST = "document.querySelector('[data-series=grad_norm] .plot')?._fullLayout?.xaxis.range[1]"
 MARK = "document.querySelector('[data-series=loss] .plot')?.data?.find((each) => each.name === 'above')"
 
 
@@ -77,8 +78,7 @@ def test_a_box_zooms_both_axes_until_a_double_click(page: str, tab: Any, shared_
     """It is part of the address, and pins no cross line."""
     if page == "compare":
         tab.page.goto(f"{shared_tower.base}/compare?run={RUN}")
-        last = "() => document.querySelector('[data-series=grad_norm] .plot')?._fullLayout?.xaxis.range[1] > 300"
-        tab.page.wait_for_function(last)
+        tab.page.wait_for_function(f"() => {LAST} > 300")
     mouse = tab.page.mouse
     mouse.move(*tab.place("grad_norm", 100, 0.2))
     mouse.down()
