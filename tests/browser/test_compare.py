@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -135,6 +136,7 @@ def test_a_tooltip_lists_the_values_at_the_pointer(tab: Any) -> None:
     assert tooltip.locator(".micro").first.inner_text().startswith("step ")
     names = [HOSTILE.replace("\u202e", ""), "left"]
     assert sorted(name.replace("\u202e", "") for name in tooltip.locator(".clip").all_inner_texts()) == names
+    assert re.search(r": .*\d:\d\d:\d\d", tooltip.locator(".note").inner_text())
     values = [float(text) for text in tooltip.locator("b").all_inner_texts()]
     assert abs(values[0] - values[1]) == pytest.approx(0.01, abs=1e-3)
     tab.page.mouse.move(box["x"] + box["width"] / 2, 2)

@@ -463,8 +463,8 @@ export class Comparison {
    * @param {string} id
    * @param {Shown} kind
    * @param {number | null} x
-   * @returns {{ text: string, soft: string, bad?: string }} soft: what else is known, such as the range of a
-   *   bucket; bad: its non-finite values
+   * @returns {{ text: string, soft: string, bad?: string, t?: number }} soft: what else is known, such as the
+   *   range of a bucket; bad: its non-finite values; t: when it was recorded, in ms
    */
   #read(id, kind, x) {
     const none = { text: "–", soft: "" };
@@ -477,13 +477,14 @@ export class Comparison {
     if (step !== null && step > (member.feed.set.last ?? 0)) return none;
     const found = reading(layers, step);
     if (!found) return none;
+    const t = found.layer.t[found.i];
     if (!this.source.view().difference || !base || base.id === id) {
       const { value, soft, bad } = readoutAt(kind, found, step);
-      return { text: value, soft, bad };
+      return { text: value, soft, bad, t };
     }
     const off = valueAt(base.layers.map(base.line.project), x ?? line.toX(found.layer.x[found.i]));
     const here = found.layer.last[found.i];
     if (!Number.isFinite(off - here)) return none;
-    return { text: `${here >= off ? "+" : ""}${num(here - off, 3)}`, soft: "" };
+    return { text: `${here >= off ? "+" : ""}${num(here - off, 3)}`, soft: "", t };
   }
 }

@@ -9,6 +9,7 @@ import { el, refill, say, svg } from "../browser/dom.js";
 import { loadPlotly } from "../browser/plotly.js";
 import { byDistance, nearest, pathOf } from "../lib/charts/compare.js";
 import { STEPS } from "../lib/charts/timeaxis.js";
+import { moment } from "../lib/format.js";
 import { inkOf } from "../lib/views/compareview.js";
 import { drawingOf } from "../lib/views/scales.js";
 import { CrossLine } from "./crossline.js";
@@ -84,7 +85,7 @@ export class CompareBoard {
       panels: () => this.panels,
       range: () => this.data.range(),
       timeline: () => STEPS,
-      content: (spot) => ({ title: this.#title(spot.at), rows: this.#rows(spot) }),
+      content: (spot) => this.#content(spot),
       pointed: (spot) => this.#pointed(spot),
       release: () => this.cross.release(),
     });
@@ -334,6 +335,17 @@ export class CompareBoard {
     const near = byDistance(panel.picture?.owned ?? [], at, this.#away(spot));
     const order = new Map(near.map(({ id }, i) => [id, i]));
     return rows.sort((a, b) => (order.get(a.id) ?? Infinity) - (order.get(b.id) ?? Infinity));
+  }
+
+  /**
+   * Below the values is when the nearest one was recorded, because each run has its own times.
+   *
+   * @param {import("./paneltooltip.js").Spot} spot
+   */
+  #content(spot) {
+    const rows = this.#rows(spot);
+    const note = rows.length ? `${rows[0].name}: ${moment(rows[0].t)}` : "";
+    return { title: this.#title(spot.at), rows, note };
   }
 
   /** @param {number} x */
