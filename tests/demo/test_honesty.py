@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("server/tocsin_server/demo/trainings", "tests/scenarios", "tests/browser/trainings")
-SPOILT = {"scripted", "talkative", "faults", "test_bad_shard", "test_one_layer"}
+SPOILT = {"scripted", "spiked", "talkative", "faults", "test_bad_shard", "test_one_layer"}
 """Scenarios that deliberately inject a fault, because they test the diagnosis rather than its origin."""
 TRAININGS = sorted(
     path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py") if path.stem not in SPOILT

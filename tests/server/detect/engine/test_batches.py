@@ -119,6 +119,8 @@ runs = st.builds(
     seed=st.integers(0, 3),
 )
 DIVERGED = segments_of(["healthy", "climb", "climb", "climb", "nan", "attempt", "long"], scaler=True, seed=1)
+NEGATIVE = segments_of(["climb", "climb", "sparser", "noisy"], scaler=False, seed=1)
+"""An open alert of a loss that gets negative in the first of two blocks of one batch."""
 SHIFTED = segments_of(["long", "higher", "rising norms", "long", "lower", "long"], scaler=False, seed=2)
 
 
@@ -126,6 +128,7 @@ SHIFTED = segments_of(["long", "higher", "rising norms", "long", "lower", "long"
 @given(runs, st.integers(2, 60))
 @example(DIVERGED, 50)
 @example(SHIFTED, 17)
+@example(NEGATIVE, 50)
 def test_any_split_gives_the_findings_of_one_by_one(segments: list[Segment], size: int) -> None:
     """Batches of two, of any size, or all at once: text, numbers, order and diagnosis are identical."""
     single = judged(segments, 1)

@@ -147,11 +147,14 @@ class LossDivergence(Rule[Settings, State]):
             )
 
     def observe(self, view: View) -> None:
-        if view.loss is None or not self.state.positive:
-            self._go_silent(view)
+        if view.loss is None:
             return
         for start in range(0, view.n, PACE):
-            self._block(view, start, view.loss[start : start + PACE])
+            losses = view.loss[start : start + PACE]
+            if self.state.positive:
+                self._block(view, start, losses)
+            else:
+                self._go_silent(view, start, start + len(losses))
 
     def _block(self, view: View, start: int, losses: Values) -> None:
         """Process one block, evaluated at its end, because a climb takes several blocks."""
@@ -204,12 +207,11 @@ class LossDivergence(Rule[Settings, State]):
             into += not_negative(values)
             del into[:-kept]
 
-    def _go_silent(self, view: View) -> None:
+    def _go_silent(self, view: View, first: int, end: int) -> None:
         """Stop checking a loss that can be 0 or negative, whose ratios mean nothing; an open episode ends."""
-        if self.episode.state and view.loss is not None:
-            for row in range(view.n):
-                if self.episode.state:
-                    self.settle(view, row)
+        for row in range(first, end):
+            if self.episode.state:
+                self.settle(view, row)
 
     def _begin(self) -> None:
         """Set the initial loss to the median of the first losses."""
