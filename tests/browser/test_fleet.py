@@ -57,6 +57,17 @@ def test_only_visible_rows_exist(tab: Any) -> None:
     assert tab.page.locator("[data-run]").count() < 60
 
 
+def test_what_a_filter_does_not_understand_is_marked(tab: Any) -> None:
+    """The other terms apply; once it is understood, the mark is gone."""
+    field = tab.page.get_by_label("Filter runs")
+    field.fill("~last OR")
+    assert tab.page.locator(".misread mark").inner_text() == "OR"
+    tab.page.wait_for_function("() => document.querySelectorAll('[data-run]').length === 1")
+    field.fill("name~^.last$ (loss>0 OR lr<0)")
+    tab.page.locator(".misread").wait_for(state="hidden")
+    assert names(tab) == ["~last"]
+
+
 def test_config_filters_and_columns_sort(tab: Any) -> None:
     """A filter by a config value and a sort by name are in the address, so they survive a reload."""
     tab.page.get_by_label("Filter runs").fill("config.batch_size=128 -tag:bf16")

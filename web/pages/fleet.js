@@ -21,7 +21,7 @@ import { counted, dotted, int } from "../lib/format.js";
 import { outside } from "../lib/root.js";
 import { addressOf, askedIn } from "../lib/route.js";
 import { COLUMNS, USUAL } from "../lib/runs/columns.js";
-import { asksConfig, runFilter } from "../lib/runs/filter.js";
+import { asksConfig, filterProblems, runFilter } from "../lib/runs/filter.js";
 import {
   GROUPINGS,
   listing,
@@ -119,6 +119,7 @@ class Fleet {
         this.together,
         this.compare,
       ),
+      this.misread,
       this.nothing,
       this.table.node,
     );
@@ -128,7 +129,7 @@ class Fleet {
     this.count = el("span.muted", {}, "–");
     this.input = /** @type {HTMLInputElement} */ (
       el("input", {
-        placeholder: "name, project:, tag:fp16, state:running, config.lr>1e-4",
+        placeholder: "name, tag:fp16 OR tag:bf16, loss<0.5, config.lr>1e-4",
         spellcheck: "false",
         "aria-label": "Filter runs",
         oninput: () => this.set({ q: this.input?.value ?? "" }),
@@ -170,6 +171,7 @@ class Fleet {
       "aria-label": "Actions on the selected runs",
     });
     this.nothing = el("p.card.pad.muted", { hidden: true });
+    this.misread = el("p.misread.soft", { hidden: true, role: "status", id: "misread" });
   }
 
   #columnMenu() {
@@ -228,6 +230,7 @@ class Fleet {
   #look() {
     const { view } = this;
     if (this.input && this.input.value !== view.q) this.input.value = view.q;
+    this.#sayMisread();
     if (this.grouping) this.grouping.value = view.group;
     this.putAway?.setAttribute("aria-pressed", String(view.archived));
     this.goneSoon?.setAttribute("aria-pressed", String(view.deleted));
@@ -238,6 +241,27 @@ class Fleet {
     if (asksConfig(view.q)) void this.#askConfigs();
     this.#shape = "";
     this.#draw();
+  }
+
+  /** Mark the first part of the filter that is not understood, and say what was expected there. */
+  #sayMisread() {
+    const { q } = this.view;
+    const [problem] = filterProblems(q);
+    this.input?.setAttribute("aria-invalid", String(Boolean(problem)));
+    if (!this.misread) return;
+    this.misread.hidden = !problem;
+    if (!problem) return refill(this.misread);
+    refill(
+      this.misread,
+      el(
+        "code",
+        {},
+        q.slice(0, problem.at),
+        el("mark", {}, q.slice(problem.at, problem.end)),
+        q.slice(problem.end),
+      ),
+      ` Expected ${problem.expected}.`,
+    );
   }
 
   #compareLink() {

@@ -1,7 +1,9 @@
 """The filter language of the list of runs (web/lib/runs/filter.js), for ``Api.runs``. Pure.
 
-Free text; ``project: name: tag: state: host: health: rule: id:``; numbers such as ``step>1000``; settings
-such as ``config.lr>1e-4``. A ``-`` before a term excludes; quotes keep spaces. All terms must match.
+Free text; ``project: name: tag: state: host: health: rule: id:``; numbers such as ``step>1000`` and
+``loss<0.5``; settings such as ``config.lr>1e-4``; regular expressions such as ``name~"swin|vit"``. All terms
+must match; ``OR`` between terms, parentheses group, and a ``-`` before a term or a group excludes. Quotes
+keep spaces.
 """
 
 from __future__ import annotations
@@ -9,13 +11,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from .answers import Run
 
-_WORD = re.compile(r'(?:[^\s"]|"[^"]*"?)+')
-_TERM = re.compile(r"([\w.\-/]+?)(>=|<=|!=|[:=<>])(.*)", re.ASCII | re.DOTALL)
-_CONFIG = re.compile(r"(^|[\s-])config\.", re.IGNORECASE)
+_TERM = re.compile(r"([\w.\-/]+?)(>=|<=|!=|[:=<>~])(.*)", re.ASCII | re.DOTALL)
+_CONFIG = re.compile(r"(^|[\s(-])config\.", re.IGNORECASE)
+_INF = re.compile(r"^([+-]?)inf$", re.IGNORECASE)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?Infinity", re.ASCII)
 
 _FIELDS: dict[str, Callable[[Run], str]] = {
@@ -35,7 +38,12 @@ _NUMBERS: dict[str, Callable[[Run], float | None]] = {
     "skipped": lambda run: run.skipped,
     "nonfinite": lambda run: run.nonfinite,
     "gpu": lambda run: run.gpu_util,
+    "loss": lambda run: run.last.get("loss"),
+    "grad_norm": lambda run: run.last.get("grad_norm"),
+    "scale": lambda run: run.last.get("scale"),
+    "lr": lambda run: run.last.get("lr"),
 }
+_KNOWN = "a field, such as name: or step>, or a setting, such as config.lr>"
 
 Holds = Callable[[Run], bool]
 Settings = Mapping[str, Any]
@@ -47,32 +55,173 @@ def needs_settings(text: str) -> bool:
     return bool(_CONFIG.search(text))
 
 
+@dataclass(frozen=True)
+class Problem:
+    """A place in a filter that is not understood, and what was expected there."""
+
+    at: int
+    end: int
+    expected: str
+
+
 def run_filter(text: str, settings: Settings | None = None) -> Holds:
-    """Return whether a run matches the filter ``text``, as a function."""
-    words = [word.replace('"', "") for word in _WORD.findall(text)]
-    terms = [_signed(word, settings or {}) for word in words if word]
-    return lambda run: all(term(run) for term in terms)
+    """Return whether a run matches the filter ``text``, as a function. What is not understood is left out."""
+    return _Parser(text, settings or {}).holds
 
 
-def _signed(word: str, settings: Settings) -> Holds:
-    if len(word) == 1 or not word.startswith("-"):
-        return _term(word, settings)
-    excluded = _term(word[1:], settings)
-    return lambda run: not excluded(run)
+def filter_problems(text: str) -> list[Problem]:
+    """Return what is not understood in a filter, in the order of the text."""
+    return sorted(_Parser(text, {}).problems, key=lambda problem: problem.at)
 
 
-def _term(word: str, settings: Settings) -> Holds:
-    parts = _TERM.fullmatch(word)
-    key, sign, wanted = parts.groups() if parts else ("", "", "")
-    name = key.lower()
-    if name.startswith("config."):
-        return lambda run: _holds(_setting(settings.get(run.id), key[7:]), sign, wanted)
-    if name in _NUMBERS:
-        return lambda run: _holds(_NUMBERS[name](run), sign, wanted)
-    if sign == ":" and name in _FIELDS:
-        return lambda run: wanted.lower() in _FIELDS[name](run).lower()
-    free = word.lower()
-    return lambda run: free in "\n".join((run.project, run.name, run.id, *run.tags)).lower()
+@dataclass(frozen=True)
+class _Token:
+    kind: str
+    text: str
+    at: int
+    end: int
+
+
+def _tokens(text: str) -> list[_Token]:
+    """Split into words, parentheses and OR; parentheses within a word, as in mAP50(B), belong to it."""
+    found: list[_Token] = []
+    i = 0
+    while i < len(text):
+        at = i
+        if text[i].isspace():
+            i += 1
+        elif text[i] in "()":
+            i += 1
+            found.append(_Token("open" if text[at] == "(" else "close", text[at], at, i))
+        elif text.startswith("-(", i):
+            i += 2
+            found.append(_Token("not", "-(", at, i))
+        else:
+            i = _word_end(text, i)
+            raw = text[at:i]
+            word = raw.replace('"', "")
+            if raw == "OR":
+                found.append(_Token("or", raw, at, i))
+            elif word:
+                found.append(_Token("word", word, at, i))
+    return found
+
+
+def _word_end(text: str, i: int) -> int:
+    depth, quoted = 0, False
+    while i < len(text):
+        letter = text[i]
+        quoted ^= letter == '"'
+        if not quoted:
+            if letter.isspace() or (letter == ")" and not depth):
+                break
+            depth += (letter == "(") - (letter == ")")
+        i += 1
+    return i
+
+
+class _Parser:
+    """Reads one filter; ``holds`` is the result."""
+
+    def __init__(self, text: str, settings: Settings) -> None:
+        self.problems: list[Problem] = []
+        self._settings = settings
+        self._tokens = _tokens(text)
+        self._next = 0
+        self.holds = self._any(None)
+
+    def _any(self, opened: _Token | None) -> Holds:
+        """Read alternatives up to the parenthesis that closes the group, or to the end of the text."""
+        groups: list[list[Holds]] = [[]]
+        waits: _Token | None = None
+        closed = False
+        while not closed and self._next < len(self._tokens):
+            token = self._tokens[self._next]
+            self._next += 1
+            if token.kind == "or":
+                if groups[-1]:
+                    groups.append([])
+                else:
+                    self._expect(token, "a term between the two ORs" if waits else "a term before OR")
+                waits = token
+            elif token.kind == "close":
+                closed = opened is not None
+                if not closed:
+                    self._expect(token, "no ), because none is open")
+            else:
+                groups[-1].append(self._one(token))
+                waits = None
+        if waits and len(groups) > 1 and not groups[-1]:
+            self._expect(waits, "a term after OR")
+            groups.pop()
+        if opened and not closed:
+            self._expect(opened, "a ) that closes this")
+        return lambda run: any(all(holds(run) for holds in terms) for terms in groups)
+
+    def _one(self, token: _Token) -> Holds:
+        if token.kind == "open":
+            return self._any(token)
+        if token.kind == "not":
+            return _denied(self._any(token))
+        text = token.text
+        if len(text) > 1 and text.startswith("-"):
+            return _denied(self._term(token, text[1:]))
+        return self._term(token, text)
+
+    def _term(self, token: _Token, word: str) -> Holds:
+        parts = _TERM.fullmatch(word)
+        key, sign, wanted = parts.groups() if parts else ("", "", "")
+        name, low = key.lower(), wanted.lower()
+        of_config = name.startswith("config.")
+        if sign == "~" and (name in _FIELDS or of_config):
+            return self._matching(token, key, wanted)
+        if of_config:
+            return lambda run: _holds(_setting(self._settings.get(run.id), key[7:]), sign, wanted)
+        if sign not in ("", "~") and name in _NUMBERS:
+            return lambda run: _holds(_NUMBERS[name](run), sign, wanted)
+        if sign == ":" and name in _FIELDS:
+            return lambda run: low in _FIELDS[name](run).lower()
+        if sign in ("=", "!=") and name in _FIELDS:
+            return lambda run: (low in _FIELDS[name](run).lower().split("\n")) == (sign == "=")
+        if sign not in ("", ":", "="):
+            self._expect(token, _KNOWN)
+        free = word.lower()
+        return lambda run: free in "\n".join((run.project, run.name, run.id, *run.tags)).lower()
+
+    def _matching(self, token: _Token, key: str, wanted: str) -> Holds:
+        if not _is_quick(wanted):
+            self._expect(token, _QUICK)
+            return lambda run: False
+        try:
+            pattern = re.compile(wanted, re.IGNORECASE)
+        except re.error:
+            self._expect(token, "a regular expression after ~")
+            return lambda run: False
+        if key.lower() in _FIELDS:
+            return lambda run: bool(pattern.search(_FIELDS[key.lower()](run)))
+
+        def holds(run: Run) -> bool:
+            value = _setting(self._settings.get(run.id), key[7:])
+            return bool(pattern.search("" if value is None else _text(value)))
+
+        return holds
+
+    def _expect(self, token: _Token, expected: str) -> None:
+        self.problems.append(Problem(token.at, token.end, expected))
+
+
+_QUICK = "a regular expression of at most 100 letters, with at most three of * + {, and no repeated group"
+
+
+def _is_quick(pattern: str) -> bool:
+    """Return whether a regular expression cannot take long."""
+    slow = (")*", ")+", "){", *(f"\\{digit}" for digit in "123456789k"))
+    few = sum(letter in "*+{" for letter in pattern) <= 3
+    return len(pattern) <= 100 and few and not any(part in pattern for part in slow)
+
+
+def _denied(holds: Holds) -> Holds:
+    return lambda run: not holds(run)
 
 
 def _setting(config: Any, path: str) -> Any:
@@ -101,7 +250,7 @@ def _holds(value: Any, sign: str, wanted: str) -> bool:
     if value is None:
         return False
     text, want = _text(value).lower(), wanted.lower()
-    a, b = _number(value), _number(wanted)
+    a, b = _number(value), _number(_INF.sub(r"\1Infinity", wanted))
     both = a is not None and b is not None and bool(wanted)
     if sign == ":":
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)

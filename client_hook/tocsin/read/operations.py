@@ -14,7 +14,7 @@ from .answer_checks import AnswerChecks
 from .answers import Alert, Checkpoints, Event, Incident, Run, RunDetail
 from .errors import NotFoundError, RejectedError, UnreachableError
 from .exchange import Answer, Asking, Found, Request, Streaming, Wait, answered
-from .filters import needs_settings, run_filter
+from .filters import filter_problems, needs_settings, run_filter
 from .packed_numbers import RecordPage, SeriesAnswer
 from .table import Table
 
@@ -78,6 +78,9 @@ class Operations(AnswerChecks):
 
     def runs(self, filter: str, project: str | None) -> Streaming[Run]:
         """Yield the runs that match a filter, newest first."""
+        for problem in filter_problems(filter):
+            place = f"{filter[problem.at : problem.end]!r} at letter {problem.at + 1}"
+            raise RejectedError(f"filter {filter!r}: expected {problem.expected}, got {place}")
         settings: dict[str, Any] = {}
         if needs_settings(filter):
             found = yield from self._read(Request("/configs", {"project": project}), _Configs)

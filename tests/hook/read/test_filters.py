@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.import_graph import ROOT
 from tocsin.read.answers import Reason, Run
-from tocsin.read.filters import needs_settings, run_filter
+from tocsin.read.filters import Problem, filter_problems, needs_settings, run_filter
 
 CONFIG: dict[str, Any] = {
     "lr": 1e-3, "model": {"name": "swin-T", "layers": [1, 2]}, "resume": False, "depth": "12", "big": 3.0,
@@ -19,7 +22,8 @@ CONFIG: dict[str, Any] = {
 }  # fmt: skip
 RUN = Run(
     "r_1", "deblur", "my run", "running", "critical", 0.0, 0.0, tags=["fp16"], host="node-07", last_step=1200,
-    alerts=2, gpu_util=float("nan"), reason=Reason("loss-spike", "warning", "", None, "a"),
+    alerts=2, gpu_util=float("nan"), last={"loss": 0.25, "lr": float("inf")},
+    reason=Reason("loss-spike", "warning", "", None, "a"),
 )  # fmt: skip
 CASES = (
     "", "deblur", "-deblur", "my", 'name:"my run"', 'name:"myrun"', "tag:FP16", "-tag:bf16", "host:07",
@@ -31,28 +35,62 @@ CASES = (
     "config.gone:x", "config.gone!=x", "config.lr>", "config.big=3", "config.big:3", "config.none=null",
     "config.bad=nan", "config.model.layers:1,2", "CONFIG.Mixed=yes", "-config.lr>1 fp16", "a:b:c", ":", ">",
     "config.", "config.>", '"', "-", "(", "x=y", "config.lr>-Infinity",
+    "swin OR deblur", "swin OR vit", "(swin OR deblur) fp16", "(swin OR deblur) bf16", "-(swin OR vit)",
+    "-(deblur fp16)", "a OR", "OR deblur", "deblur OR OR swin", ")", "deblur )", "(deblur", "-(", "()",
+    '"OR"',
+    "((deblur) (fp16 OR x))", "name=my", 'name="my run"', "tag=fp16", "tag!=fp16", 'name~"^my.*n$"', "name~[",
+    "name~(m+)+$", "name~.*.*.*.*", r"name~(y)\1",
+    "config.model.name~^SWIN", "tag~x|16", "name~", "metrics/mAP50(B)>1", "loss<0.5", "loss>0.5", "lr=inf",
+    "loss!=nan", "steps>1", 'a"b c', "-(config.lr>1) OR x",
 )  # fmt: skip
 SCRIPT = """
-import { runFilter } from "%s/web/lib/runs/filter.js";
+import { filterProblems, runFilter } from "%s/web/lib/runs/filter.js";
 import { Configs } from "%s/web/data/configs.js";
 const { cases, row, config } = JSON.parse(process.argv[1]);
 const configs = new Configs({ configs: async () => ({ items: [{ id: row.id, config }] }) });
 await configs.load();
 const of = (id, key) => configs.get(id, key.toLowerCase());
-console.log(JSON.stringify(cases.map((text) => runFilter(text, of)(row))));
+console.log(JSON.stringify(cases.map((text) => [runFilter(text, of)(row),
+    filterProblems(text).map(({ at, end, expected }) => [at, end, expected])])));
 """
+letters = st.text(st.sampled_from('ab()"-~:<=OR \u00a0.1'), max_size=20)
+
+
+def on_the_page(cases: Sequence[str]) -> list[list[Any]]:
+    """Return for each filter whether the run matches, and the problems, by the script of the page."""
+    row = {name: getattr(RUN, name) for name in RUN.__struct_fields__ if name != "reason"}
+    row |= {"gpu_util": "NaN", "last": {"loss": 0.25, "lr": "Infinity"}, "reason": {"rule": "loss-spike"}}
+    given = json.dumps({"cases": cases, "row": row, "config": CONFIG})
+    script = SCRIPT % (ROOT.as_uri(), ROOT.as_uri())
+    line = ["node", "--input-type=module", "--eval", script, given]
+    done = subprocess.run(line, capture_output=True, text=True, check=True)
+    return list(json.loads(done.stdout))
+
+
+def here(text: str) -> list[Any]:
+    """Return the same by the reader of the API."""
+    problems = [[each.at, each.end, each.expected] for each in filter_problems(text)]
+    return [run_filter(text, {"r_1": CONFIG})(RUN), problems]
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
 def test_each_case_matches_as_on_the_page() -> None:
-    row = {name: getattr(RUN, name) for name in RUN.__struct_fields__ if name != "reason"}
-    row |= {"gpu_util": "NaN", "reason": {"rule": "loss-spike"}}
-    given = json.dumps({"cases": CASES, "row": row, "config": CONFIG})
-    script = SCRIPT % (ROOT.as_uri(), ROOT.as_uri())
-    line = ["node", "--input-type=module", "--eval", script, given]
-    done = subprocess.run(line, capture_output=True, text=True, check=True)
-    expected = dict(zip(CASES, json.loads(done.stdout), strict=True))
-    assert {text: run_filter(text, {"r_1": CONFIG})(RUN) for text in CASES} == expected
+    expected = dict(zip(CASES, on_the_page(CASES), strict=True))
+    assert {text: here(text) for text in CASES} == expected
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
+@settings(max_examples=5, deadline=None)
+@given(st.lists(letters, min_size=100, max_size=100))
+def test_any_text_is_read_as_on_the_page(cases: list[str]) -> None:
+    assert [here(text) for text in cases] == on_the_page(cases)
+
+
+def test_a_problem_is_named_with_its_place() -> None:
+    assert filter_problems("a (b OR) steps>1") == [
+        Problem(5, 7, "a term after OR"),
+        Problem(9, 16, "a field, such as name: or step>, or a setting, such as config.lr>"),
+    ]
 
 
 def test_configurations_are_needed_only_by_filters_that_use_them() -> None:

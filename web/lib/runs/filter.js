@@ -1,6 +1,9 @@
 /**
- * The run filter: free text; project:, name:, tag:, state:, host:, health:, rule:; config.lr>1e-4. Prefix a
- * term with `-` to exclude it; use quotes for spaces. All terms must match.
+ * The run filter: free text; project:, name:, tag:, state:, host:, health:, rule:; loss<0.5; config.lr>1e-4;
+ * name~"swin|vit" for a regular expression. All terms must match; OR between terms, parentheses group, and
+ * `-` before a term or a group excludes. Quotes keep spaces.
+ *
+ * What is not understood is reported with its place; the rest still applies, as one types.
  */
 
 import { number } from "../exact.js";
@@ -24,59 +27,226 @@ const NUMBERS = {
   skipped: (row) => row.skipped,
   nonfinite: (row) => row.nonfinite,
   gpu: (row) => number(row.gpu_util),
+  loss: (row) => number(row.last?.loss),
+  grad_norm: (row) => number(row.last?.grad_norm),
+  scale: (row) => number(row.last?.scale),
+  lr: (row) => number(row.last?.lr),
 };
+const KNOWN = `a field, such as name: or step>, or a setting, such as config.lr>`;
 
-/** @typedef {(id: string, key: string) => unknown} ConfigOf undefined if not set */
+/**
+ * @typedef {(id: string, key: string) => unknown} ConfigOf undefined if not set
+ *
+ * @typedef {(row: RunRow) => boolean} Holds
+ *
+ * @typedef {{ at: number, end: number, expected: string }} Problem a place in the text, and what was expected
+ *   there
+ *
+ * @typedef {{ kind: "word" | "or" | "open" | "not" | "close", text: string, at: number, end: number }} Token
+ */
 
 /**
  * Return whether the filter needs configurations, which are loaded on demand.
  *
  * @param {string} text
  */
-export const asksConfig = (text) => /(^|[\s-])config\./i.test(text);
-
-/**
- * Split into words; quoted words stay together.
- *
- * @param {string} text
- */
-const words = (text) =>
-  (text.match(/(?:[^\s"]|"[^"]*"?)+/g) ?? []).map((word) => word.replaceAll('"', "")).filter(Boolean);
+export const asksConfig = (text) => /(^|[\s(-])config\./i.test(text);
 
 /**
  * @param {string} text
  * @param {ConfigOf} [config]
- * @returns {(row: RunRow) => boolean}
+ * @returns {Holds}
  */
-export function runFilter(text, config = () => undefined) {
-  const terms = words(text).map((word) =>
-    word.length > 1 && word.startsWith("-") ? deny(term(word.slice(1), config)) : term(word, config),
-  );
-  return (row) => terms.every((holds) => holds(row));
+export const runFilter = (text, config = () => undefined) => new Parser(text, config).holds;
+
+/**
+ * Return what is not understood in a filter, in the order of the text.
+ *
+ * @param {string} text
+ * @returns {Problem[]}
+ */
+export const filterProblems = (text) =>
+  new Parser(text, () => undefined).problems.sort((a, b) => a.at - b.at);
+
+/**
+ * Split into words, parentheses and OR. Quoted words stay together; parentheses within a word, as in
+ * "mAP50(B)", belong to it.
+ *
+ * @param {string} text
+ * @returns {Token[]}
+ */
+function tokens(text) {
+  /** @type {Token[]} */
+  const found = [];
+  let i = 0;
+  while (i < text.length) {
+    const at = i;
+    if (/\s/.test(text[i])) i += 1;
+    else if (text[i] === "(") found.push({ kind: "open", text: "(", at, end: ++i });
+    else if (text[i] === ")") found.push({ kind: "close", text: ")", at, end: ++i });
+    else if (text.startsWith("-(", i)) found.push({ kind: "not", text: "-(", at, end: (i += 2) });
+    else {
+      i = wordEnd(text, i);
+      const raw = text.slice(at, i);
+      const word = raw.replaceAll('"', "");
+      if (raw === "OR") found.push({ kind: "or", text: raw, at, end: i });
+      else if (word) found.push({ kind: "word", text: word, at, end: i });
+    }
+  }
+  return found;
 }
 
 /**
- * @param {(row: RunRow) => boolean} holds
- * @returns {(row: RunRow) => boolean}
+ * @param {string} text
+ * @param {number} i where a word begins
+ */
+function wordEnd(text, i) {
+  let depth = 0;
+  let quoted = false;
+  for (; i < text.length; i++) {
+    const letter = text[i];
+    if (letter === '"') quoted = !quoted;
+    if (quoted) continue;
+    if (/\s/.test(letter) || (letter === ")" && !depth)) break;
+    depth += letter === "(" ? 1 : letter === ")" ? -1 : 0;
+  }
+  return i;
+}
+
+class Parser {
+  /** @type {Problem[]} */
+  problems = [];
+  #next = 0;
+
+  /**
+   * @param {string} text
+   * @param {ConfigOf} config
+   */
+  constructor(text, config) {
+    this.config = config;
+    this.tokens = tokens(text);
+    this.holds = this.#any(null);
+  }
+
+  /**
+   * Read alternatives up to the parenthesis that closes the group, or to the end of the text.
+   *
+   * @param {Token | null} opened
+   * @returns {Holds}
+   */
+  #any(opened) {
+    /** @type {Holds[][]} */
+    const groups = [[]];
+    /** @type {Token | null} */
+    let waits = null;
+    let closed = false;
+    while (!closed && this.#next < this.tokens.length) {
+      const token = this.tokens[this.#next++];
+      const group = groups[groups.length - 1];
+      if (token.kind === "or") {
+        if (group.length) groups.push([]);
+        else this.#expect(token, waits ? "a term between the two ORs" : "a term before OR");
+        waits = token;
+      } else if (token.kind === "close") {
+        if (opened) closed = true;
+        else this.#expect(token, "no ), because none is open");
+      } else {
+        group.push(this.#one(token));
+        waits = null;
+      }
+    }
+    if (waits && groups.length > 1 && !groups[groups.length - 1].length) {
+      this.#expect(waits, "a term after OR");
+      groups.pop();
+    }
+    if (opened && !closed) this.#expect(opened, "a ) that closes this");
+    return (row) => groups.some((terms) => terms.every((holds) => holds(row)));
+  }
+
+  /**
+   * @param {Token} token
+   * @returns {Holds}
+   */
+  #one(token) {
+    if (token.kind === "open") return this.#any(token);
+    if (token.kind === "not") return deny(this.#any(token));
+    const { text } = token;
+    return text.length > 1 && text.startsWith("-")
+      ? deny(this.#term(token, text.slice(1)))
+      : this.#term(token, text);
+  }
+
+  /**
+   * @param {Token} token
+   * @param {string} word
+   * @returns {Holds}
+   */
+  #term(token, word) {
+    const [, key = "", sign = "", wanted = ""] = /^([\w.\-/]+?)(>=|<=|!=|[:=<>~])(.*)$/s.exec(word) ?? [];
+    const name = key.toLowerCase();
+    const low = wanted.toLowerCase();
+    const { config } = this;
+    if (sign === "~" && (name in FIELDS || name.startsWith("config."))) {
+      const pattern = this.#pattern(token, wanted);
+      if (!pattern) return () => false;
+      if (name in FIELDS) return (row) => pattern.test(FIELDS[name](row));
+      return (row) => pattern.test(String(config(row.id, key.slice(7)) ?? ""));
+    }
+    if (name.startsWith("config.")) return (row) => holds(config(row.id, key.slice(7)), sign, wanted);
+    if (sign && sign !== "~" && name in NUMBERS) return (row) => holds(NUMBERS[name](row), sign, wanted);
+    if (sign === ":" && name in FIELDS) return (row) => FIELDS[name](row).toLowerCase().includes(low);
+    if (sign && (sign === "=" || sign === "!=") && name in FIELDS) {
+      return (row) => FIELDS[name](row).toLowerCase().split("\n").includes(low) === (sign === "=");
+    }
+    if (sign && sign !== ":" && sign !== "=") this.#expect(token, KNOWN);
+    const free = word.toLowerCase();
+    return (row) =>
+      `${row.project}\n${row.name}\n${row.id}\n${row.tags.join("\n")}`.toLowerCase().includes(free);
+  }
+
+  /**
+   * @param {Token} token
+   * @param {string} wanted
+   */
+  #pattern(token, wanted) {
+    try {
+      if (isQuick(wanted)) return new RegExp(wanted, "i");
+      this.#expect(token, QUICK);
+    } catch {
+      this.#expect(token, "a regular expression after ~");
+    }
+    return null;
+  }
+
+  /**
+   * @param {Token} token
+   * @param {string} expected
+   */
+  #expect({ at, end }, expected) {
+    this.problems.push({ at, end, expected });
+  }
+}
+
+const QUICK =
+  "a regular expression of at most 100 letters, with at most three of * + {, and no repeated group";
+
+/**
+ * Return whether a regular expression cannot take long: a filter may come from a link.
+ *
+ * @param {string} pattern
+ */
+const isQuick = (pattern) =>
+  pattern.length <= 100 &&
+  [...pattern].filter((letter) => "*+{".includes(letter)).length <= 3 &&
+  ![")*", ")+", "){", ..."123456789k".split("").map((digit) => `\\${digit}`)].some((part) =>
+    pattern.includes(part),
+  );
+
+/**
+ * @param {Holds} holds
+ * @returns {Holds}
  */
 const deny = (holds) => (row) => !holds(row);
-
-/**
- * @param {string} word
- * @param {ConfigOf} config
- * @returns {(row: RunRow) => boolean}
- */
-function term(word, config) {
-  const [, key = "", sign = "", wanted = ""] = /^([\w.\-/]+?)(>=|<=|!=|[:=<>])(.*)$/.exec(word) ?? [];
-  const name = key.toLowerCase();
-  const low = wanted.toLowerCase();
-  if (name.startsWith("config.")) return (row) => holds(config(row.id, key.slice(7)), sign, wanted);
-  if (sign && name in NUMBERS) return (row) => holds(NUMBERS[name](row), sign, wanted);
-  if (sign === ":" && name in FIELDS) return (row) => FIELDS[name](row).toLowerCase().includes(low);
-  const free = word.toLowerCase();
-  return (row) =>
-    `${row.project}\n${row.name}\n${row.id}\n${row.tags.join("\n")}`.toLowerCase().includes(free);
-}
 
 /**
  * Compare numbers as numbers, and everything else as text.
@@ -90,7 +260,7 @@ function holds(value, sign, wanted) {
   const text = String(value).toLowerCase();
   const want = wanted.toLowerCase();
   const a = Number(value);
-  const b = Number(wanted);
+  const b = Number(wanted.replace(/^([+-]?)inf$/i, "$1Infinity"));
   const both = wanted !== "" && !Number.isNaN(a) && !Number.isNaN(b);
   if (sign === ":") return both && typeof value === "number" ? a === b : text.includes(want);
   const same = both ? a === b : text === want;
