@@ -38,3 +38,12 @@ test("restarts are lines too, and the lines of alerts are limited", () => {
   assert.equal(edges.filter(({ severity }) => severity === "restart").length, 1);
   assert.equal(edges.filter(({ severity }) => severity === "critical").length, 12);
 });
+
+test("an info alert is a small mark where it began, and has lines while it is chosen", () => {
+  const info = alertOf({ severity: "info" });
+  assert.deepEqual(
+    behind([info]).edges.map(({ x, small }) => [x, small]),
+    [[10, true]],
+  );
+  assert.equal(behind([info], { chosen: info.id }).edges.length, 2);
+});

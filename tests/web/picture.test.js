@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { thin } from "../../web/lib/charts/buckets.js";
-import { envelopeOf, picture } from "../../web/lib/charts/picture.js";
+import { envelopeOf, picture, railLabels } from "../../web/lib/charts/picture.js";
 import { layerOf } from "./layers.js";
 
 const LOG = { axis: "log" };
@@ -176,4 +176,23 @@ test("an older attempt is drawn in full if selected, else only where nothing new
   const full = picture({ axis: "linear" }, layers, [], [0, 30], 800, false, { older: [1] });
   assert.equal(full.lines.filter((line) => line.ink).flatMap((line) => line.x).length, 2);
   assert.ok(full.lines.every((line) => !line.faint));
+});
+
+test("marks beyond the axis are labeled, and separated where the values end", () => {
+  const drawn = draw({ axis: "log" }, [
+    layerOf([
+      [0, 1],
+      [1, NaN],
+      [2, 0],
+      [3, 3],
+    ]),
+  ]);
+  assert.deepEqual(
+    railLabels(drawn).map(({ text, edge }) => [text, edge]),
+    [
+      ["NaN", 1 - drawn.rails.top],
+      ["≤ 0", drawn.rails.bottom],
+    ],
+  );
+  assert.deepEqual(railLabels(draw({ axis: "linear" }, [layerOf([[0, 1]])])), []);
 });

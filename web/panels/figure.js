@@ -5,10 +5,12 @@
  */
 
 import { isolated, MARK_WORDS } from "../lib/charts/marks.js";
+import { railLabels } from "../lib/charts/picture.js";
 
 /**
  * @typedef {import("../lib/charts/picture.js").Picture} Picture
- * @typedef {{ x: number, severity: Severity | "restart", fired: boolean }} Edge
+ * @typedef {{ x: number, severity: Severity | "restart", fired: boolean, small?: boolean }} Edge
+ *   small: a mark at the axis instead of a line over the full height
  * @typedef {{ severity: Severity | "expected", from: number, to: number }} Tint
  * @typedef {{ picture: Picture, bands: Tint[], edges: Edge[], xticks: boolean, color?: string, nticks?:
  *   number, ticks?: import("../lib/charts/timeticks.js").Ticks | null }} Drawn
@@ -27,6 +29,8 @@ const RAIL = /** @type {Record<MarkKind, { row: number, symbol: string, token: s
 });
 /** Share of the panel between the end of an axis and the middle of the marks of clipped values. */
 const CLIPPED_IN = 0.035;
+/** Height of the mark of an info alert, as a share of the panel. */
+const SMALL_EDGE = 0.07;
 const CLEAR = "rgba(0,0,0,0)";
 
 /** @type {Map<string, string>} */
@@ -156,9 +160,41 @@ export function layout(drawn, boxes = false) {
       fixedrange: true,
       visible: false,
     },
-    shapes: [...bands.map(tint), ...edges.map(edgeLine)],
+    shapes: [...bands.map(tint), ...edges.map(edgeLine), ...railLabels(picture).map(separator)],
+    annotations: railLabels(picture).map(railLabel),
   };
 }
+
+/**
+ * The line between the values and the marks beyond the axis, so that marks don't read as values.
+ *
+ * @param {import("../lib/charts/picture.js").RailLabel} label
+ */
+const separator = ({ edge }) => ({
+  type: "line",
+  xref: "paper",
+  yref: "paper",
+  x0: 0,
+  x1: 1,
+  y0: edge,
+  y1: edge,
+  layer: "below",
+  line: { width: 1, color: color("--line-strong") },
+});
+
+/** @param {import("../lib/charts/picture.js").RailLabel} label */
+const railLabel = ({ text, middle }) => ({
+  text: text.replace("/", "<br>"), // a line for each row of marks
+  xref: "paper",
+  yref: "paper",
+  x: 0,
+  y: middle,
+  xanchor: "right",
+  yanchor: "middle",
+  xshift: -3,
+  showarrow: false,
+  font: { size: 12, color: color("--ink-2") },
+});
 
 /** @param {Tint} band */
 const tint = (band) => ({
@@ -176,11 +212,11 @@ const tint = (band) => ({
 
 /**
  * Lines where an alert began (solid if critical, else dashed), where it fired (dotted), and where an attempt
- * began (thin gray).
+ * began (thin gray). Small marks at the axis: info alerts.
  *
  * @param {Edge} edge
  */
-function edgeLine({ x, severity, fired }) {
+function edgeLine({ x, severity, fired, small }) {
   if (severity === "restart") {
     return {
       type: "line",
@@ -192,6 +228,18 @@ function edgeLine({ x, severity, fired }) {
       y1: 1,
       layer: "below",
       line: { width: 1, color: color("--line-strong"), dash: "1px,3px" },
+    };
+  }
+  if (small) {
+    return {
+      type: "line",
+      xref: "x",
+      yref: "paper",
+      x0: x,
+      x1: x,
+      y0: 0,
+      y1: SMALL_EDGE,
+      line: { width: 3, color: color(`--${severity}-fill`) },
     };
   }
   const dash = fired ? "2px,3px" : severity === "critical" ? "solid" : "6px,3px";

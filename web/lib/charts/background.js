@@ -41,8 +41,9 @@ export function background(scene, lines) {
 }
 
 /**
- * Return lines where the most urgent alerts and the chosen one began and fired; resolved alerts keep only
- * their tint. An alert that was firing when its run ended keeps its lines.
+ * Return lines where the most urgent alerts and the chosen one began and fired. Information is marked only
+ * where it began, unless it is chosen. Resolved alerts keep only their tint. An alert that was firing when
+ * its run ended keeps its lines.
  *
  * @param {Alert[]} alerts
  * @param {string | null} chosen
@@ -56,6 +57,9 @@ export function edgesOf(alerts, chosen) {
     .slice(0, MOST_EDGES);
   return shown.flatMap((alert) => {
     const edges = [{ x: Number(alert.onset_step), severity: alert.severity, fired: false }];
+    if (alert.severity === "info" && alert.id !== chosen) {
+      return edges.map((edge) => ({ ...edge, small: true }));
+    }
     const fired = alert.fired_step !== null && alert.fired_step !== alert.onset_step;
     return fired ? [...edges, { x: Number(alert.fired_step), severity: alert.severity, fired: true }] : edges;
   });

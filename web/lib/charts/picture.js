@@ -30,6 +30,8 @@ import { axisPlan } from "./valueaxis.js";
  *   import("./clipped.js").Clipped[], rails: Rails, skips: number[], plan: AxisPlan, range: [number, number],
  *   steps: boolean, empty: boolean, drawing: Drawing, owned?: Owned[] }} Picture owned: in a comparison
  * @typedef {{ top: number, bottom: number }} Rails shares of the panel beyond the ends of the axis
+ * @typedef {{ text: string, edge: number, middle: number }} RailLabel shares of the panel's height: where the
+ *   values end, and the middle of the marks
  */
 
 /** A mark is nine pixels wide; marks closer than that are merged. */
@@ -261,6 +263,22 @@ export function railsOf(marks, skips) {
     top: marks.some((mark) => !low(mark)) ? RAIL_TOP : EDGE,
     bottom: skips || marks.some(low) ? RAIL_BOTTOM : EDGE,
   };
+}
+
+/**
+ * Return what each row of marks beyond the axis shows, above the values first.
+ *
+ * @param {Pick<Picture, "marks" | "skips" | "rails">} picture
+ * @returns {RailLabel[]}
+ */
+export function railLabels({ marks, skips, rails }) {
+  const has = (/** @type {MarkKind[]} */ ...kinds) => marks.some((mark) => kinds.includes(mark.kind));
+  const above = [has("nan") && "NaN", has("pinf", "ninf") && "Inf"].filter(Boolean).join("/");
+  const below = has("zero", "negative") ? "≤ 0" : skips.length ? "skip" : "";
+  return [
+    { text: above, edge: 1 - rails.top, middle: 1 - rails.top / 2 },
+    { text: below, edge: rails.bottom, middle: rails.bottom / 2 },
+  ].filter((label) => label.text);
 }
 
 /**
