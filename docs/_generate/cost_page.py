@@ -41,6 +41,10 @@ that time is hidden; the calculator gives the whole.
 
 {figures}
 
+A cost below the noise of its measurement is shown as 0. The figures of the H100 are of 2026-11-23, when the
+hook still launched kernels at every step; [what it does since then](../internals/overhead.md) was not
+measured on a device.
+
 How to calculate with them:
 
 - **Time per step**: automatic capture, plus one `log` for each call of your own. If the script neither
