@@ -45,6 +45,11 @@ _NUMBERS: dict[str, Callable[[Run], float | None]] = {
 }
 _KNOWN = "a field, such as name: or step>, or a setting, such as config.lr>"
 
+_DEEPEST = 50
+"""Groups within each other."""
+_MATCHED = 100
+"""Letters of a field that a regular expression sees, so that none takes long."""
+
 Holds = Callable[[Run], bool]
 Settings = Mapping[str, Any]
 """Configuration of each run by its id."""
@@ -128,6 +133,7 @@ class _Parser:
         self._settings = settings
         self._tokens = _tokens(text)
         self._next = 0
+        self._depth = 0
         self.holds = self._any(None)
 
     def _any(self, opened: _Token | None) -> Holds:
@@ -159,14 +165,21 @@ class _Parser:
         return lambda run: any(all(holds(run) for holds in terms) for terms in groups)
 
     def _one(self, token: _Token) -> Holds:
-        if token.kind == "open":
-            return self._any(token)
-        if token.kind == "not":
-            return _denied(self._any(token))
+        if token.kind in ("open", "not"):
+            return self._group(token)
         text = token.text
         if len(text) > 1 and text.startswith("-"):
             return _denied(self._term(token, text[1:]))
         return self._term(token, text)
+
+    def _group(self, token: _Token) -> Holds:
+        if self._depth == _DEEPEST:
+            self._expect(token, f"at most {_DEEPEST} groups within each other")
+            return lambda run: True
+        self._depth += 1
+        inner = self._any(token)
+        self._depth -= 1
+        return _denied(inner) if token.kind == "not" else inner
 
     def _term(self, token: _Token, word: str) -> Holds:
         parts = _TERM.fullmatch(word)
@@ -198,11 +211,11 @@ class _Parser:
             self._expect(token, "a regular expression after ~")
             return lambda run: False
         if key.lower() in _FIELDS:
-            return lambda run: bool(pattern.search(_FIELDS[key.lower()](run)))
+            return lambda run: bool(pattern.search(_FIELDS[key.lower()](run)[:_MATCHED]))
 
         def holds(run: Run) -> bool:
             value = _setting(self._settings.get(run.id), key[7:])
-            return bool(pattern.search("" if value is None else _text(value)))
+            return bool(pattern.search("" if value is None else _text(value)[:_MATCHED]))
 
         return holds
 
@@ -210,13 +223,16 @@ class _Parser:
         self.problems.append(Problem(token.at, token.end, expected))
 
 
-_QUICK = "a regular expression of at most 100 letters, with at most three of * + {, and no repeated group"
+_QUICK = (
+    "a regular expression of at most 100 letters, with at most three of ( and of * + ? {, "
+    "and no repeated group"
+)
 
 
 def _is_quick(pattern: str) -> bool:
     """Return whether a regular expression cannot take long."""
     slow = (")*", ")+", "){", *(f"\\{digit}" for digit in "123456789k"))
-    few = sum(letter in "*+{" for letter in pattern) <= 3
+    few = sum(letter in "*+?{" for letter in pattern) <= 3 and pattern.count("(") <= 3
     return len(pattern) <= 100 and few and not any(part in pattern for part in slow)
 
 

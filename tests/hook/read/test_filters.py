@@ -39,7 +39,8 @@ CASES = (
     "-(deblur fp16)", "a OR", "OR deblur", "deblur OR OR swin", ")", "deblur )", "(deblur", "-(", "()",
     '"OR"',
     "((deblur) (fp16 OR x))", "name=my", 'name="my run"', "tag=fp16", "tag!=fp16", 'name~"^my.*n$"', "name~[",
-    "name~(m+)+$", "name~.*.*.*.*", r"name~(y)\1",
+    "name~(m+)+$", "name~a?a?a?a?x", "name~(|a)(|a)(|a)(|a)x", "(" * 3000, "-(" * 3000,
+    "name~.*.*.*.*", r"name~(y)\1",
     "config.model.name~^SWIN", "tag~x|16", "name~", "metrics/mAP50(B)>1", "loss<0.5", "loss>0.5", "lr=inf",
     "loss!=nan", "steps>1", 'a"b c', "-(config.lr>1) OR x",
 )  # fmt: skip

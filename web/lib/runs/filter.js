@@ -34,6 +34,11 @@ const NUMBERS = {
 };
 const KNOWN = `a field, such as name: or step>, or a setting, such as config.lr>`;
 
+/** Groups within each other. */
+const DEEPEST = 50;
+/** Letters of a field that a regular expression sees, so that none takes long. */
+const MATCHED = 100;
+
 /**
  * @typedef {(id: string, key: string) => unknown} ConfigOf undefined if not set
  *
@@ -117,6 +122,7 @@ class Parser {
   /** @type {Problem[]} */
   problems = [];
   #next = 0;
+  #depth = 0;
 
   /**
    * @param {string} text
@@ -168,12 +174,26 @@ class Parser {
    * @returns {Holds}
    */
   #one(token) {
-    if (token.kind === "open") return this.#any(token);
-    if (token.kind === "not") return deny(this.#any(token));
+    if (token.kind === "open" || token.kind === "not") return this.#group(token);
     const { text } = token;
     return text.length > 1 && text.startsWith("-")
       ? deny(this.#term(token, text.slice(1)))
       : this.#term(token, text);
+  }
+
+  /**
+   * @param {Token} token
+   * @returns {Holds}
+   */
+  #group(token) {
+    if (this.#depth === DEEPEST) {
+      this.#expect(token, `at most ${DEEPEST} groups within each other`);
+      return () => true;
+    }
+    this.#depth += 1;
+    const inner = this.#any(token);
+    this.#depth -= 1;
+    return token.kind === "not" ? deny(inner) : inner;
   }
 
   /**
@@ -189,8 +209,8 @@ class Parser {
     if (sign === "~" && (name in FIELDS || name.startsWith("config."))) {
       const pattern = this.#pattern(token, wanted);
       if (!pattern) return () => false;
-      if (name in FIELDS) return (row) => pattern.test(FIELDS[name](row));
-      return (row) => pattern.test(String(config(row.id, key.slice(7)) ?? ""));
+      if (name in FIELDS) return (row) => pattern.test(FIELDS[name](row).slice(0, MATCHED));
+      return (row) => pattern.test(String(config(row.id, key.slice(7)) ?? "").slice(0, MATCHED));
     }
     if (name.startsWith("config.")) return (row) => holds(config(row.id, key.slice(7)), sign, wanted);
     if (sign && sign !== "~" && name in NUMBERS) return (row) => holds(NUMBERS[name](row), sign, wanted);
@@ -228,7 +248,8 @@ class Parser {
 }
 
 const QUICK =
-  "a regular expression of at most 100 letters, with at most three of * + {, and no repeated group";
+  "a regular expression of at most 100 letters, with at most three of ( and of * + ? {, " +
+  "and no repeated group";
 
 /**
  * Return whether a regular expression cannot take long: a filter may come from a link.
@@ -237,7 +258,8 @@ const QUICK =
  */
 const isQuick = (pattern) =>
   pattern.length <= 100 &&
-  [...pattern].filter((letter) => "*+{".includes(letter)).length <= 3 &&
+  [...pattern].filter((letter) => "*+?{".includes(letter)).length <= 3 &&
+  [...pattern].filter((letter) => letter === "(").length <= 3 &&
   ![")*", ")+", "){", ..."123456789k".split("").map((digit) => `\\${digit}`)].some((part) =>
     pattern.includes(part),
   );
