@@ -69,7 +69,7 @@ class Firefox:
 
 @contextlib.contextmanager
 def firefox(path: str, profile: Path) -> Iterator[Firefox]:
-    """Start Firefox with a profile of its own, and stop it at the end."""
+    """Start Firefox with this empty profile, and stop it at the end."""
     (profile / "user.js").write_text('user_pref("browser.shell.checkDefaultBrowser", false);\n')
     command = [path, "--headless", "--no-remote", "--remote-debugging-port", "0", "--profile", str(profile)]
     with open(profile / "output.txt", "w") as output:

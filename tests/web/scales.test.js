@@ -71,7 +71,7 @@ test("an axis with limits has ticks within them", () => {
   }
 });
 
-test("a line ends where it crosses a limit, and goes on where it comes back", () => {
+test("a line ends where it crosses a limit, and continues where it comes back", () => {
   const line = { x: [0, 1, 2, 3], y: [0, 4, 0, NaN] };
   assert.deepEqual(cutLine(line, [-1, 2], false, false), {
     x: [0, 0.5, 1, 1.5, 2, 3],

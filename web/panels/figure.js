@@ -217,42 +217,14 @@ const tint = (band) => ({
  * @param {Edge} edge
  */
 function edgeLine({ x, severity, fired, small }) {
+  const upright = { type: "line", xref: "x", yref: "paper", x0: x, x1: x, y0: 0, y1: 1 };
   if (severity === "restart") {
-    return {
-      type: "line",
-      xref: "x",
-      yref: "paper",
-      x0: x,
-      x1: x,
-      y0: 0,
-      y1: 1,
-      layer: "below",
-      line: { width: 1, color: color("--line-strong"), dash: "1px,3px" },
-    };
+    const line = { width: 1, color: color("--line-strong"), dash: "1px,3px" };
+    return { ...upright, layer: "below", line };
   }
-  if (small) {
-    return {
-      type: "line",
-      xref: "x",
-      yref: "paper",
-      x0: x,
-      x1: x,
-      y0: 0,
-      y1: SMALL_EDGE,
-      line: { width: 3, color: color(`--${severity}-fill`) },
-    };
-  }
+  if (small) return { ...upright, y1: SMALL_EDGE, line: { width: 3, color: color(`--${severity}-fill`) } };
   const dash = fired ? "2px,3px" : severity === "critical" ? "solid" : "6px,3px";
-  return {
-    type: "line",
-    xref: "x",
-    yref: "paper",
-    x0: x,
-    x1: x,
-    y0: 0,
-    y1: 1,
-    line: { width: fired ? 1 : 1.5, color: color(`--${severity}-fill`), dash },
-  };
+  return { ...upright, line: { width: fired ? 1 : 1.5, color: color(`--${severity}-fill`), dash } };
 }
 
 /** @param {Drawn} drawn */

@@ -1,4 +1,4 @@
-"""Runs of trackers in a tree of folders: which files belong to one run, and what is no run."""
+"""Runs of trackers in a tree of folders: which files belong to one run, and what is not a run."""
 
 from __future__ import annotations
 
