@@ -436,10 +436,10 @@ export class Comparison {
   }
 
   /**
-   * Return the values of the visible runs at `x`, of those that have one there.
+   * Return the values of the visible runs at `x`, or their newest, of those that have one there.
    *
    * @param {Shown} kind
-   * @param {number} x
+   * @param {number | null} x
    */
   valuesAt(kind, x) {
     return this.source

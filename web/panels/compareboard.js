@@ -8,6 +8,7 @@
 import { el, refill, say, svg } from "../browser/dom.js";
 import { loadPlotly } from "../browser/plotly.js";
 import { byDistance, nearest, pathOf } from "../lib/charts/compare.js";
+import { describeRuns } from "../lib/charts/inwords.js";
 import { STEPS } from "../lib/charts/timeaxis.js";
 import { moment } from "../lib/format.js";
 import { inkOf } from "../lib/views/compareview.js";
@@ -132,14 +133,10 @@ export class CompareBoard {
     if (key !== this.#panelKey) {
       this.#panelKey = key;
       for (const panel of this.panels) this.plots?.drop(panel.plot);
-      this.panels = kinds.map((kind, i) => {
-        /** @type {Panel} */
-        const panel = new Panel(kind, {
-          tall: i === kinds.length - 1 ? AXIS_PX : 0,
-          menu: panelMenu(this.#host(), () => panel),
-        });
-        return panel;
-      });
+      const menuOf = (/** @type {Panel} */ panel) => panelMenu(this.#host(), panel);
+      this.panels = kinds.map(
+        (kind, i) => new Panel(kind, { tall: i === kinds.length - 1 ? AXIS_PX : 0, menuOf }),
+      );
       refill(this.node, ...this.panels.map((panel) => panel.node), this.line, this.tooltip.node);
     }
     for (const panel of this.panels) {
@@ -215,6 +212,7 @@ export class CompareBoard {
         ? `minus ${this.data.nameOf(String(this.data.base()))}`
         : undefined,
     );
+    panel.describe(() => this.#inWords(panel));
     this.#lift(panel);
     panel.plot.classList.toggle(
       "has-hidden",
@@ -229,6 +227,16 @@ export class CompareBoard {
       ticks: this.data.ticks(range),
       color: inkOf(0),
     };
+  }
+
+  /** @param {Panel} panel */
+  #inWords({ kind, log, picture }) {
+    const { to } = this.source.view();
+    return describeRuns(picture?.owned ?? [], picture?.marks ?? [], log, {
+      nameOf: (id) => this.data.nameOf(id),
+      label: (x) => this.#title(x),
+      newest: new Map(this.data.valuesAt(kind, to).map(({ id, text }) => [id, text])),
+    });
   }
 
   /**

@@ -18,6 +18,7 @@ import { isMetric, metric } from "./metric.js";
 import { onPlotClick } from "./crossline.js";
 import { Panel } from "./panel.js";
 import { margins } from "./figure.js";
+import { inWords } from "./vitals.js";
 
 const BUCKETS = 600;
 /** Series requested at once; more than fit on any screen. */
@@ -32,7 +33,7 @@ const SETTLE_MS = 90;
 /**
  * @typedef {{ scene: () => import("./vitals.js").Scene, plots: () => import("./plot.js").Plots | null, view:
  *   () => View, set: (change: Partial<View>) => void, hover: (step: number | null) => void, clicked: (step:
- *   number) => void, menuOf: (panel: () => Panel) => Node }} Source
+ *   number) => void, menuOf: (panel: Panel) => Node }} Source
  */
 
 export class MetricPanels {
@@ -214,11 +215,10 @@ export class MetricPanels {
       },
       icon("grip"),
     );
-    /** @type {Panel} */
     const panel = new Panel(metric(name), {
       tag: "section.card.panel",
       grip,
-      menu: this.source.menuOf(() => panel),
+      menuOf: this.source.menuOf,
     });
     panel.node.append(el("i.hair", { hidden: true, "aria-hidden": "true" }));
     panel.node.addEventListener("dragover", (event) => {
@@ -364,6 +364,7 @@ export class MetricPanels {
       scene.look,
     );
     panel.drew(drawn);
+    panel.describe(() => inWords(panel, this.source.scene(), this.feed.set.get(name)));
     panel.showAt(this.feed.set.get(name), this.step, scene.timeline);
     return {
       picture: drawn,

@@ -6,6 +6,8 @@
 
 import { el, refill, say } from "../browser/dom.js";
 import { loadPlotly } from "../browser/plotly.js";
+import { menu } from "../components/menu.js";
+import { showValues } from "../components/runs/valuetable.js";
 import { RunData } from "../data/rundata.js";
 import { onsetWindow, wider } from "../lib/charts/onsetwindow.js";
 import { int } from "../lib/format.js";
@@ -66,7 +68,7 @@ export class OnsetCharts {
         resized: () => this.draw(),
         chose: ({ step }) => open(step),
       },
-      () => el("span"),
+      (panel) => this.#menu(panel),
       this.kinds,
     );
     this.failure = el("p.soft.pad", { hidden: true });
@@ -83,6 +85,18 @@ export class OnsetCharts {
     this.#look(onsetWindow(incident));
     void this.data.refresh();
     void this.#plotly();
+  }
+
+  /** @param {import("./panel.js").Panel} panel */
+  #menu({ kind: { name, title } }) {
+    const show = () => showValues(this.app.api, this.incident.run_id, name, this.#window());
+    return menu(`Chart menu of ${title}`, () => [{ text: "Show values", act: () => void show() }]);
+  }
+
+  /** @returns {StepWindow} */
+  #window() {
+    const [from, to] = this.#shown();
+    return { from: Math.max(0, Math.floor(from)), to: Math.ceil(to) };
   }
 
   /** @param {import("../lib/alerts/incidents.js").Incident} incident with other alerts or another state */

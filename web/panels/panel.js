@@ -21,6 +21,10 @@ import { num } from "../lib/format.js";
  *   import("../lib/charts/readout.js").Readout, note: (plan: { log: boolean }) => string }} PanelKind
  */
 
+/** A description in words is renewed at most this often, because screen readers don't need every record. */
+const WORDS_MS = 1_000;
+let serial = 0;
+
 export class Panel {
   /**
    * What was drawn last, for the smoothed value under the cross line.
@@ -30,10 +34,13 @@ export class Panel {
   picture = null;
   /** Added to the note: where the values come from. */
   source = "";
+  /** @type {(() => string) | null} */
+  #describe = null;
+  #waiting = false;
 
   /**
    * @param {PanelKind} kind
-   * @param {{ tag?: string, tall?: number, menu?: Node, grip?: Node }} [o]
+   * @param {{ tag?: string, tall?: number, menuOf?: (panel: Panel) => Node, grip?: Node }} [o]
    */
   constructor(kind, o = {}) {
     this.kind = kind;
@@ -46,10 +53,12 @@ export class Panel {
       {},
       kind.note({ log: kind.drawing.axis !== "linear" && kind.drawing.axis !== "auto" }),
     );
+    this.words = el("p.vh", { id: `in-words-${++serial}` });
     this.plot = el("div.plot", {
       "--h": `${kind.height + (o.tall ?? 0)}px`,
       role: "img",
       "aria-label": `${kind.title} by step`,
+      "aria-describedby": this.words.id,
     });
     this.node = el(
       o.tag ?? "section.panel",
@@ -62,11 +71,27 @@ export class Panel {
         this.note,
         this.faults,
         el("span.readout", {}, this.value, this.soft, this.bad),
-        o.menu ?? null,
+        o.menuOf?.(this) ?? null,
       ),
       this.plot,
+      this.words,
     );
     this.log = false;
+  }
+
+  /**
+   * Describe the chart in words soon, for people who do not see it.
+   *
+   * @param {() => string} describe
+   */
+  describe(describe) {
+    this.#describe = describe;
+    if (this.#waiting) return;
+    this.#waiting = true;
+    setTimeout(() => {
+      this.#waiting = false;
+      say(this.words, this.#describe?.() ?? "");
+    }, WORDS_MS);
   }
 
   /**
@@ -126,17 +151,6 @@ export class Panel {
     const counts = countMarks(picture.marks);
     this.faults.hidden = !counts;
     say(this.faults, counts);
-    this.plot.setAttribute(
-      "aria-label",
-      [
-        `${this.kind.title} by step`,
-        counts && `Visible: ${counts}`,
-        scaled,
-        picture.empty && "No values visible",
-      ]
-        .filter(Boolean)
-        .join(". "),
-    );
     this.plot.classList.toggle("is-empty", picture.empty);
   }
 }

@@ -28,10 +28,10 @@ const AXES = /** @type {const} */ ([
 
 /**
  * @param {PanelHost} host
- * @param {() => import("./panel.js").Panel} panel
+ * @param {import("./panel.js").Panel} panel
  */
 export function panelMenu(host, panel) {
-  return menu("Chart: axis, size, files", () => items(host, panel()));
+  return menu(`Chart menu of ${panel.kind.title}`, () => items(host, panel));
 }
 
 /**

@@ -12,7 +12,10 @@ import { background } from "../lib/charts/background.js";
 import { leadsOf } from "../lib/alerts/incidents.js";
 import { flagsOf, placeFlags } from "../lib/charts/flags.js";
 import { picture } from "../lib/charts/picture.js";
-import { int, ruleTitle } from "../lib/format.js";
+import { int, num, pow2, ruleTitle } from "../lib/format.js";
+import { describe } from "../lib/charts/inwords.js";
+import { leading, rankIn } from "../lib/charts/ranks.js";
+import { scaleReadout } from "../lib/charts/readout.js";
 import { normSource } from "../lib/runs/clienttext.js";
 import { drawingOf } from "../lib/views/scales.js";
 import { CrossLine } from "./crossline.js";
@@ -35,12 +38,34 @@ const AXIS_PX = 18;
  *   import("../lib/views/scales.js").Scales, layers: (name: string) => Layer[] }} Scene
  */
 
+/**
+ * Return what a chart of a run shows, in words.
+ *
+ * @param {Panel} panel
+ * @param {Scene} scene
+ * @param {Layer[]} layers
+ */
+export function inWords({ kind, log }, scene, layers) {
+  const { range, timeline, look } = scene;
+  const window = range.map(timeline.toStep);
+  return describe({
+    layers: leading(layers, rankIn(look.ranks)),
+    window: [window[0], Math.min(window[1], scene.last)],
+    log,
+    held: kind.drawing.steps,
+    text: kind.read === scaleReadout ? pow2 : num,
+    skipped: kind.skips ? scene.layers("skipped") : [],
+    alerts: scene.alerts,
+    chosen: scene.chosen,
+  });
+}
+
 export class Vitals {
   /**
    * @param {{ scene: () => Scene, pinned: (step: number | null) => void,
    *   pointed: (step: number | null) => void, resized: () => void,
    *   chose: (flag: import("../lib/charts/flags.js").Flag) => void }} source
-   * @param {(panel: () => Panel) => Node} menuOf
+   * @param {(panel: Panel) => Node} menuOf
    * @param {import("./panel.js").PanelKind[]} kinds
    */
   constructor(source, menuOf, kinds = KINDS) {
@@ -48,8 +73,7 @@ export class Vitals {
     this.flags = el("div.flags", { role: "group", "aria-label": "Alerts and events" });
     /** @type {Panel[]} */
     this.panels = kinds.map(
-      (kind, i) =>
-        new Panel(kind, { tall: i === kinds.length - 1 ? AXIS_PX : 0, menu: menuOf(() => this.panels[i]) }),
+      (kind, i) => new Panel(kind, { tall: i === kinds.length - 1 ? AXIS_PX : 0, menuOf }),
     );
     const label = el("span");
     const line = el("div.cross", { hidden: true, "aria-hidden": "true" }, label);
@@ -125,6 +149,7 @@ export class Vitals {
     );
     panel.source = panel.kind.name === "grad_norm" ? normSource(scene.events) : "";
     panel.drew(drawn);
+    panel.describe(() => inWords(panel, this.source.scene(), this.source.scene().layers(panel.kind.name)));
     panel.showAt(scene.layers(panel.kind.name), this.cross.step, scene.timeline);
     return {
       picture: drawn,

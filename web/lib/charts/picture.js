@@ -6,7 +6,7 @@ import { withRail } from "./axis.js";
 import { finite, thin } from "./buckets.js";
 import { clippedOf, cutLine, cutOutline } from "./clipped.js";
 import { marksOf, mergeMarks, skippedSteps } from "./marks.js";
-import { leading, rankRange } from "./ranks.js";
+import { leading, rankIn, rankRange } from "./ranks.js";
 import { stretches } from "./series.js";
 import { smooth } from "./smooth.js";
 import { STEPS } from "./timeaxis.js";
@@ -211,7 +211,7 @@ export function clip(layer, from, to) {
  * @returns {Picture}
  */
 export function picture(drawing, given, skipped, range, width, wasLog, look = {}) {
-  const layers = leading(given, /^\d+$/.test(look.ranks ?? "") ? Number(look.ranks) : null);
+  const layers = leading(given, rankIn(look.ranks));
   const parts = inSight(layers, range, width, look);
   const apart = (range[1] - range[0]) / Math.max(1, width);
   const { project } = look.timeline ?? STEPS;

@@ -9,6 +9,13 @@ import { at, finite } from "./buckets.js";
 export const ranksOf = (layers) => [...new Set(layers.map((layer) => layer.rank))].sort((a, b) => a - b);
 
 /**
+ * Return the rank that the reader chose, or null for "band", "each" and no choice.
+ *
+ * @param {string | undefined} choice
+ */
+export const rankIn = (choice) => (choice && /^\d+$/.test(choice) ? Number(choice) : null);
+
+/**
  * Order by newest attempt, then `rank` first: charts show the first layer as the line.
  *
  * @param {Layer[]} layers
