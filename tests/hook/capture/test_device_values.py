@@ -22,7 +22,7 @@ from tests.hook.truth import Truth
 from tests.matrix import ALL
 from tocsin.capture import scaler, silent_writes, staging
 from tocsin.capture.device_values import COMPARE_EVERY, TRUSTED, Held, divided
-from tocsin.capture.staging import Staging, before_replay, before_write, new_ring
+from tocsin.capture.staging import BATCH, Staging, before_replay, before_write, new_ring
 
 STYLES = list(LOOPS) if ALL else ["plain", "scaled_clip", "scaled_fused", "scaled_accumulation"]
 
@@ -135,7 +135,10 @@ plans = st.lists(
 @given(plan=plans, trusted=st.sampled_from([0, 2, TRUSTED]))
 @settings(deadline=None, max_examples=300 if ALL else 60)
 def test_a_wrong_value_is_never_reported(plan: list[Any], trusted: int) -> None:
-    """Whatever changes whenever, a value is what it was when it was read, or is absent once or twice."""
+    """Whatever changes whenever, a value is what it was when it was read, or is absent.
+
+    A change after the next value was read is found when the records are gathered, so that as many can be lost.
+    """
     with pytest.MonkeyPatch.context() as monkeypatch:
         _forgotten(monkeypatch, trusted)
         road = Road()
@@ -156,7 +159,7 @@ def test_a_wrong_value_is_never_reported(plan: list[Any], trusted: int) -> None:
             if change and moment == "next":
                 later.append((CHANGES[change], loss))
             road.now += pause
-        assert len(road.lost()) <= 2
+        assert len(road.lost()) <= BATCH
 
 
 @pytest.mark.parametrize("change", COUNTED)
