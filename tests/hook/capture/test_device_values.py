@@ -137,7 +137,7 @@ plans = st.lists(
 def test_a_wrong_value_is_never_reported(plan: list[Any], trusted: int) -> None:
     """Whatever changes whenever, a value is what it was when it was read, or is absent.
 
-    A change after the next value was read is found when the records are gathered, so that as many can be lost.
+    A change after the next value was read is found when the records are gathered, so as many can be lost.
     """
     with pytest.MonkeyPatch.context() as monkeypatch:
         _forgotten(monkeypatch, trusted)
