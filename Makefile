@@ -15,7 +15,8 @@
 #   make flame        the flame graphs of the hook in docs/img, sampled by py-spy
 #   make bench-detection LOGS=folder ALGOPERF=folder   what the rules catch in labeled logs, and raise on healthy ones
 #   make real-trainers   trains with each framework, writes the table of docs/reference/frameworks.md
-#                        (FRAMEWORKS='Ignite fastai': only these rows)
+#                        (FRAMEWORKS='Ignite, Ultralytics YOLO': only these rows; COST=--cost: only the
+#                        cost per step, on an idle machine)
 #   make screenshots  the pictures of docs/img, taken from the running demo
 #   make animation    the animated picture of README.md, recorded from the running demo
 
@@ -101,7 +102,7 @@ bench-baseline: $(STAMPS)/python browser
 	@$(BIN)/python benchmarks/suite.py --write-baseline $(BENCHES)
 
 real-trainers: $(STAMPS)/python $(TRAINERS) $(STAMPS)/real-trainers/requirements-all
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.real_trainers.table $(FRAMEWORKS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.real_trainers.table $(COST) '$(FRAMEWORKS)'
 
 # py-spy samples the training, so the system must allow ptrace.
 flame: $(STAMPS)/python

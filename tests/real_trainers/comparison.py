@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import distributions
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 from tests.conftest import Tower, wait_for
@@ -25,6 +26,8 @@ TRAININGS = Path(__file__).parent / "trainings"
 RELATIVE = 1e-6
 """Relative difference of two values that count as equal: frameworks log float32, the hook sends float64."""
 LONGEST_S = 400
+COST_PAIRS, COST_STEPS = 5, 400
+"""Pairs of trainings in which the cost is measured, and their length."""
 
 Values = dict[int, float]
 """Step -> value."""
@@ -36,6 +39,18 @@ class Difference(NamedTuple):
     step: int
     own: float | None
     recorded: float | None
+
+
+class Cost(NamedTuple):
+    """Seconds per step without and with the hook, of each pair of trainings."""
+
+    pairs: list[tuple[float, float]]
+
+    def __str__(self) -> str:
+        """Return the median difference, the smallest and the largest one, and the median without the hook."""
+        added = sorted(1e3 * (watched - plain) for plain, watched in self.pairs)
+        plain = 1e3 * median(plain for plain, _ in self.pairs)
+        return f"{median(added):.2f} ({added[0]:.2f} to {added[-1]:.2f}) of {plain:.2f} ms"
 
 
 class NotInstalledError(AssertionError):
@@ -179,6 +194,18 @@ class Comparison:
         """Return whether the weights at the end are bit-identical with and without the hook."""
         found: bool = self.logs["plain"][case]["weights"] == self.logs["watched"][case]["weights"]
         return found
+
+    def cost(self) -> Cost:
+        """Train in pairs of processes, without and with the hook, alternating; return the times of a step."""
+        out = self.folder / f"{self.training}-cost.json"
+        pairs = []
+        for number in range(COST_PAIRS):
+            pair = []
+            for name in ("", f"{self.training}-cost-{number}"):
+                self.run([self.script, str(out), name, "cost"], TRAINING_STEPS=str(COST_STEPS))
+                pair.append(float(json.loads(out.read_text("utf-8"))))
+            pairs.append((pair[0], pair[1]))
+        return Cost(pairs)
 
     def ranks(self, launcher: list[str]) -> tuple[Recorded, list[dict[str, Values]]]:
         """Train on two ranks; return the run, and the log of each rank."""

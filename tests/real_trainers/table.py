@@ -1,6 +1,7 @@
 """Train with frameworks and write the comparison into docs/reference/frameworks.md.
 
-``python -m tests.real_trainers.table Ignite fastai`` writes only the rows of these, without names all.
+``python -m tests.real_trainers.table "Ignite, Lightning Fabric"`` writes only the rows of these.
+``--cost`` measures only the cost per step, which needs an idle machine; otherwise that column is kept.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ PAGE = ROOT / "docs" / "reference" / "frameworks.md"
 BEGIN, END = "<!-- table: make real-trainers -->", "<!-- end of the table -->"
 HEADINGS = ["Framework", "Version", "Steps", "Loss", "Gradient norm", "Learning rate", "Loss scale"]
 HEADINGS += ["Config", "Planned steps", "Epochs", "Evaluations", "Two ranks", "Weights", "Fault caught"]
-HEADINGS += ["Notes"]
+HEADINGS += ["Cost per step", "Notes"]
+COST = HEADINGS.index("Cost per step")
 NONE = "–"
 
 
@@ -35,8 +37,8 @@ def trainers() -> Iterator[type[RealTrainer]]:
         )
 
 
-def row(trainer: type[RealTrainer], compared: Comparison) -> list[str]:
-    """Return the cells of one framework."""
+def row(trainer: type[RealTrainer], compared: Comparison, kept: list[str] | None) -> list[str]:
+    """Return the cells of one framework; the cost per step is kept."""
     steps = compared.recorded("healthy").steps()
     recorded = "equal" if steps == list(range(len(compared.own("healthy")["loss"]))) else "differ"
     rule, step = trainer.caught
@@ -53,6 +55,7 @@ def row(trainer: type[RealTrainer], compared: Comparison) -> list[str]:
         ranks(trainer, compared),
         "identical" if all(map(compared.weights_are_equal, compared.logs["plain"])) else "differ",
         f"`{rule}`, step {step}" if caught else "no",
+        kept[COST] if kept else NONE,
         trainer.notes or NONE,
     ]
 
@@ -104,14 +107,27 @@ def ranks(trainer: type[RealTrainer], compared: Comparison) -> str:
     return "one run" if run.ranks == {(1, 0), (1, 1)} else f"{sorted(run.ranks)}"
 
 
-def rows(tower: Tower, folder: Path, wanted: Collection[str] = ()) -> Iterator[list[str]]:
-    """Train with one framework after another; yield its cells. Other than the wanted ones keep theirs."""
+def costed(compared: Comparison, kept: list[str] | None) -> list[str]:
+    """Return the cells of a row with the cost per step, measured now."""
+    if kept is None:
+        raise SystemExit(f"{compared.training} has no row yet. Run the command without --cost first.")
+    cells = kept.copy()
+    cells[COST] = str(compared.cost())
+    return cells
+
+
+def rows(
+    tower: Tower, folder: Path, chosen: Collection[str] = (), *, is_cost: bool = False
+) -> Iterator[list[str]]:
+    """Train with one framework after another; yield its cells. Other than the chosen ones keep theirs."""
     present = {cells[0]: cells for cells in cells_of(PAGE.read_text("utf-8"))}
     for trainer in trainers():
-        if not wanted or trainer.framework in wanted:
-            yield row(trainer, Comparison(tower, trainer.training, folder, trainer.packages))
-        elif trainer.framework in present:
-            yield present[trainer.framework]
+        kept = present.get(trainer.framework)
+        if not chosen or trainer.framework in chosen:
+            compared = Comparison(tower, trainer.training, folder, trainer.packages)
+            yield costed(compared, kept) if is_cost else row(trainer, compared, kept)
+        elif kept is not None:
+            yield kept
 
 
 def cells_of(page: str) -> list[list[str]]:
@@ -127,10 +143,26 @@ def table(cells: Iterable[list[str]]) -> str:
     return "\n".join([*lines, "", f"Generated on {today} with torch {version('torch')} on a CPU."])
 
 
+def wanted(text: str) -> list[str]:
+    """Return the frameworks that are named, separated by commas.
+
+    Raises:
+        SystemExit: There is no test of one of them.
+    """
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    known = [trainer.framework for trainer in trainers()]
+    if unknown := [name for name in names if name not in known]:
+        expected = f"Expected names of {', '.join(known)}, separated by commas."
+        raise SystemExit(f"Unknown framework: {', '.join(unknown)}. {expected}")
+    return names
+
+
 def main() -> None:
     """Replace the table of the page, or the rows of the frameworks that are named."""
+    is_cost = "--cost" in sys.argv
+    names = wanted(" ".join(word for word in sys.argv[1:] if word != "--cost"))
     with tempfile.TemporaryDirectory() as name, tower_in(Path(name)) as tower:
-        made = table(rows(tower, Path(name), sys.argv[1:]))
+        made = table(rows(tower, Path(name), names, is_cost=is_cost))
     before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
     PAGE.write_text(f"{before}{BEGIN}\n{made}\n{END}{rest.partition(END)[2]}", "utf-8")
 

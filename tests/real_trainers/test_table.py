@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tests.real_trainers.table import HEADINGS, PAGE, cells_of, trainers
+import pytest
+
+from tests.real_trainers.comparison import Cost
+from tests.real_trainers.table import HEADINGS, PAGE, cells_of, trainers, wanted
 
 
 def cells() -> list[list[str]]:
@@ -25,3 +28,19 @@ def test_the_versions_are_those_that_the_tests_install() -> None:
     files = [path.read_text("utf-8") for path in (PAGE.parents[2] / "tests/real_trainers").glob("*.txt")]
     pinned = {line.partition("==")[2] for text in files for line in text.splitlines()}
     assert {row[1] for row in cells()} <= pinned
+
+
+def test_names_with_spaces_are_chosen() -> None:
+    """They are separated by commas."""
+    assert wanted("Ignite, Ultralytics YOLO") == ["Ignite", "Ultralytics YOLO"]
+
+
+def test_an_unknown_name_is_refused() -> None:
+    """The message names it and those that exist."""
+    with pytest.raises(SystemExit, match=r"Unknown framework: YOLO\. .*Ultralytics YOLO"):
+        wanted("Ignite, YOLO")
+
+
+def test_the_cost_is_the_median_of_the_differences() -> None:
+    """Not the difference of the medians, since processes of a pair run one after the other."""
+    assert str(Cost([(0.001, 0.0012), (0.002, 0.0021), (0.003, 0.004)])) == "0.20 (0.10 to 1.00) of 2.00 ms"

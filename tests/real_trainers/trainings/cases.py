@@ -2,6 +2,8 @@
 
 ``python TRAINING OUT NAME`` writes what the framework itself logged and a digest of the weights to OUT.
 ``LAUNCHER TRAINING OUT NAME ranks`` trains the case ``ranks`` under the hook; each rank writes to OUT.RANK.
+``python TRAINING OUT NAME cost`` trains the case ``healthy`` once, under the hook if NAME is not empty, and
+writes the seconds per step.
 """
 
 from __future__ import annotations
@@ -16,11 +18,13 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 
 @dataclass
@@ -39,6 +43,8 @@ class OwnLog:
     setting: tuple[str, Any] | None = None
     """One setting of the framework, and its value: the path in the run's configuration."""
     weights: str = ""
+    times: list[float] = field(default_factory=list)
+    """Seconds at which the steps were noted."""
 
     def note_evaluation(self, step: int, **values: float) -> None:
         """Keep evaluation metrics, by their names without a prefix."""
@@ -52,12 +58,16 @@ class OwnLog:
 
     def note(self, step: int, **values: Any) -> None:
         """Keep the values of a step, counted from 0. None is left out."""
+        if not any(step in known for known in self.series.values()):
+            self.times.append(perf_counter())
         for name, value in values.items():
             if value is not None:
                 number = value.item() if isinstance(value, Tensor) else float(value)
                 self.series.setdefault(name, {})[step] = number
 
 
+WARM_UP = 20
+"""Steps that are not timed: memory is allocated, and the hook describes the model."""
 WATCHED_ONLY = ("broken", "lacking")
 """Cases that are not compared with a training without the hook."""
 
@@ -79,10 +89,23 @@ def main(train: Train, distribution: str, *cases: str) -> None:
         log = trained(train, "ranks", f"{name}-ranks")
         Path(f"{out}.{rank()}").write_text(json.dumps(asdict(log)), "utf-8")
         return
+    if sys.argv[3:] == ["cost"]:
+        Path(out).write_text(json.dumps(seconds_per_step(train, name)), "utf-8")
+        return
     plain = {case: asdict(trained(train, case)) for case in cases if case not in WATCHED_ONLY}
     watched = {case: asdict(trained(train, case, f"{name}-{case}")) for case in cases}
     logs = {"version": version(distribution), "plain": plain, "watched": watched}
     Path(out).write_text(json.dumps(logs), "utf-8")
+
+
+def seconds_per_step(train: Train, watched_as: str) -> float:
+    """Return the mean time of the steps of a healthy training, evaluations included, after the first ones."""
+    stepped: list[float] = []
+    handle = register_optimizer_step_post_hook(lambda *_: stepped.append(perf_counter()))
+    log = trained(train, "healthy", watched_as)
+    handle.remove()
+    times = (stepped or log.times)[WARM_UP:]  # not every framework has torch's optimizers
+    return (times[-1] - times[0]) / (len(times) - 1)
 
 
 def trained(train: Train, case: str, watched_as: str = "") -> OwnLog:
