@@ -145,6 +145,14 @@ def visit(chromium: Browser, launched: Launched) -> Iterator[Callable[[Any], Vis
     assert not [error for one in visits for error in one.errors]
 
 
+@pytest.fixture
+def tab(run: str, shared_tower: Any, visit: Callable[..., Visit]) -> Visit:
+    """The page of the run that the module's fixture ``run`` returns."""
+    opened = visit(shared_tower)
+    opened.open_run(run)
+    return opened
+
+
 def clear(profile: BrowserContext, addresses: set[str]) -> None:
     """Close all tabs except the first, log out, and delete what the pages at the addresses stored."""
     for page in profile.pages[1:]:

@@ -14,20 +14,12 @@ Train = Callable[..., None]
 
 
 @pytest.fixture(scope="module")
-def scripted(shared_tower: Any, script: Callable[[str], str]) -> str:
+def run(shared_tower: Any, script: Callable[[str], str]) -> str:
     """A run of two attempts: steps 0 to 39, then again from 20 to 59."""
     for first in ("0", "20"):
         with shared_tower.training(script("scripted"), "scripted", RUN, first, "40") as process:
             assert process.wait(120) == 0
     return RUN
-
-
-@pytest.fixture
-def tab(scripted: str, shared_tower: Any, visit: Callable[..., Any]) -> Any:
-    """The page of that run."""
-    tab = visit(shared_tower)
-    tab.open_run(scripted)
-    return tab
 
 
 def choose(tab: Any, series: str, item: str) -> None:

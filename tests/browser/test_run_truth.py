@@ -24,14 +24,6 @@ def run(
     return found
 
 
-@pytest.fixture
-def tab(run: str, shared_tower: Any, visit: Callable[..., Any]) -> Any:
-    """Its page."""
-    tab = visit(shared_tower)
-    tab.open_run(run)
-    return tab
-
-
 @pytest.fixture(scope="module")
 def steps(run: str, shared_tower: Any) -> dict[str, list[int]]:
     """Return the name of each series -> its steps, in the order of arrival."""

@@ -16,19 +16,11 @@ MARK = "document.querySelector('[data-series=loss] .plot')?.data?.find((each) =>
 
 
 @pytest.fixture(scope="module")
-def spiked(shared_tower: Any, script: Callable[[str], str]) -> str:
+def run(shared_tower: Any, script: Callable[[str], str]) -> str:
     """A run whose loss is between 1 and 2 but for a spike of a million and a NaN."""
     with shared_tower.training(script("spiked"), "spiked", RUN) as process:
         assert process.wait(120) == 0
     return RUN
-
-
-@pytest.fixture
-def tab(spiked: str, shared_tower: Any, visit: Callable[..., Any]) -> Any:
-    """The page of that run."""
-    tab = visit(shared_tower)
-    tab.open_run(spiked)
-    return tab
 
 
 def choose(tab: Any, item: str) -> None:

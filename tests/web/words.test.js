@@ -98,6 +98,12 @@ test("highlighted pieces join to the code", () => {
   );
 });
 
+test("a command has strings and comments, but no keywords of Python", () => {
+  const kinds = (shell) => pieces('tocsin import runs/ --name "x" # for all', shell).map(({ kind }) => kind);
+  assert.deepEqual(kinds(true), ["", "s", "", "c"]);
+  assert.deepEqual(kinds(false), ["", "k", "", "s", "", "c"]);
+});
+
 test("evidence is formatted by unit, scales as powers, non-finite values as words", () => {
   const item = (name, value, unit = "") => evidenceText({ name, value, unit, step: null });
   assert.deepEqual(

@@ -1,8 +1,11 @@
 /** A code block with a copy button. */
 
 import { el, say } from "../browser/dom.js";
-import { pieces } from "../lib/highlight.js";
+import { isCommand, pieces } from "../lib/highlight.js";
 import { icon } from "./icons.js";
+
+/** The caption of commands. */
+export const TERMINAL = "Terminal";
 
 /**
  * A button that copies `text` and confirms it.
@@ -43,15 +46,16 @@ export function codeBlock(caption, code, action) {
     "div.code",
     {},
     el("div.cap", {}, el("span", {}, caption), action ?? copyButton("Copy", () => code)),
-    el("pre", { tabindex: "0" }, ...python(code)),
+    el("pre", { tabindex: "0" }, ...colored(code, caption === TERMINAL || isCommand(code))),
   );
 }
 
 /**
  * @param {string} code
+ * @param {boolean} shell
  * @returns {Node[]}
  */
-export const python = (code) =>
-  pieces(code).map(({ kind, text }) =>
+const colored = (code, shell) =>
+  pieces(code, shell).map(({ kind, text }) =>
     kind ? el(`span.tok-${kind}`, {}, text) : document.createTextNode(text),
   );

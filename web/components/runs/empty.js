@@ -1,7 +1,7 @@
 /** The fleet without runs: the ways to a first one, with address and token, and what still lacks. */
 
 import { el, refill, svg } from "../../browser/dom.js";
-import { codeBlock, copyButton } from "../code.js";
+import { codeBlock, copyButton, TERMINAL } from "../code.js";
 import { icon } from "../icons.js";
 
 /**
@@ -40,7 +40,7 @@ class FirstRun {
       this.lines,
       codeBlock("train.py", twoLines(this.url, this.#token), action(twoLines)),
       el("p.soft", {}, "Or change nothing in the script, and start it with tocsin in a terminal:"),
-      codeBlock("Terminal", withoutALine(this.url, this.#token), action(withoutALine)),
+      codeBlock(TERMINAL, withoutALine(this.url, this.#token), action(withoutALine)),
     );
     refill(
       this.checks,
@@ -128,7 +128,7 @@ function flatLine() {
 
 function ways() {
   const way = (/** @type {string} */ title, /** @type {string} */ text, /** @type {string} */ code) =>
-    el("div.card.pad", {}, el("h2", {}, title), el("p", {}, text), codeBlock("Terminal", code));
+    el("div.card.pad", {}, el("h2", {}, title), el("p", {}, text), codeBlock(TERMINAL, code));
   return el(
     "div.ways",
     {},
