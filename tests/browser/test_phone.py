@@ -13,6 +13,7 @@ from tests.browser.conftest import notify_at_once
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 NAME = "<img src=x onerror=alert(1)>\u202e\"'&amp;" + "x" * 210
 RUN = "r_phone"
+TOUCH_PX = 40
 OWN = ".scroll, [role=tablist], .subnav, .scrollseg, .vh, .skip, svg, .plot"
 """Elements that scroll or are clipped."""
 WIDER = """(own) => [...document.querySelectorAll("body *")].filter((each) => {
@@ -99,3 +100,32 @@ def test_runs_are_selected_on_a_phone(named: Any, visit: Callable[..., Any]) -> 
     tab.page.locator(".fleetbar a", has_text="Compare").click()
     tab.page.locator(".comparetable [data-run]").nth(1).wait_for()
     assert tab.page.get_by_text("Report", exact=True).is_visible()
+
+
+def test_a_run_is_found_by_thumb(named: Any, visit: Callable[..., Any]) -> None:
+    """The search of the header is a touch target on a phone; it leads to the page of a run."""
+    page = visit(named).page
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.context.new_cdp_session(page).send("Emulation.setTouchEmulationEnabled", {"enabled": True})
+    page.reload()
+    assert page.evaluate("() => matchMedia('(pointer: coarse)').matches")
+    button = page.get_by_role("button", name="find a page, a run or a command")
+    box = button.bounding_box()
+    assert box is not None
+    assert min(box["width"], box["height"]) >= TOUCH_PX
+    button.click()
+    page.get_by_label("Find a page, a run or a command").last.fill("onerror")
+    page.locator("#palette-list").get_by_role("option").first.click()
+    page.wait_for_url("**/runs/**")
+
+
+@pytest.mark.parametrize("address", ["/alerts?state=all", "/silences", "/deliveries"])
+def test_all_tabs_are_visible_on_a_phone(address: str, named: Any, visit: Callable[..., Any]) -> None:
+    """The links between the alerting pages and the filters fit the screen without scrolling."""
+    page = visit(named).page
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(named.base + address)
+    page.locator(".scrollseg button").first.wait_for()
+    for tab in page.locator(".subnav a, .scrollseg button").all():
+        box = tab.bounding_box()
+        assert 0 <= box["x"] <= box["x"] + box["width"] <= 390

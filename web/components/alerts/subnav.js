@@ -12,11 +12,17 @@ const PAGES = /** @type {const} */ ([
 ]);
 
 export function subnav() {
-  return el(
+  const node = el(
     "nav.subnav",
     { "aria-label": "Alerting" },
     ...PAGES.map(([href, text]) =>
       el("a", { href, "aria-current": inside(location.pathname) === href ? "page" : null }, text),
     ),
   );
+  // With large text not all fit on a phone: the open page's link is scrolled into sight once it is drawn.
+  requestAnimationFrame(() => {
+    const open = node.querySelector("[aria-current]");
+    open?.scrollIntoView({ inline: "center", block: "nearest" });
+  });
+  return node;
 }
