@@ -103,7 +103,7 @@ def count(kind: Callable[[random.Random], Silences], runs: int = RUNS, hours: fl
         pulse, now_s = Heartbeat(0), 0.0
         pulse.record(0)
         for silence_s, cut in kind(random.Random(seed)):
-            if silence_s > trainer_lost.Settings().silence_s:
+            if silence_s > trainer_lost.Settings().warning_s:
                 note(tally, *severities(pulse, silence_s, cut=cut))
             now_s += silence_s
             pulse.record(int(now_s * SECOND))

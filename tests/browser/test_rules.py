@@ -147,10 +147,10 @@ def test_a_built_in_rule_is_set_for_a_project(stored: Any, visit: Any) -> None:
     page = visit(stored).page
     page.goto(f"{stored.base}/rules?rule=loss-spike&project=elsewhere")
     page.get_by_label("Severity", exact=True).select_option("info")
-    page.get_by_label("relative", exact=True).fill("-3")
+    page.get_by_label("Relative", exact=True).fill("-3")
     page.get_by_role("button", name="Save").click()
     page.locator("[data-field='settings.relative'][aria-invalid]").wait_for()
-    page.get_by_label("relative", exact=True).fill("0.7")
+    page.get_by_label("Relative", exact=True).fill("0.7")
     page.get_by_role("button", name="Save").click()
     page.locator('[data-rule="loss-spike"]').wait_for()
     (tuning,) = built_in(stored, "loss-spike")["tunings"]

@@ -13,6 +13,7 @@ from typing import Any
 
 from tocsin_server.core.errors import FieldError
 from tocsin_server.detect.custom import threshold, tuning
+from tocsin_server.detect.custom.settings_changes import current_names
 from tocsin_server.detect.custom.threshold import CustomRule
 from tocsin_server.detect.custom.tuning import EVERYWHERE, Tuning
 from tocsin_server.store import audit, rules
@@ -190,12 +191,17 @@ def _plain(row: CustomRuleRow) -> dict[str, Any]:
 def _tuning_changes(document: Document, stored: Mapping[Key, TuningRow]) -> Iterator[Difference]:
     for key, made in document.tunings.items():
         row = stored.get(key)
-        fields = _fields({} if row is None else row.body, tuning.plain(made))
+        fields = _fields({} if row is None else _with_current_names(row), tuning.plain(made))
         if fields:
             yield Difference("create" if row is None else "change", "settings", *key, fields)
     for key, row in stored.items():
         if row.source == document.source and key not in document.tunings:
             yield Difference("delete", "settings", *key)
+
+
+def _with_current_names(row: TuningRow) -> dict[str, Any]:
+    """Return the stored changes of a built-in rule; settings that were renamed since have their new names."""
+    return {**row.body, "settings": current_names(row.rule, row.body.get("settings") or {})}
 
 
 def _fields(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[tuple[str, Any, Any], ...]:

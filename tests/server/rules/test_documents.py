@@ -154,3 +154,16 @@ def test_a_rule_made_by_hand_keeps_its_maker(database: Database) -> None:
         changed = store_rule(connection, rule, made, "", "ben", 2)
     assert (changed.created_by, changed.created_ns) == ("anna", 1)
     assert (changed.updated_by, changed.updated_ns) == ("ben", 2)
+
+
+def test_stored_settings_with_old_names_equal_a_file_with_the_current_ones(database: Database) -> None:
+    old, new = (
+        {"enabled": None, "severity": None, "settings": {name: 100}}
+        for name in ("adopt", "new_baseline_records")
+    )
+    with database.engine.begin() as connection:
+        rules.put_tuning(connection, rules.TuningRow("loss-spike", "p", old, "team", 1, "me"))
+        table = {"rule": "loss-spike", "project": "p", "settings": new["settings"]}
+        document = read_document({"source": "team", "builtin": [table]})
+        assert apply_document(connection, document, actor="me", now_ns=2) == []
+        assert "new_baseline_records" in exported(connection, "team")

@@ -123,7 +123,7 @@ def test_a_change_by_another_process_is_seen(
 def test_clock_based_rules_are_tuned_too(run_server: Start, dial: Start, eventually: Any) -> None:
     """A client that is lost within a second, as info; when disabled, its alert ends."""
     server = run_server()
-    settings = {"project": "*", "severity": "info", "settings": {"silence_s": 0.5}}
+    settings = {"project": "*", "severity": "info", "settings": {"warning_s": 0.5}}
     ask(server, "PUT", "/rules/trainer-lost/settings", settings)
     client = dial(server.base, "gone", server.token)
     client.acked(client.train(range(2), loss=[1.0] * 2))

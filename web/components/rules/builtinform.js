@@ -2,6 +2,7 @@
 
 import { el } from "../../browser/dom.js";
 import { numberOf } from "../../lib/rules/ruledraft.js";
+import { settingHint, settingName } from "../../lib/rules/rulesettings.js";
 import { complain, field, selectInput, textInput } from "../form.js";
 
 const AS_IT_IS = /** @type {const} */ (["", "default"]);
@@ -46,8 +47,8 @@ export class BuiltinForm {
     this.fields = [
       field("enabled", "Enabled", this.enabled),
       field("severity", "Severity", this.severity, "for all alerts of this rule"),
-      ...this.settings.map(({ name, input, unit, help }) =>
-        field(`settings.${name}`, name.replaceAll("_", " "), input, `${unit}: ${help}`),
+      ...this.settings.map((each) =>
+        field(`settings.${each.name}`, settingName(each.name), each.input, settingHint(each)),
       ),
     ];
     for (const { input } of this.fields) {

@@ -7,8 +7,11 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+from tocsin_server.detect.custom.renamed_settings import RENAMED
 from tocsin_server.detect.interface.rule import RuleSettings
 
+SHARED = frozenset(item.name for item in fields(RuleSettings))
+"""Settings that every rule has, which may be 0."""
 LARGEST = 1_000_000
 """Maximum of a setting that counts, which limits how much a rule can store."""
 
@@ -21,17 +24,35 @@ class SettingError(ValueError):
         self.subject, self.expected, self.got = subject, expected, str(got)[:200]
 
 
+def current_names(rule: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``changes`` with the current name of each setting that was renamed.
+
+    Args:
+        rule: Identifier of the rule.
+        changes: Values by old or current name; unknown names are kept.
+
+    Raises:
+        SettingError: A setting is given by its old and by its current name.
+    """
+    renamed = RENAMED.get(rule, {})
+    for old, name in renamed.items():
+        if old in changes and name in changes:
+            raise SettingError(f"{rule}: {name}", f"no {old}, its old name, beside it", changes[old])
+    return {renamed.get(name, name): value for name, value in changes.items()}
+
+
 def with_changes(rule: str, kind: type[RuleSettings], changes: Mapping[str, Any]) -> RuleSettings:
     """Return settings of ``kind`` with ``changes``.
 
     Args:
         rule: Identifier of the rule, for errors.
         kind: Settings class of the rule.
-        changes: New values by name of the setting.
+        changes: New values by name of the setting, which may be an old name.
 
     Raises:
         SettingError: A setting is unknown, or a value is invalid.
     """
+    changes = current_names(rule, changes)
     defaults = kind()
     names = [item.name for item in fields(kind)]
     for name in changes:
@@ -59,7 +80,7 @@ def _number(subject: str, reported: Any, default: float, least: float | None) ->
         value = math.nan
     if not math.isfinite(value) or (whole and value != int(value)):
         raise SettingError(subject, expected, reported)
-    may_be_zero = default <= 0 or "recover_" in subject or "resolve_" in subject
+    may_be_zero = default <= 0 or subject.rpartition(" ")[2] in SHARED
     if default >= 0 and (value < 0 or (value == 0 and not may_be_zero)):
         raise SettingError(
             subject, f"{expected} above 0" if not may_be_zero else f"{expected} of at least 0", reported

@@ -8,7 +8,7 @@ from typing import Any
 
 from tocsin_server.core.errors import FieldError
 from tocsin_server.core.models import Severity
-from tocsin_server.detect.custom.settings_changes import SettingError, with_changes
+from tocsin_server.detect.custom.settings_changes import SettingError, current_names, with_changes
 from tocsin_server.detect.interface.rule import RuleSettings
 from tocsin_server.detect.rules.catalog import catalogue, every_settings_type
 
@@ -74,7 +74,7 @@ def _settings(rule: str, given: object, where: str) -> dict[str, float]:
     except SettingError as error:
         name = error.subject.partition(": ")[2] or "settings"
         raise FieldError(f"{where}settings.{name}", error.expected, error.got) from None
-    return {name: getattr(made, name) for name in given}
+    return {name: getattr(made, name) for name in current_names(rule, given)}
 
 
 def tuned(rule: str, changes: Mapping[str, Any]) -> RuleSettings:

@@ -44,9 +44,9 @@ def setting(default: Any, unit: str, text: str, *, least: float | None = None) -
 class RuleSettings:
     """Base of the settings of a rule. A subclass is a frozen dataclass with fields by :func:`setting`."""
 
-    recover_updates: int = setting(100, "updates", "calm updates before a firing alert is recovering")
-    resolve_updates: int = setting(300, "updates", "calm updates before it is resolved")
-    recover_records: int = setting(3, "records", "calm records that are also needed")
+    recover_updates: int = setting(100, "updates", "Updates without a finding before the alert is recovering")
+    resolve_updates: int = setting(300, "updates", "Updates without a finding before it is resolved")
+    recover_records: int = setting(3, "records", "Records without a finding that are also needed")
 
     def __init_subclass__(cls) -> None:
         """Make the subclass a frozen dataclass."""

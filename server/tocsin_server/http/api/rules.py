@@ -18,6 +18,7 @@ from tocsin_server.core.models import Severity
 from tocsin_server.core.permissions import Identity
 from tocsin_server.core.responses import ExactJSON, Problem, shortened
 from tocsin_server.detect.custom import threshold
+from tocsin_server.detect.custom.settings_changes import current_names
 from tocsin_server.detect.custom.threshold import read_rule
 from tocsin_server.detect.custom.tuning import tuned
 from tocsin_server.detect.engine.engine import catalogue
@@ -159,7 +160,8 @@ def built_in_item(
 
 def tuning_item(row: TuningRow) -> dict[str, Any]:
     """Return a tuning as the API shows it."""
-    shown = {"enabled": None, "severity": None, "settings": {}} | dict(row.body)
+    shown = {"enabled": None, "severity": None} | dict(row.body)
+    shown["settings"] = current_names(row.rule, row.body.get("settings") or {})
     stamp = {"source": row.source, "updated_ms": row.updated_ns / 1e6, "updated_by": row.updated_by}
     return {"project": row.project, **shown, **stamp}
 

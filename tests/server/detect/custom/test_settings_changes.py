@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import fields
@@ -13,7 +14,8 @@ import numpy as np
 import pytest
 
 from tocsin_server.core.models import Column, RecordBatch, Writer
-from tocsin_server.detect.custom.settings_changes import LARGEST, SettingError, with_changes
+from tocsin_server.detect.custom.renamed_settings import RENAMED
+from tocsin_server.detect.custom.settings_changes import LARGEST, SettingError, current_names, with_changes
 from tocsin_server.detect.custom.tuning import Tuning
 from tocsin_server.detect.engine.engine import Engine
 from tocsin_server.detect.engine.plan import Plan
@@ -85,3 +87,28 @@ def test_a_window_that_is_too_small_is_rejected() -> None:
     message = "loss-spike: window: expected a whole number of at least 3, got 1"
     with pytest.raises(SettingError, match=message):
         with_changes("loss-spike", every_settings_type()["loss-spike"], {"window": 1})
+
+
+@pytest.mark.parametrize("rule", sorted(RENAMED))
+def test_the_old_name_of_a_setting_still_works(rule: str) -> None:
+    kind = every_settings_type()[rule]
+    names = {item.name for item in fields(kind)}
+    assert names.isdisjoint(RENAMED[rule])
+    for old, name in RENAMED[rule].items():
+        assert with_changes(rule, kind, {old: getattr(kind(), name)}) == kind()
+
+
+def test_the_old_and_the_current_name_of_a_setting_exclude_each_other() -> None:
+    with pytest.raises(
+        SettingError, match="loss-spike: new_baseline_records: expected no adopt, its old name"
+    ):
+        current_names("loss-spike", {"adopt": 100, "new_baseline_records": 200})
+
+
+def test_a_setting_is_called_what_it_does() -> None:
+    """A name has a word that says what is set, a unit, and an explanation that can be read alone."""
+    for rule, kind in every_settings_type().items():
+        for item in fields(kind):
+            assert item.metadata["unit"], f"{rule}: {item.name}"
+            assert re.fullmatch(r"[A-Z\d].{14,}[^.]", item.metadata["help"]), f"{rule}: {item.name}"
+            assert item.name not in ("alone", "apart", "beyond", "back", "adopt")

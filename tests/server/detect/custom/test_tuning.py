@@ -28,7 +28,7 @@ def test_a_project_goes_before_all_projects() -> None:
         ("loss-spike", {"severity": "page"}, "severity"),
         ("loss-spike", {"settings": {"nothing": 1}}, "settings.nothing"),
         ("loss-spike", {"settings": {"window": -1}}, "settings.window"),
-        ("stalled", {"settings": {"least_s": "NaN"}}, "settings.least_s"),
+        ("stalled", {"settings": {"warning_s": "NaN"}}, "settings.warning_s"),
         ("loss-spike", {"settings": []}, "settings"),
         ("loss-spike", {"colour": 1}, "colour"),
     ],

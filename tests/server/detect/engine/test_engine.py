@@ -192,7 +192,7 @@ def test_optimizers_have_separate_subjects(watch: Any) -> None:
 
 def test_settings_replace_defaults() -> None:
     """A rule gets other settings by its identifier: five zeros are enough here."""
-    engine = Engine(RunContext(), {"zero-grad-norm": zero_grad_norm.Settings(streak=5)})
+    engine = Engine(RunContext(), {"zero-grad-norm": zero_grad_norm.Settings(zero_records=5)})
     records = [(1, step, {"loss": 1.0, "grad_norm": 0.0}) for step in range(6)]
     assert engine.observe(batch_of(records, 0))[0].step == 4
 

@@ -17,7 +17,7 @@ from tests.server.http.api.test_mcp import token
 @pytest.fixture
 def lost(server: Any, trainer: Callable[..., Trainer]) -> Trainer:
     """A run of three steps that is lost."""
-    settings = {"project": "lost", "severity": "info", "settings": {"silence_s": 0.2}}
+    settings = {"project": "lost", "severity": "info", "settings": {"warning_s": 0.2}}
     address = f"{server.base}/api/v1/rules/trainer-lost/settings"
     httpx.put(address, json=settings, headers=server.headers).raise_for_status()
     run = trainer(project="lost")

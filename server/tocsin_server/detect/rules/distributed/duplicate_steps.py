@@ -44,9 +44,9 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds; processes that only replace each other never report ten common steps."""
 
-    recover_updates: int = setting(50, "updates", "reported once before the alert is recovering")
-    resolve_updates: int = setting(200, "updates", "reported once before it is resolved")
-    steps: int = setting(10, "steps", "in a row that are reported more than once")
+    recover_updates: int = setting(50, "updates", "Updates reported once before the alert is recovering")
+    resolve_updates: int = setting(200, "updates", "Updates reported once before the alert is resolved")
+    steps: int = setting(10, "steps", "Steps in a row that are reported more than once")
 
 
 class State(RuleState):

@@ -51,11 +51,11 @@ NAMES = {"lr": "learning rate", "scale": "loss scale", "grad_norm": "gradient no
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    recover_updates: int = setting(20, "updates", "in agreement before the alert is recovering")
-    resolve_updates: int = setting(100, "updates", "in agreement before it is resolved")
-    tolerance: float = setting(1e-3, "relative", "difference up to which ranks agree")
-    steps: int = setting(3, "steps", "in a row without agreement")
-    agreed: int = setting(20, "steps", "in agreement before a different norm counts")
+    recover_updates: int = setting(20, "updates", "Updates in agreement before the alert is recovering")
+    resolve_updates: int = setting(100, "updates", "Updates in agreement before the alert is resolved")
+    tolerance: float = setting(1e-3, "relative", "Difference up to which ranks agree")
+    diverged_steps: int = setting(3, "steps", "Steps in a row without agreement")
+    agreed_steps: int = setting(20, "steps", "Steps in agreement before a different norm counts")
 
 
 class State(RuleState):
@@ -94,12 +94,12 @@ class RankDivergence(RunRule[Settings, State]):
             state.apart[name] = 0
             state.norms_agreed += name == "grad_norm"
             return True
-        if name == "grad_norm" and state.norms_agreed < self.settings.agreed:
+        if name == "grad_norm" and state.norms_agreed < self.settings.agreed_steps:
             return True
         if not state.apart.get(name):
             state.since[name] = (at.step[0], at.time_ns[0])
         state.apart[name] = state.apart.get(name, 0) + 1
-        if state.apart[name] >= self.settings.steps:
+        if state.apart[name] >= self.settings.diverged_steps:
             self._fire(at, name, by_rank)
         return False
 

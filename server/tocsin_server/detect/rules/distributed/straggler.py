@@ -47,13 +47,15 @@ class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
     recover_updates: int = setting(
-        1, "updates", "in a window without a straggler before the alert is recovering"
+        1, "updates", "Updates in a window without a straggler before the alert is recovering"
     )
-    resolve_updates: int = setting(100, "updates", "in windows without a straggler before it is resolved")
-    recover_records: int = setting(1, "windows", "without a straggler before recovering")
-    window: int = setting(50, "steps", "over which the median step time of each rank is taken")
-    score: float = setting(0.7, "fastest / own", "below which a rank is a straggler")
-    windows: int = setting(3, "windows", "in a row with the same slowest rank; also the warm-up")
+    resolve_updates: int = setting(
+        100, "updates", "Updates in windows without a straggler before the alert is resolved"
+    )
+    recover_records: int = setting(1, "windows", "Windows without a straggler before the alert is recovering")
+    window: int = setting(50, "steps", "Steps over which the median step time of each rank is taken")
+    straggler_score: float = setting(0.7, "fastest / own time", "Score below which a rank is a straggler")
+    windows: int = setting(3, "windows", "Windows in a row with the same slowest rank; also the warm-up")
 
 
 class State(RuleState):
@@ -98,7 +100,7 @@ class Straggler(RunRule[Settings, State]):
         medians = {rank: middle(sorted(times)) for rank, times in enough.items()}
         best = min(medians.values())
         slowest = max(medians, key=medians.__getitem__)
-        if best / medians[slowest] >= limits.score:
+        if best / medians[slowest] >= limits.straggler_score:
             state.slowest, state.windows = -1, 0
             if self.episode.state:
                 self.settle(at, 0)

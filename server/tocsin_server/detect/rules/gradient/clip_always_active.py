@@ -43,12 +43,18 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    recover_updates: int = setting(1, "updates", "after a window with unclipped gradients, before recovering")
-    resolve_updates: int = setting(1, "updates", "the same, before it is resolved")
-    recover_records: int = setting(1, "windows", "with unclipped gradients that are needed")
-    window: int = setting(500, "records", "over which clipping is counted; also the warm-up")
-    share: float = setting(0.95, "of the records", "with a norm above the clipping threshold")
-    free: float = setting(0.8, "of the records", "below which the alert resolves")
+    recover_updates: int = setting(
+        1, "updates", "Updates after a window with unclipped gradients before the alert is recovering"
+    )
+    resolve_updates: int = setting(1, "updates", "Updates after such a window before the alert is resolved")
+    recover_records: int = setting(1, "windows", "Windows with unclipped gradients that are needed")
+    window: int = setting(500, "records", "Records over which clipping is counted; also the warm-up")
+    clipped_share: float = setting(
+        0.95, "share of records", "Share of norms above the clipping threshold from which the alert fires"
+    )
+    resolve_share: float = setting(
+        0.8, "share of records", "Share of norms above the threshold below which the alert resolves"
+    )
 
 
 class State(RuleState):
@@ -77,7 +83,7 @@ class ClipAlwaysActive(Rule[Settings, State]):
     def _window(self, view: View, row: int, norms: list[float], clip: float | None) -> None:
         limits = self.settings
         share = sum(norm > clip for norm in norms) / len(norms) if clip is not None and clip > 0 else 0.0
-        if share >= limits.share and clip is not None:
+        if share >= limits.clipped_share and clip is not None:
             evidence: list[Fact] = [
                 ("clip", clip, "", None),
                 ("usual norm", middle(sorted(norms)), "median", view.step[row]),
@@ -85,7 +91,7 @@ class ClipAlwaysActive(Rule[Settings, State]):
             ]
             summary = f"{share:.0%} of the gradient norms exceed the clipping threshold of {number(clip)}"
             self.fire(view, row, INFO, self.state.stretch.since, summary, evidence)
-        elif share < limits.free and self.episode.state:
+        elif share < limits.resolve_share and self.episode.state:
             self.settle(view, row, at_once=True)
 
 

@@ -48,17 +48,23 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    recover_updates: int = setting(1, "updates", "after a window with a normal threshold, before recovering")
-    resolve_updates: int = setting(1, "updates", "the same, before it is resolved")
-    recover_records: int = setting(1, "windows", "with a normal threshold that are needed")
-    window: int = setting(200, "records", "over which norms are taken; also the warm-up")
-    above: float = setting(30.0, "x 99th percentile", "above which a threshold never has an effect")
-    absurd: float = setting(
-        1e6, "grad norm", "from which a threshold is reported at once, whatever the norms"
+    recover_updates: int = setting(
+        1, "updates", "Updates after a window with a normal threshold before the alert is recovering"
     )
-    soon: int = setting(10, "records", "with finite norms, including 0, before that is reported")
-    below: float = setting(
-        0.01, "x 1st percentile", "below which a threshold removes nearly the whole gradient"
+    resolve_updates: int = setting(1, "updates", "Updates after such a window before the alert is resolved")
+    recover_records: int = setting(1, "windows", "Windows with a normal threshold that are needed")
+    window: int = setting(200, "records", "Records over which the norms are taken; also the warm-up")
+    never_clips_ratio: float = setting(
+        30.0, "x 99th percentile", "Clipping threshold from which it never has an effect"
+    )
+    absurd_threshold: float = setting(
+        1e6, "grad norm", "Clipping threshold that is reported soon, whatever the norms"
+    )
+    absurd_records: int = setting(
+        10, "records", "Records with finite norms, including 0, before such a threshold is reported"
+    )
+    always_clips_ratio: float = setting(
+        0.01, "x 1st percentile", "Threshold below which clipping removes nearly all of the gradient"
     )
 
 
@@ -85,7 +91,7 @@ class ClipIneffective(Rule[Settings, State]):
         clip = clip_of(self.context, self.suffix)
         if view.grad_norm is None or (clip is None and not self.episode.state):
             return
-        if clip is not None and clip >= self.settings.absurd and not self.episode.state:
+        if clip is not None and clip >= self.settings.absurd_threshold and not self.episode.state:
             self._at_once(view, clip)
         for row, norms in self.state.stretch.windows(view, clip, self.settings.window):
             self._window(view, row, sorted(norms), clip)
@@ -100,7 +106,7 @@ class ClipIneffective(Rule[Settings, State]):
             if norm is None or not math.isfinite(norm):
                 continue
             state.seen, state.highest = state.seen + 1, max(state.highest, norm)
-            if state.seen == limits.soon and state.highest * limits.above < clip:
+            if state.seen == limits.absurd_records and state.highest * limits.never_clips_ratio < clip:
                 summary = (
                     f"Clipping threshold {number(clip)} has no effect: the highest norm is "
                     f"{number(state.highest)}"
@@ -117,7 +123,7 @@ class ClipIneffective(Rule[Settings, State]):
         low, high = norms[len(norms) // 100], norms[-1 - len(norms) // 100]
         since = self.state.stretch.since
         evidence: list[Fact] = [("usual norm", middle(norms), "median", view.step[row])]
-        if clip is None or limits.below * low <= clip <= limits.above * high:
+        if clip is None or limits.always_clips_ratio * low <= clip <= limits.never_clips_ratio * high:
             if self.episode.state:
                 self.settle(view, row, at_once=True)
             return

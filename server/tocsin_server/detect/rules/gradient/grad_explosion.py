@@ -56,21 +56,27 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    recover_updates: int = setting(20, "updates", "near the usual norm before the alert is recovering")
-    resolve_updates: int = setting(100, "updates", "near the usual norm before it is resolved")
-    recover_records: int = setting(10, "records", "near the usual norm that are also needed")
-    warm_up: int = setting(50, "records", "before the rule starts")
-    window: int = setting(200, "records", "over which the usual norm is taken")
-    ratio: float = setting(10.0, "x median", "above which a norm is abnormal")
-    near: float = setting(5.0, "x median", "below which a norm is usual")
-    deviations: float = setting(
-        6.0, "robust sigma of the logarithm", "above the median that is also required"
+    recover_updates: int = setting(
+        20, "updates", "Updates near the usual norm before the alert is recovering"
     )
-    confirm: int = setting(3, "records", "of the last five that must be abnormal")
-    alone: float = setting(1000.0, "x median", "at which one record is enough")
-    rise: float = setting(1.5, "x norm before", "of each of four norms in a row during the warm-up")
-    climb: float = setting(100.0, "x", "to which these four must raise the norm together")
-    adopt: int = setting(400, "records", "at a new level, which is then the baseline of further rises")
+    resolve_updates: int = setting(100, "updates", "Updates near the usual norm before the alert is resolved")
+    recover_records: int = setting(10, "records", "Records near the usual norm that are also needed")
+    warm_up: int = setting(50, "records", "Records before the rule starts")
+    window: int = setting(200, "records", "Records over which the usual norm is taken")
+    abnormal_ratio: float = setting(10.0, "x median", "Norm above which a record is abnormal")
+    usual_ratio: float = setting(5.0, "x median", "Norm below which a record is usual again")
+    deviations: float = setting(
+        6.0, "robust sigma", "Distance from the median, of the logarithm, that is also required"
+    )
+    confirm_records: int = setting(3, "records", "Abnormal records, of the last five, before the alert fires")
+    single_record_ratio: float = setting(1000.0, "x median", "Norm at which one record is enough")
+    warm_up_step_ratio: float = setting(
+        1.5, "x norm before", "Rise of each of four norms in a row during the warm-up"
+    )
+    warm_up_total_ratio: float = setting(100.0, "x", "Rise of these four norms together")
+    new_baseline_records: int = setting(
+        400, "records", "Records at a new level after which it is the baseline of further rises"
+    )
 
 
 class State(RuleState):
@@ -100,7 +106,7 @@ class GradExplosion(Rule[Settings, State]):
         norms = view.grad_norm
         if norms is None:
             return
-        level, near = self.state.level, self.settings.near
+        level, near = self.state.level, self.settings.usual_ratio
         if self._calm() and level.quick(norms, near, self.settings.warm_up):
             return
         for row in level.unusual(norms, near, self._calm):
@@ -108,7 +114,7 @@ class GradExplosion(Rule[Settings, State]):
 
     def ceiling(self) -> float:
         """Return the highest norm that is near the level, however the level changes."""
-        ratio = min(self.settings.near, self.settings.ratio)
+        ratio = min(self.settings.usual_ratio, self.settings.abnormal_ratio)
         return self.state.level.ceiling(ratio, PACE) if self._calm() else -math.inf
 
     def _calm(self) -> bool:
@@ -126,7 +132,7 @@ class GradExplosion(Rule[Settings, State]):
             level.extend([norm])
             self._climb(view, row)
             return
-        far = level.leaves(norm, limits.ratio, limits.deviations, self.quantum("grad_norm"))
+        far = level.leaves(norm, limits.abnormal_ratio, limits.deviations, self.quantum("grad_norm"))
         if far and not any(state.recent) and not self.episode.state:
             state.onset, state.peak, state.outside = (view.step[row], view.time_ns[row]), 0.0, []
         if far or state.recent:
@@ -149,12 +155,16 @@ class GradExplosion(Rule[Settings, State]):
             return
         if len(norms) < 2 or norms[-2] <= 0:
             return
-        if norms[-1] < limits.rise * norms[-2]:
+        if norms[-1] < limits.warm_up_step_ratio * norms[-2]:
             state.onset, state.peak = (view.step[row], view.time_ns[row]), 0.0
             return
-        steep = len(norms) == 5 and norms[0] > 0 and all(b >= limits.rise * a for a, b in pairwise(norms))
+        steep = (
+            len(norms) == 5
+            and norms[0] > 0
+            and all(b >= limits.warm_up_step_ratio * a for a, b in pairwise(norms))
+        )
         # The first norm may be almost 0 where layers start at zero, so the second is compared too.
-        if steep and norms[-1] >= limits.climb * max(norms[0], norms[1] / 3):
+        if steep and norms[-1] >= limits.warm_up_total_ratio * max(norms[0], norms[1] / 3):
             state.low, state.peak = norms[0], norms[-1]
             self._fire(view, row, state.low)
 
@@ -163,9 +173,9 @@ class GradExplosion(Rule[Settings, State]):
         state.outside.append(norm)
         state.peak = max(state.peak, norm)
         ratio = norm / state.level.median
-        if sum(state.recent) >= limits.confirm or ratio > limits.alone:
+        if sum(state.recent) >= limits.confirm_records or ratio > limits.single_record_ratio:
             self._fire(view, row, state.level.median)
-        if len(state.outside) >= limits.adopt:
+        if len(state.outside) >= limits.new_baseline_records:
             state.level.begin(state.outside)
             state.outside, state.recent = [], []
 
@@ -183,7 +193,7 @@ class GradExplosion(Rule[Settings, State]):
             f"Gradient norm rose {number(median)} → {number(state.peak)} "
             f"({number(round(state.peak / median))}x its usual level) since step {state.onset[0]}"
         )
-        back = self.settings.near * median
+        back = self.settings.usual_ratio * median
         self.fire(view, row, WARNING, state.onset, summary, evidence, level=level, back=back)
 
     def _back(self, view: View, row: int, norm: float) -> None:
@@ -192,7 +202,7 @@ class GradExplosion(Rule[Settings, State]):
         It updates the level, unless an episode is open and the norm is not yet near the level.
         """
         state = self.state
-        usual = norm <= self.settings.near * state.level.median
+        usual = norm <= self.settings.usual_ratio * state.level.median
         if usual or not self.episode.state:
             state.level.extend([norm])
         else:

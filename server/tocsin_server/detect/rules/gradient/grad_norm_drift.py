@@ -58,18 +58,22 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    recover_updates: int = setting(500, "updates", "without growth before the alert is recovering")
-    resolve_updates: int = setting(2000, "updates", "without growth before it is resolved")
-    recover_records: int = setting(1, "windows", "without growth that are also needed")
-    window: int = setting(500, "records", "per median")
-    growth: float = setting(3.0, "x median before", "growth of a window over the one before")
-    windows: int = setting(3, "windows", "in a row with that growth")
-    whole: float = setting(50.0, "x lowest median", "that ten windows and more reach with a rising trend")
-    trend: float = setting(3.5, "z", "of Mann-Kendall's test over these windows")
-    lr_rises: float = setting(
-        1.1, "x rate before", "rise of the learning rate above which it explains the growth"
+    recover_updates: int = setting(500, "updates", "Updates without growth before the alert is recovering")
+    resolve_updates: int = setting(2000, "updates", "Updates without growth before the alert is resolved")
+    recover_records: int = setting(1, "windows", "Windows without growth that are also needed")
+    window: int = setting(500, "records", "Records in a window; the rule compares the medians of windows")
+    window_growth: float = setting(3.0, "x median before", "Growth of a window over the one before")
+    growing_windows: int = setting(3, "windows", "Windows in a row with that growth")
+    total_growth: float = setting(
+        50.0, "x lowest median", "Growth that ten or more windows with a rising trend must reach"
     )
-    lr_decays: float = setting(0.7, "x rate of the first window", "below which growth is common: info only")
+    trend_z: float = setting(3.5, "z", "Mann-Kendall score from which these windows have a rising trend")
+    lr_rise_ratio: float = setting(
+        1.1, "x rate before", "Rise of the learning rate above which it explains the growth"
+    )
+    lr_decay_ratio: float = setting(
+        0.7, "x first rate", "Learning rate below which growth is common, so that it is info only"
+    )
 
 
 Window = tuple[int, int, float, float]
@@ -122,9 +126,9 @@ class GradNormDrift(Rule[Settings, State]):
         if state.lowest is None or window[2] < state.lowest[2]:
             state.lowest = window
         state.norms = []
-        del state.medians[: -limits.windows - 1]
+        del state.medians[: -limits.growing_windows - 1]
         pairs = list(zip(state.medians, state.medians[1:], strict=False))
-        if len(pairs) == limits.windows and all(self._grows(*pair) for pair in pairs):
+        if len(pairs) == limits.growing_windows and all(self._grows(*pair) for pair in pairs):
             self._fire(view, row, state.medians[0], state.medians[1])
         elif state.lowest and self._grew_since(state.lowest):
             self._fire(view, row, state.lowest, state.lowest)
@@ -134,14 +138,14 @@ class GradNormDrift(Rule[Settings, State]):
     def _grew_since(self, lowest: Window) -> bool:
         """Return whether the norm has grown since its lowest window, slowly and by far."""
         whole, limits, last = self.state.whole, self.settings, self.state.medians[-1]
-        if last[2] < limits.whole * lowest[2] or last[3] > limits.lr_rises * lowest[3]:
+        if last[2] < limits.total_growth * lowest[2] or last[3] > limits.lr_rise_ratio * lowest[3]:
             return False
         rise = whole.medians[bisect_right(whole.steps, lowest[0]) - 1 :]
-        return len(rise) >= 10 and kendall(rise) >= limits.trend
+        return len(rise) >= 10 and kendall(rise) >= limits.trend_z
 
     def _grows(self, before: Window, after: Window) -> bool:
         limits = self.settings
-        return after[2] >= limits.growth * before[2] and after[3] <= limits.lr_rises * before[3]
+        return after[2] >= limits.window_growth * before[2] and after[3] <= limits.lr_rise_ratio * before[3]
 
     def _fire(self, view: View, row: int, first: Window, onset: Window) -> None:
         last = self.state.medians[-1]
@@ -150,7 +154,7 @@ class GradNormDrift(Rule[Settings, State]):
             ("norm now", last[2], "", view.step[row]),
             ("growth", last[2] / first[2], "x", None),
         ]
-        decays = last[3] < self.settings.lr_decays * first[3]
+        decays = last[3] < self.settings.lr_decay_ratio * first[3]
         summary = f"Gradient norm drifted {number(first[2])} → {number(last[2])} since step {first[0]}"
         self.fire(
             view, row, INFO if decays else WARNING, onset[:2], summary, evidence,

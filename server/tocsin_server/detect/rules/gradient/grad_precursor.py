@@ -47,16 +47,20 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    recover_updates: int = setting(10, "updates", "near the usual norm before the alert is recovering")
-    resolve_updates: int = setting(50, "updates", "near the usual norm before it is resolved")
-    recover_records: int = setting(5, "records", "near the usual norm that are also needed")
-    warm_up: int = setting(50, "records", "before the rule starts")
-    ratio: float = setting(5.0, "x median", "above which a norm is abnormal")
-    last: float = setting(10.0, "x median", "that the second norm must reach")
-    deviations: float = setting(
-        6.0, "robust sigma of the logarithm", "above the median that is also required"
+    recover_updates: int = setting(
+        10, "updates", "Updates near the usual norm before the alert is recovering"
     )
-    adopt: int = setting(200, "records", "at a new level, which is then the baseline of further rises")
+    resolve_updates: int = setting(50, "updates", "Updates near the usual norm before the alert is resolved")
+    recover_records: int = setting(5, "records", "Records near the usual norm that are also needed")
+    warm_up: int = setting(50, "records", "Records before the rule starts")
+    abnormal_ratio: float = setting(5.0, "x median", "Norm above which a record is abnormal")
+    second_ratio: float = setting(10.0, "x median", "Norm that the second abnormal record must reach")
+    deviations: float = setting(
+        6.0, "robust sigma", "Distance from the median, of the logarithm, that is also required"
+    )
+    new_baseline_records: int = setting(
+        200, "records", "Records at a new level after which it is the baseline of further rises"
+    )
 
 
 class State(RuleState):
@@ -83,7 +87,7 @@ class GradPrecursor(Rule[Settings, State]):
         norms = view.grad_norm
         if norms is None:
             return
-        level, near = self.state.level, self.settings.ratio
+        level, near = self.state.level, self.settings.abnormal_ratio
         if self._calm() and level.quick(norms, near, self.settings.warm_up):
             return
         for row in level.unusual(norms, near, self._calm):
@@ -93,7 +97,7 @@ class GradPrecursor(Rule[Settings, State]):
         """Return the highest norm that is near the level, however the level changes."""
         level = self.state.level
         warm = len(level.values) >= self.settings.warm_up
-        return level.ceiling(self.settings.ratio, PACE) if warm and self._calm() else -math.inf
+        return level.ceiling(self.settings.abnormal_ratio, PACE) if warm and self._calm() else -math.inf
 
     def _calm(self) -> bool:
         return not (self.state.rising or self.state.outside or self.episode.state)
@@ -105,7 +109,7 @@ class GradPrecursor(Rule[Settings, State]):
         level = state.level
         if len(level.values) < limits.warm_up:
             level.extend([norm])
-        elif level.leaves(norm, limits.ratio, limits.deviations, self.quantum("grad_norm")):
+        elif level.leaves(norm, limits.abnormal_ratio, limits.deviations, self.quantum("grad_norm")):
             self._off(view, row, norm)
         else:
             self._usual(view, row, norm)
@@ -117,11 +121,11 @@ class GradPrecursor(Rule[Settings, State]):
         state.rising = [*state.rising, norm] if not state.rising or norm > state.rising[-1] else [norm]
         state.rising = state.rising[-8:]
         state.outside.append(norm)
-        if len(state.rising) >= 2 and norm > limits.last * state.level.median:
+        if len(state.rising) >= 2 and norm > limits.second_ratio * state.level.median:
             self._fire(view, row, norm)
         elif self.episode.state:
             self.episode.calm, self.episode.last_step = 0, view.step[row]
-        if len(state.outside) >= limits.adopt:
+        if len(state.outside) >= limits.new_baseline_records:
             state.level.begin(state.outside)
             state.outside, state.rising = [], []
 
@@ -136,13 +140,13 @@ class GradPrecursor(Rule[Settings, State]):
             ("norm", norm, "", view.step[row]),
             ("records in a row", float(len(state.rising)), "rising", None),
         ]
-        back = self.settings.ratio * median
+        back = self.settings.abnormal_ratio * median
         self.fire(view, row, WARNING, state.onset, f"Gradient norm rose {way}", evidence, back=back)
 
     def _usual(self, view: View, row: int, norm: float) -> None:
         state = self.state
         state.rising = []
-        near = norm <= self.settings.ratio * state.level.median
+        near = norm <= self.settings.abnormal_ratio * state.level.median
         if near or not self.episode.state:
             state.level.extend([norm])
             state.outside = []

@@ -50,11 +50,11 @@ UNCERTAIN = "the loss changes, so there may be gradients"
 class Settings(RuleSettings):
     """Thresholds of the rule; "constant" as in SageMaker's UnchangedTensor (rtol 1e-5)."""
 
-    recover_updates: int = setting(3, "updates", "with a norm above 0 before it is recovering")
-    resolve_updates: int = setting(50, "updates", "with a norm above 0 before it is resolved")
-    streak: int = setting(20, "records", "with a norm of exactly 0 in a row; also the warm-up")
-    constant: float = setting(1e-5, "relative", "range of the loss within which it is constant")
-    falls: float = setting(0.05, "relative", "fall of the loss that shows that updates are applied")
+    recover_updates: int = setting(3, "updates", "Updates with a norm above 0 before the alert is recovering")
+    resolve_updates: int = setting(50, "updates", "Updates with a norm above 0 before the alert is resolved")
+    zero_records: int = setting(20, "records", "Records in a row with a norm of exactly 0; also the warm-up")
+    constant_range: float = setting(1e-5, "relative", "Range of the loss within which it is constant")
+    learning_fall: float = setting(0.05, "relative", "Fall of the loss that shows that updates are applied")
 
 
 class State(ZeroStreak):
@@ -101,7 +101,7 @@ class NormAfterZero(Rule[Settings, State]):
         state, limits = self.state, self.settings
         state.zero(view, row)
         self._loss(view, row)
-        if state.streak >= max(limits.streak, 2 * state.gap + 1) and state.moves(limits.constant):
+        if state.streak >= max(limits.zero_records, 2 * state.gap + 1) and state.moves(limits.constant_range):
             self._fire(view, row)
 
     def _loss(self, view: View, row: int) -> None:
@@ -116,7 +116,7 @@ class NormAfterZero(Rule[Settings, State]):
         if self.already_reported(view, row, WARNING, level):
             return
         first = state.first or 0.0
-        falls = state.level < first - self.settings.falls * abs(first)
+        falls = state.level < first - self.settings.learning_fall * abs(first)
         span = f"between {number(state.low)} and {number(state.high)}"
         evidence: list[Fact] = [
             ("grad norm", 0.0, "", view.step[row]),

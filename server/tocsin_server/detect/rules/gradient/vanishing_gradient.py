@@ -53,13 +53,15 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    early: int = setting(50, "records", "with a norm above 0 that define the early norm; also the warm-up")
-    relative: float = setting(1e-6, "x early norm", "below which a norm has vanished")
-    absolute: float = setting(
-        1e-8, "", "below which a norm has vanished, whatever the early norm (fp16 ends at 6e-8)"
+    early_records: int = setting(
+        50, "records", "Records with a norm above 0 that define the early norm; also the warm-up"
     )
-    records: int = setting(200, "records", "in a row with a vanished norm")
-    learned: float = setting(0.5, "of the first loss", "below which the loss counts as converged")
+    vanished_ratio: float = setting(1e-6, "x early norm", "Norm below which it has vanished")
+    vanished_norm: float = setting(
+        1e-8, "grad norm", "Norm below which it has vanished, whatever the early norm (fp16 ends at 6e-8)"
+    )
+    vanished_records: int = setting(200, "records", "Records in a row with a vanished norm")
+    converged_ratio: float = setting(0.5, "x first loss", "Loss below which the run has converged")
 
 
 class State(RuleState):
@@ -100,7 +102,7 @@ class VanishingGradient(Rule[Settings, State]):
         state, limits = self.state, self.settings
         if not state.usual or state.streak or self.episode.state or not positive(norms):
             return False
-        if min(norms) <= max(limits.absolute, limits.relative * state.usual):  # type: ignore[type-var,operator]
+        if min(norms) <= max(limits.vanished_norm, limits.vanished_ratio * state.usual):  # type: ignore[type-var,operator]
             return False
         if losses is not None:
             if not all_finite(losses) or losses[-1] is None or state.first_loss is None:
@@ -116,10 +118,10 @@ class VanishingGradient(Rule[Settings, State]):
 
     def _one(self, view: View, row: int, norm: float) -> None:
         state, limits = self.state, self.settings
-        if len(state.early) < limits.early:
+        if len(state.early) < limits.early_records:
             state.early.append(norm)
-            state.usual = middle(sorted(state.early)) if len(state.early) == limits.early else 0.0
-        if norm > max(limits.absolute, limits.relative * state.usual):
+            state.usual = middle(sorted(state.early)) if len(state.early) == limits.early_records else 0.0
+        if norm > max(limits.vanished_norm, limits.vanished_ratio * state.usual):
             state.streak = 0
             if self.episode.state:
                 self.settle(view, row)
@@ -127,7 +129,7 @@ class VanishingGradient(Rule[Settings, State]):
         if not state.streak:
             state.since = (view.step[row], view.time_ns[row])
         state.streak += 1
-        if state.streak >= limits.records:
+        if state.streak >= limits.vanished_records:
             self._fire(view, row, norm)
 
     def _fire(self, view: View, row: int, norm: float) -> None:
@@ -149,7 +151,12 @@ class VanishingGradient(Rule[Settings, State]):
 
     def _converged(self) -> bool:
         first, now = self.state.first_loss, self.state.loss
-        return first is not None and now is not None and first > 0 and now < self.settings.learned * first
+        return (
+            first is not None
+            and now is not None
+            and first > 0
+            and now < self.settings.converged_ratio * first
+        )
 
 
 def vanished(case: DiagnosisContext) -> Cause | None:

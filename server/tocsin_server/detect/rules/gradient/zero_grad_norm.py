@@ -46,11 +46,11 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of the rule; "constant" as in SageMaker's UnchangedTensor (rtol 1e-5)."""
 
-    recover_updates: int = setting(3, "updates", "updates with a norm above 0 before it is recovering")
-    resolve_updates: int = setting(50, "updates", "updates with a norm above 0 before it is resolved")
-    streak: int = setting(20, "records", "with a norm of exactly 0 in a row")
-    constant: float = setting(1e-5, "relative", "range of the loss within which it is constant")
-    cycles: int = setting(5, "cycles", "of equal length that show gradient accumulation")
+    recover_updates: int = setting(3, "updates", "Updates with a norm above 0 before the alert is recovering")
+    resolve_updates: int = setting(50, "updates", "Updates with a norm above 0 before the alert is resolved")
+    zero_records: int = setting(20, "records", "Records in a row with a norm of exactly 0")
+    constant_range: float = setting(1e-5, "relative", "Range of the loss within which it is constant")
+    accumulation_cycles: int = setting(5, "cycles", "Cycles of equal length that show gradient accumulation")
 
 
 class State(ZeroStreak):
@@ -104,14 +104,14 @@ class ZeroGradNorm(Rule[Settings, State]):
         else:
             state.cycles = state.gap = 0
         state.end()
-        if state.cycles >= self.settings.cycles:
+        if state.cycles >= self.settings.accumulation_cycles:
             self._accumulation(view, row)
         elif self.episode.state:
             self.settle(view, row)
 
     def _accumulation(self, view: View, row: int) -> None:
         state = self.state
-        if state.cycles * state.gap < self.settings.streak:
+        if state.cycles * state.gap < self.settings.zero_records:
             return
         k = state.gap + 1
         summary = f"Gradient norm is 0 in {state.gap} of every {k} records: gradient accumulation over {k}"
@@ -125,14 +125,14 @@ class ZeroGradNorm(Rule[Settings, State]):
         state.zero(view, row)
         state.loss(view, row)
         accumulating = state.cycles > 1 and state.streak <= 2 * state.gap
-        if state.streak >= self.settings.streak and not accumulating:
+        if state.streak >= self.settings.zero_records and not accumulating:
             self._fire(view, row)
         elif self.episode.state and self._still():
             self.episode.calm, self.episode.last_step = 0, view.step[row]
 
     def _still(self) -> bool:
         """Return whether the loss is constant in the current streak, or unknown."""
-        return not self.state.moves(self.settings.constant)
+        return not self.state.moves(self.settings.constant_range)
 
     def _fire(self, view: View, row: int) -> None:
         state, level = self.state, grade(self.state.streak)

@@ -58,17 +58,21 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    recover_updates: int = setting(5, "updates", "without a jump before the alert is recovering")
-    resolve_updates: int = setting(10, "updates", "without a jump before it is resolved")
-    ratio: float = setting(1.5, "x rate before", "between two records that counts as a jump")
-    steady: int = setting(10, "records", "at nearly the same rate before a jump")
-    drift: float = setting(0.05, "relative", "change per record that counts as steady")
-    still: int = setting(
-        5000, "updates", "at a constant rate from the start, after which a rise is not a warm-up"
+    recover_updates: int = setting(5, "updates", "Updates without a jump before the alert is recovering")
+    resolve_updates: int = setting(10, "updates", "Updates without a jump before the alert is resolved")
+    jump_ratio: float = setting(1.5, "x rate before", "Change between two records that counts as a jump")
+    steady_records: int = setting(10, "records", "Records at nearly the same rate before a jump")
+    steady_change: float = setting(0.05, "relative", "Change per record up to which the rate is steady")
+    warm_up_max_updates: int = setting(
+        5000, "updates", "Updates at a constant rate from the start after which a rise is not a warm-up"
     )
-    planned: float = setting(0.1, "of planned steps", "after which a rise is not a warm-up")
-    higher: float = setting(1.05, "x peak", "above which a rise is a jump, not a restart")
-    habit: int = setting(4, "jumps", "in the last 200 records from which jumps count as intended")
+    warm_up_max_share: float = setting(
+        0.1, "share of planned steps", "Part of the run after which a rise is not a warm-up"
+    )
+    jump_peak_ratio: float = setting(1.05, "x peak", "Rate above which a rise is a jump and not a restart")
+    intended_jumps: int = setting(
+        4, "jumps", "Jumps in the last 200 records from which they count as intended"
+    )
 
 
 class State(RuleState):
@@ -113,7 +117,7 @@ class LrJump(Rule[Settings, State]):
             return False
         known = [state.last, *cast(list[float], rates)]
         low, high = min(known), max(known)
-        if high - low > limits.drift * low or (low < 0.9 * max(state.peak, high) and not state.fell):
+        if high - low > limits.steady_change * low or (low < 0.9 * max(state.peak, high) and not state.fell):
             return False
         state.seen += view.n
         state.steady += view.n
@@ -127,7 +131,7 @@ class LrJump(Rule[Settings, State]):
         state.seen += 1
         if before is None:
             state.since = view.step[row]
-        elif abs(rate - before) <= limits.drift * before:
+        elif abs(rate - before) <= limits.steady_change * before:
             state.steady += 1
             if self.episode.state:
                 self.settle(view, row)
@@ -144,12 +148,12 @@ class LrJump(Rule[Settings, State]):
 
     def _changed(self, view: View, row: int, before: float, rate: float) -> None:
         state, limits = self.state, self.settings
-        if before <= 0 or rate <= 0 or max(rate / before, before / rate) < limits.ratio:
+        if before <= 0 or rate <= 0 or max(rate / before, before / rate) < limits.jump_ratio:
             return
-        if state.steady < limits.steady:
+        if state.steady < limits.steady_records:
             return
         state.jumps = [*(at for at in state.jumps if at > state.seen - 200), state.seen]
-        if len(state.jumps) >= limits.habit or self.context.expects(
+        if len(state.jumps) >= limits.intended_jumps or self.context.expects(
             "lr-jump", state.last_step, view.step[row]
         ):
             return
@@ -164,11 +168,11 @@ class LrJump(Rule[Settings, State]):
         """Return whether an increase belongs to the warm-up or is a restart."""
         state, limits = self.state, self.settings
         if state.fell:
-            return rate <= limits.higher * state.peak
+            return rate <= limits.jump_peak_ratio * state.peak
         planned = self.context.planned_steps
         if planned is not None:
-            return step < limits.planned * planned
-        return state.last_step - state.since < limits.still
+            return step < limits.warm_up_max_share * planned
+        return state.last_step - state.since < limits.warm_up_max_updates
 
     def _fire(self, view: View, row: int, severity: int, before: float, rate: float) -> None:
         step = view.step[row]

@@ -38,10 +38,12 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    recover_updates: int = setting(100, "updates", "without such a step before the alert is recovering")
-    resolve_updates: int = setting(300, "updates", "without such a step before it is resolved")
-    steps: int = setting(
-        10, "skipped steps", "after which the learning rate changed although the update was skipped"
+    recover_updates: int = setting(
+        100, "updates", "Updates without such a step before the alert is recovering"
+    )
+    resolve_updates: int = setting(300, "updates", "Updates without such a step before the alert is resolved")
+    skipped_steps: int = setting(
+        10, "skipped steps", "Skipped steps after each of which the learning rate changed"
     )
 
 
@@ -78,7 +80,7 @@ class LrOnSkips(Rule[Settings, State]):
             if not state.ahead:
                 state.since = (view.step[row], view.time_ns[row])
             state.ahead += 1
-            if state.ahead >= self.settings.steps:
+            if state.ahead >= self.settings.skipped_steps:
                 self._fire(view, row)
         elif self.episode.state:
             self.settle(view, row)

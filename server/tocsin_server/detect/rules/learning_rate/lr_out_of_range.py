@@ -53,14 +53,18 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    recover_updates: int = setting(1, "updates", "at another rate before the alert is recovering")
-    resolve_updates: int = setting(100, "updates", "at another rate before it is resolved")
-    adam: float = setting(5e-3, "", "rate above which an optimizer of the Adam family is out of range")
-    warm_up: int = setting(200, "records", "before the rule starts")
-    every: int = setting(100, "records", "after which the rate is checked again")
-    first: int = setting(20, "records", "whose median is the first loss")
-    improves: float = setting(0.05, "relative", "fall of the loss that shows that the rate works")
-    siblings: float = setting(30.0, "x", "above or below the peak rate of similar runs", least=1.0)
+    recover_updates: int = setting(1, "updates", "Updates at another rate before the alert is recovering")
+    resolve_updates: int = setting(100, "updates", "Updates at another rate before the alert is resolved")
+    adam_max_lr: float = setting(
+        5e-3, "learning rate", "Rate above which an optimizer of the Adam family is out of range"
+    )
+    warm_up: int = setting(200, "records", "Records before the rule starts")
+    check_records: int = setting(100, "records", "Records after which the rate is checked again")
+    first_records: int = setting(20, "records", "Records at the start whose median is the first loss")
+    learning_fall: float = setting(0.05, "relative", "Fall of the loss that shows that the rate works")
+    similar_runs_ratio: float = setting(
+        30.0, "x", "Distance from the peak rate of similar runs, above or below", least=1.0
+    )
 
 
 class State(RuleState):
@@ -91,7 +95,7 @@ class LrOutOfRange(Rule[Settings, State]):
             state.since = (view.step[0], view.time_ns[0])
         start = 0
         while start < view.n:
-            stop = min(view.n, start + self.settings.every - state.seen % self.settings.every)
+            stop = min(view.n, start + self.settings.check_records - state.seen % self.settings.check_records)
             self._stretch(view, start, stop)
             start = stop
 
@@ -102,16 +106,18 @@ class LrOutOfRange(Rule[Settings, State]):
         state.seen += stop - start
         if rates and max(rates) > state.peak:
             state.peak = max(rates)
-            if state.over is None and state.peak > limits.adam:
-                at = next(row for row in range(start, stop) if ((view.lr or ())[row] or 0.0) > limits.adam)
+            if state.over is None and state.peak > limits.adam_max_lr:
+                at = next(
+                    row for row in range(start, stop) if ((view.lr or ())[row] or 0.0) > limits.adam_max_lr
+                )
                 state.over = (view.step[at], view.time_ns[at])
         if view.loss is not None:
             self._follow(finite_of(view.loss[start:stop]))
-        if rates and state.seen >= limits.warm_up and state.seen % limits.every == 0:
+        if rates and state.seen >= limits.warm_up and state.seen % limits.check_records == 0:
             self._evaluate(view, stop - 1, rates[-1])
 
     def _follow(self, losses: Sequence[float]) -> None:
-        state, first = self.state, self.settings.first
+        state, first = self.state, self.settings.first_records
         room = first - len(state.early)
         if room > 0:
             state.early += losses[:room]
@@ -119,7 +125,7 @@ class LrOutOfRange(Rule[Settings, State]):
         state.recent = [*state.recent, *losses][-first:]
 
     def _evaluate(self, view: View, row: int, rate: float) -> None:
-        high = rate > self.settings.adam and is_adam(optimizer_of(self.context, self.suffix))
+        high = rate > self.settings.adam_max_lr and is_adam(optimizer_of(self.context, self.suffix))
         if high and not self.context.is_reinforcement and not self._improves():
             self._fire(view, row, rate, WARNING, "adam", None)
             return
@@ -128,7 +134,7 @@ class LrOutOfRange(Rule[Settings, State]):
         ]
         usual = middle(sorted(others)) if others else 0.0
         ratio = max(self.state.peak / usual, usual / self.state.peak) if usual and self.state.peak else 1.0
-        if ratio > self.settings.siblings:
+        if ratio > self.settings.similar_runs_ratio:
             low = self.state.peak < usual
             self._fire(view, row, rate, INFO, "below-siblings" if low else "above-siblings", usual)
         elif self.episode.state:
@@ -136,17 +142,17 @@ class LrOutOfRange(Rule[Settings, State]):
 
     def _improves(self) -> bool:
         state = self.state
-        if len(state.early) < self.settings.first or len(state.recent) < self.settings.first:
+        if len(state.early) < self.settings.first_records or len(state.recent) < self.settings.first_records:
             return True
         first, now = middle(sorted(state.early)), middle(sorted(state.recent))
-        return now < first - self.settings.improves * abs(first)
+        return now < first - self.settings.learning_fall * abs(first)
 
     def _fire(self, view: View, row: int, rate: float, severity: int, kind: str, usual: float | None) -> None:
         peak = self.state.peak
         evidence: list[Fact] = [("learning rate", rate, "", view.step[row]), ("peak so far", peak, "", None)]
         if usual is None:
             name = optimizer_of(self.context, self.suffix)
-            limit = self.settings.adam
+            limit = self.settings.adam_max_lr
             summary = f"Learning rate {number(rate)} is above {number(limit)}, which is high for {name}"
             evidence.append(("usual limit", limit, name, None))
         else:

@@ -52,13 +52,13 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    recover_updates: int = setting(100, "updates", "without a rise before the alert is recovering")
-    resolve_updates: int = setting(2000, "updates", "without a rise before it is resolved")
-    fallen: float = setting(0.5, "x peak", "below which the rate must have fallen")
-    fallen_records: int = setting(3, "records", "below that limit that are needed")
-    rise: float = setting(2.0, "x lowest", "above which it has risen again")
-    least: float = setting(0.02, "x peak", "that it must also reach, for rates that had fallen to 0")
-    records: int = setting(5, "records", "in a row above that limit")
+    recover_updates: int = setting(100, "updates", "Updates without a rise before the alert is recovering")
+    resolve_updates: int = setting(2000, "updates", "Updates without a rise before the alert is resolved")
+    fallen_ratio: float = setting(0.5, "x peak", "Rate below which it has fallen")
+    fallen_records: int = setting(3, "records", "Records below that limit that are needed")
+    rise_ratio: float = setting(2.0, "x lowest", "Rate above which it has risen again")
+    min_peak_ratio: float = setting(0.02, "x peak", "Rate that it must also reach, if it had fallen to 0")
+    risen_records: int = setting(5, "records", "Records in a row above that limit")
 
 
 class State(RuleState):
@@ -98,10 +98,12 @@ class LrRestart(Rule[Settings, State]):
         low, high = cast(float, min(rates)), cast(float, max(rates))  # type: ignore[type-var]
         if not state.fallen:
             peak = max(state.peak, high)
-            state.peak = peak if low >= limits.fallen * peak else state.peak
-            return low >= limits.fallen * peak
+            state.peak = peak if low >= limits.fallen_ratio * peak else state.peak
+            return low >= limits.fallen_ratio * peak
         lowest = min(low, state.low)
-        if high >= limits.fallen * state.peak or high > max(limits.rise * lowest, limits.least * state.peak):
+        if high >= limits.fallen_ratio * state.peak or high > max(
+            limits.rise_ratio * lowest, limits.min_peak_ratio * state.peak
+        ):
             return False
         state.fallen += view.n
         if low < state.low:
@@ -113,7 +115,7 @@ class LrRestart(Rule[Settings, State]):
         state, limits = self.state, self.settings
         if rate > state.peak and not state.fallen:
             state.peak = rate
-        elif rate < limits.fallen * state.peak and not state.risen:
+        elif rate < limits.fallen_ratio * state.peak and not state.risen:
             state.fallen += 1
         if state.fallen and rate < state.low:
             state.low, state.low_at, state.risen = rate, (view.step[row], view.time_ns[row]), 0
@@ -125,12 +127,12 @@ class LrRestart(Rule[Settings, State]):
     def _follow(self, view: View, row: int, rate: float) -> None:
         """Check whether a rate that had fallen is rising again."""
         state, limits = self.state, self.settings
-        if rate <= max(limits.rise * state.low, limits.least * state.peak):
+        if rate <= max(limits.rise_ratio * state.low, limits.min_peak_ratio * state.peak):
             state.risen, state.highest = 0, 0.0
             return
         state.risen += 1
         state.highest = max(state.highest, rate)
-        if state.risen < limits.records:
+        if state.risen < limits.risen_records:
             return
         if not self._meant(state.low_at[0], view.step[row]):
             state.restarts += 1

@@ -49,18 +49,22 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    recover_updates: int = setting(3, "updates", "updates with a rate above 0 before it is recovering")
-    resolve_updates: int = setting(50, "updates", "updates with a rate above 0 before it is resolved")
-    updates: int = setting(20, "updates", "at 0 before the alert fires")
-    records: int = setting(3, "records", "at 0 that are also needed")
-    never_records: int = setting(20, "records", "at 0 from the start, for logs that round small rates to 0")
-    improving: float = setting(
-        0.02, "relative", "fall of the loss that shows that a rate of 0 is only rounding"
+    recover_updates: int = setting(3, "updates", "Updates with a rate above 0 before the alert is recovering")
+    resolve_updates: int = setting(50, "updates", "Updates with a rate above 0 before the alert is resolved")
+    zero_updates: int = setting(20, "updates", "Updates at 0 before the alert fires")
+    zero_records: int = setting(3, "records", "Records at 0 that are also needed")
+    zero_records_from_start: int = setting(
+        20, "records", "Records at 0 from the start, for logs that round small rates to 0"
     )
-    tiny: float = setting(1e-3, "x peak", "rate below which training hardly learns")
-    faded: float = setting(0.1, "x peak", "last rate before 0 below which the schedule has ended")
-    faded_updates: int = setting(200, "updates", "at 0 after the end of a schedule of unknown length")
-    end: float = setting(0.98, "of planned steps", "from which a rate near 0 is the end of the schedule")
+    learning_fall: float = setting(
+        0.02, "relative", "Fall of the loss that shows that a rate of 0 is only rounding"
+    )
+    tiny_ratio: float = setting(1e-3, "x peak", "Rate below which training hardly learns")
+    faded_ratio: float = setting(0.1, "x peak", "Last rate before 0 below which the schedule has ended")
+    faded_updates: int = setting(200, "updates", "Updates at 0 after the end of a schedule of unknown length")
+    end_share: float = setting(
+        0.98, "share of planned steps", "Part of the run from which a rate near 0 is the end of the schedule"
+    )
 
 
 class State(RuleState):
@@ -114,7 +118,7 @@ class ZeroLr(Rule[Settings, State]):
         if low is None or high is None or not 0 < low < math.inf or high == math.inf:
             return False
         peak = max(self.state.peak, high)
-        if low < self.settings.tiny * peak:
+        if low < self.settings.tiny_ratio * peak:
             return False
         self.state.peak, self.state.last = peak, rates[-1] or peak
         return True
@@ -129,7 +133,7 @@ class ZeroLr(Rule[Settings, State]):
         if not state.fall.is_zero(rate, self.quantum("lr")) and rate == 0:
             state.since = None  # too few decimals to know
             return
-        if rate > 0 and rate >= self.settings.tiny * state.peak:
+        if rate > 0 and rate >= self.settings.tiny_ratio * state.peak:
             state.peak, state.last = max(state.peak, rate), rate
             state.since = None
             if self.episode.state:
@@ -152,22 +156,22 @@ class ZeroLr(Rule[Settings, State]):
 
     def _expected(self, step: int) -> bool:
         planned = self.context.planned_steps
-        return planned is not None and step >= self.settings.end * planned
+        return planned is not None and step >= self.settings.end_share * planned
 
     def _evaluate(self, view: View, row: int, rate: float) -> None:
         state, limits = self.state, self.settings
         since = state.since or (view.step[row], view.time_ns[row])
         updates = view.step[row] - since[0] + 1
-        if updates < limits.updates or state.records < limits.records:
+        if updates < limits.zero_updates or state.records < limits.zero_records:
             return
         planned = self.context.planned_steps is not None
         if not state.zero:
             if planned:
                 self._fire(view, row, WARNING, since, rate, updates, "tiny")
         elif state.peak == 0.0:
-            if state.records >= limits.never_records and not self._improving():
+            if state.records >= limits.zero_records_from_start and not self._improving():
                 self._fire(view, row, CRITICAL, since, rate, updates, "never")
-        elif planned or state.last > limits.faded * state.peak:
+        elif planned or state.last > limits.faded_ratio * state.peak:
             self._fire(view, row, CRITICAL, since, rate, updates, "dropped")
         elif updates >= limits.faded_updates:
             self._fire(view, row, INFO, since, rate, updates, "faded")
@@ -175,7 +179,9 @@ class ZeroLr(Rule[Settings, State]):
     def _improving(self) -> bool:
         """Return whether the loss falls, which is impossible at a rate that really is 0."""
         first, now = self.state.first_loss, self.state.loss
-        return first is not None and now is not None and now < first - self.settings.improving * abs(first)
+        return (
+            first is not None and now is not None and now < first - self.settings.learning_fall * abs(first)
+        )
 
     def _fire(
         self,

@@ -50,16 +50,18 @@ SIDES = 8
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    recover_updates: int = setting(200, "updates", "in balance before it is recovering")
-    resolve_updates: int = setting(1000, "updates", "in balance before it is resolved")
-    recover_records: int = setting(2, "bins", "in balance that are needed")
-    bin: int = setting(50, "records", "per median")
-    won: int = setting(10, "bins", "in a row with one loss at 0 and the other risen")
-    zero: float = setting(0.02, "of the first level", "below which a positive loss counts as 0")
-    risen: float = setting(1.5, "x", "first level of the other loss")
-    large: float = setting(100.0, "loss", "absolute loss from which a critic is large")
-    grown: float = setting(10.0, "x", "first level of a growing critic")
-    growing: int = setting(4, "bins", "in a row, each larger than the last")
+    recover_updates: int = setting(200, "updates", "Updates in balance before the alert is recovering")
+    resolve_updates: int = setting(1000, "updates", "Updates in balance before the alert is resolved")
+    recover_records: int = setting(2, "bins", "Bins in balance that are needed")
+    records_per_bin: int = setting(
+        50, "records", "Records in each bin; the rule compares the medians of bins"
+    )
+    won_bins: int = setting(10, "bins", "Bins in a row with one loss at 0 and the other one risen")
+    zero_share: float = setting(0.02, "share of first level", "Positive loss below this share counts as 0")
+    risen_ratio: float = setting(1.5, "x first level", "Level from which the other loss has risen")
+    critic_loss: float = setting(100.0, "loss", "Absolute loss from which a loss is that of a large critic")
+    critic_growth: float = setting(10.0, "x first level", "Level from which a critic has grown")
+    growing_bins: int = setting(4, "bins", "Bins in a row, each larger than the one before")
 
 
 class Side(msgspec.Struct):
@@ -113,7 +115,7 @@ class AdversarialImbalance(WideRule[Settings, State]):
                 return
             side = sides[name] = Side()
         side.waiting.append(value)
-        if len(side.waiting) >= self.settings.bin:
+        if len(side.waiting) >= self.settings.records_per_bin:
             level, side.waiting = middle(sorted(side.waiting)), []
             self._level(view, row, side, level)
             self._evaluate(view, row, name, side)
@@ -123,7 +125,7 @@ class AdversarialImbalance(WideRule[Settings, State]):
             side.first = level
         if not side.low and not side.growing:
             side.since = (view.step[row], view.time_ns[row])
-        low = side.first > 0 and 0 <= level < self.settings.zero * side.first
+        low = side.first > 0 and 0 <= level < self.settings.zero_share * side.first
         side.low = side.low + 1 if low else 0
         side.growing = side.growing + 1 if abs(level) > abs(side.level) else 0
         side.level = level
@@ -133,11 +135,11 @@ class AdversarialImbalance(WideRule[Settings, State]):
         others = [other for who, other in self.state.sides.items() if who != name and other.first is not None]
         if not others or _alike(side, others[0]):
             return
-        risen = any(other.level > limits.risen * max(abs(other.first or 0.0), 1e-9) for other in others)
-        large = abs(side.level) > max(limits.large, limits.grown * abs(side.first or 0.0))
-        if side.low >= limits.won and risen:
+        risen = any(other.level > limits.risen_ratio * max(abs(other.first or 0.0), 1e-9) for other in others)
+        large = abs(side.level) > max(limits.critic_loss, limits.critic_growth * abs(side.first or 0.0))
+        if side.low >= limits.won_bins and risen:
             self._fire(view, row, name, side, "won")
-        elif large and side.growing >= limits.growing:
+        elif large and side.growing >= limits.growing_bins:
             self._fire(view, row, name, side, "unbounded")
         elif self.episode.state and not side.low and not large:
             self.settle(view, row)

@@ -53,12 +53,16 @@ LONGEST = 200
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    recover_updates: int = setting(20_000, "updates", "without the data before it is recovering")
-    resolve_updates: int = setting(50_000, "updates", "without the data before it is resolved")
-    episodes: int = setting(3, "episodes", "with the same data")
-    apart: int = setting(20, "steps", "between episodes; closer ones count as one")
-    near: int = setting(2, "steps", "between the batch and the onset of the alert")
-    share: float = setting(0.5, "of alerts with a batch name", "that must be with the same data")
+    recover_updates: int = setting(
+        20_000, "updates", "Updates without the data before the alert is recovering"
+    )
+    resolve_updates: int = setting(50_000, "updates", "Updates without the data before the alert is resolved")
+    episodes: int = setting(3, "episodes", "Alerts with the same data that make it likely to be the cause")
+    merge_steps: int = setting(20, "steps", "Alerts that are closer to each other count as one")
+    max_steps_before: int = setting(2, "steps", "Largest distance of the batch to the onset of the alert")
+    same_data_share: float = setting(
+        0.5, "share of alerts", "Share of the alerts with a named batch that must have the same data"
+    )
 
 
 class State(RuleState):
@@ -89,7 +93,7 @@ class BadShard(RunRule[Settings, State]):
         limits, by_name = self.settings, self._coincidences()
         named = {step for steps in by_name.values() for step in steps}
         for name, steps in sorted(by_name.items(), key=lambda item: (-len(item[1]), -len(item[0]), item[0])):
-            if len(steps) >= limits.episodes and len(steps) >= limits.share * len(named):
+            if len(steps) >= limits.episodes and len(steps) >= limits.same_data_share * len(named):
                 self._fire(at, name, sorted(steps))
                 return
 
@@ -97,11 +101,11 @@ class BadShard(RunRule[Settings, State]):
         """Return by name of data the steps at which episodes started; nearby steps count once."""
         found: dict[str, set[int]] = {}
         for step, names in self.state.batches:
-            if not any(abs(step - onset) <= self.settings.near for onset in self.state.onsets):
+            if not any(abs(step - onset) <= self.settings.max_steps_before for onset in self.state.onsets):
                 continue
             for name in names:
                 steps = found.setdefault(name, set())
-                if all(abs(step - other) >= self.settings.apart for other in steps):
+                if all(abs(step - other) >= self.settings.merge_steps for other in steps):
                     steps.add(step)
         return found
 

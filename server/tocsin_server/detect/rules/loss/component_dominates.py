@@ -49,20 +49,28 @@ class Settings(RuleSettings):
     Small regularizers are common, so a share alone is only info.
     """
 
-    recover_updates: int = setting(200, "updates", "with a smaller share before it is recovering")
-    resolve_updates: int = setting(1000, "updates", "with a smaller share before it is resolved")
-    recover_records: int = setting(50, "records", "with a smaller share that are needed")
-    share: float = setting(
-        0.99, "of the sum of sizes", "of one term that is reported after ``often`` records"
+    recover_updates: int = setting(
+        200, "updates", "Updates with a smaller share before the alert is recovering"
     )
-    often: int = setting(100, "records", "in a row with that share")
-    much: float = setting(0.9, "of the sum of sizes", "of one term that is reported after ``long`` records")
-    long: int = setting(1000, "records", "in a row with that share")
-    apart: float = setting(1e4, "x", "largest term divided by the sum of the others: warning")
-    grown: float = setting(
-        0.8, "of the sum of sizes", "at the start, below which the share of a dominant term has grown"
+    resolve_updates: int = setting(
+        1000, "updates", "Updates with a smaller share before the alert is resolved"
     )
-    first: int = setting(50, "records", "over which the share at the start is taken")
+    recover_records: int = setting(50, "records", "Records with a smaller share that are needed")
+    dominant_share: float = setting(
+        0.99, "share of all terms", "Share of one term that is reported after dominant_records"
+    )
+    dominant_records: int = setting(100, "records", "Records in a row with that share")
+    long_dominant_share: float = setting(
+        0.9, "share of all terms", "Share of one term that is reported after long_dominant_records"
+    )
+    long_dominant_records: int = setting(1000, "records", "Records in a row with that share")
+    warning_ratio: float = setting(
+        1e4, "x all other terms", "Size of the largest term from which it is a warning"
+    )
+    grown_from_share: float = setting(
+        0.8, "share of all terms", "Share at the start below which a dominant term has grown"
+    )
+    first_records: int = setting(50, "records", "Records over which the share at the start is taken")
 
 
 class State(RuleState):
@@ -107,31 +115,34 @@ class ComponentDominates(WideRule[Settings, State]):
         total = sum(sizes.values())
         if total <= 0:
             return
-        if state.n < limits.first:
+        if state.n < limits.first_records:
             for name, size in sizes.items():
-                state.start[name] = state.start.get(name, 0.0) + size / total / limits.first
+                state.start[name] = state.start.get(name, 0.0) + size / total / limits.first_records
         state.n += 1
         leader = max(sizes, key=lambda name: sizes[name])
         rest = total - sizes[leader] + sum(self._rounding(name) for name in sizes if name != leader)
         share = sizes[leader] / (sizes[leader] + rest)
-        if leader != state.leader or share < limits.much:
+        if leader != state.leader or share < limits.long_dominant_share:
             state.much = state.often = state.apart = 0
             state.leader, state.since = leader, (view.step[row], view.time_ns[row])
-        if share < limits.much:
+        if share < limits.long_dominant_share:
             if self.episode.state:
                 self.settle(view, row)
             return
         state.much += 1
-        state.often = state.often + 1 if share >= limits.share else 0
-        state.apart = state.apart + 1 if sizes[leader] > limits.apart * rest else 0
+        state.often = state.often + 1 if share >= limits.dominant_share else 0
+        state.apart = state.apart + 1 if sizes[leader] > limits.warning_ratio * rest else 0
         self._evaluate(view, row, sizes, share)
 
     def _evaluate(self, view: View, row: int, sizes: dict[str, float], share: float) -> None:
         state, limits = self.state, self.settings
-        if state.often < limits.often and state.much < limits.long:
+        if state.often < limits.dominant_records and state.much < limits.long_dominant_records:
             return
-        apart = state.apart >= limits.often
-        grown = state.often >= limits.often and state.start.get(state.leader, 1.0) < limits.grown
+        apart = state.apart >= limits.dominant_records
+        grown = (
+            state.often >= limits.dominant_records
+            and state.start.get(state.leader, 1.0) < limits.grown_from_share
+        )
         evidence: list[Fact] = [
             (f"loss/{name}", size, "", view.step[row]) for name, size in sorted(sizes.items())[:12]
         ]

@@ -51,13 +51,21 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    recover_updates: int = setting(10, "updates", "near the best median before it is recovering")
-    resolve_updates: int = setting(50, "updates", "near the best median before it is resolved")
-    warm_up: int = setting(15, "records", "before the rule starts", least=10)
-    until: int = setting(150, "records", "that are checked")
-    ratio: float = setting(3.0, "x best", "median of five losses, which five in a row must exceed")
-    tail: float = setting(0.9, "share", "of all earlier losses, which they must exceed too")
-    back: float = setting(1.5, "x best", "median of five losses below which the loss is back")
+    recover_updates: int = setting(
+        10, "updates", "Updates near the best median before the alert is recovering"
+    )
+    resolve_updates: int = setting(50, "updates", "Updates near the best median before the alert is resolved")
+    warm_up: int = setting(15, "records", "Records before the rule starts", least=10)
+    last_record: int = setting(150, "records", "Records after which the rule stops")
+    climb_ratio: float = setting(
+        3.0, "x best", "Height, above the best median of five losses, of five losses in a row"
+    )
+    above_share: float = setting(
+        0.9, "share of earlier losses", "Earlier losses that these five must exceed as well"
+    )
+    recovered_ratio: float = setting(
+        1.5, "x best", "Median of five losses below which the loss has recovered"
+    )
 
 
 class State(RuleState):
@@ -80,14 +88,16 @@ class EarlyClimb(Rule[Settings, State]):
     in_blocks = True
 
     def observe(self, view: View) -> None:
-        if view.loss is None or (len(self.state.losses) >= self.settings.until and not self.episode.state):
+        if view.loss is None or (
+            len(self.state.losses) >= self.settings.last_record and not self.episode.state
+        ):
             return
         rows, losses = view.losses
-        full, back = len(self.state.losses) >= self.settings.until, self.episode.back
+        full, back = len(self.state.losses) >= self.settings.last_record, self.episode.back
         if full and back is not None and losses and min(losses) > back:
             return
         for row, loss in zip(rows, losses, strict=True):
-            if len(self.state.losses) < self.settings.until:
+            if len(self.state.losses) < self.settings.last_record:
                 self._one(view, row, loss)
             elif self.episode.state and self.is_back(loss):
                 self.settle(view, row)
@@ -99,9 +109,9 @@ class EarlyClimb(Rule[Settings, State]):
         newest, before = state.losses[-5:], sorted(state.losses[:-5])
         if len(state.losses) >= limits.warm_up and min(before[0], *newest) > 0:
             bar = max(
-                limits.ratio * state.best,
+                limits.climb_ratio * state.best,
                 state.losses[0],
-                before[min(int(limits.tail * len(before)), len(before) - 1)],
+                before[min(int(limits.above_share * len(before)), len(before) - 1)],
             )
             if min(newest) > bar:
                 self._fire(view, row, loss)
@@ -118,7 +128,7 @@ class EarlyClimb(Rule[Settings, State]):
         summary = (
             f"Loss climbed {number(best)} → {number(loss)} in the first {len(self.state.losses)} records"
         )
-        back = self.settings.back * best
+        back = self.settings.recovered_ratio * best
         self.fire(view, row, WARNING, onset, summary, evidence, level=level, back=back)
 
 

@@ -60,24 +60,40 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    recover_updates: int = setting(50, "updates", "below the limit before the alert is recovering")
-    resolve_updates: int = setting(200, "updates", "below the limit before it is resolved")
-    recover_records: int = setting(2, "blocks", "of 16 records below the limit that are also needed")
-    smooth: int = setting(50, "records", "in the running median; also the warm-up")
-    first: int = setting(10, "records", "whose median is the initial loss")
-    ratio: float = setting(2.0, "x best", "smoothed loss above which it may be diverging")
-    records: int = setting(50, "records", "above that limit, with the later half above the earlier")
-    warm_up: int = setting(50, "records", "before the rule starts")
-    fallen: float = setting(0.5, "of the initial loss", "below which the loss must have been to have learned")
-    slow: float = setting(0.4, "of all steps", "that a rise takes to be reported as info only")
-    floor: float = setting(0.25, "of the initial loss", "minimum rise above the best, for losses near 0")
-    habit: float = setting(1.2, "x", "level from which the loss recovered before: info only")
-    ruined: float = setting(3.0, "x initial", "loss that is critical if it lasts and a second signal agrees")
-    far: float = setting(10.0, "x best", "loss that is critical likewise")
-    lasting: int = setting(100, "records", "at such a loss in a row", least=1)
-    norm: float = setting(3.0, "x", "gradient norm at the best loss: the second signal")
-    growth: float = setting(1.1, "x", "of the later half of these records to the earlier: likewise")
-    skipped: float = setting(0.2, "share", "of updates skipped: likewise")
+    recover_updates: int = setting(50, "updates", "Updates below the limit before the alert is recovering")
+    resolve_updates: int = setting(200, "updates", "Updates below the limit before the alert is resolved")
+    recover_records: int = setting(2, "blocks", "Blocks of 16 records below the limit that are also needed")
+    smoothing_records: int = setting(50, "records", "Records in the running median; also the warm-up")
+    first_records: int = setting(10, "records", "Records at the start whose median is the initial loss")
+    diverging_ratio: float = setting(2.0, "x best", "Smoothed loss above which it may be diverging")
+    diverging_records: int = setting(
+        50, "records", "Records above that limit, with the later half above the earlier"
+    )
+    warm_up: int = setting(50, "records", "Records before the rule starts")
+    learned_ratio: float = setting(
+        0.5, "x initial loss", "Loss below which the run must have been to have learned"
+    )
+    slow_rise_share: float = setting(0.4, "share of all steps", "Length of a rise from which it is info only")
+    min_rise: float = setting(0.25, "x initial loss", "Smallest rise above the best, for losses near 0")
+    recovered_before_ratio: float = setting(
+        1.2, "x", "Loss up to this multiple of a level it recovered from is info only"
+    )
+    critical_initial_ratio: float = setting(
+        3.0, "x initial loss", "Lasting loss that is critical if a second signal agrees"
+    )
+    critical_best_ratio: float = setting(
+        10.0, "x best", "Lasting loss that is critical if a second signal agrees"
+    )
+    critical_records: int = setting(100, "records", "Records in a row at such a loss", least=1)
+    critical_norm_ratio: float = setting(
+        3.0, "x norm at best loss", "Gradient norm that counts as a second signal"
+    )
+    critical_growth: float = setting(
+        1.1, "x earlier half", "Later half of these records that counts as a second signal"
+    )
+    critical_skipped_share: float = setting(
+        0.2, "share of updates", "Skipped updates that count as a second signal"
+    )
 
 
 class State(RuleState):
@@ -169,13 +185,13 @@ class LossDivergence(Rule[Settings, State]):
         state.recent += kept
         if state.initial is None:
             self._begin()
-        del state.recent[: -limits.smooth]
-        if state.initial is None or len(state.recent) < limits.smooth:
+        del state.recent[: -limits.smoothing_records]
+        if state.initial is None or len(state.recent) < limits.smoothing_records:
             return
         ordered = sorted(state.recent)
         if middle(ordered) < state.best:
             self._best(view, last, state.initial, ordered)
-        if ordered[limits.smooth // 4] > state.best_upper or state.above or self.episode.state:
+        if ordered[limits.smoothing_records // 4] > state.best_upper or state.above or self.episode.state:
             self._evaluate(view, last, state.initial, ordered)
 
     def _healthy(self, view: View, row: int, losses: Values) -> Values:
@@ -200,7 +216,7 @@ class LossDivergence(Rule[Settings, State]):
 
     def _beside(self, view: View, start: int) -> None:
         """Keep the newest gradient norms and skipped updates, which show whether the run is ruined."""
-        state, kept = self.state, self.settings.lasting
+        state, kept = self.state, self.settings.critical_records
         for name, into in (("grad_norm", state.norms), ("skipped", state.skips)):
             column = view.column(name)
             values = column[start : start + PACE] if column is not None else []
@@ -215,12 +231,12 @@ class LossDivergence(Rule[Settings, State]):
 
     def _begin(self) -> None:
         """Set the initial loss to the median of the first losses."""
-        first = self.settings.first
+        first = self.settings.first_records
         if len(self.state.recent) >= first:
             self.state.initial = sorted(self.state.recent[:first])[first // 2]
 
     def _best(self, view: View, row: int, initial: float, ordered: list[float]) -> None:
-        state, smooth = self.state, self.settings.smooth
+        state, smooth = self.state, self.settings.smoothing_records
         upper = ordered[3 * smooth // 4]
         state.initial_upper = state.initial_upper or max(initial, upper)
         state.best, state.best_upper, state.best_step = middle(ordered), upper, view.step[row]
@@ -228,8 +244,8 @@ class LossDivergence(Rule[Settings, State]):
 
     def _evaluate(self, view: View, row: int, initial: float, ordered: list[float]) -> None:
         state, limits = self.state, self.settings
-        smooth, lower = middle(ordered), ordered[limits.smooth // 4]
-        usual = lower <= state.best_upper or smooth <= limits.ratio * state.best
+        smooth, lower = middle(ordered), ordered[limits.smoothing_records // 4]
+        usual = lower <= state.best_upper or smooth <= limits.diverging_ratio * state.best
         if self.episode.back is not None and not self.is_back(smooth):
             self.episode.calm, self.episode.last_step = 0, view.step[row]
             if usual:  # compared with this attempt, which began after the loss had diverged
@@ -238,11 +254,11 @@ class LossDivergence(Rule[Settings, State]):
             self._below(view, row)
             return
         state.above.append(smooth)
-        blocks = -(-limits.records // PACE)
+        blocks = -(-limits.diverging_records // PACE)
         del state.above[:-blocks]
-        if smooth - state.best <= limits.floor * initial:
+        if smooth - state.best <= limits.min_rise * initial:
             self._calm(view, row)
-        elif lower > state.initial_upper and state.best < limits.fallen * initial:
+        elif lower > state.initial_upper and state.best < limits.learned_ratio * initial:
             self._fire(view, row, smooth, initial, "above-start")
         elif len(state.above) >= blocks and self._rising():
             self._fire(view, row, smooth, initial, "rising")
@@ -267,28 +283,34 @@ class LossDivergence(Rule[Settings, State]):
     def _ruined(self, smooth: float) -> bool:
         """Return whether the loss is far above its first values for long, and a second signal agrees."""
         state, limits = self.state, self.settings
-        if smooth <= max(limits.ruined * state.initial_upper, limits.far * state.best):
+        if smooth <= max(
+            limits.critical_initial_ratio * state.initial_upper, limits.critical_best_ratio * state.best
+        ):
             state.ruined = []
             return False
-        blocks = -(-limits.lasting // PACE)
+        blocks = -(-limits.critical_records // PACE)
         state.ruined = [*state.ruined, smooth][-blocks:]
         return len(state.ruined) == blocks and self._agrees()
 
     def _agrees(self) -> bool:
         state, limits = self.state, self.settings
         half = len(state.ruined) // 2
-        grows = middle(sorted(state.ruined[half:])) > limits.growth * middle(sorted(state.ruined[:half]))
+        grows = middle(sorted(state.ruined[half:])) > limits.critical_growth * middle(
+            sorted(state.ruined[:half])
+        )
         if state.best_norms:
             state.best_norm, state.best_norms = middle(sorted(state.best_norms)), []
-        steep = state.best_norm > 0 and middle(sorted(state.norms)) > limits.norm * state.best_norm
-        return grows or steep or sum(state.skips) > limits.skipped * max(len(state.skips), 1)
+        steep = (
+            state.best_norm > 0 and middle(sorted(state.norms)) > limits.critical_norm_ratio * state.best_norm
+        )
+        return grows or steep or sum(state.skips) > limits.critical_skipped_share * max(len(state.skips), 1)
 
     def _fire(self, view: View, row: int, smooth: float, initial: float, kind: str) -> None:
         state, step = self.state, view.step[row]
         ratio = smooth / state.best
         onset = state.left or (step, view.time_ns[row])
-        slow = kind == "rising" and step - onset[0] > self.settings.slow * step
-        usual = smooth <= self.settings.habit * state.known
+        slow = kind == "rising" and step - onset[0] > self.settings.slow_rise_share * step
+        usual = smooth <= self.settings.recovered_before_ratio * state.known
         severity = INFO if slow or usual else CRITICAL if self._ruined(smooth) else WARNING
         state.highest = max(state.highest, smooth)
         level = grade(int(ratio))
@@ -304,5 +326,5 @@ class LossDivergence(Rule[Settings, State]):
             f"Loss rose {number(state.best)} → {number(smooth)}, {number(round(ratio, 1))} times its best"
         )
         kind = "slow" if slow else kind
-        back = self.settings.ratio * state.best
+        back = self.settings.diverging_ratio * state.best
         self.fire(view, row, severity, onset, summary, evidence, level=level, kind=kind, back=back)

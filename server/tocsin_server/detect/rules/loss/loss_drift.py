@@ -56,21 +56,27 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    recover_updates: int = setting(0, "updates", "without a rise before it is recovering")
-    resolve_updates: int = setting(0, "updates", "without a rise before it is resolved")
-    recover_records: int = setting(5, "bins", "of 100 records without a rise that are needed")
-    short: int = setting(10, "bins", "of 100 records whose rise is reported", least=5)
-    long: int = setting(20, "bins", "of 100 records whose rise is a warning", least=5)
-    short_z: float = setting(3.6, "z", "of Mann-Kendall's test over the short window")
-    long_z: float = setting(4.5, "z", "of Mann-Kendall's test over the long window")
-    updates: int = setting(1000, "updates", "before a rise since the start of the run is reported")
-    start_rise: float = setting(0.007, "relative", "as rise, but since the start of the run")
-    rise: float = setting(0.01, "relative", "of the last fifth above the first fifth")
-    floor: float = setting(0.25, "of the initial loss", "minimum rise, for losses near 0")
-    near_zero: float = setting(0.05, "of the initial loss", "below which a loss is near 0")
-    own: float = setting(2.0, "x spread", "minimum rise of a loss that was ever 0 or negative")
-    habit: float = setting(1.2, "x", "level from which the loss recovered before: info only")
-    rate: float = setting(1.2, "x", "rise of the learning rate that explains it: info only")
+    recover_updates: int = setting(0, "updates", "Updates without a rise before the alert is recovering")
+    resolve_updates: int = setting(0, "updates", "Updates without a rise before the alert is resolved")
+    recover_records: int = setting(5, "bins", "Bins of 100 records without a rise that are needed")
+    short_bins: int = setting(10, "bins of 100 records", "Bins whose rise is reported", least=5)
+    long_bins: int = setting(20, "bins of 100 records", "Bins whose rise is a warning", least=5)
+    short_z: float = setting(3.6, "z", "Mann-Kendall score from which short_bins have a rising trend")
+    long_z: float = setting(4.5, "z", "Mann-Kendall score from which long_bins have a rising trend")
+    start_updates: int = setting(
+        1000, "updates", "Updates before a rise since the start of the run is reported"
+    )
+    start_rise: float = setting(0.007, "relative", "Smallest rise since the start of the run")
+    rise: float = setting(0.01, "relative", "Smallest rise of the last fifth above the first fifth")
+    min_rise: float = setting(0.25, "x initial loss", "Smallest rise, for losses near 0")
+    near_zero: float = setting(0.05, "x initial loss", "Loss below which it is near 0")
+    signed_rise: float = setting(2.0, "x spread", "Smallest rise of a loss that was ever 0 or negative")
+    recovered_before_ratio: float = setting(
+        1.2, "x", "Loss up to this multiple of a level it recovered from is info only"
+    )
+    lr_rise_ratio: float = setting(
+        1.2, "x rate before", "Rise of the learning rate that explains it, so that it is info only"
+    )
 
 
 class State(RuleState):
@@ -112,14 +118,14 @@ class LossDrift(Rule[Settings, State]):
         state = self.state
         for row in self._completed(view):
             state.rate = (view.lr[row] if view.lr is not None else None) or state.rate
-            state.rates = [*state.rates, state.rate][-self.settings.long :]
+            state.rates = [*state.rates, state.rate][-self.settings.long_bins :]
             self._note(view.loss[row], state.bins.medians[-1])
             self._evaluate(view, row)
 
     def _completed(self, view: View) -> Iterator[int]:
         """Yield the rows that complete a bin of 100, with the records up to there in ``start``."""
         bins, (rows, losses), at = self.state.bins, view.losses, 0
-        while at < len(losses) and len(bins.medians) < self.settings.short:
+        while at < len(losses) and len(bins.medians) < self.settings.short_bins:
             stop = at + bins.size - len(bins.waiting)
             part = rows[at:stop], losses[at:stop]
             for _ in self.state.start.fill(view, *part):
@@ -139,22 +145,22 @@ class LossDrift(Rule[Settings, State]):
         medians = state.bins.medians
         if state.initial is None:
             state.initial = medians[0]
-        long = len(medians) >= limits.long and self._rises(medians, limits.long_z, limits.rise)
-        short = len(medians) >= limits.short and self._rises(
-            medians[-limits.short :], limits.short_z, limits.rise
+        long = len(medians) >= limits.long_bins and self._rises(medians, limits.long_z, limits.rise)
+        short = len(medians) >= limits.short_bins and self._rises(
+            medians[-limits.short_bins :], limits.short_z, limits.rise
         )
-        first = len(medians) < limits.short and self._rises_from_the_start(view, row)
+        first = len(medians) < limits.short_bins and self._rises_from_the_start(view, row)
         if not long and not short and not first:
             self._ends(view, row)
             return
-        span = limits.long if long else limits.short
-        rose = state.rates[-1] > limits.rate * min(state.rates[-span:])
+        span = limits.long_bins if long else limits.short_bins
+        rose = state.rates[-1] > limits.lr_rise_ratio * min(state.rates[-span:])
         # The loss of a critic, which may be negative, drifts normally.
         sure = (
             (long or first)
             and not rose
             and state.lowest > 0
-            and not medians[-1] <= limits.habit * state.known
+            and not medians[-1] <= limits.recovered_before_ratio * state.known
         )
         state.highest = max(state.highest, medians[-1])
         self._fire(view, row, span, WARNING if sure else INFO, "rate" if rose else "drift")
@@ -170,7 +176,7 @@ class LossDrift(Rule[Settings, State]):
 
     def _rises_from_the_start(self, view: View, row: int) -> bool:
         medians = self.state.start.medians
-        known = len(medians) >= 20 and view.age(row) >= self.settings.updates and not self.state.rewound
+        known = len(medians) >= 20 and view.age(row) >= self.settings.start_updates and not self.state.rewound
         return known and self._rises(medians, self.settings.long_z, self.settings.start_rise)
 
     def _rises(self, medians: list[float], z: float, rise: float) -> bool:
@@ -178,15 +184,15 @@ class LossDrift(Rule[Settings, State]):
         low, high = middle(sorted(medians[:fifth])), middle(sorted(medians[-fifth:]))
         if self.state.lowest > 0:
             initial = abs(self.state.initial or 0.0)
-            least = max(rise * low, limits.floor * initial * (low < limits.near_zero * initial))
+            least = max(rise * low, limits.min_rise * initial * (low < limits.near_zero * initial))
         else:
-            least = limits.own * 1.4826 * middle(sorted(self.state.rests))
+            least = limits.signed_rise * 1.4826 * middle(sorted(self.state.rests))
         return high - low > least and kendall(medians) >= z
 
     def _fire(self, view: View, row: int, span: int, severity: int, kind: str) -> None:
         medians, steps = self.state.bins.medians[-span:], self.state.bins.steps[-span:]
         onset = (steps[0], view.time_ns[row])
-        finest = medians if len(medians) >= self.settings.short else self.state.start.medians
+        finest = medians if len(medians) >= self.settings.short_bins else self.state.start.medians
         evidence: list[Fact] = [
             ("loss before", medians[0], "median of 100 records", steps[0]),
             ("loss", medians[-1], "median of 100 records", view.step[row]),

@@ -60,25 +60,33 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    recover_updates: int = setting(0, "updates", "back at the level before it is recovering")
-    resolve_updates: int = setting(100, "updates", "back at the level before it is resolved")
-    recover_records: int = setting(3, "bins", "of 16 records back at the level that are needed")
-    bins: int = setting(13, "bins", "of 16 records each, before and after the jump", least=3)
-    rise: float = setting(0.1, "relative", "of the new level above the old one")
-    crossing: float = setting(
-        0.25, "of the largest absolute loss", "rise of a loss that was ever 0 or negative"
+    recover_updates: int = setting(0, "updates", "Updates back at the level before the alert is recovering")
+    resolve_updates: int = setting(100, "updates", "Updates back at the level before the alert is resolved")
+    recover_records: int = setting(3, "bins", "Bins of 16 records back at the level that are needed")
+    bins_per_side: int = setting(
+        13, "bins of 16 records", "Bins before the jump, and after it, that are compared", least=3
     )
-    own: float = setting(2.0, "x spread", "minimum rise of a loss that was ever 0 or negative")
-    swing: float = setting(1.5, "x", "largest earlier rise that such a loss must exceed")
-    history: int = setting(52, "bins", "of such a loss that show its usual variation")
-    floor: float = setting(0.25, "of the initial loss", "minimum rise, for losses near 0")
-    near_zero: float = setting(0.05, "of the initial loss", "below which a loss is near 0")
-    back: float = setting(0.03, "relative", "of the old level within which the loss is back")
-    brief_records: int = setting(3, "records", "at the start of an excerpt that define its level")
-    brief_rise: float = setting(1.35, "x", "that level, in two records in a row")
-    brief_from: int = setting(500, "steps", "from which the first record makes the log an excerpt")
-    brief_spacing: int = setting(10, "steps", "minimum distance of records in an excerpt")
-    rate: float = setting(1.3, "x", "rise of the learning rate that explains a shift: info only")
+    rise: float = setting(0.1, "relative", "Rise of the new level above the old one")
+    signed_rise_share: float = setting(
+        0.25, "x largest absolute loss", "Rise of a loss that was ever 0 or negative"
+    )
+    signed_rise_spread: float = setting(2.0, "x spread", "Rise that such a loss must also reach")
+    signed_rise_ratio: float = setting(1.5, "x largest earlier rise", "Rise that such a loss must also reach")
+    signed_history_bins: int = setting(
+        52, "bins of 16 records", "Bins of such a loss that show its usual variation"
+    )
+    min_rise: float = setting(0.25, "x initial loss", "Smallest rise, for losses near 0")
+    near_zero: float = setting(0.05, "x initial loss", "Loss below which it is near 0")
+    recovered_within: float = setting(
+        0.03, "relative", "Distance from the old level within which the loss has recovered"
+    )
+    excerpt_records: int = setting(3, "records", "Records at the start of an excerpt that define its level")
+    excerpt_ratio: float = setting(1.35, "x level", "Height of two records in a row above that level")
+    excerpt_from_step: int = setting(500, "steps", "First step from which a log is an excerpt")
+    excerpt_spacing: int = setting(10, "steps", "Smallest distance of records in an excerpt")
+    lr_rise_ratio: float = setting(
+        1.3, "x rate before", "Rise of the learning rate that explains a shift, so that it is info only"
+    )
 
 
 class State(RuleState):
@@ -113,7 +121,10 @@ class LossLevelShift(Rule[Settings, State]):
         if view.loss is None:
             return
         state = self.state
-        if view.first_step >= self.settings.brief_from and len(state.brief) < 2 * self.settings.bins:
+        if (
+            view.first_step >= self.settings.excerpt_from_step
+            and len(state.brief) < 2 * self.settings.bins_per_side
+        ):
             for row, loss in zip(*view.losses, strict=True):
                 self._excerpt(view, row, loss)
         for row in state.bins.extend(view):
@@ -123,27 +134,27 @@ class LossLevelShift(Rule[Settings, State]):
     def _excerpt(self, view: View, row: int, loss: float) -> None:
         """Handle a log that starts in the middle of a run: its first records define the level."""
         state, limits = self.state, self.settings
-        if len(state.brief) >= 2 * limits.bins:
+        if len(state.brief) >= 2 * limits.bins_per_side:
             return
         state.brief.append(loss)
-        n, first = len(state.brief), state.brief[: limits.brief_records]
+        n, first = len(state.brief), state.brief[: limits.excerpt_records]
         level = middle(sorted(first))
         even = min(first) > 0 and max(first) - min(first) < 0.2 * level
-        sparse = view.age(row) >= limits.brief_spacing * (n - 1)
+        sparse = view.age(row) >= limits.excerpt_spacing * (n - 1)
         if (
-            n >= limits.brief_records + 2
+            n >= limits.excerpt_records + 2
             and even
             and sparse
-            and min(state.brief[-2:]) > limits.brief_rise * level
+            and min(state.brief[-2:]) > limits.excerpt_ratio * level
         ):
             evidence: list[Fact] = [
-                ("level before", level, f"median of {limits.brief_records} records", view.first_step),
+                ("level before", level, f"median of {limits.excerpt_records} records", view.first_step),
                 ("loss", loss, "", view.step[row]),
             ]
             summary = f"Loss jumped {number(level)} → {number(max(state.brief))} in an excerpt of {n} records"
             earlier = (view.step[row - 1], view.time_ns[row - 1]) if row else view.before
             onset = earlier or (view.step[row], view.time_ns[row])
-            back = level + limits.back * abs(level)
+            back = level + limits.recovered_within * abs(level)
             self.fire(view, row, WARNING, onset, summary, evidence, kind="jump", back=back)
         elif self.episode.state and self.is_back(loss):
             self.settle(view, row)
@@ -151,19 +162,22 @@ class LossLevelShift(Rule[Settings, State]):
     def _bin(self, view: View, row: int) -> None:
         state, limits = self.state, self.settings
         state.rates.append(state.rate)
-        del state.rates[: -2 * limits.bins]
+        del state.rates[: -2 * limits.bins_per_side]
         medians = state.bins.medians
         if state.initial is None:
             state.initial = medians[0]
         self._note(view, row, medians)
         if self.episode.back is not None:
             self._within(view, row, medians[-1])
-        elif len(medians) >= 2 * limits.bins and medians[limits.bins] > medians[limits.bins - 1]:
-            self._evaluate(view, row, medians[: limits.bins], medians[limits.bins :])
+        elif (
+            len(medians) >= 2 * limits.bins_per_side
+            and medians[limits.bins_per_side] > medians[limits.bins_per_side - 1]
+        ):
+            self._evaluate(view, row, medians[: limits.bins_per_side], medians[limits.bins_per_side :])
 
     def _note(self, view: View, row: int, medians: list[float]) -> None:
         """Update what is normal for this loss: its bounds, its spread, and earlier upward swings."""
-        state, median, bins = self.state, medians[-1], self.settings.bins
+        state, median, bins = self.state, medians[-1], self.settings.bins_per_side
         loss = view.loss[row] if view.loss is not None else None
         single = median if loss is None else loss
         state.seen += 1
@@ -182,17 +196,17 @@ class LossLevelShift(Rule[Settings, State]):
             return
         if not (_level(before, new - old) and _level(after, new - old)):
             return
-        rose = state.rates[limits.bins - 1] > 0 and max(state.rates[-limits.bins :]) > limits.rate * min(
-            state.rates[: limits.bins]
-        )
-        onset = (state.bins.steps[limits.bins], view.time_ns[row])
+        rose = state.rates[limits.bins_per_side - 1] > 0 and max(
+            state.rates[-limits.bins_per_side :]
+        ) > limits.lr_rise_ratio * min(state.rates[: limits.bins_per_side])
+        onset = (state.bins.steps[limits.bins_per_side], view.time_ns[row])
         evidence: list[Fact] = [
             ("level before", old, "median of 208 records", onset[0]),
             ("level after", new, "median of 208 records", view.step[row]),
         ]
         summary = f"Loss jumped {number(old)} → {number(new)} and has stayed there"
         severity, kind = (INFO, "rate") if rose else (WARNING, "jump")
-        back = old + limits.back * abs(old)
+        back = old + limits.recovered_within * abs(old)
         self.fire(view, row, severity, onset, summary, evidence, kind=kind, back=back)
 
     def _least(self, old: float) -> float:
@@ -204,11 +218,15 @@ class LossLevelShift(Rule[Settings, State]):
         state, limits = self.state, self.settings
         initial = state.initial or 0.0
         if state.lowest > 0:
-            return max(limits.rise * old, limits.floor * initial * (old < limits.near_zero * initial))
-        if state.seen < limits.history:
+            return max(limits.rise * old, limits.min_rise * initial * (old < limits.near_zero * initial))
+        if state.seen < limits.signed_history_bins:
             return math.inf
         spread = 1.4826 * middle(sorted(state.rests))
-        return max(limits.crossing * state.largest, limits.own * spread, limits.swing * state.risen)
+        return max(
+            limits.signed_rise_share * state.largest,
+            limits.signed_rise_spread * spread,
+            limits.signed_rise_ratio * state.risen,
+        )
 
     def _within(self, view: View, row: int, median: float) -> None:
         state = self.state

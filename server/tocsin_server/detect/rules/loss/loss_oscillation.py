@@ -57,15 +57,21 @@ class Settings(RuleSettings):
     The autocorrelations of pure noise have a spread of 0.06 (fast) and 0.12 (slow).
     """
 
-    recover_updates: int = setting(0, "updates", "without oscillation before it is recovering")
-    resolve_updates: int = setting(0, "updates", "without oscillation before it is resolved")
-    recover_records: int = setting(3, "windows", "of 256 records without oscillation that are needed")
-    window: int = setting(256, "records", "evaluated together, for oscillations of a few records")
-    bins: int = setting(64, "bins", "of 16 records evaluated together, for slow oscillations")
-    against: float = setting(-0.5, "autocorrelation", "maximum at half a period")
-    along: float = setting(0.4, "autocorrelation", "minimum at a whole period")
-    height: float = setting(0.1, "of the level", "minimum amplitude")
-    grown: float = setting(1.5, "x", "amplitude four windows before: warning")
+    recover_updates: int = setting(0, "updates", "Updates without oscillation before the alert is recovering")
+    resolve_updates: int = setting(0, "updates", "Updates without oscillation before the alert is resolved")
+    recover_records: int = setting(3, "windows", "Windows of 256 records without oscillation that are needed")
+    fast_window: int = setting(
+        256, "records", "Records that are evaluated together, for oscillations of a few records"
+    )
+    slow_bins: int = setting(
+        64, "bins of 16 records", "Bins that are evaluated together, for slow oscillations"
+    )
+    half_period_max: float = setting(-0.5, "autocorrelation", "Largest value at half a period")
+    period_min: float = setting(0.4, "autocorrelation", "Smallest value at a whole period")
+    min_amplitude: float = setting(0.1, "x level", "Smallest amplitude")
+    warning_growth: float = setting(
+        1.5, "x amplitude before", "Growth over four windows from which it is a warning"
+    )
 
 
 class State(RuleState):
@@ -98,10 +104,10 @@ class LossOscillation(Rule[Settings, State]):
         while at < n:
             if not state.last:
                 state.since = view.step[rows[at]]
-            more = min(self.settings.window - len(state.last), n - at)
+            more = min(self.settings.fast_window - len(state.last), n - at)
             state.last += values[at : at + more]
             at += more
-            if len(state.last) >= self.settings.window:
+            if len(state.last) >= self.settings.fast_window:
                 self._window(view, rows[at - 1])
 
     def _window(self, view: View, row: int) -> None:
@@ -109,7 +115,7 @@ class LossOscillation(Rule[Settings, State]):
         rate = view.lr[row] if view.lr is not None else None
         state.rates = [*state.rates, rate or 0.0][-5:]
         medians = [middle(sorted(state.last[at : at + 16])) for at in range(0, len(state.last), 16)]
-        state.medians = [*state.medians, *medians][-self.settings.bins :]
+        state.medians = [*state.medians, *medians][-self.settings.slow_bins :]
         self._evaluate(view, row)
         state.last = []
 
@@ -118,9 +124,9 @@ class LossOscillation(Rule[Settings, State]):
         ordered = sorted(state.last)
         level, height = middle(ordered), _spread(ordered)
         state.heights, state.levels = [*state.heights, height][-5:], [*state.levels, level][-5:]
-        least = limits.height * abs(level)
+        least = limits.min_amplitude * abs(level)
         period = self._period(state.last, level, height, range(1, 5), 1) if height >= least else None
-        if period is None and len(state.medians) >= limits.bins:
+        if period is None and len(state.medians) >= limits.slow_bins:
             slow = sorted(state.medians)
             height = _spread(slow)
             if height >= least:
@@ -147,16 +153,20 @@ class LossOscillation(Rule[Settings, State]):
         clipped = [low if value < low else high if value > high else value for value in values]
         found = autocorrelations(clipped, halves)
         least = min(found)
-        if least > self.settings.against:
+        if least > self.settings.half_period_max:
             return None
         half = halves[found.index(least)]
-        return 2 * half * size if autocorrelations(clipped, [2 * half])[0] >= self.settings.along else None
+        return (
+            2 * half * size if autocorrelations(clipped, [2 * half])[0] >= self.settings.period_min else None
+        )
 
     def _fire(self, view: View, row: int, period: int, height: float, level: float) -> None:
         state, limits = self.state, self.settings
         before = state.heights[0]
         grown = (
-            len(state.heights) == 5 and state.heights[-1] > limits.grown * before and level >= state.levels[0]
+            len(state.heights) == 5
+            and state.heights[-1] > limits.warning_growth * before
+            and level >= state.levels[0]
         )
         cycle = min(state.rates) > 0 and max(state.rates) > 1.3 * min(state.rates) and period > 64
         turns = period == 2

@@ -61,21 +61,29 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of the rule; "constant" as in SageMaker's UnchangedTensor (rtol 1e-5)."""
 
-    recover_updates: int = setting(10, "updates", "with a changing loss before it is recovering")
-    resolve_updates: int = setting(100, "updates", "with a changing loss before it is resolved")
-    records: int = setting(50, "records", "in a row within the range")
-    constant: float = setting(1e-5, "relative", "range of the loss within which it is constant")
-    digits: float = setting(0.01, "loss", "below which four constant decimals may be rounding")
-    quantum: float = setting(1e-4, "loss", "range that four decimals alone can cause")
-    long: int = setting(500, "records", "in a row at a round number, if the log has few decimals")
-    resolution: float = setting(
-        1000.0, "x quantum", "minimum size of a constant loss in a log with few decimals"
+    recover_updates: int = setting(
+        10, "updates", "Updates with a changing loss before the alert is recovering"
     )
-    warm_up: int = setting(1000, "updates", "from the first record, during which chance level is usual")
-    few: int = setting(2, "records", "at the very start that reveal a clamp", least=2)
-    size: float = setting(100.0, "loss", "minimum size of a round number that few records reveal")
-    spacing: int = setting(10, "steps", "minimum distance of records of which few reveal a clamp")
-    moved: float = setting(0.001, "relative", "change of the loss that ends the alert")
+    resolve_updates: int = setting(
+        100, "updates", "Updates with a changing loss before the alert is resolved"
+    )
+    constant_records: int = setting(50, "records", "Records in a row within the range")
+    constant_range: float = setting(1e-5, "relative", "Range of the loss within which it is constant")
+    few_digits_below: float = setting(0.01, "loss", "Loss below which four constant decimals may be rounding")
+    rounding_range: float = setting(1e-4, "loss", "Range that four decimals alone can cause")
+    round_records: int = setting(
+        500, "records", "Records in a row at a round number, if the log has few decimals"
+    )
+    min_size_quanta: float = setting(
+        1000.0, "x quantum", "Smallest size of a constant loss in a log with few decimals"
+    )
+    warm_up: int = setting(
+        1000, "updates", "Updates from the first record, during which chance level is usual"
+    )
+    clamped_records: int = setting(2, "records", "Records at the very start that reveal a clamp", least=2)
+    clamped_size: float = setting(100.0, "loss", "Smallest round number that few records reveal")
+    clamped_spacing: int = setting(10, "steps", "Smallest distance of records of which few reveal a clamp")
+    resolve_change: float = setting(0.001, "relative", "Change of the loss that ends the alert")
 
 
 class State(RuleState):
@@ -143,10 +151,10 @@ class LossSaturated(Rule[Settings, State]):
             state.falling = False
         state.streak += 1
         state.low, state.high, state.last = low, high, loss
-        if state.streak < self.settings.records:
+        if state.streak < self.settings.constant_records:
             if self.episode.state:
                 self._excursion(view, row, loss)
-            elif state.streak == self.settings.few and not state.largest:
+            elif state.streak == self.settings.clamped_records and not state.largest:
                 self._few(view, row, loss)
         elif not state.falling:
             self._fire(view, row, loss)
@@ -156,21 +164,21 @@ class LossSaturated(Rule[Settings, State]):
         limits = self.settings
         quantum = self.quantum("loss")
         if not quantum and round(low, 4) == low and round(high, 4) == high:
-            quantum = limits.quantum
-        return max(limits.constant * max(high, -low), 1.01 * quantum)
+            quantum = limits.rounding_range
+        return max(limits.constant_range * max(high, -low), 1.01 * quantum)
 
     def _few(self, view: View, row: int, loss: float) -> None:
         """Handle identical first records that are far apart, which do not occur by chance."""
         limits, since = self.settings, self.state.since
-        far = view.step[row] - since[0] >= limits.spacing * (limits.few - 1)
-        least = max(limits.size, limits.resolution * self.quantum("loss"))
+        far = view.step[row] - since[0] >= limits.clamped_spacing * (limits.clamped_records - 1)
+        least = max(limits.clamped_size, limits.min_size_quanta * self.quantum("loss"))
         if far and abs(loss) >= least and is_round(loss):
             self.state.height = loss
             self.fire(view, row, WARNING, since, *self._describe(view, row, loss), kind="clamp")
 
     def _excursion(self, view: View, row: int, loss: float) -> None:
         """Ignore single records off a clamp: a loss that returns to it, or nearly, has not moved."""
-        if abs(loss - self.state.height) > self.settings.moved * abs(self.state.height):
+        if abs(loss - self.state.height) > self.settings.resolve_change * abs(self.state.height):
             self.settle(view, row)
         else:
             self.episode.calm, self.episode.last_step = 0, view.step[row]
@@ -181,7 +189,7 @@ class LossSaturated(Rule[Settings, State]):
         severity = {"zero": CRITICAL, "clamp": CRITICAL, "converged": INFO}.get(kind, WARNING)
         if kind == "zero" and self.quantum("loss") and _norm(view, row) is None:
             severity = WARNING  # it may also be tiny
-        level = grade(state.streak // self.settings.records)
+        level = grade(state.streak // self.settings.constant_records)
         if kind == "rounded" or (kind == "chance" and self._warms_up(view, row)):
             return
         state.height = loss
@@ -214,10 +222,10 @@ class LossSaturated(Rule[Settings, State]):
     def _kind(self, view: View, row: int, loss: float) -> str:
         """Return zero, clamp, chance, rounded (too few digits), converged or constant."""
         state, limits, quantum = self.state, self.settings, self.quantum("loss")
-        fell = state.largest > 0 and abs(loss) < limits.digits * max(state.largest, 1e-300)
+        fell = state.largest > 0 and abs(loss) < limits.few_digits_below * max(state.largest, 1e-300)
         if loss == 0.0:
             kind = "converged" if fell else "zero"
-        elif abs(loss) < limits.digits and round(loss, 4) == loss:
+        elif abs(loss) < limits.few_digits_below and round(loss, 4) == loss:
             kind = "rounded"
         elif fell:
             kind = "converged"
@@ -234,12 +242,14 @@ class LossSaturated(Rule[Settings, State]):
         round number, and it is not 0.0000 from the first record on with a gradient norm of 0 or none.
         """
         limits = self.settings
-        if not quantum or quantum <= limits.constant * abs(loss):
+        if not quantum or quantum <= limits.constant_range * abs(loss):
             return True
         if kind == "zero":
             return quantum <= FINE and not _norm(view, row)
-        visible = abs(loss) >= limits.resolution * quantum
-        return visible and (kind == "chance" or (kind == "clamp" and self.state.streak >= limits.long))
+        visible = abs(loss) >= limits.min_size_quanta * quantum
+        return visible and (
+            kind == "chance" or (kind == "clamp" and self.state.streak >= limits.round_records)
+        )
 
 
 def _norm(view: View, row: int) -> float | None:

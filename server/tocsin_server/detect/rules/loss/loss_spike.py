@@ -77,28 +77,50 @@ The unit is the interquartile range.
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    recover_updates: int = setting(1, "updates", "back at the baseline before the alert is recovering")
-    resolve_updates: int = setting(10, "updates", "back at the baseline before it is resolved")
-    recover_records: int = setting(3, "records", "back at the baseline that are needed")
-    window: int = setting(50, "records", "in the baseline; also the warm-up", least=3)
-    deviations: float = setting(8.0, "robust sigma", "above the median")
-    relative: float = setting(0.2, "relative", "above the median, where all losses are positive")
-    floor: float = setting(0.02, "of the first losses", "minimum height, for losses near 0")
-    confirm: int = setting(2, "records", "above the limit, of the last five, before a warning")
-    alone: float = setting(
-        2.0, "x median", "height at which one record is enough, where records are far apart"
+    recover_updates: int = setting(
+        1, "updates", "Updates back at the baseline before the alert is recovering"
     )
-    apart: int = setting(10, "steps", "minimum distance of records that are far apart")
-    beyond: float = setting(3.0, "of the first losses", "height at which one record is always enough")
-    cap: float = setting(30.0, "x median", "beyond which a loss is an outlier whatever the run's own tail")
-    in_a_row: int = setting(5, "records", "above ``high`` that are outliers whatever the tail is", least=2)
-    high: float = setting(3.0, "x median", "height of these records; they also exceed the baseline's tail")
-    critical_ratio: float = setting(3.0, "x median", "sustained height that is critical")
-    lost: float = setting(0.5, "of what was learned", "that must also be lost again")
-    sustained: int = setting(10, "records", "above the critical height in a row that make it critical")
-    back: float = setting(0.05, "relative", "of the baseline within which the loss is back")
-    adopt: int = setting(200, "records", "at a new level after which it is the baseline")
-    after_nan: int = setting(50, "records", "without alerts after a non-finite loss")
+    resolve_updates: int = setting(10, "updates", "Updates back at the baseline before the alert is resolved")
+    recover_records: int = setting(3, "records", "Records back at the baseline that are needed")
+    window: int = setting(50, "records", "Records in the baseline; also the warm-up", least=3)
+    deviations: float = setting(
+        8.0, "robust sigma", "Height above the median from which a loss is an outlier"
+    )
+    relative: float = setting(
+        0.2, "relative", "Height above the median that is also required, if all losses are positive"
+    )
+    min_height: float = setting(0.02, "x first losses", "Smallest height of an outlier, for losses near 0")
+    confirm_records: int = setting(
+        2, "records", "Outliers among the last five records before the alert is a warning"
+    )
+    single_record_ratio: float = setting(
+        2.0, "x median", "Loss at which one outlier is a warning, if records are far apart"
+    )
+    far_apart_steps: int = setting(10, "steps", "Smallest distance of records that are far apart")
+    single_record_first_ratio: float = setting(
+        3.0, "x first losses", "Loss at which one outlier is always a warning"
+    )
+    max_tail_ratio: float = setting(
+        30.0, "x median", "Loss that is an outlier whatever the tail of the run's own losses"
+    )
+    high_records: int = setting(
+        5, "records", "Records in a row above high_ratio that are outliers whatever the tail", least=2
+    )
+    high_ratio: float = setting(3.0, "x median", "Height of these records")
+    critical_ratio: float = setting(3.0, "x median", "Lasting height that is critical")
+    critical_lost_share: float = setting(
+        0.5, "share of progress", "Part of what was learned that must also be lost"
+    )
+    critical_records: int = setting(
+        10, "records", "Records in a row above the critical height that make it critical"
+    )
+    recovered_within: float = setting(
+        0.05, "relative", "Distance from the baseline within which the loss has recovered"
+    )
+    new_baseline_records: int = setting(
+        200, "records", "Records at a new level after which it is the baseline of further spikes"
+    )
+    quiet_records_after_nan: int = setting(50, "records", "Records without alerts after a non-finite loss")
 
 
 class State(RuleState):
@@ -176,7 +198,7 @@ class LossSpike(Rule[Settings, State]):
         limits = self.settings
         if not self.state.positive:
             return -math.inf
-        return (1 + ALMOST * min(limits.relative, limits.high - 1)) * self.state.base.least_median(PACE)
+        return (1 + ALMOST * min(limits.relative, limits.high_ratio - 1)) * self.state.base.least_median(PACE)
 
     def _calm(self) -> bool:
         """Return whether the baseline is known and nothing exceeds it, now or shortly before."""
@@ -187,7 +209,7 @@ class LossSpike(Rule[Settings, State]):
     def _one(self, view: View, row: int, loss: float) -> None:
         state, limits = self.state, self.settings
         if not math.isfinite(loss):
-            state.muted = limits.after_nan
+            state.muted = limits.quiet_records_after_nan
             return
         if loss < 0.0:
             state.positive = False
@@ -207,7 +229,7 @@ class LossSpike(Rule[Settings, State]):
         state, base = self.state, self.state.base
         if state.row == 0:
             half = self.quantum("loss") / 2
-            state.bar = max(self.settings.high * (base.median + half) + half, base.ordered[-3])
+            state.bar = max(self.settings.high_ratio * (base.median + half) + half, base.ordered[-3])
             state.row_from = (view.step[row], view.time_ns[row])
         state.row = state.row + 1 if state.positive and loss > state.bar else 0
 
@@ -223,7 +245,7 @@ class LossSpike(Rule[Settings, State]):
         """Return whether the loss is above the limit; the deviation is expensive, so it is computed last."""
         state, limits = self.state, self.settings
         base = state.base
-        if state.row >= limits.in_a_row:
+        if state.row >= limits.high_records:
             return True
         if loss <= base.highest:
             return False
@@ -235,7 +257,7 @@ class LossSpike(Rule[Settings, State]):
             return loss > state.first  # most losses are 0, so the ratio of any other is infinite
         if state.positive and height <= limits.relative * median:
             return False
-        if height <= limits.floor * state.first or base.within(height, limits.deviations):
+        if height <= limits.min_height * state.first or base.within(height, limits.deviations):
             return False
         return not state.positive or self._leaves_in_ratio(loss, median)
 
@@ -247,7 +269,7 @@ class LossSpike(Rule[Settings, State]):
         if height <= self.settings.deviations * MAD_TO_SIGMA * spread:
             return False
         tail = max(beyond(sorted(logs[:-LEAD_IN])), usual_peak(self.state.peaks))
-        return height > min(tail, math.log(self.settings.cap))
+        return height > min(tail, math.log(self.settings.max_tail_ratio))
 
     def _note(self, number: int, loss: float) -> None:
         """Record a loss above the whole baseline, which shows how far losses of this run usually rise.
@@ -270,7 +292,7 @@ class LossSpike(Rule[Settings, State]):
         leaves = self._leaves(loss)
         if leaves and not any(state.recent) and not self.episode.state:
             self._note(view.first + row, loss)
-            hidden = state.row >= self.settings.in_a_row
+            hidden = state.row >= self.settings.high_records
             state.onset = state.row_from if hidden else (view.step[row], view.time_ns[row])
             state.peak = loss
             state.baseline = state.base.median
@@ -284,41 +306,42 @@ class LossSpike(Rule[Settings, State]):
         if not any(state.recent) and not self.episode.state:
             state.recent, state.outside = [], []
         state.muted -= state.muted > 0
-        if len(state.outside) >= limits.adopt:
+        if len(state.outside) >= limits.new_baseline_records:
             self._adopt()
 
     def _outside(self, view: View, row: int, loss: float) -> None:
         state, limits = self.state, self.settings
         state.outside.append(loss)
         median = state.base.median
-        confirmed = self._enough(view, row, loss, median) or sum(state.recent) >= limits.confirm
+        confirmed = self._enough(view, row, loss, median) or sum(state.recent) >= limits.confirm_records
         state.high = state.high + 1 if self._far(loss, median) else 0
         if state.muted:
             return
         if not confirmed:
             self.pend(view, row, state.onset, *self._describe(view, row))
             return
-        severity = CRITICAL if state.high >= limits.sustained else WARNING
+        severity = CRITICAL if state.high >= limits.critical_records else WARNING
         level = grade(len(state.outside)) + 10 * grade(int(state.peak / median) if median > 0 else 1)
         if self.already_reported(view, row, severity, level):
             return
         summary, evidence = self._describe(view, row)
-        back = state.baseline + max(limits.back * abs(state.baseline), 3 * state.base.sigma)
+        back = state.baseline + max(limits.recovered_within * abs(state.baseline), 3 * state.base.sigma)
         self.fire(view, row, severity, state.onset, summary, evidence, level=level, back=back)
 
     def _enough(self, view: View, row: int, loss: float, median: float) -> bool:
         """Return whether this record alone is a warning: records are far apart, or the loss is very high."""
         limits = self.settings
         before = view.step[row - 1] if row else (view.before or (view.step[0],))[0]
-        apart = view.step[row] - before >= limits.apart
+        apart = view.step[row] - before >= limits.far_apart_steps
         return self.state.positive and (
-            (apart and loss > limits.alone * median) or loss > limits.beyond * self.state.first
+            (apart and loss > limits.single_record_ratio * median)
+            or loss > limits.single_record_first_ratio * self.state.first
         )
 
     def _far(self, loss: float, median: float) -> bool:
         """Return whether the loss is so far above that, if sustained, it is critical."""
         if self.state.positive:
-            lost = loss - median >= self.settings.lost * (self.state.first - median)
+            lost = loss - median >= self.settings.critical_lost_share * (self.state.first - median)
             return lost and loss > self.settings.critical_ratio * median
         return loss - median > 10 * self.settings.deviations * self.state.base.sigma
 
@@ -326,7 +349,7 @@ class LossSpike(Rule[Settings, State]):
         """Handle a loss within the limit: update the baseline, and end the alert once it is near it."""
         state, limits = self.state, self.settings
         median = state.base.median
-        usual = loss - median <= limits.back * abs(median) or state.base.within(loss - median, 3)
+        usual = loss - median <= limits.recovered_within * abs(median) or state.base.within(loss - median, 3)
         near = usual and self.is_back(loss)
         if usual or not self.episode.state:
             state.base.push(loss)

@@ -72,20 +72,30 @@ TOO_LOW = 1e-7
 class Settings(RuleSettings):
     """Thresholds of the rule, measured on real logs: 200 records and 5 %. The others are tocsin's."""
 
-    recover_updates: int = setting(0, "updates", "after the loss has fallen before it is recovering")
-    resolve_updates: int = setting(0, "updates", "after the loss has fallen before it is resolved")
-    recover_records: int = setting(1, "records", "after the loss has fallen that are needed")
-    records: int = setting(200, "records", "before the rule starts")
-    at_chance: int = setting(50, "records", "that are enough at chance level")
-    updates: int = setting(1000, "updates", "before the rule starts")
-    first: int = setting(10, "records", "whose median is the initial loss")
-    recent: int = setting(40, "records", "whose median is the current loss")
-    fall: float = setting(0.05, "relative", "fall below the initial loss that shows learning")
-    long: int = setting(5000, "updates", "from which a slight fall must be significant")
-    slight: float = setting(0.01, "relative", "fall that may be enough if it is significant")
-    significant: float = setting(3.0, "z", "of Mann-Whitney's test between the first and the last third")
-    few: int = setting(100, "classes", "below which chance level counts only if the loss did not fall at all")
-    chance: float = setting(0.005, "relative", "around ln K that counts as chance level")
+    recover_updates: int = setting(
+        0, "updates", "Updates after the loss has fallen before the alert is recovering"
+    )
+    resolve_updates: int = setting(
+        0, "updates", "Updates after the loss has fallen before the alert is resolved"
+    )
+    recover_records: int = setting(1, "records", "Records after the loss has fallen that are needed")
+    warm_up: int = setting(200, "records", "Records before the rule starts")
+    chance_records: int = setting(50, "records", "Records that are enough if the loss is at chance level")
+    warm_up_updates: int = setting(1000, "updates", "Updates before the rule starts")
+    first_records: int = setting(10, "records", "Records at the start whose median is the initial loss")
+    recent_records: int = setting(40, "records", "Records whose median is the current loss")
+    learning_fall: float = setting(0.05, "relative", "Fall below the initial loss that shows learning")
+    long_run_updates: int = setting(
+        5000, "updates", "Updates from which a slight fall shows learning if it is significant"
+    )
+    slight_fall: float = setting(0.01, "relative", "Fall that is enough if it is significant")
+    significant_z: float = setting(3.0, "z", "Mann-Whitney score between the first and the last third")
+    few_classes: int = setting(
+        100, "classes", "Classes below which chance level counts only if the loss did not fall at all"
+    )
+    chance_range: float = setting(
+        0.005, "relative", "Distance from ln K, K classes, within which a loss is at chance level"
+    )
 
 
 class State(RuleState):
@@ -130,8 +140,8 @@ class NotLearning(Rule[Settings, State]):
         if losses:
             self._take(view, rows, losses)
         self._signals(view, block)
-        enough = state.n >= limits.at_chance and len(state.last) >= limits.recent
-        if losses and enough and view.age(rows[-1]) >= limits.updates:
+        enough = state.n >= limits.chance_records and len(state.last) >= limits.recent_records
+        if losses and enough and view.age(rows[-1]) >= limits.warm_up_updates:
             self._evaluate(view, rows[-1])
 
     def _take(self, view: View, rows: Sequence[int], losses: list[float]) -> None:
@@ -139,10 +149,10 @@ class NotLearning(Rule[Settings, State]):
         if not state.n:
             state.start = (view.step[rows[0]], view.time_ns[rows[0]])
         state.n += len(losses)
-        if len(state.first) < limits.first:
-            state.first = [*state.first, *losses][: limits.first]
+        if len(state.first) < limits.first_records:
+            state.first = [*state.first, *losses][: limits.first_records]
         state.last += losses
-        del state.last[: -limits.recent]
+        del state.last[: -limits.recent_records]
         for _ in state.bins.fill(view, rows, losses):
             pass
 
@@ -154,7 +164,7 @@ class NotLearning(Rule[Settings, State]):
             (view.skipped, state.skips),
         ):
             kept += [value for value in (column or ())[block.start : block.stop] if value is not None]
-            del kept[: -self.settings.recent * 2]
+            del kept[: -self.settings.recent_records * 2]
 
     def _evaluate(self, view: View, row: int) -> None:
         state, limits = self.state, self.settings
@@ -166,18 +176,18 @@ class NotLearning(Rule[Settings, State]):
             return  # If a loss changes its sign, neither its height nor its fall shows what was learned.
         size = max(abs(first), abs(now))
         fall = (first - now) / size if size > 0 else 0.0
-        few = state.n < limits.records
-        if fall >= limits.fall:
+        few = state.n < limits.warm_up
+        if fall >= limits.learning_fall:
             state.learned = not few
             if self.episode.state:
                 self.settle(view, row)
             return
-        guess = chance(now, limits.chance)
-        if guess is not None and guess < limits.few and fall >= limits.slight:
+        guess = chance(now, limits.chance_range)
+        if guess is not None and guess < limits.few_classes and fall >= limits.slight_fall:
             guess = None  # For small K, a loss is often near ln K by coincidence.
-        if few and (guess or self._began_at_chance(now) or 0) < limits.few:
+        if few and (guess or self._began_at_chance(now) or 0) < limits.few_classes:
             return
-        if state.start[0] > limits.updates or self._warming_up() or not self._certain(size):
+        if state.start[0] > limits.warm_up_updates or self._warming_up() or not self._certain(size):
             return
         if guess is None and self._slowly(fall, view.age(row)):
             return
@@ -186,24 +196,24 @@ class NotLearning(Rule[Settings, State]):
     def _began_at_chance(self, now: float) -> int | None:
         """Return the number of classes among which the model guessed at first, if it is no better now."""
         first = middle(sorted(self.state.first))
-        return chance(first, self.settings.chance) if now >= first else None
+        return chance(first, self.settings.chance_range) if now >= first else None
 
     def _certain(self, size: float) -> bool:
         """Return whether a fall of that size would be visible in the noise; else more records are needed."""
-        if ROUNDED * self.quantum("loss") > self.settings.slight * size:
+        if ROUNDED * self.quantum("loss") > self.settings.slight_fall * size:
             return False
         last = self.state.bins.medians[-20:]
         center = middle(sorted(last))
         spread = MAD_TO_SIGMA * middle(sorted(abs(median - center) for median in last))
-        return 3 * 1.25 * spread / math.sqrt(len(last)) <= self.settings.fall * size
+        return 3 * 1.25 * spread / math.sqrt(len(last)) <= self.settings.learning_fall * size
 
     def _slowly(self, fall: float, age: int) -> bool:
         """Return whether the loss falls slightly, by more than chance explains."""
         medians = self.state.bins.medians
         third = len(medians) // 3
         z = falls(medians[:third], medians[-third:]) if third >= 4 else 0.0
-        significant = z >= self.settings.significant or age < self.settings.long
-        return fall >= self.settings.slight and significant
+        significant = z >= self.settings.significant_z or age < self.settings.long_run_updates
+        return fall >= self.settings.slight_fall and significant
 
     def _warming_up(self) -> bool:
         """Return whether the learning rate rose over the stored records."""

@@ -52,22 +52,30 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds as in torch's ReduceLROnPlateau, with a patience that scales with the run's length."""
 
-    recover_updates: int = setting(0, "updates", "after a new best before it is recovering")
-    resolve_updates: int = setting(0, "updates", "after a new best before it is resolved")
-    recover_records: int = setting(1, "records", "after a new best that are needed")
-    patience: int = setting(3000, "records", "minimum without a new best")
-    share: float = setting(0.5, "of the run so far", "minimum without a new best")
-    better: float = setting(0.005, "relative", "below the best that counts as a new best")
-    spread: float = setting(0.5, "x spread", "below the best, for a loss that was ever 0 or negative")
-    falling: float = setting(1.0, "z", "of Mann-Whitney's test above which the loss is still falling")
-    rising: float = setting(3.0, "z", "above which the loss is rising and other rules apply")
-    compared: int = setting(20, "medians", "minimum in each of the two quarters that are compared")
-    level: float = setting(3.0, "x spread", "range of the medians of the last half, of a loss ever <= 0")
-    rate: float = setting(0.5, "of the peak", "learning rate below which a plateau is the schedule's end")
-    moves: float = setting(
-        0.02, "relative", "fall of the learning rate since the best that shows an active schedule"
+    recover_updates: int = setting(0, "updates", "Updates after a new best before the alert is recovering")
+    resolve_updates: int = setting(0, "updates", "Updates after a new best before the alert is resolved")
+    recover_records: int = setting(1, "records", "Records after a new best that are needed")
+    patience: int = setting(3000, "records", "Records without a new best")
+    patience_share: float = setting(0.5, "share of the run so far", "Part of the run without a new best")
+    better_by: float = setting(0.005, "relative", "Fall below the best that counts as a new best")
+    signed_better_by: float = setting(0.5, "x spread", "The same, for a loss that was ever 0 or negative")
+    falling_z: float = setting(1.0, "z", "Mann-Whitney score above which the loss is still falling")
+    rising_z: float = setting(
+        3.0, "z", "Mann-Whitney score above which the loss is rising, which other rules report"
     )
-    converged: float = setting(0.02, "of the initial loss", "below which the loss has converged")
+    compared_medians: int = setting(
+        20, "medians", "Medians needed in each of the two quarters that are compared"
+    )
+    signed_level_spread: float = setting(
+        3.0, "x spread", "Range of the last half's medians, for a loss that was ever 0 or negative"
+    )
+    low_lr_ratio: float = setting(
+        0.5, "x peak rate", "Learning rate below which a plateau is the end of the schedule"
+    )
+    lr_fall: float = setting(
+        0.02, "relative", "Fall of the learning rate since the best that shows an active schedule"
+    )
+    converged_ratio: float = setting(0.02, "x initial loss", "Loss below which the run has converged")
 
 
 class State(RuleState):
@@ -132,7 +140,7 @@ class Plateau(Rule[Settings, State]):
             return
         waited = state.n - state.best_n
         if (
-            waited >= max(limits.patience, limits.share * state.n)
+            waited >= max(limits.patience, limits.patience_share * state.n)
             and ROUNDED * self.quantum("loss") <= self._least()
             and self._matters(state.initial)
             and self._stands()
@@ -146,8 +154,8 @@ class Plateau(Rule[Settings, State]):
         """
         state, limits = self.state, self.settings
         if state.lowest > 0:
-            return limits.better * state.best
-        return limits.spread * self._spread()
+            return limits.better_by * state.best
+        return limits.signed_better_by * self._spread()
 
     def _spread(self) -> float:
         """Return 1.4826 MAD of single losses around the median of their bin."""
@@ -157,19 +165,19 @@ class Plateau(Rule[Settings, State]):
         """Return whether the newest quarter of the run is neither below nor above the previous quarter."""
         medians, limits = self.state.course.medians, self.settings
         quarter = len(medians) // 4
-        if quarter < limits.compared:
+        if quarter < limits.compared_medians:
             return False
         half = medians[-2 * quarter :]
-        if self.state.lowest <= 0 and max(half) - min(half) > limits.level * self._spread():
+        if self.state.lowest <= 0 and max(half) - min(half) > limits.signed_level_spread * self._spread():
             return False
         z = falls(medians[-2 * quarter : -quarter], medians[-quarter:])
-        return -limits.rising < z < limits.falling
+        return -limits.rising_z < z < limits.falling_z
 
     def _matters(self, initial: float) -> bool:
         state, limits = self.state, self.settings
-        converged = 0 <= state.best < limits.converged * abs(initial)
-        ended = state.peak > 0 and state.rate < limits.rate * state.peak
-        falls = state.rate < (1 - limits.moves) * state.best_rate
+        converged = 0 <= state.best < limits.converged_ratio * abs(initial)
+        ended = state.peak > 0 and state.rate < limits.low_lr_ratio * state.peak
+        falls = state.rate < (1 - limits.lr_fall) * state.best_rate
         return not converged and not ended and not falls
 
     def _fire(self, view: View, row: int, waited: int) -> None:

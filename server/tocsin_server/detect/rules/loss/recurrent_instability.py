@@ -62,13 +62,21 @@ CLOCKS = 16
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    recover_updates: int = setting(20_000, "updates", "without an episode before it is recovering")
-    resolve_updates: int = setting(50_000, "updates", "without an episode before it is resolved")
-    episodes: int = setting(3, "episodes", "that count as recurrent")
-    apart: int = setting(100, "steps", "between episodes; closer ones count as one")
-    share: float = setting(0.02, "of the step", "between episodes; closer ones count as one")
-    even: float = setting(0.25, "variation", "(sigma / mean) of the distances below which it is periodic")
-    same: float = setting(0.1, "relative", "difference up to which two periods are the same")
+    recover_updates: int = setting(
+        20_000, "updates", "Updates without an episode before the alert is recovering"
+    )
+    resolve_updates: int = setting(
+        50_000, "updates", "Updates without an episode before the alert is resolved"
+    )
+    episodes: int = setting(3, "episodes", "Alerts that make the instability recurrent")
+    merge_steps: int = setting(100, "steps", "Alerts that are closer to each other count as one")
+    merge_share: float = setting(
+        0.02, "share of the step", "Alerts that are closer to each other count as one"
+    )
+    periodic_variation: float = setting(
+        0.25, "sigma / mean", "Variation of the distances below which they are periodic"
+    )
+    same_period_within: float = setting(0.1, "relative", "Difference up to which two periods are the same")
 
 
 class State(RuleState):
@@ -91,7 +99,7 @@ class RecurrentInstability(RunRule[Settings, State]):
         if rule not in TRIGGERS or result.severity < WARNING:
             return
         state, limits, step = self.state, self.settings, result.onset_step
-        least = max(limits.apart, int(limits.share * step))
+        least = max(limits.merge_steps, int(limits.merge_share * step))
         if state.steps and abs(step - state.steps[-1]) < least:
             return
         state.steps, state.rules = [*state.steps, step][-KEPT:], [*state.rules, rule][-KEPT:]
@@ -112,11 +120,11 @@ class RecurrentInstability(RunRule[Settings, State]):
     def _fire(self, at: View) -> None:
         state, limits = self.state, self.settings
         mean, variation = _rhythm(state.steps)
-        periodic = variation < limits.even
+        periodic = variation < limits.periodic_variation
         matches = sorted(
             clock
             for clock, steps in state.clocks.items()
-            if len(steps) >= 2 and abs(_rhythm(steps)[0] - mean) <= limits.same * mean
+            if len(steps) >= 2 and abs(_rhythm(steps)[0] - mean) <= limits.same_period_within * mean
         )
         evidence: list[Fact] = [
             ("episodes", float(len(state.steps)), "", state.steps[-1]),

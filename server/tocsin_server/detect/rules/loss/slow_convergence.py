@@ -48,12 +48,12 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    recover_updates: int = setting(0, "updates", "no longer behind before it is recovering")
-    resolve_updates: int = setting(500, "updates", "no longer behind before it is resolved")
-    recover_records: int = setting(2, "bins", "of 32 records no longer behind that are needed")
-    behind: float = setting(0.1, "relative", "above the similar runs' loss at the same step")
-    updates: int = setting(500, "updates", "behind without interruption")
-    rate: float = setting(30.0, "x", "lower peak learning rate that explains it")
+    recover_updates: int = setting(0, "updates", "Updates no longer behind before the alert is recovering")
+    resolve_updates: int = setting(500, "updates", "Updates no longer behind before the alert is resolved")
+    recover_records: int = setting(2, "bins", "Bins of 32 records no longer behind that are needed")
+    behind_by: float = setting(0.1, "relative", "Distance above the similar runs' loss at the same step")
+    behind_updates: int = setting(500, "updates", "Updates behind without interruption")
+    lr_ratio: float = setting(30.0, "x lower", "Peak learning rate that explains it")
 
 
 class State(RuleState):
@@ -94,20 +94,20 @@ class SlowConvergence(Rule[Settings, State]):
             (value, run) for run in self.context.siblings.runs if (value := loss_at(run, step)) is not None
         ]
         reference = middle(sorted(value for value, _ in known)) if known else math.inf
-        if loss - reference <= limits.behind * abs(reference) or reference == math.inf:
+        if loss - reference <= limits.behind_by * abs(reference) or reference == math.inf:
             state.since = None
             if self.episode.state:
                 self.settle(view, row)
             return
         state.since = state.since or (view.step[row], view.time_ns[row])
-        if view.step[row] - state.since[0] >= limits.updates:
+        if view.step[row] - state.since[0] >= limits.behind_updates:
             self._fire(view, row, loss, reference, [run for _, run in known])
 
     def _fire(self, view: View, row: int, loss: float, reference: float, runs: Sequence[SimilarRun]) -> None:
         state, step = self.state, view.step[row]
         rates = [run.peak_lr for run in runs if run.peak_lr]
         theirs = middle(sorted(rates)) if rates else 0.0
-        low = state.peak > 0 and theirs > self.settings.rate * state.peak
+        low = state.peak > 0 and theirs > self.settings.lr_ratio * state.peak
         evidence: list[Fact] = [
             ("loss", loss, "median of 32 records", step),
             ("loss of similar runs", reference, f"median of {len(runs)}", step),

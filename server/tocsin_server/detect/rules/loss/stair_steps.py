@@ -48,14 +48,20 @@ DROPS = 8
 class Settings(RuleSettings):
     """Thresholds of tocsin, based on a real three-epoch fine-tuning."""
 
-    recover_updates: int = setting(1000, "updates", "without a drop before it is recovering")
-    resolve_updates: int = setting(5000, "updates", "without a drop before it is resolved")
-    bins: int = setting(5, "bins", "of 16 records before and after a drop that must not overlap", least=3)
-    fall: float = setting(0.1, "relative", "of the loss at a drop")
-    even: float = setting(0.15, "relative", "difference up to which distances of drops are equal")
-    drops: int = setting(2, "drops", "in a row at equal distances")
-    printed: float = setting(5.0, "x quantum", "of the printed loss that a drop must exceed")
-    rate: float = setting(1.3, "x", "change of the learning rate between bins that explains a drop")
+    recover_updates: int = setting(1000, "updates", "Updates without a drop before the alert is recovering")
+    resolve_updates: int = setting(5000, "updates", "Updates without a drop before the alert is resolved")
+    bins_per_side: int = setting(
+        5, "bins of 16 records", "Bins before and after a drop that must not overlap", least=3
+    )
+    drop: float = setting(0.1, "relative", "Fall of the loss at a drop")
+    even_within: float = setting(0.15, "relative", "Difference up to which the distances of drops are equal")
+    drops: int = setting(2, "drops", "Drops in a row at equal distances")
+    min_drop_quanta: float = setting(
+        5.0, "x quantum", "Multiple of the printed loss's last digit that a drop must exceed"
+    )
+    lr_change_ratio: float = setting(
+        1.3, "x", "Change of the learning rate between bins that explains a drop"
+    )
 
 
 class State(RuleState):
@@ -85,27 +91,29 @@ class StairSteps(Rule[Settings, State]):
         state = self.state
         for row in state.bins.extend(view):
             state.rate = (view.lr[row] if view.lr is not None else None) or state.rate
-            state.rates = [*state.rates, state.rate][-2 * self.settings.bins :]
+            state.rates = [*state.rates, state.rate][-2 * self.settings.bins_per_side :]
             self._evaluate(view, row)
             if self.episode.state:
                 self.settle(view, row)
 
     def _evaluate(self, view: View, row: int) -> None:
         state, limits = self.state, self.settings
-        medians, n = state.bins.medians, limits.bins
+        medians, n = state.bins.medians, limits.bins_per_side
         if len(medians) < 2 * n:
             return
         before, after = medians[:n], medians[n:]
         if max(after) >= min(before) or min(after) <= 0:
             return
         old, new = middle(sorted(before)), middle(sorted(after))
-        if new > (1 - limits.fall) * old:
+        if new > (1 - limits.drop) * old:
             return
         height = old - new
-        if height < limits.printed * self.quantum("loss"):
+        if height < limits.min_drop_quanta * self.quantum("loss"):
             return
         sudden = before[-1] - after[1] > 0.7 * height and _level(before, height) and _level(after[1:], height)
-        by_rate = any(_apart(earlier, later) > limits.rate for earlier, later in pairwise(state.rates))
+        by_rate = any(
+            _apart(earlier, later) > limits.lr_change_ratio for earlier, later in pairwise(state.rates)
+        )
         if sudden and not by_rate:
             state.bins.medians, state.bins.steps = after, state.bins.steps[n:]
             state.rates = state.rates[n:]
@@ -117,7 +125,7 @@ class StairSteps(Rule[Settings, State]):
         state, limits = self.state, self.settings
         edges = [view.first_step, *state.drops]
         gaps = [later - earlier for earlier, later in pairwise(edges)][-limits.drops :]
-        if len(gaps) < limits.drops or max(gaps) > (1 + limits.even) * min(gaps):
+        if len(gaps) < limits.drops or max(gaps) > (1 + limits.even_within) * min(gaps):
             return
         period = gaps[-1]
         evidence: list[Fact] = [

@@ -53,15 +53,27 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    recover_updates: int = setting(20, "updates", "near the level before the jump before it is recovering")
-    resolve_updates: int = setting(100, "updates", "near the level before the jump before it is resolved")
-    before: int = setting(40, "records", "whose median is the level before")
-    learned: float = setting(0.7, "of the initial loss", "below which the loss must have been")
-    near: float = setting(0.06, "relative", "to the first loss, within which the loss is back at it")
-    norm: float = setting(0.15, "relative", "to the first gradient norm, within which the norm must be too")
-    back: float = setting(0.1, "of the total decrease", "above the level before within which it recovered")
-    confirm: int = setting(
-        6, "records", "after the jump that must still be in the upper half of the decrease"
+    recover_updates: int = setting(
+        20, "updates", "Updates near the earlier level before the alert is recovering"
+    )
+    resolve_updates: int = setting(
+        100, "updates", "Updates near the earlier level before the alert is resolved"
+    )
+    level_records: int = setting(40, "records", "Records whose median is the level before the jump")
+    learned_ratio: float = setting(
+        0.7, "x initial loss", "Loss below which the run must have been to have learned"
+    )
+    loss_within: float = setting(
+        0.06, "relative", "Distance from the first loss within which the loss is back at it"
+    )
+    norm_within: float = setting(
+        0.15, "relative", "Distance from the first gradient norm within which the norm must be too"
+    )
+    recovered_share: float = setting(
+        0.1, "share of total decrease", "Distance above the level before within which it has recovered"
+    )
+    confirm_records: int = setting(
+        6, "records", "Records after the jump that must still be in the upper half of the decrease"
     )
 
 
@@ -116,7 +128,7 @@ class WeightsReset(Rule[Settings, State]):
     def inherit(self, carried: bytes, step: int) -> None:
         """Take over the carried state unless the attempt starts at the first step with new weights."""
         kept = msgspec.msgpack.decode(carried, type=State)
-        if step > kept.born + self.settings.before:
+        if step > kept.born + self.settings.level_records:
             self.state = kept
             self.discontinuity()
             self.resume(step)
@@ -137,10 +149,10 @@ class WeightsReset(Rule[Settings, State]):
 
     def _note_learned(self, step: int) -> None:
         state, limits = self.state, self.settings
-        if state.learned_at is not None or state.initial is None or len(state.last) < limits.before:
+        if state.learned_at is not None or state.initial is None or len(state.last) < limits.level_records:
             return
-        way = state.initial - middle(sorted(state.last[-limits.before :]))
-        if way > (1 - limits.learned) * abs(state.initial):
+        way = state.initial - middle(sorted(state.last[-limits.level_records :]))
+        if way > (1 - limits.learned_ratio) * abs(state.initial):
             state.learned_at = step
 
     def _nothing_new(self, view: View, losses: list[float]) -> bool:
@@ -148,14 +160,14 @@ class WeightsReset(Rule[Settings, State]):
         state = self.state
         if state.initial is None or state.jump is not None or self.episode.state:
             return False
-        near = self.settings.near * abs(state.initial)
+        near = self.settings.loss_within * abs(state.initial)
         if max(losses) >= state.initial - near:
             known = state.norm is not None or view.grad_norm is None
             if not known or min(losses) - state.initial <= near:
                 return False
         state.last += losses
-        if len(state.last) > 16 * self.settings.before:
-            del state.last[: -self.settings.before]
+        if len(state.last) > 16 * self.settings.level_records:
+            del state.last[: -self.settings.level_records]
         return True
 
     def _one(self, view: View, row: int, loss: float) -> None:
@@ -169,8 +181,8 @@ class WeightsReset(Rule[Settings, State]):
         if state.jump is not None:
             self._confirm(view, row, loss, state.initial)
             return
-        del state.last[: -limits.before]
-        if len(state.last) == limits.before and self._jumps(view, row, loss, state.initial):
+        del state.last[: -limits.level_records]
+        if len(state.last) == limits.level_records and self._jumps(view, row, loss, state.initial):
             state.jump, state.after = (view.step[row], view.time_ns[row]), [loss]
             state.level = middle(sorted(state.last))
             return
@@ -182,11 +194,11 @@ class WeightsReset(Rule[Settings, State]):
 
     def _jumps(self, view: View, row: int, loss: float, initial: float) -> bool:
         limits, last = self.settings, self.state.last
-        if abs(loss - initial) > limits.near * abs(initial) or loss <= max(last):
+        if abs(loss - initial) > limits.loss_within * abs(initial) or loss <= max(last):
             return False
         level = middle(sorted(last))
         way = initial - level
-        learned = way > (1 - limits.learned) * abs(initial) and way > 0
+        learned = way > (1 - limits.learned_ratio) * abs(initial) and way > 0
         back = max(last) < initial - 0.3 * way
         return learned and back and self._norm_agrees(view, row)
 
@@ -195,15 +207,15 @@ class WeightsReset(Rule[Settings, State]):
         first, norm = self.state.norm, _norm(view, row)
         if norm == 0.0:
             return False
-        return first is None or norm is None or abs(norm - first) <= self.settings.norm * first
+        return first is None or norm is None or abs(norm - first) <= self.settings.norm_within * first
 
     def _confirm(self, view: View, row: int, loss: float, initial: float) -> None:
         state, limits = self.state, self.settings
         state.after.append(loss)
         way = initial - state.level
         if not initial - 0.5 * way <= loss <= initial + 0.3 * way:
-            state.jump, state.last = None, [*state.last, *state.after][-limits.before :]
-        elif len(state.after) > limits.confirm and state.jump is not None:
+            state.jump, state.last = None, [*state.last, *state.after][-limits.level_records :]
+        elif len(state.after) > limits.confirm_records and state.jump is not None:
             if max(state.after) > min(state.after):
                 self._fire(view, row, state.jump, initial)
             state.jump, state.last = None, []
@@ -219,7 +231,7 @@ class WeightsReset(Rule[Settings, State]):
             f"Loss returned to its initial value in one record, {number(state.level)} → "
             f"{number(state.after[0])}"
         )
-        back = state.level + self.settings.back * (initial - state.level)
+        back = state.level + self.settings.recovered_share * (initial - state.level)
         self.fire(view, row, CRITICAL, onset, summary, evidence, back=back)
 
 

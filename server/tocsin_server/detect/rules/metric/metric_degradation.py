@@ -80,20 +80,28 @@ class Settings(RuleSettings):
     A decline of 10 % at three consecutive evaluations detects 64 of the 66 runs that end degraded.
     """
 
-    recover_updates: int = setting(0, "updates", "near the best before it is recovering")
-    resolve_updates: int = setting(0, "updates", "near the best before it is resolved")
-    recover_records: int = setting(2, "evaluations", "near the best that are needed")
-    evaluations: int = setting(3, "evaluations", "in a row that must be worse")
-    worse: float = setting(0.1, "relative", "worse than the best")
-    collapse: float = setting(0.5, "of the gain", "since the first evaluation, lost: critical")
-    established: int = setting(10, "evaluations", "up to the best, before a collapse is critical", least=1)
-    risen: float = setting(1.05, "x", "training loss at the best, above which training got worse too")
-    decibel: float = setting(0.3, "dB", "worse than the best, for metrics in dB")
-    noise: float = setting(3.0, "sigma", "of the noise between evaluations that the change must exceed")
-    learned: float = setting(
-        4.0, "sigma", "of the noise by which the best must be better than the first value"
+    recover_updates: int = setting(0, "updates", "Updates near the best before the alert is recovering")
+    resolve_updates: int = setting(0, "updates", "Updates near the best before the alert is resolved")
+    recover_records: int = setting(2, "evaluations", "Evaluations near the best that are needed")
+    worse_evaluations: int = setting(3, "evaluations", "Evaluations in a row that must be worse")
+    worse_by: float = setting(0.1, "relative", "Distance from the best from which a metric is worse")
+    critical_lost_share: float = setting(
+        0.5, "share of gain", "Part of the gain since the first evaluation that, if lost, is critical"
     )
-    early: float = setting(0.05, "of the run", "within which a best is reported as early")
+    critical_after_evaluations: int = setting(
+        10, "evaluations", "Evaluations up to the best before a collapse is critical", least=1
+    )
+    train_loss_ratio: float = setting(
+        1.05, "x training loss at best", "Training loss above which training got worse too"
+    )
+    worse_by_db: float = setting(0.3, "dB", "Distance from the best from which a metric in dB is worse")
+    noise_deviations: float = setting(3.0, "sigma", "Noise between evaluations that the change must exceed")
+    learned_deviations: float = setting(
+        4.0, "sigma", "Noise by which the best must be better than the first value"
+    )
+    early_share: float = setting(
+        0.05, "share of the run", "Part of the run within which a best is reported as early"
+    )
 
 
 class Track(msgspec.Struct):
@@ -212,20 +220,22 @@ class MetricDegradation(WideRule[Settings, State]):
         loss, gain = sign * (track.level - track.last), sign * (track.best - track.first)
         noise = max(middle(sorted(track.changes)) if track.changes else 0.0, HIDDEN * quantum)
         # A metric that never left its first level has no best: its changes are noise.
-        significant = loss > ROUNDED * quantum and (loss > limits.noise * noise or track.n <= 5)
-        significant = significant and (gain > limits.learned * noise or track.best_step == track.first_step)
+        significant = loss > ROUNDED * quantum and (loss > limits.noise_deviations * noise or track.n <= 5)
+        significant = significant and (
+            gain > limits.learned_deviations * noise or track.best_step == track.first_step
+        )
         significant = significant and not (up and 0 < track.first < CHANCE and track.best < 3 * track.first)
         relative = (loss - quantum) / abs(track.level) if track.level else math.inf * (loss > 0)
-        worse = loss >= limits.decibel if decibel else relative >= limits.worse
-        established = gain > 0 and track.best_n >= limits.established
-        collapsed = established and sign * (track.best - track.last) >= limits.collapse * gain
+        worse = loss >= limits.worse_by_db if decibel else relative >= limits.worse_by
+        established = gain > 0 and track.best_n >= limits.critical_after_evaluations
+        collapsed = established and sign * (track.best - track.last) >= limits.critical_lost_share * gain
         track.worse = track.worse + 1 if worse and significant else 0
         track.collapsed = track.collapsed + 1 if collapsed and worse and significant else 0
 
     def _evaluate(self, view: View, row: int) -> None:
         limits = self.settings
         tracks = {name: track for name, track in self.state.tracks.items() if name.startswith("val/")}
-        bad = {name: track for name, track in tracks.items() if track.worse >= limits.evaluations}
+        bad = {name: track for name, track in tracks.items() if track.worse >= limits.worse_evaluations}
         if not self.episode.state:  # a best that was reported is not reported again
             bad = {name: track for name, track in bad.items() if track.reported != track.best_step}
         if not bad:
@@ -264,18 +274,18 @@ class MetricDegradation(WideRule[Settings, State]):
             return False
         level, known = self._level(), self.state.losses_step > track.best_step
         if known and level is not None and track.train is not None:
-            return level > limits.risen * track.train
+            return level > limits.train_loss_ratio * track.train
         twin = self.state.tracks.get(f"train/{name.removeprefix('val/')}")
-        return twin is not None and twin.collapsed >= limits.evaluations
+        return twin is not None and twin.collapsed >= limits.worse_evaluations
 
     def _collapsed(self, name: str, track: Track) -> bool:
         """Return whether a task metric, not a loss, lost ``collapse`` of what it had gained."""
-        return not is_loss(name) and track.collapsed >= self.settings.evaluations
+        return not is_loss(name) and track.collapsed >= self.settings.worse_evaluations
 
     def _early(self, step: int, track: Track) -> bool:
         """Return whether the best is in the first twentieth of the run, as planned or so far."""
         length = max(self.context.planned_steps or 0, step)
-        return track.best_step <= self.settings.early * length
+        return track.best_step <= self.settings.early_share * length
 
     def _describe(self, bad: dict[str, Track], *, early: bool) -> tuple[str, list[Fact]]:
         worst = sorted(bad.items(), key=lambda item: (-_share(item[1]), item[0]))

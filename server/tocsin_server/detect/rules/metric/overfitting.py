@@ -61,16 +61,20 @@ LOSSES, METRICS = 8, 32
 class Settings(RuleSettings):
     """Thresholds of the rule; the minimum rise avoids alerts for noisy validation sets."""
 
-    recover_updates: int = setting(0, "updates", "after a new best before it is recovering")
-    resolve_updates: int = setting(0, "updates", "after a new best before it is resolved")
-    recover_records: int = setting(1, "evaluations", "after a new best that are needed")
-    patience: int = setting(5, "evaluations", "without a new best")
-    worse: float = setting(
-        0.05, "relative", "rise of the validation loss above its best, over three evaluations"
+    recover_updates: int = setting(0, "updates", "Updates after a new best before the alert is recovering")
+    resolve_updates: int = setting(0, "updates", "Updates after a new best before the alert is resolved")
+    recover_records: int = setting(1, "evaluations", "Evaluations after a new best that are needed")
+    patience: int = setting(5, "evaluations", "Evaluations without a new best")
+    worse_by: float = setting(
+        0.05, "relative", "Rise of the validation loss above its best, over three evaluations"
     )
-    noise: float = setting(3.0, "x", "usual change between evaluations that the rise must exceed")
-    fall: float = setting(0.02, "relative", "minimum fall of the training loss since the best")
-    holds: float = setting(0.02, "relative", "of its best within which a task metric holds")
+    noise_ratio: float = setting(
+        3.0, "x usual change", "Change between evaluations that the rise must exceed"
+    )
+    train_fall: float = setting(0.02, "relative", "Smallest fall of the training loss since the best")
+    metric_holds_within: float = setting(
+        0.02, "relative", "Distance from its best within which a task metric holds"
+    )
 
 
 class Held(msgspec.Struct):
@@ -174,7 +178,7 @@ class Overfitting(WideRule[Settings, State]):
     def _holds(self, score: Score) -> bool:
         """Return whether a metric had a new best recently, or is near its best."""
         limits = self.settings
-        near = score.best - score.last <= limits.holds * abs(score.best)
+        near = score.best - score.last <= limits.metric_holds_within * abs(score.best)
         return score.since < limits.patience or near
 
     def _evaluate(self, view: View, row: int) -> None:
@@ -202,10 +206,10 @@ class Overfitting(WideRule[Settings, State]):
             return False
         rise = min(held.last) - held.best
         noise = max(middle(sorted(held.changes)), HIDDEN * quanta.get(name, 0.0))
-        least = max(limits.worse * abs(held.best), limits.noise * noise)
+        least = max(limits.worse_by * abs(held.best), limits.noise_ratio * noise)
         fall = held.train - middle(sorted(train))
         visible = rise > ROUNDED * quanta.get(name, 0.0) and fall > ROUNDED * quanta.get("loss", 0.0)
-        return visible and rise >= least and fall >= limits.fall * abs(held.train)
+        return visible and rise >= least and fall >= limits.train_fall * abs(held.train)
 
     def _fire(self, view: View, row: int, name: str, held: Held) -> None:
         held.reported = True

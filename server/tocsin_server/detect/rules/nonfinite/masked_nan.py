@@ -54,13 +54,17 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    recover_updates: int = setting(5, "updates", "with normal values before it is recovering")
-    resolve_updates: int = setting(50, "updates", "with normal values before it is resolved")
-    zeros: int = setting(3, "records", "in a row with a loss of exactly 0 and a non-finite norm")
-    alone: int = setting(20, "records", "in a row with a loss of exactly 0 and no known norm")
-    flat: int = setting(5, "records", "in a row with a constant loss and a norm of NaN")
-    constant: float = setting(1e-5, "relative", "range of the loss within which it is constant")
-    height: float = setting(0.2, "of the first loss", "minimum loss before a fall to exactly 0")
+    recover_updates: int = setting(5, "updates", "Updates with normal values before the alert is recovering")
+    resolve_updates: int = setting(50, "updates", "Updates with normal values before the alert is resolved")
+    zero_records: int = setting(
+        3, "records", "Records in a row with a loss of exactly 0 and a non-finite norm"
+    )
+    zero_records_without_norm: int = setting(
+        20, "records", "Records in a row with a loss of exactly 0 and no known norm"
+    )
+    flat_records: int = setting(5, "records", "Records in a row with a constant loss and a norm of NaN")
+    constant_range: float = setting(1e-5, "relative", "Range of the loss within which it is constant")
+    min_loss_before: float = setting(0.2, "x first loss", "Smallest loss before a fall to exactly 0")
 
 
 class State(RuleState):
@@ -131,18 +135,18 @@ class MaskedNan(Rule[Settings, State]):
         state, limits = self.state, self.settings
         if not (state.zeros or state.alone or state.flat):
             state.since, state.anchor = (view.step[row], view.time_ns[row]), loss
-        still = abs(loss - state.anchor) <= limits.constant * abs(state.anchor)
+        still = abs(loss - state.anchor) <= limits.constant_range * abs(state.anchor)
         state.first = state.first or abs(loss)
         zero = state.fall.is_zero(loss, self.quantum("loss"))
-        fell = state.last >= limits.height * state.first > 0 and zero
+        fell = state.last >= limits.min_loss_before * state.first > 0 and zero
         state.zeros = state.zeros + 1 if bad and loss == 0.0 else 0
         state.alone = state.alone + 1 if loss == 0.0 and not state.norms and (fell or state.alone) else 0
         state.flat = state.flat + 1 if bad and still and not over else 0
-        if state.zeros >= limits.zeros:
+        if state.zeros >= limits.zero_records:
             self._fire(view, row, CRITICAL, "zero", state.zeros)
-        elif state.flat >= limits.flat:
+        elif state.flat >= limits.flat_records:
             self._fire(view, row, CRITICAL, "flat", state.flat)
-        elif state.alone >= limits.alone:
+        elif state.alone >= limits.zero_records_without_norm:
             self._fire(view, row, WARNING, "alone", state.alone)
         elif self.episode.state and not bad and loss != 0.0:
             self.settle(view, row)

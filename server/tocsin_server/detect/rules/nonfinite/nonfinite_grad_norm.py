@@ -49,12 +49,16 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    recover_updates: int = setting(10, "updates", "updates with a finite norm before the alert is recovering")
-    resolve_updates: int = setting(100, "updates", "updates with a finite norm before it is resolved")
-    recover_records: int = setting(5, "records", "finite records that are also needed")
-    persistent: int = setting(5, "records", "consecutive non-finite norms that no scaler explains")
-    start_up: int = setting(30, "updates", "in which a scaler may still calibrate")
-    lowest_scale: float = setting(1.0, "", "scale up to which a non-finite norm is not caused by scaling")
+    recover_updates: int = setting(10, "updates", "Updates with a finite norm before the alert is recovering")
+    resolve_updates: int = setting(100, "updates", "Updates with a finite norm before the alert is resolved")
+    recover_records: int = setting(5, "records", "Records with a finite norm that are also needed")
+    persistent_records: int = setting(
+        5, "records", "Records in a row with a non-finite norm that no scaler explains"
+    )
+    calibration_updates: int = setting(30, "updates", "Updates in which a scaler may still calibrate")
+    lowest_scale: float = setting(
+        1.0, "loss scale", "Scale up to which a non-finite norm is not caused by scaling"
+    )
 
 
 class State(RuleState):
@@ -94,7 +98,7 @@ class NonfiniteGradNorm(Rule[Settings, State]):
     def _continues(self, view: View, norms: Values) -> bool:
         """Handle a long episode quickly: every norm is non-finite, and none is worth another report."""
         state, limits, streak = self.state, self.settings, self.state.streak + view.n
-        if state.streak < limits.persistent or view.age(0) < limits.start_up:
+        if state.streak < limits.persistent_records or view.age(0) < limits.calibration_updates:
             return False
         if not (none_finite(norms) and self.already_reported(view, -1, CRITICAL, grade(streak))):
             return False
@@ -132,9 +136,9 @@ class NonfiniteGradNorm(Rule[Settings, State]):
         if not view.has_scaler(row):
             spared = view.stepped is not None and view.stepped[row] == 0.0
             kind = "spared" if spared else "no-scaler"
-            return (WARNING if spared and streak < limits.persistent else CRITICAL), kind
+            return (WARNING if spared and streak < limits.persistent_records else CRITICAL), kind
         if scale is not None and scale <= limits.lowest_scale:
             return CRITICAL, "every-scale"
-        if view.age(row) < limits.start_up or streak < limits.persistent:
+        if view.age(row) < limits.calibration_updates or streak < limits.persistent_records:
             return None
         return CRITICAL, "persistent"

@@ -41,10 +41,18 @@ NAME = "nonfinite/batch"
 class Settings(RuleSettings):
     """Thresholds of the rule. If nearly all batches contain NaN, it is a mask value."""
 
-    recover_updates: int = setting(50, "updates", "with finite batches before it is recovering")
-    resolve_updates: int = setting(500, "updates", "with finite batches before it is resolved")
-    batches: int = setting(100, "batches", "that must have been checked before a share is reported")
-    mask: float = setting(0.9, "of batches", "from which non-finite values are a mask: info only")
+    recover_updates: int = setting(
+        50, "updates", "Updates with finite batches before the alert is recovering"
+    )
+    resolve_updates: int = setting(500, "updates", "Updates with finite batches before the alert is resolved")
+    min_batches: int = setting(
+        100, "batches", "Batches that must have been checked before a share is reported"
+    )
+    mask_share: float = setting(
+        0.9,
+        "share of batches",
+        "Share with non-finite values from which they are a mask, so that it is info only",
+    )
 
 
 class State(RuleState):
@@ -83,7 +91,7 @@ class NonfiniteInput(WideRule[Settings, State]):
         state, limits = self.state, self.settings
         state.bad += 1
         share = state.bad / state.seen
-        usual = state.seen >= limits.batches and share >= limits.mask
+        usual = state.seen >= limits.min_batches and share >= limits.mask_share
         step = view.step[row]
         evidence: list[Fact] = [
             ("batches that are not finite", float(state.bad), "batches", step),

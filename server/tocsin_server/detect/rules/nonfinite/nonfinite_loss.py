@@ -50,11 +50,11 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    recover_updates: int = setting(5, "updates", "updates with a finite loss before the alert is recovering")
-    resolve_updates: int = setting(50, "updates", "updates with a finite loss before it is resolved")
-    recover_records: int = setting(5, "records", "finite records that are also needed")
-    window: int = setting(5, "records", "window in which non-finite losses are counted")
-    critical_count: int = setting(2, "records", "non-finite losses in the window that make it critical")
+    recover_updates: int = setting(5, "updates", "Updates with a finite loss before the alert is recovering")
+    resolve_updates: int = setting(50, "updates", "Updates with a finite loss before the alert is resolved")
+    recover_records: int = setting(5, "records", "Records with a finite loss that are also needed")
+    window: int = setting(5, "records", "Records in which non-finite losses are counted")
+    critical_count: int = setting(2, "records", "Non-finite losses in the window that make it critical")
 
 
 class State(RuleState):

@@ -46,8 +46,8 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Recovery thresholds, the same as for nonfinite-loss."""
 
-    recover_updates: int = setting(5, "updates", "with finite terms before it is recovering")
-    resolve_updates: int = setting(50, "updates", "with finite terms before it is resolved")
+    recover_updates: int = setting(5, "updates", "Updates with finite terms before the alert is recovering")
+    resolve_updates: int = setting(50, "updates", "Updates with finite terms before the alert is resolved")
 
 
 class State(RuleState):

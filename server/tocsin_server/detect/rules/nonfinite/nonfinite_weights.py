@@ -48,9 +48,11 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of tocsin; NaN weights necessarily give a NaN loss."""
 
-    recover_updates: int = setting(5, "updates", "with a finite loss before it is recovering")
-    resolve_updates: int = setting(50, "updates", "with a finite loss before it is resolved")
-    losses: int = setting(3, "records", "in a row after the update with a non-finite loss")
+    recover_updates: int = setting(5, "updates", "Updates with a finite loss before the alert is recovering")
+    resolve_updates: int = setting(50, "updates", "Updates with a finite loss before the alert is resolved")
+    nonfinite_losses: int = setting(
+        3, "records", "Records in a row, after the update, with a non-finite loss"
+    )
 
 
 class State(RuleState):
@@ -93,7 +95,7 @@ class NonfiniteWeights(Rule[Settings, State]):
     def _continues(self, view: View, losses: Values | None) -> bool:
         """Handle a long episode quickly: no loss is finite."""
         state = self.state
-        if losses is None or state.since is None or state.bad < self.settings.losses:
+        if losses is None or state.since is None or state.bad < self.settings.nonfinite_losses:
             return False
         if not (none_finite(losses) and self.already_reported(view, -1, CRITICAL)):
             return False
@@ -120,7 +122,7 @@ class NonfiniteWeights(Rule[Settings, State]):
                 self.settle(view, row)
         elif loss is not None and state.since is not None:
             state.bad += 1
-            if state.bad >= self.settings.losses:
+            if state.bad >= self.settings.nonfinite_losses:
                 self._fire(view, row, state.since)
         if state.since is None and _corrupts(view, row):
             state.since, state.bad = (view.step[row], view.time_ns[row]), 0

@@ -62,13 +62,21 @@ UNSCALE = Remedy(
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    resolve_updates: int = setting(2000, "updates", "with an independent norm before it is resolved")
-    beside: int = setting(8, "records", "before and after a change of scale that are compared")
-    least: int = setting(4, "records", "minimum on each side")
-    match: float = setting(0.35, "x the logarithm of the change", "within which the norm follows the scale")
-    changes: int = setting(4, "changes of scale", "in a row that the norm follows")
-    high: float = setting(1e4, "", "median norm that is suspicious at a scale of 1024 or more")
-    window: int = setting(200, "records", "over which that median is taken")
+    resolve_updates: int = setting(
+        2000, "updates", "Updates with an independent norm before the alert is resolved"
+    )
+    compared_records: int = setting(
+        8, "records", "Records before and after a change of scale that are compared"
+    )
+    min_records_per_side: int = setting(4, "records", "Smallest number of records on each side")
+    follows_within: float = setting(
+        0.35, "x log of the change", "Distance within which the norm follows the scale"
+    )
+    changes: int = setting(4, "changes of scale", "Changes of scale in a row that the norm follows")
+    suspicious_norm: float = setting(
+        1e4, "grad norm", "Median norm that is suspicious at a scale of 1024 or more"
+    )
+    window: int = setting(200, "records", "Records over which that median is taken")
 
 
 class State(RuleState):
@@ -117,7 +125,7 @@ class ScaledGradNorm(Rule[Settings, State]):
         if not (one_scale and positive(norms)):
             return False
         known = cast(list[float], norms)
-        state.now = [*state.now, *known][-limits.beside :]
+        state.now = [*state.now, *known][-limits.compared_records :]
         start = 0
         while start < view.n:
             stop = min(view.n, start + limits.window - len(state.window))
@@ -131,17 +139,17 @@ class ScaledGradNorm(Rule[Settings, State]):
     def _changed(self, view: View, row: int, loss_scale: float) -> None:
         state = self.state
         state.ratio = loss_scale / state.scale if state.scale else 1.0
-        state.before, state.now = state.now[-self.settings.beside :], []
+        state.before, state.now = state.now[-self.settings.compared_records :], []
         state.scale, state.at = loss_scale, (view.step[row], view.time_ns[row])
-        state.compared = state.ratio == 1.0 or len(state.before) < self.settings.least
+        state.compared = state.ratio == 1.0 or len(state.before) < self.settings.min_records_per_side
 
     def _one(self, view: View, row: int, norm: float) -> None:
         state, limits = self.state, self.settings
         if state.compared:
-            state.now = [*state.now[1 - limits.beside :], norm]
+            state.now = [*state.now[1 - limits.compared_records :], norm]
         else:
             state.now.append(norm)
-        if not state.compared and len(state.now) >= limits.beside:
+        if not state.compared and len(state.now) >= limits.compared_records:
             self._compare(view, row)
         state.window.append(norm)
         if len(state.window) >= limits.window:
@@ -154,7 +162,7 @@ class ScaledGradNorm(Rule[Settings, State]):
         state.compared = True
         change = math.log(state.ratio)
         moved = math.log(middle(sorted(state.now)) / middle(sorted(state.before)))
-        if abs(moved - change) > limits.match * abs(change):
+        if abs(moved - change) > limits.follows_within * abs(change):
             state.followed = 0
             if self.episode.kind == "follows":
                 self.settle(view, row)
@@ -169,7 +177,7 @@ class ScaledGradNorm(Rule[Settings, State]):
         """Check the median of a window: scaled norms seen by the hook, or a suspiciously high level."""
         if self.suffix in self.context.scaled_norms:
             self._fire(view, row, WARNING, (view.step[row], view.time_ns[row]), "seen", median)
-        elif median > self.settings.high and self.state.scale >= 1024:
+        elif median > self.settings.suspicious_norm and self.state.scale >= 1024:
             self._fire(view, row, INFO, (view.step[row], view.time_ns[row]), "high", median)
         elif self.episode.state and self.episode.kind != "follows":
             self.settle(view, row, at_once=True)

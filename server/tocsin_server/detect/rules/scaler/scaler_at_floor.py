@@ -42,9 +42,11 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    recover_updates: int = setting(50, "updates", "updates without overflow before the alert is recovering")
-    resolve_updates: int = setting(200, "updates", "updates without overflow before it is resolved")
-    repeats: int = setting(5, "overflows", "at an unchanged lowest scale that show that it is the minimum")
+    recover_updates: int = setting(50, "updates", "Updates without overflow before the alert is recovering")
+    resolve_updates: int = setting(200, "updates", "Updates without overflow before the alert is resolved")
+    floor_overflows: int = setting(
+        5, "overflows", "Overflows at an unchanged lowest scale that show that it is the minimum"
+    )
 
 
 class State(RuleState):
@@ -96,7 +98,7 @@ class ScalerAtFloor(Rule[Settings, State]):
         if value == 0.0 and (state.positive or overflowed):
             self._stuck(view, row, value, "zero", 1)
         elif value != 0.0 and overflowed and value == state.lowest and self._floor(view, value):
-            self._stuck(view, row, value, "minimum", self.settings.repeats)
+            self._stuck(view, row, value, "minimum", self.settings.floor_overflows)
         elif not overflowed:
             state.stuck = 0
             if self.episode.state and value != 0.0:

@@ -60,16 +60,26 @@ Fall = tuple[int, int, int, float]
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    recover_updates: int = setting(200, "updates", "updates without backoff before the alert is recovering")
-    resolve_updates: int = setting(500, "updates", "updates without backoff before it is resolved")
-    start_up: int = setting(
-        30, "updates", "in which a scaler may still calibrate, unless the scale falls below 1"
+    recover_updates: int = setting(200, "updates", "Updates without backoff before the alert is recovering")
+    resolve_updates: int = setting(500, "updates", "Updates without backoff before the alert is resolved")
+    calibration_updates: int = setting(
+        30, "updates", "Updates in which a scaler may still calibrate, unless the scale falls below 1"
     )
-    window: int = setting(500, "updates", "within which the fall must happen, with no growth between")
-    pending_fall: float = setting(3.0, "powers of two", "below the run's level: pending")
-    warn_fall: float = setting(4.0, "powers of two", "below the run's level: warning")
-    critical_fall: float = setting(8.0, "powers of two", "below the run's level: critical")
-    lowest_scale: float = setting(1.0, "", "below which it is critical whatever the level was")
+    window: int = setting(
+        500, "updates", "Updates within which the fall must happen, without growth in between"
+    )
+    pending_fall: float = setting(
+        3.0, "powers of two", "Fall below the run's level from which the alert is pending"
+    )
+    warning_fall: float = setting(
+        4.0, "powers of two", "Fall below the run's level from which it is a warning"
+    )
+    critical_fall: float = setting(
+        8.0, "powers of two", "Fall below the run's level from which it is critical"
+    )
+    lowest_scale: float = setting(
+        1.0, "loss scale", "Scale below which it is critical, whatever the level was"
+    )
 
 
 class State(RuleState):
@@ -100,7 +110,7 @@ class ScalerCollapse(Rule[Settings, State]):
         if view.scale is None or not view.has_scaler(view.n - 1):
             return
         quiet = not view.moves and not self.episode.state and 0.0 not in view.scale
-        if quiet and view.age(0) >= self.settings.start_up:
+        if quiet and view.age(0) >= self.settings.calibration_updates:
             self._hold(view)
             return
         moves = {row: (before, after) for row, before, after in view.moves}
@@ -133,7 +143,7 @@ class ScalerCollapse(Rule[Settings, State]):
             self._evaluate(view, row, value)
         elif self.episode.state:
             self.settle(view, row)
-        if view.age(row) >= self.settings.start_up and not self.episode.state:
+        if view.age(row) >= self.settings.calibration_updates and not self.episode.state:
             self._count(state.level, 1)
 
     def _moved(self, view: View, row: int, move: tuple[float, float]) -> None:
@@ -172,7 +182,7 @@ class ScalerCollapse(Rule[Settings, State]):
         limits, falls = self.settings, self.state.falls
         level = self.state.level if self.state.level is not None else LOWEST
         below_one = value < limits.lowest_scale and self.state.backed_off
-        if not falls or (view.age(row) < limits.start_up and not below_one):
+        if not falls or (view.age(row) < limits.calibration_updates and not below_one):
             if self.episode.state:
                 self.episode.calm, self.episode.last_step = 0, view.step[row]
             return
@@ -180,7 +190,7 @@ class ScalerCollapse(Rule[Settings, State]):
         usual = self._median()
         depth = (min(start[2], usual if usual is not None else start[2]) - level) / QUARTERS
         onset = (run[0][0], run[0][1])
-        if below_one or depth >= limits.warn_fall:
+        if below_one or depth >= limits.warning_fall:
             severity = CRITICAL if below_one or depth >= limits.critical_fall else WARNING
             if not self.already_reported(view, row, severity, self._depth(depth)):
                 summary, evidence = self._describe(view, row, value, run)

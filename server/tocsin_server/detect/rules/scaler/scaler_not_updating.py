@@ -47,10 +47,16 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    recover_updates: int = setting(10, "updates", "updates with finite gradients before it is recovering")
-    resolve_updates: int = setting(100, "updates", "updates with finite gradients before it is resolved")
-    repeats: int = setting(3, "records", "in a row that overflow while the scale does not change")
-    spacing: float = setting(0.5, "growth intervals", "maximum distance of records that are compared")
+    recover_updates: int = setting(
+        10, "updates", "Updates with finite gradients before the alert is recovering"
+    )
+    resolve_updates: int = setting(
+        100, "updates", "Updates with finite gradients before the alert is resolved"
+    )
+    overflow_records: int = setting(
+        3, "records", "Records in a row that overflow while the scale does not change"
+    )
+    max_spacing: float = setting(0.5, "growth intervals", "Largest distance of records that are compared")
 
 
 class State(RuleState):
@@ -109,12 +115,14 @@ class ScalerNotUpdating(Rule[Settings, State]):
         state, streak = self.state, self.state.streak + view.n
         if not state.overflowed or state.moved or not state.streak or view.scaled or not state.scale:
             return False
-        apart = self.settings.spacing * view.scaler.growth_interval
+        apart = self.settings.max_spacing * view.scaler.growth_interval
         if view.moves or view.relearned or view.step[-1] - state.step > apart:
             return False
         if norms is None or (view.scale or []).count(state.scale) < view.n or not none_finite(norms):
             return False
-        fires = streak >= self.settings.repeats  # fewer overflows are neither calm nor worth a report
+        fires = (
+            streak >= self.settings.overflow_records
+        )  # fewer overflows are neither calm nor worth a report
         if fires and not self.already_reported(view, -1, CRITICAL, grade(streak)):
             return False
         state.streak, state.step = streak, view.step[-1]
@@ -144,12 +152,12 @@ class ScalerNotUpdating(Rule[Settings, State]):
         if value != state.scale or value == 0.0:
             state.streak, state.moved = 0, True
             return
-        if state.moved or apart > limits.spacing * view.scaler_at(row).growth_interval:
+        if state.moved or apart > limits.max_spacing * view.scaler_at(row).growth_interval:
             return
         if not state.streak:
             state.since = state.at
         state.streak += 1
-        if state.streak >= limits.repeats:
+        if state.streak >= limits.overflow_records:
             self._fire(view, row, value)
 
     def _fire(self, view: View, row: int, value: float) -> None:

@@ -47,15 +47,15 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    recover_updates: int = setting(200, "updates", "updates without overflow before the alert is recovering")
-    resolve_updates: int = setting(500, "updates", "updates without overflow before it is resolved")
-    start_up: int = setting(30, "updates", "in which a scaler may still calibrate")
-    burst_window: int = setting(50, "updates", "window of a burst")
-    burst_count: int = setting(5, "overflows", "in that window that count as a burst")
-    window: int = setting(1000, "updates", "window over which the rate is taken")
-    least: int = setting(5, "overflows", "minimum in that window before the rate counts")
-    warn_factor: float = setting(10.0, "x healthy rate", "above which it is a warning")
-    critical_factor: float = setting(100.0, "x healthy rate", "above which it is critical")
+    recover_updates: int = setting(200, "updates", "Updates without overflow before the alert is recovering")
+    resolve_updates: int = setting(500, "updates", "Updates without overflow before the alert is resolved")
+    calibration_updates: int = setting(30, "updates", "Updates in which a scaler may still calibrate")
+    burst_window: int = setting(50, "updates", "Updates in which the overflows of a burst are counted")
+    burst_overflows: int = setting(5, "overflows", "Overflows in that window that are a burst")
+    window: int = setting(1000, "updates", "Updates over which the rate of overflows is taken")
+    min_overflows: int = setting(5, "overflows", "Overflows in that window before the rate counts")
+    warning_ratio: float = setting(10.0, "x healthy rate", "Rate above which it is a warning")
+    critical_ratio: float = setting(100.0, "x healthy rate", "Rate above which it is critical")
 
 
 class State(RuleState):
@@ -96,7 +96,7 @@ class OverflowBurst(Rule[Settings, State]):
                 self.settle(view, row)
 
     def _overflow(self, view: View, row: int, times: int, step: int) -> None:
-        if step - view.first_step < self.settings.start_up:
+        if step - view.first_step < self.settings.calibration_updates:
             return
         state, seen = self.state, self.state.seen
         seen.append((step, view.time_ns[row], times))
@@ -125,13 +125,15 @@ class OverflowBurst(Rule[Settings, State]):
     def _evaluate(self, now: int, rate: float) -> tuple[int, tuple[int, int], int, int] | None:
         """Return severity, onset, overflows and updates of the checked stretch, or None if healthy."""
         limits, seen, total = self.settings, self.state.seen, self.state.total
-        if total >= limits.least and total / limits.window > min(limits.critical_factor * rate, 0.9):
+        if total >= limits.min_overflows and total / limits.window > min(limits.critical_ratio * rate, 0.9):
             return CRITICAL, seen[0][:2], total, limits.window
         burst = seen[bisect_left(seen, (now - limits.burst_window + 1,)) :]
         in_burst = sum([times for _, _, times in burst])
-        need = max(limits.burst_count, math.ceil(limits.burst_window * min(limits.warn_factor * rate, 0.6)))
+        need = max(
+            limits.burst_overflows, math.ceil(limits.burst_window * min(limits.warning_ratio * rate, 0.6))
+        )
         if in_burst >= need:
             return WARNING, burst[0][:2], in_burst, limits.burst_window
-        if total >= limits.least and total / limits.window > min(limits.warn_factor * rate, 0.6):
+        if total >= limits.min_overflows and total / limits.window > min(limits.warning_ratio * rate, 0.6):
             return WARNING, seen[0][:2], total, limits.window
         return None

@@ -47,14 +47,16 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    recover_updates: int = setting(100, "updates", "after an overflow before the alert is recovering")
-    resolve_updates: int = setting(500, "updates", "after an overflow before it is resolved")
-    growths: int = setting(8, "growths", "in a row without an overflow; also the warm-up")
-    check_from: int = setting(4, "growths", "from which norms and losses are checked")
-    dead_norm: float = setting(1e-6, "", "norm below which gradients are close to 0")
-    constant: float = setting(1e-5, "relative", "range of the loss within which it is constant")
-    records: int = setting(10, "records", "in a row with such norms or losses")
-    cap: float = setting(2.0**24, "", "scale at which other scalers stop growing (Apex, InternEvo)")
+    recover_updates: int = setting(100, "updates", "Updates after an overflow before the alert is recovering")
+    resolve_updates: int = setting(500, "updates", "Updates after an overflow before the alert is resolved")
+    growths: int = setting(8, "growths", "Growths in a row without an overflow; also the warm-up")
+    check_from_growths: int = setting(4, "growths", "Growths from which norms and losses are checked")
+    dead_norm: float = setting(1e-6, "grad norm", "Norm below which gradients are close to 0")
+    constant_range: float = setting(1e-5, "relative", "Range of the loss within which it is constant")
+    dead_records: int = setting(10, "records", "Records in a row with such norms or losses")
+    scale_cap: float = setting(
+        2.0**24, "loss scale", "Scale at which other scalers stop growing (Apex, InternEvo)"
+    )
 
 
 class State(RuleState):
@@ -82,7 +84,7 @@ class ScalerRunaway(Rule[Settings, State]):
 
     def observe(self, view: View) -> None:
         state = self.state
-        quiet = state.growths < self.settings.check_from and not self.episode.state
+        quiet = state.growths < self.settings.check_from_growths and not self.episode.state
         if quiet and not view.moves and not view.overflows:
             return
         moves = {row: (before, after) for row, before, after in view.moves}
@@ -94,7 +96,7 @@ class ScalerRunaway(Rule[Settings, State]):
                 state.growths = 0
                 if self.episode.state:
                     self.settle(view, row)
-            elif state.growths >= self.settings.check_from:
+            elif state.growths >= self.settings.check_from_growths:
                 self._look(view, row)
             elif self.episode.state:
                 self.settle(view, row)
@@ -121,17 +123,17 @@ class ScalerRunaway(Rule[Settings, State]):
             self._follow(loss)
         if state.growths < limits.growths:
             return
-        if state.dead >= limits.records:
+        if state.dead >= limits.dead_records:
             self._fire(view, row, WARNING, "dead")
-        elif state.still >= 5 * limits.records:
+        elif state.still >= 5 * limits.dead_records:
             self._fire(view, row, WARNING, "still")
-        elif state.scale > limits.cap:
+        elif state.scale > limits.scale_cap:
             self._fire(view, row, INFO, "high")
 
     def _follow(self, loss: float) -> None:
         state = self.state
         low, high = min(state.low, loss), max(state.high, loss)
-        if high - low <= self.settings.constant * max(abs(high), abs(low)):
+        if high - low <= self.settings.constant_range * max(abs(high), abs(low)):
             state.still, state.low, state.high = state.still + 1, low, high
         else:
             state.still, state.low, state.high = 0, loss, loss

@@ -42,13 +42,19 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of the rule; healthy logs are at most 0.076."""
 
-    recover_updates: int = setting(1, "updates", "after a window below the limit, before recovering")
-    resolve_updates: int = setting(100, "updates", "below the limit before it is resolved")
-    recover_records: int = setting(2, "windows", "below the limit that are also needed")
-    skip: int = setting(20, "records", "at the start that are ignored")
-    window: int = setting(100, "records", "over which the share is taken; also the warm-up")
-    info: float = setting(0.3, "of the step time", "spent waiting for data: info")
-    warned: float = setting(0.5, "of the step time", "spent waiting for data: warning")
+    recover_updates: int = setting(
+        1, "updates", "Updates after a window below the limit before the alert is recovering"
+    )
+    resolve_updates: int = setting(100, "updates", "Updates below the limit before the alert is resolved")
+    recover_records: int = setting(2, "windows", "Windows below the limit that are also needed")
+    skip_records: int = setting(20, "records", "Records at the start that are ignored")
+    window: int = setting(100, "records", "Records over which the share is taken; also the warm-up")
+    info_share: float = setting(
+        0.3, "share of step time", "Time spent waiting for data from which the alert is info"
+    )
+    warning_share: float = setting(
+        0.5, "share of step time", "Time spent waiting for data from which it is a warning"
+    )
 
 
 class State(RuleState):
@@ -82,7 +88,7 @@ class DataBound(Rule[Settings, State]):
     def _one(self, view: View, row: int, wait: float, step: float) -> None:
         state, limits = self.state, self.settings
         state.seen += 1
-        if state.seen <= limits.skip:
+        if state.seen <= limits.skip_records:
             return
         if not state.count:
             state.start = (view.step[row], view.time_ns[row])
@@ -93,13 +99,13 @@ class DataBound(Rule[Settings, State]):
             return
         share = min(state.data / state.total, 1.0)
         state.count, state.data, state.total = 0, 0.0, 0.0
-        if share > limits.info:
+        if share > limits.info_share:
             self._fire(view, row, share)
         elif self.episode.state:
             self.settle(view, row)
 
     def _fire(self, view: View, row: int, share: float) -> None:
-        severity = WARNING if share > self.settings.warned else INFO
+        severity = WARNING if share > self.settings.warning_share else INFO
         evidence: list[Fact] = [("waiting for data", share, "of the step time", view.step[row])]
         summary = f"{number(round(100 * share))} % of the step time is spent waiting for data"
         self.fire(view, row, severity, self.state.start, summary, evidence, level=severity)

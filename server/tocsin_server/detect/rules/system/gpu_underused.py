@@ -42,12 +42,14 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of SageMaker Debugger, LowGPUUtilization (95th percentile below 70 %)."""
 
-    recover_updates: int = setting(1, "updates", "after a busy window, before the alert is recovering")
-    resolve_updates: int = setting(1, "updates", "the same, before it is resolved")
-    recover_records: int = setting(1, "windows", "that must be busy before recovering")
-    skip: int = setting(20, "samples", "at the start that are ignored")
-    window: int = setting(200, "samples", "over which the percentile is taken; also the warm-up")
-    busy: float = setting(70.0, "%", "95th percentile below which the GPU is underused")
+    recover_updates: int = setting(1, "updates", "Updates after a busy window before the alert is recovering")
+    resolve_updates: int = setting(1, "updates", "Updates after such a window before the alert is resolved")
+    recover_records: int = setting(1, "windows", "Windows that must be busy before the alert is recovering")
+    skip_samples: int = setting(20, "samples", "Samples at the start that are ignored")
+    window: int = setting(200, "samples", "Samples over which the percentile is taken; also the warm-up")
+    busy_percent: float = setting(
+        70.0, "%", "95th percentile of the utilization below which the GPU is underused"
+    )
 
 
 class State(RuleState):
@@ -76,7 +78,7 @@ class GpuUnderused(Rule[Settings, State]):
             if percent is None or not math.isfinite(percent):
                 continue
             state.seen += 1
-            if state.seen <= limits.skip:
+            if state.seen <= limits.skip_samples:
                 continue
             if not state.samples:
                 state.start = (view.step[row], view.time_ns[row])
@@ -87,7 +89,7 @@ class GpuUnderused(Rule[Settings, State]):
 
     def _evaluate(self, view: View, row: int, ordered: list[float]) -> None:
         high, median = ordered[len(ordered) * 95 // 100], ordered[len(ordered) // 2]
-        if high >= self.settings.busy:
+        if high >= self.settings.busy_percent:
             if self.episode.state:
                 self.settle(view, row, at_once=True)
             return

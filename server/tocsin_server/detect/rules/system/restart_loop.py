@@ -36,8 +36,8 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    restarts: int = setting(3, "restarts", "without passing the furthest step")
-    beyond: int = setting(20, "updates", "beyond the furthest step that resolve the alert")
+    restarts: int = setting(3, "restarts", "Restarts without passing the furthest step")
+    resolve_steps: int = setting(20, "updates", "Steps past the furthest step that resolve the alert")
 
 
 class State(RuleState):
@@ -67,7 +67,7 @@ class RestartLoop(RunRule[Settings, State]):
 
     def rest(self, view: View, row: int) -> None:
         """End the episode once the highest step is exceeded."""
-        if view.step[row] > self.state.furthest + self.settings.beyond:
+        if view.step[row] > self.state.furthest + self.settings.resolve_steps:
             self.episode.last_step = view.step[row] - self.settings.resolve_updates
             self.settle(view, row, at_once=True)
 

@@ -49,11 +49,15 @@ FAILURES = frozenset(
 class Settings(RuleSettings):
     """Thresholds of the rule; see Source in the module docstring."""
 
-    recover_updates: int = setting(200, "updates", "past it before the alert is recovering")
-    resolve_updates: int = setting(1000, "updates", "past it before it is resolved")
-    near: float = setting(0.01, "relative", "difference up to which two steps are the same")
-    least: int = setting(3, "steps", "difference that always counts as the same")
-    early: int = setting(10, "steps", "below which failures are not compared")
+    recover_updates: int = setting(
+        200, "updates", "Updates past the step of the failure before the alert is recovering"
+    )
+    resolve_updates: int = setting(
+        1000, "updates", "Updates past the step of the failure before the alert is resolved"
+    )
+    same_step_within: float = setting(0.01, "relative", "Difference up to which two steps are the same")
+    same_step_min: int = setting(3, "steps", "Difference that always counts as the same")
+    ignore_before_step: int = setting(10, "steps", "Step below which failures are not compared")
 
 
 class State(RuleState):
@@ -94,13 +98,15 @@ class SameStepFailure(RunRule[Settings, State]):
     def _look(self, at: View) -> None:
         limits = self.settings
         for what, (step, time_ns) in sorted(self.state.failures.items(), key=lambda item: (item[1], item[0])):
-            near = max(limits.least, limits.near * step)
+            near = max(limits.same_step_min, limits.same_step_within * step)
             same = [
                 item
                 for item in self.context.siblings.runs
                 if item.failed_step is not None and abs(item.failed_step - step) <= near
             ]
-            if step >= limits.early and {item.run_id for item in same} - set(self.state.reported):
+            if step >= limits.ignore_before_step and {item.run_id for item in same} - set(
+                self.state.reported
+            ):
                 self.state.reported = sorted({item.run_id for item in same} | set(self.state.reported))
                 self._fire(at, (step, time_ns, what), same)
 

@@ -34,14 +34,16 @@ from tocsin_server.detect.interface.rule import RuleInfo, RuleSettings, describe
 class Settings(RuleSettings):
     """Thresholds: NeMo's factor and SageMaker's MaxInitializationTime."""
 
-    least_s: float = setting(120.0, "seconds", "minimum time without a record: warning")
-    factor: float = setting(5.0, "x longest interval", "without a record: warning")
-    again: float = setting(2.0, "x longest pause", "in this attempt without a record: warning")
-    few: int = setting(3, "intervals", "needed before the length of a step is known")
-    critical_factor: float = setting(3.0, "x warning limit", "without a record: critical")
-    critical_s: float = setting(1800.0, "seconds", "minimum time without a record: critical")
-    first_step_s: float = setting(1200.0, "seconds", "allowed until a few intervals are known")
-    phase_s: float = setting(3600.0, "seconds", "allowed without records in a declared phase")
+    warning_s: float = setting(120.0, "seconds", "Shortest time without a record that is a warning")
+    interval_ratio: float = setting(5.0, "x longest interval", "Time without a record that is a warning")
+    pause_ratio: float = setting(
+        2.0, "x longest pause", "Time without a record that is a warning, after earlier pauses"
+    )
+    min_intervals: int = setting(3, "intervals", "Intervals needed before the length of a step is known")
+    critical_ratio: float = setting(3.0, "x warning limit", "Time without a record that is critical")
+    critical_s: float = setting(1800.0, "seconds", "Shortest time without a record that is critical")
+    first_step_s: float = setting(1200.0, "seconds", "Time that is allowed until a few intervals are known")
+    phase_s: float = setting(3600.0, "seconds", "Time that is allowed without records in a declared phase")
 
 
 DEFAULTS = Settings()
@@ -85,7 +87,7 @@ def check(liveness: Liveness, now_ns: int, settings: Settings = DEFAULTS) -> lis
 
 
 def _critical_s(limit_s: float, settings: Settings) -> float:
-    return max(settings.critical_factor * limit_s, settings.critical_s)
+    return max(settings.critical_ratio * limit_s, settings.critical_s)
 
 
 def _limit(liveness: Liveness, settings: Settings) -> tuple[int, float]:
@@ -94,8 +96,12 @@ def _limit(liveness: Liveness, settings: Settings) -> tuple[int, float]:
         return max(liveness.opened_ns, liveness.server_started_ns), settings.first_step_s
     since_ns = max(liveness.last_record_ns, liveness.server_started_ns)
     longest_s = max(liveness.intervals_s, default=0.0)
-    limit_s = max(settings.least_s, settings.factor * longest_s, settings.again * liveness.longest_pause_s)
-    if len(liveness.intervals_s) < settings.few:
+    limit_s = max(
+        settings.warning_s,
+        settings.interval_ratio * longest_s,
+        settings.pause_ratio * liveness.longest_pause_s,
+    )
+    if len(liveness.intervals_s) < settings.min_intervals:
         limit_s = max(limit_s, settings.first_step_s)
     if liveness.phase:
         begun_ns = liveness.phase_since_ns if liveness.phase_since_ns is not None else since_ns

@@ -41,8 +41,8 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds; an episode ends after steps have increased for a while."""
 
-    recover_updates: int = setting(20, "updates", "forward before the alert is recovering")
-    resolve_updates: int = setting(50, "updates", "forward before it is resolved")
+    recover_updates: int = setting(20, "updates", "Updates forward before the alert is recovering")
+    resolve_updates: int = setting(50, "updates", "Updates forward before the alert is resolved")
 
 
 class State(RuleState):

@@ -51,17 +51,23 @@ from tocsin_server.detect.sdk import (
 class Settings(RuleSettings):
     """Thresholds of the rule; the factor of a warning is tocsin's, as shared machines vary."""
 
-    recover_updates: int = setting(1, "updates", "at the usual step time before the alert is recovering")
-    resolve_updates: int = setting(50, "updates", "at the usual step time before it is resolved")
-    recover_records: int = setting(2, "windows", "at the usual step time that are also needed")
-    skip: int = setting(50, "records", "at the start that are ignored (compilation, caches)")
-    base: int = setting(200, "records", "after those that define the usual step time; also the warm-up")
-    window: int = setting(50, "records", "per median")
-    windows: int = setting(4, "windows", "in a row that must be slow")
-    slow: float = setting(1.3, "x usual", "median step time: info")
-    slower: float = setting(2.0, "x usual", "median step time: warning")
-    seconds: float = setting(60.0, "s", "minimum duration of the slow windows")
-    sibling: float = setting(3.0, "x similar runs", "median step time: warning")
+    recover_updates: int = setting(
+        1, "updates", "Updates at the usual step time before the alert is recovering"
+    )
+    resolve_updates: int = setting(
+        50, "updates", "Updates at the usual step time before the alert is resolved"
+    )
+    recover_records: int = setting(2, "windows", "Windows at the usual step time that are also needed")
+    skip_records: int = setting(50, "records", "Records at the start that are ignored (compilation, caches)")
+    baseline_records: int = setting(
+        200, "records", "Records after those that define the usual step time; also the warm-up"
+    )
+    window: int = setting(50, "records", "Records in a window; the rule compares its median step time")
+    slow_windows: int = setting(4, "windows", "Windows in a row that must be slow")
+    info_ratio: float = setting(1.3, "x usual", "Step time from which the alert is info")
+    warning_ratio: float = setting(2.0, "x usual", "Step time from which it is a warning")
+    min_duration_s: float = setting(60.0, "seconds", "Shortest duration of the slow windows")
+    similar_runs_ratio: float = setting(3.0, "x similar runs", "Step time from which it is a warning")
 
 
 class State(RuleState):
@@ -108,11 +114,11 @@ class ThroughputRegression(Rule[Settings, State]):
     def _one(self, view: View, row: int, seconds: float) -> None:
         state, limits = self.state, self.settings
         state.seen += 1
-        if state.seen <= limits.skip:
+        if state.seen <= limits.skip_records:
             return
         if not state.usual:
             state.base.append(seconds)
-            if len(state.base) == limits.base:
+            if len(state.base) == limits.baseline_records:
                 ordered = sorted(state.base)
                 state.usual, state.upper = middle(ordered), ordered[len(ordered) * 95 // 100]
                 state.base = []
@@ -128,20 +134,20 @@ class ThroughputRegression(Rule[Settings, State]):
         state, limits = self.state, self.settings
         others = [throughput for item in self.context.siblings.runs if (throughput := item.step_time_s)]
         other = middle(sorted(others)) if others else 0.0
-        if other and median > limits.sibling * other:
+        if other and median > limits.similar_runs_ratio * other:
             self._fire(view, row, WARNING, state.start, median, other, "sibling")
             return
-        if median <= max(limits.slow * state.usual, state.upper):
+        if median <= max(limits.info_ratio * state.usual, state.upper):
             state.slow = []
             if self.episode.state:
                 self.settle(view, row)
             return
-        state.slow = [*state.slow, (*state.start, median)][-limits.windows :]
+        state.slow = [*state.slow, (*state.start, median)][-limits.slow_windows :]
         lasted = (view.time_ns[row] - state.slow[0][1]) * 1e-9
-        if len(state.slow) < limits.windows or lasted < limits.seconds:
+        if len(state.slow) < limits.slow_windows or lasted < limits.min_duration_s:
             return
         least = min(item[2] for item in state.slow)
-        severity = WARNING if least > max(limits.slower * state.usual, state.upper) else INFO
+        severity = WARNING if least > max(limits.warning_ratio * state.usual, state.upper) else INFO
         self._fire(view, row, severity, state.slow[0][:2], median, state.usual, "regression")
 
     def _fire(

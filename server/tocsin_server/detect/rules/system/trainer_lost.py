@@ -32,8 +32,8 @@ from tocsin_server.detect.interface.rule import RuleInfo, RuleSettings, describe
 class Settings(RuleSettings):
     """Thresholds: six missed heartbeats; the ten minutes were measured (docs/internals/detection.md)."""
 
-    silence_s: float = setting(30.0, "seconds", "without a connection: warning")
-    critical_s: float = setting(600.0, "seconds", "without a connection: critical")
+    warning_s: float = setting(30.0, "seconds", "Time without a connection that is a warning")
+    critical_s: float = setting(600.0, "seconds", "Time without a connection that is critical")
 
 
 DEFAULTS = Settings()
@@ -72,16 +72,16 @@ def check(liveness: Liveness, now_ns: int, settings: Settings = DEFAULTS) -> lis
     last_ns = liveness.silent_since_ns or liveness.last_record_ns or liveness.opened_ns
     since_ns = max(last_ns, liveness.server_started_ns)
     silence_s = seconds(now_ns - since_ns)
-    if silence_s <= settings.silence_s:
+    if silence_s <= settings.warning_s:
         return []
     return [_finding(liveness, now_ns, last_ns, silence_s, settings)]
 
 
 def _finding(liveness: Liveness, now_ns: int, last_ns: int, silence_s: float, settings: Settings) -> Finding:
     place = "before its first step" if liveness.last_step is None else f"after step {liveness.last_step}"
-    critical_s = max(settings.silence_s, settings.critical_s)
+    critical_s = max(settings.warning_s, settings.critical_s)
     severity = Severity.CRITICAL if silence_s > critical_s else Severity.WARNING
-    passed_s = critical_s if severity is Severity.CRITICAL else settings.silence_s
+    passed_s = critical_s if severity is Severity.CRITICAL else settings.warning_s
     return Finding(
         rule=INFO.id,
         severity=severity,
