@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tocsin_server.demo.trainings import wgan
+
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 RUN = "r_in_words"
 CHARTS = {"Loss by step", "Grad norm by step", "Loss scale by step", "Learning rate by step"}
@@ -91,3 +93,19 @@ def test_every_chart_has_its_own_menu(described: Any, visit: Callable[..., Any])
     tab.open_run(RUN)
     names = tab.page.locator(".vitals .menubutton").evaluate_all("all => all.map(one => one.ariaLabel)")
     assert len(set(names)) == len(names) == 4
+
+
+def test_critic_and_generator_share_a_chart(shared_tower: Any, visit: Callable[..., Any]) -> None:
+    """Of the demo's GAN: two lines with a key, both in words, in the chart of the loss."""
+    with shared_tower.training(wgan.__file__, "--steps", "60", "--steps-per-s", "0") as process:
+        assert process.wait(300) == 0
+    tab = visit(shared_tower)
+    tab.open_run(shared_tower.run_named("wgan-clamped")["id"])
+    loss = tab.page.locator('[data-series="loss"]').first
+    loss.locator(".inks", has_text="generator").wait_for()
+    assert loss.locator(".inks").inner_text().split() == ["critic", "generator"]
+    loss.locator("p.vh", has_text="generator: Steps 0 to 59: starts at").wait_for(state="attached")
+    dashes = (
+        "() => document.querySelector('[data-series=loss] .plot').data.map(({ line }) => line.dash ?? '')"
+    )
+    assert tab.page.evaluate(dashes).count("6px,3px") == 1

@@ -1,5 +1,6 @@
 /** The data of a run page: row, details, events, and the vital signs of the run and of the window. */
 
+import { companions } from "../lib/charts/optimizers.js";
 import { ranksOf } from "../lib/charts/ranks.js";
 import { moments, STEPS, timeline } from "../lib/charts/timeaxis.js";
 import { VITAL_SERIES } from "../lib/charts/vitalsigns.js";
@@ -98,10 +99,27 @@ export class RunData {
       this.run = run;
       this.events = items.filter(isListed).slice(-EVENTS_KEPT);
       this.row = run;
+      this.#widen(run);
       this.on.row(run);
       this.on.details(run);
     } catch (error) {
       if (!this.#closed) this.on.failed(/** @type {Error} */ (error));
+    }
+  }
+
+  /**
+   * Load also the vital signs of other optimizers, which the details name.
+   *
+   * @param {RunDetail} run
+   */
+  #widen(run) {
+    const all = run.series.map(({ name }) => name);
+    const found = VITAL_SERIES.flatMap((name) => companions(name, all)).map(({ series }) => series);
+    const added = found.filter((name) => !this.names.includes(name));
+    if (!added.length) return;
+    this.names = [...this.names, ...added];
+    for (const feed of [this.whole, this.#fine]) {
+      if (feed?.names.length) void feed.load(this.names, feed.window);
     }
   }
 

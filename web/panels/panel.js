@@ -5,7 +5,7 @@
  * panels/compareboard.js). Draws: its head; panels/plot.js draws into its plot.
  */
 
-import { el, say } from "../browser/dom.js";
+import { el, refill, say } from "../browser/dom.js";
 import { at } from "../lib/charts/buckets.js";
 import { scaleNote } from "../lib/charts/clipped.js";
 import { countMarks } from "../lib/charts/marks.js";
@@ -37,6 +37,7 @@ export class Panel {
   /** @type {(() => string) | null} */
   #describe = null;
   #waiting = false;
+  #key = "";
 
   /**
    * @param {PanelKind} kind
@@ -53,6 +54,7 @@ export class Panel {
       {},
       kind.note({ log: kind.drawing.axis !== "linear" && kind.drawing.axis !== "auto" }),
     );
+    this.inks = el("span.inks", { hidden: true });
     this.words = el("p.vh", { id: `in-words-${++serial}` });
     this.plot = el("div.plot", {
       "--h": `${kind.height + (o.tall ?? 0)}px`,
@@ -68,6 +70,7 @@ export class Panel {
         {},
         o.grip ?? null,
         el("h3", { title: kind.title }, ...titleOf(kind.title)),
+        this.inks,
         this.note,
         this.faults,
         el("span.readout", {}, this.value, this.soft, this.bad),
@@ -77,6 +80,33 @@ export class Panel {
       this.words,
     );
     this.log = false;
+  }
+
+  /**
+   * Name the lines of a chart that shows several optimizers.
+   *
+   * @param {import("../lib/charts/optimizers.js").Companion[]} beside
+   * @param {string} first
+   */
+  key(beside, first) {
+    const lines = beside.length
+      ? [{ name: first || "first", ink: this.kind.color, dash: "" }, ...beside]
+      : [];
+    const key = lines.map(({ name }) => name).join("\n");
+    if (key === this.#key) return;
+    this.#key = key;
+    this.inks.hidden = !lines.length;
+    refill(
+      this.inks,
+      ...lines.map(({ name, ink, dash }) =>
+        el(
+          "span",
+          {},
+          el(`i${dash ? ".is-dashed" : ""}`, { "--ink": `var(${ink})`, "aria-hidden": "true" }),
+          name,
+        ),
+      ),
+    );
   }
 
   /**

@@ -5,7 +5,9 @@
  * Data: its host says what is at a place of a chart. Draws: panels/tooltip.js.
  */
 
-import { pointed } from "../lib/charts/pointed.js";
+import { companions } from "../lib/charts/optimizers.js";
+import { pointed, rowOf } from "../lib/charts/pointed.js";
+import { reading } from "../lib/charts/series.js";
 import { dotted, int, moment, span } from "../lib/format.js";
 import { margins } from "./figure.js";
 import { Tooltip } from "./tooltip.js";
@@ -144,11 +146,26 @@ function area(plot) {
  * @param {import("./vitals.js").Scene} scene
  * @returns {import("./tooltip.js").Content | null} null beyond the newest step
  */
-export function contentOf(panel, layers, at, { last, look, timeline }) {
+export function contentOf(panel, layers, at, scene) {
+  const { last, look, timeline } = scene;
   const step = Math.round(at);
   if (step > last) return null;
   const found = pointed(panel.kind, layers, step, look, panel.smoothed(timeline.toX(step)));
   if (!found) return null;
   const since = timeline.kind === "relative" ? span(timeline.toX(step) / 1000) : "";
-  return { title: dotted(`step ${int(step)}`, since, moment(found.t)), rows: found.rows, note: found.note };
+  const rows = [...found.rows, ...besideRows(panel.kind, step, scene)];
+  return { title: dotted(`step ${int(step)}`, since, moment(found.t)), rows, note: found.note };
 }
+
+/**
+ * The other optimizers of the run that are drawn in the chart.
+ *
+ * @param {import("./panel.js").PanelKind} kind
+ * @param {number} step
+ * @param {import("./vitals.js").Scene} scene
+ */
+const besideRows = (kind, step, { layers, reported }) =>
+  companions(kind.name, reported).flatMap(({ name, series, ink }) => {
+    const found = reading(layers(series), step);
+    return found ? [rowOf(kind, found, name, ink)] : [];
+  });

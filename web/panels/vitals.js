@@ -14,6 +14,7 @@ import { flagsOf, placeFlags } from "../lib/charts/flags.js";
 import { picture } from "../lib/charts/picture.js";
 import { int, num, pow2, ruleTitle } from "../lib/format.js";
 import { describe } from "../lib/charts/inwords.js";
+import { companions, firstOptimizer } from "../lib/charts/optimizers.js";
 import { leading, rankIn } from "../lib/charts/ranks.js";
 import { scaleReadout } from "../lib/charts/readout.js";
 import { normSource } from "../lib/runs/clienttext.js";
@@ -47,17 +48,24 @@ const AXIS_PX = 18;
  */
 export function inWords({ kind, log }, scene, layers) {
   const { range, timeline, look } = scene;
-  const window = range.map(timeline.toStep);
-  return describe({
-    layers: leading(layers, rankIn(look.ranks)),
-    window: [window[0], Math.min(window[1], scene.last)],
+  const [from, to] = range.map(timeline.toStep);
+  const how = {
+    window: /** @type {[number, number]} */ ([from, Math.min(to, scene.last)]),
     log,
     held: kind.drawing.steps,
     text: kind.read === scaleReadout ? pow2 : num,
+  };
+  const own = describe({
+    ...how,
+    layers: leading(layers, rankIn(look.ranks)),
     skipped: kind.skips ? scene.layers("skipped") : [],
     alerts: scene.alerts,
     chosen: scene.chosen,
   });
+  const beside = companions(kind.name, scene.reported).map(
+    ({ name, series }) => `${name}: ${describe({ ...how, layers: scene.layers(series) })}`,
+  );
+  return [own, ...beside].join(" ");
 }
 
 export class Vitals {
@@ -138,6 +146,8 @@ export class Vitals {
    */
   #drawn(panel, width, bottom) {
     const scene = this.source.scene();
+    const beside = companions(panel.kind.name, scene.reported);
+    panel.key(beside, firstOptimizer(scene.events));
     const drawn = picture(
       drawingOf(panel.kind, scene.scales),
       scene.layers(panel.kind.name),
@@ -145,7 +155,7 @@ export class Vitals {
       scene.range,
       width,
       panel.log,
-      scene.look,
+      { ...scene.look, beside: beside.map((each) => ({ ...each, layers: scene.layers(each.series) })) },
     );
     panel.source = panel.kind.name === "grad_norm" ? normSource(scene.events) : "";
     panel.drew(drawn);

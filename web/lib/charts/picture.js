@@ -17,9 +17,10 @@ import { axisPlan } from "./valueaxis.js";
  * @typedef {[number | null, number | null]} Limits smallest and largest value on an axis; null: automatic
  * @typedef {{ axis: AxisKind, steps?: boolean, zero?: boolean, ignore?: boolean, limits?: Limits }} Drawing
  *   how a panel draws: steps = hold each value until the next; ignore = outliers don't widen the axis
- * @typedef {{ smooth?: number, older?: number[], ranks?: string, timeline?: import("./timeaxis.js").Timeline
- *   }} Look what the user chose: weight of the average, attempts shown in full, "band", "each" or a rank, the
- *   x axis
+ * @typedef {{ smooth?: number, older?: number[], ranks?: string,
+ *   timeline?: import("./timeaxis.js").Timeline, beside?: Beside[] }} Look what the user chose: weight of the
+ *   average, attempts shown in full, "band", "each" or a rank, the x axis; beside: other series in this chart
+ * @typedef {{ layers: Layer[], ink: string, dash: string }} Beside
  * @typedef {{ x: number[], y: number[], faint: boolean, raw?: boolean, ink?: string, dash?: string, lone?:
  *   boolean }} Line raw: what lies behind a smoothed line; ink: a design token; lone: isolated points
  * @typedef {Outline & { ink?: string }} Shade
@@ -147,6 +148,21 @@ function inSight(layers, [a, b], width, look) {
 }
 
 /**
+ * Return the newest attempts of the other series of a chart.
+ *
+ * @param {[number, number]} range
+ * @param {number} width
+ * @param {Look} look
+ * @returns {Part[]}
+ */
+const besideIt = (range, width, look) =>
+  (look.beside ?? []).flatMap(({ layers, ink, dash }) =>
+    inSight(layers, range, width, look)
+      .filter((part) => !part.faint)
+      .map((part) => ({ ...part, ink, dash })),
+  );
+
+/**
  * The color of an older attempt; the newest has the panel's color.
  *
  * @param {number} attempt
@@ -212,7 +228,7 @@ export function clip(layer, from, to) {
  */
 export function picture(drawing, given, skipped, range, width, wasLog, look = {}) {
   const layers = leading(given, rankIn(look.ranks));
-  const parts = inSight(layers, range, width, look);
+  const parts = [...inSight(layers, range, width, look), ...besideIt(range, width, look)];
   const apart = (range[1] - range[0]) / Math.max(1, width);
   const { project } = look.timeline ?? STEPS;
   const band = bandOfRanks(layers, range, width, look);

@@ -3,7 +3,7 @@
 import { int, num } from "../format.js";
 import { at, finite } from "./buckets.js";
 import { attemptInk } from "./picture.js";
-import { leading, ranksOf } from "./ranks.js";
+import { leading, rankIn, ranksOf } from "./ranks.js";
 import { badWords, heldReadout, meanReadout, scaleReadout } from "./readout.js";
 import { reading } from "./series.js";
 
@@ -24,7 +24,7 @@ import { reading } from "./series.js";
  * @returns {Pointed | null} null if nothing was recorded until that step
  */
 export function pointed(kind, layers, step, look, smoothed = null) {
-  const ordered = leading(layers, /^\d+$/.test(look.ranks ?? "") ? Number(look.ranks) : null);
+  const ordered = leading(layers, rankIn(look.ranks));
   const found = reading(ordered, step);
   if (!found) return null;
   const first = rowOf(kind, found, nameOf(kind, layers, found.layer), kind.color);
@@ -46,7 +46,7 @@ export function pointed(kind, layers, step, look, smoothed = null) {
  * @param {string} ink
  * @returns {PointedRow}
  */
-function rowOf(kind, { layer, i }, name, ink) {
+export function rowOf(kind, { layer, i }, name, ink) {
   const { value, soft, bad } = kind.read(layer, i);
   const held = kind.read !== meanReadout;
   const range = held && layer.max[i] > layer.min[i] ? between(layer.min[i], layer.max[i]) : "";
