@@ -506,7 +506,7 @@ class Run:
         same = is_last and primary is not None and primary.number == 1 and self._step < ledger.step
         self._step = max(self._step, ledger.step - 1 if same else ledger.step)
         ledger.quiet = True
-        ledger.on_explicit_steps()
+        ledger.on_explicit_steps("scale" in values)
         self._reporter.names.clear()
         self._ahead.clear()
         return {name: value for name, value in values.items() if name not in captured} if same else values

@@ -131,7 +131,7 @@ class Ledger:
         self.layers: NormObserver | None = None
         """Receives each record and the vectors of norms before it."""
         self.weights: Any = None
-        self.on_explicit_steps: Callable[[], None] = lambda: None
+        self.on_explicit_steps: Callable[[bool], None] = lambda is_scaled: None
         self.alive: list[Any] | None = None
         self.backwards = 0
         """Backward passes before the first step of any optimizer."""

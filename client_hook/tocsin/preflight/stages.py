@@ -38,6 +38,7 @@ class Preflight:
         self._graphs: list[Counter[tuple[str, str]]] = []
         self._done = False
         self._scaled = False
+        self._scales_itself = False
         self._took = 0.0
         self._seen = 0
         self._clip: ClipWatch | None = None
@@ -72,8 +73,13 @@ class Preflight:
         """Stop examining losses."""
         self._ledger.remove_inspector(self.see_backward)
 
-    def on_explicit_steps(self) -> None:
-        """Report what is known without steps, because the script reports its steps itself."""
+    def on_explicit_steps(self, is_scaled: bool) -> None:
+        """Report what is known without steps, because the script reports them.
+
+        Args:
+            is_scaled: Whether it also reports a scale, so that it scales the loss without a GradScaler.
+        """
+        self._scales_itself = is_scaled
         if not self._done:
             self._ledger.alive = None  # outdated: models may have been made since the watch
             self.first_step()
@@ -117,9 +123,12 @@ class Preflight:
         self._idle = {id(param) for param in idle}
         _try(report, "loss graph", lambda: graph_checks.check_graph(self._summary, report))
         _try(report, "scaler settings", lambda: scalers.check_scalers(found.scalers, report))
-        _try(
-            report, "need of a scaler", lambda: scalers.check_need(self._summary, self._scaled, half, report)
-        )
+        if not self._scales_itself:
+            _try(
+                report,
+                "need of a scaler",
+                lambda: scalers.check_need(self._summary, self._scaled, half, report),
+            )
         current = self._current(named)
         _try(report, "learning rates", lambda: optimizers.check_rates(current, report))
         _try(report, "eps", lambda: optimizers.check_eps(current, report))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from typing import Any
 
 import pytest
 import torch
@@ -154,6 +155,18 @@ def test_a_loop_that_reports_its_steps_is_checked_in_part() -> None:
     assert optimizer.param_groups
     assert len(found(outbox, "lr-zero")) == 1
     assert "loss graph: no backward was seen" in unseen(outbox)
+
+
+@pytest.mark.parametrize(("more", "count"), [({}, 1), ({"scale": 2.0**16}, 0)])
+def test_a_loop_that_reports_a_scale_does_not_lack_a_scaler(more: dict[str, Any], count: int) -> None:
+    """It scales the loss without a GradScaler, as Keras and DeepSpeed do."""
+    model = net()
+    with watched(model=model) as (run, outbox):
+        with torch.autocast("cpu", torch.float16):
+            loss = model(torch.ones(4, 6)).mean()
+        (2.0**16 * loss).backward()
+        run.step(loss=1.0, **more)
+    assert len(found(outbox, "scaler-missing")) == count
 
 
 def test_without_capture_nothing_is_checkable() -> None:
