@@ -33,6 +33,7 @@ SMALL = """() => [...document.querySelectorAll("body *")].filter((each) =>
 RUN = "r_access"
 PAGES = {
     "fleet": ("/", "[data-run]"),
+    "kiosk mode": ("/?kiosk=1", "[data-run]"),
     "run": (f"/runs/{RUN}?at=9", '[data-series="loss"] .plot .xy'),
     "compare": (f"/compare?run={RUN}", '[data-series="loss"] .plot .xy'),
     "compare nothing": ("/compare", ".notice"),
@@ -89,9 +90,11 @@ def violations_of(tab: Any, within: str = "html") -> list[str]:
     return found
 
 
-def test_axe_finds_nothing(looked_at: Any, visit: Callable[..., Any]) -> None:
-    """No page violates a rule of WCAG A and AA or a best practice, in either theme."""
+@pytest.mark.parametrize("size", [(1440, 1200), (390, 844)], ids=["desktop", "phone"])
+def test_axe_finds_nothing(looked_at: Any, visit: Callable[..., Any], size: tuple[int, int]) -> None:
+    """No page violates a rule of WCAG A and AA or a best practice, in either theme, also on a phone."""
     tab = visit(looked_at)
+    tab.page.set_viewport_size({"width": size[0], "height": size[1]})
     found = {}
     for name, (address, there) in PAGES.items():
         tab.page.goto(looked_at.base + address)
@@ -176,3 +179,16 @@ def test_the_focused_element_is_visible(looked_at: Any, visit: Callable[..., Any
     for _ in range(20):
         tab.page.keyboard.press("Tab")
         assert tab.page.evaluate(OUTLINE) != "none"
+
+
+def test_nothing_moves_if_the_reader_asked_for_that(looked_at: Any, visit: Callable[..., Any]) -> None:
+    """Neither a new critical alert's badge, nor a switch; both move otherwise."""
+    page = visit(looked_at).page
+    page.locator(".badge").first.wait_for()
+    begin = "() => { document.querySelector('.badge').classList.add('new'); }"
+    running = "() => document.getAnimations().length"
+    page.emulate_media(reduced_motion="no-preference")
+    page.evaluate(begin)
+    page.wait_for_function(f"() => ({running})() > 0")
+    page.emulate_media(reduced_motion="reduce")
+    page.wait_for_function(f"() => ({running})() === 0")
