@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 from PIL import Image
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_playwright
 
 TRAININGS = Path(__file__).parent / "trainings"
 NAN_TRAINING = Path(__file__).with_name("nan_training.py")
 PATIENCE_MS = 120_000
 FLAGS = ["--no-sandbox", "--disable-gpu", "--process-per-site"]
 """No GPU emulation, because it is slow, and one process for all pages, which compiles scripts once."""
+COMPLETE = ("chromium", "google-chrome")
 Color = tuple[int, ...]
 
 
@@ -31,20 +32,45 @@ class Launched(NamedTuple):
 
 
 @pytest.fixture(scope="session")
-def launched() -> Iterator[Launched]:
-    """One Chromium per worker. Its event loop is suspended, so that other modules can run theirs."""
-    path = shutil.which("chromium") or shutil.which("google-chrome")
-    assert path, "expected chromium or google-chrome on the PATH: `make setup` brings it"
+def driver() -> Iterator[tuple[Playwright, asyncio.AbstractEventLoop]]:
+    """Playwright, with its event loop suspended, so that modules without a browser can run theirs."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        profile = browser.new_context(
-            viewport={"width": 1440, "height": 1200}, locale="en-GB", reduced_motion="reduce"
-        )
         loop = asyncio.get_running_loop()
         asyncio._set_running_loop(None)
-        yield Launched(browser, profile, loop)
+        yield playwright, loop
         asyncio._set_running_loop(loop)
-        browser.close()
+
+
+@contextlib.contextmanager
+def launching(driver: tuple[Playwright, asyncio.AbstractEventLoop], *commands: str) -> Iterator[Launched]:
+    """Start the first of these commands that is installed."""
+    path = next(filter(None, map(shutil.which, commands)), None)
+    assert path, f"expected one of {', '.join(commands)} on the PATH: `make setup` brings it"
+    playwright, loop = driver
+    asyncio._set_running_loop(loop)
+    browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+    profile = browser.new_context(
+        viewport={"width": 1440, "height": 1200}, locale="en-GB", reduced_motion="reduce"
+    )
+    asyncio._set_running_loop(None)
+    yield Launched(browser, profile, loop)
+    asyncio._set_running_loop(loop)
+    browser.close()
+    asyncio._set_running_loop(None)
+
+
+@pytest.fixture(scope="session")
+def launched(driver: tuple[Playwright, asyncio.AbstractEventLoop]) -> Iterator[Launched]:
+    """One Chromium per worker: the headless shell if it is installed, which needs a third less CPU."""
+    with launching(driver, "chromium-headless-shell", *COMPLETE) as one:
+        yield one
+
+
+@pytest.fixture(scope="session")
+def complete_chromium(driver: tuple[Playwright, asyncio.AbstractEventLoop]) -> Iterator[Launched]:
+    """A Chromium with notifications and push messages. A module overrides ``launched`` to use it."""
+    with launching(driver, *COMPLETE) as one:
+        yield one
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ import httpx
 import pytest
 from playwright.sync_api import Page
 
+from tests.browser.conftest import Launched
 from tests.conftest import Tower
 from tests.reverse_proxy import free_port
 
@@ -23,6 +24,12 @@ class TowerBelowPath(Tower):
     @property
     def base(self) -> str:
         return f"{super().base}/tocsin"
+
+
+@pytest.fixture(scope="module")
+def launched(complete_chromium: Launched) -> Launched:
+    """The headless shell has neither notifications nor push messages."""
+    return complete_chromium
 
 
 @pytest.fixture(scope="module")

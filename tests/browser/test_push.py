@@ -51,6 +51,12 @@ CLICK = """async (action) => {
 
 
 @pytest.fixture(scope="module")
+def launched(complete_chromium: Launched) -> Launched:
+    """The headless shell has neither notifications nor push messages."""
+    return complete_chromium
+
+
+@pytest.fixture(scope="module")
 def tower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A server that may call the push service of the tests."""
     with pytest.MonkeyPatch.context() as patch:

@@ -8,9 +8,15 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.browser.conftest import notify_at_once
+from tests.browser.conftest import Launched, notify_at_once
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def launched(complete_chromium: Launched) -> Launched:
+    """The headless shell has neither notifications nor push messages."""
+    return complete_chromium
 
 
 @pytest.fixture
