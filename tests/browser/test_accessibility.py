@@ -1,4 +1,5 @@
-"""Every page is checked by axe-core in both themes, and can be used by keyboard alone."""
+"""Every page is checked by axe-core in both themes, can be used by keyboard alone, and writes nothing to the
+console."""
 
 from __future__ import annotations
 
@@ -101,6 +102,19 @@ def test_axe_finds_nothing(looked_at: Any, visit: Callable[..., Any], size: tupl
         tab.page.locator(there).first.wait_for()
         found[name] = violations_of(tab)
     assert not {name: issues for name, issues in found.items() if issues}
+
+
+def test_no_page_writes_to_the_console(looked_at: Any, visit: Callable[..., Any]) -> None:
+    """No error, warning or note; Chromium itself reports only that a run does not exist (404)."""
+    tab, written = visit(looked_at), list[str]()
+    tab.page.on("console", lambda message: written.append(f"{tab.page.url}: {message.text}"))
+    for name, (address, there) in PAGES.items():
+        if name == "no such run":
+            continue
+        tab.page.goto(looked_at.base + address)
+        tab.page.locator(there).first.wait_for()
+        tab.page.wait_for_load_state("networkidle")
+    assert written == []
 
 
 @pytest.mark.parametrize("page", ["fleet", "run", "alerts"])

@@ -14,6 +14,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 RUN = "r_fox"
 PAGES = {
     "/": "[data-run]",
+    "/?kiosk=1": "[data-run]",
     f"/runs/{RUN}?at=9": '[data-series="loss"] .plot .xy',
     f"/compare?run={RUN}": '[data-series="loss"] .plot .xy',
     "/alerts?state=all": ".al",
@@ -21,7 +22,10 @@ PAGES = {
     "/routes": "[data-route]",
     "/channels": ".notice, article, .listing .pad",
     "/deliveries": ".notice, article, .listing .pad",
+    "/rules": "[data-rule]",
+    "/rules?new=1": ".ruleform",
     "/rules?rule=loss-spike": ".ruleform",
+    "/alerts/no/such/page": ".notice",
     "/settings": ".settings table",
 }
 

@@ -190,3 +190,13 @@ def test_a_remedy_that_held_is_shown_on_the_incident_and_in_the_ledger(
     cells = ledger.get_by_role("region", name="Remedies of resumed").locator("tbody tr").first.locator("td")
     cells.first.wait_for()
     assert [" ".join(each.split()) for each in cells.all_inner_texts()][1:] == ["lr lowered", "1", "0", "0"]
+
+
+def test_nothing_is_written_to_the_console(tab: Any) -> None:
+    """Neither while the page of an incident loads, nor while its charts are drawn."""
+    written: list[str] = []
+    tab.page.on("console", lambda message: written.append(message.text))
+    tab.page.reload()
+    tab.page.locator(CHART).first.wait_for()
+    tab.page.wait_for_load_state("networkidle")
+    assert written == []
