@@ -10,7 +10,8 @@
 #   make test-lowest     the server with the lowest versions of its dependencies
 #   make dist         sdists and wheels of both packages, in dist/
 #   make bench        the benchmarks, one after another, then one table (BENCHES=files: these)
-#   make bench-regressions   the same; fails if a ratio is more than 20 % worse than in benchmarks/baselines
+#   make bench-regressions   the same; fails if a ratio is more than 20 % worse than in benchmarks/baselines, or
+#                     if these have no figures of this class of machines
 #   make bench-baseline      the same; writes the figures to the baseline of this class of machines
 #   make flame        the flame graphs of the hook in docs/img, sampled by py-spy
 #   make bench-detection LOGS=folder ALGOPERF=folder   what the rules catch in labeled logs, and raise on healthy ones

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
@@ -38,6 +39,8 @@ LONG_RUN = 1_000_000
 BATCH = 2_000
 RUNS, RATE, SERIES = 4, 10, ("act/a", "act/b", "act/c", "act/d")
 WATCHED_S = 20
+OPENED = 5
+"""How often a page is opened; the median counts."""
 HOUR_STEPS = 36_000
 """An hour at ten steps a second."""
 PATIENCE_MS = 300_000
@@ -170,19 +173,27 @@ def weight(page: Page, tower: Tower, _run: str) -> None:
         page.locator(there).first.wait_for()
         sent, plain, files = page.evaluate(WEIGHT)
         size = f"{sent / 1e3:.0f} kB sent, {plain / 1e3:.0f} kB unpacked, {files} files"
-        print(f"{name} page besides plotly.js: {size} (target <= 300 kB)")
+        print(f"{name} page besides plotly.js: {size}")
         figure(f"page weight, {name} page", sent / 1e3, "kB", ratio=True)
 
 
 def first_chart(page: Page, tower: Tower, _run: str) -> None:
-    """Measure the time to the first chart of a run of a million steps, with and without plotly.js in the
-    cache."""
-    found = []
-    for _ in range(3):
-        page.goto(f"{tower.base}/runs/long")
-        found.append(float(page.wait_for_function(FIRST_CHART).json_value()))
-    print(f"first chart of a run of {LONG_RUN:,} steps: {found[0]:.0f} ms, best of 3 {min(found):.0f} ms")
-    figure("first chart of a run of 1 M steps", min(found), "ms")
+    """Measure the time to the first chart of a run of a million steps, with an empty and a full cache."""
+    browser = page.context.browser
+    assert browser is not None
+    cold, warm = list[float](), list[float]()
+    for _ in range(OPENED):
+        context = browser.new_context(viewport={"width": 1440, "height": 1200}, locale="en-GB")
+        context.request.get(tower.login)
+        fresh = context.new_page()
+        for times in (cold, warm):
+            fresh.goto(f"{tower.base}/runs/long")
+            times.append(float(fresh.wait_for_function(FIRST_CHART).json_value()) / 1e3)
+        context.close()
+    print(f"first chart of a run of {LONG_RUN:,} steps, median of {OPENED}: ", end="")
+    print(f"cold {median(cold):.2f} s, warm {median(warm):.2f} s (targets 0.8 and 0.3)")
+    figure("first chart of a run of 1 M steps, cold cache", median(cold), "s")
+    figure("first chart of a run of 1 M steps, warm cache", median(warm), "s")
 
 
 def traced(page: Page, seconds: float) -> float:
@@ -226,7 +237,7 @@ def updates(page: Page, tower: Tower, _run: str) -> None:
     print(f"8 panels x {RUNS} runs, {RATE} steps/s each, {took:.0f} s: ", end="")
     print(f"{share:.0f} % CPU of the main thread, ", end="")
     print(
-        f"longest task {longest_cpu:.0f} ms of CPU (target: none above 150 ms), {longest:.0f} ms by the clock"
+        f"longest task {longest_cpu:.0f} ms of CPU (target: none above 50 ms), {longest:.0f} ms by the clock"
     )
     figure("longest task of 8 panels x 4 runs", longest_cpu, "ms")
     figure("page's main thread, 8 panels x 4 runs", share, "% of a core")

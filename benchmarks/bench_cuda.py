@@ -7,7 +7,8 @@ the device busy, its total time. "nothing" is a training without a tracker, meas
 overhead is the noise. The loss of every step is compared with that of an unwatched training, bit by bit.
 
 Launches are the kernels and copies per step that the profiler counts, less those of the same steps without
-the tracker. Host time is the CPU time that the tracker adds to the training thread.
+the tracker; so are the calls in which the host waits for the device. The figures of both are those of the
+training with most of them. Host time is the CPU time that the tracker adds to the training thread.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ LAUNCHES = {
     "cuLaunchKernelEx",
     "cudaMemcpyAsync",
 }
+WAITS = {"cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize"}
 LOOPS: dict[str, tuple[Callable[[], Loop], int, bool]] = {
     "MLP, fp32, SGD": (lambda: Mlp(device="cuda"), 60, False),
     "MLP, fp32, SGD, no clip": (lambda: Mlp(clip=False, device="cuda"), 60, False),
@@ -78,6 +80,7 @@ class Contestant:
     losses: list[Any] = field(default_factory=list)
     count: int = 0
     launched: float = 0.0
+    waited: float = 0.0
 
     def block(self, steps: int, tracked: bool) -> None:
         """Measure steps between two synchronizations: wall clock, and CPU time of the training thread."""
@@ -106,9 +109,9 @@ class Contestant:
             self.tracker.log(row, self.count)
             self.count += 1
 
-    def launches(self) -> float:
-        """Return the launches per step that the tracker adds, in a block that is not timed."""
-        counts = []
+    def count_calls(self) -> None:
+        """Count the launches and waits per step that the tracker adds, in blocks that are not timed."""
+        launches, waits = [], []
         for tracked in (False, True):
             _attach(self.tracker, tracked)
             for _ in range(WARM):
@@ -119,8 +122,11 @@ class Contestant:
                     self.step(tracked)
             torch.cuda.synchronize()
             _attach(self.tracker, False)
-            counts.append(sum(one.name in LAUNCHES for one in profile.events() or []))
-        return (counts[1] - counts[0]) / PROFILED
+            names = [one.name for one in profile.events() or []]
+            launches.append(sum(name in LAUNCHES for name in names))
+            waits.append(sum(name in WAITS for name in names))
+        self.launched = (launches[1] - launches[0]) / PROFILED
+        self.waited = (waits[1] - waits[0]) / PROFILED
 
     def added(self) -> tuple[float, float]:
         """Return the medians of the rounds' differences: wall clock and CPU time."""
@@ -149,7 +155,7 @@ def measured(
             for tracked in (False, True) if part % 2 else (True, False):
                 one.block(steps, tracked)
         del one.plain[0], one.tracked[0]  # includes allocation of memory, ring buffer and kernels
-        one.launched = one.launches()
+        one.count_calls()
         one.tracker.finish()
     return found
 
@@ -158,12 +164,13 @@ def show(name: str, found: dict[str, Contestant]) -> None:
     """Print a Markdown table, and whether the losses are the same."""
     plain = median(wall for wall, _ in found["nothing"].plain)
     print(f"\n{name} ({plain:,.0f} us a step)\n")
-    print("| | added to a step | of it | host time | launches |")
-    print("|---|---|---|---|---|")
+    print("| | added to a step | of it | host time | launches | waits |")
+    print("|---|---|---|---|---|---|")
     for tracker, one in found.items():
         wall, host = one.added()
         share = 100 * wall / plain
-        print(f"| {tracker} | {wall:+.1f} us | {share:+.2f} % | {host:+.1f} us | {one.launched:+.2f} |")
+        counts = f"{one.launched:+.2f} | {one.waited:+.2f}"
+        print(f"| {tracker} | {wall:+.1f} us | {share:+.2f} % | {host:+.1f} us | {counts} |")
     report(name, found, plain)
     truth = torch.stack(found["nothing"].losses)
     for tracker, one in found.items():
@@ -204,10 +211,15 @@ def main() -> None:
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     with sink() as url, tempfile.TemporaryDirectory() as place:
         os.chdir(place)
+        hooks = []
         for name, (make, steps, busy) in LOOPS.items():
             if chosen.loops in name:
-                show(name, measured(make, steps, busy, chosen.rounds, url))
+                found = measured(make, steps, busy, chosen.rounds, url)
+                show(name, found)
+                hooks.append(found["tocsin, whole hook"])
                 torch.cuda.empty_cache()
+    figure("hook on CUDA, launches per step", max(one.launched for one in hooks))
+    figure("hook on CUDA, synchronizations", max(one.waited for one in hooks))
 
 
 if __name__ == "__main__":

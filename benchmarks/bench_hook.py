@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import tocsin
 from benchmarks.contest import Contestant, Figures, measured, percentile
 from benchmarks.figures import figure
+from benchmarks.loops import Mlp
 from benchmarks.trackers import PACKAGES
 from tocsin import protocol
 from tocsin.transport.outbox import Outbox
@@ -37,6 +38,8 @@ LOGS = 400
 """Calls a block."""
 WARM = 20
 """First steps of each block, which are not counted."""
+WITHIN = 4000
+"""Steps of the training in which `log` is measured."""
 POINTS = 2_000_000
 NAMES = ("loss", "grad_norm", "scale", "lr")
 STEPS = {"mlp": 200, "transformer": 40, "mlp-unclipped": 160, "transformer-unclipped": 48}
@@ -99,6 +102,32 @@ def log_costs(url: str, place: Path) -> Times:
     run.finish()
     board.close()
     return times
+
+
+def within_training(url: str, place: Path) -> list[float]:
+    """Return the microseconds of `log` of four floats after each step of the MLP, whose caches are cold."""
+    loop, clock = Mlp(), time.perf_counter_ns
+    run = tocsin.watch("bench", name="within", url=url, spool_dir=place / "within", patch=False)
+    costs = []
+    for step in range(WITHIN):
+        loss, norm, scale, lr = loop.step()
+        first, second, third, fourth = loss.item(), norm.item(), scale, lr
+        begun = clock()
+        read = clock() - begun
+        begun = clock()
+        run.log(step=step, loss=first, grad_norm=second, scale=third, lr=fourth)
+        took = clock() - begun
+        if step >= WARM:
+            costs.append((took - read) / 1e3)
+    run.finish()
+    return costs
+
+
+def show_within(costs: list[float]) -> None:
+    """Print median and p99 of `log` within a training."""
+    middle, p99 = median(costs), percentile([costs], 0.99)
+    print(f"log, 4 floats, after a step of the MLP: median {middle:.2f} us, p99 {p99:.2f} us (target <= 8)")
+    figure("log, 4 floats, within a training", middle, "us")
 
 
 def show_log(times: Times) -> None:
@@ -230,6 +259,7 @@ def main() -> None:
         place = Path(directory)
         if "log" in parts:
             show_log(log_costs(url, place))
+            show_within(within_training(url, place))
         for loop in ("mlp", "transformer"):
             if loop in parts:
                 trackers = ["nothing", "tocsin", "tocsin-log", *others]

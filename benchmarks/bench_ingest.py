@@ -126,12 +126,24 @@ def row(reported: Figures, raw: RawRate, best: Peer | None) -> str:
 
 def report(name: str, clients: int, reported: Figures, raw: RawRate, best: Peer | None) -> None:
     """Report the rate beside the fastest other tool, and the rate per CPU second beside raw inserts."""
-    what = f"log to durable, {clients} process{'es' if clients > 1 else ''}, {name}"
+    what = f"{clients} process{'es' if clients > 1 else ''}, {name}"
     peer = (best.name, best.points_per_s) if best else None
-    figure(what, reported.points / reported.wall_s, "points/s", peer=peer, higher_is_better=True)
+    figure(
+        f"log to durable, {what}",
+        reported.points / reported.wall_s,
+        "points/s",
+        peer=peer,
+        higher_is_better=True,
+    )
     rate = reported.points / reported.server_s
-    figure(f"{what}, per CPU second", rate, "points/s", peer=("raw sqlite3", raw.cpu), higher_is_better=True)
-    figure(f"{what}, server memory", reported.memory_mb, "MB")
+    figure(
+        f"log to durable, {what}, per CPU second",
+        rate,
+        "points/s",
+        peer=("raw sqlite3", raw.cpu),
+        higher_is_better=True,
+    )
+    figure(f"log to durable, {what}, server memory", reported.memory_mb, "MB")
 
 
 def peers(place: Path) -> Peer | None:

@@ -116,12 +116,12 @@ def measure(name: str, url: URL, empty: URL, folder: Path) -> None:
 
 def report(name: str, one: Restart, found: Restart) -> None:
     """Report the times beside those of a restart with one run."""
-    what = "restart with 1,000 live runs" + ("" if name == "SQLite" else f", {name}")
+    where = "" if name == "SQLite" else f", {name}"
     peer = ("1 live run", one.first_s)
-    figure(f"{what}, first ack", found.first_s, "s", peer=peer)
-    figure(f"{what}, median ack", found.p50_s, "s", peer=peer)
-    figure(f"{what}, last ack", found.last_s, "s", peer=peer)
-    figure(f"{what}, failed connections", found.failures)
+    figure(f"restart with 1,000 live runs{where}, first ack", found.first_s, "s", peer=peer)
+    figure(f"restart with 1,000 live runs{where}, median ack", found.p50_s, "s", peer=peer)
+    figure(f"restart with 1,000 live runs{where}, last ack", found.last_s, "s", peer=peer)
+    figure(f"restart with 1,000 live runs{where}, failed connections", found.failures)
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """Measure the store alone: points/s, bytes/point, time to open a run of up to 10 M steps, memory.
 
 ``python benchmarks/bench_store.py [STEPS ...]``: lengths of the run when it is opened, by default 100,000,
-1,000,000 and 10,000,000. With ``--short``, bytes per point of short runs instead.
+1,000,000 and 10,000,000.
 
 Each database is measured in a separate process. Writing is CPU time of the server's process (and wall time,
 which includes other load); opening is the median of many, four vital signs at 2000 buckets. Bytes per point
@@ -17,8 +17,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from itertools import count
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -34,13 +33,12 @@ from benchmarks.peers import PACKAGES, measured
 from benchmarks.raw_append import RawRate, raw_rate
 from tests.server.own_postgres import OwnPostgres
 from tocsin.protocol import Hello, WriterId
-from tocsin_server.core.models import Column, RecordBatch, RunState, WriteBatch, Writer
+from tocsin_server.core.models import Column, RecordBatch, WriteBatch, Writer
 from tocsin_server.store.chunks import RECORDS
 from tocsin_server.store.database import Database, migrate, open_database
-from tocsin_server.store.deletion_jobs import give_room_back, on_writer
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.registration import register
-from tocsin_server.store.tables import chunk_dir, tail
+from tocsin_server.store.tables import chunk_dir
 from tocsin_server.store.vacuum import OF_RUNS, tidy_tail, vacuum
 from tocsin_server.store.writer import StoreWriter
 
@@ -49,6 +47,7 @@ VITALS = ["loss", "grad_norm", "scale", "lr"]
 BATCH = 50
 WIDE, WIDE_STEPS = 500, 12_288
 """The widest run: series, and steps of it."""
+FLOAT64_STEPS = 1_000_000
 OPENED = 25
 WAITING = 8 << 20
 """Bytes that may wait for the writer."""
@@ -64,6 +63,15 @@ def vitals(first: int, n: int) -> dict[str, Column]:
     rate = (1e-4 * np.cos(step / 1e7)).astype(np.float32)
     columns = {"loss": loss, "grad_norm": norm, "scale": scale, "lr": rate}
     return {name: Column(values.astype(np.float64)) for name, values in columns.items()}
+
+
+def full_mantissas(first: int, n: int) -> dict[str, Column]:
+    """Return `vitals` of which all but the scale need float64."""
+    random = np.random.default_rng(first + n)
+    return {
+        name: column if name == "scale" else Column(column.v * (1 + 1e-9 * random.normal(size=n)))
+        for name, column in vitals(first, n).items()
+    }
 
 
 def wide(first: int, n: int) -> dict[str, Column]:
@@ -138,43 +146,6 @@ class Bench:
                 self._arrival += 1
                 yield RecordBatch(who, self._arrival, first, n, step, 10**18 + step * 10**7, part)
 
-    def short_run(self, who: Writer, steps: int, *, exact: bool, seed: int) -> None:
-        """Store a run as a training of 30 ms a step that sends every 300 ms, and end it."""
-        random = np.random.default_rng(seed)
-        whole = short(seed, steps, exact=exact)
-        times = 1_763_000_000 * 10**9 + np.cumsum(random.normal(3e7, 3e5, steps)).astype(np.int64)
-        for first in range(0, steps, 10):
-            at = slice(first, first + 10)
-            part = {name: Column(column.v[at]) for name, column in whole.items()}
-            step = np.arange(first, min(first + 10, steps))
-            self._arrival += 1
-            batch = RecordBatch(who, self._arrival, first, len(step), step, times[at], part)
-            self.store.submit(WriteBatch(who.run_id, batch=batch))
-            while self.store.backlog_bytes > WAITING:
-                time.sleep(0.002)
-        self.store.submit(WriteBatch(who.run_id, changes={"state": RunState.FINISHED}))
-
-    def packed(self) -> None:
-        """Wait until every tail is packed, then free what that left."""
-        unpacked = select(func.count()).select_from(tail)
-        self.store.call(lambda connection: None).result()
-        while True:
-            with self.database.reader.connect() as connection:
-                if not connection.execute(unpacked).scalar_one():
-                    break
-            time.sleep(0.1)
-        give_room_back(on_writer(self.store))
-        vacuum(self.database)
-
-    def bytes_of(self, names: Sequence[str]) -> int:
-        """Return the bytes of tables with their indexes."""
-        with self.database.reader.connect() as connection:
-            query = "SELECT pg_total_relation_size(to_regclass(:name))"
-            if self.database.dialect == "sqlite":
-                of = "SELECT name FROM sqlite_schema WHERE tbl_name = :name"
-                query = f"SELECT COALESCE(SUM(pgsize), 0) FROM dbstat WHERE name IN ({of})"
-            return sum(int(connection.execute(text(query), {"name": name}).scalar_one()) for name in names)
-
     def bytes(self) -> int:
         """Return the size of the whole database in bytes."""
         if self.database.dialect == "sqlite":
@@ -218,47 +189,6 @@ def memory_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def short(first: int, n: int, *, exact: bool) -> dict[str, Column]:
-    """Return :func:`vitals`; unless ``exact``, three of the four series have full float64 mantissas."""
-    columns, random = vitals(first, n), np.random.default_rng(first + n)
-    if exact:
-        return columns
-    return {
-        name: column if name == "scale" else Column(column.v * (1 + 1e-9 * random.normal(size=n)))
-        for name, column in columns.items()
-    }
-
-
-SHORT = ((50, 1000), (200, 400), (1000, 200), (3000, 100), (10_000, 30), (100_000, 3))
-"""Steps of a run, and how many such runs are stored."""
-
-
-def measure_short(new_database: Callable[[], URL]) -> None:
-    """Print bytes per point of runs that ended, in the tables of records with their indexes, and in all.
-
-    The tail is empty by then and not counted: Postgres keeps its pages for the next batches.
-    """
-    names = ("packed", "chunk", "chunk_dir", "roll", "series")
-    for exact in (True, False):
-        for steps, runs in SHORT:
-            bench = Bench(new_database())
-            empty = bench.bytes(), bench.bytes_of(names), bench.bytes_of(["tail"])
-            for no in range(runs):
-                who = bench.writer(f"r_{steps:06}{no:04}{exact:d}")
-                bench.short_run(who, steps, exact=exact, seed=no)
-            bench.packed()
-            points = runs * steps * len(VITALS)
-            sizes = bench.bytes(), bench.bytes_of(names), bench.bytes_of(["tail"])
-            whole, records, batches = ((new - old) / points for new, old in zip(sizes, empty, strict=True))
-            kind = "float32-exact" if exact else "full float64"
-            print(
-                f"{kind:>14} {steps:>8,} steps x {runs:>4} runs: records {records:.2f} B/point, "
-                f"all tables but the tail {whole - batches:.2f}",
-                flush=True,
-            )
-            bench.close()
-
-
 HEADING = (
     f"{'steps':>12} {'points/s CPU':>13} {'of raw':>7} {'wall':>11} {'of raw':>7} {'B/point':>8} "
     f"{'open CPU':>9} {'wall ms':>8} {'level':>6} {'peak MB':>8}"
@@ -298,8 +228,19 @@ def measure(url: URL, steps: list[int], raw: RawRate) -> None:
         vacuum(bench.database)
         size = (bench.bytes() - empty) / (steps[-1] * len(VITALS))
         print(f"{reported}; after VACUUM {size:.2f} B/point: {bench.by_table()}")
+    if bench.database.dialect == "sqlite":
+        measure_float64(bench)
     measure_wide(bench)
     bench.close()
+
+
+def measure_float64(bench: Bench) -> None:
+    """Measure bytes per point of a run whose values need float64."""
+    who, before = bench.writer("float64"), bench.bytes()
+    bench.grow(who, bench.batches(who, 0, FLOAT64_STEPS, full_mantissas, BATCH))
+    size = (bench.bytes() - before) / (FLOAT64_STEPS * len(VITALS))
+    print(f"full float64 mantissas, {FLOAT64_STEPS:,} steps: {size:.2f} B/point")
+    figure("disk, float64, sealed", size, "bytes a point", ratio=True)
 
 
 def report(dialect: str, steps: int, rate: float, size: float, opening: float, raw: RawRate) -> None:
@@ -309,19 +250,6 @@ def report(dialect: str, steps: int, rate: float, size: float, opening: float, r
         figure("store, per CPU second", rate, "points/s", peer=peer, higher_is_better=True)
         figure("disk, float32, sealed", size, "bytes a point", ratio=True)
         figure("open a run of 1 M steps", opening, "ms")
-
-
-def measure_all_short() -> None:
-    """Measure short runs on both databases."""
-    with tempfile.TemporaryDirectory() as place, OwnPostgres(fsync=False) as postgres:
-        numbers = count()
-
-        def new_file() -> URL:
-            return make_url(f"sqlite:///{place}/{next(numbers)}.db")
-
-        for new in (new_file, postgres.new_database):
-            print(f"-- {new().get_backend_name()}", flush=True)
-            measure_short(new)
 
 
 def measure_wide(bench: Bench) -> None:
@@ -341,9 +269,6 @@ def main() -> int:
     if sys.argv[1:2] == ["--measure"]:
         address, wall, cpu, *steps = sys.argv[2:]
         measure(make_url(address), [int(word) for word in steps], RawRate(float(wall), float(cpu)))
-        return 0
-    if sys.argv[1:] == ["--short"]:
-        measure_all_short()
         return 0
     steps = sys.argv[1:] or [str(number) for number in STEPS]
     failed = 0

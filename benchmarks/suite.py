@@ -12,8 +12,11 @@ benchmarks: those of ``TOCSIN_BENCH_FIGURES=FILE python benchmarks/bench_hook.py
 ``--regressions`` (``make bench-regressions``) also exits with status 1 if a ratio is more than 20 % worse
 than in the baseline. Absolute values are never compared, because they depend on the machine's other load.
 A benchmark with such a figure runs once more; the figure is a regression if it is more than 20 % worse in
-both runs. The baseline is changed only by ``--write-baseline``, never by a comparison, so that small losses
-add up to a regression instead of moving the baseline.
+both runs. Without a baseline for this class of machines nothing can be compared: the figures are written in
+its format to ``build/bench/new_baselines``, and the exit status is 3. The file ``build/bench/outcome`` says
+which `Outcome` it was, because make hides the exit status. The baseline is changed only by
+``--write-baseline``, never by a comparison, so that small losses add up to a regression instead of moving the
+baseline.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
+from enum import Enum
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -46,7 +50,9 @@ LIMITS_S = {
     "bench_hook.py": 600,
     "bench_ingest.py": 480,
     "bench_kills.py": 600,
+    "bench_pages.py": 600,
     "bench_restarts.py": 600,
+    "bench_short_runs.py": 600,
     "bench_start.py": 480,
     "bench_store.py": 480,
 }
@@ -55,6 +61,20 @@ LIMIT_S = 240
 """The limit of the others."""
 CLEANUP_S = 30
 """After SIGINT, which lets a benchmark stop its processes, before SIGKILL."""
+
+
+class Outcome(Enum):
+    """How a run ended, and its exit status."""
+
+    OK = ("ok", 0)
+    FAILED = ("a benchmark failed", 1)
+    WORSE = ("regressions", 1)
+    NOT_COMPARED = ("no baseline", 3)
+
+    @property
+    def status(self) -> int:
+        """Return the exit status."""
+        return self.value[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +199,12 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> None:
 
 def main() -> int:
     """Run, print the table, compare; return the exit status."""
-    chosen = _arguments()
+    outcome = _outcome(_arguments())
+    (RESULTS / "outcome").write_text(outcome.value[0] + "\n", encoding="utf-8")
+    return outcome.status
+
+
+def _outcome(chosen: argparse.Namespace) -> Outcome:
     signal.signal(signal.SIGTERM, _interrupt)
     RESULTS.mkdir(parents=True, exist_ok=True)
     figures = chosen.figures or RESULTS / "figures.jsonl"
@@ -194,8 +219,12 @@ def main() -> int:
     text = f"{here}\n\n{table(now, baseline.figures)}\n"
     (RESULTS / "table.md").write_text(text, encoding="utf-8")
     print(f"\n{text}")
-    if not baseline.figures:
-        print(f"There is no baseline of {here.kind}: nothing was compared. make bench-baseline writes it.")
+    today = datetime.now(UTC).strftime("%Y-%m-%d")
+    measured = baseline.updated(now, here, today, tocsin.__version__)
+    missing = not baseline.figures and not chosen.write_baseline
+    if missing:
+        print(f"There is no baseline of {here.kind}: nothing was compared.", file=sys.stderr)
+        _write(measured, RESULTS / "new_baselines")
     worse: dict[str, Change] = {}
     if chosen.regressions:
         ran = [file.name for file in chosen.files] or sorted({one.benchmark for one in now.values()})
@@ -205,15 +234,18 @@ def main() -> int:
     for name, one in worse.items():
         print(f"regression: {name}: {one.why}", file=sys.stderr)
     if chosen.write_baseline:
-        _write(baseline.updated(now, here, datetime.now(UTC).strftime("%Y-%m-%d"), tocsin.__version__))
+        _write(measured, BASELINES)
     if failed:
         print(f"failed: {' '.join(map(str, failed))}", file=sys.stderr)
-    return int(bool(failed or worse))
+        return Outcome.FAILED
+    if worse:
+        return Outcome.WORSE
+    return Outcome.NOT_COMPARED if missing and chosen.regressions else Outcome.OK
 
 
-def _write(baseline: Baseline) -> None:
-    BASELINES.mkdir(exist_ok=True)
-    path = BASELINES / f"{baseline.machine.kind}.json"
+def _write(baseline: Baseline, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{baseline.machine.kind}.json"
     path.write_text(baseline.to_json(), encoding="utf-8")
     print(f"wrote {path}")
 

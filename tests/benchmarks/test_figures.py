@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import math
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +21,27 @@ from benchmarks.figures import (
     regressions,
     table,
 )
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+
+
+def written_names() -> Iterator[str]:
+    """Yield a regular expression for the name of each figure that a benchmark writes."""
+    for file in BENCHMARKS.glob("bench_*.py"):
+        for call in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "figure":
+                yield name_written(call.args[0])
+
+
+def name_written(argument: ast.expr) -> str:
+    """Return the regular expression of a name; of one that is only a variable, one that never matches."""
+    if isinstance(argument, ast.Constant):
+        return re.escape(str(argument.value))
+    parts = argument.values if isinstance(argument, ast.JoinedStr) else []
+    return (
+        "".join(re.escape(str(one.value)) if isinstance(one, ast.Constant) else ".*" for one in parts)
+        or "(?!)"
+    )
 
 
 def beside(value: float, peer: float | None = 10.0, *, higher: bool = False) -> Figure:
@@ -103,6 +127,17 @@ def test_the_table_has_every_target_and_every_figure() -> None:
     assert "MISSED" in text
     assert "+40 % worse" in text
     assert "not measured" in text
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_every_target_has_a_benchmark_that_writes_its_figure(name: str) -> None:
+    """A target that nothing measures is never missed."""
+    assert any(re.fullmatch(written, name) for written in written_names())
+
+
+def test_a_figure_without_a_benchmark_is_found() -> None:
+    """The names of the test above are not so general that they match anything."""
+    assert not any(re.fullmatch(written, "no such figure") for written in written_names())
 
 
 def test_the_machine_class_ignores_patch_versions() -> None:

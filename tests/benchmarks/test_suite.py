@@ -84,6 +84,33 @@ def test_a_regression_is_measured_again_and_then_fails(
     assert " s in all\n" in printed
 
 
+def test_without_a_baseline_a_comparison_says_that_it_compared_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """By its exit status, a file for the workflow, and a baseline that can be committed."""
+    file = folder / "bench_f.py"
+    file.write_text(REPORTS.format(value=1.5))
+    monkeypatch.setattr(suite, "read_baseline", lambda here: suite.Baseline(here, {}, {}))
+    monkeypatch.setattr(sys, "argv", ["suite.py", "--regressions", str(file)])
+    assert suite.main() == 3
+    assert (folder / "results" / "outcome").read_text() == "no baseline\n"
+    assert "nothing was compared" in capfd.readouterr().err
+    (made,) = (folder / "results" / "new_baselines").iterdir()
+    assert suite.Baseline.parse(made.read_text()).figures["f"].value == 1.5
+
+
+def test_a_failed_benchmark_is_not_hidden_by_a_missing_baseline(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The workflow accepts only "no baseline"."""
+    file = folder / "bench_f.py"
+    file.write_text("raise SystemExit(1)")
+    monkeypatch.setattr(suite, "read_baseline", lambda here: suite.Baseline(here, {}, {}))
+    monkeypatch.setattr(sys, "argv", ["suite.py", "--regressions", str(file)])
+    assert suite.main() == 1
+    assert (folder / "results" / "outcome").read_text() == "a benchmark failed\n"
+
+
 def test_a_benchmark_beyond_its_limit_is_stopped_with_its_processes(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
