@@ -115,3 +115,22 @@ def test_the_steps_of_a_step_metric_are_used(pairs: Any) -> None:
     """``wandb.define_metric``: the epoch, not W&B's step."""
     steps = {step for step, _ in pairs("wandb").series["train/by_epoch"]}
     assert steps == {10, 11, 12, 13, 14, 15}
+
+
+@pytest.mark.parametrize("name", ["wandb", "trackio"])
+def test_a_name_of_tocsin_and_a_tracker_is_recorded_once(
+    shared_tower: Tower, tmp_path: Path, name: str
+) -> None:
+    """Where the values are equal; others have the tracker's name before theirs."""
+    script = str(Path(__file__).with_name("both.py"))
+    environ = {"PYTHONPATH": os.pathsep.join(map(str, [ROOT, FOLDER / name])), "TRACKIO_DIR": str(tmp_path)}
+    environ |= {"WANDB_SILENT": "true", "HOME": str(tmp_path), **address(shared_tower)}
+    done = execute(*RUN, "--name", f"both-{name}", sys.executable, script, name, str(tmp_path), **environ)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found: dict[str, list[float]] = {}
+    for record in shared_tower.records(the_run(shared_tower, f"both-{name}")["id"]):
+        for key, value in record["values"].items():
+            found.setdefault(key, []).append(value)
+    assert (found["equal"], found["other"]) == ([0.0, 0.125, 0.25, 0.375], [0.0, 1.0, 2.0, 3.0])
+    assert (f"{name}/equal" in found, found[f"{name}/other"]) == (False, [0.5, 1.5, 2.5, 3.5])
+    assert done.stderr.count("is logged both to tocsin and to") == 1

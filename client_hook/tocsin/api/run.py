@@ -94,6 +94,8 @@ class Run:
         self._first_names: tuple[str, ...] = ()
         self._more_names: set[str] = set()
         """The names that were logged in that step: those of the call that began it, and of later calls."""
+        self.on_log: Callable[[int, Iterable[Any], Iterable[Any]], None] | None = None
+        """Receives the step, names and values that the script logs, while trackers are mirrored."""
         self._refused: set[tuple[str, str]] = set()
         self._ahead: dict[tuple[Any, ...], int] = {}
         """Names that were first logged before the first backward -> the step of their last values."""
@@ -263,6 +265,8 @@ class Run:
                     if type(value) is not float:
                         names = None
                 if names is not None:
+                    if self.on_log is not None:
+                        self.on_log(step, values, row)
                     if self._is_alone:
                         counted = self._counted
                         if counted is None or step == counted or self._ledger is not None:
@@ -306,6 +310,8 @@ class Run:
                         return
                 if self._is_alone:
                     self._count_from(step, known)
+            if self.on_log is not None:
+                self.on_log(step, names, row)
             for value in row:
                 if type(value) is not float:
                     self._take_mixed(step, known, row)
@@ -492,6 +498,8 @@ class Run:
                 reporter.put_event("preflight", UNSEEN, self._step)
             self._last_ns, self._last_paused = now, paused
             self._is_alone = False
+            if self.on_log is not None:
+                self.on_log(self._step, values, values.values())
             self._take_mixed(self._step, self._name(tuple(values)), values.values())
             self._actions.stepped(self._step)
             reporter.deliver_messages()

@@ -164,7 +164,7 @@ def _begin(
     alert_writer = cache(
         lambda: mirrors.alert_writer(lambda: run.url, lambda: getattr(sender, "address", ""))
     )
-    reporter.on_end.append(mirrors.deliver)
+    reporter.on_end.append(mirrors.end)
     reporter.on_closed.append(lambda: alert_writer().flush(ALERTS_S) if mirrors.has_alerts() else None)
     recorder = EnvironmentRecorder(reporter, run_info, parts)
     reporter.on_end.append(recorder.finish)

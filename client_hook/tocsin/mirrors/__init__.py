@@ -16,7 +16,7 @@ from ..core.process_state import active_runs, is_disabled
 from ..lifecycle.import_hook import when_imported
 from .options import STEPS, Options, chosen, has_alerts
 
-__all__ = ["TRACKERS", "alert_writer", "begin", "deliver", "from_environment", "has_alerts", "mirror"]
+__all__ = ["TRACKERS", "alert_writer", "begin", "end", "from_environment", "has_alerts", "mirror"]
 
 TRACKERS = {
     "tensorboard": ("torch.utils.tensorboard.writer", "tensorboardX.writer"),
@@ -76,11 +76,11 @@ def begin(run: Any) -> None:
         feed.feed.begin(run)
 
 
-def deliver() -> None:
-    """Give the run what other threads have logged. Called on its thread."""
+def end() -> None:
+    """Give the run what is left. Called on its thread, before it ends."""
     feed = sys.modules.get(f"{__name__}.feed")
     if feed is not None:
-        feed.feed.deliver()
+        feed.feed.end()
 
 
 def alert_writer(run_url: Callable[[], str], server_url: Callable[[], str]) -> Any:

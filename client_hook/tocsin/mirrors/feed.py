@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from ..core.process_state import active_runs, auto_start
 from ..core.values import step_of
 from .options import chosen
+from .own_values import OwnValues
 
 HELD = 1000
 """Maximum number of rows that wait for the run to begin, or for its thread; the oldest are dropped."""
@@ -124,6 +125,10 @@ class Feed:
         """Rows of other threads than that of the run."""
         self._owners: dict[str, str] = {}
         """Name -> the tracker that logged it first in this run."""
+        self._own = OwnValues(self._give_one)
+        """What the script itself logs in this run."""
+        self._giving = 0
+        """The thread on which a tracker's values are given to the run."""
         self._run: Any = None
         self._thread = 0
         """Weak reference to the run that the rows go to, and the thread that began it."""
@@ -136,6 +141,8 @@ class Feed:
         self._check_process()
         self._run, self._thread = weakref.ref(run), threading.get_ident()
         self._owners.clear()
+        self._own = OwnValues(self._give_one)
+        run.on_log = self.keep_own
         while self._held:
             self._give(run, *self._held.popleft())
 
@@ -159,6 +166,17 @@ class Feed:
             if len(self._elsewhere) == 1:
                 run.call_later(self.deliver)
 
+    def keep_own(self, step: int, names: Iterable[Any], values: Iterable[Any]) -> None:
+        """Keep what the script itself gives the run, for comparison with what it gives to trackers."""
+        if self._giving != threading.get_ident():
+            found = flat(dict(zip(names, values, strict=True)))
+            self._own.log(step, [(name, value) for name, value in found if is_number(value)])
+
+    def end(self) -> None:
+        """Give the run what is left. Called on its thread, before it ends."""
+        self.deliver()
+        self._own.end()
+
     def deliver(self) -> None:
         """Give the run the rows of other threads. Called on its thread."""
         run = self._run() if self._run is not None else None
@@ -174,20 +192,41 @@ class Feed:
             LOG.warning("tocsin: values logged to %s are not mirrored: %r", tracker, error)
 
     def _give(self, run: Any, tracker: str, row: Row) -> None:
-        values = {self._name(tracker, name): value for name, value in row.values.items()}
         is_own = tracker not in chosen or chosen[tracker].steps == "tracker"
         step = row.step if is_own else None
         if step is None and row.counted is not None and run.counts_by_log:
             step = row.counted
-        run.log(values, step=step)
+        at = run.current_step
+        given = None if step is None else whole_step(step)
+        values = {
+            self._name(tracker, name): value
+            for name, value in row.values.items()
+            if not self._own.takes(tracker, name, given, value, at)
+        }
+        if values:
+            self._log(run, values, step)
+
+    def _give_one(self, tracker: str, name: str, step: int, value: Any) -> None:
+        """Give the run a value that has waited for the script's own."""
+        run = self._run() if self._run is not None else None
+        if run is not None:
+            self._log(run, {f"{tracker}/{name}": value}, step)
+
+    def _log(self, run: Any, values: dict[str, Any], step: Any) -> None:
+        self._giving = threading.get_ident()
+        try:
+            run.log(values, step=step)
+        finally:
+            self._giving = 0
 
     def _name(self, tracker: str, name: str) -> str:
-        """Return the name under which a value is sent: with the tracker's if another one logs it too."""
+        """Return the name under which a value is sent: with the tracker's if another one owns it."""
         if len(self._owners) < NAMES:
             owner = self._owners.setdefault(name, tracker)
         else:
             owner = self._owners.get(name, tracker)
-        return name if owner == tracker else f"{tracker}/{name}"
+        is_first = owner == tracker and not self._own.is_moved(tracker, name)
+        return name if is_first else f"{tracker}/{name}"
 
     def _hold(self, tracker: str, row: Row) -> None:
         """Keep a row until the run begins. Under ``tocsin run`` without torch, a series begins it."""
