@@ -59,7 +59,7 @@ class OwnValues:
     def log(self, step: int, values: Iterable[tuple[str, Any]]) -> None:
         """Keep what the script logs; decide about the trackers' values that wait for it."""
         for name, value in values:
-            if name not in self._recent and len(self._recent) >= NAMES:
+            if is_foreign(value) or (name not in self._recent and len(self._recent) >= NAMES):
                 continue
             self._recent.setdefault(name, deque(maxlen=KEPT)).append((step, settled(value)))
             self._count[name] = self._count.get(name, 0) + 1
@@ -80,7 +80,7 @@ class OwnValues:
             value: The value.
             at: The current step of the run.
         """
-        if name not in self._recent or self.is_moved(tracker, name):
+        if name not in self._recent or self.is_moved(tracker, name) or is_foreign(value):
             return False
         earlier = self._waiting.get(name, {}).pop(tracker, None)
         if earlier is not None:
@@ -160,6 +160,11 @@ def settled(value: Any) -> Any:
 def is_on_device(value: Any) -> bool:
     """Return whether reading a value would wait for a device."""
     return getattr(getattr(value, "device", None), "type", "cpu") != "cpu"
+
+
+def is_foreign(value: Any) -> bool:
+    """Return whether a value is on a device whose values the hook does not read, such as XLA's."""
+    return is_on_device(value) and value.device.type != "cuda"
 
 
 def is_same(one: Any, other: Any) -> bool:
