@@ -22,6 +22,7 @@ from tocsin_server.store import (
 )
 from tocsin_server.store.acks import acks_in_force
 from tocsin_server.store.database import Database
+from tocsin_server.store.metric_summaries import MetricSummaries, MetricSummary, metric_names
 from tocsin_server.store.results import (
     AlertPage,
     AlertStep,
@@ -41,6 +42,7 @@ class StoreReader:
 
     def __init__(self, database: Database) -> None:
         self._engine = database.reader
+        self._summaries = MetricSummaries()
 
     @contextmanager
     def consistent(self) -> Iterator[Connection]:
@@ -106,6 +108,18 @@ class StoreReader:
         with self._engine.begin() as connection:
             asked = series_window.Window(start, stop, x)
             return series_window.read_series(connection, run_id, names, asked, max(1, buckets))
+
+    def metric_summaries(
+        self, run_ids: Sequence[str], names: Sequence[str]
+    ) -> dict[str, dict[str, MetricSummary]]:
+        """Return the newest, lowest and highest value of these series, by run and name."""
+        with self._engine.begin() as connection:
+            return self._summaries.read(connection, run_ids, names)
+
+    def metric_names(self, project: str | None, limit: int) -> tuple[list[tuple[str, int]], bool]:
+        """Return the most frequent names of series with their numbers of runs, and whether there are more."""
+        with self._engine.begin() as connection:
+            return metric_names(connection, project, limit)
 
     def since(self, run_id: str, names: Sequence[str], cursor: int) -> SeriesAnswer | None:
         """Return the exact records after arrival ``cursor``, or None if they are too many for a delta."""

@@ -29,6 +29,10 @@ router = resource("runs")
 
 MOST = 5000
 MOST_NAMED = 200
+MOST_METRICS = 20
+"""Series in one request for the rows of runs."""
+MOST_SUMMARIZED = 500
+"""Runs in a page with metrics, which are read from their records."""
 
 
 class RunList(TypedDict):
@@ -82,6 +86,14 @@ async def list_runs(
     after: Annotated[str | None, Query(description="The id of the last run already seen.")] = None,
     sparks: Annotated[Flag, Query(description="False leaves the sparklines out.")] = True,
     ids: Annotated[list[str] | None, Query(description="Only these runs.", max_length=MOST_NAMED)] = None,
+    metrics: Annotated[
+        list[str] | None,
+        Query(
+            description="Add the newest, lowest and highest value of these series, one name per parameter. "
+            f"A page has at most {MOST_SUMMARIZED} runs then.",
+            max_length=MOST_METRICS,
+        ),
+    ] = None,
 ) -> Response:
     """List the runs, newest first."""
     services = services_of(request)
@@ -90,12 +102,15 @@ async def list_runs(
     chosen = [one for one in facts if _fits(one, live, project, state) and (ids is None or one.id in ids)]
     chosen.sort(key=lambda one: (one.created_ns, one.id), reverse=True)
     chosen = _after(chosen, after)
+    limit = min(limit, MOST_SUMMARIZED) if metrics else limit
+    measured = await anyio.to_thread.run_sync(_measured, services, chosen[:limit], metrics or [])
     now_ns, rows = services.pipeline.clock(), []
     for one in chosen[:limit]:
         with services.pipeline.jobs.round("rows").isolated(f"run {one.id}"):
             summary = live.get(one.id) or await services.pipeline.registry.find(one.id)
             if summary is not None:
-                rows.append(summary.json(now_ns, sparks=sparks))
+                row = summary.json(now_ns, sparks=sparks)
+                rows.append(f'{row[:-1]},"metrics":{measured[one.id]}}}' if metrics else row)
     more = chosen[limit - 1].id if len(chosen) > limit else None
     tail = exact_json.dumps({"next": more, "now_ms": time.time() * 1000})
     return Written(f'{{"items":[{",".join(rows)}],{tail[1:]}')
@@ -104,6 +119,17 @@ async def list_runs(
 def _listed(services: Services) -> list[ListedRun]:
     with services.database.reader.connect() as connection:
         return listed(connection)
+
+
+def _measured(services: Services, chosen: list[ListedRun], names: list[str]) -> dict[str, str]:
+    """Return the metrics of each run as JSON text."""
+    if not names:
+        return {}
+    found = services.reader.metric_summaries([one.id for one in chosen], list(dict.fromkeys(names)))
+    return {
+        run_id: exact_json.dumps({name: summary._asdict() for name, summary in of_run.items()})
+        for run_id, of_run in found.items()
+    }
 
 
 class Written(ExactJSON):

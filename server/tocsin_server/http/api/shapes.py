@@ -72,6 +72,20 @@ class Outcome(TypedDict):
     acknowledged: bool
 
 
+class MetricSummary(TypedDict):
+    """A series of a run: newest value and its step, and extremes of the finite values, null without any.
+
+    ``n`` counts values; ``nonfinite`` of them are NaN, Inf or -Inf.
+    """
+
+    last: Number
+    step: int
+    min: float | None
+    max: float | None
+    n: int
+    nonfinite: int
+
+
 class RunRow(TypedDict):
     """The row of the fleet page. Unknown values are null."""
 
@@ -99,6 +113,7 @@ class RunRow(TypedDict):
     skipped: int
     nonfinite: int
     gpu_util: Number | None
+    metrics: NotRequired[dict[str, MetricSummary]]
     alerts: int
     severities: dict[Severity, int]
     reason: Reason | None

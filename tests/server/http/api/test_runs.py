@@ -70,3 +70,30 @@ def test_unknown_runs_are_404(server: Any) -> None:
         answer = httpx.get(f"{server.base}/api/v1{path}", headers=server.headers)
         assert answer.status_code == 404
         assert answer.json()["got"] == "none"
+
+
+def test_metrics_are_added_to_the_rows(server: Any, trainer: Callable[..., Any]) -> None:
+    """Only those that were asked for; non-finite values by name."""
+    run = trainer(project="measured")
+    run.records({"val,loss": [2.0, 0.5, math.inf], "acc": [0.1, 0.2, 0.3]})
+    (row,) = server.get("/runs", project="measured", metrics=["val,loss", "none"])["items"]
+    assert row["metrics"] == {
+        "val,loss": {"last": "Infinity", "step": 2, "min": 0.5, "max": 2.0, "n": 3, "nonfinite": 1}
+    }
+    assert "metrics" not in server.get("/runs", project="measured")["items"][0]
+
+
+def test_too_many_metrics_are_refused(server: Any) -> None:
+    """The message names the limit."""
+    names = [f"metrics={i}" for i in range(21)]
+    answer = httpx.get(f"{server.base}/api/v1/runs?{'&'.join(names)}", headers=server.headers)
+    assert (answer.status_code, answer.json()["subject"]) == (422, "metrics")
+    assert "20" in answer.json()["detail"]
+
+
+def test_names_of_metrics_are_listed(server: Any, trainer: Callable[..., Any]) -> None:
+    """Of one project, the most frequent first."""
+    for names in (["rare", "frequent"], ["frequent"]):
+        trainer(project="named").records({name: [1.0] for name in names})
+    found = server.get("/metric-names", project="named")
+    assert found == {"items": [{"name": "frequent", "runs": 2}, {"name": "rare", "runs": 1}], "more": False}

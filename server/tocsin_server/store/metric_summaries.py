@@ -1,0 +1,240 @@
+"""Read the newest, lowest and highest value of some series of many runs.
+
+Sealed records are summarized from the coarsest rows of the pyramid that cover them, unsealed ones from the
+tail. A summary is kept with the last record number that it covers, so that the next request reads newer
+records only.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from threading import Lock
+from typing import Any, NamedTuple
+
+import numpy as np
+from sqlalchemy import Connection, Row, and_, func, or_, select
+
+from tocsin_server.core.models import F64, Column
+from tocsin_server.store import pyramid
+from tocsin_server.store.arrays import Points
+from tocsin_server.store.chunk_reader import SQL_NUMBERS, tail_records
+from tocsin_server.store.chunks import rows_of
+from tocsin_server.store.compactor import chunks_in_row
+from tocsin_server.store.tables import metric, roll, run, series, writer
+
+MOST_KEPT = 50_000
+"""Summaries of one series of one writer that are kept; about 15 MB."""
+
+
+class MetricSummary(NamedTuple):
+    """One series over all attempts and ranks, or over one writer.
+
+    ``last`` is the newest value of the newest attempt's lowest rank, ``step`` its step. ``min`` and ``max``
+    are those of the finite values, None without any. ``n`` counts values, ``nonfinite`` those of them that
+    are NaN, Inf or -Inf.
+    """
+
+    last: float
+    step: int
+    min: float | None
+    max: float | None
+    n: int
+    nonfinite: int
+
+
+class _Kept(NamedTuple):
+    upto: int
+    """The last record of the writer that is covered."""
+    summary: MetricSummary | None
+
+
+Key = tuple[str, int, int, int]
+"""(run, writer, when the writer first connected, column): a run that is deleted and sent again differs."""
+
+
+class MetricSummaries:
+    """Reads summaries, and keeps them in memory. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[Key, _Kept] = OrderedDict()
+        self._lock = Lock()
+
+    def read(
+        self, connection: Connection, run_ids: Sequence[str], names: Sequence[str]
+    ) -> dict[str, dict[str, MetricSummary]]:
+        """Return the summary of each series that a run has, by run and name."""
+        out: dict[str, dict[str, MetricSummary]] = {run_id: {} for run_id in run_ids}
+        numbers = _numbers(connection, run_ids, names)
+        for row in _writers(connection, list(numbers)):
+            wanted = numbers[row.run_id]
+            for col, summary in self._of_writer(connection, row, list(wanted)).items():
+                if summary is not None:
+                    found, name = out[row.run_id], wanted[col]
+                    found[name] = _over_writers(found[name], summary) if name in found else summary
+        return out
+
+    def _of_writer(
+        self, connection: Connection, row: Row[Any], cols: Sequence[int]
+    ) -> dict[int, MetricSummary | None]:
+        kept = self._get(row, cols)
+        fresh = [col for col in cols if col not in kept]
+        kept |= {col: _Kept(row.sealed_seq, None) for col in fresh}
+        if fresh and row.chunks:
+            sealed = _sealed(connection, row, fresh)
+            kept |= {col: _Kept(row.sealed_seq, summary) for col, summary in sealed.items()}
+        first = min(one.upto for one in kept.values()) + 1
+        newer = tail_records(connection, row.run_id, row.writer_no, cols, from_seq=first, skip_damaged=True)
+        if newer.n or fresh:
+            kept = {col: _extended(one, newer, col) for col, one in kept.items()}
+            self._put(row, kept)
+        return {col: one.summary for col, one in kept.items()}
+
+    def _get(self, row: Row[Any], cols: Iterable[int]) -> dict[int, _Kept]:
+        """Return what is kept, except what ends before the tail: those records must be read again."""
+        with self._lock:
+            found = {col: self._kept.get(_key(row, col)) for col in cols}
+        return {col: one for col, one in found.items() if one is not None and one.upto >= row.sealed_seq}
+
+    def _put(self, row: Row[Any], kept: Mapping[int, _Kept]) -> None:
+        with self._lock:
+            for col, one in kept.items():
+                self._kept[_key(row, col)] = one
+                self._kept.move_to_end(_key(row, col))
+            while len(self._kept) > MOST_KEPT:
+                self._kept.popitem(last=False)
+
+
+def metric_names(
+    connection: Connection, project: str | None, limit: int
+) -> tuple[list[tuple[str, int]], bool]:
+    """Return the names of series with the number of runs that have each, and whether there are more names.
+
+    The most frequent names come first.
+    """
+    count = func.count().label("runs")
+    query = select(metric.c.name, count).join(run, run.c.id == metric.c.run_id)
+    if project is not None:
+        query = query.where(run.c.project == project)
+    query = query.group_by(metric.c.name).order_by(count.desc(), metric.c.name).limit(limit + 1)
+    found = [(row.name, int(row.runs)) for row in connection.execute(query)]
+    return found[:limit], len(found) > limit
+
+
+def _key(row: Row[Any], col: int) -> Key:
+    return row.run_id, row.writer_no, row.handshake_ns, col
+
+
+def _numbers(
+    connection: Connection, run_ids: Sequence[str], names: Sequence[str]
+) -> dict[str, dict[int, str]]:
+    """Return the columns of the series that each run has, with their names."""
+    out: dict[str, dict[int, str]] = {}
+    for some in _parts(run_ids):
+        query = select(metric).where(metric.c.run_id.in_(some), metric.c.name.in_(names))
+        for row in connection.execute(query):
+            out.setdefault(row.run_id, {})[row.col_id] = row.name
+    return out
+
+
+def _writers(connection: Connection, run_ids: Sequence[str]) -> Iterator[Row[Any]]:
+    """Yield the writers of the runs; those of a run newest attempt first, then by rank."""
+    for some in _parts(run_ids):
+        order = (writer.c.run_id, writer.c.attempt_no.desc(), writer.c.rank, writer.c.writer_no.desc())
+        query = select(writer).where(writer.c.run_id.in_(some)).order_by(*order)
+        yield from connection.execute(query).all()
+
+
+def _parts(run_ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    for i in range(0, len(run_ids), SQL_NUMBERS):
+        yield run_ids[i : i + SQL_NUMBERS]
+
+
+def _over_writers(newest: MetricSummary, other: MetricSummary) -> MetricSummary:
+    return newest._replace(
+        min=_lower(newest.min, other.min),
+        max=_higher(newest.max, other.max),
+        n=newest.n + other.n,
+        nonfinite=newest.nonfinite + other.nonfinite,
+    )
+
+
+def _lower(a: float | None, b: float | None) -> float | None:
+    return min((x for x in (a, b) if x is not None), default=None)
+
+
+def _higher(a: float | None, b: float | None) -> float | None:
+    return max((x for x in (a, b) if x is not None), default=None)
+
+
+def _sealed(connection: Connection, row: Row[Any], cols: Sequence[int]) -> dict[int, MetricSummary]:
+    """Return the summaries over the chunks of a writer; a column without values there is missing."""
+    own = (series.c.run_id == row.run_id, series.c.writer_no == row.writer_no, series.c.col_id.in_(cols))
+    totals = {found.col_id: found for found in connection.execute(select(series).where(*own))}
+    if not totals:
+        return {}
+    ends: dict[int, tuple[float | None, float | None]] = dict.fromkeys(totals, (None, None))
+    of_writer = (roll.c.run_id == row.run_id, roll.c.writer_no == row.writer_no)
+    query = select(roll.c.col_id, roll.c.n, roll.c.codec, roll.c.body).where(
+        *of_writer, roll.c.col_id.in_(list(totals)), or_(*_covering(row.chunks))
+    )
+    for found in connection.execute(query):
+        values = pyramid.unpack_values(found.codec, found.body, found.n)
+        low, high = ends[found.col_id]
+        ends[found.col_id] = _lower(low, _lowest(values.min)), _higher(high, _highest(values.max))
+    return {
+        col: MetricSummary(
+            found.last_value, found.last_step, *ends[col], found.n, found.nan + found.pinf + found.ninf
+        )
+        for col, found in totals.items()
+    }
+
+
+def _covering(chunks: int) -> Iterator[Any]:
+    """Yield conditions that select rows of the pyramid that cover all chunks once, the coarsest first."""
+    low = 0
+    for level in range(len(pyramid.LEVELS) - 1, -1, -1):
+        span = chunks_in_row(level)
+        if low // span < chunks // span:
+            yield and_(
+                roll.c.level == pyramid.LEVELS[level], roll.c.no.between(low // span, chunks // span - 1)
+            )
+            low = chunks // span * span
+
+
+def _extended(kept: _Kept, newer: Points, col: int) -> _Kept:
+    """Return a summary with the records of the tail that it did not cover."""
+    if not newer.n or newer.seq[-1] <= kept.upto:
+        return kept
+    points = newer.part(int(np.searchsorted(newer.seq, kept.upto, side="right")), newer.n)
+    column = points.columns.get(col)
+    if column is None or not column.v.size:
+        return kept._replace(upto=int(newer.seq[-1]))
+    summary = _of_column(column, points)
+    if kept.summary is not None:
+        summary = _over_writers(summary, kept.summary)
+    return _Kept(int(newer.seq[-1]), summary)
+
+
+def _of_column(column: Column, points: Points) -> MetricSummary:
+    v = column.v
+    finite = v[np.isfinite(v)]
+    return MetricSummary(
+        float(v[-1]),
+        int(points.step[rows_of(column, points.n)[-1]]),
+        _lowest(finite),
+        _highest(finite),
+        int(v.size),
+        int(v.size - finite.size),
+    )
+
+
+def _lowest(values: F64) -> float | None:
+    """Return the lowest value that is not NaN, or None."""
+    known = values[~np.isnan(values)]
+    return float(known.min()) if known.size else None
+
+
+def _highest(values: F64) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(known.max()) if known.size else None
