@@ -30,7 +30,8 @@ test("the address holds filter, order, groups, columns and selection", () => {
     sort: "loss",
     down: true,
     group: "project",
-    columns: ["name", "loss"],
+    columns: ["name", "loss", "min:val,loss"],
+    widths: { "min:val,loss": 80 },
     picked: ["r1", "r/2"],
     archived: true,
     deleted: true,
@@ -113,4 +114,14 @@ test("a deleted run is listed as deleted, archived or not", () => {
     ["", "?archived=1", "?deleted=1"].map((text) => shelfShown(readFleet(text))),
     ["fleet", "archived", "deleted"],
   );
+});
+
+test("settings of different kinds sort as numbers, then as text, unknown ones last", () => {
+  const values = { a: "adam", b: 2, c: undefined, d: 10 };
+  const sort = (down) =>
+    [...rows]
+      .sort(order({ ...PLAIN, sort: "config:x", down }, (id) => values[id]))
+      .map((row) => row.id)
+      .join("");
+  assert.deepEqual([sort(false), sort(true)], ["bdac", "adbc"]);
 });

@@ -79,6 +79,24 @@ export class Api {
   }
 
   /**
+   * Return one page of runs with these metrics, without sparklines.
+   *
+   * @param {string[]} metrics at most 20
+   * @param {{ ids?: string[], after?: string | null }} which
+   * @returns {Promise<{ items: RunRow[], next: string | null }>}
+   */
+  runsWith(metrics, { ids = [], after = null }) {
+    const asked = [...ids.map((id) => ["ids", id]), ...metrics.map((name) => ["metrics", name])];
+    const from = after === null ? [] : [["after", after]];
+    return this.ask(`/runs?${new URLSearchParams([["sparks", "false"], ...asked, ...from])}`);
+  }
+
+  /** @returns {Promise<{ items: { name: string, runs: number }[], more: boolean }>} most frequent first */
+  metricNames() {
+    return this.ask("/metric-names");
+  }
+
+  /**
    * Return these runs with their sparklines.
    *
    * @param {string[]} ids

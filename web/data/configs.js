@@ -1,43 +1,76 @@
-/** The settings of all runs, loaded by the first filter that needs them. */
+/** The settings of all runs, loaded when a filter or a column needs them, and again for new runs. */
 
 import { flatten } from "../lib/flatten.js";
 
-export class Configs {
-  /** @type {Map<string, Map<string, unknown>> | null} */
-  #runs = null;
+/** Keys that are suggested. */
+const MOST_KEYS = 5_000;
+/** New runs are looked up at most this often. */
+const PAUSE_MS = 5_000;
 
-  /** @param {import("./api.js").Api} api */
-  constructor(api) {
+export class Configs {
+  /** @type {Map<string, Map<string, unknown>> | null} by run; keys in lower case */
+  #runs = null;
+  /** @type {Map<string, string>} keys as they were written, by key in lower case */
+  #keys = new Map();
+  /** @type {Set<string>} runs that existed at the last request */
+  #asked = new Set();
+  #at = -Infinity;
+
+  /**
+   * @param {Pick<import("./api.js").Api, "configs">} api
+   * @param {() => number} [now] monotonic, ms
+   */
+  constructor(api, now = () => performance.now()) {
     this.api = api;
+    this.now = now;
   }
 
   /**
    * Return a setting of a run.
    *
    * @param {string} id
-   * @param {string} key in lower case
+   * @param {string} key
    */
   get(id, key) {
-    return this.#runs?.get(id)?.get(key);
+    return this.#runs?.get(id)?.get(key.toLowerCase());
   }
 
-  /** Load them, unless they are already. Return whether anything was loaded. */
-  async load() {
-    if (this.#runs) return false;
-    this.#runs = new Map();
+  /** Return the keys of all settings, sorted. */
+  get keys() {
+    return [...this.#keys.values()].sort((a, b) => (a < b ? -1 : 1));
+  }
+
+  /**
+   * Load them, unless they are already there for these runs. Return whether anything was loaded.
+   *
+   * @param {string[]} [ids]
+   */
+  async load(ids = []) {
+    const lacking = ids.some((id) => !this.#asked.has(id)) && this.now() - this.#at > PAUSE_MS;
+    if (this.#runs && !lacking) return false;
+    const before = this.#runs;
+    this.#runs ??= new Map();
+    this.#at = this.now();
     try {
       const { items } = await this.api.configs();
-      this.#runs = new Map(
-        items.map(({ id, config }) => [
-          id,
-          new Map(flatten(config).map(([key]) => [key.toLowerCase(), dig(config, key)])),
-        ]),
-      );
+      for (const id of ids) this.#asked.add(id);
+      this.#runs = new Map(items.map(({ id, config }) => [id, this.#flat(config)]));
       return true;
     } catch {
-      this.#runs = null;
+      this.#runs = before;
       return false;
     }
+  }
+
+  /** @param {unknown} config */
+  #flat(config) {
+    return new Map(
+      flatten(config).map(([key]) => {
+        const low = key.toLowerCase();
+        if (!this.#keys.has(low) && this.#keys.size < MOST_KEYS) this.#keys.set(low, key);
+        return [low, dig(config, key)];
+      }),
+    );
   }
 }
 

@@ -2,26 +2,29 @@
  * The fleet: one row per run, most urgent first.
  *
  * Data: rows from data/api.js and the live socket (data/live.js); data/pins.js keeps pinned runs, and
- * data/configs.js the settings that a filter asks for. State: the address (filter, order, groups, columns,
- * selection), read and written by lib/views/fleetview.js. View: components/runs/fleettable.js. Actions:
+ * data/configs.js and data/runmetrics.js the settings and metrics that columns and the filter ask for. State:
+ * the address (filter, order, groups, columns, selection), read and written by lib/views/fleetview.js. View:
+ * components/runs/fleettable.js and components/runs/columnchooser.js. Actions:
  * components/runs/fleetactions.js.
  */
 
 import { el, refill, say } from "../browser/dom.js";
 import { icon } from "../components/icons.js";
-import { menu } from "../components/menu.js";
 import { button, notice } from "../components/notice.js";
+import { chooseColumns } from "../components/runs/columnchooser.js";
 import { emptyFleet } from "../components/runs/empty.js";
 import { FleetActions } from "../components/runs/fleetactions.js";
 import { FleetTable } from "../components/runs/fleettable.js";
 import { showUndo } from "../components/undo.js";
 import { Configs } from "../data/configs.js";
 import { readPins, writePins } from "../data/pins.js";
+import { RunMetrics } from "../data/runmetrics.js";
 import { counted, dotted, int } from "../lib/format.js";
 import { outside } from "../lib/root.js";
 import { addressOf, askedIn } from "../lib/route.js";
-import { COLUMNS, USUAL } from "../lib/runs/columns.js";
+import { metricsOf, moved } from "../lib/runs/columns.js";
 import { asksConfig, filterProblems, runFilter } from "../lib/runs/filter.js";
+import { suggestionsOf } from "../lib/runs/suggestions.js";
 import {
   GROUPINGS,
   listing,
@@ -56,6 +59,7 @@ class Fleet {
     this.view = readFleet(askedIn(location));
     this.pins = readPins(localStorage);
     this.configs = new Configs(app.api);
+    this.metrics = new RunMetrics(app.api, (found) => this.#measured(found));
     this.table = new FleetTable({
       now: () => app.clock.now(),
       sort: (id) => this.set(resorted(this.view, id)),
@@ -65,6 +69,9 @@ class Fleet {
       all: (on) => this.#pickAll(on),
       pin: (id) => this.#pin(id),
       archive: (row) => void this.actions.toggle(row),
+      config: (id, key) => this.configs.get(id, key),
+      resize: (id, px) => this.set({ widths: { ...this.view.widths, [id]: px } }),
+      move: (id, before) => this.set({ columns: moved(this.view.columns, id, before) }),
     });
     this.actions = new FleetActions(app.api, {
       done: () => {
@@ -103,7 +110,12 @@ class Fleet {
         { role: "search" },
         el("label.field.query", {}, icon("search"), this.input, el("kbd.wide-only", {}, "/")),
         el("label.row.tight", {}, el("span.soft.wide-only", {}, "Group"), this.grouping),
-        this.#columnMenu(),
+        el(
+          "button.btn",
+          { type: "button", "aria-haspopup": "dialog", onclick: () => this.#chooseColumns() },
+          icon("fleet"),
+          "Columns",
+        ),
         this.putAway,
         this.goneSoon,
         el(
@@ -174,20 +186,15 @@ class Fleet {
     this.misread = el("p.misread.soft", { hidden: true, role: "status", id: "misread" });
   }
 
-  #columnMenu() {
-    return menu(
-      "Columns",
-      () => [
-        { head: "Columns" },
-        ...COLUMNS.filter((column) => !column.always).map((column) => ({
-          text: column.title,
-          on: this.view.columns.includes(column.id),
-          act: () => this.#column(column.id),
-        })),
-        { text: "Default columns", act: () => this.set({ columns: USUAL }) },
-      ],
-      { text: "Columns", shape: "fleet" },
-    );
+  #chooseColumns() {
+    chooseColumns({
+      columns: () => this.view.columns,
+      set: (columns) => this.set({ columns }),
+      suggestions: async () => {
+        const [names] = await Promise.all([this.app.api.metricNames(), this.configs.load()]);
+        return suggestionsOf(names.items, this.configs.keys);
+      },
+    });
   }
 
   open() {
@@ -207,6 +214,7 @@ class Fleet {
   close() {
     this.unsubscribe?.();
     this.table.close();
+    this.metrics.close();
     clearInterval(this.ticker);
     cancelAnimationFrame(this.#frame);
     document.removeEventListener("keydown", this.key);
@@ -238,9 +246,39 @@ class Fleet {
     document.documentElement.classList.toggle("is-kiosk", view.kiosk);
     this.#compareLink();
     this.table.look(view);
-    if (asksConfig(view.q)) void this.#askConfigs();
+    if (this.#needsConfigs()) void this.#askConfigs();
+    void this.metrics.want(this.#metricNames());
     this.#shape = "";
     this.#draw();
+  }
+
+  /** Whether the filter, a column or the order needs settings. */
+  #needsConfigs() {
+    const { q, columns, sort } = this.view;
+    return asksConfig(q) || [...columns, sort].some((id) => id.startsWith("config:"));
+  }
+
+  /** The metrics that columns and the order need. */
+  #metricNames() {
+    return metricsOf([...this.view.columns, this.view.sort]);
+  }
+
+  /**
+   * Show metrics that were loaded.
+   *
+   * @param {Map<string, Record<string, MetricSummary>>} found
+   */
+  #measured(found) {
+    for (const [id, metrics] of found) {
+      const row = this.#runs.get(id);
+      if (row) this.#runs.set(id, { ...row, metrics: { ...row.metrics, ...metrics } });
+    }
+    if (this.#sortsByOwn()) this.#shape = "";
+    this.#drawSoon();
+  }
+
+  #sortsByOwn() {
+    return this.view.sort.includes(":");
   }
 
   /** Mark the first part of the filter that is not understood, and say what was expected there. */
@@ -293,6 +331,8 @@ class Fleet {
       this.#runs = new Map(items.map((row) => [row.id, { ...this.#runs.get(row.id), ...row }]));
       this.#loaded = true;
       this.#draw();
+      if (this.#needsConfigs()) void this.#askConfigs();
+      void this.metrics.want(this.#metricNames(), true);
     } catch (error) {
       if (!this.#loaded) {
         refill(
@@ -324,7 +364,8 @@ class Fleet {
   }
 
   async #askConfigs() {
-    if (!(await this.configs.load())) return;
+    if (!(await this.configs.load([...this.#runs.keys()]))) return;
+    this.table.forget();
     this.#shape = "";
     this.#draw();
   }
@@ -336,6 +377,12 @@ class Fleet {
     for (const row of frame.items ?? []) this.#runs.set(row.id, { ...this.#runs.get(row.id), ...row });
     for (const id of frame.removed ?? []) this.#runs.delete(id);
     this.#loaded = true;
+    this.metrics.touch((frame.items ?? []).map(({ id }) => id));
+    if (this.#needsConfigs()) void this.#askConfigs();
+    this.#drawSoon();
+  }
+
+  #drawSoon() {
     cancelAnimationFrame(this.#frame);
     this.#frame = requestAnimationFrame(() => this.#draw());
   }
@@ -376,7 +423,8 @@ class Fleet {
     if (shape === this.#shape && !quiet) return;
     this.#shape = shape;
     this.#sorted = performance.now();
-    this.table.arrange(listing(shown, this.view, this.pins));
+    const config = (/** @type {string} */ id, /** @type {string} */ key) => this.configs.get(id, key);
+    this.table.arrange(listing(shown, this.view, this.pins, config));
   }
 
   /**
@@ -472,13 +520,6 @@ class Fleet {
     if (!this.pins.delete(id)) this.pins.add(id);
     writePins(localStorage, this.pins);
     this.#look();
-  }
-
-  /** @param {string} id */
-  #column(id) {
-    const { columns } = this.view;
-    const next = columns.includes(id) ? columns.filter((each) => each !== id) : [...columns, id];
-    this.set({ columns: COLUMNS.map((column) => column.id).filter((each) => next.includes(each)) });
   }
 
   /** @param {KeyboardEvent} event */

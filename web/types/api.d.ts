@@ -22,6 +22,15 @@ interface Outcome {
   alert: string | null;
   acknowledged: boolean;
 }
+/** A metric of a run; the extremes are those of the finite values. */
+interface MetricSummary {
+  last: Wire;
+  step: number;
+  min: number | null;
+  max: number | null;
+  n: number;
+  nonfinite: number;
+}
 interface RunRow {
   id: string;
   project: string;
@@ -36,6 +45,7 @@ interface RunRow {
   edited_ms?: number | null;
   deletion_ms?: number | null;
   gpu_util?: Wire | null;
+  metrics?: Record<string, MetricSummary>;
   created_ms: number;
   last_seen_ms: number | null;
   ended_ms: number | null;

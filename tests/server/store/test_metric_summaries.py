@@ -101,7 +101,8 @@ def test_the_kept_summaries_are_bounded(
 
 def test_names_of_series_are_listed_by_their_number_of_runs(database: Database, admit: Any, put: Put) -> None:
     for run, names in (("r1", ["a", "b"]), ("r2", ["b", "c"])):
-        put(batch(admit(run).writer, 0, [0], **{name: [1.0] for name in names}))
+        columns: dict[str, Any] = {name: [1.0] for name in names}
+        put(batch(admit(run).writer, 0, [0], **columns))
     reader = StoreReader(database)
     assert reader.metric_names(None, 10) == ([("b", 2), ("a", 1), ("c", 1)], False)
     assert reader.metric_names("deblur", 2) == ([("b", 2), ("a", 1)], True)

@@ -2,9 +2,10 @@
 
 import { el, focusIn, refill, say } from "../../browser/dom.js";
 import { number } from "../../lib/exact.js";
+import { shortened, valueText } from "../../lib/flatten.js";
 import { ago, clock, int, moment, num, pow2, powers, ruleTitle, span } from "../../lib/format.js";
 import { runAddress } from "../../lib/route.js";
-import { secondsLeft } from "../../lib/runs/columns.js";
+import { metricOf, secondsLeft } from "../../lib/runs/columns.js";
 import { icon } from "../icons.js";
 import { sparkline } from "../spark.js";
 
@@ -16,14 +17,16 @@ const VITALS = /** @type {const} */ ([
 ]);
 
 /**
- * @typedef {{ pick: (id: string) => void, pin: (id: string) => void, archive: (row: RunRow) => void }}
- *   RowActs
+ * @typedef {import("../../lib/runs/columns.js").Column} Column
+ *
+ * @typedef {{ pick: (id: string) => void, pin: (id: string) => void, archive: (row: RunRow) => void, config:
+ *   import("../../lib/runs/columns.js").ConfigOf }} RowActs
  */
 
 export class FleetRow {
   /**
    * @param {RunRow} row
-   * @param {import("../../lib/runs/columns.js").Column[]} columns
+   * @param {Column[]} columns
    * @param {RowActs} acts
    */
   constructor(row, columns, acts) {
@@ -46,18 +49,16 @@ export class FleetRow {
       { type: "button", onclick: () => acts.archive(this.row) },
       icon("box"),
     );
-    /** @type {[import("../../lib/runs/columns.js").Column, HTMLElement][]} */
-    this.cells = columns.map((column) => [column, el("div", { role: "cell", class: classOf(column.id) })]);
-    const plain = this.cells.filter(([column]) => !column.vital).map(([, cell]) => cell);
-    const before = this.cells.findIndex(([column]) => column.vital);
-    const vitals = this.cells.filter(([column]) => column.vital).map(([, cell]) => cell);
-    const places = vitals.length
-      ? [
-          ...plain.slice(0, before),
-          el("div.vit", { role: "presentation" }, ...vitals),
-          ...plain.slice(before),
-        ]
-      : plain;
+    this.config = acts.config;
+    /** @type {[Column, HTMLElement][]} */
+    this.cells = columns.map((column) => [
+      column,
+      el("div", { role: "cell", class: column.own ? "c-own" : classOf(column.id) }),
+    ]);
+    const places = grouped(columns).map(({ kind, from, to }) => {
+      const cells = this.cells.slice(from, to).map(([, cell]) => cell);
+      return kind ? el("div", { class: kind, role: "presentation" }, ...cells) : cells[0];
+    });
     this.node = el(
       "div.fl.run",
       { role: "row", "data-run": row.id },
@@ -87,8 +88,23 @@ export class FleetRow {
     for (const health of ["critical", "warning", "ok", "ended"]) {
       this.node.classList.toggle(health, row.health === health);
     }
-    for (const [column, cell] of this.cells) this.#cell(column.id, cell, row);
+    for (const [column, cell] of this.cells) {
+      if (column.own) this.#own(column, cell, row);
+      else this.#cell(column.id, cell, row);
+    }
     this.age(now);
+  }
+
+  /**
+   * @param {Column} column
+   * @param {HTMLElement} cell
+   * @param {RunRow} row
+   */
+  #own(column, cell, row) {
+    const { kind, name } = column.own ?? { kind: "last", name: "" };
+    const value = kind === "config" ? this.config(row.id, name) : metricOf(row, kind, name);
+    const metric = kind === "config" ? undefined : row.metrics?.[name];
+    this.#when(cell, [String(value), metric?.step, metric?.n], () => ownCell(column.title, value, metric));
   }
 
   /**
@@ -146,6 +162,24 @@ export class FleetRow {
     refill(cell, ...make());
     if (focused) focusIn(cell, "a");
   }
+}
+
+/**
+ * Return which columns stand together on a narrow screen: neighbors that are vital signs, or a user's own.
+ *
+ * @param {Column[]} columns
+ * @returns {{ kind: "" | "vit" | "own", from: number, to: number }[]}
+ */
+export function grouped(columns) {
+  /** @type {{ kind: "" | "vit" | "own", from: number, to: number }[]} */
+  const groups = [];
+  columns.forEach((column, i) => {
+    const kind = column.vital ? "vit" : column.own ? "own" : "";
+    const last = groups[groups.length - 1];
+    if (kind && last?.kind === kind) last.to = i + 1;
+    else groups.push({ kind, from: i, to: i + 1 });
+  });
+  return groups;
 }
 
 /**
@@ -331,6 +365,29 @@ function vitalCell(cell, row, vital) {
           : null,
       label: `${vital.label}, last ${text}`,
     }),
+  ];
+}
+
+/**
+ * @param {string} title
+ * @param {unknown} value
+ * @param {MetricSummary | undefined} metric
+ * @returns {import("../../browser/dom.js").Kid[]}
+ */
+function ownCell(title, value, metric) {
+  const label = el("span.micro.phone.clip", {}, title);
+  if (value === undefined || value === null) return [label, el("span.none", {}, "–")];
+  const exact = typeof value === "number" && metric ? String(value) : valueText(value);
+  const text = typeof value === "number" && metric ? num(value) : String(shortened([exact])[0]);
+  const broken = metric?.nonfinite ? `, ${int(metric.nonfinite)} of them not finite` : "";
+  const of = metric ? `, ${int(metric.n)} values to step ${int(metric.step)}${broken}` : "";
+  return [
+    label,
+    el(
+      "b.clip",
+      { title: `${exact}${of}`, class: metric && /NaN|Inf/.test(text) ? "is-critical" : "" },
+      text,
+    ),
   ];
 }
 

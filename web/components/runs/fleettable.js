@@ -2,10 +2,10 @@
 
 import { el, refill } from "../../browser/dom.js";
 import { int } from "../../lib/format.js";
-import { columnsOf, tracks } from "../../lib/runs/columns.js";
+import { columnsOf, leastWidth, tracks, widthOf } from "../../lib/runs/columns.js";
 import { offsets, sight } from "../../lib/virtual.js";
 import { icon } from "../icons.js";
-import { FleetRow } from "./fleetrow.js";
+import { FleetRow, grouped } from "./fleetrow.js";
 
 /**
  * @typedef {import("../../lib/views/fleetview.js").FleetView} FleetView
@@ -40,10 +40,17 @@ export class FleetTable {
   ids = new Set([""]);
   #frame = 0;
   columnKey = "";
+  /** @type {import("../../lib/runs/columns.js").Column[]} */
+  columns = [];
+  /** @type {Record<string, number>} */
+  widths = {};
+  /** @type {string | null} the column that is dragged to another place */
+  dragged = null;
 
   /**
    * @param {{ now: () => number, sort: (id: string) => void, lacking: (ids: string[]) => void, mine: (id:
-   *   string) => { picked: boolean, pinned: boolean }, all: (on: boolean) => void } &
+   *   string) => { picked: boolean, pinned: boolean }, all: (on: boolean) => void,
+   *   resize: (id: string, px: number) => void, move: (id: string, before: string | null) => void } &
    *   import("./fleetrow.js").RowActs} source
    */
   constructor(source) {
@@ -83,49 +90,153 @@ export class FleetTable {
   /** @param {FleetView} view */
   look(view) {
     const columns = columnsOf(view.columns);
-    const key = columns.map((column) => column.id).join();
-    this.node.style.setProperty("--cols", tracks(columns));
+    const key = JSON.stringify(columns.map((column) => column.id));
+    this.widths = view.widths;
+    this.node.style.setProperty("--cols", tracks(columns, view.widths));
+    this.node.style.setProperty("--least", leastWidth(columns, view.widths));
     this.every.checked = view.picked.length > 0;
     refill(
       this.header,
       el("span.c-pick", { role: "columnheader" }, this.every),
-      ...columns.map((column) => {
-        const on = view.sort === column.id;
-        const way = on ? (view.down ? "descending" : "ascending") : null;
-        return el(
-          "span",
-          { role: "columnheader", "aria-sort": way },
-          el(
-            "button",
-            {
-              type: "button",
-              "data-sort": column.id,
-              title: `Sort by ${column.title.toLowerCase()}`,
-              onclick: () => this.source.sort(column.id),
-            },
-            column.title,
-            on ? (view.down ? " ↓" : " ↑") : "",
-          ),
-        );
-      }),
+      ...columns.map((column) => this.#columnHead(column, view)),
       el("span", { role: "columnheader" }, el("span.vh", {}, "Pin, archive")),
     );
     if (key === this.columnKey) return;
     this.columnKey = key;
     this.columns = columns;
+    this.forget();
+  }
+
+  /** Drop the nodes of all rows, so that the next `arrange` makes them again. */
+  forget() {
     for (const row of this.rows.values()) row.node.remove();
     this.rows.clear();
+  }
+
+  /**
+   * @param {import("../../lib/runs/columns.js").Column} column
+   * @param {FleetView} view
+   */
+  #columnHead(column, view) {
+    const on = view.sort === column.id;
+    const way = on ? (view.down ? "descending" : "ascending") : null;
+    const title = column.own ? column.title : column.title.toLowerCase();
+    const head = el(
+      "span.colhead",
+      { role: "columnheader", "aria-sort": way, "data-column": column.id },
+      el(
+        "button",
+        {
+          type: "button",
+          "data-sort": column.id,
+          title: `Sort by ${title}${column.always ? "" : ". Drag to move the column."}`,
+          draggable: column.always ? null : "true",
+          onclick: () => this.source.sort(column.id),
+          ondragstart: (/** @type {DragEvent} */ event) => {
+            this.dragged = column.id;
+            event.dataTransfer?.setData("text/plain", column.title);
+          },
+        },
+        column.title,
+        on ? (view.down ? " ↓" : " ↑") : "",
+      ),
+      this.#grip(column),
+    );
+    head.addEventListener("dragover", (event) => {
+      if (this.dragged) event.preventDefault();
+    });
+    head.addEventListener("drop", (event) => {
+      event.preventDefault();
+      if (this.dragged) this.#drop(this.dragged, column.id);
+      this.dragged = null;
+    });
+    return head;
+  }
+
+  /**
+   * Put a column where another one is: before it if it comes from the right, else after it.
+   *
+   * @param {string} id
+   * @param {string} target
+   */
+  #drop(id, target) {
+    const ids = this.columns.map((column) => column.id);
+    const right = ids.indexOf(id) < ids.indexOf(target);
+    this.source.move(id, right ? (ids[ids.indexOf(target) + 1] ?? null) : target);
+  }
+
+  /**
+   * The edge of a column that resizes it: drag it, or use the arrow keys.
+   *
+   * @param {import("../../lib/runs/columns.js").Column} column
+   */
+  #grip(column) {
+    const now = () => grip.parentElement?.getBoundingClientRect().width ?? 0;
+    const grip = el("span.colgrip", {
+      role: "separator",
+      tabindex: "0",
+      "aria-orientation": "vertical",
+      "aria-label": `Width of ${column.title}`,
+      "aria-valuemin": "48",
+      "aria-valuenow": this.widths[column.id] ?? 100,
+      onkeydown: (/** @type {KeyboardEvent} */ event) => {
+        const by = { ArrowLeft: -10, ArrowRight: 10 }[event.key];
+        if (!by) return;
+        event.preventDefault();
+        this.source.resize(column.id, widthOf(now() + by));
+        /** @type {HTMLElement | null} */ (
+          this.header.querySelector(`[data-column="${CSS.escape(column.id)}"] .colgrip`)
+        )?.focus();
+      },
+    });
+    grip.addEventListener("pointerdown", (event) => {
+      event.preventDefault();
+      grip.setPointerCapture(event.pointerId);
+      const [from, width] = [event.clientX, now()];
+      const drag = (/** @type {PointerEvent} */ moved) => {
+        const px = widthOf(width + moved.clientX - from);
+        const widths = { ...this.widths, [column.id]: px };
+        this.node.style.setProperty("--cols", tracks(this.columns, widths));
+        this.node.style.setProperty("--least", leastWidth(this.columns, widths));
+      };
+      grip.addEventListener("pointermove", drag);
+      grip.addEventListener(
+        "lostpointercapture",
+        (ended) => {
+          grip.removeEventListener("pointermove", drag);
+          if (ended.clientX !== from) this.source.resize(column.id, widthOf(width + ended.clientX - from));
+        },
+        { once: true },
+      );
+    });
+    return grip;
   }
 
   /** @param {Item[]} items */
   arrange(items) {
     this.items = items;
     this.ids = new Set(items.map((item) => ("row" in item ? item.row.id : "")));
-    const row = parseFloat(getComputedStyle(this.node).getPropertyValue("--row-h")) || 60;
+    const row = this.#rowHeight();
+    this.node.style.setProperty("--row-px", `${row}px`);
+    for (const head of this.header.querySelectorAll(".colhead")) {
+      const width = Math.round(head.getBoundingClientRect().width);
+      head.querySelector(".colgrip")?.setAttribute("aria-valuenow", String(width));
+    }
     this.tops = offsets(items.map((item) => ("row" in item ? row : HEAD_PX)));
     this.body.style.setProperty("--all", `${this.tops[this.tops.length - 1]}px`);
     this.node.setAttribute("aria-rowcount", String(items.length + 1));
     this.#draw();
+  }
+
+  /** On a narrow screen, a user's own columns stand below the others, which makes rows higher. */
+  #rowHeight() {
+    const style = getComputedStyle(this.node);
+    const px = (/** @type {string} */ name) => parseFloat(style.getPropertyValue(name));
+    const across = px("--own-across") || 1;
+    const lines = grouped(this.columns)
+      .filter(({ kind }) => kind === "own")
+      .reduce((sum, { from, to }) => sum + Math.ceil((to - from) / across), 0);
+    return (px("--row-h") || 60) + lines * (px("--own-h") || 0);
   }
 
   /**
@@ -211,7 +322,7 @@ export class FleetTable {
   /** @param {RunRow} listed */
   #row(listed) {
     const row = this.runs.get(listed.id) ?? listed;
-    const kept = this.rows.get(row.id) ?? new FleetRow(row, this.columns ?? [], this.source);
+    const kept = this.rows.get(row.id) ?? new FleetRow(row, this.columns, this.source);
     this.rows.set(row.id, kept);
     kept.show(row, this.source.now(), this.source.mine(row.id));
     return kept.node;

@@ -1,12 +1,31 @@
-/** Columns of the fleet table: title, width and sort key. */
+/**
+ * Columns of the fleet table: title, width and sort key. Besides those of every run, any metric (`last:NAME`,
+ * `min:NAME`, `max:NAME`) and any setting (`config:KEY`) is a column.
+ */
 
 import { number } from "../exact.js";
 
 /**
- * @typedef {{ id: string, title: string, width: string, by: (row: RunRow) => number | string | null, down?:
- *   boolean, always?: boolean, vital?: boolean }} Column by: null sorts last; down: descending at the first
- *   click
+ * @typedef {(id: string, key: string) => unknown} ConfigOf a setting of a run, undefined if not set
+ *
+ * @typedef {"last" | "min" | "max" | "config"} OwnKind
+ *
+ * @typedef {{ id: string, title: string, width: string, by: (row: RunRow, config: ConfigOf) => number |
+ *   string | null, down?: boolean, always?: boolean, vital?: boolean, own?: { kind: OwnKind, name: string }
+ *   }} Column by: null sorts last; down: descending at the first click; own: added by a user
  */
+
+/** At most this many columns are shown; a request for metrics names at most 20. */
+export const MOST_COLUMNS = 40;
+/** @type {Record<OwnKind, (name: string) => string>} */
+const TITLES = {
+  last: (name) => name,
+  min: (name) => `${name} min`,
+  max: (name) => `${name} max`,
+  config: (name) => `config.${name}`,
+};
+const NARROWEST_PX = 48;
+const WIDEST_PX = 1200;
 
 /**
  * @param {string} name
@@ -98,14 +117,155 @@ export const COLUMNS = [
 export const USUAL = ["name", "alerts", "step", "loss", "grad_norm", "scale", "lr", "faults", "gpu", "seen"];
 
 /**
- * @param {string[]} ids
- * @returns {Column[]} in page order, including the columns that are always shown
+ * Return a column by its id, or null if there is none such.
+ *
+ * @param {string} id
+ * @returns {Column | null}
  */
-export const columnsOf = (ids) => COLUMNS.filter((column) => column.always || ids.includes(column.id));
+export function columnOf(id) {
+  const cut = id.indexOf(":");
+  const kind = /** @type {OwnKind} */ (id.slice(0, cut));
+  const name = id.slice(cut + 1);
+  if (cut < 0 || !name || !Object.hasOwn(TITLES, kind)) return COLUMNS.find((each) => each.id === id) ?? null;
+  const by =
+    kind === "config"
+      ? (/** @type {RunRow} */ row, /** @type {ConfigOf} */ config) => sortable(config(row.id, name))
+      : (/** @type {RunRow} */ row) => metricKey(row, kind, name);
+  return { id, title: TITLES[kind](name), width: "7rem", by, down: kind === "max", own: { kind, name } };
+}
+
+/**
+ * Return a metric of a run: undefined if the run does not have it, NaN for the extremes of a series without a
+ * finite value.
+ *
+ * @param {RunRow} row
+ * @param {OwnKind} kind
+ * @param {string} name
+ */
+export function metricOf(row, kind, name) {
+  const found = row.metrics?.[name];
+  if (!found || kind === "config") return undefined;
+  return number(found[kind]) ?? number(found.last) ?? undefined;
+}
+
+/**
+ * @param {RunRow} row
+ * @param {OwnKind} kind
+ * @param {string} name
+ */
+function metricKey(row, kind, name) {
+  const value = metricOf(row, kind, name);
+  return value === undefined ? null : finiteOr(value);
+}
+
+/** @param {unknown} value */
+function sortable(value) {
+  if (value === undefined || value === null) return null;
+  return typeof value === "number" ? value : String(value);
+}
+
+/**
+ * Return the names of the metrics that columns show.
+ *
+ * @param {string[]} ids
+ */
+export function metricsOf(ids) {
+  const own = ids.flatMap((id) => columnOf(id)?.own ?? []);
+  return [...new Set(own.filter(({ kind }) => kind !== "config").map(({ name }) => name))];
+}
+
+/**
+ * @param {string[]} ids
+ * @returns {Column[]} in this order, after the columns that are always shown
+ */
+export const columnsOf = (ids) => [
+  ...COLUMNS.filter((column) => column.always && !ids.includes(column.id)),
+  ...ids.flatMap((id) => columnOf(id) ?? []),
+];
 
 /**
  * Return the grid tracks: checkbox, columns, buttons.
  *
  * @param {Column[]} columns
+ * @param {Record<string, number>} [widths] in px, of columns that were resized
  */
-export const tracks = (columns) => ["1.2rem", ...columns.map((column) => column.width), "3.2rem"].join(" ");
+export const tracks = (columns, widths = {}) =>
+  ["1.2rem", ...columns.map(({ id, width }) => (widths[id] ? `${widths[id]}px` : width)), "3.2rem"].join(" ");
+
+/**
+ * Return the least width of the table, for CSS: below it, the page scrolls.
+ *
+ * @param {Column[]} columns
+ * @param {Record<string, number>} [widths]
+ */
+export function leastWidth(columns, widths = {}) {
+  const parts = ["1.2rem", ...columns.map((column) => least(column, widths)), "3.2rem"];
+  return `calc(${[...parts, `${parts.length - 1} * var(--s-4)`, "2 * var(--s-5)"].join(" + ")})`;
+}
+
+/**
+ * @param {Column} column
+ * @param {Record<string, number>} widths
+ */
+function least({ id, width }, widths) {
+  if (widths[id]) return `${widths[id]}px`;
+  return width.startsWith("minmax(") ? width.slice(7, width.indexOf("),") + 1) : width;
+}
+
+/**
+ * Return the columns as text for an address: separated by commas, with `~` and the width in px if resized.
+ *
+ * @param {string[]} ids
+ * @param {Record<string, number>} widths
+ */
+export const writeColumns = (ids, widths) =>
+  ids
+    .map((id) => id.replace(/[%,~]/g, (letter) => `%${letter.charCodeAt(0).toString(16).toUpperCase()}`))
+    .map((text, i) => (widths[ids[i]] ? `${text}~${widths[ids[i]]}` : text))
+    .join();
+
+/**
+ * Read what `writeColumns` wrote; what is not a column is ignored.
+ *
+ * @param {string} text
+ * @returns {{ columns: string[], widths: Record<string, number> }}
+ */
+export function readColumns(text) {
+  /** @type {string[]} */
+  const columns = [];
+  /** @type {Record<string, number>} */
+  const widths = {};
+  for (const part of text.split(",").slice(0, MOST_COLUMNS)) {
+    const [written, width] = part.split("~");
+    const id = unescaped(written);
+    if (!columnOf(id) || columns.includes(id)) continue;
+    columns.push(id);
+    if (/^\d{1,4}$/.test(width ?? "")) widths[id] = widthOf(Number(width));
+  }
+  return { columns, widths };
+}
+
+/** @param {string} text */
+const unescaped = (text) =>
+  text.replace(/%(25|2C|7E)/g, (_, code) => String.fromCharCode(parseInt(code, 16)));
+
+/**
+ * Return a width in px that a column can have.
+ *
+ * @param {number} px
+ */
+export const widthOf = (px) => Math.round(Math.min(WIDEST_PX, Math.max(NARROWEST_PX, px)));
+
+/**
+ * Return the columns with one of them before another one, or at the end.
+ *
+ * @param {string[]} ids
+ * @param {string} id
+ * @param {string | null} before
+ */
+export function moved(ids, id, before) {
+  if (id === before) return ids;
+  const rest = ids.filter((each) => each !== id);
+  const at = before === null ? rest.length : rest.indexOf(before);
+  return at < 0 ? ids : [...rest.slice(0, at), id, ...rest.slice(at)];
+}

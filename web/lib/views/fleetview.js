@@ -1,11 +1,12 @@
 /** View state of the fleet page, stored in the address, and the list that results from it. */
 
 import { GROUPS } from "../alerts/attention.js";
-import { COLUMNS, USUAL } from "../runs/columns.js";
+import { columnOf, readColumns, USUAL, writeColumns } from "../runs/columns.js";
 
 /** @typedef {"attention" | "project" | "state" | "tag" | "host" | "none"} Grouping */
 /**
- * @typedef {{ q: string, sort: string, down: boolean, group: Grouping, columns: string[], picked: string[],
+ * @typedef {{ q: string, sort: string, down: boolean, group: Grouping, columns: string[], widths:
+ *   Record<string, number>, picked: string[],
  *   archived: boolean, deleted: boolean, kiosk: boolean }} FleetView deleted: show runs that are scheduled
  *   for deletion
  */
@@ -31,16 +32,14 @@ export function readFleet(search) {
   const sort = asked.get("sort") ?? "";
   const group = asked.get("group") ?? "";
   const id = sort.replace(/^-/, "");
-  const columns = asked
-    .get("columns")
-    ?.split(",")
-    .filter((each) => COLUMNS.some((column) => column.id === each));
+  const { columns, widths } = readColumns(asked.get("columns") ?? "");
   return {
     q: asked.get("q") ?? "",
-    sort: COLUMNS.some((column) => column.id === id) ? id : "",
+    sort: columnOf(id) ? id : "",
     down: sort.startsWith("-"),
     group: GROUPINGS.some(([key]) => key === group) ? /** @type {Grouping} */ (group) : "attention",
-    columns: columns?.length ? columns : USUAL,
+    columns: columns.length ? columns : USUAL,
+    widths,
     picked: asked.getAll("pick").slice(0, MOST_PICKED),
     archived: asked.get("archived") === "1",
     deleted: asked.get("deleted") === "1",
@@ -53,11 +52,12 @@ export function readFleet(search) {
  * @returns {string} "" or "?q=…"
  */
 export function writeFleet(view) {
+  const columns = writeColumns(view.columns, view.widths);
   const pairs = /** @type {[string, string][]} */ ([
     ["q", view.q],
     ["sort", view.sort && `${view.down ? "-" : ""}${view.sort}`],
     ["group", view.group === "attention" ? "" : view.group],
-    ["columns", view.columns.join() === USUAL.join() ? "" : view.columns.join()],
+    ["columns", columns === USUAL.join() ? "" : columns],
     ["archived", view.archived ? "1" : ""],
     ["deleted", view.deleted ? "1" : ""],
     ["kiosk", view.kiosk ? "1" : ""],
@@ -86,7 +86,7 @@ export const shelfShown = (view) => (view.deleted ? "deleted" : view.archived ? 
  * @param {string} id
  */
 export function resorted(view, id) {
-  const first = Boolean(COLUMNS.find((column) => column.id === id)?.down);
+  const first = Boolean(columnOf(id)?.down);
   if (view.sort !== id) return { sort: id, down: first };
   return view.down === first ? { sort: id, down: !first } : { sort: "", down: false };
 }
@@ -95,19 +95,21 @@ export function resorted(view, id) {
  * Sort newest first, or by a column; unknown values come last in both directions.
  *
  * @param {FleetView} view
+ * @param {import("../runs/columns.js").ConfigOf} [config]
  * @returns {(a: RunRow, b: RunRow) => number}
  */
-export function order({ sort, down }) {
+export function order({ sort, down }, config = () => undefined) {
   const newest = (/** @type {RunRow} */ a, /** @type {RunRow} */ b) =>
     b.created_ms - a.created_ms || (a.id < b.id ? -1 : 1);
-  const column = COLUMNS.find((each) => each.id === sort);
+  const column = columnOf(sort);
   if (!column) return newest;
   return (a, b) => {
-    const x = column.by(a);
-    const y = column.by(b);
+    const x = column.by(a, config);
+    const y = column.by(b, config);
     if (x === y) return newest(a, b);
     if (x === null || y === null) return x === null ? 1 : -1;
-    return (x < y ? -1 : 1) * (down ? -1 : 1);
+    const less = typeof x === typeof y ? x < y : typeof x === "number";
+    return (less ? -1 : 1) * (down ? -1 : 1);
   };
 }
 
@@ -127,10 +129,11 @@ function groupOf(group, row) {
  * @param {RunRow[]} rows
  * @param {FleetView} view
  * @param {ReadonlySet<string>} pins
+ * @param {import("../runs/columns.js").ConfigOf} [config]
  * @returns {Item[]}
  */
-export function listing(rows, view, pins) {
-  const sorted = [...rows].sort(order(view));
+export function listing(rows, view, pins, config) {
+  const sorted = [...rows].sort(order(view, config));
   const pinned = sorted.filter((row) => pins.has(row.id));
   /** @type {Map<string, RunRow[]>} */
   const groups = new Map(view.group === "attention" ? GROUPS.map(({ health }) => [health, []]) : []);

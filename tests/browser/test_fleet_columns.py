@@ -1,0 +1,148 @@
+"""Columns of the fleet that a user adds: any metric and setting, in any order and width, in the address."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from tests.browser.crowd import crowd_of, values
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+RUNS = 30
+
+
+@pytest.fixture(scope="module")
+def crowded(tower_of_the_module: Any) -> Any:
+    """A server with ended runs."""
+    crowd_of(tower_of_the_module, RUNS)
+    return tower_of_the_module
+
+
+@pytest.fixture
+def tab(crowded: Any, visit: Callable[..., Any]) -> Any:
+    """Its fleet page with rows."""
+    tab = visit(crowded)
+    tab.page.locator("[data-run]").first.wait_for()
+    return tab
+
+
+def open_view(tab: Any, query: str) -> None:
+    tab.page.goto(f"{tab.tower.base}/?group=none&{query}")
+    tab.page.locator("[data-run]").first.wait_for()
+
+
+def heads(tab: Any) -> list[str]:
+    found: list[str] = tab.page.locator("[role=columnheader] button").all_inner_texts()
+    return found
+
+
+def first_cells(tab: Any) -> list[str]:
+    """Return the texts of a user's columns in the first row."""
+    found: list[str] = tab.page.locator("[data-run]").first.locator(".c-own b").all_inner_texts()
+    return found
+
+
+def test_a_metric_and_a_setting_become_columns(tab: Any) -> None:
+    """Found by a part of the name; the values are exact, and the address keeps them."""
+    tab.page.get_by_role("button", name="Columns").click()
+    find = tab.page.get_by_label("Find a metric or setting")
+    find.fill("grad")
+    tab.page.get_by_role("button", name="Highest of grad_norm").click()
+    find.fill("batch")
+    tab.page.get_by_role("button", name="Value of config.batch_size").click()
+    tab.page.get_by_role("button", name="Done").click()
+    tab.page.reload()
+    cell = tab.page.locator('[data-run="c_0005"] .c-own b')
+    cell.first.wait_for()
+    exact = max(values(5)["grad_norm"])
+    assert re.match(r"[\d.]+", str(cell.nth(0).get_attribute("title")))[0] == repr(exact)  # type: ignore[index]
+    assert cell.all_inner_texts() == [f"{exact:.4g}", "8"]
+
+
+def test_the_best_run_is_found_by_a_sort(tab: Any) -> None:
+    """By the lowest loss, ascending at the first click."""
+    open_view(tab, "columns=name,min:loss,config:lr")
+    tab.page.locator('[data-sort="min:loss"]').click()
+    best = min(range(RUNS), key=lambda number: min(v for v in values(number)["loss"] if v == v))
+    first = tab.page.locator("[data-run]").first
+    tab.page.wait_for_function(f"() => document.querySelector('[data-run]')?.dataset.run === 'c_{best:04}'")
+    assert first.locator(".c-own b").nth(1).inner_text() == repr(10.0 ** -(2 + best % 4)).replace(
+        "1e-05", "1e-5"
+    )
+
+
+def test_columns_are_moved_by_drag_and_by_keyboard(tab: Any) -> None:
+    """The cells follow their heads."""
+    open_view(tab, "columns=name,step,min:loss,max:loss")
+    tab.page.locator('[data-sort="max:loss"]').drag_to(tab.page.locator('[data-sort="step"]'))
+    assert heads(tab) == ["Run", "loss max", "Step", "loss min"]
+    tab.page.get_by_role("button", name="Columns").click()
+    tab.page.get_by_role("button", name="Move loss min left").press("Enter")
+    assert heads(tab) == ["Run", "loss max", "loss min", "Step"]
+    asked = parse_qs(urlsplit(tab.page.url).query)
+    assert asked["columns"] == ["name,max:loss,min:loss,step"]
+
+
+def test_a_column_is_resized_and_the_width_stays(tab: Any) -> None:
+    """By drag and by arrow keys; the cells have the same width."""
+    open_view(tab, "columns=name,min:loss")
+    grip = tab.page.get_by_label("Width of loss min")
+    box = grip.bounding_box()
+    tab.page.mouse.move(box["x"] + 5, box["y"] + 10)
+    tab.page.mouse.down()
+    tab.page.mouse.move(box["x"] + 65, box["y"] + 10, steps=4)
+    tab.page.mouse.up()
+    grip.press("ArrowRight")
+    tab.page.reload()
+    tab.page.locator("[data-run] .c-own b").first.wait_for()
+    for cell in ('[data-column="min:loss"]', "[data-run] .c-own"):
+        width = tab.page.locator(cell).first.bounding_box()["width"]
+        assert width == pytest.approx(112 + 70, abs=2)
+
+
+def test_many_columns_are_not_cut_off(tab: Any) -> None:
+    """The page scrolls to the last one."""
+    metrics = [f"{kind}:{name}" for kind in ("last", "min", "max") for name in ("loss", "grad_norm", "lr")]
+    open_view(tab, f"columns=name,loss,grad_norm,scale,lr,{','.join(metrics)}")
+    last = tab.page.locator('[data-column="max:lr"]')
+    last.scroll_into_view_if_needed()
+    edge = tab.page.locator(".fleet").bounding_box()
+    box = last.bounding_box()
+    assert box["x"] + box["width"] <= edge["x"] + edge["width"]
+    assert tab.page.evaluate("scrollX") > 0
+
+
+def test_on_a_phone_the_columns_stand_in_the_card(tab: Any) -> None:
+    """With their names, below the other values, and no row covers the next."""
+    tab.page.set_viewport_size({"width": 390, "height": 844})
+    open_view(tab, "columns=name,loss,min:loss,max:loss,last:lr,config:seed")
+    row = tab.page.locator("[data-run]").first
+    row.locator(".c-own b").nth(3).wait_for()
+    assert row.locator(".c-own .micro").first.inner_text() == "loss min"
+    below = row.locator(".c-own b").nth(3).bounding_box()
+    box = row.bounding_box()
+    assert below["y"] + below["height"] <= box["y"] + box["height"]
+
+
+def test_a_name_that_does_not_exist_is_said(tab: Any) -> None:
+    tab.page.get_by_role("button", name="Columns").click()
+    tab.page.get_by_label("Find a metric or setting").fill("nonsense")
+    tab.page.get_by_text("No metric or setting contains “nonsense”.").wait_for()
+
+
+def test_a_metric_follows_a_live_run(tab: Any, script: Callable[[str], str]) -> None:
+    """The newest value changes while the run trains, without a reload."""
+    with tab.tower.training(script("steady"), "live", "4000", "50"):
+        open_view(tab, "columns=name,last:loss&q=live")
+        cell = tab.page.locator("[data-run] .c-own b")
+        cell.wait_for()
+        before = cell.inner_text()
+        tab.page.wait_for_function(
+            "(before) => { const text = document.querySelector('[data-run] .c-own b')?.textContent;"
+            " return text && text !== before; }",
+            arg=before,
+        )
