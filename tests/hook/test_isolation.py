@@ -51,7 +51,7 @@ ELSEWHERE = {
             "staging.before_replay",
             "staging.before_write",
             "silent_writes._watch_*",
-            "staging._readable_ones",
+            "staging._with_memory",
             "staging._has_memory",
         ),
         *("staging.current_stream", "staging.on_stream", "reporter.RunReporter.last_scale"),

@@ -1,8 +1,12 @@
 """Numbers that are still on a device, without a copy of them there.
 
 ``Held`` refers to a scalar tensor that the script or torch may still change. Its version counter shows
-whether it was changed before it was copied to the host; its value is then lost, and never wrong. ``Computed``
+whether it was changed before it was copied to the host; its value is then lost. ``Computed``
 follows from other numbers, and is computed on the host when they have arrived, so it needs no kernel.
+
+Not every write increases the counter (``Source``). A script that writes to its losses through ``.data`` at
+every step from the start is detected in time. One that starts in the middle of a run is detected by the next
+comparison; until then, what it wrote is reported. A single such write is not detected.
 
 Nothing here touches a device: ``staging`` reads the tensors and sends the values.
 """
@@ -25,9 +29,10 @@ COMPARE_EVERY = 64
 class Source:
     """What is known about tensors that are read at one place, such as the losses.
 
-    Some writers do not increase the version counter (``x.data.mul_``, kernels of other libraries). A training
-    loop repeats itself, so the first values are copied, and each copy is compared with its original after a
-    later value was read. Only if they agree are values read without a copy.
+    Some writers do not increase the version counter (``x.data.mul_``, NumPy, DLPack, ``untyped_storage()``,
+    kernels of other libraries), and torch does not record that a script has such an alias. A training loop
+    repeats itself, so the first values are copied, and each copy is compared with its original after a later
+    value was read. Only if they agree are values read without a copy.
     """
 
     __slots__ = ("changes", "newest", "reads", "trusted")
@@ -122,6 +127,10 @@ class Held(DeviceValue):
         """Return whether ``tensor`` is in the same memory, so that the script writes to it again."""
         mine = self.original if self.original is not None else self.tensor
         return mine is not None and mine.untyped_storage()._cdata == tensor.untyped_storage()._cdata
+
+    def is_over(self) -> bool:
+        """Return whether a later value of its source was read, so that the script is done with this one."""
+        return self.source is None or self.source.newest is not self
 
     def lose(self) -> None:
         """Give up the value: its tensor was changed before it was copied."""

@@ -308,6 +308,10 @@ def new_vectors(count: int, length: int) -> Tensor:
     return torch.empty((count, length), dtype=torch.float32, pin_memory=True, device="cpu")
 
 
+_Entry = tuple[Held, Tensor, bool]
+"""What is copied: the value, its tensor, and whether this is the original of a copy."""
+
+
 class _Slot(NamedTuple):
     """Records that are being copied together: (record, places of its device values, note) each."""
 
@@ -327,7 +331,7 @@ class Staging:
 
     __slots__ = (
         *("_begun", "_checked", "_clock", "_count", "_deliver", "_event", "_free", "_gathered", "_held"),
-        *("_next", "_ring", "_waiting", "dropped"),
+        *("_next", "_ring", "_uncompared", "_waiting", "dropped"),
     )
 
     def __init__(
@@ -350,6 +354,8 @@ class Staging:
         """The values of the collected records."""
         self._checked: list[Checked] = []
         """Computed numbers of the collected records that can be compared with the device's."""
+        self._uncompared: list[Held] = []
+        """Sent copies whose originals the script may still change: at most one per source."""
         self._waiting: deque[_Slot] = deque()
         self._free: dict[torch.device, list[Any]] = {}
         """Completed events for reuse, because creating one costs more than recording it."""
@@ -412,18 +418,36 @@ class Staging:
         self._next += 1
         values: list[tuple[Held, bool]] = []
         events: list[tuple[torch.device, Any]] = []
-        for (device, stream, _), some in _groups(_intact(held), checked).items():
-            some = _readable_ones(some)
-            into = row[len(values) : len(values) + len(some)]
-            if some:
-                with on_stream(device, stream):
-                    events.append((device, self._copy(device, [tensor for _, tensor, _ in some], into)))
+        held = _intact([*self._uncompared, *held])
+        for (device, stream, _), some in _groups(held, checked).items():
+            with on_stream(device, stream):
+                some = self._copy_group(device, some, row[len(values) :], events)
             values += [(one, is_original) for one, _, is_original in some]
+        self._uncompared = [one for one in held if one.original is not None and not one.is_over()]
         for one in held:
-            one.tensor = one.original = None
+            one.tensor = None
+            if one.is_over():
+                one.original = None
         while _recent and ((oldest := _recent[0]()) is None or oldest.tensor is None):
             _recent.popleft()
         self._waiting.append(_Slot(records, values, checked, row, events))
+
+    def _copy_group(
+        self, device: torch.device, some: list[_Entry], row: Tensor, events: list[tuple[torch.device, Any]]
+    ) -> list[_Entry]:
+        """Copy the values of one device; return those that still have memory."""
+        if _Graphs.seen:
+            some = _with_memory(some)
+        if not some:
+            return some
+        try:
+            events.append((device, self._copy(device, [tensor for _, tensor, _ in some], row[: len(some)])))
+        except RuntimeError:  # the script released the storage of a value
+            kept = _with_memory(some)
+            if len(kept) == len(some):
+                raise
+            return self._copy_group(device, kept, row, events)
+        return some
 
     def _copy(self, device: torch.device, values: list[Tensor], into: Tensor) -> Any:
         free = self._free.get(device)
@@ -459,7 +483,7 @@ class Staging:
             self.poll()
         lost = [record for slot in self._waiting for record in slot.records] + self._gathered
         self._waiting.clear()
-        self._gathered, self._held, self._checked, self._count = [], [], [], 0
+        self._gathered, self._held, self._checked, self._uncompared, self._count = [], [], [], [], 0
         for item, at, note in lost:
             self.dropped += bool(at)
             self._deliver(_without(item, at), note)
@@ -494,12 +518,12 @@ def _intact(held: list[Held]) -> list[Held]:
                 one.source.changes, one.original = True, None
         elif one.is_changed():
             one.lose()
-        if one.tensor is not None:
+        if one.tensor is not None or one.original is not None:
             kept.append(one)
     return kept
 
 
-def _groups(held: list[Held], checked: list[Checked]) -> dict[Any, list[tuple[Held, Tensor, bool]]]:
+def _groups(held: list[Held], checked: list[Checked]) -> dict[Any, list[_Entry]]:
     """Return what to copy by device, stream and dtype: values, then what they are compared with.
 
     An original is compared only if a later value was read since: it may be changed until then.
@@ -510,20 +534,19 @@ def _groups(held: list[Held], checked: list[Checked]) -> dict[Any, list[tuple[He
             one.check = _own(one.tensor)
             every.append((one.check, one.tensor.detach(), False))
     for copy in held:
-        is_over = copy.source is not None and copy.source.newest is not copy
-        if copy.original is not None and is_over and len(every) < WIDTH:
+        if copy.original is not None and copy.is_over() and len(every) < WIDTH:
             every.append((copy, copy.original, True))
-    groups: dict[Any, list[tuple[Held, Tensor, bool]]] = {}
+    groups: dict[Any, list[_Entry]] = {}
     for entry in every:
         groups.setdefault((entry[1].device, entry[0].stream, entry[1].dtype), []).append(entry)
     return groups
 
 
-def _readable_ones(some: list[tuple[Held, Tensor, bool]]) -> list[tuple[Held, Tensor, bool]]:
+def _with_memory(some: list[_Entry]) -> list[_Entry]:
     """Return the entries whose memory still exists. The compiler's CUDA graphs take theirs back."""
     kept = []
     for entry in some:
-        if _Graphs.seen and not _has_memory(entry[1]):
+        if not _has_memory(entry[1]):
             entry[0].lose()
         else:
             kept.append(entry)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.distributed import all_reduce  # imported before any hook, as in scripts
@@ -53,6 +53,8 @@ COUNTED: dict[str, Change] = {
     "add_": lambda one: one.add_(1),
     "out": lambda one: torch.add(one, 1, out=one),
     "foreach": lambda one: torch._foreach_add_([one], 1),
+    "resize_": lambda one: one.resize_(100).fill_(7).resize_(()),
+    "resized out": lambda one: torch.cat([one.new_full((4,), 7)], out=one.resize_(0)).resize_(()),
     "view": lambda one: one.view(1).mul_(-2),
     "set_": lambda one: one.set_(torch.full_like(one, 77).untyped_storage(), 0, (), ()),
     "data": lambda one: setattr(one, "data", torch.full_like(one, 77)),
@@ -62,6 +64,22 @@ COUNTED: dict[str, Change] = {
 
 def _silently(one: Tensor) -> None:
     one.data.add_(1)
+
+
+def _augmented(one: Tensor) -> None:
+    one.data += 1
+
+
+SILENT: dict[str, Change] = {
+    "data.add_": _silently,
+    "data.fill_": lambda one: one.data.fill_(float(one) + 7),
+    "data +=": _augmented,
+    "data, out": lambda one: torch.add(one, 1, out=one.data),
+    "NumPy": lambda one: one.numpy().__iadd__(1),
+    "DLPack": lambda one: torch.utils.dlpack.from_dlpack(one).add_(1),
+    "storage": lambda one: one.untyped_storage().copy_((one + 1).untyped_storage()),
+}
+"""Changes that torch does not count."""
 
 
 def _announced(one: Tensor) -> None:
@@ -77,6 +95,10 @@ def _replayed(one: Tensor) -> None:
 CHANGES: dict[str, Change] = {**COUNTED, "collective": _announced, "replay": _replayed}
 MOMENTS = ("read", "put", "next")
 """After the value was read, after its record was put, after the next value was read."""
+
+
+SLOW = 2 * 3600.0
+"""Seconds between two steps whose records are copied one by one: `simulate` sets the limit to an hour."""
 
 
 class Road:
@@ -102,15 +124,18 @@ class Road:
         self.queue.put((self.step, 0, ("loss",), value))
         self.step += 1
 
-    def lost(self) -> list[int]:
-        """Return the steps without a value; fail if another one is not what was read."""
+    def wrong(self) -> dict[int, tuple[float, float]]:
+        """Return the values that are not what was read, with what was read."""
         self.queue.drain()
-        wrong = {
+        return {
             step: (value, self.expected[step])
             for step, value in self.arrived.items()
             if value != self.expected[step] and not math.isnan(self.expected[step])
         }
-        assert wrong == {}
+
+    def lost(self) -> list[int]:
+        """Return the steps without a value; fail if another one is not what was read."""
+        assert self.wrong() == {}
         return [step for step in self.expected if step not in self.arrived]
 
 
@@ -174,15 +199,66 @@ def test_after_the_first_change_a_source_is_copied(change: str, monkeypatch: pyt
     assert len(road.lost()) <= (change != "data")
 
 
-def test_what_changes_without_notice_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """``loss.data.add_`` after every step is not counted: the first copies differ, so nothing is trusted."""
+def _train_silently(begin: int, change: str, moment: str, pauses: tuple[float, float]) -> Road:
+    """Log a new loss at each step, which the script changes without notice from step ``begin`` on.
+
+    ``pauses`` are the seconds between two steps before and after that.
+    """
+    road, before = Road(), torch.full((), 0.0)
+    for step in range(begin + 4 * COMPARE_EVERY):
+        loss = torch.full((), float(step))
+        value = road.read(loss)
+        if moment == "next" and step > begin:
+            SILENT[change](before)
+        if moment == "read" and step >= begin:
+            SILENT[change](loss)
+        road.put(value)
+        if moment == "put" and step >= begin:
+            SILENT[change](loss)
+        road.now, before = road.now + pauses[step >= begin], loss
+    return road
+
+
+@pytest.mark.parametrize("change", SILENT)
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("pause", [0.0, SLOW])
+def test_what_changes_without_notice_from_the_start_is_never_wrong(
+    change: str, moment: str, pause: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first copies differ from their originals, so that no value is read without a copy."""
     _forgotten(monkeypatch, TRUSTED)
-    road, loss = Road(), torch.full((), 1.0)
-    for _ in range(3 * COMPARE_EVERY):
+    assert _train_silently(0, change, moment, (pause, pause)).lost() == []
+
+
+@given(
+    begin=st.integers(1, 3 * COMPARE_EVERY),
+    change=st.sampled_from(list(SILENT)),
+    moment=st.sampled_from(MOMENTS),
+    pauses=st.tuples(*[st.sampled_from([0.0, SLOW])] * 2),
+)
+@example(begin=2 * COMPARE_EVERY, change="data +=", moment="read", pauses=(0.0, SLOW))
+@settings(deadline=None, max_examples=300 if ALL else 40)
+def test_what_begins_to_change_without_notice_is_wrong_until_it_is_compared(
+    begin: int, change: str, moment: str, pauses: tuple[float, float]
+) -> None:
+    """No value before the first change is wrong, and none after the next comparison has arrived."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        _forgotten(monkeypatch, TRUSTED)
+        wrong = _train_silently(begin, change, moment, pauses).wrong()
+    assert all(begin <= step < begin + COMPARE_EVERY + 3 * BATCH for step in wrong)
+    assert all(abs(value - right) in (1, 7) for value, right in wrong.values())
+
+
+def test_a_value_whose_storage_the_script_releases_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others of the same copy arrive."""
+    _forgotten(monkeypatch, 0)
+    road = Road()
+    for step in range(4):
+        loss = torch.full((), float(step))
         road.put(road.read(loss))
-        _silently(loss)
-    assert road.lost() == []
-    assert staging._sources["loss"].changes
+        if step == 2:
+            loss.untyped_storage().resize_(0)
+    assert road.lost() == [2]
 
 
 def test_an_ordinary_loss_is_trusted_and_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
