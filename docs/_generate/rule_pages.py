@@ -1,12 +1,10 @@
 """One page per detection rule, from the rule's metadata, its settings and the docstring of its module.
 
-The docstring holds a summary line, what the rule detects, and the sections in ``SECTIONS``. A rule without
-one of the sections in ``REQUIRED`` fails the build.
+A rule whose docstring lacks a required section fails the build.
 """
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -18,10 +16,9 @@ from typing import Any
 from tables import code, table
 
 from tocsin_server.detect.interface.rule import RuleInfo, RuleSettings
+from tocsin_server.detect.rule_text import SECTIONS, read_docstring
 from tocsin_server.detect.rules.catalog import info_of, rule_modules
 
-SECTIONS = ("Signals", "Warm-up", "Does not fire on", "Likely causes", "First action", "Source")
-REQUIRED = ("Signals", "Likely causes", "First action", "Source")
 SHARED = {field.name for field in fields(RuleSettings)}
 """Settings that every rule has."""
 GROUPS = {
@@ -115,15 +112,9 @@ def rule_page(rule: RulePage) -> str:
 
 
 def _read(module: ModuleType) -> RulePage:
-    text = inspect.cleandoc(module.__doc__ or "")
-    marks = "|".join(map(re.escape, SECTIONS))
-    head, *rest = re.split(rf"^({marks}):\n", text, flags=re.MULTILINE)
-    summary, _, body = head.strip().partition("\n\n")
-    sections = {name: inspect.cleandoc("\n" + part) for name, part in zip(rest[::2], rest[1::2], strict=True)}
-    missing = [name for name in REQUIRED if name not in sections]
-    if missing or not body:
-        raise ValueError(f"{module.__name__}: the docstring lacks {', '.join(missing) or 'a description'}.")
-    return RulePage(info_of(module), module.__name__.split(".")[-2], summary, body.strip(), sections)
+    text = read_docstring(module)
+    group = module.__name__.split(".")[-2]
+    return RulePage(info_of(module), group, text.summary, text.body, text.sections)
 
 
 def _facts(rule: RulePage) -> str:

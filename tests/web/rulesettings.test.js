@@ -11,8 +11,8 @@ test("a setting has a readable name", () => {
 
 test("a value has its unit, and a relative one also percent", () => {
   assert.equal(settingValue(200, "records"), "200 records");
-  assert.equal(settingValue(0.05, "relative"), "0.05 (5 %)");
-  assert.equal(settingValue(1e-5, "relative"), "1e−5 (0.001 %)".replace("−", "-"));
+  assert.equal(settingValue(0.05, "relative"), "0.05 (5\u00a0%)");
+  assert.equal(settingValue(1e-5, "relative"), "1e-5 (0.001\u00a0%)");
 });
 
 test("the hint says what a setting means and its default", () => {

@@ -57,11 +57,32 @@ test("steps of all layers, or none", () => {
   assert.equal(stepsOf([]), null);
 });
 
+const tested = (firings, series = ["loss"], incidents = []) => ({
+  ...{ run: "r", name: "a", project: "p", steps: 1, healthy_steps: 1, alerts_left_out: 0, cut: "" },
+  ...{ series, firings, incidents },
+});
+const INCIDENT = {
+  ...{ id: "i", rule: "loss-divergence", summary: "Loss diverged", severity: "critical" },
+  ...{ onset_step: 3, end_step: null, own: false },
+};
+
 test("the result of a run is described in words", () => {
-  const run = (firings, series = ["loss"]) =>
-    outcomeOf({ run: "r", steps: 1, healthy_steps: 1, alerts_left_out: 0, cut: "", series, firings });
-  assert.equal(run([]).word, "No alarms");
-  assert.equal(run([], []).text, "no such series");
-  assert.equal(run([firing(1, 2), firing(3, 4, false)]).word, "1 of 2 on healthy steps");
-  assert.equal(run([firing(3, 4, false)]).word, "Matches other alerts");
+  assert.equal(outcomeOf(tested([])).word, "No alarms");
+  assert.equal(outcomeOf(tested([firing(1, 2), firing(3, 4, false)])).word, "1 of 2 on healthy steps");
+  assert.equal(outcomeOf(tested([firing(3, 4, false)])).word, "Matches other alerts");
+});
+
+test("a series that a run lacks is absent, which is not the same as no alarm", () => {
+  assert.equal(outcomeOf(tested([], [])).word, "Series absent");
+  assert.equal(outcomeOf({ ...tested([]), series: undefined }).word, "No alarms");
+});
+
+test("a firing during an incident is a real problem, and links to it", () => {
+  const real = { ...firing(3, 4, false), incident: "i" };
+  const found = outcomeOf(tested([real], ["loss"], [INCIDENT]));
+  assert.deepEqual([found.word, found.text, found.incident], ["Real problem", "Loss diverged", "i"]);
+  assert.equal(outcomeOf(tested([real], ["loss"], [{ ...INCIDENT, own: true }])).word, "Fired then, too");
+  const mixed = outcomeOf(tested([real, firing(1, 2)], ["loss"], [INCIDENT]));
+  assert.equal(mixed.word, "1 of 2 outside incidents");
+  assert.equal(outcomeOf(tested([], ["loss"], [INCIDENT])).text, "but: Loss diverged");
 });

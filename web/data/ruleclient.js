@@ -33,6 +33,30 @@ export class RuleClient {
     return this.api.ask(`/rules${query({ project })}`);
   }
 
+  /**
+   * @param {{ projects: string[], runs: string[], tags: string[] }} globs
+   * @param {AbortSignal} [signal]
+   * @returns {Promise<RuleScope>}
+   */
+  scope({ projects, runs, tags }, signal) {
+    const asked = new URLSearchParams(
+      [
+        ["projects", projects],
+        ["runs", runs],
+        ["tags", tags],
+      ].flatMap(([name, globs]) => /** @type {string[]} */ (globs).map((glob) => [String(name), glob])),
+    );
+    return this.api.ask(`/rules/scope?${asked}`, { signal });
+  }
+
+  /**
+   * @param {string} id of a built-in rule
+   * @returns {Promise<{ id: string, title: string, text: string }>} text: Markdown
+   */
+  explanation(id) {
+    return this.api.ask(`/rules/${encodeURIComponent(id)}/explanation`);
+  }
+
   /** @returns {Promise<{ items: RulePack[] }>} */
   packs() {
     return this.api.ask("/rules/packs");

@@ -71,12 +71,35 @@ interface TrialFiring {
   resolved_step: number | null;
   summary: string;
   healthy: boolean;
+  incident: string | null;
+}
+interface TrialIncident {
+  id: string;
+  rule: string;
+  summary: string;
+  severity: Level;
+  onset_step: number;
+  end_step: number | null;
+  own: boolean;
+}
+interface ScopedRun {
+  id: string;
+  name: string;
+  project: string;
+  state: string;
+  incidents: number;
+}
+interface RuleScope {
+  total: number;
+  runs: ScopedRun[];
+  series: { name: string; runs: number }[];
 }
 interface TrialRun {
   run: string;
-  name?: string;
-  project?: string;
+  name: string;
+  project: string;
   series?: string[];
+  incidents: TrialIncident[];
   steps: number;
   healthy_steps: number;
   alerts_left_out: number;

@@ -107,6 +107,19 @@ def incident_ids(connection: Connection, keys: Iterable[Key]) -> set[str]:
     return found
 
 
+def incidents_by_run(connection: Connection, run_ids: Sequence[str]) -> dict[str, int]:
+    """Return the number of incidents with an alert above info, of those of these runs that have any."""
+    found: dict[str, int] = {}
+    for at in range(0, len(run_ids), AT_ONCE):
+        mine = alert.c.run_id.in_(run_ids[at : at + AT_ONCE])
+        serious = and_(alert.c.incident != "", alert.c.severity.in_(("warning", "critical")))
+        number = func.count(alert.c.incident.distinct()).label("n")
+        query = select(alert.c.run_id, number).where(mine, serious).group_by(alert.c.run_id)
+        rows = connection.execute(query)
+        found |= {row.run_id: row.n for row in rows}
+    return found
+
+
 def notified_severities(
     connection: Connection, channel_id: str, ids: Collection[str]
 ) -> set[tuple[str, str]]:

@@ -55,7 +55,7 @@ export class BuiltinForm {
       input.addEventListener("input", changed);
     }
     this.node = el(
-      "form.ruleform",
+      "form.ruleform.tuned",
       {
         novalidate: true,
         onsubmit: (/** @type {Event} */ event) => {

@@ -1,27 +1,14 @@
 /** The open rule: its form, and below it a backtest on stored runs. */
 
 import { el, focusIn, refill } from "../../browser/dom.js";
-import { ruleTitle } from "../../lib/format.js";
-import { BLANK, draftOf, numberOf } from "../../lib/rules/ruledraft.js";
+import { counted, int, ruleTitle } from "../../lib/format.js";
+import { BLANK, draftOf, listOf, numberOf } from "../../lib/rules/ruledraft.js";
 import { sourceText } from "../../lib/views/ruleview.js";
 import { icon } from "../icons.js";
+import { Prose } from "../markdown.js";
 import { BuiltinForm } from "./builtinform.js";
 import { RuleForm } from "./ruleform.js";
 import { RuleTrial } from "./ruletrial.js";
-
-/** The newest runs are used for the backtest. */
-const RUNS = 8;
-/**
- * Series of built-in rules whose name matches what they check.
- *
- * @type {[RegExp, string][]}
- */
-const LOOKS_AT = [
-  [/^scale|^scaler/, "scale"],
-  [/grad|norm/, "grad_norm"],
-  [/^lr|lr$/, "lr"],
-  [/throughput|straggler/, "step_time"],
-];
 
 /**
  * @typedef {{ draft?: import("../../lib/rules/ruledraft.js").Draft, tuning?: import("./builtinform.js").Tuned
@@ -34,6 +21,7 @@ const LOOKS_AT = [
  */
 const left = new Map();
 const MOST_LEFT = 20;
+const MOST_OFFERED = 300;
 const BACK = () => el("p.notefile.soft", { role: "status" }, icon("info"), " Restored your unsaved changes.");
 
 /**
@@ -80,7 +68,12 @@ export class RuleEditor {
         "Save",
       )
     );
-    this.trial = new RuleTrial(given.app, given.client, (error) => this.#hint(error));
+    this.trial = new RuleTrial(
+      given.app,
+      given.client,
+      (error) => this.#hint(error),
+      (scope) => this.#offer(scope),
+    );
     this.node = el(
       "div.ruleeditor",
       {},
@@ -238,9 +231,40 @@ export class RuleEditor {
       {},
       back ? BACK() : null,
       el("p.soft.ruleabout", {}, `${rule.title}. Evaluated by ${clock}; up to ${rule.severity}.`),
+      this.#explanation(rule),
       tabs,
       host,
     );
+  }
+
+  /**
+   * The page of a built-in rule, loaded when it is opened.
+   *
+   * @param {BuiltinRule} rule
+   */
+  #explanation(rule) {
+    const { api } = this.given.app;
+    const text = new Prose((source) => api.markdown(source));
+    const read = async () => {
+      try {
+        text.show((await this.given.client.explanation(rule.id)).text);
+      } catch (error) {
+        refill(text.node, el("p.soft", {}, /** @type {Error} */ (error).message));
+      }
+    };
+    const node = /** @type {HTMLDetailsElement} */ (
+      el(
+        "details.card.pad.aboutrule",
+        {
+          ontoggle: () => {
+            if (node.open && !text.node.childElementCount) void read();
+          },
+        },
+        el("summary", {}, "What it detects, likely causes and first action"),
+        text.node,
+      )
+    );
+    return node;
   }
 
   /**
@@ -267,7 +291,6 @@ export class RuleEditor {
     if (this.missing) return;
     this.begun ||= this.#written();
     addEventListener("beforeunload", this.leave);
-    void this.#seriesNames();
     this.#try();
     if (!this.given.view.rule) focusIn(this.node, "[data-field=title]", { preventScroll: true });
   }
@@ -279,78 +302,58 @@ export class RuleEditor {
     this.trial.stop();
   }
 
-  /** Suggest series names of the newest run. */
-  async #seriesNames() {
+  /**
+   * Suggest the series of the runs in scope, and say in how many of them the rule's own is.
+   *
+   * @param {RuleScope} scope
+   */
+  #offer(scope) {
+    this.form?.offer(scope);
     const list = this.node.querySelector("#known-series");
     if (!list) return;
-    try {
-      const { items } = await this.given.app.api.ask("/runs?limit=1&sparks=false");
-      const run = items.length ? await this.given.app.api.run(items[0].id) : null;
-      refill(
-        list,
-        ...(run?.series ?? [])
-          .slice(0, 200)
-          .map((/** @type {{ name: string }} */ { name }) => el("option", { value: name })),
+    const options = scope.series
+      .slice(0, MOST_OFFERED)
+      .map(({ name, runs }) =>
+        el("option", { value: name }, `in ${int(runs)} of ${counted(scope.runs.length, "run")}`),
       );
-    } catch {
-      /* suggestions are optional */
-    }
+    refill(list, ...options);
   }
 
   /** Request where the rule would have fired. */
   #try() {
-    if (this.form) {
-      const { body, draft } = this.form;
-      const limit =
-        draft.reducer === "change" ||
-        draft.reducer === "rate" ||
-        draft.reducer === "nonfinite" ||
-        draft.reducer === "absent"
-          ? null
-          : numberOf(draft.limit);
-      if (draft.reducer !== "absent" && body.limit === null) {
-        this.trial.stop();
-        refill(this.trial.state, "Enter a limit to test the rule on stored runs.");
-        return;
-      }
-      this.trial.follow({
-        order: { draft: { ...body, id: "draft" }, most: RUNS },
-        limit: typeof limit === "number" ? limit : null,
-        of: (run) => run.series ?? [],
-      });
-    } else if (this.builtin && this.setting && this.builtin.clock !== "time") {
-      void this.#tryBuiltin(this.builtin, this.setting);
+    if (this.form) this.#tryOwn(this.form);
+    else if (this.builtin && this.setting && this.builtin.clock !== "time") {
+      this.#tryBuiltin(this.builtin, this.setting);
     }
+  }
+
+  /** @param {RuleForm} form */
+  #tryOwn({ body, draft }) {
+    const globs = { projects: listOf(draft.projects), runs: listOf(draft.runs), tags: listOf(draft.tags) };
+    if (draft.reducer !== "absent" && body.limit === null) {
+      return this.trial.rest("Enter a limit to test the rule on stored runs.", globs);
+    }
+    const drawn = !["change", "rate", "nonfinite", "absent"].includes(draft.reducer);
+    const limit = drawn ? numberOf(draft.limit) : null;
+    this.trial.follow({
+      order: { draft: { ...body, id: this.own?.id ?? "draft" } },
+      limit: typeof limit === "number" ? limit : null,
+      globs,
+    });
   }
 
   /**
    * @param {BuiltinRule} rule
    * @param {BuiltinForm} setting
    */
-  async #tryBuiltin(rule, setting) {
-    const series = LOOKS_AT.find(([pattern]) => pattern.test(rule.id))?.[1] ?? "loss";
-    const project = setting.project === "*" ? null : setting.project;
-    const settings = {
-      ...Object.fromEntries(Object.entries(rule.effective.settings)),
-      ...setting.tuning.settings,
-    };
-    try {
-      const { items } = project
-        ? { items: [] }
-        : await this.given.app.api.ask(`/runs?limit=${RUNS / 2}&sparks=false`);
-      const of = () => [series];
-      const limit = null;
-      const where = project
-        ? { project, most: RUNS / 2 }
-        : { runs: items.map((/** @type {RunRow} */ row) => row.id) };
-      if (!project && !items.length) {
-        refill(this.trial.state, "No runs are stored yet.");
-        return;
-      }
-      this.trial.follow({ order: { rule: rule.id, settings, ...where }, limit, of });
-    } catch (error) {
-      refill(this.trial.state, /** @type {Error} */ (error).message);
-    }
+  #tryBuiltin(rule, setting) {
+    const settings = { ...rule.effective.settings, ...setting.tuning.settings };
+    const projects = setting.project === "*" ? [] : [setting.project];
+    this.trial.follow({
+      order: { rule: rule.id, settings },
+      limit: null,
+      globs: { projects, runs: [], tags: [] },
+    });
   }
 
   async #store() {

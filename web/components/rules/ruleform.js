@@ -1,6 +1,6 @@
 /** The form of a custom rule: the condition as a sentence, every field, and the same as TOML. */
 
-import { el, refill } from "../../browser/dom.js";
+import { el, refill, say } from "../../browser/dom.js";
 import { pow2 } from "../../lib/format.js";
 import {
   COMPARISONS,
@@ -14,6 +14,7 @@ import {
   splitSpan,
   toml,
 } from "../../lib/rules/ruledraft.js";
+import { coverage } from "../../lib/rules/rulescope.js";
 import { copyButton } from "../code.js";
 import { checkbox, complain, field, selectInput, textArea, textInput } from "../form.js";
 
@@ -37,6 +38,9 @@ export class RuleForm {
     this.rest = el("p.fielderror", { role: "alert", hidden: true });
     this.text = el("pre", { tabindex: "0" });
     this.power = el("span.muted");
+    this.coverage = el("p.micro.coverage", { role: "status" });
+    /** @type {RuleScope | null} */
+    this.scope = null;
     /** @type {import("../form.js").Field[]} */
     this.fields = [];
     this.id = textInput();
@@ -113,6 +117,7 @@ export class RuleForm {
         ? ` = ${power}`
         : "",
     );
+    say(this.coverage, this.scope ? coverage(this.draft.series, this.scope) : "");
     refill(this.text, toml(this.body));
   }
 
@@ -197,7 +202,7 @@ export class RuleForm {
       "div.rulesentence",
       {},
       this.#choice("reducer", "The", REDUCERS),
-      this.#textField("series", "of series", "a name, or a glob: val/*", { list: "known-series" }),
+      this.#seriesField(),
       this.#span("window", "over"),
       this.#choice("comparison", "is", COMPARISONS),
       limit,
@@ -206,6 +211,22 @@ export class RuleForm {
       this.#textField("recover", "resolve at", "empty: at the limit", { inputmode: "decimal" }),
       this.#span("keep_firing_for", "for"),
     );
+  }
+
+  #seriesField() {
+    const node = this.#textField("series", "of series", "a name, or a glob: val/*", { list: "known-series" });
+    node.querySelector(".micro")?.after(this.coverage);
+    return node;
+  }
+
+  /**
+   * Show in how many runs of the scope the series is.
+   *
+   * @param {RuleScope} scope
+   */
+  offer(scope) {
+    this.scope = scope;
+    this.#shape();
   }
 
   #words() {

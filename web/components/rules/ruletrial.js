@@ -5,9 +5,10 @@ import { ApiError } from "../../data/api.js";
 import { SeriesSet } from "../../lib/charts/series.js";
 import { sentence } from "../../lib/fielderror.js";
 import { counted, dotted, int, short } from "../../lib/format.js";
-import { runAddress } from "../../lib/route.js";
-import { H, W, shapeOf, stepsOf, stretchesOf, outcomeOf } from "../../lib/rules/rulestrip.js";
+import { incidentAddress, runAddress } from "../../lib/route.js";
+import { H, W, isAbsent, outcomeOf, shapeOf, stepsOf, stretchesOf } from "../../lib/rules/rulestrip.js";
 import { icon } from "../icons.js";
+import { TrialRuns } from "./trialruns.js";
 
 /** After the last key. */
 const PAUSE_MS = 450;
@@ -15,21 +16,28 @@ const PAUSE_MS = 450;
 const AGAIN_MS = 1500;
 const BUCKETS = 240;
 
-/**
- * @typedef {{ order: Record<string, unknown>, limit: number | null, of: (run: TrialRun) => string[] }} Asked
- *   of: series to draw of a run
- */
+/** @typedef {{ projects: string[], runs: string[], tags: string[] }} Globs */
+/** @typedef {{ order: Record<string, unknown>, limit: number | null, globs: Globs }} Asked */
 
 export class RuleTrial {
   /**
    * @param {App} app
    * @param {import("../../data/ruleclient.js").RuleClient} client
    * @param {(error: unknown) => boolean} complain returns true if the error is shown at its field
+   * @param {(scope: RuleScope) => void} known called with the runs and series of a scope
    */
-  constructor(app, client, complain) {
+  constructor(app, client, complain, known) {
     this.app = app;
     this.client = client;
     this.complain = complain;
+    this.known = known;
+    /** @type {Asked | null} */
+    this.asked = null;
+    /** The globs of the scope whose runs are offered. */
+    this.scoped = "";
+    this.runs = new TrialRuns(() => {
+      if (this.asked) this.follow(this.asked);
+    });
     this.state = el("span.micro", { role: "status" });
     this.numbers = el("div.trialnumbers");
     this.rows = el("div.trialrows");
@@ -40,6 +48,7 @@ export class RuleTrial {
         "div.trialhead",
         {},
         el("div", {}, el("h2", {}, "Backtest"), this.state),
+        this.runs.node,
         el("span.grow"),
         this.numbers,
       ),
@@ -59,7 +68,40 @@ export class RuleTrial {
    */
   follow(asked) {
     this.stop();
+    this.asked = asked;
     this.timer = setTimeout(() => void this.#ask(asked), PAUSE_MS);
+  }
+
+  /**
+   * Show why nothing is tested; the runs and series of the scope are still read.
+   *
+   * @param {string} text
+   * @param {Globs} globs
+   */
+  rest(text, globs) {
+    this.stop();
+    this.asked = null;
+    refill(this.state, text);
+    refill(this.numbers);
+    refill(this.rows);
+    const { signal } = this.turn;
+    this.timer = setTimeout(() => void this.#scope(globs, signal).catch(() => {}), PAUSE_MS);
+  }
+
+  /**
+   * Read the runs and series of a scope, once.
+   *
+   * @param {Globs} globs
+   * @param {AbortSignal} signal
+   */
+  async #scope(globs, signal) {
+    const key = JSON.stringify(globs);
+    if (key === this.scoped) return;
+    const scope = await this.client.scope(globs, signal);
+    if (signal.aborted) return;
+    this.scoped = key;
+    this.runs.offer(scope.runs);
+    this.known(scope);
   }
 
   stop() {
@@ -73,7 +115,11 @@ export class RuleTrial {
     const turn = this.turn;
     refill(this.state, icon("waiting"), " testing stored runs …");
     try {
-      const answer = await this.client.trial(asked.order, turn.signal);
+      await this.#scope(asked.globs, turn.signal);
+      if (turn.signal.aborted) return;
+      const { ids } = this.runs;
+      if (!ids.length) return this.#none();
+      const answer = await this.client.trial({ ...asked.order, runs: ids }, turn.signal);
       if (turn.signal.aborted) return;
       this.complain(null);
       this.#show(answer, asked);
@@ -117,19 +163,36 @@ export class RuleTrial {
     }
   }
 
+  #none() {
+    refill(this.state, "No runs to test.");
+    refill(this.numbers);
+    refill(
+      this.rows,
+      el(
+        "p.pad.soft",
+        {},
+        "No stored run is in scope, or none is chosen. Widen projects, runs or tags, or choose runs above.",
+      ),
+    );
+  }
+
   /**
    * @param {TrialAnswer} answer
    * @param {Asked} asked
    */
   #show(answer, asked) {
     const { runs, alarms_per_1000_healthy_steps: rates } = answer;
-    const healthy = runs.flatMap((run) => run.firings).filter((firing) => firing.healthy).length;
+    const firings = runs.flatMap((run) => run.firings);
+    const healthy = firings.filter((firing) => firing.healthy).length;
+    const real = firings.filter((firing) => firing.incident !== null).length;
+    const absent = runs.filter(isAbsent).length;
     const cut = runs.filter((run) => run.cut).length;
     refill(
       this.state,
       dotted(
         counted(runs.length, "stored run"),
         counted(answer.steps, "step"),
+        absent ? `series absent in ${int(absent)}` : "",
         cut ? `${counted(cut, "run")} stopped early` : "",
         "updates as you edit",
       ),
@@ -137,6 +200,7 @@ export class RuleTrial {
     refill(
       this.numbers,
       figure(int(answer.firings), "alarms", ""),
+      figure(int(real), "during incidents", ""),
       figure(int(healthy), "on healthy steps", healthy ? "is-warning" : ""),
       figure(
         rates.info === null ? "–" : short(rates.info, 3),
@@ -144,18 +208,7 @@ export class RuleTrial {
         healthy ? "is-warning" : "",
       ),
     );
-    refill(
-      this.rows,
-      ...(runs.length
-        ? runs.map((run) => this.#row(run, asked))
-        : [
-            el(
-              "p.pad.soft",
-              {},
-              "No stored run is in scope. Widen projects, runs or tags, or wait for the first run.",
-            ),
-          ]),
-    );
+    refill(this.rows, ...runs.map((run) => this.#row(run, asked)));
   }
 
   /**
@@ -186,8 +239,19 @@ export class RuleTrial {
     const cell = el(
       "div.outcome",
       {},
-      el("span", { class: outcome.shape === "warning" ? "is-warning" : "" }, icon(outcome.shape)),
-      el("div", {}, el("div", {}, outcome.word), el("div.micro", {}, run.cut || outcome.text)),
+      el("span", { class: outcome.tone }, icon(outcome.shape)),
+      el(
+        "div",
+        {},
+        el("div", {}, outcome.word),
+        el(
+          "div.micro",
+          {},
+          outcome.incident
+            ? el("a.link", { href: incidentAddress(outcome.incident) }, run.cut || outcome.text)
+            : run.cut || outcome.text,
+        ),
+      ),
     );
     void this.#draw(strip, run, asked);
     return el(
@@ -205,7 +269,7 @@ export class RuleTrial {
    * @param {Asked} asked
    */
   async #draw(host, run, asked) {
-    const names = asked.of(run).slice(0, 1);
+    const names = (run.series ?? []).slice(0, 1);
     try {
       const layers = (await this.#layers(run.run, names)).get(names[0]) ?? [];
       const steps = stepsOf(layers) ?? [0, Math.max(1, run.steps - 1)];
@@ -215,7 +279,7 @@ export class RuleTrial {
         el(
           "div.micro.clip",
           {},
-          names[0] ?? "no series to draw",
+          names[0] ?? (isAbsent(run) ? "series absent" : "no series to draw"),
           run.series && run.series.length > 1 ? ` and ${run.series.length - 1} more` : "",
         ),
       );

@@ -32,11 +32,12 @@ export function settingName(name) {
  */
 export function settingValue(value, unit) {
   const text = typeof value === "number" ? short(value) : value;
-  return unit === "relative" ? `${text} (${short(100 * Number(value), 3)} %)` : `${text} ${unit}`.trim();
+  return unit === "relative" ? `${text} (${short(100 * Number(value), 3)}\u00a0%)` : `${text} ${unit}`.trim();
 }
 
 /**
  * @param {{ value: number | string, unit: string, help: string }} setting
  * @returns {string} what the setting means, and its default
  */
-export const settingHint = ({ value, unit, help }) => `${help}. Default: ${settingValue(value, unit)}.`;
+export const settingHint = ({ value, unit, help }) =>
+  `${help.replaceAll("_", " ")}. Default: ${settingValue(value, unit)}.`;

@@ -129,33 +129,64 @@ function paths(layers, x, y) {
 }
 
 /**
+ * Return whether the run has none of the series that the rule checks.
+ *
+ * @param {TrialRun} run
+ */
+export const isAbsent = (run) => run.series !== undefined && !run.series.length;
+
+/**
+ * @typedef {{ word: string, shape: string, tone: string, text: string, incident?: string }} Outcome
+ *   tone: a class of the icon; incident: the id of the one that the text is about
+ */
+
+/**
  * Describe how the rule did on a run, as a word and a sentence.
  *
  * @param {TrialRun} run
- * @returns {{ word: string, shape: string, text: string }}
+ * @returns {Outcome}
  */
 export function outcomeOf(run) {
   const fired = run.firings.length;
-  const healthy = run.firings.filter((firing) => firing.healthy).length;
-  if (!fired) {
-    return {
-      word: "No alarms",
-      shape: "check",
-      text: run.series && !run.series.length ? "no such series" : "it would not have fired",
-    };
+  if (!fired) return silent(run);
+  const found = run.incidents.find(({ id }) => run.firings.some((firing) => firing.incident === id));
+  const others = run.firings.filter((firing) => !firing.incident);
+  const healthy = others.filter((firing) => firing.healthy).length;
+  if (found && !others.length) return during(found);
+  if (found) {
+    const word = `${others.length} of ${fired} outside incidents`;
+    return { ...during(found), word, shape: "warning", tone: "is-warning" };
   }
-  if (healthy === fired) {
-    return {
-      word: fired === 1 ? "On healthy steps" : "All on healthy steps",
-      shape: "warning",
-      text: "no other rule fired there",
-    };
+  if (!healthy) {
+    return { word: "Matches other alerts", shape: "info", tone: "", text: "other rules also fired there" };
   }
-  return healthy
-    ? {
-        word: `${healthy} of ${fired} on healthy steps`,
-        shape: "warning",
-        text: "other rules also fired at the rest",
-      }
-    : { word: "Matches other alerts", shape: "info", text: "other rules also fired there" };
+  return {
+    word: healthy < fired ? `${healthy} of ${fired} on healthy steps` : "On healthy steps",
+    shape: "warning",
+    tone: "is-warning",
+    text: healthy < fired ? "other rules also fired at the rest" : "no other rule fired there",
+  };
+}
+
+/**
+ * @param {TrialRun} run
+ * @returns {Outcome}
+ */
+function silent(run) {
+  if (isAbsent(run)) {
+    return { word: "Series absent", shape: "info", tone: "", text: "the run has nothing to check" };
+  }
+  const [first] = run.incidents;
+  return first
+    ? { word: "No alarms", shape: "info", tone: "", text: `but: ${first.summary}`, incident: first.id }
+    : { word: "No alarms", shape: "check", tone: "", text: "it would not have fired" };
+}
+
+/**
+ * @param {TrialIncident} incident
+ * @returns {Outcome}
+ */
+function during({ id, severity, summary, own }) {
+  const [word, text] = own ? ["Fired then, too", `only this rule: ${summary}`] : ["Real problem", summary];
+  return { word, shape: severity, tone: `is-${severity}`, text, incident: id };
 }

@@ -71,6 +71,11 @@ def settings_types() -> dict[str, type[RuleSettings]]:
     return {rule.info.id: rule.settings_type for rule in _rules()}
 
 
+def needs_of(rule: str) -> tuple[str, ...]:
+    """Return the signals or prefixes of metrics that a rule reads; ``""`` is any; empty without records."""
+    return next((each.needs for each in _rules() if each.info.id == rule), ())
+
+
 def every_settings_type() -> dict[str, type[RuleSettings]]:
     """Return the settings of all rules by identifier, including those evaluated on the server's clock."""
     known = settings_types()

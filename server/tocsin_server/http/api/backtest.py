@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Annotated, Any, NotRequired
 
 from pydantic import Field
@@ -13,6 +14,7 @@ from tocsin_server.core.models import Severity
 from tocsin_server.core.responses import ExactJSON, Problem, shortened
 from tocsin_server.detect.custom import glob, threshold
 from tocsin_server.detect.custom.settings_changes import SettingError
+from tocsin_server.detect.rules.catalog import needs_of
 from tocsin_server.http.api.description import failing
 from tocsin_server.http.api.permission import Reader
 from tocsin_server.http.api.query import known_run
@@ -20,6 +22,7 @@ from tocsin_server.http.api.resource import Body, resource
 from tocsin_server.http.api.rules import checked
 from tocsin_server.http.services import services_of
 from tocsin_server.offline.backtest import Backtest, Bounds
+from tocsin_server.offline.backtest_incidents import incident_of, known_incident
 from tocsin_server.offline.backtest_score import Tested, settings_of, summary_of
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.results import StoredRun
@@ -33,6 +36,8 @@ DRAFT_BOUNDS = Bounds(records=1_000_000, seconds=10.0)
 """Limits for a draft, because a user waits for the result."""
 MOST_SERIES = 8
 """Maximum series of a run in the answer, for charts."""
+MOST_INCIDENTS = 50
+"""Maximum incidents of a run in the answer, of each state when they are read."""
 _turn = threading.Lock()
 """One backtest at a time, because it takes a CPU core and incoming records have priority."""
 
@@ -51,7 +56,11 @@ class BacktestRequest(Body):
 
 
 class FiringRow(TypedDict):
-    """An alert that the rule would have fired; ``healthy``: no other rule ever had an alert there."""
+    """An alert that the rule would have fired.
+
+    ``healthy``: no other rule had an alert there. ``incident``: id of the stored incident during which it
+    fired, or null.
+    """
 
     severity: Severity
     subject: str
@@ -61,15 +70,34 @@ class FiringRow(TypedDict):
     summary: str
     cause: str
     healthy: bool
+    incident: str | None
+
+
+class IncidentSpan(TypedDict):
+    """A stored incident of the run, with the steps of its alerts; ``end_step`` is null if it never resolved.
+
+    ``own``: only the tested rule has alerts in it.
+    """
+
+    id: str
+    rule: str
+    summary: str
+    severity: Severity
+    onset_step: int
+    end_step: int | None
+    own: bool
 
 
 class TestedRow(TypedDict):
-    """One tested run; for a draft also its name and up to eight of the watched series."""
+    """One tested run. ``series``: up to eight of the series that the rule checks; empty if the run has none,
+    absent if the rule checks no series. ``incidents``: up to 50 of the run, with an alert above info.
+    """
 
     run: str
-    name: NotRequired[str]
-    project: NotRequired[str]
+    name: str
+    project: str
     series: NotRequired[list[str]]
+    incidents: list[IncidentSpan]
     steps: int
     healthy_steps: int
     alerts_left_out: int
@@ -100,32 +128,80 @@ def backtest(request: Request, order: BacktestRequest, _identity: Reader) -> Exa
             422, subject="body", expected="either rule or draft", got="both or neither", detail=detail
         )
     if order.draft is not None:
-        return ExactJSON(_tried(reader, order, order.draft))
+        return ExactJSON(_draft_answer(reader, order, order.draft))
     try:
         test = Backtest(str(order.rule), settings_of(str(order.rule), order.settings), BOUNDS)
-        tested = _tested(test, reader, _runs(reader, order))
+        return ExactJSON(_answer(reader, test, _runs(reader, order), _built_in_series(test.rule)))
     except SettingError as error:
         raise Problem(422, subject=error.subject, expected=error.expected, got=error.got) from error
-    return ExactJSON(summary_of(test.rule, test.settings, tested))
 
 
-def _tried(reader: StoreReader, order: BacktestRequest, draft: dict[str, Any]) -> dict[str, Any]:
-    """Evaluate a draft on stored runs; return a summary with the data to draw each run."""
+def _draft_answer(reader: StoreReader, order: BacktestRequest, draft: dict[str, Any]) -> dict[str, Any]:
+    """Evaluate the draft of a custom rule on stored runs."""
     rule = checked({"id": "draft", **draft})
-    test, runs = Backtest(rule.id, bounds=DRAFT_BOUNDS, draft=rule), _runs_for(reader, order, rule)
+    test = Backtest(rule.id, bounds=DRAFT_BOUNDS, draft=rule)
+    runs = _runs_for(reader, order, rule)
+    answer = _answer(reader, test, runs, lambda name: glob.matches(rule.series, name))
+    return answer | {"settings": threshold.plain(rule)}
+
+
+def _answer(
+    reader: StoreReader, test: Backtest, runs: list[StoredRun], checks: Callable[[str], bool] | None
+) -> dict[str, Any]:
+    """Evaluate a rule; return the summary with what is needed to draw and judge each run.
+
+    Args:
+        reader: The database.
+        test: The rule.
+        runs: The runs to test.
+        checks: Whether the rule checks the series of a name; None if it checks no series.
+    """
     known = [reader.run(stored.id) or stored for stored in runs]
     tested = _tested(test, reader, known)
-    summary = summary_of(rule.id, test.settings, tested) | {"settings": threshold.plain(rule)}
-    for row, stored in zip(summary["runs"], known, strict=True):
-        row |= {"name": stored.name, "project": stored.project, "series": _series_of(rule, stored)}
+    summary = summary_of(test.rule, test.settings, tested)
+    for row, stored, found in zip(summary["runs"], known, tested, strict=True):
+        row |= {"name": stored.name, "project": stored.project}
+        if checks is not None:
+            row["series"] = sorted((each.name for each in stored.series if checks(each.name)), key=_by_depth)[
+                :MOST_SERIES
+            ]
+        _add_incidents(reader, row, found, test.rule)
     return summary
 
 
-def _series_of(rule: threshold.CustomRule, stored: StoredRun) -> list[str]:
-    """Return the first few series of a run that the rule watches."""
-    return sorted(series.name for series in stored.series if glob.matches(rule.series, series.name))[
-        :MOST_SERIES
+def _by_depth(name: str) -> tuple[int, str]:
+    """Order series with fewer parts first: ``loss`` before ``loss/D``."""
+    return name.count("/"), name
+
+
+def _built_in_series(rule: str) -> Callable[[str], bool] | None:
+    """Return a test of the names of the series that a built-in rule checks; None if it checks none."""
+    needs = tuple(need.rstrip("/") for need in needs_of(rule))
+    if not needs or "" in needs:
+        return None
+    return lambda name: any(name == need or name.startswith(f"{need}/") for need in needs)
+
+
+def _add_incidents(reader: StoreReader, row: dict[str, Any], tested: Tested, rule: str) -> None:
+    """Add the incidents of a run, and to each firing the incident during which it fired."""
+    stored = reader.incidents(tested.run, limit=MOST_INCIDENTS)
+    spans = (known_incident(each.incident, tested.run) for each in stored)
+    known = sorted((each for each in spans if each is not None), key=lambda each: each.onset_step)
+    row["incidents"] = [
+        {
+            "id": each.id,
+            "rule": each.rule,
+            "summary": each.summary,
+            "severity": each.severity.value,
+            "onset_step": each.onset_step,
+            "end_step": each.end_step,
+            "own": each.rules == {rule},
+        }
+        for each in known[:MOST_INCIDENTS]
     ]
+    for firing_row, firing in zip(row["firings"], tested.firings, strict=True):
+        found = incident_of(firing, known[:MOST_INCIDENTS])
+        firing_row["incident"] = None if found is None else found.id
 
 
 def _runs_for(reader: StoreReader, order: BacktestRequest, rule: threshold.CustomRule) -> list[StoredRun]:

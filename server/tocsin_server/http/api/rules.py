@@ -23,7 +23,10 @@ from tocsin_server.detect.custom.threshold import read_rule
 from tocsin_server.detect.custom.tuning import tuned
 from tocsin_server.detect.engine.engine import catalogue
 from tocsin_server.detect.interface.rule import RuleInfo
+from tocsin_server.detect.rule_text import explanation
+from tocsin_server.detect.rules.catalog import infos
 from tocsin_server.http.api.deletion import actor_of
+from tocsin_server.http.api.description import failing
 from tocsin_server.http.api.documents import Comparison, Reducer
 from tocsin_server.http.api.permission import Editor, Reader
 from tocsin_server.http.api.resource import Body, resource
@@ -36,7 +39,7 @@ from tocsin_server.store.rules import CustomRuleRow, TuningRow
 
 router = resource("rules")
 T = TypeVar("T")
-RESERVED = frozenset({"apply", "backtest", "changes", "export", "packs"})
+RESERVED = frozenset({"apply", "backtest", "changes", "export", "packs", "scope"})
 """Words that API paths use in place of a rule id."""
 
 
@@ -101,6 +104,14 @@ class RuleList(TypedDict):
 
     items: list[RuleRow]
     custom: list[CustomRuleItem]
+
+
+class RuleExplanation(TypedDict):
+    """What a built-in rule detects, its likely causes and the first action, as Markdown."""
+
+    id: str
+    title: str
+    text: str
 
 
 class ActItem(TypedDict):
@@ -211,6 +222,16 @@ def list_changes(request: Request, _identity: Reader) -> ExactJSON:
         for act in found
     ]  # fmt: skip
     return ExactJSON({"items": items})
+
+
+@router.get("/rules/{rule_id}/explanation", response_model=RuleExplanation, responses=failing(404))
+def explain_rule(request: Request, rule_id: str, _identity: Reader) -> ExactJSON:
+    """Explain a built-in rule: what it detects, when it does not fire, likely causes, first action."""
+    info = infos().get(rule_id)
+    if info is None:
+        detail = f"Built-in rule not found: {shortened(rule_id)}"
+        raise Problem(404, subject="rule", expected="the id of a built-in rule", got=rule_id, detail=detail)
+    return ExactJSON({"id": info.id, "title": info.title, "text": explanation(info.id)})
 
 
 @router.post("/rules", response_model=CustomRuleItem, status_code=201)

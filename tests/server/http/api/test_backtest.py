@@ -58,3 +58,32 @@ def test_a_backtest_needs_the_right_to_read(server: Any) -> None:
     )
     assert answer.status_code == 403
     assert httpx.post(f"{server.base}/api/v1/backtest", json={}).status_code == 401
+
+
+def test_a_firing_during_an_incident_names_it(server: Any, trainer: Callable[..., Any]) -> None:
+    """The stored incident is of another rule, so the firing is a real problem."""
+    run = trainer(project="blown-up")
+    run.records({"loss": [1.0] * 60 + [float("nan")] * 40})
+    draft = {"series": "loss", "reducer": "nonfinite", "window": "5 steps", "comparison": ">", "limit": 3}
+    (row,) = posted(server, draft=draft, runs=[run.run]).json()["runs"]
+    (incident,) = row["incidents"]
+    assert (incident["rule"], incident["onset_step"], incident["own"]) == ("nonfinite-loss", 60, False)
+    assert [firing["incident"] for firing in row["firings"]] == [incident["id"]]
+
+
+def test_an_incident_of_the_tested_rule_alone_is_its_own(server: Any, trainer: Callable[..., Any]) -> None:
+    run = trainer(project="blown-up-own")
+    losses = [2.0 + 0.02 * ((step * 7) % 11 - 5) / 5 for step in range(400)]
+    losses[300:303] = [2.6] * 3
+    run.records({"loss": losses})
+    (row,) = posted(server, rule="loss-spike", runs=[run.run]).json()["runs"]
+    assert [incident["own"] for incident in row["incidents"]] == [True]
+    assert (row["project"], row["series"]) == ("blown-up-own", ["loss"])
+
+
+def test_a_series_that_a_run_lacks_is_absent_and_not_quiet(server: Any, trainer: Callable[..., Any]) -> None:
+    run = trainer(project="lacking")
+    run.records({"loss": [1.0] * 10})
+    for tested in ({"rule": "scaler-collapse"}, {"draft": {"series": "psnr", "comparison": "<", "limit": 1}}):
+        (row,) = posted(server, runs=[run.run], **tested).json()["runs"]
+        assert row["series"] == []

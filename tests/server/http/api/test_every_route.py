@@ -50,9 +50,11 @@ def strict(text: str) -> Any:
     return json.loads(text, parse_constant=refuse)
 
 
-def filled(path: str, run: str, alert: str, incident: str = "x", project: str = "p") -> str:
+def filled(
+    path: str, run: str, alert: str, incident: str = "x", project: str = "p", rule: str = "loss-spike"
+) -> str:
     """Return ``path`` with these ids."""
-    path = path.replace("{run_id}", run).replace("{alert_id}", alert)
+    path = path.replace("{run_id}", run).replace("{alert_id}", alert).replace("{rule_id}", rule)
     return path.replace("{incident_id}", incident).replace("{project}", quote(project, safe=""))
 
 
@@ -95,7 +97,7 @@ def test_hostile_ids_are_404_problems(server: Any, name: str) -> None:
         if "{" not in path:
             continue
         own = name.replace("?", "%3F").replace("#", "%23")
-        address = f"{server.base}/api/v1{filled(path, own, name, project=f'no {name}')}"
+        address = f"{server.base}/api/v1{filled(path, own, name, project=f'no {name}', rule=own)}"
         answer = httpx.get(address, headers=server.headers)
         assert answer.status_code in (400, 404, 422), (path, answer.text[:300])
         assert answer.headers["content-type"] == "application/problem+json"

@@ -47,6 +47,15 @@ def test_every_rule_is_described(server: Any) -> None:
     assert all(set(setting) == {"name", "value", "unit", "help"} for setting in collapse["settings"])
 
 
+def test_a_built_in_rule_is_explained(server: Any) -> None:
+    for rule in server.get("/rules")["items"]:
+        text = asked(server, "GET", f"/rules/{rule['id']}/explanation").json()["text"]
+        assert "## Likely causes" in text
+        assert "## First action" in text
+    refused = asked(server, "GET", "/rules/nobody/explanation")
+    assert (refused.status_code, refused.json()["subject"]) == (404, "rule")
+
+
 def test_rules_are_created_changed_copied_deleted_and_audited(server: Any) -> None:
     """Omitted fields have their defaults; each action is recorded."""
     made = asked(server, "POST", "/rules", MINE)
