@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -58,18 +59,25 @@ def crowd_of(tower: Any, runs: int) -> None:
     tower.start()
 
 
-def store(database: Path, runs: int) -> None:
-    """Write the ended runs ``c_0000`` and following."""
+def store(
+    database: Path,
+    runs: int,
+    hello: Callable[[int], protocol.Hello] = hello,
+    values: Callable[[int], dict[str, list[float]]] = values,
+    state: Callable[[int], str] = lambda number: "finished",
+) -> None:
+    """Write ended runs, ``c_0000`` and following unless others are given."""
     now_ns, opened = time.time_ns() - AGE_NS, open_database(make_url(f"sqlite:///{database}"))
     writer = StoreWriter(opened)
     writer.start()
     reported = [hello(number) for number in range(runs)]
     known = writer.call(lambda connection: [register(connection, each, now_ns) for each in reported]).result()
-    step = np.arange(STEPS)
     for number, each in enumerate(known):
-        columns = {name: Column(np.asarray(column)) for name, column in values(number).items()}
-        batch = RecordBatch(each.writer, 0, 0, STEPS, step, now_ns + step * 1_000_000, columns)
-        ended = {"state": "finished", "ended_ns": now_ns}
+        series = values(number)
+        columns = {name: Column(np.asarray(column)) for name, column in series.items()}
+        step = np.arange(len(series["loss"]))
+        batch = RecordBatch(each.writer, 0, 0, len(step), step, now_ns + step * 1_000_000, columns)
+        ended = {"state": state(number), "ended_ns": now_ns}
         writer.submit(WriteBatch(each.writer.run_id, batch=batch, changes=ended))
     writer.call(lambda connection: None).result()
     writer.stop(60)

@@ -28,6 +28,8 @@ test("the address holds runs, colors, baseline and appearance", () => {
     at: 2,
     full: "loss",
     same: true,
+    group: ["config.lr", "tags"],
+    band: "range",
   };
   assert.deepEqual(readCompare(writeCompare(view)), view);
   assert.equal(writeCompare(readCompare("")), "");

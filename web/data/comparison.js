@@ -1,6 +1,7 @@
 /** The data of a comparison: one feed per run and a common x axis. */
 
 import { alignment, bucketsFor, overlay, tokenSeries, valueAt } from "../lib/charts/compare.js";
+import { groupKeys, groupsOf, overlayGroups, summary } from "../lib/charts/groups.js";
 import { readoutAt } from "../lib/charts/readout.js";
 import { reading } from "../lib/charts/series.js";
 import { STEPS } from "../lib/charts/timeaxis.js";
@@ -38,6 +39,12 @@ export class Comparison {
   /** Inputs from which the cached lines were computed. */
   #kind = "";
   #lane = new Lane(AT_ONCE);
+  /** Groups, cached because there may be a thousand configs. */
+  #grouped = {
+    by: "",
+    details: /** @type {RunDetail[]} */ ([]),
+    groups: /** @type {import("../lib/charts/groups.js").Group[]} */ ([]),
+  };
   #asking = false;
 
   /**
@@ -285,11 +292,12 @@ export class Comparison {
    * Return the visible runs with their colors.
    *
    * @param {string} name
+   * @param {string[]} [also] these runs even if they are hidden
    */
-  #overlaid(name) {
+  #overlaid(name, also = []) {
     return this.source
       .view()
-      .runs.filter((run) => !run.hidden)
+      .runs.filter((run) => !run.hidden || also.includes(run.id))
       .flatMap((run) => {
         const feed = this.members.get(run.id)?.feed;
         const line = this.line(run.id);
@@ -313,6 +321,39 @@ export class Comparison {
     return base ?? runs[0]?.id ?? null;
   }
 
+  /** Return by what the loaded runs can be grouped. */
+  groupKeys() {
+    return groupKeys(this.#known());
+  }
+
+  /** Return the groups of the loaded runs, or null if runs are not grouped. */
+  groups() {
+    const { group } = this.source.view();
+    if (!group.length) return null;
+    const details = this.#known();
+    const by = JSON.stringify(group);
+    const known = this.#grouped;
+    const same =
+      known.by === by &&
+      known.details.length === details.length &&
+      details.every((detail, i) => detail === known.details[i]);
+    if (!same) this.#grouped = { by, details, groups: groupsOf(details, group) };
+    return this.#grouped.groups;
+  }
+
+  #known() {
+    return this.#detailed().flatMap(({ detail }) => (detail ? [detail] : []));
+  }
+
+  /**
+   * Return the id of the line of a run: its group's, if runs are grouped.
+   *
+   * @param {string} run
+   */
+  lineOf(run) {
+    return this.groups()?.find((group) => group.runs.includes(run))?.id ?? run;
+  }
+
   /**
    * @param {string} name
    * @param {import("../lib/charts/picture.js").Drawing} drawing
@@ -321,7 +362,20 @@ export class Comparison {
    * @param {boolean} wasLog
    */
   picture(name, drawing, range, width, wasLog) {
-    const { difference, smooth } = this.source.view();
+    const { difference, smooth, band } = this.source.view();
+    const groups = this.groups();
+    if (groups) {
+      const based = difference ? this.lineOf(String(this.base())) : null;
+      const baseline = groups.find(({ id }) => id === based)?.runs ?? [];
+      const drawn = new Map(this.#overlaid(name, baseline).map((run) => [run.id, run]));
+      const gathered = groups.map((group) => ({
+        group,
+        ink: inkOf(group.slot),
+        dash: dashOf(group.slot),
+        members: group.runs.flatMap((id) => drawn.get(id) ?? []),
+      }));
+      return overlayGroups(drawing, gathered, based, band, range, width, wasLog, smooth);
+    }
     const runs = this.#overlaid(name);
     const base = difference ? this.#baseOf(name) : null;
     return overlay(
@@ -391,10 +445,17 @@ export class Comparison {
 
   /** @param {string} id */
   nameOf(id) {
-    return this.members.get(id)?.detail?.name ?? id;
+    const group = this.groups()?.find((each) => each.id === id);
+    return group?.name ?? this.members.get(id)?.detail?.name ?? id;
   }
 
+  /** Return the runs with the colors of their lines. */
   details() {
+    const slots = this.#slots();
+    return this.#detailed().map((run) => ({ ...run, slot: slots?.get(run.id) ?? run.slot }));
+  }
+
+  #detailed() {
     return this.source
       .view()
       .runs.map(({ id, slot }) => ({ id, slot, detail: this.members.get(id)?.detail ?? null }));
@@ -408,6 +469,7 @@ export class Comparison {
    * @returns {CompareRow[]}
    */
   rows(kinds, x) {
+    const slots = this.#slots();
     return this.source.view().runs.map(({ id, slot, hidden }) => {
       const member = this.members.get(id);
       const detail = member?.detail;
@@ -425,7 +487,7 @@ export class Comparison {
         name: detail?.name ?? id,
         project: detail?.project ?? "",
         state: detail?.state ?? "",
-        slot,
+        slot: slots?.get(id) ?? slot,
         hidden,
         gone: Boolean(member?.gone),
         note,
@@ -433,6 +495,49 @@ export class Comparison {
         values: kinds.map((kind) => ({ title: kind.title, text: this.#read(id, kind, x).text })),
       };
     });
+  }
+
+  /** Return the color of the group of each run, or null if runs are not grouped. */
+  #slots() {
+    const pairs = this.groups()?.flatMap((group) =>
+      group.runs.map((id) => /** @type {[string, number]} */ ([id, group.slot])),
+    );
+    return pairs ? new Map(pairs) : null;
+  }
+
+  /**
+   * Return one row per group with the newest values of its visible runs.
+   *
+   * @param {Shown[]} kinds
+   */
+  groupRows(kinds) {
+    const shown = new Set(this.source.view().runs.flatMap(({ id, hidden }) => (hidden ? [] : [id])));
+    return (this.groups() ?? []).map(({ id, name, slot, runs }) => {
+      const visible = runs.filter((run) => shown.has(run));
+      return {
+        id,
+        name,
+        slot,
+        runs: visible.length,
+        hidden: runs.length - visible.length,
+        failed: visible.filter((run) => this.members.get(run)?.detail?.state === "failed").length,
+        values: kinds.map((kind) => ({
+          title: kind.title,
+          ...summary(visible.flatMap((run) => this.newest(run, kind.name) ?? [])),
+        })),
+      };
+    });
+  }
+
+  /**
+   * Return the newest value of a series, NaN and infinite ones included; null if it has none.
+   *
+   * @param {string} id
+   * @param {string} name
+   */
+  newest(id, name) {
+    const found = reading(this.members.get(id)?.feed.set.get(name) ?? [], null);
+    return found ? found.layer.last[found.i] : null;
   }
 
   /**

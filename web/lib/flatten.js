@@ -54,6 +54,13 @@ export function valueText(value) {
 }
 
 /**
+ * Return the number that a formatted setting is, or NaN.
+ *
+ * @param {string | undefined} text
+ */
+export const numberOf = (text) => (text ? Number(text.replaceAll("\u202f", "").replace("\u2212", "-")) : NaN);
+
+/**
  * Shorten numbers with many digits to four significant figures.
  *
  * @param {(string | undefined)[]} values a setting's, as text; they stay as they are if two different ones

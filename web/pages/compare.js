@@ -13,6 +13,7 @@ import { icon } from "../components/icons.js";
 import { button, inset } from "../components/notice.js";
 import { CompareBar } from "../components/runs/comparebar.js";
 import { RunsTable, settingsTable } from "../components/runs/comparetables.js";
+import { GroupTable } from "../components/runs/grouptable.js";
 import { RunPicker } from "../components/runs/runpicker.js";
 import { Comparison } from "../data/comparison.js";
 import { counted, dotted } from "../lib/format.js";
@@ -48,7 +49,10 @@ class ComparePage {
     this.view = readCompare(askedIn(location));
     this.data = new Comparison(app, {
       view: () => this.view,
-      changed: () => this.board.drawSoon(),
+      changed: () => {
+        this.board.drawSoon();
+        if (this.view.group.length) this.#tablesSoon();
+      },
       known: () => this.#tablesSoon(),
       failed: (error) => this.#failed(error),
     });
@@ -63,7 +67,9 @@ class ComparePage {
       view: () => this.view,
       set: (change) => this.set(change),
       metrics: () => this.data.names().filter(isMetric),
+      keys: () => this.data.groupKeys(),
     });
+    this.groups = new GroupTable((id) => this.board.light(id));
     this.picker = new RunPicker((id) => this.set({ runs: withRun(this.view.runs, id) }));
     this.runs = this.#runsTable();
     this.settings = el("section.card.pad.then", { "aria-label": "Settings" });
@@ -88,7 +94,7 @@ class ComparePage {
           runs: this.view.runs.map((run) => (run.id === id ? { ...run, hidden: !run.hidden } : run)),
         }),
       all: (shown) => this.set({ runs: this.view.runs.map((run) => ({ ...run, hidden: !shown })) }),
-      point: (id) => this.board.light(id),
+      point: (id) => this.board.light(id === null ? null : this.data.lineOf(id)),
       pin: (id) => this.set({ base: this.view.base === id ? null : id }),
       drop: (id) =>
         this.set({
@@ -118,6 +124,7 @@ class ComparePage {
         el("h2.vh", {}, "Runs"),
         this.runs.node,
         this.bar.node,
+        this.groups.node,
         el("h2.vh", {}, "Charts"),
         this.board.node,
         this.settings,
@@ -178,7 +185,8 @@ class ComparePage {
   /** Apply the view. */
   #look() {
     const { lit } = this.board;
-    if (lit !== null && !this.view.runs.some((run) => run.id === lit)) this.board.lit = null;
+    const drawn = (/** @type {string} */ id) => this.view.runs.some((run) => this.data.lineOf(run.id) === id);
+    if (lit !== null && !drawn(lit)) this.board.lit = null;
     document.documentElement.classList.toggle("has-full", this.view.full !== null);
     this.#showHead();
     this.bar.show(this.view);
@@ -230,6 +238,7 @@ class ComparePage {
   #tables() {
     const began = performance.now();
     this.runs.show(this.#rows(this.board.cross.step), this.data.base());
+    this.groups.show(this.data.groupRows(this.board.panels.map((panel) => panel.kind)));
     settingsTable(
       this.settings,
       this.data.details(),

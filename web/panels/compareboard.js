@@ -8,9 +8,10 @@
 import { el, refill, say, svg } from "../browser/dom.js";
 import { loadPlotly } from "../browser/plotly.js";
 import { byDistance, nearest, pathOf } from "../lib/charts/compare.js";
+import { groupsAt } from "../lib/charts/groups.js";
 import { describeRuns } from "../lib/charts/inwords.js";
 import { STEPS } from "../lib/charts/timeaxis.js";
-import { moment } from "../lib/format.js";
+import { dotted, moment } from "../lib/format.js";
 import { inkOf } from "../lib/views/compareview.js";
 import { drawingOf } from "../lib/views/scales.js";
 import { CrossLine } from "./crossline.js";
@@ -206,12 +207,7 @@ export class CompareBoard {
       width,
       panel.log,
     );
-    panel.drew(
-      picture,
-      this.source.view().difference && this.data.base()
-        ? `minus ${this.data.nameOf(String(this.data.base()))}`
-        : undefined,
-    );
+    panel.drew(picture, this.#note(picture));
     panel.describe(() => this.#inWords(panel));
     this.#lift(panel);
     panel.plot.classList.toggle(
@@ -229,13 +225,23 @@ export class CompareBoard {
     };
   }
 
+  /** @param {import("../lib/charts/picture.js").Picture} picture */
+  #note({ means, plan }) {
+    const { difference, band } = this.source.view();
+    const base = difference ? this.data.base() : null;
+    const minus = base ? `minus ${this.data.nameOf(this.data.lineOf(base))}` : "";
+    if (!means) return minus || undefined;
+    const kind = band === "std" ? "mean ± standard deviation of runs" : "mean over min–max of runs";
+    return dotted(plan.log ? "log" : "", kind, minus);
+  }
+
   /** @param {Panel} panel */
   #inWords({ kind, log, picture }) {
     const { to } = this.source.view();
     return describeRuns(picture?.owned ?? [], picture?.marks ?? [], log, {
       nameOf: (id) => this.data.nameOf(id),
       label: (x) => this.#title(x),
-      newest: new Map(this.data.valuesAt(kind, to).map(({ id, text }) => [id, text])),
+      newest: new Map(this.#values(kind, picture, to).map(({ id, text }) => [id, text])),
     });
   }
 
@@ -339,10 +345,30 @@ export class CompareBoard {
    */
   #rows(spot) {
     const { panel, at } = spot;
-    const rows = this.data.valuesAt(panel.kind, at).map((row) => ({ ...row, lit: row.id === this.lit }));
+    const rows = this.#values(panel.kind, panel.picture, at).map((row) => ({
+      ...row,
+      lit: row.id === this.lit,
+    }));
     const near = byDistance(panel.picture?.owned ?? [], at, this.#away(spot));
     const order = new Map(near.map(({ id }, i) => [id, i]));
     return rows.sort((a, b) => (order.get(a.id) ?? Infinity) - (order.get(b.id) ?? Infinity));
+  }
+
+  /**
+   * Return the values of the visible runs or groups at `x`, or their newest.
+   *
+   * @param {import("./panel.js").PanelKind} kind
+   * @param {import("../lib/charts/picture.js").Picture | null} picture
+   * @param {number | null} x
+   * @returns {(import("./tooltip.js").Row & { id: string, t?: number })[]}
+   */
+  #values(kind, picture, x) {
+    if (!picture?.means) return this.data.valuesAt(kind, x);
+    const { band, difference } = this.source.view();
+    const how = { band, minus: difference, held: picture.steps };
+    return picture.means.flatMap((mean) =>
+      groupsAt([mean], x ?? mean.layer.x[mean.layer.x.length - 1] ?? NaN, how),
+    );
   }
 
   /**
@@ -352,7 +378,7 @@ export class CompareBoard {
    */
   #content(spot) {
     const rows = this.#rows(spot);
-    const note = rows.length ? `${rows[0].name}: ${moment(rows[0].t)}` : "";
+    const note = rows.length && !spot.panel.picture?.means ? `${rows[0].name}: ${moment(rows[0].t)}` : "";
     return { title: this.#title(spot.at), rows, note };
   }
 

@@ -1,6 +1,8 @@
 /** The bar above the charts of the comparison: x axis, smoothing, difference to the baseline, more series. */
 
 import { el } from "../../browser/dom.js";
+import { keyName } from "../../lib/charts/groups.js";
+import { int } from "../../lib/format.js";
 import { menu } from "../menu.js";
 
 /** @typedef {import("../../lib/views/compareview.js").CompareView} CompareView */
@@ -10,15 +12,19 @@ const ALIGN = /** @type {const} */ ([
   ["relative", "Relative time"],
   ["tokens", "Tokens"],
 ]);
+const BANDS = /** @type {const} */ ([
+  ["std", "± Std", "Band: standard deviation of the runs of a group"],
+  ["range", "Min–max", "Band: smallest to largest value of the runs of a group"],
+]);
 /** As many metrics as the menu lists. */
 const MOST_LISTED = 300;
 
 export class CompareBar {
   /**
-   * `metrics` returns the names of series that can be added.
+   * `metrics` returns the names of series that can be added, `keys` by what runs can be grouped.
    *
    * @param {{ view: () => CompareView, set: (change: Partial<CompareView>) => void,
-   *   metrics: () => string[] }} source
+   *   metrics: () => string[], keys: () => { key: string, groups: number }[] }} source
    */
   constructor(source) {
     this.source = source;
@@ -50,6 +56,10 @@ export class CompareBar {
       },
       "Difference to baseline",
     );
+    this.bands = BANDS.map(([kind, text, title]) =>
+      el("button", { type: "button", title, "data-band": kind, onclick: () => set({ band: kind }) }, text),
+    );
+    this.band = el("div.seg", { role: "group", "aria-label": "Band", hidden: true }, ...this.bands);
     this.reset = el(
       "button.btn",
       { type: "button", disabled: true, onclick: () => set({ from: null, to: null }) },
@@ -62,6 +72,8 @@ export class CompareBar {
       el("div.seg", { role: "group", "aria-label": "Align by" }, ...this.xs),
       el("label.row.tight", {}, el("span.soft", {}, "Smoothing"), this.slider),
       this.diff,
+      menu("Group by", () => this.#keys(), { text: "Group", shape: "compare" }),
+      this.band,
       menu("Series", () => this.#items(), { text: "Series", shape: "fleet" }),
       el("span.grow"),
       this.reset,
@@ -72,9 +84,28 @@ export class CompareBar {
   show(view) {
     for (const each of this.xs) each.setAttribute("aria-pressed", String(each.dataset.x === view.x));
     if (Number(this.slider.value) !== view.smooth) this.slider.value = String(view.smooth);
+    this.band.hidden = !view.group.length;
+    for (const each of this.bands) each.setAttribute("aria-pressed", String(each.dataset.band === view.band));
     this.diff.setAttribute("aria-pressed", String(view.difference));
     this.diff.toggleAttribute("disabled", view.runs.length < 2);
     this.reset.toggleAttribute("disabled", view.from === null);
+  }
+
+  #keys() {
+    const { group } = this.source.view();
+    const keys = this.source.keys();
+    const set = (/** @type {string[]} */ to) => this.source.set({ group: to });
+    return [
+      { head: keys.length ? "Group by" : "These runs have equal settings" },
+      ...(group.length ? [{ text: "No groups", act: () => set([]) }] : []),
+      ...keys.slice(0, MOST_LISTED).map(({ key, groups }) => ({
+        text: keyName(key),
+        hint: `${int(groups)} groups`,
+        on: group.includes(key),
+        alone: true,
+        act: () => set(group.includes(key) ? group.filter((each) => each !== key) : [...group, key]),
+      })),
+    ];
   }
 
   #items() {

@@ -173,7 +173,7 @@ export class RunsTable {
  *
  * @param {number} slot
  */
-const stroke = (slot) =>
+export const stroke = (slot) =>
   svg(
     "svg",
     { viewBox: "0 0 24 6", class: "stroke", "aria-hidden": "true", "--ink": `var(${inkOf(slot)})` },

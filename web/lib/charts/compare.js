@@ -52,6 +52,12 @@ const forSoMany = (table, runs) => (table.find(([most]) => runs <= most) ?? tabl
  */
 export const bucketsFor = (runs) => forSoMany(BUCKETS, runs);
 
+/**
+ * @param {number} lines in one chart
+ * @returns {number} pixels of each bucket
+ */
+export const pixelsFor = (lines) => forSoMany(WIDTHS, lines);
+
 /** Names under which scripts log how much data the model has seen. */
 const TOKENS = /(^|[/_])((num_|n_|consumed_|total_)?tokens|tokens_seen|(consumed_)?samples|examples)$/i;
 
@@ -200,7 +206,7 @@ export function overlay(drawing, runs, base, range, width, wasLog, weight) {
         .map((part) => part.layer)
         .reverse()
     : null;
-  const count = Math.max(50, Math.round(width / forSoMany(WIDTHS, runs.length)));
+  const count = Math.max(50, Math.round(width / pixelsFor(runs.length)));
   const parts = runs
     .filter((run) => run !== base)
     .flatMap(partsOf)
@@ -214,26 +220,51 @@ export function overlay(drawing, runs, base, range, width, wasLog, weight) {
       ),
     }));
   const how = base ? { ...drawing, axis: /** @type {const} */ ("linear"), zero: false } : drawing;
+  return composed(
+    how,
+    parts,
+    parts.map((part) => part.layer),
+    range,
+    width,
+    wasLog,
+    weight,
+  );
+}
+
+/**
+ * Return the picture of these lines, each over its band.
+ *
+ * @param {import("./picture.js").Drawing} how
+ * @param {(import("./picture.js").Part & { id?: string, full?: boolean[], planned?: Layer })[]} parts
+ *   full: where the line is not thin; planned: instead of its layer for the choice of the axis
+ * @param {Layer[]} marked whose non-finite values are marked
+ * @param {[number, number]} range
+ * @param {number} width
+ * @param {boolean} wasLog
+ * @param {number} weight
+ * @returns {import("./picture.js").Picture}
+ */
+export function composed(how, parts, marked, range, width, wasLog, weight) {
   const bare = axisPlan(
     how,
-    parts.map((part) => part.layer),
+    parts.map((part) => part.planned ?? part.layer),
     range,
     wasLog,
   );
   const apart = ((range[1] - range[0]) / Math.max(1, width)) * MARK_PX;
   const marks = mergeMarks(
-    parts.flatMap((part) => marksOf(part.layer, bare.log, range[0], range[1])),
+    marked.flatMap((layer) => marksOf(layer, bare.log, range[0], range[1])),
     apart,
   );
   const rails = railsOf(marks, false);
   const plan = withRail(bare, rails.top, rails.bottom);
   const floor = plan.log ? 10 ** plan.range[0] : null;
   const lines = parts.flatMap((part) =>
-    linesOf(part, how, plan.log, weight).map((line) => ({ ...line, id: part.id })),
+    linesOf(part, how, plan.log, weight).map((line) => ({ ...line, id: part.id, full: part.full })),
   );
   return clipped(bare, parts, apart, {
-    lines: alike(lines),
-    owned: owned(lines, Boolean(drawing.steps)),
+    lines: alike(lines.flatMap(({ full, ...line }) => (full ? inTwo(line, full) : [line]))),
+    owned: owned(lines, Boolean(how.steps)),
     envelope: { x: [], y: [] },
     shades: shadesOf(parts.map((part) => ({ ...envelopeOf(part.layer, floor), ink: part.ink }))),
     marks,
@@ -242,10 +273,28 @@ export function overlay(drawing, runs, base, range, width, wasLog, weight) {
     skips: [],
     plan,
     range,
-    steps: Boolean(drawing.steps),
+    steps: Boolean(how.steps),
     empty: !parts.length,
     drawing: how,
   });
+}
+
+/**
+ * Split a line in two: thin where one end of a segment is not full.
+ *
+ * @param {Line} line
+ * @param {boolean[]} full by point
+ * @returns {Line[]}
+ */
+function inTwo(line, full) {
+  const thin = full.map((is, i) => !is || full[i - 1] === false || full[i + 1] === false);
+  const keep = (/** @type {boolean[]} */ which) => line.y.map((value, i) => (which[i] ? value : NaN));
+  return thin.includes(true)
+    ? [
+        { ...line, y: keep(full) },
+        { ...line, y: keep(thin), faint: true },
+      ]
+    : [line];
 }
 
 /**
@@ -264,7 +313,7 @@ const owned = (lines, held) =>
  *
  * @param {Overlaid} run
  */
-const partsOf = ({ id, layers, ink, dash, line }) =>
+export const partsOf = ({ id, layers, ink, dash, line }) =>
   stretches(layers)
     .filter((part) => !part.faint)
     .map(({ layer, from, to }) => ({

@@ -29,7 +29,8 @@ import { axisPlan } from "./valueaxis.js";
  * @typedef {{ x: number[], y: number[] }} Outline closed polygons separated by NaN
  * @typedef {{ lines: Line[], envelope: Outline, shades: Shade[], marks: Mark[], clipped:
  *   import("./clipped.js").Clipped[], rails: Rails, skips: number[], plan: AxisPlan, range: [number, number],
- *   steps: boolean, empty: boolean, drawing: Drawing, owned?: Owned[] }} Picture owned: in a comparison
+ *   steps: boolean, empty: boolean, drawing: Drawing, owned?: Owned[], means?:
+ *   import("./groups.js").Mean[] }} Picture owned: in a comparison; means: of its groups
  * @typedef {{ top: number, bottom: number }} Rails shares of the panel beyond the ends of the axis
  * @typedef {{ text: string, edge: number, middle: number }} RailLabel shares of the panel's height: where the
  *   values end, and the middle of the marks

@@ -8,12 +8,14 @@ import { readScales, scalePairs } from "./scales.js";
 
 /**
  * @typedef {"step" | "relative" | "tokens"} AlignKind
+ * @typedef {import("../charts/groups.js").BandKind} BandKind
  * @typedef {{ id: string, slot: number, hidden: boolean }} Entry
  */
 /**
  * @typedef {{ runs: Entry[], base: string | null, x: AlignKind, smooth: number, difference: boolean, series:
- *   string[], from: number | null, to: number | null, at: number | null, full: string | null, same: boolean }
- *   & import("./scales.js").Scales} CompareView same: also show settings that are equal
+ *   string[], from: number | null, to: number | null, at: number | null, full: string | null, same: boolean,
+ *   group: string[], band: BandKind } & import("./scales.js").Scales} CompareView
+ *   same: also show settings that are equal; group: by what runs are grouped
  */
 
 /**
@@ -31,6 +33,8 @@ export const MOST_REPORTED = 200;
 const DASHES = ["", "6px,3px", "2px,2px", "10px,3px,2px,3px", "14px,5px", "10px,3px,2px,3px,2px,3px"];
 const ALIGN = ["step", "relative", "tokens"];
 const MOST_SERIES = 40;
+/** As many keys as runs can be grouped by. */
+const MOST_KEYS = 8;
 
 /**
  * @param {number} slot
@@ -86,6 +90,8 @@ export function readCompare(search) {
     at: num(asked.get("at")),
     full: asked.get("full"),
     same: asked.get("same") === "1",
+    group: [...new Set(asked.getAll("group"))].slice(0, MOST_KEYS),
+    band: asked.get("band") === "range" ? "range" : "std",
   };
 }
 
@@ -110,6 +116,8 @@ export function writeCompare(view) {
     ["at", text(view.at)],
     ["full", view.full ?? ""],
     ["same", view.same ? "1" : ""],
+    ...view.group.map((key) => ["group", key]),
+    ["band", view.band === "std" ? "" : view.band],
   ]);
   const given = pairs.filter(([, value]) => value !== "");
   return given.length ? `?${new URLSearchParams(given)}` : "";

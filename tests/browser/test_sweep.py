@@ -1,0 +1,64 @@
+"""The compare page with a sweep: groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.browser.sweep import address, sweep_of
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+RUNS = 24
+LINES = """() => (document.querySelector('[data-series=loss] .plot')?.data ?? [])
+    .filter((each) => each.mode.startsWith('lines') && !each.fill && each.opacity === 1)
+    .map((each) => each.line.color)"""
+
+
+@pytest.fixture(scope="module")
+def sweep(tower_of_the_module: Any) -> Any:
+    """A server with a sweep of 24 runs: four learning rates, two optimizers, three seeds."""
+    sweep_of(tower_of_the_module, RUNS)
+    return tower_of_the_module
+
+
+@pytest.fixture
+def tab(sweep: Any, visit: Callable[..., Any]) -> Any:
+    """The comparison of all runs, grouped by learning rate, drawn."""
+    tab = visit(sweep)
+    tab.page.goto(f"{sweep.base}{address(RUNS)}&group=config.lr")
+    tab.page.wait_for_function(f"() => ({LINES})().length === 4")
+    return tab
+
+
+def test_a_group_is_one_line_and_says_how_many_runs_are_behind_it(tab: Any) -> None:
+    """At step 70 two of the six runs with a learning rate have ended, and the tooltip says so."""
+    tab.page.wait_for_function("() => document.querySelectorAll('tr[data-group]').length === 4")
+    tab.page.mouse.move(*tab.place("loss", 70, 0.5))
+    tab.page.locator(".tooltip .line", has_text="lr = 0.001").get_by_text("5 of 6 runs").wait_for()
+
+
+def test_diverged_runs_stay_marked(tab: Any) -> None:
+    """Four of six runs with the largest learning rate are NaN: not in the mean, but marked and counted."""
+    assert "NaN" in tab.page.locator('[data-series="loss"] .faults').inner_text()
+    row = tab.page.locator("tr[data-group]", has_text="lr = 0.03")
+    row.get_by_text("4 failed").wait_for()
+    row.get_by_text("4 of 6 not finite").first.wait_for()
+
+
+def test_groups_are_chosen_by_keyboard(tab: Any) -> None:
+    """A second key makes more groups, and the address has both and the band."""
+    tab.page.get_by_role("button", name="Group", exact=True).focus()
+    tab.page.keyboard.press("Enter")
+    tab.page.get_by_role("menuitemcheckbox", name="optimizer").focus()
+    tab.page.keyboard.press("Enter")
+    tab.page.wait_for_function(f"() => ({LINES})().length === 8")
+    tab.page.get_by_role("button", name="Min–max").press("Enter")
+    tab.page.wait_for_url("**group=config.lr&group=config.optimizer&band=range*")
+
+
+def test_hidden_runs_are_not_in_the_mean(tab: Any) -> None:
+    """Hiding a run takes it out of its group."""
+    tab.page.get_by_role("button", name="Hide sweep-000").click()
+    tab.page.locator("tr[data-group]", has_text="lr = 0.0001").get_by_text("5 runs · 1 hidden").wait_for()
