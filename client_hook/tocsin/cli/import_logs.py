@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from ..core.handshake import RunInfo
 from ..core.identity import Identity
@@ -37,6 +38,8 @@ class Outcome:
     delivered: bool | None
     text: str
     run: str = ""
+    url: str = ""
+    """Address of the run's page."""
     name: str = ""
     new: int = 0
     """Number of records that the server did not have."""
@@ -104,7 +107,9 @@ def _import(
         return Outcome(path, None, f"{path}: {source.kind}, no records found")
     marks.keep(source, mark)
     found = tuple(sorted(run.alerts.values(), key=_urgency))
-    return Outcome(path, True, _described(source, run, mark.run), mark.run, name, run.new, alerts=found)
+    url = f"{run.address}/runs/{quote(mark.run, safe='')}"
+    text = _described(source, run, mark.run)
+    return Outcome(path, True, text, mark.run, url, name, run.new, alerts=found)
 
 
 def _urgency(alert: Alert) -> tuple[int, int]:
@@ -132,7 +137,7 @@ def summary(outcomes: Sequence[Outcome]) -> list[str]:
         more = f", and {counted(len(one.alerts) - 1, 'other alert')}" if len(one.alerts) > 1 else ""
         step = f" (step {worst.onset_step})" if worst.onset_step is not None else ""
         step = "" if f"step {worst.onset_step}" in worst.summary else step
-        lines.append(f"  {shown(one.name)}: {shown(worst.summary)}{step}{more}, run {one.run}")
+        lines.append(f"  {shown(one.name)}: {shown(worst.summary)}{step}{more}: {one.url}")
     if len(sick) > MOST_LISTED:
         lines.append(f"  and {counted(len(sick) - MOST_LISTED, 'other run')}")
     return lines

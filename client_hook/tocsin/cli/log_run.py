@@ -65,6 +65,8 @@ class LogRun:
         """Number of records that the server did not have before; known after ``close``."""
         self.alerts: dict[str, Alert] = {}
         """What the server found, by id, as last sent; at most ``MOST_ALERTS``."""
+        self.address = ""
+        """URL of the server's pages; empty before the first record."""
 
     def take(self, items: Iterable[Item], now: Callable[[], int]) -> None:
         """Send records and events.
@@ -128,6 +130,7 @@ class LogRun:
                 exit_timeout=self._destination.exit_timeout_s,
                 on_message=self._receive,
             )
+            self.address = self._sender.address
             self._outbox.put_event(self._first_event["kind"], time.time_ns(), None, self._first_event["data"])
         return self._outbox
 

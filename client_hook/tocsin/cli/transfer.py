@@ -67,7 +67,8 @@ def _imported(outcome: Outcome) -> dict[str, Any]:
         for one in outcome.alerts
     ]
     facts = {"path": str(outcome.path), "ok": outcome.delivered, "text": outcome.text}
-    return {**facts, "run": outcome.run or None, "name": outcome.name, "new": outcome.new, "alerts": alerts}
+    run = {"run": outcome.run or None, "url": outcome.url or None}
+    return {**facts, **run, "name": outcome.name, "new": outcome.new, "alerts": alerts}
 
 
 def _ended(options: argparse.Namespace, outcomes: list[dict[str, Any]]) -> int:
@@ -156,8 +157,8 @@ def _destination(options: argparse.Namespace, *, spool: bool = True) -> Destinat
 
 
 IMPORTED = (
-    "an array of {path, ok, text, run, name, new, alerts}; new counts records that the server did not have, "
-    "alerts is an array of {rule, severity, summary, onset_step}"
+    "an array of {path, ok, text, run, url, name, new, alerts}; new counts records that the server did not "
+    "have, alerts is an array of {rule, severity, summary, onset_step}"
 )
 RESULTS = "an array of {path, ok, text}; ok is null for what was skipped"
 

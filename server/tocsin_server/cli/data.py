@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from tocsin.cli.progress import BYTES, progress
 from tocsin_server.cli.options import Config, DatabaseUrl, DataDir, settings_of, who
 from tocsin_server.core.errors import TocsinError
 from tocsin_server.core.settings import Settings
@@ -56,12 +57,14 @@ def export(
         raise TocsinError("Pass --out FOLDER with --project.")
     with opened(settings_of(database_url, data_dir, config)) as database:
         if out is None:
-            count = export_records(database, str(run), format, output)
+            with progress("Exporting", unit="records") as bar:
+                count = export_records(database, str(run), format, output, bar.advance)
             typer.echo(f"{count} records", err=True)
             return
         for run_id in chosen(database, run, project):
             folder = out / file_name(run_id)
-            counts = export_run(database, run_id, folder).counts
+            with progress("Exporting", unit="records") as bar:
+                counts = export_run(database, run_id, folder, bar.advance).counts
             typer.echo(f"{folder}: {_counted(counts)}", err=True)
 
 
@@ -90,7 +93,10 @@ def import_(
         if free:
             finish_all(database, transact)
         for folder in folders:
-            done = import_run(database, transact, folder, actor=who(), limits=limits_of(settings))
+            with progress("Importing", unit="records") as bar:
+                done = import_run(
+                    database, transact, folder, actor=who(), limits=limits_of(settings), advance=bar.advance
+                )
             what = "already imported, nothing to do" if done.was_there else _counted(done.counts)
             typer.echo(f"{done.run_id}: {what}")
 
@@ -189,7 +195,8 @@ def backup(
     settings = settings_of(database_url, data_dir, config)
     database = as_it_is(settings, "backup")
     try:
-        made = back_up(database, file)
+        with progress("Copying", unit=BYTES) as bar:
+            made = back_up(database, file, bar.advance)
     finally:
         database.close()
     typer.echo(f"{made.file}: {made.bytes:,} bytes, revision {made.revision}, {made.seconds:.1f} s, checked.")

@@ -8,10 +8,13 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from tocsin.cli.progress import progress
 
 if TYPE_CHECKING:
     from tocsin.importers import Source
@@ -70,16 +73,18 @@ def diagnose(
     entries = []
     unreadable = 0
     in_folder = any(path.is_dir() for path in files)
-    for path, result, why in _results(files):
-        if result is None:
-            unreadable += 1
-            entries.append(unreadable_data(path, why))
-            print(f"tocsin-server: {why}", file=sys.stderr)
-            continue
-        found.append(result)
-        entries.append(as_data(result))
-        if not as_json and (full or not in_folder):
-            print(report(result, full=full), flush=True)
+    with progress("Reading", unit="logs") as bar:
+        for path, result, why in _results(files):
+            bar.advance(1)
+            if result is None:
+                unreadable += 1
+                entries.append(unreadable_data(path, why))
+                bar.print(partial(print, f"tocsin-server: {why}", file=sys.stderr))
+                continue
+            found.append(result)
+            entries.append(as_data(result))
+            if not as_json and (full or not in_folder):
+                bar.print(partial(print, report(result, full=full), flush=True))
     if as_json:
         print(exact_json.dumps({"files": entries}))
     elif in_folder and found:

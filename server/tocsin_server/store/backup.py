@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
@@ -62,8 +63,10 @@ def file_of(url: URL, purpose: str) -> Path:
     )
 
 
-def backup(database: Database, target: Path) -> Copy:
+def backup(database: Database, target: Path, advance: Callable[[int], object] = lambda _: None) -> Copy:
     """Copy the database to ``target`` while others write to it.
+
+    ``advance`` is called with the number of bytes that were copied.
 
     Raises:
         BackupError: ``target`` exists, or the copy failed or is damaged.
@@ -74,7 +77,7 @@ def backup(database: Database, target: Path) -> Copy:
         raise BackupError(f"{target} already exists. Choose another file.")
     begun, part = time.monotonic(), target.with_name(target.name + ".part")
     try:
-        copy_to(database, part)
+        copy_to(database, part, advance)
         check(part)
         revision, damaged = revision_of(part), issues_in(part)
         sync(part)
@@ -87,14 +90,22 @@ def backup(database: Database, target: Path) -> Copy:
     return Copy(target, target.stat().st_size, time.monotonic() - begun, revision, damaged)
 
 
-def copy_to(database: Database, part: Path) -> None:
+def copy_to(database: Database, part: Path, advance: Callable[[int], object] = lambda _: None) -> None:
     """Copy a consistent state of the database to ``part``, without a separate WAL file."""
     _remove(part)
     with closing(sqlite3.connect(part)) as copy, database.reader.begin() as connection:
         connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").fetchall()  # begins the snapshot
         source = connection.connection.driver_connection
         assert isinstance(source, sqlite3.Connection)
-        source.backup(copy, pages=PAGES_AT_ONCE, sleep=0)
+        ((page_bytes,),) = source.execute("PRAGMA page_size").fetchall()
+        done = 0
+
+        def copied(_status: int, remaining: int, total: int) -> None:
+            nonlocal done
+            advance((total - remaining - done) * page_bytes)
+            done = total - remaining
+
+        source.backup(copy, pages=PAGES_AT_ONCE, progress=copied, sleep=0)
         copy.execute("PRAGMA journal_mode=DELETE")
 
 

@@ -13,7 +13,7 @@ import io
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -139,8 +139,16 @@ def _csv_rows(rows: Iterable[Sequence[object]]) -> str:
     return text.getvalue()
 
 
-def export_records(database: Database, run: str, form: Format, output: Path | None) -> int:
+def export_records(
+    database: Database,
+    run: str,
+    form: Format,
+    output: Path | None,
+    advance: Callable[[int], object] = lambda _: None,
+) -> int:
     """Write every record of a run to ``output`` (None: standard output); return how many.
+
+    ``advance`` is called with the number of records of each page.
 
     Raises:
         UnknownRun: No run, or more than one, has that id or name.
@@ -154,6 +162,7 @@ def export_records(database: Database, run: str, form: Format, output: Path | No
         for page in every_page(reader, run_id):
             count += page.n
             yield page
+            advance(page.n)
 
     with _opened(output) as file:
         for body in bodies_of(counted(), form, series_names(reader, run_id)):

@@ -6,7 +6,7 @@ events up to the last arrival, and alerts and environment as they were at the st
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -37,8 +37,12 @@ from tocsin_server.transfer.run_folder import (
 EVENTS_AT_ONCE = 1000
 
 
-def export_run(database: Database, run_id: str, folder: Path) -> Manifest:
+def export_run(
+    database: Database, run_id: str, folder: Path, advance: Callable[[int], object] = lambda _: None
+) -> Manifest:
     """Export everything of a run into ``folder``, which must not contain an export.
+
+    ``advance`` is called with the number of records of each page.
 
     Raises:
         BundleError: The folder contains an export, or there is no such run.
@@ -52,8 +56,14 @@ def export_run(database: Database, run_id: str, folder: Path) -> Manifest:
         raise BundleError("run", "the id of a run", repr(run_id))
     folder.mkdir(parents=True, exist_ok=True)
     digest, reader = Digest(), StoreReader(database)
+
+    def pages() -> Iterator[RecordPage]:
+        for page in pages_of(reader, dump):
+            yield digest.take_page(page)
+            advance(page.n)
+
     with (folder / RECORDS).open("wb") as file:
-        for body in bodies_of(map(digest.take_page, pages_of(reader, dump)), Format.JSONL, dump.series):
+        for body in bodies_of(pages(), Format.JSONL, dump.series):
             file.write(body)
     _write_lines(folder / EVENTS, map(digest.take_event, events_of(reader, dump)))
     _write_lines(folder / ALERTS, map(digest.take_alert, dump.alerts))

@@ -62,7 +62,13 @@ class Imported:
 
 
 def import_run(
-    database: Database, transact: Transact, folder: Path, *, actor: str, limits: Limits
+    database: Database,
+    transact: Transact,
+    folder: Path,
+    *,
+    actor: str,
+    limits: Limits,
+    advance: Callable[[int], object] = lambda _: None,
 ) -> Imported:
     """Import the run of ``folder``.
 
@@ -72,6 +78,7 @@ def import_run(
         folder: The folder of an exported run.
         actor: Who imports it, for the audit log.
         limits: The limits for training processes, which also apply to imports.
+        advance: Called with the number of records that were stored.
 
     Raises:
         BundleError: The folder is invalid, or differs from a stored run with the same id. Nothing
@@ -87,7 +94,7 @@ def import_run(
     except (DataError, IntegrityError, ProgrammingError) as error:
         raise BundleError(str(folder / RUN), "consistent rows", str(error.orig)) from error
     try:
-        _Import(database, transact, folder, manifest).bring_in(actor)
+        _Import(database, transact, folder, manifest).bring_in(actor, advance)
     except (DataError, IntegrityError, ProgrammingError) as error:
         take_away(transact, manifest.run_id)
         raise BundleError(str(folder), "consistent rows", str(error.orig)) from error
@@ -198,9 +205,9 @@ class _Import:
         self._sources = self._writers | {SERVER: Writer(manifest.run_id, SERVER, 0, 0)}
         """Writers of events; the server itself adds some."""
 
-    def bring_in(self, actor: str) -> None:
+    def bring_in(self, actor: str, advance: Callable[[int], object]) -> None:
         """Import everything, compare it with the digest, then make the run visible."""
-        self._take_records()
+        self._take_records(advance)
         self._take_events()
         path = self._folder / ALERTS
         alerts = [
@@ -223,13 +230,14 @@ class _Import:
         if digest.hexdigest() != manifest.digest:
             raise BundleError(place, f"content of digest {manifest.digest}", digest.hexdigest())
 
-    def _take_records(self) -> None:
+    def _take_records(self, advance: Callable[[int], object]) -> None:
         last = (-1, -1)
         for page in read_pages(self._folder):
             last = self._in_order(page, last)
             self._digest.take_page(page)
             writes = [WriteBatch(self._run_id, batch=batch) for batch in batches(page, self._writers)]
             self._do(partial(self._put, writes=writes))
+            advance(page.n)
         for key in self._row_builder.cache.unsealed:
             self._do(partial(_pack, key=key))
 

@@ -70,6 +70,7 @@ def test_a_log_that_has_grown_is_the_same_run(server: IngestServer, log: Path) -
             file.write(more)
         (outcome,) = import_runs(log, Destination(server.url, "tk"))
         texts.append(outcome.text.split(", ")[1])
+    assert outcome.url == f"{server.url}/runs/{outcome.run}"
     assert texts == ["3,001 records", "2 new records", "already imported"]
     assert server.only.steps == list(range(3003))
 
@@ -80,16 +81,16 @@ def test_the_summary_names_runs_with_problems(tmp_path: Path) -> None:
     diverged = Alert("b", "loss-diverged", "critical", "firing", "Loss diverged", onset_step=9)
     note = Alert("c", "clip-ineffective", "info", "firing", "Clipping has no effect")
     outcomes = [
-        Outcome(tmp_path, True, "", "r1", "one", 5, alerts=(spike,)),
-        Outcome(tmp_path, True, "", "r2", "two", 5, alerts=(diverged, note)),
-        Outcome(tmp_path, True, "", "r3", "three", 5, alerts=(note,)),
-        Outcome(tmp_path, True, "", "r4", "four"),
+        Outcome(tmp_path, True, "", "r1", "http://h/runs/r1", "one", 5, alerts=(spike,)),
+        Outcome(tmp_path, True, "", "r2", "http://h/runs/r2", "two", 5, alerts=(diverged, note)),
+        Outcome(tmp_path, True, "", "r3", "", "three", 5, alerts=(note,)),
+        Outcome(tmp_path, True, "", "r4", "", "four"),
         Outcome(tmp_path, None, ""),
     ]
     assert summary(outcomes) == [
         "4 runs, 1 already imported, 2 with problems:",
-        "  two: Loss diverged (step 9), and 1 other alert, run r2",
-        "  one: Loss rose (step 7), run r1",
+        "  two: Loss diverged (step 9), and 1 other alert: http://h/runs/r2",
+        "  one: Loss rose (step 7): http://h/runs/r1",
     ]
     assert summary(outcomes[2:3]) == ["1 run, no problems found"]
 

@@ -39,6 +39,15 @@ def test_a_backup_holds_everything(
     assert made.revision == revisions()[0]
 
 
+def test_progress_counts_every_byte(
+    database: Database, store: StoreWriter, admit: Any, put: Any, tmp_path: Path
+) -> None:
+    write_run(database, store, admit, put)
+    copied: list[int] = []
+    made = backup(database, tmp_path / "copy.db", copied.append)
+    assert sum(copied) == made.bytes
+
+
 def test_a_backup_under_load_is_one_moment(
     database: Database, store: StoreWriter, admit: Any, put: Any, tmp_path: Path
 ) -> None:

@@ -150,6 +150,18 @@ def test_what_was_exported_comes_back_equal(whole: Database, elsewhere: Database
     assert contents(tmp_path / "again") == contents(tmp_path / "r1")
 
 
+def test_progress_counts_every_record(whole: Database, other: Database, tmp_path: Path) -> None:
+    """Of the export and of the import, page by page."""
+    exported: list[int] = []
+    imported: list[int] = []
+    export_run(whole, "r1", tmp_path / "r1", exported.append)
+    transact = on_database(other)
+    done = import_run(
+        other, transact, tmp_path / "r1", actor="test", limits=Limits(), advance=imported.append
+    )
+    assert sum(exported) == sum(imported) == done.counts["records"]
+
+
 def test_events_of_the_server_come_back(changing: Database, other: Database, tmp_path: Path) -> None:
     """The server adds events to a run, such as its similar runs; no writer of the run has their number."""
     event = RunEvent(Writer("r1", SERVER, 0, 0), 9000, 9000, KIND, 10**18, None, {"runs": []})
