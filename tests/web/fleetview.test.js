@@ -36,6 +36,7 @@ test("the address holds filter, order, groups, columns and selection", () => {
     archived: true,
     deleted: true,
     kiosk: true,
+    rotate: 30,
   };
   assert.deepEqual(readFleet(writeFleet(view)), view);
   assert.equal(writeFleet(PLAIN), "");

@@ -14,6 +14,7 @@ import { button, notice } from "../components/notice.js";
 import { chooseColumns } from "../components/runs/columnchooser.js";
 import { emptyFleet } from "../components/runs/empty.js";
 import { FleetActions } from "../components/runs/fleetactions.js";
+import { Kiosk } from "../components/runs/kiosk.js";
 import { FleetTable } from "../components/runs/fleettable.js";
 import { showUndo } from "../components/undo.js";
 import { Configs } from "../data/configs.js";
@@ -83,6 +84,10 @@ class Fleet {
         this.#draw();
       },
     });
+    this.kiosk = new Kiosk(
+      () => this.#look(),
+      (rotate) => this.set({ rotate }),
+    );
     this.page = this.#page();
     this.key = (/** @type {KeyboardEvent} */ event) => this.#key(event);
   }
@@ -95,9 +100,10 @@ class Fleet {
       el(
         "div.pagehead",
         {},
-        el("h1", {}, "Fleet"),
+        this.kiosk.heading,
         this.count,
         el("span.grow"),
+        this.kiosk.chooser,
         el(
           "button.btn.leave",
           { type: "button", onclick: () => this.set({ kiosk: false }) },
@@ -218,7 +224,7 @@ class Fleet {
     clearInterval(this.ticker);
     cancelAnimationFrame(this.#frame);
     document.removeEventListener("keydown", this.key);
-    document.documentElement.classList.remove("is-kiosk");
+    this.kiosk.close();
   }
 
   moved() {
@@ -243,7 +249,7 @@ class Fleet {
     this.putAway?.setAttribute("aria-pressed", String(view.archived));
     this.goneSoon?.setAttribute("aria-pressed", String(view.deleted));
     this.#pickBar();
-    document.documentElement.classList.toggle("is-kiosk", view.kiosk);
+    this.kiosk.look(view);
     this.#compareLink();
     this.table.look(view);
     if (this.#needsConfigs()) void this.#askConfigs();
@@ -402,7 +408,8 @@ class Fleet {
       archived: every.filter((row) => shelfOf(row) === "archived").length,
       deleted: every.filter((row) => shelfOf(row) === "deleted").length,
     };
-    const shown = all.filter(runFilter(this.view.q, (id, key) => this.configs.get(id, key)));
+    const matching = all.filter(runFilter(this.view.q, (id, key) => this.configs.get(id, key)));
+    const shown = this.kiosk.only(matching);
     this.#counts(all, shown, away);
     this.#arrange(shown);
     this.table.refresh(this.#runs);

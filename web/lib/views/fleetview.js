@@ -2,13 +2,14 @@
 
 import { GROUPS } from "../alerts/attention.js";
 import { columnOf, readColumns, USUAL, writeColumns } from "../runs/columns.js";
+import { readRotation } from "./rotation.js";
 
 /** @typedef {"attention" | "project" | "state" | "tag" | "host" | "none"} Grouping */
 /**
  * @typedef {{ q: string, sort: string, down: boolean, group: Grouping, columns: string[], widths:
- *   Record<string, number>, picked: string[],
- *   archived: boolean, deleted: boolean, kiosk: boolean }} FleetView deleted: show runs that are scheduled
- *   for deletion
+ *   Record<string, number>, picked: string[], archived: boolean, deleted: boolean, kiosk: boolean,
+ *   rotate: number }} FleetView deleted: show runs that are scheduled for deletion; rotate: seconds for each
+ *   project in kiosk mode, 0: all at once
  */
 /** @typedef {{ head: string, title: string, note: string, count: number } | { row: RunRow }} Item */
 
@@ -44,6 +45,7 @@ export function readFleet(search) {
     archived: asked.get("archived") === "1",
     deleted: asked.get("deleted") === "1",
     kiosk: asked.get("kiosk") === "1",
+    rotate: readRotation(asked.get("rotate")),
   };
 }
 
@@ -61,6 +63,7 @@ export function writeFleet(view) {
     ["archived", view.archived ? "1" : ""],
     ["deleted", view.deleted ? "1" : ""],
     ["kiosk", view.kiosk ? "1" : ""],
+    ["rotate", view.rotate ? String(view.rotate) : ""],
     ...view.picked.map((id) => ["pick", id]),
   ]);
   const given = pairs.filter(([, value]) => value);

@@ -1,0 +1,92 @@
+"""Kiosk mode: a screen on a wall that nobody touches shows one project after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.browser.crowd import PROJECTS, crowd_of
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+NEXT = "(shown) => document.querySelector('h1').textContent !== shown"
+POINTER = "() => getComputedStyle(document.querySelector('[data-run]')).cursor"
+SIZE = "() => parseFloat(getComputedStyle(document.querySelector('[data-run] .name a')).fontSize)"
+
+
+@pytest.fixture(scope="module")
+def four_projects(tower_of_the_module: Any) -> Any:
+    """A server with three runs in each of four projects."""
+    crowd_of(tower_of_the_module, 12)
+    return tower_of_the_module
+
+
+@pytest.fixture
+def page(four_projects: Any, visit: Callable[..., Any]) -> Any:
+    """Its kiosk mode with the shortest interval."""
+    opened = visit(four_projects).page
+    opened.goto(f"{four_projects.base}/?kiosk=1&rotate=2")
+    opened.locator("[data-run]").first.wait_for()
+    return opened
+
+
+def turn(page: Any) -> str:
+    """Return the next project that is shown, once it is."""
+    page.wait_for_function(NEXT, arg=page.locator("h1").inner_text())
+    return str(page.locator("h1").inner_text())
+
+
+def test_one_project_is_shown_after_the_other(page: Any) -> None:
+    """By name, each with its runs only, and the first again after the last."""
+    seen = [turn(page) for _ in range(5)]
+    assert set(seen) == set(PROJECTS)
+    assert seen[0] == seen[4]
+    shown = page.locator("h1").inner_text()
+    mine = {f"run-{number:04}" for number in range(12) if PROJECTS[number % 4] == shown}
+    assert set(page.locator("[data-run] .name a").all_inner_texts()) == mine
+
+
+def test_the_pointer_is_hidden_until_it_moves(page: Any) -> None:
+    """And the way out appears where it is."""
+    page.wait_for_function(f"() => ({POINTER})() === 'none'")
+    page.mouse.move(300, 300)
+    page.wait_for_function(f"() => ({POINTER})() !== 'none'")
+    page.get_by_label("Rotate projects").select_option("0")
+    page.wait_for_function("() => document.querySelector('h1').textContent === 'Fleet'")
+    assert page.url.endswith("/?kiosk=1")
+
+
+def test_runs_are_larger_than_on_the_fleet_page(page: Any) -> None:
+    """On a screen of 1920 pixels, by a quarter at least."""
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    large = page.evaluate(SIZE)
+    page.keyboard.press("Escape")
+    page.wait_for_function(f"(large) => ({SIZE})() * 1.25 <= large", arg=large)
+
+
+def test_the_page_moves_a_little_so_that_nothing_burns_in(page: Any) -> None:
+    """The same text is not always at the same pixels."""
+    corner = "() => document.querySelector('h1').getBoundingClientRect().x"
+    before = page.evaluate(corner)
+    page.wait_for_function(f"(x) => ({corner})() !== x", arg=before)
+
+
+def test_a_long_list_is_read_screen_by_screen(page: Any) -> None:
+    """The next project follows after the last screen, from its top."""
+    page.set_viewport_size({"width": 1280, "height": 240})
+    page.wait_for_function("() => scrollY > 0")
+    page.wait_for_function("() => scrollY === 0")
+
+
+def test_it_goes_on_after_the_server_was_away(
+    page: Any, four_projects: Any, script: Callable[[str], str]
+) -> None:
+    """A project that began after the restart takes its turn, without a reload."""
+    page.evaluate("() => { globalThis.opened = true; }")
+    four_projects.stop()
+    four_projects.start()
+    with four_projects.training(script("scripted"), "after", "r_after", "0", "40") as process:
+        assert process.wait(120) == 0
+    page.wait_for_function("() => document.querySelector('h1').textContent === 'scripted'")
+    assert page.evaluate("() => globalThis.opened") is True
