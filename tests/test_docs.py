@@ -286,3 +286,17 @@ def test_links_outside_the_site_lead_somewhere() -> None:
         if not (ROOT / link).exists()
     ]
     assert wrong == []
+
+
+def test_the_comparison_names_tests_that_exist() -> None:
+    """What tocsin's column claims has a test; a row without one says that tocsin does not do it."""
+    text = text_of("docs/explanation/comparison.md")
+    habits = text.partition("## Habits")[2].partition("\n## ")[0]
+    rows = [line.strip("|").split("|") for line in habits.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) > 10
+    for *_, tocsin, test in rows:
+        path, _, name = test.strip(" `").partition("::")
+        if not path:
+            assert tocsin.strip().startswith("no"), tocsin
+        else:
+            assert f"def {name}(" in text_of(path), test
