@@ -30,7 +30,7 @@ ORDER = (
 ALLOWED = {"tocsin", "websockets", "msgspec"} | sys.stdlib_module_names
 OPTIONAL = {"torch", "numpy", "pandas", "polars", "pyarrow", "psutil", "pynvml", "mcp", "mcp_types", "rich"}
 """What may be installed in the training environment: imported late or guarded."""
-FRAMEWORKS = {path.stem for path in (HOOK / "integrations").glob("*.py")} | {"pytorch_lightning"}
+FRAMEWORKS = {path.stem for path in (HOOK / "integrations").glob("*.py")} | {"pytorch_lightning", "jax"}
 """An integration imports its framework."""
 IMMEDIATE = {
     "capture": {"torch"},

@@ -157,14 +157,19 @@ def wanted(text: str) -> list[str]:
     return names
 
 
+def write(cells: Iterable[list[str]]) -> None:
+    """Replace the table of the page."""
+    before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
+    PAGE.write_text(f"{before}{BEGIN}\n{table(cells)}\n{END}{rest.partition(END)[2]}", "utf-8")
+
+
 def main() -> None:
     """Replace the table of the page, or the rows of the frameworks that are named."""
     is_cost = "--cost" in sys.argv
     names = wanted(" ".join(word for word in sys.argv[1:] if word != "--cost"))
     with tempfile.TemporaryDirectory() as name, tower_in(Path(name)) as tower:
-        made = table(rows(tower, Path(name), names, is_cost=is_cost))
-    before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}\n{made}\n{END}{rest.partition(END)[2]}", "utf-8")
+        made = list(rows(tower, Path(name), names, is_cost=is_cost))
+    write(made)
 
 
 if __name__ == "__main__":

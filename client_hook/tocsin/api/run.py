@@ -350,6 +350,10 @@ class Run:
         """Whether ``log`` itself counts the steps, because nothing else does."""
         return self._is_alone and self._stays_alone()
 
+    def on_end(self, call: Callable[[], None]) -> None:
+        """Call ``call`` before the run ends, to report what is left."""
+        self._reporter.on_end.append(call)
+
     def call_later(self, call: Callable[[], None]) -> None:
         """Call ``call`` on the training thread after the next step. Any thread may call this."""
         self._reporter.queue_message(call)
