@@ -93,7 +93,7 @@ export class Api {
 
   /** @returns {Promise<{ items: { name: string, runs: number }[], more: boolean }>} most frequent first */
   metricNames() {
-    return this.ask("/metric-names");
+    return this.ask("/metric-names?limit=5000");
   }
 
   /**

@@ -24,7 +24,7 @@ import { counted, dotted, int } from "../lib/format.js";
 import { outside } from "../lib/root.js";
 import { addressOf, askedIn } from "../lib/route.js";
 import { metricsOf, moved } from "../lib/runs/columns.js";
-import { asksConfig, filterProblems, runFilter } from "../lib/runs/filter.js";
+import { asksConfig, filterMetrics, filterProblems, runFilter } from "../lib/runs/filter.js";
 import { suggestionsOf } from "../lib/runs/suggestions.js";
 import {
   GROUPINGS,
@@ -45,6 +45,8 @@ const RESORT_MS = 5_000;
 class Fleet {
   /** @type {Map<string, RunRow>} */
   #runs = new Map();
+  /** @type {Set<string> | null} names of all series, once the filter or the column chooser needs them */
+  #names = null;
   #loaded = false;
   #frame = 0;
   #sorted = 0;
@@ -147,7 +149,7 @@ class Fleet {
     this.count = el("span.muted", {}, "–");
     this.input = /** @type {HTMLInputElement} */ (
       el("input", {
-        placeholder: "name, tag:fp16 OR tag:bf16, loss<0.5, config.lr>1e-4",
+        placeholder: "name, tag:fp16 OR tag:bf16, val_loss<0.5, config.lr>1e-4",
         spellcheck: "false",
         "aria-label": "Filter runs",
         oninput: () => this.set({ q: this.input?.value ?? "" }),
@@ -197,8 +199,8 @@ class Fleet {
       columns: () => this.view.columns,
       set: (columns) => this.set({ columns }),
       suggestions: async () => {
-        const [names] = await Promise.all([this.app.api.metricNames(), this.configs.load()]);
-        return suggestionsOf(names.items, this.configs.keys);
+        const [names] = await Promise.all([this.#loadNames(), this.configs.load()]);
+        return suggestionsOf(names, this.configs.keys);
       },
     });
   }
@@ -253,7 +255,7 @@ class Fleet {
     this.#compareLink();
     this.table.look(view);
     if (this.#needsConfigs()) void this.#askConfigs();
-    void this.metrics.want(this.#metricNames());
+    void this.#askMetrics();
     this.#shape = "";
     this.#draw();
   }
@@ -264,9 +266,31 @@ class Fleet {
     return asksConfig(q) || [...columns, sort].some((id) => id.startsWith("config:"));
   }
 
-  /** The metrics that columns and the order need. */
-  #metricNames() {
-    return metricsOf([...this.view.columns, this.view.sort]);
+  /** @param {string} name */
+  #isMetric = (name) => this.#names?.has(name);
+
+  /**
+   * Load the metrics that columns, the order and the filter need; for the filter also which names exist.
+   *
+   * @param {boolean} [again]
+   */
+  async #askMetrics(again = false) {
+    const { q, columns, sort } = this.view;
+    if ((!this.#names || again) && filterMetrics(q).length) {
+      await this.#loadNames().catch(() => []); // they are loaded again when the connection is back
+    }
+    const named = this.#names ? filterMetrics(q, this.#isMetric) : [];
+    await this.metrics.want([...new Set([...metricsOf([...columns, sort]), ...named])], again);
+  }
+
+  /** Load the names of all series, the most frequent first. */
+  async #loadNames() {
+    const { items } = await this.app.api.metricNames();
+    this.#names = new Set(items.map(({ name }) => name));
+    this.#sayMisread();
+    this.#shape = "";
+    this.#drawSoon();
+    return items;
   }
 
   /**
@@ -279,18 +303,14 @@ class Fleet {
       const row = this.#runs.get(id);
       if (row) this.#runs.set(id, { ...row, metrics: { ...row.metrics, ...metrics } });
     }
-    if (this.#sortsByOwn()) this.#shape = "";
+    if (this.view.sort.includes(":")) this.#shape = "";
     this.#drawSoon();
-  }
-
-  #sortsByOwn() {
-    return this.view.sort.includes(":");
   }
 
   /** Mark the first part of the filter that is not understood, and say what was expected there. */
   #sayMisread() {
     const { q } = this.view;
-    const [problem] = filterProblems(q);
+    const [problem] = filterProblems(q, this.#isMetric);
     this.input?.setAttribute("aria-invalid", String(Boolean(problem)));
     if (!this.misread) return;
     this.misread.hidden = !problem;
@@ -338,7 +358,7 @@ class Fleet {
       this.#loaded = true;
       this.#draw();
       if (this.#needsConfigs()) void this.#askConfigs();
-      void this.metrics.want(this.#metricNames(), true);
+      void this.#askMetrics(true);
     } catch (error) {
       if (!this.#loaded) {
         refill(
@@ -408,7 +428,8 @@ class Fleet {
       archived: every.filter((row) => shelfOf(row) === "archived").length,
       deleted: every.filter((row) => shelfOf(row) === "deleted").length,
     };
-    const matching = all.filter(runFilter(this.view.q, (id, key) => this.configs.get(id, key)));
+    const config = (/** @type {string} */ id, /** @type {string} */ key) => this.configs.get(id, key);
+    const matching = all.filter(runFilter(this.view.q, config, this.#isMetric));
     const shown = this.kiosk.only(matching);
     this.#counts(all, shown, away);
     this.#arrange(shown);

@@ -32,6 +32,18 @@ class Outcome(msgspec.Struct, frozen=True):
     acknowledged: bool = False
 
 
+class MetricSummary(msgspec.Struct, frozen=True):
+    """A series of a run: its newest value and step; the extremes are None without a finite value."""
+
+    last: float
+    step: int
+    min: Optional[float] = None
+    max: Optional[float] = None
+    n: int = 0
+    """Number of values; ``nonfinite`` of them are NaN, Inf or -Inf."""
+    nonfinite: int = 0
+
+
 class Run(msgspec.Struct, frozen=True):
     """One run of the list of runs. Unknown values are None."""
 
@@ -56,6 +68,8 @@ class Run(msgspec.Struct, frozen=True):
     steps_per_s: Optional[float] = None
     last: Dict[str, Optional[float]] = {}
     """The newest value of each vital sign."""
+    metrics: Dict[str, MetricSummary] = {}
+    """The metrics in the filter by which the run was found."""
     skipped: int = 0
     nonfinite: int = 0
     gpu_util: Optional[float] = None

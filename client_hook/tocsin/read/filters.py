@@ -1,22 +1,24 @@
 """The filter language of the list of runs (web/lib/runs/filter.js), for ``Api.runs``. Pure.
 
 Free text; ``project: name: tag: state: host: health: rule: id:``; numbers such as ``step>1000`` and
-``loss<0.5``; settings such as ``config.lr>1e-4``; regular expressions such as ``name~"swin|vit"``. All terms
-must match; ``OR`` between terms, parentheses group, and a ``-`` before a term or a group excludes. Quotes
-keep spaces.
+``loss<0.5``; any metric, as in ``val_loss<0.5`` or ``min(val_loss)<0.5``; settings such as
+``config.lr>1e-4``; regular expressions such as ``name~"swin|vit"``. All terms must match; ``OR`` between
+terms, parentheses group, and a ``-`` before a term or a group excludes. Quotes keep spaces.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from .answers import Run
 
 _TERM = re.compile(r"([\w.\-/]+?)(>=|<=|!=|[:=<>~])(.*)", re.ASCII | re.DOTALL)
+_METRIC = re.compile(r"(.+?)(>=|<=|!=|[=<>])(.*)", re.DOTALL)
+_OF_METRIC = re.compile(r"(last|min|max)\((.+)\)", re.DOTALL)
 _CONFIG = re.compile(r"(^|[\s(-])config\.", re.IGNORECASE)
 _INF = re.compile(r"^([+-]?)inf$", re.IGNORECASE)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?Infinity", re.ASCII)
@@ -43,7 +45,10 @@ _NUMBERS: dict[str, Callable[[Run], float | None]] = {
     "scale": lambda run: run.last.get("scale"),
     "lr": lambda run: run.last.get("lr"),
 }
-_KNOWN = "a field, such as name: or step>, or a setting, such as config.lr>"
+_KNOWN = (
+    "a field, such as name: or step>, a metric that a run has, such as val_loss<, "
+    "or a setting, such as config.lr>"
+)
 
 _DEEPEST = 50
 """Groups within each other."""
@@ -69,14 +74,32 @@ class Problem:
     expected: str
 
 
-def run_filter(text: str, settings: Settings | None = None) -> Holds:
-    """Return whether a run matches the filter ``text``, as a function. What is not understood is left out."""
-    return _Parser(text, settings or {}).holds
+def run_filter(text: str, settings: Settings | None = None, names: Collection[str] = ()) -> Holds:
+    """Return whether a run matches the filter ``text``, as a function. What is not understood is left out.
+
+    Args:
+        text: The filter.
+        settings: The configurations, if it needs them.
+        names: The series that runs have. A run that is tested must have its ``metrics`` of
+            :func:`filter_metrics`.
+    """
+    return _Parser(text, settings or {}, names).holds
 
 
-def filter_problems(text: str) -> list[Problem]:
+def filter_problems(text: str, names: Collection[str] = ()) -> list[Problem]:
     """Return what is not understood in a filter, in the order of the text."""
-    return sorted(_Parser(text, {}).problems, key=lambda problem: problem.at)
+    return sorted(_Parser(text, {}, names).problems, key=lambda problem: problem.at)
+
+
+def filter_metrics(text: str, names: Collection[str]) -> list[str]:
+    """Return the series in a filter, of those that runs have."""
+    return list(_Parser(text, {}, names).metrics)
+
+
+def may_name_metrics(text: str) -> bool:
+    """Return whether a filter has a term that may be about a metric, so that their names are needed."""
+    parser = _Parser(text, {}, ())
+    return parser.asks_metric
 
 
 @dataclass(frozen=True)
@@ -128,9 +151,12 @@ def _word_end(text: str, i: int) -> int:
 class _Parser:
     """Reads one filter; ``holds`` is the result."""
 
-    def __init__(self, text: str, settings: Settings) -> None:
+    def __init__(self, text: str, settings: Settings, names: Collection[str]) -> None:
         self.problems: list[Problem] = []
+        self.metrics: dict[str, None] = {}
+        self.asks_metric = False
         self._settings = settings
+        self._names = names
         self._tokens = _tokens(text)
         self._next = 0
         self._depth = 0
@@ -196,10 +222,34 @@ class _Parser:
             return lambda run: low in _FIELDS[name](run).lower()
         if sign in ("=", "!=") and name in _FIELDS:
             return lambda run: (low in _FIELDS[name](run).lower().split("\n")) == (sign == "=")
-        if sign not in ("", ":", "="):
+        metric = self._metric(token, word)
+        if metric is not None:
+            return metric
+        if sign == "~":
             self._expect(token, _KNOWN)
         free = word.lower()
         return lambda run: free in "\n".join((run.project, run.name, run.id, *run.tags)).lower()
+
+    def _metric(self, token: _Token, word: str) -> Holds | None:
+        """Read a term about a metric; None if it is free text, which may contain =."""
+        parts = _METRIC.fullmatch(word)
+        if parts is None:
+            return None
+        self.asks_metric = True
+        subject, sign, wanted = parts.groups()
+        inner = None if subject in self._names else _OF_METRIC.fullmatch(subject)
+        kind, name = inner.groups() if inner else ("last", subject)
+        if name not in self._names:
+            if sign != "=":
+                self._expect(token, _KNOWN)
+            return None
+        self.metrics[name] = None
+
+        def holds(run: Run) -> bool:
+            metric = run.metrics.get(name)
+            return metric is not None and _holds(getattr(metric, kind), sign, wanted)
+
+        return holds
 
     def _matching(self, token: _Token, key: str, wanted: str) -> Holds:
         if not _is_quick(wanted):

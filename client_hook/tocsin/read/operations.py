@@ -14,13 +14,14 @@ from .answer_checks import AnswerChecks
 from .answers import Alert, Checkpoints, Event, Incident, Run, RunDetail
 from .errors import NotFoundError, RejectedError, UnreachableError
 from .exchange import Answer, Asking, Found, Request, Streaming, Wait, answered
-from .filters import filter_problems, needs_settings, run_filter
+from .filters import filter_metrics, filter_problems, may_name_metrics, needs_settings, run_filter
 from .packed_numbers import RecordPage, SeriesAnswer
 from .table import Table
 
 T = TypeVar("T")
 BUCKETS = 2000
 RUNS_AT_ONCE, EVENTS_AT_ONCE = 200, 1000
+MOST_NAMES, MOST_METRICS = 5000, 20
 ALERTS_AT_ONCE, INCIDENTS_AT_ONCE = 200, 50
 ENDED = ("finished", "failed")
 LOST = "lost"
@@ -42,6 +43,14 @@ class _Config(msgspec.Struct):
 
 class _Configs(msgspec.Struct):
     items: list[_Config]
+
+
+class _Name(msgspec.Struct):
+    name: str
+
+
+class _Names(msgspec.Struct):
+    items: list[_Name]
 
 
 class _Alerts(msgspec.Struct):
@@ -78,18 +87,27 @@ class Operations(AnswerChecks):
 
     def runs(self, filter: str, project: str | None) -> Streaming[Run]:
         """Yield the runs that match a filter, newest first."""
-        for problem in filter_problems(filter):
+        names: set[str] = set()
+        if may_name_metrics(filter):
+            known = yield from self._read(
+                Request("/metric-names", {"project": project, "limit": MOST_NAMES}), _Names
+            )
+            names = {each.name for each in known.items}
+        for problem in filter_problems(filter, names):
             place = f"{filter[problem.at : problem.end]!r} at letter {problem.at + 1}"
             raise RejectedError(f"filter {filter!r}: expected {problem.expected}, got {place}")
         settings: dict[str, Any] = {}
         if needs_settings(filter):
             found = yield from self._read(Request("/configs", {"project": project}), _Configs)
             settings = {row.id: row.config for row in found.items}
-        matches = run_filter(filter, settings)
+        matches = run_filter(filter, settings, names)
+        metrics = filter_metrics(filter, names)
+        if len(metrics) > MOST_METRICS:
+            raise RejectedError(f"filter: expected at most {MOST_METRICS} metrics, got {len(metrics)}")
         after: str | None = None
         while True:
             query = {"project": project, "sparks": False, "limit": RUNS_AT_ONCE, "after": after}
-            page = yield from self._read(Request("/runs", query), _Runs)
+            page = yield from self._read(Request("/runs", {**query, "metrics": metrics or None}), _Runs)
             for run in page.items:
                 if matches(run):
                     yield Found(run)

@@ -66,10 +66,24 @@ def test_metrics_of_a_small_window_are_exact(api: tocsin.Api, trained: str) -> N
 
 
 @pytest.mark.parametrize(
-    "text", ["", "trained", "config.lr>1e-4 tag:fp16", "config.model.name:swin step=2999"]
+    "text",
+    ["", "trained", "config.lr>1e-4 tag:fp16", "config.model.name:swin step=2999", "val/x>=299 min(val/x)=0"],
 )
 def test_runs_are_filtered(api: tocsin.Api, trained: str, text: str) -> None:
     assert [run.id for run in api.runs(f"{text} project:read name:trained", project="read")] == [trained]
+
+
+def test_a_run_that_is_found_by_a_metric_has_it(api: tocsin.Api, trained: str) -> None:
+    """The newest value, the extremes and the numbers of values."""
+    (run,) = api.runs(f"id:{trained} val/x>0 max(loss)<1", project="read")
+    found = run.metrics["val/x"]
+    assert (found.last, found.step, found.min, found.max, found.n) == (299.0, 2990, 0.0, 299.0, 300)
+    assert (run.metrics["loss"].nonfinite, run.metrics["loss"].max) == (3, 1 / 6)
+
+
+def test_an_unknown_metric_in_a_filter_is_refused(api: tocsin.Api, trained: str) -> None:
+    with pytest.raises(ValueError, match="a metric that a run has"):
+        api.runs("valx<1").all()
 
 
 def test_a_filter_excludes(api: tocsin.Api, trained: str) -> None:

@@ -13,8 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.import_graph import ROOT
-from tocsin.read.answers import Reason, Run
-from tocsin.read.filters import Problem, filter_problems, needs_settings, run_filter
+from tocsin.read.answers import MetricSummary, Reason, Run
+from tocsin.read.filters import (
+    Problem,
+    filter_metrics,
+    filter_problems,
+    may_name_metrics,
+    needs_settings,
+    run_filter,
+)
 
 CONFIG: dict[str, Any] = {
     "lr": 1e-3, "model": {"name": "swin-T", "layers": [1, 2]}, "resume": False, "depth": "12", "big": 3.0,
@@ -24,7 +31,12 @@ RUN = Run(
     "r_1", "deblur", "my run", "running", "critical", 0.0, 0.0, tags=["fp16"], host="node-07", last_step=1200,
     alerts=2, gpu_util=float("nan"), last={"loss": 0.25, "lr": float("inf")},
     reason=Reason("loss-spike", "warning", "", None, "a"),
+    metrics={
+        "val_loss": MetricSummary(0.4, 9, 0.3, 2.5, 10), "mAP50(B)": MetricSummary(0.7, 9, 0.1, 0.8, 10),
+        "val loss": MetricSummary(float("nan"), 9, None, None, 2, 2), "min(x)": MetricSummary(1.0, 9),
+    },
 )  # fmt: skip
+NAMES = ["val_loss", "mAP50(B)", "val loss", "min(x)", "lr", "gone"]
 CASES = (
     "", "deblur", "-deblur", "my", 'name:"my run"', 'name:"myrun"', "tag:FP16", "-tag:bf16", "host:07",
     "state:run", "health:critical", "rule:spike", "id:r_1", "project:xx", "step>1000", "step<1000",
@@ -42,26 +54,39 @@ CASES = (
     "name~(m+)+$", "name~a?a?a?a?x", "name~(|a)(|a)(|a)(|a)x", "(" * 3000, "-(" * 3000,
     "name~.*.*.*.*", r"name~(y)\1",
     "config.model.name~^SWIN", "tag~x|16", "name~", "metrics/mAP50(B)>1", "loss<0.5", "loss>0.5", "lr=inf",
-    "loss!=nan", "steps>1", 'a"b c', "-(config.lr>1) OR x",
+    "loss!=nan", "steps>1",
+    "val_loss<0.5", "val_loss<0.4", "min(val_loss)<=0.3", "max(val_loss)>2.5", "last(val_loss)=0.4",
+    "-min(val_loss)>1", "(min(val_loss)<1 OR x)", "mAP50(B)>0.5", "max(mAP50(B))<0.5", '"val loss"=nan',
+    '"val loss"!=nan', 'min("val loss")<1', "min(x)=1", "min(x)>1", "gone<1", "gone!=1", "Val_loss<1",
+    "val_loss:0.4", "min(lr)<1", "min(none)<1", "min()<1", "median(val_loss)<1", "val_loss<x", "val_loss=",
+    "a=val_loss<1", "min(val_loss)=", "val_loss~1", 'a"b c', "-(config.lr>1) OR x",
 )  # fmt: skip
 SCRIPT = """
 import { filterProblems, runFilter } from "%s/web/lib/runs/filter.js";
 import { Configs } from "%s/web/data/configs.js";
-const { cases, row, config } = JSON.parse(process.argv[1]);
+const { cases, row, config, names } = JSON.parse(process.argv[1]);
+const known = (name) => names.includes(name);
 const configs = new Configs({ configs: async () => ({ items: [{ id: row.id, config }] }) });
 await configs.load();
 const of = (id, key) => configs.get(id, key.toLowerCase());
-console.log(JSON.stringify(cases.map((text) => [runFilter(text, of)(row),
-    filterProblems(text).map(({ at, end, expected }) => [at, end, expected])])));
+console.log(JSON.stringify(cases.map((text) => [runFilter(text, of, known)(row),
+    filterProblems(text, known).map(({ at, end, expected }) => [at, end, expected])])));
 """
 letters = st.text(st.sampled_from('ab()"-~:<=OR \u00a0.1'), max_size=20)
+
+
+def exact(summary: MetricSummary) -> dict[str, Any]:
+    """Return a summary as the server sends it."""
+    fields = {name: getattr(summary, name) for name in summary.__struct_fields__}
+    return {name: "NaN" if value != value else value for name, value in fields.items()}
 
 
 def on_the_page(cases: Sequence[str]) -> list[list[Any]]:
     """Return for each filter whether the run matches, and the problems, by the script of the page."""
     row = {name: getattr(RUN, name) for name in RUN.__struct_fields__ if name != "reason"}
+    row["metrics"] = {name: exact(summary) for name, summary in RUN.metrics.items()}
     row |= {"gpu_util": "NaN", "last": {"loss": 0.25, "lr": "Infinity"}, "reason": {"rule": "loss-spike"}}
-    given = json.dumps({"cases": cases, "row": row, "config": CONFIG})
+    given = json.dumps({"cases": cases, "row": row, "config": CONFIG, "names": NAMES})
     script = SCRIPT % (ROOT.as_uri(), ROOT.as_uri())
     line = ["node", "--input-type=module", "--eval", script, given]
     done = subprocess.run(line, capture_output=True, text=True, check=True)
@@ -70,8 +95,8 @@ def on_the_page(cases: Sequence[str]) -> list[list[Any]]:
 
 def here(text: str) -> list[Any]:
     """Return the same by the reader of the API."""
-    problems = [[each.at, each.end, each.expected] for each in filter_problems(text)]
-    return [run_filter(text, {"r_1": CONFIG})(RUN), problems]
+    problems = [[each.at, each.end, each.expected] for each in filter_problems(text, NAMES)]
+    return [run_filter(text, {"r_1": CONFIG}, NAMES)(RUN), problems]
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
@@ -90,7 +115,12 @@ def test_any_text_is_read_as_on_the_page(cases: list[str]) -> None:
 def test_a_problem_is_named_with_its_place() -> None:
     assert filter_problems("a (b OR) steps>1") == [
         Problem(5, 7, "a term after OR"),
-        Problem(9, 16, "a field, such as name: or step>, or a setting, such as config.lr>"),
+        Problem(
+            9,
+            16,
+            "a field, such as name: or step>, a metric that a run has, such as val_loss<, "
+            "or a setting, such as config.lr>",
+        ),
     ]
 
 
@@ -98,3 +128,14 @@ def test_configurations_are_needed_only_by_filters_that_use_them() -> None:
     assert [needs_settings(text) for text in ("config.lr>1", "a -config.x:y", "tag:config", "")] == [
         True, True, False, False,
     ]  # fmt: skip
+
+
+def test_the_metrics_of_a_filter_are_named() -> None:
+    """Only those that a run has, each once; vital signs come with every run."""
+    text = "(val_loss<1 OR min(val_loss)<2) loss<1 max(mAP50(B))>0 none<1 config.x<1"
+    assert filter_metrics(text, NAMES) == ["val_loss", "mAP50(B)"]
+
+
+def test_names_of_metrics_are_needed_only_by_filters_that_may_have_one() -> None:
+    texts = ("val_loss<1", "a=b", "swin OR tag:x", "step>1 loss<1 config.x<1", "name~x")
+    assert [may_name_metrics(text) for text in texts] == [True, True, False, False, False]

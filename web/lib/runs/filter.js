@@ -1,7 +1,8 @@
 /**
- * The run filter: free text; project:, name:, tag:, state:, host:, health:, rule:; loss<0.5; config.lr>1e-4;
- * name~"swin|vit" for a regular expression. All terms must match; OR between terms, parentheses group, and
- * `-` before a term or a group excludes. Quotes keep spaces.
+ * The run filter: free text; project:, name:, tag:, state:, host:, health:, rule:; loss<0.5; any metric, as
+ * in val_loss<0.5 or min(val_loss)<0.5; config.lr>1e-4; name~"swin|vit" for a regular expression. All terms
+ * must match; OR between terms, parentheses group, and `-` before a term or a group excludes. Quotes keep
+ * spaces.
  *
  * What is not understood is reported with its place; the rest still applies, as one types.
  */
@@ -32,7 +33,9 @@ const NUMBERS = {
   scale: (row) => number(row.last?.scale),
   lr: (row) => number(row.last?.lr),
 };
-const KNOWN = `a field, such as name: or step>, or a setting, such as config.lr>`;
+const KNOWN =
+  "a field, such as name: or step>, a metric that a run has, such as val_loss<, " +
+  "or a setting, such as config.lr>";
 
 /** Groups within each other. */
 const DEEPEST = 50;
@@ -41,6 +44,9 @@ const MATCHED = 100;
 
 /**
  * @typedef {(id: string, key: string) => unknown} ConfigOf undefined if not set
+ *
+ * @typedef {(name: string) => boolean | undefined} IsMetric whether a run has a series of this name;
+ *   undefined if the names are not loaded yet
  *
  * @typedef {(row: RunRow) => boolean} Holds
  *
@@ -57,21 +63,36 @@ const MATCHED = 100;
  */
 export const asksConfig = (text) => /(^|[\s(-])config\./i.test(text);
 
+const none = () => undefined;
+const no = () => false;
+
 /**
+ * Rows must have the metrics that the filter names, see `filterMetrics`.
+ *
  * @param {string} text
  * @param {ConfigOf} [config]
+ * @param {IsMetric} [isMetric] terms with a name that is undefined match every run
  * @returns {Holds}
  */
-export const runFilter = (text, config = () => undefined) => new Parser(text, config).holds;
+export const runFilter = (text, config = none, isMetric = no) => new Parser(text, config, isMetric).holds;
 
 /**
  * Return what is not understood in a filter, in the order of the text.
  *
  * @param {string} text
+ * @param {IsMetric} [isMetric]
  * @returns {Problem[]}
  */
-export const filterProblems = (text) =>
-  new Parser(text, () => undefined).problems.sort((a, b) => a.at - b.at);
+export const filterProblems = (text, isMetric = no) =>
+  new Parser(text, none, isMetric).problems.sort((a, b) => a.at - b.at);
+
+/**
+ * Return the names in a filter that are metrics, or that may be while the names are not loaded.
+ *
+ * @param {string} text
+ * @param {IsMetric} [isMetric]
+ */
+export const filterMetrics = (text, isMetric = none) => [...new Parser(text, none, isMetric).metrics];
 
 /**
  * Split into words, parentheses and OR. Quoted words stay together; parentheses within a word, as in
@@ -121,15 +142,19 @@ function wordEnd(text, i) {
 class Parser {
   /** @type {Problem[]} */
   problems = [];
+  /** @type {Set<string>} */
+  metrics = new Set();
   #next = 0;
   #depth = 0;
 
   /**
    * @param {string} text
    * @param {ConfigOf} config
+   * @param {IsMetric} isMetric
    */
-  constructor(text, config) {
+  constructor(text, config, isMetric) {
     this.config = config;
+    this.isMetric = isMetric;
     this.tokens = tokens(text);
     this.holds = this.#any(null);
   }
@@ -218,10 +243,34 @@ class Parser {
     if (sign && (sign === "=" || sign === "!=") && name in FIELDS) {
       return (row) => FIELDS[name](row).toLowerCase().split("\n").includes(low) === (sign === "=");
     }
-    if (sign && sign !== ":" && sign !== "=") this.#expect(token, KNOWN);
+    const metric = this.#metric(token, word);
+    if (metric) return metric;
+    if (sign === "~") this.#expect(token, KNOWN);
     const free = word.toLowerCase();
     return (row) =>
       `${row.project}\n${row.name}\n${row.id}\n${row.tags.join("\n")}`.toLowerCase().includes(free);
+  }
+
+  /**
+   * Read a term about a metric; null if it is free text, which may contain =.
+   *
+   * @param {Token} token
+   * @param {string} word
+   * @returns {Holds | null}
+   */
+  #metric(token, word) {
+    const [, subject = "", sign = "", wanted = ""] = /^(.+?)(>=|<=|!=|[=<>])(.*)$/s.exec(word) ?? [];
+    if (!sign) return null;
+    const [, which = "last", inner = subject] = /^(last|min|max)\((.+)\)$/s.exec(subject) ?? [];
+    const kind = /** @type {"last" | "min" | "max"} */ (this.isMetric(subject) ? "last" : which);
+    const name = this.isMetric(subject) ? subject : inner;
+    const known = this.isMetric(name);
+    if (known === undefined) this.metrics.add(name);
+    if (known === undefined) return () => true;
+    if (!known && sign !== "=") this.#expect(token, KNOWN);
+    if (!known) return null;
+    this.metrics.add(name);
+    return (row) => holds(number(row.metrics?.[name]?.[kind]), sign, wanted);
   }
 
   /**
