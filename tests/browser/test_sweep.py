@@ -1,4 +1,4 @@
-"""The compare page with a sweep: groups."""
+"""The compare page with a sweep: groups, and what settings have to do with a metric."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def tab(sweep: Any, visit: Callable[..., Any]) -> Any:
     """The comparison of all runs, grouped by learning rate, drawn."""
     tab = visit(sweep)
     tab.page.goto(f"{sweep.base}{address(RUNS)}&group=config.lr")
+    tab.page.locator("tr[data-setting=lr]", has_text="24").wait_for()  # all runs are loaded
     tab.page.wait_for_function(f"() => ({LINES})().length === 4")
     return tab
 
 
 def test_a_group_is_one_line_and_says_how_many_runs_are_behind_it(tab: Any) -> None:
     """At step 70 two of the six runs with a learning rate have ended, and the tooltip says so."""
-    tab.page.wait_for_function("() => document.querySelectorAll('tr[data-group]').length === 4")
-    tab.page.mouse.move(*tab.place("loss", 70, 0.5))
+    tab.page.mouse.move(*tab.place("loss", 70, 0.5), steps=5)
     tab.page.locator(".tooltip .line", has_text="lr = 0.001").get_by_text("5 of 6 runs").wait_for()
 
 
@@ -62,3 +62,31 @@ def test_hidden_runs_are_not_in_the_mean(tab: Any) -> None:
     """Hiding a run takes it out of its group."""
     tab.page.get_by_role("button", name="Hide sweep-000").click()
     tab.page.locator("tr[data-group]", has_text="lr = 0.0001").get_by_text("5 runs · 1 hidden").wait_for()
+
+
+def test_the_table_names_what_matters_and_the_best_run(tab: Any) -> None:
+    """The learning rate decides, the optimizer doesn't, and the best run is linked."""
+    rows = tab.page.locator("tr[data-setting]")
+    assert rows.first.get_attribute("data-setting") == "lr"
+    assert "may be chance" in tab.page.locator("tr[data-setting=seed]").inner_text()
+    assert tab.page.locator(".sweep p a").get_attribute("href").startswith("/runs/s_0")
+    assert "4 runs without a finite value count as worst" in tab.page.locator(".influence p").inner_text()
+
+
+def test_the_table_is_sorted_by_keyboard_and_saved(tab: Any) -> None:
+    """Any column sorts it, and the CSV has every setting."""
+    tab.page.locator("[data-column=key]").press("Enter")
+    assert tab.page.locator("tr[data-setting]").last.get_attribute("data-setting") == "seed"
+    assert tab.page.locator("th[aria-sort=ascending]").inner_text().startswith("Setting")
+    with tab.page.expect_download() as download:
+        tab.page.get_by_role("button", name="CSV").click()
+    lines = download.value.path().read_text("utf-8").splitlines()
+    assert [line.split(",")[0] for line in lines] == ["setting", "lr", "optimizer", "seed"]
+
+
+def test_another_metric_is_chosen(tab: Any) -> None:
+    """The address has metric and goal, and the best run changes."""
+    tab.page.get_by_label("Metric", exact=True).select_option("grad_norm")
+    tab.page.get_by_label("Value of the metric").select_option("max")
+    tab.page.wait_for_url("**metric=grad_norm&goal=max*")
+    tab.page.get_by_text("with grad_norm").wait_for()

@@ -30,6 +30,8 @@ test("the address holds runs, colors, baseline and appearance", () => {
     same: true,
     group: ["config.lr", "tags"],
     band: "range",
+    metric: "val/loss",
+    goal: "min",
   };
   assert.deepEqual(readCompare(writeCompare(view)), view);
   assert.equal(writeCompare(readCompare("")), "");

@@ -2,6 +2,7 @@
 
 import { alignment, bucketsFor, overlay, tokenSeries, valueAt } from "../lib/charts/compare.js";
 import { groupKeys, groupsOf, overlayGroups, summary } from "../lib/charts/groups.js";
+import { metricOf } from "../lib/charts/sweep.js";
 import { readoutAt } from "../lib/charts/readout.js";
 import { reading } from "../lib/charts/series.js";
 import { STEPS } from "../lib/charts/timeaxis.js";
@@ -168,7 +169,7 @@ export class Comparison {
     const view = this.source.view();
     if (!member || member.gone) return;
     const tokens = this.#tokens(id);
-    const names = [...new Set([...VITAL_SERIES, ...view.series, ...(tokens ? [tokens] : [])])];
+    const names = [...new Set([...VITAL_SERIES, view.metric, ...view.series, ...(tokens ? [tokens] : [])])];
     const buckets = bucketsFor(view.runs.length);
     const asked = JSON.stringify([names, buckets]);
     if (asked === member.asked) return;
@@ -526,6 +527,21 @@ export class Comparison {
           ...summary(visible.flatMap((run) => this.newest(run, kind.name) ?? [])),
         })),
       };
+    });
+  }
+
+  /**
+   * Return what the visible runs achieved, of those that are loaded.
+   *
+   * @returns {import("../lib/charts/sweep.js").Outcome[]}
+   */
+  outcomes() {
+    const { runs, metric, goal } = this.source.view();
+    return runs.flatMap(({ id, hidden }) => {
+      const { detail, feed } = this.members.get(id) ?? {};
+      if (hidden || !detail || !feed?.ready) return [];
+      const { name, state, config } = detail;
+      return [{ id, name, state, config, value: metricOf(feed.set.get(metric), goal) }];
     });
   }
 

@@ -16,6 +16,7 @@ import { RunsTable, settingsTable } from "../components/runs/comparetables.js";
 import { GroupTable } from "../components/runs/grouptable.js";
 import { RunPicker } from "../components/runs/runpicker.js";
 import { Comparison } from "../data/comparison.js";
+import { SweepCard } from "../components/runs/sweepcard.js";
 import { counted, dotted } from "../lib/format.js";
 import { outside } from "../lib/root.js";
 import { addressOf, askedIn } from "../lib/route.js";
@@ -24,6 +25,9 @@ import { CompareBoard } from "../panels/compareboard.js";
 import { isMetric } from "../panels/metric.js";
 
 /** @typedef {import("../lib/views/compareview.js").CompareView} CompareView */
+
+/** Whether a series can be what settings are judged by. */
+const isOutcome = (/** @type {string} */ name) => isMetric(name) || name === "loss" || name === "grad_norm";
 
 /** How often data that the socket doesn't carry is refreshed. */
 const REFRESH_MS = 20_000;
@@ -51,7 +55,7 @@ class ComparePage {
       view: () => this.view,
       changed: () => {
         this.board.drawSoon();
-        if (this.view.group.length) this.#tablesSoon();
+        this.#tablesSoon();
       },
       known: () => this.#tablesSoon(),
       failed: (error) => this.#failed(error),
@@ -73,6 +77,7 @@ class ComparePage {
     this.picker = new RunPicker((id) => this.set({ runs: withRun(this.view.runs, id) }));
     this.runs = this.#runsTable();
     this.settings = el("section.card.pad.then", { "aria-label": "Settings" });
+    this.sweep = new SweepCard((change) => this.set(change));
     this.count = el("span.muted");
     this.report = el(
       "a.btn",
@@ -127,6 +132,7 @@ class ComparePage {
         this.groups.node,
         el("h2.vh", {}, "Charts"),
         this.board.node,
+        this.sweep.node,
         this.settings,
       ),
     ];
@@ -239,6 +245,7 @@ class ComparePage {
     const began = performance.now();
     this.runs.show(this.#rows(this.board.cross.step), this.data.base());
     this.groups.show(this.data.groupRows(this.board.panels.map((panel) => panel.kind)));
+    this.sweep.show(this.data.outcomes(), this.view, this.data.names().filter(isOutcome));
     settingsTable(
       this.settings,
       this.data.details(),

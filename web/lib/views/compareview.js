@@ -9,13 +9,15 @@ import { readScales, scalePairs } from "./scales.js";
 /**
  * @typedef {"step" | "relative" | "tokens"} AlignKind
  * @typedef {import("../charts/groups.js").BandKind} BandKind
+ * @typedef {import("../charts/sweep.js").Goal} Goal
  * @typedef {{ id: string, slot: number, hidden: boolean }} Entry
  */
 /**
  * @typedef {{ runs: Entry[], base: string | null, x: AlignKind, smooth: number, difference: boolean, series:
  *   string[], from: number | null, to: number | null, at: number | null, full: string | null, same: boolean,
- *   group: string[], band: BandKind } & import("./scales.js").Scales} CompareView
- *   same: also show settings that are equal; group: by what runs are grouped
+ *   group: string[], band: BandKind, metric: string, goal: Goal } & import("./scales.js").Scales} CompareView
+ *   same: also show settings that are equal; group: by what runs are grouped; metric, goal: what settings are
+ *   judged by
  */
 
 /**
@@ -32,6 +34,7 @@ export const MOST_RUNS = 1_000;
 export const MOST_REPORTED = 200;
 const DASHES = ["", "6px,3px", "2px,2px", "10px,3px,2px,3px", "14px,5px", "10px,3px,2px,3px,2px,3px"];
 const ALIGN = ["step", "relative", "tokens"];
+const GOALS = ["last", "last-high", "min", "max"];
 const MOST_SERIES = 40;
 /** As many keys as runs can be grouped by. */
 const MOST_KEYS = 8;
@@ -77,6 +80,7 @@ export function readCompare(search) {
   const zoom = from !== null && to !== null && to > from;
   const x = asked.get("x") ?? "step";
   const base = asked.get("base");
+  const goal = asked.get("goal") ?? "last";
   return {
     runs,
     base: base !== null && ids.includes(base) ? base : null,
@@ -92,6 +96,8 @@ export function readCompare(search) {
     same: asked.get("same") === "1",
     group: [...new Set(asked.getAll("group"))].slice(0, MOST_KEYS),
     band: asked.get("band") === "range" ? "range" : "std",
+    metric: asked.get("metric") || "loss",
+    goal: /** @type {CompareView["goal"]} */ (GOALS.includes(goal) ? goal : "last"),
   };
 }
 
@@ -118,6 +124,8 @@ export function writeCompare(view) {
     ["same", view.same ? "1" : ""],
     ...view.group.map((key) => ["group", key]),
     ["band", view.band === "std" ? "" : view.band],
+    ["metric", view.metric === "loss" ? "" : view.metric],
+    ["goal", view.goal === "last" ? "" : view.goal],
   ]);
   const given = pairs.filter(([, value]) => value !== "");
   return given.length ? `?${new URLSearchParams(given)}` : "";

@@ -1,0 +1,110 @@
+/** How a metric of the compared runs depends on their settings: the best run and the table of settings. */
+
+import { el, refill, say } from "../../browser/dom.js";
+import { bestOf, influences } from "../../lib/charts/sweep.js";
+import { num } from "../../lib/format.js";
+import { runAddress } from "../../lib/route.js";
+import { selectInput } from "../form.js";
+import { InfluenceTable } from "./influencetable.js";
+
+/**
+ * @typedef {import("../../lib/charts/sweep.js").Goal} Goal
+ * @typedef {import("../../lib/charts/sweep.js").Outcome} Outcome
+ */
+
+const GOALS = /** @type {const} */ ([
+  ["last", "Last, lower is better"],
+  ["last-high", "Last, higher is better"],
+  ["min", "Smallest"],
+  ["max", "Largest"],
+]);
+/** As many metrics as can be chosen. */
+const MOST_LISTED = 300;
+
+export class SweepCard {
+  #key = "";
+  #names = "";
+
+  /** @param {(change: { metric?: string, goal?: Goal }) => void} set */
+  constructor(set) {
+    this.metric = selectInput([], "", {
+      "aria-label": "Metric",
+      onchange: () => set({ metric: this.metric.value }),
+    });
+    this.goal = selectInput(GOALS, "last", {
+      "aria-label": "Value of the metric",
+      onchange: () => set({ goal: /** @type {Goal} */ (this.goal.value) }),
+    });
+    this.best = el("p");
+    this.table = new InfluenceTable();
+    this.node = el(
+      "section.card.pad.then.sweep",
+      { "aria-label": "Settings and metric", hidden: true },
+      el(
+        "div.bar",
+        {},
+        el("h2", {}, "What matters"),
+        this.metric,
+        this.goal,
+        el("span.grow"),
+        this.table.csv,
+      ),
+      this.best,
+      this.table.node,
+    );
+  }
+
+  /**
+   * @param {Outcome[]} runs those that are visible
+   * @param {{ metric: string, goal: Goal }} chosen
+   * @param {string[]} names metrics to choose from
+   */
+  show(runs, { metric, goal }, names) {
+    this.#choices(names, metric, goal);
+    const key = JSON.stringify([
+      metric,
+      goal,
+      runs.map(({ id, name, state, value }) => [id, name, state, value]),
+    ]);
+    if (key === this.#key) return;
+    this.#key = key;
+    const measured = runs.filter((run) => run.value !== null);
+    const rows = influences(runs, goal);
+    this.node.hidden = runs.length < 2;
+    this.#showBest(runs, goal, metric);
+    this.table.node.hidden = this.table.csv.hidden = !rows.length;
+    const bad = measured.filter((run) => !Number.isFinite(run.value)).length;
+    this.table.show(rows, { metric, runs: measured.length, bad });
+  }
+
+  /**
+   * @param {string[]} names
+   * @param {string} metric
+   * @param {Goal} goal
+   */
+  #choices(names, metric, goal) {
+    const listed = [...new Set([metric, ...names.slice(0, MOST_LISTED)])].sort();
+    if (listed.join("\n") !== this.#names) {
+      this.#names = listed.join("\n");
+      refill(this.metric, ...listed.map((name) => el("option", { value: name }, name)));
+    }
+    this.metric.value = metric;
+    this.goal.value = goal;
+  }
+
+  /**
+   * @param {Outcome[]} runs
+   * @param {Goal} goal
+   * @param {string} metric
+   */
+  #showBest(runs, goal, metric) {
+    const best = bestOf(runs, goal);
+    if (!best) return say(this.best, `No run has a finite value of ${metric}.`);
+    refill(
+      this.best,
+      "Best run: ",
+      el("a.strong", { href: runAddress(best.id) }, best.name),
+      ` with ${metric} ${num(best.value)}`,
+    );
+  }
+}
