@@ -16,10 +16,12 @@ import { emptyFleet } from "../components/runs/empty.js";
 import { FleetActions } from "../components/runs/fleetactions.js";
 import { Kiosk } from "../components/runs/kiosk.js";
 import { FleetTable } from "../components/runs/fleettable.js";
+import { ViewMenu } from "../components/runs/viewmenu.js";
 import { showUndo } from "../components/undo.js";
 import { Configs } from "../data/configs.js";
 import { readPins, writePins } from "../data/pins.js";
 import { RunMetrics } from "../data/runmetrics.js";
+import { SavedViews } from "../data/savedviews.js";
 import { counted, dotted, int } from "../lib/format.js";
 import { outside } from "../lib/root.js";
 import { addressOf, askedIn } from "../lib/route.js";
@@ -36,6 +38,7 @@ import {
   shelfShown,
   writeFleet,
 } from "../lib/views/fleetview.js";
+import { opened } from "../lib/views/savedview.js";
 
 /** Rows keep their positions for this long while numbers change, and while the pointer is over them. */
 const RESORT_MS = 5_000;
@@ -61,6 +64,15 @@ class Fleet {
     this.main = main;
     this.view = readFleet(askedIn(location));
     this.pins = readPins(localStorage);
+    this.views = new SavedViews(app.api);
+    this.viewMenu = new ViewMenu({
+      views: this.views,
+      now: () => this.view,
+      projects: () => [...new Set([...this.#runs.values()].map((row) => row.project))],
+      may: app.session.scope !== "read",
+      apply: (view) => this.set(view),
+      standard: () => this.set({ ...readFleet(""), picked: this.view.picked }),
+    });
     this.configs = new Configs(app.api);
     this.metrics = new RunMetrics(app.api, (found) => this.#measured(found));
     this.table = new FleetTable({
@@ -118,6 +130,7 @@ class Fleet {
         { role: "search" },
         el("label.field.query", {}, icon("search"), this.input, el("kbd.wide-only", {}, "/")),
         el("label.row.tight", {}, el("span.soft.wide-only", {}, "Group"), this.grouping),
+        this.viewMenu.node,
         el(
           "button.btn",
           { type: "button", "aria-haspopup": "dialog", onclick: () => this.#chooseColumns() },
@@ -217,9 +230,29 @@ class Fleet {
     );
     this.ticker = setInterval(() => this.table.age(), 1000);
     void this.#load();
+    void this.#loadViews();
+    this.unheard = this.app.live.onMessage("changed", ({ what }) => {
+      if (what === "views") void this.views.load().catch(() => {});
+    });
+  }
+
+  /** Load the saved views, and show the one that the address names, or the default. */
+  async #loadViews() {
+    try {
+      await this.views.load();
+    } catch {
+      return; // the menu has none until the page is opened again
+    }
+    this.#showOpened();
+  }
+
+  #showOpened() {
+    const view = opened(this.views.items, askedIn(location));
+    if (view) this.set(view);
   }
 
   close() {
+    this.unheard?.();
     this.unsubscribe?.();
     this.table.close();
     this.metrics.close();
@@ -232,6 +265,7 @@ class Fleet {
   moved() {
     this.view = readFleet(askedIn(location));
     this.#look();
+    this.#showOpened();
     return true;
   }
 

@@ -22,6 +22,20 @@ interface Outcome {
   alert: string | null;
   acknowledged: boolean;
 }
+/** A view of the fleet that somebody saved; `project` is empty for all projects. */
+interface SavedView {
+  id: string;
+  name: string;
+  project: string;
+  filter: string;
+  columns: string;
+  sort: string;
+  grouping: string;
+  is_default: boolean;
+  author: string;
+  created_ms: number;
+  updated_ms: number;
+}
 /** A metric of a run; the extremes are those of the finite values. */
 interface MetricSummary {
   last: Wire;

@@ -443,6 +443,24 @@ silence = Table(
     Index(None, "ends_ns"),
 )
 
+saved_view = Table(
+    "saved_view",
+    metadata,
+    Column("id", SafeText, primary_key=True),
+    text_column("project"),
+    text_column("name"),
+    text_column("filter"),
+    text_column("columns"),
+    text_column("sort"),
+    text_column("grouping"),
+    Column("is_default", Boolean(create_constraint=False), nullable=False),
+    text_column("author"),
+    shown_number("created_ns"),
+    shown_number("updated_ns"),
+    UniqueConstraint("project", "name"),
+)
+"""Views of the fleet that users saved; ``project`` is empty for all projects."""
+
 rule_state = Table(
     "rule_state",
     metadata,

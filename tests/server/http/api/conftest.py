@@ -20,7 +20,7 @@ from tocsin.protocol import Ack, Event, Finish, Hello, Records, WriterId, little
 _numbers = itertools.count(1)
 ON_BOTH = (
     "records", "series", "runs", "layers", "events", "alerts", "acks", "marks", "silences", "projects",
-    "about", "rules", "run_changes", "remedies",
+    "about", "rules", "run_changes", "remedies", "saved_views",
 )  # fmt: skip
 """Tests of these routes run on SQLite and on Postgres, because their responses come from the database."""
 

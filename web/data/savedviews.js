@@ -1,0 +1,54 @@
+/** The saved views of the fleet: requests to /api/v1/views. */
+
+export class SavedViews {
+  /** @type {SavedView[]} */
+  items = [];
+
+  /** @param {Pick<import("./api.js").Api, "ask">} api */
+  constructor(api) {
+    this.api = api;
+  }
+
+  /** Load them; throws ApiError. */
+  async load() {
+    this.items = (await this.api.ask("/views")).items;
+  }
+
+  /**
+   * Save a view under a new name.
+   *
+   * @param {Partial<SavedView>} view
+   * @returns {Promise<SavedView>} throws ApiError
+   */
+  create(view) {
+    return this.#send("POST", "/views", view);
+  }
+
+  /**
+   * @param {string} id
+   * @param {Partial<SavedView>} change
+   * @returns {Promise<SavedView>} throws ApiError
+   */
+  change(id, change) {
+    return this.#send("PATCH", `/views/${encodeURIComponent(id)}`, change);
+  }
+
+  /** @param {string} id */
+  async remove(id) {
+    await this.api.ask(`/views/${encodeURIComponent(id)}`, { method: "DELETE" });
+    await this.load();
+  }
+
+  /**
+   * @param {string} method
+   * @param {string} path
+   * @param {Partial<SavedView>} body
+   * @returns {Promise<SavedView>}
+   */
+  async #send(method, path, body) {
+    const headers = { "content-type": "application/json", accept: "application/json" };
+    const view = await this.api.ask(path, { method, body: JSON.stringify(body), headers });
+    await this.load();
+    return view;
+  }
+}
