@@ -64,6 +64,20 @@ def test_smoothing_keeps_the_raw_line_and_every_mark(tab: Any) -> None:
     assert all(kind in faults for kind in ("NaN", "+Inf", "−Inf"))
 
 
+@pytest.mark.parametrize(("kind", "unit"), [("time", "Weight"), ("gaussian", "Points"), ("mean", "Points")])
+def test_a_kind_of_smoothing_is_chosen_and_its_amount_typed(kind: str, unit: str, tab: Any) -> None:
+    """The kind and a typed amount are in the address and survive a reload; a typed amount is limited."""
+    tab.page.get_by_label("Kind of average").select_option(kind)
+    tab.page.wait_for_url(f"**smoothing={kind}*")
+    amount = tab.page.get_by_label(unit, exact=True)
+    amount.fill("9000")
+    amount.press("Enter")
+    tab.page.reload()
+    tab.page.locator('[data-series="loss"] .plot .xy').first.wait_for()
+    assert tab.page.get_by_label("Kind of average").input_value() == kind
+    assert amount.input_value() == {"Weight": "0.99", "Points": "200"}[unit]
+
+
 def test_an_older_attempt_can_be_shown(tab: Any) -> None:
     """Selecting attempt 1 draws the replayed steps completely and in a different color."""
     tab.page.locator('[data-attempt="1"]').click()

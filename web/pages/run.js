@@ -438,7 +438,12 @@ class RunPage {
       restarts: data.restarts(),
       timeline: line,
       scales: view,
-      look: { smooth: view.smooth, older: view.older, ranks: view.ranks, timeline: line },
+      look: {
+        smooth: { kind: view.smoothing, amount: view.smooth },
+        older: view.older,
+        ranks: view.ranks,
+        timeline: line,
+      },
       layers: (name) => data.layers(name),
     };
   }

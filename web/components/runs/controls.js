@@ -1,9 +1,9 @@
 /** Controls above the charts: x axis, smoothing, attempts, ranks. The choices go into the address. */
 
-import { el, focusIn, refill, say } from "../../browser/dom.js";
+import { el, focusIn, refill } from "../../browser/dom.js";
 import { attemptInk } from "../../lib/charts/picture.js";
 import { int, moment } from "../../lib/format.js";
-import { SMOOTHEST } from "../../lib/views/runview.js";
+import { SmoothingChoice } from "./smoothing.js";
 
 const X_KINDS = /** @type {const} */ ([
   ["step", "Step"],
@@ -22,18 +22,7 @@ export class Controls {
     this.xs = X_KINDS.map(([kind, text]) =>
       el("button", { type: "button", "data-x": kind, onclick: () => source.set({ x: kind }) }, text),
     );
-    this.slider = /** @type {HTMLInputElement} */ (
-      el("input", {
-        type: "range",
-        min: 0,
-        max: 1,
-        step: 0.01,
-        value: 0,
-        "aria-label": "Smoothing",
-        oninput: () => this.#slid(),
-      })
-    );
-    this.weight = el("span.weight");
+    this.smoothing = new SmoothingChoice(source);
     this.ranks = /** @type {HTMLSelectElement} */ (
       el("select", { "aria-label": "Ranks", onchange: () => source.set({ ranks: this.ranks.value }) })
     );
@@ -42,23 +31,11 @@ export class Controls {
       "div.row.controls",
       {},
       el("div.seg", { role: "group", "aria-label": "X axis" }, ...this.xs),
-      el(
-        "label.row.tight",
-        {
-          title: "Exponential moving average. The raw range stays visible; marks are not smoothed.",
-        },
-        el("span.soft", {}, "Smoothing"),
-        this.slider,
-        this.weight,
-      ),
+      this.smoothing.node,
       this.ranksBox,
     );
     this.attempts = el("div.row.attempts", { role: "group", "aria-label": "Attempts", hidden: true });
     this.keys = { ranks: "", attempts: "" };
-  }
-
-  #slid() {
-    this.source.set({ smooth: weightOf(Number(this.slider.value)) });
   }
 
   /**
@@ -68,11 +45,7 @@ export class Controls {
   show(run, ranks) {
     const view = this.source.view();
     for (const button of this.xs) button.setAttribute("aria-pressed", String(button.dataset.x === view.x));
-    if (Math.abs(weightOf(Number(this.slider.value)) - view.smooth) > 0.001) {
-      this.slider.value = String(slideOf(view.smooth));
-    }
-    say(this.weight, view.smooth ? view.smooth.toFixed(2) : "off");
-    this.slider.setAttribute("aria-valuetext", this.weight.textContent ?? "");
+    this.smoothing.show();
     this.#ranks(ranks, view.ranks);
     this.#attempts(run?.attempts_list ?? [], view.older);
   }
@@ -149,13 +122,3 @@ export class Controls {
     );
   }
 }
-
-/**
- * The differences are near the slider's end, so its scale is quadratic.
- *
- * @param {number} slide 0 to 1
- */
-const weightOf = (slide) =>
-  slide <= 0 ? 0 : Math.round(Math.min(SMOOTHEST, 1 - (1 - slide) ** 2) * 1000) / 1000;
-/** @param {number} weight */
-const slideOf = (weight) => (weight <= 0 ? 0 : Math.round((1 - Math.sqrt(1 - weight)) * 100) / 100);

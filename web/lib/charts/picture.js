@@ -17,9 +17,10 @@ import { axisPlan } from "./valueaxis.js";
  * @typedef {[number | null, number | null]} Limits smallest and largest value on an axis; null: automatic
  * @typedef {{ axis: AxisKind, steps?: boolean, zero?: boolean, ignore?: boolean, limits?: Limits }} Drawing
  *   how a panel draws: steps = hold each value until the next; ignore = outliers don't widen the axis
- * @typedef {{ smooth?: number, older?: number[], ranks?: string,
- *   timeline?: import("./timeaxis.js").Timeline, beside?: Beside[] }} Look what the user chose: weight of the
- *   average, attempts shown in full, "band", "each" or a rank, the x axis; beside: other series in this chart
+ * @typedef {{ smooth?: number | import("./smooth.js").Smoothing, older?: number[], ranks?: string,
+ *   timeline?: import("./timeaxis.js").Timeline, beside?: Beside[] }} Look what the user chose: weight of an
+ *   average or a kind of smoothing, attempts shown in full, "band", "each" or a rank, the x axis; beside:
+ *   other series in this chart
  * @typedef {{ layers: Layer[], ink: string, dash: string }} Beside
  * @typedef {{ x: number[], y: number[], faint: boolean, raw?: boolean, ink?: string, dash?: string, lone?:
  *   boolean }} Line raw: what lies behind a smoothed line; ink: a design token; lone: isolated points
@@ -330,20 +331,21 @@ export function clipped({ log, range: [a, b] }, parts, apart, picture) {
  * @param {Part} part
  * @param {Drawing} drawing
  * @param {boolean} log
- * @param {number} weight
+ * @param {number | import("./smooth.js").Smoothing} how
  * @returns {Line[]}
  */
-export function linesOf(part, drawing, log, weight) {
+export function linesOf(part, drawing, log, how) {
   const raw = {
     ...lineOf(part.layer, Boolean(drawing.steps), log),
     faint: part.faint,
     ...(part.ink ? { ink: part.ink } : {}),
     ...(part.dash ? { dash: part.dash } : {}),
   };
-  if (!weight || drawing.steps || part.faint) return [raw];
+  const weak = typeof how === "number" ? !how : !how.amount;
+  if (weak || drawing.steps || part.faint) return [raw];
   return [
     { ...raw, faint: true, raw: true },
-    { ...raw, y: smooth(raw.y, weight) },
+    { ...raw, y: smooth(raw.y, how, raw.x) },
   ];
 }
 

@@ -1,11 +1,13 @@
 /** View state of a run page, stored in the address, so that a link shows the same view to someone else. */
 
+import { amountWithin, SMOOTH_KINDS } from "../charts/smooth.js";
 import { AUTOMATIC, readScales, scalePairs } from "./scales.js";
 
 /**
  * @typedef {"step" | "relative" | "wall"} XKind
  * @typedef {{ from: number | null, to: number | null, follow: number | null, at: number | null, alert: string
- *   | null, x: XKind, smooth: number, older: number[], ranks: string, full:
+ *   | null, x: XKind, smooth: number, smoothing:
+ *   import("../charts/smooth.js").SmoothKind, older: number[], ranks: string, full:
  *   string | null, find: string, pins: string[], order: string[], shut: string[] } &
  *   import("./scales.js").Scales} View older: attempts
  *   shown in full; ranks: "band", "each" or one rank; pins, order: series; shut: collapsed sections
@@ -20,6 +22,7 @@ export const WHOLE = {
   alert: null,
   x: "step",
   smooth: 0,
+  smoothing: "ema",
   ...AUTOMATIC,
   older: [],
   ranks: "band",
@@ -30,8 +33,7 @@ export const WHOLE = {
   shut: [],
 };
 const X_KINDS = ["step", "relative", "wall"];
-/** With more smoothing than this, nothing of the run remains visible. */
-export const SMOOTHEST = 0.99;
+export { SMOOTHEST } from "../charts/smooth.js";
 /** The most names in one address, because addresses have a maximum length. */
 const MOST = 60;
 
@@ -59,6 +61,7 @@ export function readView(search) {
   const to = step(asked.get("to"));
   const follow = step(asked.get("follow"));
   const smooth = step(asked.get("smooth")) ?? 0;
+  const smoothing = oneOf(asked.get("smoothing"), SMOOTH_KINDS, "ema");
   const ranks = asked.get("ranks") ?? "";
   const zoom = from !== null && to !== null && to > from;
   return {
@@ -68,7 +71,8 @@ export function readView(search) {
     at: step(asked.get("at")),
     alert: asked.get("alert"),
     x: oneOf(asked.get("x"), X_KINDS, "step"),
-    smooth: Math.min(SMOOTHEST, Math.max(0, smooth)),
+    smooth: amountWithin(smoothing, smooth),
+    smoothing,
     ...readScales(asked),
     older: [
       ...new Set(
@@ -123,6 +127,7 @@ function lookPairs(view) {
   const single = /** @type {Pairs} */ ([
     ["x", view.x === "step" ? "" : view.x],
     ["smooth", view.smooth ? String(view.smooth) : ""],
+    ["smoothing", view.smooth && view.smoothing !== "ema" ? view.smoothing : ""],
     ["ranks", view.ranks === "band" ? "" : view.ranks],
     ["full", view.full ?? ""],
     ["find", view.find],
