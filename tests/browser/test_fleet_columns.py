@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from tests.browser.crowd import crowd_of, values
+from tests.browser.test_accessibility import violations_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 RUNS = 30
@@ -158,3 +159,16 @@ def test_a_filter_by_a_metric(tab: Any) -> None:
     assert tab.page.locator(".misread").is_hidden()
     field.fill("min(los)<1")
     tab.page.locator(".misread mark", has_text="min(los)<1").wait_for()
+
+
+def test_axe_finds_nothing_in_columns_and_their_dialog(tab: Any) -> None:
+    """The table with a user's columns, the dialog, and the menu of views."""
+    open_view(tab, "columns=name,min:loss,config:lr")
+    tab.page.locator("[data-run] .c-own b").first.wait_for()
+    found = violations_of(tab)
+    tab.page.get_by_role("button", name="Views").click()
+    found += violations_of(tab)
+    tab.page.keyboard.press("Escape")
+    tab.page.get_by_role("button", name="Columns").click()
+    tab.page.get_by_role("button", name="Highest of grad_norm").wait_for()
+    assert [*found, *violations_of(tab)] == []
