@@ -307,6 +307,22 @@ export class Api {
     return this.ask("/configs");
   }
 
+  /**
+   * Create a link that shows one chart without a login.
+   *
+   * @param {string} run
+   * @param {string} series
+   * @param {number} days
+   * @returns {Promise<{ path: string, until_ms: number }>}
+   */
+  embed(run, series, days) {
+    return this.ask(`/runs/${encodeURIComponent(run)}/embed`, {
+      method: "POST",
+      body: JSON.stringify({ series, days }),
+      headers: { "content-type": "application/json", accept: "application/json" },
+    });
+  }
+
   /** @returns {Promise<{ id: string, token: string }>} */
   makeIngestToken() {
     const body = JSON.stringify({ name: "first training process", scope: "ingest", project: null });

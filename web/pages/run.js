@@ -17,6 +17,7 @@ import { ResumeFrom } from "../components/incident/checkpoint.js";
 import { button, notice } from "../components/notice.js";
 import { Controls } from "../components/runs/controls.js";
 import { Details } from "../components/runs/details.js";
+import { embedChart } from "../components/runs/embeddialog.js";
 import { EndingCard } from "../components/runs/ending.js";
 import { Gauges } from "../components/runs/gauges.js";
 import { RunHead } from "../components/runs/runhead.js";
@@ -547,6 +548,9 @@ class RunPage {
       plots: () => this.plots,
       csv: (name) => this.app.api.csv(this.id, [name], window()),
       table: (name) => void showValues(this.app.api, this.id, name, window()),
+      ...(this.app.session.scope === "read"
+        ? {}
+        : { embed: (name, title) => embedChart(this.app.api, this.id, name, title) }),
     };
   }
 

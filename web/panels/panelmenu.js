@@ -16,7 +16,8 @@ import { isMetric } from "./metric.js";
  * @typedef {{ scales: () => Scales, setScales: (change: Partial<Scales>) => void, full: () => string | null,
  *   setFull: (name: string | null) => void, pins: () => string[], pin: (name: string) => void, move: (name:
  *   string, by: number) => void, run: () => string, plots: () => import("./plot.js").Plots | null, csv?:
- *   (name: string) => string, table?: (name: string) => void, drop?: (name: string) => void }} PanelHost
+ *   (name: string) => string, table?: (name: string) => void, drop?: (name: string) => void,
+ *   embed?: (name: string, title: string) => void }} PanelHost
  */
 
 const AXES = /** @type {const} */ ([
@@ -61,6 +62,11 @@ function items(host, panel) {
     ...(isMetric(name) && !host.drop ? place(host, name) : []),
     ...one(host.drop, "Remove", name),
     ...one(host.table, "Show values", name),
+    ...one(
+      host.embed && ((/** @type {string} */ each) => host.embed?.(each, panel.kind.title)),
+      "Embed…",
+      name,
+    ),
     { head: "Download" },
     { text: "PNG", act: () => void image(host, panel, "png") },
     { text: "SVG", act: () => void image(host, panel, "svg") },

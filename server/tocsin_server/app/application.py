@@ -18,7 +18,7 @@ from tocsin_server.core.permissions import Token
 from tocsin_server.core.responses import ExactJSON
 from tocsin_server.core.settings import Settings
 from tocsin_server.delivery.service import Delivery
-from tocsin_server.http import ingest, mcp, metrics, plotlyjs
+from tocsin_server.http import embed, ingest, mcp, metrics, plotlyjs
 from tocsin_server.http.api import (
     about,
     acks,
@@ -33,6 +33,7 @@ from tocsin_server.http.api import (
     deliveries,
     description,
     diagnose,
+    embeds,
     events,
     failures,
     health,
@@ -99,6 +100,7 @@ RESOURCES = (
     checkpoints,
     media,
     report,
+    embeds,
     remedies,
     deletion,
     run_changes,
@@ -181,6 +183,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.services = services
     app.state.attempts = Attempts(settings.login_attempts)
     app.state.plotly_version = plotly.version
+    app.state.embedded = embed.Pictures()
     app.state.parsing = anyio.CapacityLimiter(markdown.AT_ONCE)
     failures.install(app)
     description.describe(app)
@@ -190,7 +193,7 @@ def create_app(settings: Settings) -> FastAPI:
     for resource in RESOURCES:
         app.include_router(resource.router, prefix=API)
     pages = page_routes(web, plotly, settings.root_path)
-    for router in (metrics.router, mcp.router, login.router, ack_link.router, pages):
+    for router in (metrics.router, mcp.router, login.router, ack_link.router, embed.router, pages):
         app.include_router(router)
     return app
 

@@ -122,6 +122,8 @@ class SecurityHeaders:
                 wanted = dict(SECURITY_HEADERS)
                 if self._hsts and by_https(scope, self._public_url):
                     wanted["strict-transport-security"] = self._hsts
+                if "frame-ancestors" in present.get("content-security-policy", ""):
+                    del wanted["x-frame-options"]  # the response says itself who may frame it
                 missing = {name: text for name, text in wanted.items() if name not in present}
                 raw = [(name.encode(), text.encode()) for name, text in missing.items()]
                 message = {**message, "headers": [*message.get("headers", []), *raw]}

@@ -1,0 +1,72 @@
+"""A chart embedded in another page, from the menu of the chart to a reader without a login."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+RUN = "r_embedded"
+
+
+@pytest.fixture(scope="module")
+def run(shared_tower: Any, script: Callable[[str], str]) -> str:
+    """A finished run."""
+    with shared_tower.training(script("scripted"), "embedded <b>", RUN, "0", "40") as process:
+        assert process.wait(120) == 0
+    return RUN
+
+
+@contextlib.contextmanager
+def serving(folder: Path) -> Iterator[str]:
+    """Serve a folder as another site, and yield its address."""
+    handler = partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def snippet(tab: Any) -> str:
+    """Create the link in the menu of the loss, and return what is to be pasted."""
+    tab.page.locator('[data-series="loss"] .menubutton').click()
+    tab.page.get_by_role("menuitem", name="Embed…").click()
+    tab.page.get_by_role("button", name="Create link").click()
+    return str(tab.page.get_by_role("dialog", name="Link to embed Loss").locator("pre").inner_text())
+
+
+def test_another_page_shows_the_chart_without_a_login(tab: Any, chromium: Browser, tmp_path: Path) -> None:
+    """In its iframe is the picture; nothing is written to the console, and no script may run there."""
+    pasted = snippet(tab)
+    context = chromium.new_context()
+    page, written = context.new_page(), list[str]()
+    page.on("console", lambda message: written.append(message.text))
+    (tmp_path / "wiki.html").write_text(pasted)
+    with serving(tmp_path) as base:
+        page.goto(f"{base}/wiki.html")
+        picture = page.frame_locator("iframe").locator("img")
+        picture.wait_for()
+        assert picture.get_attribute("alt") == "loss of embedded <b>, last step 39"
+        assert picture.evaluate("image => image.decode().then(() => image.naturalWidth)") > 400
+    assert written == []
+    context.close()
+
+
+def test_a_reader_cannot_share(shared_tower: Any, run: str, tab: Any) -> None:
+    """A token that may only read has no such item in the menu."""
+    made = shared_tower.post("/tokens", {"name": "reader", "scope": "read"})
+    page = tab.page
+    page.context.clear_cookies()
+    page.context.request.get(f"{shared_tower.base}/login?token={made['token']}")
+    tab.open_run(run)
+    page.locator('[data-series="loss"] .menubutton').click()
+    page.get_by_role("menuitem", name="Show values").wait_for()
+    assert page.get_by_role("menuitem", name="Embed…").count() == 0
