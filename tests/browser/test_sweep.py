@@ -90,3 +90,29 @@ def test_another_metric_is_chosen(tab: Any) -> None:
     tab.page.get_by_label("Value of the metric").select_option("max")
     tab.page.wait_for_url("**metric=grad_norm&goal=max*")
     tab.page.get_by_text("with grad_norm").wait_for()
+
+
+def test_parallel_coordinates_select_runs_by_keyboard(tab: Any) -> None:
+    """Every run is a line, diverged ones are marked, and the handles select runs to show alone."""
+    lines = tab.page.locator(".parallel path[data-run]")
+    assert lines.count() == RUNS
+    assert tab.page.locator(".parallel path.is-bad").count() == 4
+    tab.page.get_by_role("slider", name="loss, highest").press("ArrowDown")
+    tab.page.get_by_text("20 of 24 runs selected").wait_for()
+    tab.page.get_by_role("button", name="Show only these").press("Enter")
+    tab.page.wait_for_function("() => document.querySelectorAll('.comparetable tr.is-hidden').length === 4")
+    assert tab.page.locator(".parallel path.is-bad").count() == 0
+
+
+def test_parallel_coordinates_select_runs_by_dragging(tab: Any) -> None:
+    """A drag down to 0.0005 selects the two larger learning rates; a click ends it."""
+    strip = tab.page.locator("[data-axis='lr'] .strip")
+    strip.scroll_into_view_if_needed()
+    box = strip.bounding_box()
+    tab.page.mouse.move(box["x"] + 20, box["y"] + 5)
+    tab.page.mouse.down()
+    tab.page.mouse.move(box["x"] + 20, box["y"] + 190, steps=4)
+    tab.page.mouse.up()
+    tab.page.get_by_text("12 of 24 runs selected").wait_for()
+    tab.page.mouse.click(box["x"] + 20, box["y"] + 100)
+    tab.page.get_by_text("Drag along an axis").wait_for()

@@ -65,7 +65,7 @@ class ComparePage {
       view: () => this.view,
       set: (change) => this.set(change),
       pointed: (x) => this.runs.values(this.#rows(x)),
-      lit: (id) => this.runs.light(id),
+      lit: (id) => this.#lit(id),
     });
     this.bar = new CompareBar({
       view: () => this.view,
@@ -77,7 +77,11 @@ class ComparePage {
     this.picker = new RunPicker((id) => this.set({ runs: withRun(this.view.runs, id) }));
     this.runs = this.#runsTable();
     this.settings = el("section.card.pad.then", { "aria-label": "Settings" });
-    this.sweep = new SweepCard((change) => this.set(change));
+    this.sweep = new SweepCard((change) => this.set(change), {
+      only: (ids) =>
+        this.set({ runs: this.view.runs.map((run) => ({ ...run, hidden: !ids.includes(run.id) })) }),
+      point: (id) => this.#point(id),
+    });
     this.count = el("span.muted");
     this.report = el(
       "a.btn",
@@ -99,7 +103,7 @@ class ComparePage {
           runs: this.view.runs.map((run) => (run.id === id ? { ...run, hidden: !run.hidden } : run)),
         }),
       all: (shown) => this.set({ runs: this.view.runs.map((run) => ({ ...run, hidden: !shown })) }),
-      point: (id) => this.board.light(id === null ? null : this.data.lineOf(id)),
+      point: (id) => this.#point(id),
       pin: (id) => this.set({ base: this.view.base === id ? null : id }),
       drop: (id) =>
         this.set({
@@ -107,6 +111,17 @@ class ComparePage {
           base: this.view.base === id ? null : this.view.base,
         }),
     });
+  }
+
+  /** @param {string | null} id of a run */
+  #point(id) {
+    this.board.light(id === null ? null : this.data.lineOf(id));
+  }
+
+  /** @param {string | null} id of a run or a group */
+  #lit(id) {
+    this.runs.light(id);
+    this.sweep.parallel.light(id);
   }
 
   #frame() {

@@ -1,4 +1,7 @@
-/** How a metric of the compared runs depends on their settings: the best run and the table of settings. */
+/**
+ * How a metric of the compared runs depends on their settings: the best run, parallel coordinates and the
+ * table of settings.
+ */
 
 import { el, refill, say } from "../../browser/dom.js";
 import { bestOf, influences } from "../../lib/charts/sweep.js";
@@ -6,6 +9,7 @@ import { num } from "../../lib/format.js";
 import { runAddress } from "../../lib/route.js";
 import { selectInput } from "../form.js";
 import { InfluenceTable } from "./influencetable.js";
+import { Parallel } from "./parallel.js";
 
 /**
  * @typedef {import("../../lib/charts/sweep.js").Goal} Goal
@@ -25,8 +29,12 @@ export class SweepCard {
   #key = "";
   #names = "";
 
-  /** @param {(change: { metric?: string, goal?: Goal }) => void} set */
-  constructor(set) {
+  /**
+   * @param {(change: { metric?: string, goal?: Goal }) => void} set
+   * @param {{ only: (ids: string[]) => void, point: (id: string | null) => void }} acts
+   */
+  constructor(set, acts) {
+    this.parallel = new Parallel(acts);
     this.metric = selectInput([], "", {
       "aria-label": "Metric",
       onchange: () => set({ metric: this.metric.value }),
@@ -50,6 +58,7 @@ export class SweepCard {
         this.table.csv,
       ),
       this.best,
+      this.parallel.node,
       this.table.node,
     );
   }
@@ -74,6 +83,12 @@ export class SweepCard {
     this.#showBest(runs, goal, metric);
     this.table.node.hidden = this.table.csv.hidden = !rows.length;
     const bad = measured.filter((run) => !Number.isFinite(run.value)).length;
+    this.parallel.show(
+      runs,
+      metric,
+      goal,
+      rows.map((row) => row.key),
+    );
     this.table.show(rows, { metric, runs: measured.length, bad });
   }
 
