@@ -3,7 +3,7 @@
  * color when others are added or removed.
  */
 
-import { SMOOTHEST } from "./runview.js";
+import { SMOOTHEST } from "../charts/smooth.js";
 import { readScales, scalePairs } from "./scales.js";
 
 /**

@@ -33,7 +33,6 @@ export const WHOLE = {
   shut: [],
 };
 const X_KINDS = ["step", "relative", "wall"];
-export { SMOOTHEST } from "../charts/smooth.js";
 /** The most names in one address, because addresses have a maximum length. */
 const MOST = 60;
 
