@@ -46,7 +46,7 @@ def test_a_rule_is_written_by_keyboard_and_tested_on_a_stored_run(stored: Any, v
     page.goto(f"{stored.base}/rules?new=1")
     page.get_by_label("Title").wait_for()
     page.keyboard.type("Loss is there")
-    page.get_by_label("Runs").fill(RUN)
+    page.get_by_label("Runs", exact=True).fill(RUN)
     page.get_by_label("Limit", exact=True).fill("-1e9")
     row = page.locator(f'[data-trial="{RUN}"]')
     row.locator("svg .mark").first.wait_for(state="attached")
