@@ -114,7 +114,7 @@ class RunSummary:
         """
         spark = self._drawn(name) if name else None
         if not isinstance(steps, list):
-            self._counts.nonfinite += column.v.size - int(np.isfinite(column.v).sum())
+            self._counts.nonfinite += column.v.size - int(np.count_nonzero(np.isfinite(column.v)))
             if spark and column.at is None:
                 spark.take(batch.step, column.v, steps)
             elif spark:

@@ -94,7 +94,7 @@ class Grid:
 
     def __init__(self, steps: I64) -> None:
         self.steps = steps
-        self.low, self.high = int(steps.min()), int(steps.max())
+        self.low, self.high = int(np.minimum.reduce(steps)), int(np.maximum.reduce(steps))
         self._runs: dict[int, tuple[list[int], list[int]]] = {}
 
     def runs(self, width: int) -> tuple[list[int], list[int]]:
@@ -111,11 +111,11 @@ class Grid:
 
 def buckets_of(values: F64, starts: list[int]) -> list[Bucket]:
     """Return a bucket for each slice of ``values`` [k] that begins at one of ``starts``."""
-    lows, highs = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
-    if not (np.isfinite(lows).all() and np.isfinite(highs).all()):
-        return [bucket_of(values[start:stop]) for start, stop in pairwise([*starts, values.size])]
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         totals = np.add.reduceat(values, starts).tolist()
+    if not math.isfinite(sum(totals)):  # a value is not finite, or a sum overflowed
+        return [bucket_of(values[start:stop]) for start, stop in pairwise([*starts, values.size])]
+    lows, highs = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
     counts = [stop - start for start, stop in pairwise([*starts, values.size])]
     return list(map(Bucket, lows.tolist(), highs.tolist(), totals, counts))
 

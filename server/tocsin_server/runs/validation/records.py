@@ -94,7 +94,7 @@ def _ends(numbers: I64) -> tuple[int, int]:
     if numbers.size <= SHORT:
         few = numbers.tolist()
         return min(few), max(few)
-    return int(numbers.min()), int(numbers.max())
+    return int(np.minimum.reduce(numbers)), int(np.maximum.reduce(numbers))
 
 
 def _read_columns(

@@ -31,6 +31,7 @@ Source:
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from operator import sub
 
 from tocsin_server.detect.sdk import (
@@ -39,6 +40,7 @@ from tocsin_server.detect.sdk import (
     FINE,
     FORWARD,
     INFO,
+    PACE,
     WARNING,
     Cause,
     DiagnosisContext,
@@ -118,7 +120,11 @@ class LossSaturated(Rule[Settings, State]):
         if view.loss is None:
             return
         rows, values = view.losses
-        if not values or self._all_differ(view, rows[-1], values):
+        for start in range(0, len(values), PACE):
+            self._some(view, rows[start : start + PACE], values[start : start + PACE])
+
+    def _some(self, view: View, rows: Sequence[int], values: list[float]) -> None:
+        if self._all_differ(view, rows[-1], values):
             return
         for row, loss in zip(rows, values, strict=True):
             self._one(view, row, loss)
