@@ -46,7 +46,7 @@ _read: Any = None
 
 def _learn_torch() -> None:
     global _plain, _tensor, _read
-    from ..capture.staging import read
+    from ..capture.reading import read
 
     _plain = sys.modules["torch"].Tensor
     _tensor, _read = (_plain,), read
@@ -88,7 +88,7 @@ def _flag(leaf: Any) -> Any:
 
 def _tensor_flag(torch: Any, leaf: Any) -> Any:
     """Check a tensor in one pass without a copy: its extremes times zero are NaN if it is not finite."""
-    from ..capture.staging import capturing, readable
+    from ..capture.reading import capturing, readable
 
     if not leaf.is_floating_point() or not leaf.numel():
         return None

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import staging
-from .staging import CUDA, capturing, differ_later, readable
+from . import reading
+from .reading import CUDA, capturing, differ_later, readable
 
 EDGE = 8
 """Values that are copied along each dimension of a gradient."""
@@ -37,7 +37,7 @@ def sample_of(probes: Sequence[Any]) -> Sample:
 
 
 def _is_plain(grad: Any) -> bool:
-    if type(grad) not in staging.PLAIN or grad.layout is not torch.strided:
+    if type(grad) not in reading.PLAIN or grad.layout is not torch.strided:
         return False
     return grad.numel() > 0 and readable(grad)
 

@@ -17,7 +17,7 @@ from . import compiler, fsdp, patching
 from .compiler import is_compiling as _is_compiling
 from .compiler import switch, traced
 from .optimizer_tracker import LOOKED_AT, OptimizerTracker
-from .staging import read, readable
+from .reading import read, readable
 
 HOST: Any = Tensor
 """Type of the norms that are read at once if they are in host memory."""

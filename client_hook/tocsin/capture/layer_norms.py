@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from ..protocol import little_endian
-from . import staging
+from . import reading, staging
 from .device_values import DeviceValue, divided, settle
 from .gradients import norms_of
 from .layer_names import NO_GRADIENT, folded, grouped, plain_names
@@ -236,20 +236,20 @@ class LayerNorms:
 
     def _send(self, tracker: OptimizerTracker, step: int, vector: Vector, why: str) -> None:
         _, norms, scale, _ = vector
-        if not staging.is_on_device(norms):
+        if not reading.is_on_device(norms):
             if norms.is_cpu:
                 self._report(tracker, step, vector, why, _read(norms, scale))
-        elif not staging.capturing() and len(self._staged) < STAGED:
+        elif not reading.capturing() and len(self._staged) < STAGED:
             self._stage(tracker, step, vector, why)
 
     def _stage(self, tracker: OptimizerTracker, step: int, vector: Vector, why: str) -> None:
         """Copy a vector on the current stream, followed by an event that is queried with the next record."""
         norms = vector[1].detach()
-        with torch.no_grad(), staging.on_device(norms.device):
+        with torch.no_grad(), reading.on_device(norms.device):
             ready = norms.to(torch.float32)
             host = self._slot(ready.numel())
             host.copy_(ready, non_blocking=True)
-            event = staging._new_event()
+            event = reading._new_event()
             event.record()
         self._staged.append((tracker, step, vector, why, host, event))
 
@@ -269,7 +269,7 @@ class LayerNorms:
             self._poll()
 
     def _poll(self) -> None:
-        if staging.capturing():
+        if reading.capturing():
             return
         while self._staged and self._staged[0][5].query():
             tracker, step, vector, why, host, _ = self._staged[0]

@@ -20,7 +20,7 @@ from time import monotonic_ns
 from typing import Any, Protocol
 
 from ..system.checkpoints import CheckpointWatch
-from . import staging
+from . import reading
 from .accumulation import BATCH, DIVIDED, ITEMS, total_share, why_parts
 from .backward_steps import Gathered, close, depth
 from .compiler import traced
@@ -42,8 +42,8 @@ from .optimizer_tracker import (
     fold,
     total_of,
 )
+from .reading import CUDA, capturing, read
 from .restored_steps import steps_of
-from .staging import CUDA, capturing, read
 from .step_order import begins, count_turn
 from .step_scheduler import StepScheduler, norm_every
 from .wrappers import inner_of, is_whole
@@ -570,7 +570,7 @@ class Ledger:
             if must_wait:
                 note = None if type(tracker.scale) is float else tracker.scaler
                 self._waiting.append((tracker, item, note))
-            elif staging.device_seen and _on_device(item):
+            elif reading.device_seen and _on_device(item):
                 reporter.stage(item, None if type(tracker.scale) is float else tracker.scaler)
             else:
                 reporter.put(item)
@@ -616,7 +616,7 @@ class Ledger:
             self._send((max(self.step, 0), *item[1:]), note)
 
     def _send(self, item: tuple[Any, ...], note: str | None) -> None:
-        if staging.device_seen and _on_device(item):
+        if reading.device_seen and _on_device(item):
             self.reporter.stage(item, note)
         else:
             self.reporter.put(item)

@@ -22,8 +22,8 @@ from .compiler import is_compiling as _is_compiling
 from .compiler import switch
 from .ledger import Seen
 from .optimizer_tracker import Loss, OptimizerTracker
+from .reading import read
 from .scaler import Scaled, forget_scaled, scaled_losses, scaled_source
-from .staging import read
 
 LOOKED_AT = 4
 """Number of first steps of an optimizer whose losses are examined for divisions. Later, only those of steps

@@ -27,7 +27,8 @@ from .gradients import own_norm
 from .ledger import MAX_UNASSIGNED, Ledger
 from .live_objects import has_too_many_objects
 from .optimizer_tracker import Loss, OptimizerTracker
-from .staging import CUDA, DRAIN_S, capturing, differ_later, read
+from .reading import CUDA, capturing, differ_later, read
+from .staging import DRAIN_S
 
 PLAIN = (Tensor, torch.nn.Parameter)
 CONFIRM = 3

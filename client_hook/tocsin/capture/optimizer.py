@@ -24,8 +24,8 @@ from .compiler import is_compiling as _is_compiling
 from .compiler import leave_out, switch
 from .gradients import install_deepspeed, install_sharded, kept_norm, own_norm
 from .optimizer_tracker import BEFORE, OptimizerTracker
+from .reading import read
 from .restored_steps import loaded
-from .staging import read
 from .wrappers import is_whole
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from .gradient_samples import Pending, Sample, differs, has_hooks, sample_of
-from .staging import sum_of
+from .reading import sum_of
 
 GROUPS = 64
 """Learning rates of at most this many parameter groups are reported."""

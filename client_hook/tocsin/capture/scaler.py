@@ -28,7 +28,7 @@ from .compiler import switch
 from .device_values import Checked, Computed, Held
 from .gradients import own_norm
 from .optimizer_tracker import OptimizerTracker
-from .staging import before_write, capturing, hold, is_on_device, own_copy, read
+from .reading import before_write, capturing, hold, is_on_device, own_copy, read
 from .wrappers import inner_of
 
 REMEMBERED = 1024

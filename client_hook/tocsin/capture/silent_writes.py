@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from . import patching
-from .staging import before_replay, before_write
+from .reading import before_replay, before_write
 
 IN_PLACE = ("all_reduce", "broadcast", "reduce", "recv", "irecv", "scatter")
 """Collectives that write to their first argument. Others write to outputs that the script allocates for them.

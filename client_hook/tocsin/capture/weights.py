@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from .ledger import Ledger
-from .staging import capturing
+from .reading import capturing
 
 NAME = "nonfinite/weights"
 EVERY, RAREST = 256, 1 << 16

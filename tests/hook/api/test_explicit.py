@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from tests.hook.captured import watched
 from tests.hook.truth import batches, model
 from tocsin.api.scalars import nonfinite
-from tocsin.capture import ledger, staging
+from tocsin.capture import ledger, reading
 
 
 class Lazy:
@@ -47,7 +47,7 @@ class Untouched(TorchDispatchMode):
 def captures(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """A CUDA build in which a graph is being captured when the list says so."""
     state = [False]
-    for module in (staging, ledger):
+    for module in (reading, ledger):
         monkeypatch.setattr(module, "CUDA", True)
         monkeypatch.setattr(module, "capturing", lambda: state[0])
     return state
@@ -121,7 +121,7 @@ def test_values_on_an_unsupported_device_are_not_read_and_warned_about(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Values on XLA and the like would cost a wait or another graph: one warning says what to do instead."""
-    staging._unread.clear()
+    reading._unread.clear()
     weight = nn.Parameter(torch.ones(2, device="meta"), requires_grad=False)
     weight.grad = torch.ones(2, device="meta")
     optimizer = torch.optim.SGD([weight], lr=0.1)

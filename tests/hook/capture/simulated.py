@@ -9,7 +9,17 @@ import torch
 from torch import Tensor
 
 from tocsin.api import scalars
-from tocsin.capture import device_values, gradients, ledger, loss, manual_updates, optimizer, scaler, staging
+from tocsin.capture import (
+    device_values,
+    gradients,
+    ledger,
+    loss,
+    manual_updates,
+    optimizer,
+    reading,
+    scaler,
+    staging,
+)
 
 
 class LateEvent:
@@ -27,10 +37,10 @@ class LateEvent:
 
 
 def read(value: Any, source: str | None = "value") -> Any:
-    """Do what ``staging.read`` does, as if every tensor were on a CUDA device."""
+    """Do what ``reading.read`` does, as if every tensor were on a CUDA device."""
     if not isinstance(value, Tensor):
-        return staging.read(value)
-    return staging.hold(value, source) if value.numel() == 1 and not value.is_complex() else None
+        return reading.read(value)
+    return reading.hold(value, source) if value.numel() == 1 and not value.is_complex() else None
 
 
 def simulate(monkeypatch: pytest.MonkeyPatch, *, trusted: int = device_values.TRUSTED) -> None:
@@ -48,12 +58,12 @@ def simulate(monkeypatch: pytest.MonkeyPatch, *, trusted: int = device_values.TR
     monkeypatch.setattr(loss, "_before_one", lambda args, kwargs, me: None)
     monkeypatch.setattr(gradients, "HOST", None)
     monkeypatch.setattr(scaler, "is_on_device", lambda value: True)
-    monkeypatch.setattr(staging, "is_on_device", lambda value: True)
-    monkeypatch.setattr(staging, "_initialized", lambda: False)
-    monkeypatch.setattr(staging, "_new_event", LateEvent)
+    monkeypatch.setattr(reading, "is_on_device", lambda value: True)
+    monkeypatch.setattr(reading, "_initialized", lambda: False)
+    monkeypatch.setattr(reading, "_new_event", LateEvent)
     monkeypatch.setattr(staging, "GATHERED_S", 3600.0)
     monkeypatch.setattr(staging, "new_ring", lambda pinned: torch.empty(staging.SLOTS, staging.WIDTH))
     monkeypatch.setattr(staging, "new_vectors", lambda count, length: torch.empty(count, length))
-    monkeypatch.setattr(staging, "_sources", {})
-    monkeypatch.setattr(staging, "_Graphs", type("_Graphs", (), {"seen": False}))
+    monkeypatch.setattr(reading, "_sources", {})
+    monkeypatch.setattr(reading, "_Graphs", type("_Graphs", (), {"seen": False}))
     monkeypatch.setattr(device_values, "TRUSTED", trusted)

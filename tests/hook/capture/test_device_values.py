@@ -20,9 +20,10 @@ from tests.hook.captured import watched
 from tests.hook.loops import LOOPS
 from tests.hook.truth import Truth
 from tests.matrix import ALL
-from tocsin.capture import scaler, silent_writes, staging
+from tocsin.capture import reading, scaler, silent_writes
 from tocsin.capture.device_values import COMPARE_EVERY, TRUSTED, Held, divided
-from tocsin.capture.staging import BATCH, Staging, before_replay, before_write, new_ring
+from tocsin.capture.reading import before_replay, before_write
+from tocsin.capture.staging import BATCH, Staging, new_ring
 
 STYLES = list(LOOPS) if ALL else ["plain", "scaled_clip", "scaled_fused", "scaled_accumulation"]
 
@@ -141,7 +142,7 @@ class Road:
 
 def _forgotten(monkeypatch: pytest.MonkeyPatch, trusted: int) -> None:
     simulate(monkeypatch, trusted=trusted)
-    staging._recent.clear()
+    reading._recent.clear()
 
 
 plans = st.lists(
@@ -284,7 +285,7 @@ def test_an_ordinary_loss_is_trusted_and_not_copied(monkeypatch: pytest.MonkeyPa
 def test_large_memory_and_parameters_are_copied(tensor: Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reference to one element would keep the whole tensor alive; an optimizer changes parameters."""
     _forgotten(monkeypatch, 0)
-    held = staging.hold(tensor, "loss")
+    held = reading.hold(tensor, "loss")
     assert held.tensor is not None
     assert held.tensor.untyped_storage().data_ptr() != tensor.untyped_storage().data_ptr()
     assert held.tensor.untyped_storage().nbytes() == 4
@@ -293,7 +294,7 @@ def test_large_memory_and_parameters_are_copied(tensor: Tensor, monkeypatch: pyt
 def test_no_graph_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reference is detached."""
     _forgotten(monkeypatch, 0)
-    held = staging.hold((torch.ones((), requires_grad=True) * 2).reshape(1), "loss")
+    held = reading.hold((torch.ones((), requires_grad=True) * 2).reshape(1), "loss")
     assert held.tensor is not None
     assert held.tensor.grad_fn is None
     assert held.tensor.shape == ()
@@ -304,7 +305,7 @@ def test_inference_tensors_are_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     _forgotten(monkeypatch, 0)
     with torch.inference_mode():
         loss = torch.full((), 3.0)
-        held = staging.hold(loss, "loss")
+        held = reading.hold(loss, "loss")
         loss.add_(1)
     assert not held.is_changed()
     assert float(held.tensor) == 3.0  # type: ignore[arg-type]
@@ -315,8 +316,8 @@ def test_an_accumulation_is_one_value(many: int, monkeypatch: pytest.MonkeyPatch
     """A few losses are added on the host, many on the device, because a record has little room."""
     _forgotten(monkeypatch, 0)
     road = Road()
-    values = [staging.hold(torch.full((), float(k))) for k in range(many)]
-    total = staging.sum_of(values)
+    values = [reading.hold(torch.full((), float(k))) for k in range(many)]
+    total = reading.sum_of(values)
     road.expected[0] = sum(range(many)) / many
     road.put(total / many)
     assert road.lost() == []
@@ -415,22 +416,22 @@ def test_a_loss_is_copied_before_a_collective_writes_to_it(monkeypatch: pytest.M
     _forgotten(monkeypatch, 0)
     loss = torch.full((), 2.0)
     with watched():
-        held = staging.hold(loss, "loss")
+        held = reading.hold(loss, "loss")
         assert held.tensor is not None
         assert held.tensor.data_ptr() == loss.data_ptr()
         all_reduce(loss)
         assert held.tensor.data_ptr() != loss.data_ptr()
-        assert staging._sources["loss"].changes
+        assert reading._sources["loss"].changes
 
 
 def test_a_graph_ends_references(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before the first replay all values are copied, and from then on when they are read."""
     _forgotten(monkeypatch, 0)
     static = torch.full((), 2.0)
-    held = staging.hold(static, "loss")
+    held = reading.hold(static, "loss")
     replay = silent_writes._watch_graph(lambda graph: _silently(static))
     replay(None)
-    later = staging.hold(static, "loss")
+    later = reading.hold(static, "loss")
     replay(None)
     assert [float(one.tensor) for one in (held, later)] == [2.0, 3.0]  # type: ignore[arg-type]
 
@@ -441,6 +442,6 @@ def test_memory_that_a_graph_took_back_is_a_lost_value(monkeypatch: pytest.Monke
     road, gone = Road(), torch.full((), 5.0)
     for step in range(3):
         road.put(road.read(gone if step == 1 else torch.full((), float(step))))
-    monkeypatch.setattr(staging._Graphs, "seen", True)
-    monkeypatch.setattr(staging, "_has_memory", lambda one: one.data_ptr() != gone.data_ptr())
+    monkeypatch.setattr(reading._Graphs, "seen", True)
+    monkeypatch.setattr(reading, "has_memory", lambda one: one.data_ptr() != gone.data_ptr())
     assert road.lost() == [1]

@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.hook.capture.test_staging import device, events
 from tests.hook.captured import watched
-from tocsin.capture import device_values, gradients, loss, optimizer, scaler, staging
+from tocsin.capture import device_values, gradients, loss, optimizer, reading, scaler
 
 __all__ = ["device", "events"]
 
@@ -119,8 +119,8 @@ LOOPS: dict[str, dict[str, bool]] = {
 @pytest.mark.parametrize("loop", LOOPS)
 def test_a_usual_step_launches_half_a_kernel_at_most(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Values are kept by reference and copied together; nothing waits for the device."""
-    monkeypatch.setattr(staging, "PLAIN", (torch.Tensor, FakeTensor))
-    monkeypatch.setattr(staging, "new_flag", lambda: torch.empty((), dtype=torch.bool))
+    monkeypatch.setattr(reading, "PLAIN", (torch.Tensor, FakeTensor))
+    monkeypatch.setattr(reading, "new_flag", lambda: torch.empty((), dtype=torch.bool))
     monkeypatch.setattr(device_values, "TRUSTED", 0)  # nothing ever arrives from a fake device
     training = Training(**LOOPS[loop])
     with watched(optimizers={"fake": training.optimizer}) as (run, _):

@@ -17,9 +17,10 @@ from torch.nn.utils import clip_grad_norm_
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.hook.captured import watch, watched
-from tocsin.capture import data_loading, gradients, loss, optimizer, scaler, staging, weights
+from tocsin.capture import data_loading, gradients, loss, optimizer, reading, scaler, staging, weights
 from tocsin.capture.ledger import Ledger
-from tocsin.capture.staging import BATCH, GATHERED_S, SLOTS, WIDTH, Staging, new_ring, read
+from tocsin.capture.reading import read
+from tocsin.capture.staging import BATCH, GATHERED_S, SLOTS, WIDTH, Staging, new_ring
 
 WAITING = ("_local_scalar_dense", "nonzero", "equal", "is_nonzero")
 
@@ -78,7 +79,7 @@ def device(monkeypatch: pytest.MonkeyPatch, events: list[Event]) -> Iterator[Non
         events.append(Event())
         return events[-1]
 
-    monkeypatch.setattr(staging, "_new_event", record)
+    monkeypatch.setattr(reading, "_new_event", record)
     monkeypatch.setattr(staging, "new_ring", lambda pinned: new_ring(pinned=False))
     monkeypatch.setattr(staging, "new_vectors", lambda count, length: torch.empty(count, length))
     gc.collect()  # the watch would find optimizers of earlier tests, and read their step counts
@@ -217,7 +218,7 @@ class Road:
 
 @pytest.fixture
 def road(monkeypatch: pytest.MonkeyPatch) -> Road:
-    monkeypatch.setattr(staging, "_initialized", lambda: False)
+    monkeypatch.setattr(reading, "_initialized", lambda: False)
     return Road()
 
 
@@ -272,8 +273,8 @@ def test_values_of_another_stream_go_apart(road: Road, monkeypatch: pytest.Monke
         used.append(stream)
         return contextlib.nullcontext()
 
-    monkeypatch.setattr(staging, "current_stream", lambda device: current[0])
-    monkeypatch.setattr(staging, "on_stream", on_stream)
+    monkeypatch.setattr(reading, "current_stream", lambda device: current[0])
+    monkeypatch.setattr(reading, "on_stream", on_stream)
     for step, stream in enumerate((7, 7, 7, 8, 7)):
         current[0] = stream
         road.put(step)
@@ -286,11 +287,11 @@ def test_nothing_is_copied_while_a_graph_is_captured(road: Road, monkeypatch: py
     """Records of host values wait behind those gathered before: a copy now would be part of the graph."""
     road.put(0)
     road.put(1)
-    monkeypatch.setattr(staging, "capturing", lambda: True)
+    monkeypatch.setattr(reading, "capturing", lambda: True)
     for step in range(2 * BATCH):
         road.queue.put((step, 0, ("lr",), 0.1))
     assert (len(road.events), len(road.queue)) == (1, 2 + 2 * BATCH)
-    monkeypatch.setattr(staging, "capturing", lambda: False)
+    monkeypatch.setattr(reading, "capturing", lambda: False)
     road.queue.put((99, 0, ("lr",), 0.1))
     assert len(road.events) == 2
 
