@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import cache, partial
+from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from .. import mirrors
 from ..core.config import keyed, settings_of
 from ..core.environment_options import PARTS, parts_of
-from ..core.handshake import RunInfo, hello, versions
+from ..core.handshake import RunInfo, hello
 from ..core.identity import (
     Identity,
     identify,
@@ -30,15 +30,14 @@ from ..core.script import project_of
 from ..core.server_choice import chosen_token, chosen_url
 from ..core.values import kind_of, whole
 from ..lifecycle import child_processes, first_training, sigterm
-from ..lifecycle.import_hook import when_imported
 from ..transport.outbox import Outbox
+from .attachment import attach, follow_torch
 from .console import AlertCounter, is_quiet, write
 from .no_run import NoRun
 from .reporter import LOG, RecordSink, RunReporter, Transport
 from .run import Run
+from .sender_callbacks import SenderCallbacks
 
-ALERTS_S = 1.0
-"""Maximum time that ``finish`` waits until the last alerts are written to other trackers, s."""
 EXIT_S = 3.0
 """Default maximum time that ``finish`` waits, s. It may take 1 s longer."""
 LINGER_S = 120.0
@@ -112,7 +111,6 @@ def _begin(
 ) -> Run:
     from ..spool.segments import default_dir
     from ..system.environment import EnvironmentRecorder
-    from ..system.system_metrics import SystemMetrics
     from ..transport.sender import Sender
 
     capture["start_step"] = count_of(capture["start_step"], "start_step")
@@ -134,15 +132,7 @@ def _begin(
     box = outbox if outbox is not None else Outbox()
     # Only one process writes to the terminal; the tests' own sender writes nothing.
     problems = AlertCounter() if sender is None and not identity.writer.rank and not is_quiet(quiet) else None
-    metrics = SystemMetrics(os.environ, lambda values, events: reporter.add_reading(values, events))
-
-    def sample(now: float) -> None:
-        recorder.sample()
-        metrics.step(now)
-        reporter.checkpoints.sample(now)
-        for one in tuple(reporter.samplers):
-            one()
-
+    callbacks = SenderCallbacks(problems)
     parts = parts_of(environment) if sender is None else frozenset[str]()
     if sender is None:
         sender = Sender(
@@ -152,30 +142,19 @@ def _begin(
             spool_dir=Path(spool_dir) if spool_dir else default_dir(),
             exit_timeout=seconds_of(exit_timeout, EXIT_S),
             linger_s=LINGER_S if exit_timeout is None else 0.0,
-            on_message=lambda message: on_message(message),
-            sampler=sample,
-            phase=lambda: reporter.phases[-1] if reporter.phases else "",
+            on_message=callbacks.take,
+            sampler=callbacks.sample,
+            phase=callbacks.phase,
             redact=clean,
         )
     reporter = RunReporter(box, sender)
     reporter.redact = clean
     reporter.checkpoints.rank = identity.writer.rank
     reporter.on_end.append(reporter.checkpoints.last_look)
-    alert_writer = cache(
-        lambda: mirrors.alert_writer(lambda: run.url, lambda: getattr(sender, "address", ""))
-    )
     reporter.on_end.append(mirrors.end)
-    reporter.on_closed.append(lambda: alert_writer().flush(ALERTS_S) if mirrors.has_alerts() else None)
     recorder = EnvironmentRecorder(reporter, run_info, parts)
     reporter.on_end.append(recorder.finish)
-
-    def on_message(message: Any) -> None:
-        if problems is not None:
-            problems.count(message)
-        if mirrors.has_alerts():
-            alert_writer().take(message)
-        reporter.queue_message(message)
-
+    callbacks.begin(reporter, recorder, lambda: (run.url, getattr(sender, "address", "")))
     wanted = {actions} if isinstance(actions, str) else actions or ()
     try:
         run = Run(reporter, run_info, attach(reporter, run_info, **capture), wanted, config)
@@ -185,11 +164,9 @@ def _begin(
     share = None
     if is_parent:
         given = {"url": url, "token": token, "spool_dir": spool_dir, "exit_timeout": exit_timeout}
-        given |= {"host": host, "grad_norm": capture["grad_norm"]}
-        given["environment"] = [name if name in parts else f"-{name}" for name in PARTS]
-        given["redact"] = redact if redact is None or isinstance(redact, (bool, str)) else list(redact)
+        given |= {"host": host, "grad_norm": capture["grad_norm"], **_for_children(parts, redact)}
         share = partial(child_processes.share_with_children, run_info, given, begin_child)
-    _follow_torch(run, reporter, run_info, share, capture)
+    follow_torch(run, reporter, run_info, share, capture)
     mirrors.begin(run)
     if capture["patch"]:
         sigterm.install()
@@ -201,30 +178,12 @@ def _begin(
     return run
 
 
-def _follow_torch(
-    run: Run,
-    reporter: RunReporter,
-    run_info: RunInfo,
-    share: Callable[[], Callable[[], None]] | None,
-    capture: Mapping[str, Any],
-) -> None:
-    """Share the run with child processes once torch is imported; start capture then, if it is late.
-
-    ``share`` shares the run and returns the function that stops it; None if this process must not.
-    """
-
-    def share_with_children() -> None:
-        if share is not None:
-            reporter.on_off.append(share())
-
-    def torch_imported() -> None:
-        attach_late(run, reporter, run_info, **capture)
-        share_with_children()
-
-    if "torch" in sys.modules:
-        share_with_children()
-    elif capture["patch"]:
-        reporter.on_off.append(when_imported("torch", torch_imported))
+def _for_children(parts: Collection[str], redact: Any) -> dict[str, Any]:
+    """Return the options of what is recorded and hidden, as plain data for child processes."""
+    return {
+        "environment": [name if name in parts else f"-{name}" for name in PARTS],
+        "redact": redact if redact is None or isinstance(redact, (bool, str)) else list(redact),
+    }
 
 
 def begin_child(shared: Mapping[str, Any]) -> Run:
@@ -262,83 +221,6 @@ def _seed(who: Identity) -> str:
     if is_multiprocessing_child():
         return f"{process_id(os.getppid())}:{who.ordinal}"
     return who.run or f"{who.rendezvous}:{who.ordinal}"
-
-
-def attach(reporter: RunReporter, run_info: RunInfo, *, patch: bool, model: Any, **options: Any) -> Any:
-    """Start capture if torch is imported; send an ``attached`` event with what was found.
-
-    Args:
-        reporter: Receives records and events.
-        run_info: The run's data for the handshake.
-        patch: Whether to patch torch at all.
-        model: The model to describe, or None.
-        options: Parameters of the ledger.
-
-    Returns:
-        The ledger, or None without capture.
-    """
-    if not patch or "torch" not in sys.modules:
-        run_info.versions = versions()
-        reporter.put_event("attached", {"signals": {}})
-        return None
-    from .. import capture
-    from ..capture.descriptions import Describer
-    from ..capture.evaluation import Evaluation
-    from ..capture.layer_norms import LayerNorms
-    from ..capture.manual_updates import ManualUpdates
-    from ..capture.overhead import OverheadMeter
-    from ..capture.restored_steps import restore
-    from ..capture.scaler import report_last_scales
-    from ..capture.weights import WeightsCheck
-    from ..preflight import Preflight
-
-    ledger = capture.Ledger(reporter, **options)
-    layers = LayerNorms(reporter, rank=run_info.identity.writer.rank)
-    ledger.layers = layers
-    ledger.checkpoints = reporter.checkpoints
-    ledger.weights = WeightsCheck(ledger)
-    reporter.on_end.append(ledger.release)
-    reporter.on_end.append(lambda: report_last_scales(ledger))
-    reporter.on_close.append(layers.drain)
-    reporter.on_off.append(lambda: capture.detach(ledger))
-    reporter.on_close.append(lambda: capture.detach(ledger))  # again, for patches that were in use before
-    Preflight(reporter, ledger, model)
-    reporter.on_end.append(Evaluation(ledger).end)
-    if not options.get("optimizers"):  # otherwise other optimizers are not watched
-        reporter.on_end.insert(0, ManualUpdates(ledger).finish)
-    reporter.on_off.append(OverheadMeter(ledger, reporter.waiting).stop)
-    described = Describer(reporter, ledger, run_info, versions).described
-    restore(ledger)
-    data = {
-        "optimizers": described["optimizers"],
-        "scalers": described["scalers"],
-        "torch": run_info.versions["torch"],
-        "signals": capture.attach(ledger),
-    }
-    if model is not None:
-        data["model"] = _described_model(model)
-    reporter.put_event("attached", data)
-    return ledger
-
-
-def attach_late(run: Run, reporter: RunReporter, run_info: RunInfo, **options: Any) -> None:
-    """Start capture after torch was imported late, unless the script reports its steps itself."""
-    if reporter.off or run.reports_steps:
-        return
-    try:
-        run.captured_by(attach(reporter, run_info, **options))
-        if reporter.has_started:
-            reporter.on_start()
-    except Exception as error:
-        reporter.detach()
-        reporter.report_error("attach", error)
-
-
-def _described_model(model: Any) -> dict[str, Any]:
-    from ..capture.discovery import size_of
-
-    parameters = [size_of(param) for param in model.parameters()]
-    return {"class": type(model).__name__, "parameters": sum(parameters), "tensors": len(parameters)}
 
 
 def default_name(project: str) -> str:
