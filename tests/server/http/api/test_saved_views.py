@@ -110,3 +110,22 @@ def test_changes_are_in_the_audit_log(views: Views, server: Any) -> None:
     entries = server.get("/audit", subject=view["id"])["items"]
     assert [entry["action"] for entry in entries] == ["view.delete", "view.change", "view.create"]
     assert entries[1]["details"] == {"name": "again", "project": "p", "changed": ["name"]}
+
+
+def test_reading_is_enough_to_list_views_and_not_to_save_one(views: Views, server: Any) -> None:
+    views.save(name="seen")
+    asked = {"name": "reader", "scope": "read", "project": None}
+    made = httpx.post(f"{server.base}/api/v1/tokens", json=asked, headers=server.headers).json()
+    reader = {"authorization": f"Bearer {made['token']}"}
+    listed = httpx.get(f"{server.base}{PATH}", headers=reader)
+    assert [view["name"] for view in listed.json()["items"]] == ["seen"]
+    refused = httpx.post(f"{server.base}{PATH}", json={"name": "mine"}, headers=reader)
+    assert (refused.status_code, refused.json()["subject"]) == (403, "scope")
+
+
+def test_a_view_is_not_renamed_to_a_name_in_use(views: Views) -> None:
+    views.save(name="one")
+    other = views.save(name="two")
+    answer = views.ask("PATCH", f"/{other['id']}", {"name": "one"})
+    assert (answer.status_code, answer.json()["subject"]) == (422, "name")
+    assert [view["name"] for view in views.all()] == ["one", "two"]
