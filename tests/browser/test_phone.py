@@ -27,7 +27,7 @@ PAGES = {
     "/?kiosk=1": "[data-run]",
     "/rules": "[data-rule]",
     "/rules?rule=loss-spike": ".ruleform",
-    f"/runs/{RUN}": '[data-series="loss"] .plot .xy',
+    f"/runs/{RUN}": '[data-series="loss"]',
     f"/compare?run={RUN}": '[data-series="loss"] .plot .xy',
     "/compare": ".notice",
     "/alerts?state=all": ".al",

@@ -32,6 +32,7 @@ export class TrialRuns {
       if (!away) focusIn(this.node, "summary");
     };
     this.node = /** @type {HTMLDetailsElement} */ (this.#frame());
+    this.#show();
   }
 
   #frame() {
