@@ -50,6 +50,14 @@ def test_a_chart_of_a_run_is_described(described: Any, visit: Callable[..., Any]
     assert found["Loss scale by step"].startswith("Steps 0 to 39: constant at 2¹⁶. Alert")
 
 
+def test_a_chart_off_the_screen_is_described(described: Any, visit: Callable[..., Any]) -> None:
+    """On a phone only the first one is drawn at once, but screen readers read without scrolling."""
+    tab = visit(described)
+    tab.page.set_viewport_size({"width": 390, "height": 844})
+    tab.open_run(RUN)
+    assert charts(tab.page)["Learning rate by step"].startswith("Steps 0 to 39: constant at 0.001000.")
+
+
 def test_a_zoom_is_described(described: Any, visit: Callable[..., Any]) -> None:
     """The description is of the visible steps."""
     tab = visit(described)

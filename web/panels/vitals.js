@@ -122,6 +122,10 @@ export class Vitals {
     this.panels.forEach((panel, i) =>
       plots.draw(panel.plot, (width) => this.#drawn(panel, width, i === this.panels.length - 1)),
     );
+    for (const panel of this.panels.filter((each) => !each.plot.hidden)) {
+      // Also what is off the screen and not drawn yet, because screen readers read without scrolling.
+      panel.describe(() => inWords(panel, this.source.scene(), this.source.scene().layers(panel.kind.name)));
+    }
     this.#placeFlags();
     this.cross.refresh();
   }
@@ -159,7 +163,6 @@ export class Vitals {
     );
     panel.source = panel.kind.name === "grad_norm" ? normSource(scene.events) : "";
     panel.drew(drawn);
-    panel.describe(() => inWords(panel, this.source.scene(), this.source.scene().layers(panel.kind.name)));
     panel.showAt(scene.layers(panel.kind.name), this.cross.step, scene.timeline);
     return {
       picture: drawn,
