@@ -59,6 +59,7 @@ test("the address holds every choice, whatever a series is called", () => {
     find: "act/|opt/",
     pins: ["x,y", "z"],
     order: ["b"],
+    panels: ["formula:a/b - c", "list:x\ny,&z"],
     shut: ["", "sys"],
   };
   assert.deepEqual(readView(writeView(view)), view);

@@ -15,6 +15,7 @@ import { Aside, severityChips } from "../components/alerts/aside.js";
 import { icon } from "../components/icons.js";
 import { ResumeFrom } from "../components/incident/checkpoint.js";
 import { button, notice } from "../components/notice.js";
+import { customForm } from "../components/runs/customform.js";
 import { Controls } from "../components/runs/controls.js";
 import { Details } from "../components/runs/details.js";
 import { embedChart } from "../components/runs/embeddialog.js";
@@ -26,6 +27,7 @@ import { WindowBar } from "../components/runs/windowbar.js";
 import { ApiError } from "../data/api.js";
 import { RunData } from "../data/rundata.js";
 import { alertAt } from "../lib/alerts/attention.js";
+import { withChart } from "../lib/charts/customchart.js";
 import { followSize, readView, stepRange, writeView } from "../lib/views/runview.js";
 import { LayerHeat } from "../panels/layers.js";
 import { MetricPanels } from "../panels/metricpanels.js";
@@ -133,6 +135,16 @@ class RunPage {
       hover: (step) => this.vitals.cross.hover(step),
       clicked: (step) => this.vitals.cross.toggle(step),
       menuOf: (panel) => panelMenu(this.#panelHost(), panel),
+      compose: () => this.#compose(null),
+    });
+  }
+
+  /** @param {string | null} name of the chart to edit; null: add one */
+  #compose(name) {
+    customForm({
+      name,
+      known: this.metrics.all,
+      save: (made) => this.set({ panels: withChart(this.view.panels, name, made) }),
     });
   }
 
@@ -170,6 +182,7 @@ class RunPage {
           own ? this.metrics.feed.set.get(name) : this.data.layers(name),
           at,
           this.scene(),
+          this.metrics.linesAt(panel, at),
         );
       },
       release: () => this.vitals.cross.release(),
@@ -546,7 +559,9 @@ class RunPage {
       move: (name, by) => this.metrics.move(name, by),
       run: () => this.data.row?.name ?? this.id,
       plots: () => this.plots,
-      csv: (name) => this.app.api.csv(this.id, [name], window()),
+      csv: (name) => this.app.api.csv(this.id, this.metrics.seriesOf(name), window()),
+      edit: (name) => this.#compose(name),
+      remove: (name) => this.set({ panels: this.view.panels.filter((each) => each !== name) }),
       table: (name) => void showValues(this.app.api, this.id, name, window()),
       ...(this.app.session.scope === "read"
         ? {}

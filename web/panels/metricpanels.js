@@ -1,6 +1,6 @@
 /**
- * All other metrics of the run, in sections by prefix, with the window, x axis and cross line of the vital
- * signs. Only visible panels are loaded and drawn.
+ * Charts the reader composed, and all other metrics of the run in sections by prefix, with the window, x axis
+ * and cross line of the vital signs. Only visible panels are loaded and drawn.
  *
  * Data: its own feed (data/feed.js); what is drawn, and how, comes from the page (scene). Draws:
  * panels/plot.js, from lib/charts/picture.js.
@@ -10,10 +10,12 @@ import { el, focusIn, refill, say } from "../browser/dom.js";
 import { icon } from "../components/icons.js";
 import { Feed } from "../data/feed.js";
 import { background } from "../lib/charts/background.js";
+import { customOf } from "../lib/charts/customchart.js";
 import { picture } from "../lib/charts/picture.js";
 import { moved, PINNED, sections } from "../lib/charts/sections.js";
 import { counted } from "../lib/format.js";
 import { drawingOf } from "../lib/views/scales.js";
+import { CustomPanel, recordedFirst } from "./custom.js";
 import { isMetric, metric } from "./metric.js";
 import { onPlotClick } from "./crossline.js";
 import { Panel } from "./panel.js";
@@ -25,6 +27,8 @@ const BUCKETS = 600;
 const MOST = 60;
 /** Panels that scroll by are not requested; wait until they stay. */
 const SETTLE_MS = 90;
+/** The section of composed charts. */
+const CUSTOM = "\u0000custom";
 
 /**
  * @typedef {import("../lib/views/runview.js").View} View
@@ -33,12 +37,14 @@ const SETTLE_MS = 90;
 /**
  * @typedef {{ scene: () => import("./vitals.js").Scene, plots: () => import("./plot.js").Plots | null, view:
  *   () => View, set: (change: Partial<View>) => void, hover: (step: number | null) => void, clicked: (step:
- *   number) => void, menuOf: (panel: Panel) => Node }} Source
+ *   number) => void, menuOf: (panel: Panel) => Node, compose: () => void }} Source
  */
 
 export class MetricPanels {
   /** @type {string[]} */
   names = [];
+  /** @type {string[]} all series of the run */
+  all = [];
   /** @type {Map<string, Panel>} */
   panels = new Map();
   /** @type {Section[]} */
@@ -83,6 +89,7 @@ export class MetricPanels {
       el("h2", {}, "Metrics"),
       this.count,
       el("span.grow"),
+      el("button.btn", { type: "button", onclick: () => source.compose() }, "Add chart"),
       el("label.field", {}, icon("search"), this.input),
     );
     this.feed = new Feed(app.api, app.live, run, {
@@ -97,20 +104,25 @@ export class MetricPanels {
 
   /** @param {string[]} all all series of the run */
   offer(all) {
-    const names = all.filter(isMetric).sort();
-    if (names.join("\n") === this.names.join("\n")) return;
-    this.names = names;
+    const sorted = [...all].sort();
+    if (sorted.join("\n") === this.all.join("\n")) return;
+    this.all = sorted;
+    this.names = sorted.filter(isMetric);
+    for (const panel of this.panels.values()) if (panel instanceof CustomPanel) panel.offer(sorted);
     this.arrange();
+    this.#ask();
   }
 
   /** Apply sections, pins, order and filter of the view. */
   arrange() {
     const view = this.source.view();
-    this.list = sections(this.names, view);
+    const found = sections(this.names, view);
+    const custom = { key: CUSTOM, title: "Custom", names: view.panels };
+    this.list = view.panels.length ? [custom, ...found] : found;
     if (this.input.value !== view.find && document.activeElement !== this.input) this.input.value = view.find;
-    const shown = this.list.reduce((sum, section) => sum + section.names.length, 0);
+    const shown = found.reduce((sum, section) => sum + section.names.length, 0);
     const key = JSON.stringify([this.list, view.shut, view.full]);
-    this.head.hidden = !this.names.length;
+    this.head.hidden = !this.all.length;
     say(
       this.count,
       shown < this.names.length ? `${shown} of ${this.names.length}` : counted(this.names.length, "metric"),
@@ -163,7 +175,7 @@ export class MetricPanels {
       });
     return el(
       "section.series-section",
-      { "data-section": section.key === PINNED ? "pinned" : section.key },
+      { "data-section": { [PINNED]: "pinned", [CUSTOM]: "custom" }[section.key] ?? section.key },
       el(
         "h3",
         {},
@@ -215,11 +227,9 @@ export class MetricPanels {
       },
       icon("grip"),
     );
-    const panel = new Panel(metric(name), {
-      tag: "section.card.panel",
-      grip,
-      menuOf: this.source.menuOf,
-    });
+    const frame = { tag: "section.card.panel", grip, menuOf: this.source.menuOf };
+    const panel = customOf(name) ? new CustomPanel(name, frame) : new Panel(metric(name), frame);
+    if (panel instanceof CustomPanel) panel.offer(this.all);
     panel.node.append(el("i.hair", { hidden: true, "aria-hidden": "true" }));
     panel.node.addEventListener("dragover", (event) => {
       if (this.dragged && this.dragged !== name && this.#sectionOf(name) === this.#sectionOf(this.dragged)) {
@@ -266,8 +276,13 @@ export class MetricPanels {
    */
   #place(name, to) {
     const section = this.#sectionOf(name);
-    const { order, pins } = this.source.view();
+    const { order, panels, pins } = this.source.view();
     if (!section) return;
+    if (section.key === CUSTOM) {
+      const rest = panels.filter((each) => each !== name);
+      const place = Math.min(rest.length, Math.max(0, to));
+      return this.source.set({ panels: [...rest.slice(0, place), name, ...rest.slice(place)] });
+    }
     if (section.key === PINNED) this.source.set({ pins: moved(section, name, to, pins) });
     else this.source.set({ order: moved(section, name, to, order) });
   }
@@ -285,13 +300,52 @@ export class MetricPanels {
     }
     clearTimeout(this.settling);
     this.settling = setTimeout(() => {
-      if ([...this.near].some((name) => !this.feed.names.includes(name))) this.#ask();
+      if ([...this.near].some((name) => !this.#loaded(name))) this.#ask();
+      else this.draw(); // a new chart of series that others loaded
     }, SETTLE_MS);
   }
 
   #ask() {
-    const names = [...this.near].slice(0, MOST);
+    const names = [...new Set([...this.near].flatMap((name) => this.seriesOf(name)))].slice(0, MOST);
     if (names.length) void this.feed.load(names, { ...this.window, buckets: BUCKETS });
+  }
+
+  /**
+   * Return the series that a chart reads.
+   *
+   * @param {string} name
+   */
+  seriesOf(name) {
+    const panel = this.panels.get(name);
+    return panel instanceof CustomPanel ? panel.resolved.names : [name];
+  }
+
+  /** @param {string} name */
+  #loaded(name) {
+    return this.seriesOf(name).every((each) => this.feed.names.includes(each));
+  }
+
+  /**
+   * Return the lines of a chart. Only those of composed charts have names.
+   *
+   * @param {string} name
+   * @returns {import("../lib/charts/customchart.js").CustomData[]}
+   */
+  #lines(name) {
+    const panel = this.panels.get(name);
+    const get = (/** @type {string} */ each) => this.feed.set.get(each);
+    if (!(panel instanceof CustomPanel)) return [{ name: "", layers: get(name), ink: "", dash: "" }];
+    return panel.data(get, this.feed.ready && this.#loaded(name));
+  }
+
+  /**
+   * Return the lines of a composed chart, for the tooltip; undefined for a metric.
+   *
+   * @param {Panel} panel
+   * @param {number} step
+   */
+  linesAt(panel, step) {
+    return panel instanceof CustomPanel ? recordedFirst(this.#lines(panel.kind.name), step) : undefined;
   }
 
   /** @param {StepWindow} window */
@@ -310,7 +364,7 @@ export class MetricPanels {
     for (const name of this.near) {
       const panel = this.panels.get(name);
       const hair = /** @type {HTMLElement | null} */ (panel?.node.lastElementChild);
-      panel?.showAt(this.feed.set.get(name), step, scene.timeline);
+      panel?.showAt(this.#lines(name)[0]?.layers ?? [], step, scene.timeline);
       if (!hair) continue;
       hair.hidden = !(share >= 0 && share <= 1);
       hair.style.setProperty("--x", `calc(${left}px + (100% - ${left + right}px) * ${share.toFixed(4)})`);
@@ -351,21 +405,18 @@ export class MetricPanels {
    * @returns {import("./figure.js").Drawn | null}
    */
   #drawn(name, panel, width) {
-    if (!this.feed.names.includes(name)) return null;
+    if (!this.#loaded(name)) return null;
+    const [first, ...beside] = this.#lines(name);
+    const layers = first?.layers ?? [];
     const scene = this.source.scene();
     const full = panel.node.classList.contains("is-full");
-    const drawn = picture(
-      drawingOf(panel.kind, scene.scales),
-      this.feed.set.get(name),
-      [],
-      scene.range,
-      width,
-      panel.log,
-      scene.look,
-    );
+    const drawn = picture(drawingOf(panel.kind, scene.scales), layers, [], scene.range, width, panel.log, {
+      ...scene.look,
+      beside,
+    });
     panel.drew(drawn);
-    panel.describe(() => inWords(panel, this.source.scene(), this.feed.set.get(name)));
-    panel.showAt(this.feed.set.get(name), this.step, scene.timeline);
+    panel.describe(() => inWords(panel, this.source.scene(), layers, beside));
+    panel.showAt(layers, this.step, scene.timeline);
     return {
       picture: drawn,
       ...background(scene, full),

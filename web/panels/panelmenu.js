@@ -7,6 +7,7 @@
 import { blobOf, fileName, hand, handBlob } from "../browser/download.js";
 import { field, formDialog, textInput } from "../components/form.js";
 import { menu } from "../components/menu.js";
+import { customOf } from "../lib/charts/customchart.js";
 import { short } from "../lib/format.js";
 import { boxLimits, typedLimits, withValue } from "../lib/views/scales.js";
 import { isMetric } from "./metric.js";
@@ -17,7 +18,8 @@ import { isMetric } from "./metric.js";
  *   setFull: (name: string | null) => void, pins: () => string[], pin: (name: string) => void, move: (name:
  *   string, by: number) => void, run: () => string, plots: () => import("./plot.js").Plots | null, csv?:
  *   (name: string) => string, table?: (name: string) => void, drop?: (name: string) => void,
- *   embed?: (name: string, title: string) => void }} PanelHost
+ *   embed?: (name: string, title: string) => void, edit?: (name: string) => void, remove?: (name: string) =>
+ *   void }} PanelHost edit, remove: of composed charts
  */
 
 const AXES = /** @type {const} */ ([
@@ -59,14 +61,9 @@ function items(host, panel) {
       hint: full ? "Esc" : "",
       act: () => host.setFull(full ? null : name),
     },
-    ...(isMetric(name) && !host.drop ? place(host, name) : []),
+    ...(customOf(name) ? composed(host, name) : isMetric(name) && !host.drop ? place(host, name) : []),
     ...one(host.drop, "Remove", name),
-    ...one(host.table, "Show values", name),
-    ...one(
-      host.embed && ((/** @type {string} */ each) => host.embed?.(each, panel.kind.title)),
-      "Embed…",
-      name,
-    ),
+    ...(customOf(name) ? [] : ofSeries(host, panel)),
     { head: "Download" },
     { text: "PNG", act: () => void image(host, panel, "png") },
     { text: "SVG", act: () => void image(host, panel, "svg") },
@@ -77,6 +74,17 @@ function items(host, panel) {
     ),
   ];
 }
+
+/**
+ * What needs the name of a series.
+ *
+ * @param {PanelHost} host
+ * @param {import("./panel.js").Panel} panel
+ */
+const ofSeries = (host, { kind: { name, title } }) => [
+  ...one(host.table, "Show values", name),
+  ...one(host.embed && ((/** @type {string} */ each) => host.embed?.(each, title)), "Embed…", name),
+];
 
 /**
  * @param {PanelHost} host
@@ -155,12 +163,27 @@ const one = (act, text, name) => (act ? [{ text, act: () => act(name) }] : []);
  */
 function place(host, name) {
   const pinned = host.pins().includes(name);
-  return [
-    { text: pinned ? "Unpin" : "Pin to the top", act: () => host.pin(name) },
-    { text: "Move earlier", act: () => host.move(name, -1) },
-    { text: "Move later", act: () => host.move(name, 1) },
-  ];
+  return [{ text: pinned ? "Unpin" : "Pin to the top", act: () => host.pin(name) }, ...shift(host, name)];
 }
+
+/**
+ * @param {PanelHost} host
+ * @param {string} name
+ */
+const shift = (host, name) => [
+  { text: "Move earlier", act: () => host.move(name, -1) },
+  { text: "Move later", act: () => host.move(name, 1) },
+];
+
+/**
+ * @param {PanelHost} host
+ * @param {string} name
+ */
+const composed = (host, name) => [
+  ...one(host.edit, "Edit…", name),
+  ...shift(host, name),
+  ...one(host.remove, "Remove", name),
+];
 
 /**
  * Isolate the name, so that right-to-left text doesn't reorder what follows.

@@ -144,16 +144,21 @@ function area(plot) {
  * @param {Layer[]} layers
  * @param {number} at
  * @param {import("./vitals.js").Scene} scene
+ * @param {{ name: string, layers: Layer[], ink: string }[]} [lines] of a composed chart; without them, those
+ *   of the run's other optimizers follow
  * @returns {import("./tooltip.js").Content | null} null beyond the newest step
  */
-export function contentOf(panel, layers, at, scene) {
+export function contentOf(panel, layers, at, scene, lines) {
   const { last, look, timeline } = scene;
   const step = Math.round(at);
   if (step > last) return null;
-  const found = pointed(panel.kind, layers, step, look, panel.smoothed(timeline.toX(step)));
+  const [first, ...others] = lines ?? [];
+  const kind = first ? { ...panel.kind, title: first.name, color: first.ink } : panel.kind;
+  const smoothed = others.length ? null : panel.smoothed(timeline.toX(step));
+  const found = pointed(kind, first?.layers ?? layers, step, look, smoothed);
   if (!found) return null;
   const since = timeline.kind === "relative" ? span(timeline.toX(step) / 1000) : "";
-  const rows = [...found.rows, ...besideRows(panel.kind, step, scene)];
+  const rows = [...found.rows, ...(lines ? rowsOf(kind, step, others) : besideRows(kind, step, scene))];
   return { title: dotted(`step ${int(step)}`, since, moment(found.t)), rows, note: found.note };
 }
 
@@ -165,7 +170,19 @@ export function contentOf(panel, layers, at, scene) {
  * @param {import("./vitals.js").Scene} scene
  */
 const besideRows = (kind, step, { layers, reported }) =>
-  companions(kind.name, reported).flatMap(({ name, series, ink }) => {
-    const found = reading(layers(series), step);
+  rowsOf(
+    kind,
+    step,
+    companions(kind.name, reported).map((each) => ({ ...each, layers: layers(each.series) })),
+  );
+
+/**
+ * @param {import("./panel.js").PanelKind} kind
+ * @param {number} step
+ * @param {{ name: string, layers: Layer[], ink: string }[]} lines
+ */
+const rowsOf = (kind, step, lines) =>
+  lines.flatMap(({ name, layers, ink }) => {
+    const found = reading(layers, step);
     return found ? [rowOf(kind, found, name, ink)] : [];
   });

@@ -45,8 +45,9 @@ const AXIS_PX = 18;
  * @param {Panel} panel
  * @param {Scene} scene
  * @param {Layer[]} layers
+ * @param {{ name: string, layers: Layer[] }[]} [others] further lines of the chart
  */
-export function inWords({ kind, log }, scene, layers) {
+export function inWords({ kind, log }, scene, layers, others = besideOf(kind.name, scene)) {
   const { range, timeline, look } = scene;
   const [from, to] = range.map(timeline.toStep);
   const how = {
@@ -62,11 +63,16 @@ export function inWords({ kind, log }, scene, layers) {
     alerts: scene.alerts,
     chosen: scene.chosen,
   });
-  const beside = companions(kind.name, scene.reported).map(
-    ({ name, series }) => `${name}: ${describe({ ...how, layers: scene.layers(series) })}`,
-  );
+  const beside = others.map((each) => `${each.name}: ${describe({ ...how, layers: each.layers })}`);
   return [own, ...beside].join(" ");
 }
+
+/**
+ * @param {string} name
+ * @param {Scene} scene
+ */
+const besideOf = (name, { reported, layers }) =>
+  companions(name, reported).map((each) => ({ ...each, layers: layers(each.series) }));
 
 export class Vitals {
   /**

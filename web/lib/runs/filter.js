@@ -296,7 +296,7 @@ class Parser {
   }
 }
 
-const QUICK =
+export const QUICK =
   "a regular expression of at most 100 letters, with at most three of ( and of * + ? {, " +
   "and no repeated group";
 
@@ -305,7 +305,7 @@ const QUICK =
  *
  * @param {string} pattern
  */
-const isQuick = (pattern) =>
+export const isQuick = (pattern) =>
   pattern.length <= 100 &&
   [...pattern].filter((letter) => "*+?{".includes(letter)).length <= 3 &&
   [...pattern].filter((letter) => letter === "(").length <= 3 &&

@@ -1,5 +1,6 @@
 /** View state of a run page, stored in the address, so that a link shows the same view to someone else. */
 
+import { readCustom } from "../charts/customchart.js";
 import { amountWithin, SMOOTH_KINDS } from "../charts/smooth.js";
 import { AUTOMATIC, readScales, scalePairs } from "./scales.js";
 
@@ -8,9 +9,10 @@ import { AUTOMATIC, readScales, scalePairs } from "./scales.js";
  * @typedef {{ from: number | null, to: number | null, follow: number | null, at: number | null, alert: string
  *   | null, x: XKind, smooth: number, smoothing:
  *   import("../charts/smooth.js").SmoothKind, older: number[], ranks: string, full:
- *   string | null, find: string, pins: string[], order: string[], shut: string[] } &
+ *   string | null, find: string, pins: string[], order: string[], panels: string[], shut: string[] } &
  *   import("./scales.js").Scales} View older: attempts
- *   shown in full; ranks: "band", "each" or one rank; pins, order: series; shut: collapsed sections
+ *   shown in full; ranks: "band", "each" or one rank; pins, order: series; panels: composed
+ *   charts (lib/charts/customchart.js); shut: collapsed sections
  */
 
 /** @type {View} */
@@ -30,6 +32,7 @@ export const WHOLE = {
   find: "",
   pins: [],
   order: [],
+  panels: [],
   shut: [],
 };
 const X_KINDS = ["step", "relative", "wall"];
@@ -85,6 +88,7 @@ export function readView(search) {
     find: asked.get("find") ?? "",
     pins: all("pin"),
     order: all("order"),
+    panels: readCustom(asked),
     shut: all("shut"),
   };
 }
@@ -137,6 +141,7 @@ function lookPairs(view) {
     ...many("attempt", view.older),
     ...many("pin", view.pins),
     ...many("order", view.order),
+    ...many("panel", view.panels),
     ...many("shut", view.shut),
   ];
 }

@@ -1,0 +1,185 @@
+/**
+ * Charts that the reader composed: several metrics by list or pattern, or a formula. As text
+ * ("list:a\nb", "match:^train/", "formula:a - b"), it is their name on the page and in the address.
+ */
+
+import { isQuick, QUICK } from "../runs/filter.js";
+import { combined } from "./combined.js";
+import { readFormula } from "./formula.js";
+
+/**
+ * @typedef {"list" | "match" | "formula"} CustomKind
+ * @typedef {{ name: string, series: string, ink: string, dash: string }} CustomLine series: "" for a formula
+ * @typedef {{ lines: CustomLine[], names: string[], formula: import("./formula.js").Formula | null,
+ *   problem: string, note: string }} Resolved names: the series to load
+ * @typedef {{ name: string, layers: Layer[], ink: string, dash: string }} CustomData
+ */
+
+export const CUSTOM_KINDS = /** @type {const} */ (["list", "match", "formula"]);
+/** Charts in one address. */
+export const MOST_CUSTOM = 20;
+/** Lines in one chart; more can't be told apart. */
+const MOST_LINES = 16;
+/** Characters in one chart's text, for the address. */
+const LONGEST_TEXT = 2_000;
+const INKS = 8;
+/** Letters of a name that a pattern sees, so that none takes long. */
+const MATCHED = 100;
+
+/**
+ * @param {CustomKind} kind
+ * @param {string} text
+ */
+export const customName = (kind, text) =>
+  `${kind}:${(kind === "list" ? listed(text).join("\n") : text.trim()).slice(0, LONGEST_TEXT)}`;
+
+/**
+ * @param {string} name
+ * @returns {{ kind: CustomKind, text: string } | null} null if it is no composed chart
+ */
+export function customOf(name) {
+  const kind = CUSTOM_KINDS.find((each) => name.startsWith(`${each}:`));
+  const text = kind ? name.slice(kind.length + 1) : "";
+  return kind && text.trim() && text.length <= LONGEST_TEXT ? { kind, text } : null;
+}
+
+/**
+ * Return the charts of an address; unreadable ones are ignored.
+ *
+ * @param {URLSearchParams} asked
+ */
+export const readCustom = (asked) =>
+  [...new Set(asked.getAll("panel").filter(customOf))].slice(0, MOST_CUSTOM);
+
+/**
+ * Add a chart in front, or put it in the place of another.
+ *
+ * @param {string[]} names
+ * @param {string | null} before
+ * @param {string} made
+ */
+export function withChart(names, before, made) {
+  const rest = names.filter((each) => each !== made || each === before);
+  const changed = before === null ? [made, ...rest] : rest.map((each) => (each === before ? made : each));
+  return changed.slice(0, MOST_CUSTOM);
+}
+
+/** @param {string} name */
+export function customTitle(name) {
+  const { kind = "list", text = name } = customOf(name) ?? {};
+  return kind === "list" ? listed(text).join(", ") : kind === "match" ? `matching ${text}` : text;
+}
+
+/**
+ * @param {string} text one name a line
+ * @returns {string[]}
+ */
+const listed = (text) => [...new Set(text.split("\n").map((each) => each.trim()))].filter(Boolean);
+
+/**
+ * Return what a chart shows of a run that reports the series `known`, or why it shows nothing.
+ *
+ * @param {string} name
+ * @param {string[]} known
+ * @returns {Resolved}
+ */
+export function resolve(name, known) {
+  const custom = customOf(name);
+  if (!custom) return nothing("This chart is not understood.");
+  if (custom.kind === "formula") return ofFormula(custom.text, known);
+  return custom.kind === "match" ? ofPattern(custom.text, known) : ofList(listed(custom.text), known);
+}
+
+/**
+ * @param {string} problem
+ * @returns {Resolved}
+ */
+const nothing = (problem) => ({ lines: [], names: [], formula: null, problem, note: "" });
+
+/**
+ * @param {string} text
+ * @param {string[]} known
+ */
+function ofFormula(text, known) {
+  try {
+    const formula = readFormula(text, known);
+    const line = { name: text, series: "", ink: "--run-1", dash: "" };
+    return { lines: [line], names: formula.names, formula, problem: "", note: "" };
+  } catch (error) {
+    return nothing(/** @type {Error} */ (error).message);
+  }
+}
+
+/**
+ * @param {string} text
+ * @param {string[]} known
+ */
+function ofPattern(text, known) {
+  if (!isQuick(text)) return nothing(`Expected ${QUICK}.`);
+  try {
+    const pattern = new RegExp(text, "i");
+    const found = known.filter((each) => pattern.test(each.slice(0, MATCHED)));
+    return found.length ? withLines(found, "") : nothing(`No metric of this run matches ${text}.`);
+  } catch {
+    return nothing(`“${text}” is not a regular expression.`);
+  }
+}
+
+/**
+ * @param {string[]} names
+ * @param {string[]} known
+ */
+function ofList(names, known) {
+  const found = names.filter((each) => known.includes(each));
+  const absent = names.filter((each) => !known.includes(each));
+  const note = absent.length ? `not reported: ${absent.join(", ")}` : "";
+  return found.length ? withLines(found, note) : nothing(`This run reports none of ${names.join(", ")}.`);
+}
+
+/**
+ * @param {string[]} series
+ * @param {string} note
+ * @returns {Resolved}
+ */
+function withLines(series, note) {
+  const names = series.slice(0, MOST_LINES);
+  const more = series.length > MOST_LINES ? `${MOST_LINES} of ${series.length} metrics` : "";
+  const lines = names.map((name, i) => ({
+    name,
+    series: name,
+    ink: `--run-${1 + (i % INKS)}`,
+    dash: i < INKS ? "" : "6px,3px",
+  }));
+  return { lines, names, formula: null, problem: "", note: [more, note].filter(Boolean).join(" · ") };
+}
+
+/**
+ * Return the layers of each line of a chart.
+ *
+ * @param {Resolved} resolved
+ * @param {(name: string) => Layer[]} layersOf
+ * @returns {CustomData[]}
+ */
+export const customData = ({ lines, formula }, layersOf) =>
+  lines.map(({ name, series, ink, dash }) => ({
+    name,
+    layers: formula ? combined(formula, layersOf) : layersOf(series),
+    ink,
+    dash,
+  }));
+
+/**
+ * Return why a formula has no values, although all its series are reported; "" if it has some, or while they
+ * are loading.
+ *
+ * @param {Resolved} resolved
+ * @param {CustomData[]} data
+ * @param {(name: string) => Layer[]} layersOf
+ */
+export function whyEmpty({ formula, names }, data, layersOf) {
+  if (!formula || data.some(({ layers }) => layers.some((layer) => layer.x.length))) return "";
+  const without = names.filter((name) => !layersOf(name).some((layer) => layer.x.length));
+  return without.length
+    ? `No records here: ${without.join(", ")}.`
+    : `No step here has a record of all of ${names.join(", ")}.`;
+}
