@@ -82,6 +82,7 @@ def watch(
     host: str | None = None,
     redact: bool | str | Collection[str] | None = None,
     environment: bool | str | Collection[str] | None = None,
+    console: bool | None = None,
     quiet: bool | None = None,
     parallel: bool = False,
 ) -> Run | NoRun:
@@ -125,6 +126,8 @@ def watch(
         environment: What is recorded about the environment. By default, this is the git commit, command line,
             packages, environment variables and GPUs. Pass changes to the default, such as
             ``["diff", "-command"]``, or False to record nothing. Default: ``TOCSIN_ENVIRONMENT``.
+        console: False records nothing of what this process writes to ``sys.stdout`` and ``sys.stderr``, which
+            the run's page shows as its log. Default: ``TOCSIN_CONSOLE``, else True.
         quiet: True writes no lines to the terminal when the run starts and ends; default ``TOCSIN_QUIET``.
         parallel: True keeps other runs of this process active. Each run then records every optimizer that
             steps, except runs with ``optimizers=``.

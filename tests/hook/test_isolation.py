@@ -33,6 +33,7 @@ from tocsin.capture.ledger import Ledger
 CALLBACKS = callbacks()
 
 ELSEWHERE = {
+    "needs a real sender: test_console.py": ("reporter.RunReporter.record_console",),
     "needs a notebook: notebook/test_jupyter.py": ("run.Run._facts", "run.Run._ipython_display_"),
     "needs a device: test_staging.py, test_cuda.py": (
         *("staging.Staging.*", "reading._Here.*", "reading._copied", "reading._read_tensor"),

@@ -156,7 +156,9 @@ export class Api {
    * @returns {Promise<{ items: RunEvent[], next: unknown }>}
    */
   events(id) {
-    const without = ["layers", "layer-names", "media-content"].map((kind) => `&without=${kind}`).join("");
+    const without = ["layers", "layer-names", "media-content", "console"]
+      .map((kind) => `&without=${kind}`)
+      .join("");
     return this.ask(`/runs/${encodeURIComponent(id)}/events${query({ limit: 5000 })}${without}`);
   }
 

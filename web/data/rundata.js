@@ -240,7 +240,7 @@ export class RunData {
 }
 
 /** Kinds that other parts of the page show: the heat map and the media tab. */
-const ELSEWHERE = new Set(["layers", "layer-names", "media", "media-content"]);
+const ELSEWHERE = new Set(["layers", "layer-names", "media", "media-content", "console"]);
 
 /** @param {RunEvent} event */
 const isListed = (event) => !ELSEWHERE.has(event.kind);

@@ -22,6 +22,13 @@ def is_quiet(given: bool | None, environ: Mapping[str, str] = os.environ) -> boo
     return environ.get("TOCSIN_QUIET", "").strip().lower() not in ("", "0", "false", "no")
 
 
+def is_recorded(given: bool | None, environ: Mapping[str, str] = os.environ) -> bool:
+    """Return whether to record the script's output: ``console=`` of ``watch``, or else ``TOCSIN_CONSOLE``."""
+    if given is not None:
+        return bool(given)
+    return environ.get("TOCSIN_CONSOLE", "").strip().lower() not in ("0", "false", "no", "off")
+
+
 def write(line: str) -> None:
     """Write one line to stderr. Errors are ignored."""
     with contextlib.suppress(Exception):

@@ -106,6 +106,10 @@ class RunReporter:
         """Called by the sender's thread about once per second."""
         self.state = "running"
         """``running``, ``finished`` or ``failed``."""
+        self.error: dict[str, Any] | None = None
+        """Why the run failed; known once it ends."""
+        self.console: Any = None
+        """Records the output of this process; None if it is off."""
         self._scales: dict[str, tuple[int, float]] = {}
 
     @property
@@ -213,6 +217,15 @@ class RunReporter:
         if len(self._joined) < JOINED:
             names = self._joined.setdefault(names, names)
         return (item[0], item[1], names, *item[3:], *extra_values.values())
+
+    def record_console(self, rank: Callable[[], int]) -> None:
+        """Record what this process writes to its terminal from now on; see ``media.console``."""
+        from ..media.console import Console
+
+        self.console = Console(self, rank=rank)
+        self.samplers.append(self.console.sample)
+        self.on_off.append(self.console.stop)
+        self.on_end.append(self.console.finish)
 
     def show(self, name: str, value: Any, step: int) -> None:
         """Queue an image, histogram, text or table. It is encoded by the sender's thread."""
@@ -348,6 +361,8 @@ class RunReporter:
     def discard(self) -> None:
         """Discard everything from now on."""
         self.off = True
+        if self.console is not None:
+            self.console.stop()
         self._observers = ()
         self._staging = self._sample = None
         self._extra_values = {}
@@ -359,7 +374,7 @@ class RunReporter:
 
     def close(self, state: str, error: dict[str, Any] | None) -> None:
         """Deliver what still waits for a device, then everything else and the end of the run."""
-        self.state = state
+        self.state, self.error = state, error
         self._call(*self.on_end, self._drain, *self.on_close, self.put_later_events)
         self.discard()
         self.sender.close(state=state, error=error)

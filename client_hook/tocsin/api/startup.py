@@ -32,7 +32,7 @@ from ..core.values import kind_of, whole
 from ..lifecycle import child_processes, first_training, sigterm
 from ..transport.outbox import Outbox
 from .attachment import attach, follow_torch
-from .console import AlertCounter, is_quiet, write
+from .console import AlertCounter, is_quiet, is_recorded, write
 from .no_run import NoRun
 from .reporter import LOG, RecordSink, RunReporter, Transport
 from .run import Run
@@ -102,6 +102,7 @@ def _begin(
     host: str | None = None,
     redact: bool | str | Collection[str] | None = None,
     environment: bool | str | Collection[str] | None = None,
+    console: bool | None = None,
     quiet: bool | None = None,
     is_named: bool = True,
     identity: Identity | None = None,
@@ -134,6 +135,7 @@ def _begin(
     problems = AlertCounter() if sender is None and not identity.writer.rank and not is_quiet(quiet) else None
     callbacks = SenderCallbacks(problems)
     parts = parts_of(environment) if sender is None else frozenset[str]()
+    has_console = capture["patch"] and sender is None and is_recorded(console)
     if sender is None:
         sender = Sender(
             box,  # type: ignore[arg-type]
@@ -164,7 +166,8 @@ def _begin(
     share = None
     if is_parent:
         given = {"url": url, "token": token, "spool_dir": spool_dir, "exit_timeout": exit_timeout}
-        given |= {"host": host, "grad_norm": capture["grad_norm"], **_for_children(parts, redact)}
+        given |= {"host": host, "grad_norm": capture["grad_norm"], "console": console}
+        given |= _for_children(parts, redact)
         share = partial(child_processes.share_with_children, run_info, given, begin_child)
     follow_torch(run, reporter, run_info, share, capture)
     mirrors.begin(run)
@@ -175,7 +178,16 @@ def _begin(
         run.want_alerts()
         if not run.show_in_notebook():
             write(f'watching "{run.name}" (project {project}) at {run.url}')
+    if has_console:
+        _record_console(reporter, run_info)
     return run
+
+
+def _record_console(reporter: RunReporter, run_info: RunInfo) -> None:
+    try:
+        reporter.record_console(lambda: run_info.identity.writer.rank)
+    except Exception as error:
+        reporter.report_error("console", error)
 
 
 def _for_children(parts: Collection[str], redact: Any) -> dict[str, Any]:

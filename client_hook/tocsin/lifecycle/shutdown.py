@@ -20,6 +20,7 @@ TEXT = 4_000
 """Maximum number of lines and characters of an uncaught exception that are sent."""
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_CONSOLE = os.path.join(_PACKAGE, "media", "console.py")
 _previous: Any = None
 _before: Any = None
 """The newest uncaught exception before the excepthook was installed."""
@@ -82,7 +83,8 @@ def strip(error: BaseException | None) -> None:
 def _without_ours(trace: TracebackType | None) -> TracebackType | None:
     frames = []
     while trace is not None:
-        frames.append(trace)
+        if trace.tb_frame.f_code.co_filename != _CONSOLE:  # it only calls the write of the script's stream
+            frames.append(trace)
         trace = trace.tb_next
     if not frames or _is_ours(frames[-1]):
         return frames[0] if frames else None

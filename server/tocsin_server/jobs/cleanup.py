@@ -15,7 +15,7 @@ from functools import partial
 from tocsin_server.core.settings import Settings
 from tocsin_server.jobs.retention import expired
 from tocsin_server.runs.pipeline import Pipeline
-from tocsin_server.store import deletion, deletion_jobs, vacuum
+from tocsin_server.store import deletion, deletion_jobs, layer_rows, vacuum
 from tocsin_server.store.connection import Connection
 from tocsin_server.store.database import Database
 from tocsin_server.store.periodic_jobs import PeriodicJob
@@ -24,6 +24,8 @@ from tocsin_server.store.writer import StoreWriter
 
 log = logging.getLogger("tocsin.cleanup")
 
+CONSOLE_SLACK = 256 << 10
+"""Bytes of output that a run may receive before its log is trimmed."""
 BY_AGE = "retention"
 """Actor in the audit log of a run deleted by retention."""
 
@@ -59,6 +61,7 @@ class Housekeeper:
             self._pruned_ns = self._clock()
             with self.work.isolated("retention"):
                 await self.prune()
+        await self._trim_logs()
         gone = []
         for run_id in await asyncio.to_thread(self._marked):
             if not self.work.rests(f"run {run_id}"):
@@ -66,6 +69,15 @@ class Housekeeper:
                     await self._remove(run_id)
                     gone.append(run_id)
         await asyncio.to_thread(self._make_room, bool(gone))
+
+    async def _trim_logs(self) -> None:
+        """Delete the oldest output of runs that received much."""
+        for run in tuple(self._pipeline.registry.active.values()):
+            if run.console_bytes > CONSOLE_SLACK:
+                run.console_bytes = 0
+                with self.work.isolated(f"run {run.id}"):
+                    trim = partial(layer_rows.trim_console, run_id=run.id)
+                    await asyncio.wrap_future(self._writer.call(trim))
 
     async def _remove(self, run_id: str) -> None:
         await self._forget(run_id)

@@ -28,7 +28,7 @@ ITEMS = 90_000
 """Number of buckets of all curves together: about 9 MB of a report."""
 AROUND = 500
 """Steps before and after its onset that the charts of an incident show."""
-NOT_SHOWN = ("layers", "layer-names", "media-content")
+NOT_SHOWN = ("layers", "layer-names", "media-content", "console")
 
 
 class ReportError(TocsinError):

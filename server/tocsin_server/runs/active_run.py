@@ -28,6 +28,7 @@ from tocsin_server.runs.rate_limit import Allowance
 from tocsin_server.runs.recent_buffer import Recent
 from tocsin_server.runs.run_summary import OF_TIME, RunSummary
 from tocsin_server.runs.validation.step_order import StepOrder
+from tocsin_server.store.layer_rows import CONSOLE
 
 log = logging.getLogger("tocsin.rules")
 
@@ -216,6 +217,8 @@ class ActiveRun:
         self.heartbeat = Heartbeat(opened_ns=now_ns)
         self.rests_until_ns = 0
         """Until this time, the alerts of a failed run stay open for another attempt."""
+        self.console_bytes = 0
+        """Bytes of output that arrived since the run's log was last trimmed."""
         self.crashes = 0
         self.pending = 0
         """Write batches submitted to the database and not committed yet."""
@@ -301,6 +304,8 @@ class ActiveRun:
         ``findings`` are those of the server itself about this event.
         """
         self.recent.put(event)
+        if event.kind == CONSOLE:
+            self.console_bytes += event.size
         self.heartbeat.event(event, now_ns)
         self._unsaved += 1
         return self.note([*self._guarded(lambda: self.evaluator.observe_event(event)), *findings], now_ns)

@@ -1,8 +1,8 @@
-"""Read the events of some kinds: gradient norms of layers, checkpoints, images and other objects."""
+"""Read the events of some kinds: gradient norms of layers, checkpoints, images, lines of output."""
 
 from __future__ import annotations
 
-from sqlalchemy import ColumnElement, Connection, Text, cast, select
+from sqlalchemy import ColumnElement, Connection, Text, cast, delete, func, select
 
 from tocsin_server.core.checkpoints import KINDS as CHECKPOINTS
 from tocsin_server.core.models import RunEvent, Writer
@@ -11,6 +11,9 @@ from tocsin_server.store.tables import event, writer
 
 NAMES, VECTORS, MEDIA = "layer-names", "layers", "media"
 CONTENT = "media-content"
+CONSOLE = "console"
+CONSOLE_CHARACTERS = 1 << 20
+"""Characters of output that are kept of a run, about; the newest."""
 
 
 def read_layers(
@@ -60,12 +63,62 @@ def read_content(connection: Connection, run_id: str, digest: str) -> RunEvent |
     return found[0] if found else None
 
 
-def _read(connection: Connection, run_id: str, wanted: ColumnElement[bool], limit: int) -> list[RunEvent]:
+def read_console(
+    connection: Connection, run_id: str, *, before: int | None, after: int | None, limit: int
+) -> list[RunEvent]:
+    """Return events with lines of output, in order of arrival.
+
+    Args:
+        connection: A connection.
+        run_id: The run.
+        before: Only events that arrived before this number.
+        after: Only events that arrived after it; then the oldest of them are returned, else the newest.
+        limit: Maximum number of events.
+    """
+    wanted = event.c.kind == CONSOLE
+    if before is not None:
+        wanted &= event.c.arrival < before
+    if after is None:
+        return _read(connection, run_id, wanted, limit)[::-1]
+    return _read(connection, run_id, wanted & (event.c.arrival > after), limit, oldest=True)
+
+
+def trim_console(connection: Connection, run_id: str, keep: int = CONSOLE_CHARACTERS) -> int:
+    """Delete the oldest lines of output beyond ``keep`` characters; return how many events were deleted.
+
+    The newest event of each process stays, because its number tells the process where to continue.
+    """
+    size = func.length(cast(event.c.data, Text))
+    of_run = (event.c.run_id == run_id) & (event.c.kind == CONSOLE)
+    total, last = 0, None
+    query = select(event.c.arrival, size).where(of_run).order_by(event.c.arrival.desc())
+    for arrival, length in connection.execute(query):
+        total += length
+        if total > keep:
+            last = arrival
+            break
+    if last is None:
+        return 0
+    other = event.alias()
+    newest = (
+        select(func.max(other.c.no))
+        .where(other.c.run_id == event.c.run_id, other.c.writer_no == event.c.writer_no)
+        .scalar_subquery()
+    )
+    found = connection.execute(delete(event).where(of_run, event.c.arrival <= last, event.c.no < newest))
+    return found.rowcount
+
+
+def _read(
+    connection: Connection, run_id: str, wanted: ColumnElement[bool], limit: int, *, oldest: bool = False
+) -> list[RunEvent]:
+    """Return the newest ``limit`` events, newest first; or the oldest, oldest first."""
+    order = (event.c.arrival, event.c.no)
     query = (
         select(event, writer.c.attempt_no, writer.c.rank)
         .join(writer, (writer.c.run_id == event.c.run_id) & (writer.c.writer_no == event.c.writer_no))
         .where(event.c.run_id == run_id, wanted)
-        .order_by(event.c.arrival.desc(), event.c.no.desc())
+        .order_by(*(column if oldest else column.desc() for column in order))
         .limit(limit)
     )
     return [

@@ -179,6 +179,13 @@ class StoreReader:
         with self._engine.begin() as connection:
             return layer_rows.read_content(connection, run_id, digest)
 
+    def console(
+        self, run_id: str, *, before: int | None = None, after: int | None = None, limit: int = 100
+    ) -> list[RunEvent]:
+        """Return events with lines of output, in order of arrival (``layer_rows.read_console``)."""
+        with self._engine.begin() as connection:
+            return layer_rows.read_console(connection, run_id, before=before, after=after, limit=limit)
+
     def checkpoints(self, run_id: str, limit: int) -> list[RunEvent]:
         """Return the newest events about checkpoints, in order of arrival."""
         with self._engine.begin() as connection:

@@ -13,6 +13,7 @@ import numpy as np
 
 from tocsin_server.core import exact_json
 from tocsin_server.core.models import F64, RecordBatch, RunEvent
+from tocsin_server.store.layer_rows import CONSOLE
 
 _MS = 1e6
 CONTENT = "media-content"
@@ -77,7 +78,10 @@ def _layer(attempt: int, rank: int, parts: list[tuple[F64, F64, F64]]) -> dict[s
 
 
 def event_json(event: RunEvent) -> dict[str, Any]:
-    """Return an event in the format of docs/reference/http-api.md, with plain floats."""
+    """Return an event in the format of docs/reference/http-api.md, with plain floats.
+
+    Lines of output are left out: a page loads them if it shows them.
+    """
     return {
         "id": f"{event.writer.writer_no}.{event.no}",
         "kind": event.kind,
@@ -85,5 +89,5 @@ def event_json(event: RunEvent) -> dict[str, Any]:
         "time_ms": event.time_ns // 1_000_000,
         "attempt": event.writer.attempt_no,
         "rank": event.writer.rank,
-        "data": event.data,
+        "data": {} if event.kind == CONSOLE else event.data,
     }
