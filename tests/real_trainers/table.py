@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import sys
 import tempfile
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -116,14 +116,12 @@ def costed(compared: Comparison, kept: list[str] | None) -> list[str]:
     return cells
 
 
-def rows(
-    tower: Tower, folder: Path, chosen: Collection[str] = (), *, is_cost: bool = False
-) -> Iterator[list[str]]:
-    """Train with one framework after another; yield its cells. Other than the chosen ones keep theirs."""
+def rows(tower: Tower, folder: Path, framework: str, *, is_cost: bool = False) -> Iterator[list[str]]:
+    """Train with one framework; yield its cells, and those of the others as they are."""
     present = {cells[0]: cells for cells in cells_of(PAGE.read_text("utf-8"))}
     for trainer in trainers():
         kept = present.get(trainer.framework)
-        if not chosen or trainer.framework in chosen:
+        if trainer.framework == framework:
             compared = Comparison(tower, trainer.training, folder, trainer.packages)
             yield costed(compared, kept) if is_cost else row(trainer, compared, kept)
         elif kept is not None:
@@ -144,7 +142,7 @@ def table(cells: Iterable[list[str]]) -> str:
 
 
 def wanted(text: str) -> list[str]:
-    """Return the frameworks that are named, separated by commas.
+    """Return the frameworks that are named, separated by commas, or all.
 
     Raises:
         SystemExit: There is no test of one of them.
@@ -154,7 +152,7 @@ def wanted(text: str) -> list[str]:
     if unknown := [name for name in names if name not in known]:
         expected = f"Expected names of {', '.join(known)}, separated by commas."
         raise SystemExit(f"Unknown framework: {', '.join(unknown)}. {expected}")
-    return names
+    return names or known
 
 
 def write(cells: Iterable[list[str]]) -> None:
@@ -168,8 +166,8 @@ def main() -> None:
     is_cost = "--cost" in sys.argv
     names = wanted(" ".join(word for word in sys.argv[1:] if word != "--cost"))
     with tempfile.TemporaryDirectory() as name, tower_in(Path(name)) as tower:
-        made = list(rows(tower, Path(name), names, is_cost=is_cost))
-    write(made)
+        for framework in names:
+            write(list(rows(tower, Path(name), framework, is_cost=is_cost)))
 
 
 if __name__ == "__main__":

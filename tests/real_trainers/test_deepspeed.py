@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tests.matrix import LONG
-from tests.real_trainers.claims import ALL, RealTrainer
+from tests.real_trainers.claims import ALL, RealTrainer, ScaledTrainer
+from tests.real_trainers.comparison import Comparison
 from tests.real_trainers.trainings.length import BROKEN_AT
 
 
@@ -16,3 +17,21 @@ class TestDeepSpeed(RealTrainer):
     training = "deepspeed_engine"
     packages = ALL
     caught = ("nonfinite-weights", BROKEN_AT)
+
+
+@LONG
+class TestDeepSpeedFloat16(ScaledTrainer):
+    """Its engine in float16, with its own loss scaler; the run is started by the integration."""
+
+    framework = "DeepSpeed float16"
+    notes = "its own loss scaler, ZeRO stage 1, accumulation; float16 on the CPU allowed by hand"
+    training = "deepspeed_float16"
+    packages = ALL
+    caught = ("nonfinite-loss", BROKEN_AT)
+
+    def test_configuration_and_planned_steps_arrive(self, compared: Comparison) -> None:
+        """Those that were given to ``deepspeed.initialize`` and ``watch_engine``."""
+        log = compared.logs["watched"]["healthy"]
+        name, value = log["setting"]
+        assert compared.configured("healthy", name) == value
+        assert compared.recorded("healthy").row["planned_steps"] == log["planned"]

@@ -510,6 +510,18 @@ class Run:
         except Exception as error:
             reporter.report_error("step", error)
 
+    def announce_steps(self, *, is_scaled: bool = False) -> None:
+        """Stop automatic records before the first call of :meth:`step`.
+
+        Args:
+            is_scaled: Whether the script scales the loss without a GradScaler of torch.
+        """
+        try:
+            if self._ledger is not None and not self._ledger.quiet:
+                self._use_explicit_steps(None, {"scale": 1.0} if is_scaled else {})
+        except Exception as error:
+            self._reporter.report_error("announce_steps", error)
+
     def _use_explicit_steps(self, step: int | None, values: dict[str, Any]) -> dict[str, Any]:
         """Stop automatic records; return the values to report for this step."""
         ledger, captured = self._ledger, self._reporter.captured

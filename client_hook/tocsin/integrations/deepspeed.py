@@ -1,0 +1,121 @@
+"""DeepSpeed: ``watch_engine(engine, project="p")`` after ``deepspeed.initialize``.
+
+DeepSpeed scales the loss of float16 itself, and skips steps before it calls the optimizer, so the values of a
+step are read from its engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .framework import FrameworkRun, guarded, missing
+
+FRAMEWORK = "deepspeed"
+KEPT = 4096
+"""Maximum number of losses between two optimizer steps."""
+
+
+def watch_engine(engine: Any, *, planned_steps: int | None = None, **options: Any) -> EngineSteps:
+    """Report each step of an engine.
+
+    Args:
+        engine: What ``deepspeed.initialize`` returned.
+        planned_steps: Optimizer steps at the end of the training, if known.
+        options: Arguments of ``tocsin.watch`` for the case that the script has started no run.
+
+    Returns:
+        What reports the steps; ``run`` is the run.
+    """
+    return EngineSteps(engine, planned_steps, options)
+
+
+class EngineSteps:
+    """Reads loss, norm, learning rate and scale from the calls of ``engine.backward`` and ``engine.step``."""
+
+    def __init__(self, engine: Any, planned_steps: int | None, options: dict[str, Any]) -> None:
+        """Start the run, and read from now on."""
+        self._tocsin = FrameworkRun(FRAMEWORK, options)
+        self._losses: list[Any] = []
+        self._begin(engine, planned_steps)
+        self._replace(engine, "backward", self._backward)
+        self._replace(engine, "step", self._step)
+
+    @property
+    def run(self) -> Any:
+        """The run, for ``evaluate``, ``log`` and ``phase``."""
+        return self._tocsin.run
+
+    @guarded
+    def _begin(self, engine: Any, planned_steps: int | None) -> None:
+        self._tocsin.begin(
+            config=settings_of(engine), planned_steps=planned_steps, done_steps=engine.global_steps
+        )
+        self.run.announce_steps(is_scaled=bool(engine.fp16_enabled()))
+
+    def _replace(self, engine: Any, name: str, around: Callable[..., Any]) -> None:
+        original = getattr(engine, name, None)
+        if original is None:
+            missing(FRAMEWORK, f"DeepSpeedEngine.{name}", "this version does not have it")
+            return
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return around(engine, original, *args, **kwargs)
+
+        vars(engine)[name] = call  # only of this engine
+
+    def _backward(self, engine: Any, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        self._keep(args[0] if args else kwargs.get("loss"))
+        return original(*args, **kwargs)
+
+    def _step(self, engine: Any, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        before = self._before(engine)
+        result = original(*args, **kwargs)
+        if before is not None:
+            self._after(engine, before)
+        return result
+
+    @guarded
+    def _keep(self, loss: Any) -> None:
+        if loss is not None and len(self._losses) < KEPT:
+            self._losses.append(loss.detach())
+
+    @guarded
+    def _before(self, engine: Any) -> dict[str, Any] | None:
+        """Return rate and scale of the step that begins, or None if the gradients are accumulated further."""
+        if not engine.is_gradient_accumulation_boundary():
+            return None
+        values = {"lr": engine.get_lr()[0]}
+        if engine.fp16_enabled():
+            values["scale"] = scale_of(engine.optimizer)
+        return values
+
+    @guarded
+    def _after(self, engine: Any, values: dict[str, Any]) -> None:
+        """Report the step that has ended."""
+        norm = engine.get_global_grad_norm()
+        if norm is not None:
+            values["grad_norm"] = norm
+        if self._losses:
+            values["loss"] = sum(self._losses) / len(self._losses)
+        if "scale" in values:
+            values["skipped"] = float(not engine.was_step_applied())
+        self._losses = []
+        self._tocsin.run.step(**values)
+
+
+def scale_of(optimizer: Any) -> float:
+    """Return the loss scale of an optimizer of DeepSpeed; each of its classes keeps it elsewhere."""
+    for holder in (getattr(optimizer, "loss_scaler", None), getattr(optimizer, "loss_scale_config", None)):
+        if holder is not None:
+            return float(holder.cur_scale)
+    return float(optimizer.cur_scale)
+
+
+def settings_of(engine: Any) -> dict[str, Any]:
+    """Return the configuration that was given to ``deepspeed.initialize``, with the resulting batch sizes."""
+    config = engine._config
+    found = dict(getattr(config, "_param_dict", None) or {})
+    for name in ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"):
+        found[name] = getattr(config, name, None)
+    return found
