@@ -1,7 +1,7 @@
 /** The form of a custom rule: the condition as a sentence, every field, and the same as TOML. */
 
 import { el, refill, say } from "../../browser/dom.js";
-import { pow2 } from "../../lib/format.js";
+import { pow2, ruleTitle } from "../../lib/format.js";
 import {
   COMPARISONS,
   REDUCERS,
@@ -10,13 +10,16 @@ import {
   bodyOf,
   idFrom,
   joinSpan,
+  listOf,
   numberOf,
   splitSpan,
   toml,
 } from "../../lib/rules/ruledraft.js";
 import { coverage } from "../../lib/rules/rulescope.js";
+import { relativeRules, sentenceOf } from "../../lib/rules/ruletext.js";
 import { copyButton } from "../code.js";
 import { checkbox, complain, field, selectInput, textArea, textInput } from "../form.js";
+import { icon } from "../icons.js";
 
 /** @typedef {import("../../lib/rules/ruledraft.js").Draft} Draft */
 /** @typedef {keyof Draft} Name */
@@ -38,6 +41,9 @@ export class RuleForm {
     this.rest = el("p.fielderror", { role: "alert", hidden: true });
     this.text = el("pre", { tabindex: "0" });
     this.power = el("span.muted");
+    this.aloud = el("p.rulealoud", { role: "status" });
+    this.doubt = el("p.notefile.ruledoubt", { role: "status" });
+    this.doubted = "";
     this.coverage = el("p.micro.coverage", { role: "status" });
     /** @type {RuleScope | null} */
     this.scope = null;
@@ -61,6 +67,8 @@ export class RuleForm {
           { "aria-label": "Condition" },
           el("h2", {}, "When"),
           this.#sentence(),
+          this.aloud,
+          this.doubt,
           this.rest,
           this.#asText(),
         ),
@@ -117,8 +125,51 @@ export class RuleForm {
         ? ` = ${power}`
         : "",
     );
+    say(this.aloud, sentenceOf(this.draft, this.#lists()));
+    this.#doubt();
     say(this.coverage, this.scope ? coverage(this.draft.series, this.scope) : "");
     refill(this.text, toml(this.body));
+  }
+
+  #lists() {
+    const { projects, runs, tags } = this.draft;
+    return { projects: listOf(projects), runs: listOf(runs), tags: listOf(tags) };
+  }
+
+  /** Warn of a limit that fits one model only, and name what compares with the run's own level. */
+  #doubt() {
+    const rules = relativeRules(this.draft);
+    const key = JSON.stringify([rules, this.draft.series]);
+    if (key === this.doubted) return;
+    this.doubted = key;
+    this.doubt.hidden = !rules;
+    if (!rules) return refill(this.doubt);
+    refill(
+      this.doubt,
+      icon("warning"),
+      ` A fixed limit fits one model: what is usual for ${this.draft.series.trim()} differs between runs. ` +
+        "These built-in rules compare it with the run's own level: ",
+      ...rules.flatMap((rule, at) => [
+        at ? ", " : "",
+        el("a.link", { href: `/rules?rule=${rule}` }, ruleTitle(rule)),
+      ]),
+      ". Or compare ",
+      el("button.btn", { type: "button", onclick: () => this.#relative() }, "change over 200 steps"),
+    );
+  }
+
+  /** Compare the change of the series instead of its level. */
+  #relative() {
+    Object.assign(this.draft, { reducer: "change", window: "200 steps", recover: "" });
+    const { input } = this.#of("reducer");
+    /** @type {HTMLSelectElement} */ (input).value = "change";
+    /** @type {HTMLInputElement} */ (this.#of("recover").input).value = "";
+    const [amount, unit] = this.#of("window").input.querySelectorAll("input, select");
+    /** @type {HTMLInputElement} */ (amount).value = "200";
+    /** @type {HTMLSelectElement} */ (unit).value = "steps";
+    this.#shape();
+    this.changed();
+    this.#of("limit").input.focus();
   }
 
   /** @param {string} name */
