@@ -173,6 +173,17 @@ export class Api {
   }
 
   /**
+   * Return what a run wrote to its terminal: the newest lines, or those before or after a place.
+   *
+   * @param {string} id
+   * @param {import("../components/runs/consolelog.js").Asked} asked
+   * @returns {Promise<ConsoleAnswer>}
+   */
+  console(id, asked) {
+    return this.ask(`/runs/${encodeURIComponent(id)}/console${query(asked)}`);
+  }
+
+  /**
    * Return the images, histograms, texts and tables of a run.
    *
    * @param {string} id

@@ -94,6 +94,7 @@ class RunPage {
         url: (hash) => app.api.mediaUrl(id, hash),
         content: (hash) => app.api.mediaContent(id, hash),
       },
+      (asked) => app.api.console(id, asked),
     );
     this.controls = new Controls({ view: () => this.view, set: (change) => this.set(change) });
     this.bar = new WindowBar({ follow: () => this.follow(), reset: () => this.reset() });
@@ -285,6 +286,7 @@ class RunPage {
     document.addEventListener("keydown", this.onkey);
     addEventListener("themechange", this.ontheme);
     this.vitals.cross.pin(this.view.at);
+    this.details.console.mark(this.view.at);
     this.#lookChanged();
     void this.#plotly();
     this.data.load(this.#buckets());
@@ -320,6 +322,7 @@ class RunPage {
   moved() {
     this.view = readView(location.search);
     this.vitals.cross.pin(this.view.at);
+    this.details.console.mark(this.view.at);
     this.#lookChanged();
     this.#look();
     return true;
@@ -419,6 +422,7 @@ class RunPage {
       this.head.show(row);
     }
     this.aside.draw();
+    if (row?.state === "running" && !document.hidden) this.details.follow();
     if (this.data.zoomed || Date.now() - this.overviewDrawn > OVERVIEW_MS) this.#drawOverview();
   }
 
@@ -602,6 +606,7 @@ class RunPage {
     if (step < a || step > b) this.view = { ...this.view, from: null, to: null, follow: null };
     this.view = { ...this.view, at: step };
     this.vitals.cross.pin(step);
+    this.details.console.mark(step);
     this.#changed();
     this.vitals.node.scrollIntoView({ block: "nearest" });
   }
@@ -643,6 +648,7 @@ class RunPage {
     this.view = { ...this.view, at: step, ...(under ? { alert: under.id } : {}) };
     this.#address();
     this.tooltip.pinned(step);
+    this.details.console.mark(step);
     if (!under || under.id === before) return;
     this.aside.draw();
     this.draw();

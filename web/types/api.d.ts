@@ -130,6 +130,22 @@ interface MediaRow {
   bytes: number;
   facts: Record<string, unknown>;
 }
+interface ConsoleLine {
+  id: string;
+  time_ms: number;
+  step: number | null;
+  stream: "out" | "err";
+  text: string;
+  open: boolean;
+  attempt: number;
+  rank: number;
+  dropped: number;
+}
+interface ConsoleAnswer {
+  items: ConsoleLine[];
+  older: number | null;
+  newer: number;
+}
 interface MediaAnswer {
   items: MediaRow[];
   names: string[];

@@ -5,6 +5,7 @@ import { number } from "../../lib/exact.js";
 import { flatten, shortened } from "../../lib/flatten.js";
 import { int, moment, num } from "../../lib/format.js";
 import { CheckpointList } from "./checkpointlist.js";
+import { ConsoleLog } from "./consolelog.js";
 import { configCheckList } from "./configchecklist.js";
 import { EventLog } from "./eventlog.js";
 import { MediaList } from "./medialist.js";
@@ -13,6 +14,7 @@ import { Notes } from "./notes.js";
 /** Positions of the tabs that are loaded when they are opened. */
 const CHECKPOINTS = 5;
 const MEDIA = 6;
+const CONSOLE = 7;
 
 export class Details {
   /**
@@ -20,13 +22,16 @@ export class Details {
    * @param {ConstructorParameters<typeof Notes>[0]} writing
    * @param {() => Promise<CheckpointAnswer>} checkpoints loads the checkpoints of the run
    * @param {ConstructorParameters<typeof MediaList>[0]} media loads its images and other objects
+   * @param {ConstructorParameters<typeof ConsoleLog>[0]} output loads what the script printed
    */
-  constructor(go, writing, checkpoints, media) {
+  constructor(go, writing, checkpoints, media, output) {
     this.checkpoints = new CheckpointList(checkpoints);
     this.media = new MediaList(media);
+    this.console = new ConsoleLog(output, go);
     this.log = new EventLog(go);
     this.notes = new Notes(writing);
     this.key = "";
+    this.chosen = false;
     this.tabs = [
       tab("Config"),
       tab("Summary"),
@@ -35,6 +40,7 @@ export class Details {
       tab("Attempts"),
       tab("Checkpoints"),
       tab("Media"),
+      tab("Log"),
       tab("Config check"),
       tab("Events"),
       tab("Notes"),
@@ -51,7 +57,10 @@ export class Details {
       ...this.tabs.map((each) => each.panel),
     );
     this.tabs.forEach((each, i) => {
-      each.button.addEventListener("click", () => this.#pick(i));
+      each.button.addEventListener("click", () => {
+        this.chosen = true;
+        this.#pick(i);
+      });
       each.button.addEventListener("keydown", (event) => this.#key(/** @type {KeyboardEvent} */ (event), i));
     });
     this.#pick(0);
@@ -66,6 +75,12 @@ export class Details {
     });
     if (chosen === CHECKPOINTS) void this.checkpoints.load();
     if (chosen === MEDIA) void this.media.load();
+    if (chosen === CONSOLE) void this.console.load();
+  }
+
+  /** Load new lines of the log while it is visible. */
+  follow() {
+    if (!this.tabs[CONSOLE].panel.hidden) void this.console.load();
   }
 
   /**
@@ -85,8 +100,19 @@ export class Details {
    * @param {RunEvent[]} events
    */
   show(run, events) {
-    const [config, summary, environment, series, attempts, checkpoints, media, configCheck, eventLog, notes] =
-      this.tabs.map((each) => each.panel);
+    const [
+      config,
+      summary,
+      environment,
+      series,
+      attempts,
+      checkpoints,
+      media,
+      output,
+      configCheck,
+      eventLog,
+      notes,
+    ] = this.tabs.map((each) => each.panel);
     const { summary: results, ...surroundings } = run.environment ?? {};
     if (notes.firstChild !== this.notes.node) refill(notes, this.notes.node);
     this.notes.show(run.notes ?? "");
@@ -94,6 +120,9 @@ export class Details {
     if (!checkpoints.hidden) void this.checkpoints.load();
     if (media.firstChild !== this.media.node) refill(media, this.media.node);
     if (!media.hidden) void this.media.load();
+    if (output.firstChild !== this.console.node) refill(output, this.console.node);
+    if (!this.chosen && (run.state === "failed" || run.state === "lost")) this.#pick(CONSOLE);
+    this.chosen = true;
     const key = JSON.stringify([
       run.config,
       run.environment,
