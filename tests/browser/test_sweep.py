@@ -107,7 +107,7 @@ def test_parallel_coordinates_select_runs_by_keyboard(tab: Any) -> None:
 def test_parallel_coordinates_select_runs_by_dragging(tab: Any) -> None:
     """A drag down to 0.0005 selects the two larger learning rates; a click ends it."""
     strip = tab.page.locator("[data-axis='lr'] .strip")
-    strip.scroll_into_view_if_needed()
+    strip.evaluate("(one) => one.scrollIntoView({ block: 'center' })")
     box = strip.bounding_box()
     tab.page.mouse.move(box["x"] + 20, box["y"] + 5)
     tab.page.mouse.down()

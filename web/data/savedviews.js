@@ -7,11 +7,17 @@ export class SavedViews {
   /** @param {Pick<import("./api.js").Api, "ask">} api */
   constructor(api) {
     this.api = api;
+    /** Fulfilled when they were asked for once, even if that failed. */
+    this.loaded = new Promise((resolve) => (this.settle = resolve));
   }
 
   /** Load them; throws ApiError. */
   async load() {
-    this.items = (await this.api.ask("/views")).items;
+    try {
+      this.items = (await this.api.ask("/views")).items;
+    } finally {
+      this.settle?.(null);
+    }
   }
 
   /**

@@ -23,6 +23,9 @@ export class ViewMenu {
   constructor(source) {
     this.source = source;
     this.node = menu("Saved views", () => this.#items(), { text: "Views", shape: "eye" });
+    const button = /** @type {HTMLButtonElement} */ (this.node.querySelector("button"));
+    button.disabled = true; // the menu would stay without the views that arrive
+    void source.views.loaded.finally(() => (button.disabled = false));
   }
 
   /** The view that is shown, with changes or without, or undefined. */
