@@ -33,10 +33,17 @@ def tab(sweep: Any, visit: Callable[..., Any]) -> Any:
     return tab
 
 
-def test_a_group_is_one_line_and_says_how_many_runs_are_behind_it(tab: Any) -> None:
+def test_a_group_is_one_line_and_says_how_many_runs_are_behind_it(
+    tab: Any, eventually_true: Callable[..., Any]
+) -> None:
     """At step 70 two of the six runs with a learning rate have ended, and the tooltip says so."""
-    tab.page.mouse.move(*tab.place("loss", 70, 0.5), steps=5)
-    tab.page.locator(".tooltip .line", has_text="lr = 0.001").get_by_text("5 of 6 runs").wait_for()
+    said = tab.page.locator(".tooltip .line", has_text="lr = 0.001").get_by_text("5 of 6 runs")
+
+    def pointed() -> bool:  # a chart that is drawn again loses the pointer
+        tab.page.mouse.move(*tab.place("loss", 70, 0.5), steps=5)
+        return bool(said.is_visible())
+
+    eventually_true(pointed, "the tooltip")
 
 
 def test_diverged_runs_stay_marked(tab: Any) -> None:
@@ -92,10 +99,10 @@ def test_another_metric_is_chosen(tab: Any) -> None:
     tab.page.get_by_text("with grad_norm").wait_for()
 
 
-def test_parallel_coordinates_select_runs_by_keyboard(tab: Any) -> None:
+def test_parallel_coordinates_select_runs_by_keyboard(tab: Any, eventually_true: Callable[..., Any]) -> None:
     """Every run is a line, diverged ones are marked, and the handles select runs to show alone."""
     lines = tab.page.locator(".parallel path[data-run]")
-    assert lines.count() == RUNS
+    eventually_true(lambda: lines.count() == RUNS, "a line for each run")
     assert tab.page.locator(".parallel path.is-bad").count() == 4
     tab.page.get_by_role("slider", name="loss, highest").press("ArrowDown")
     tab.page.get_by_text("20 of 24 runs selected").wait_for()
