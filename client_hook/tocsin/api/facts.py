@@ -34,8 +34,15 @@ class Facts(MutableMapping[str, Any]):
         values.pop("allow_val_change", None)
         found: dict[str, Any] = {}
         for one in (*given, values):
-            found.update(_named(one))
+            try:
+                found.update(_named(one))
+            except Exception:  # a fault of ours must not reach the script, which gets back what it stores
+                found.update(one if isinstance(one, Mapping) else {})
         self._values.update(found)
+        with suppress(Exception):
+            self._report_changes(found)
+
+    def _report_changes(self, found: dict[str, Any]) -> None:
         known: dict[str, Any] = self._plain
         changed = {
             name: value
@@ -48,8 +55,7 @@ class Facts(MutableMapping[str, Any]):
             del changed[name]
         known.update(changed)
         if changed:
-            with suppress(Exception):  # the script's own values are stored
-                self._report(changed)
+            self._report(changed)
 
     def as_dict(self) -> dict[str, Any]:
         """Return a copy as a plain dictionary."""
@@ -59,7 +65,7 @@ class Facts(MutableMapping[str, Any]):
         return self._values[name]
 
     def __setitem__(self, name: str, value: Any) -> None:
-        self.update({text(name): value})
+        self.update({name: value})
 
     def __delitem__(self, name: str) -> None:
         del self._values[name]

@@ -28,9 +28,17 @@ class Media:
     kind: ClassVar[str] = ""
 
     def __init__(self, caption: str = "") -> None:
-        self.caption = text(caption)[:CELL]
         self.problem = ""
         """Why it cannot be shown; empty if it can."""
+        self.caption = self._text_of(caption)[:CELL]
+
+    def _text_of(self, value: Any) -> str:
+        """Return a value as text. If that fails, as in a script's own ``__str__``, note the problem."""
+        try:
+            return text(value)
+        except Exception as error:
+            self.problem = why(error)
+            return ""
 
     @property
     def is_ready(self) -> bool:
@@ -53,7 +61,7 @@ class Text(Media):
 
     def __init__(self, value: Any, caption: str = "") -> None:
         super().__init__(caption)
-        whole = text(value)
+        whole = self._text_of(value)
         self._text = whole[:CONTENT_BYTES]
         self._length = len(whole)
 

@@ -146,3 +146,14 @@ def test_a_wide_table_is_cut_until_it_fits() -> None:
 def test_numbers_that_are_not_finite_stay_readable_in_a_table() -> None:
     content, _ = Table(["v"], [[float("nan")], [float("-inf")], [torch.tensor(2.0)]]).content(CLEAN)
     assert json.loads(content)["rows"] == [["nan"], ["-inf"], [2.0]]
+
+
+class Unprintable:
+    def __str__(self) -> str:
+        raise ValueError("no text of mine")
+
+
+def test_a_text_that_cannot_be_made_is_a_problem_and_no_error() -> None:
+    """Neither of the value nor of the caption: the training goes on."""
+    assert "no text of mine" in Text(Unprintable()).problem
+    assert "no text of mine" in Text("fine", caption=Unprintable()).problem  # type: ignore[arg-type]
