@@ -31,9 +31,9 @@ SHELL := /bin/bash
 unexport PYTHONDONTWRITEBYTECODE
 
 TORCH ?= torch==2.13.0
-# Files of tests side by side: one more than there are cores, for many wait for a server or a browser; five
+# Files of tests side by side: two more than there are cores, for many wait for a server or a browser; five
 # at most, for each brings a Postgres and a Chromium of its own.
-JOBS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); echo $$((cores < 4 ? cores + 1 : 5)))
+JOBS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); echo $$((cores < 3 ? cores + 2 : 5)))
 # In the order of tests/conftest.py, which puts the longest files first.
 SIDE_BY_SIDE = --numprocesses=$(JOBS) --dist=loadfile --no-loadscope-reorder
 BENCHES ?= $(wildcard benchmarks/bench_*.py)
