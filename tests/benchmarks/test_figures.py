@@ -62,10 +62,12 @@ def test_a_benchmark_writes_its_figures_to_the_named_file(
     assert math.isnan(found["f"].peer_value)
 
 
-def test_without_the_variable_nothing_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_variable_nothing_is_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A benchmark that is run by hand prints only."""
     monkeypatch.delenv("TOCSIN_BENCH_FIGURES", raising=False)
+    monkeypatch.chdir(tmp_path)
     figure("f", 1.0)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

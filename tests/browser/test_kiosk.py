@@ -1,4 +1,4 @@
-"""Kiosk mode: a screen on a wall that nobody touches shows one project after the other."""
+"""Kiosk mode: a screen without interaction shows one project after the other."""
 
 from __future__ import annotations
 

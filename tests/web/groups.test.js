@@ -44,7 +44,7 @@ test("several keys make one group for each combination; a missing one is its own
   );
 });
 
-test("tags that all runs have say nothing", () => {
+test("tags that all runs have are left out", () => {
   const runs = [run("a", {}, { tags: ["s", "fp16"] }), run("b", {}, { tags: ["s"] })];
   assert.deepEqual(
     groupsOf(runs, ["tags"]).map((group) => group.name),

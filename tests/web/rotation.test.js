@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { readFleet, writeFleet } from "../../web/lib/views/fleetview.js";
 import { following, kept, readRotation } from "../../web/lib/views/rotation.js";
 
-test("the interval is in the address, within bounds; what is no time means no rotation", () => {
+test("the interval is in the address, within bounds; without a valid one nothing rotates", () => {
   assert.equal(writeFleet(readFleet("?kiosk=1&rotate=30")), "?kiosk=1&rotate=30");
   assert.deepEqual(["0.1", "9e9", "-1", "x", "Infinity", null].map(readRotation), [2, 3600, 0, 0, 0, 0]);
 });

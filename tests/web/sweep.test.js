@@ -77,7 +77,7 @@ test("the rank correlation is ±1 for every monotone relation, and null without 
   assert.equal(spearman(x, [7, 7, 7, 7, 7]), null);
 });
 
-test("a setting that decides explains everything, one that says nothing explains nothing", () => {
+test("a setting that decides explains everything, an irrelevant one explains nothing", () => {
   assert.equal(shareOf(["a", "a", "b", "b"], [1, 1, 2, 2]), 1);
   assert.equal(shareOf(["a", "b", "a", "b"], [1, 1, 2, 2]), 0);
   assert.equal(shareOf(["a", "b", "c"], [1, 2, 3]), null);

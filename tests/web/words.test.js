@@ -183,7 +183,7 @@ test("a readout is exact for a record, mean and range for a bucket, and names no
   );
 });
 
-test("a shell command is told from Python", () => {
+test("a shell command is distinguished from Python", () => {
   const commands = ["py-spy dump --pid PID", "TOCSIN_RUN_ID=<run id> python train.py --resume"];
   assert.deepEqual(commands.map(isCommand), [true, true]);
   assert.ok(!isCommand("python = torch.load(path)\nscaler.update()"));

@@ -1,6 +1,6 @@
 """Sign and check the links of embedded charts. Pure.
 
-A link is bound to one series of one run and expires. Whoever has it sees the chart without a login.
+A link is bound to one series of one run and expires. Anyone who has it sees the chart without a login.
 """
 
 from __future__ import annotations

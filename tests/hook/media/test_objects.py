@@ -154,6 +154,6 @@ class Unprintable:
 
 
 def test_a_text_that_cannot_be_made_is_a_problem_and_no_error() -> None:
-    """Neither of the value nor of the caption: the training goes on."""
+    """Of the value or of the caption."""
     assert "no text of mine" in Text(Unprintable()).problem
     assert "no text of mine" in Text("fine", caption=Unprintable()).problem  # type: ignore[arg-type]

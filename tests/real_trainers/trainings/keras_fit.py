@@ -32,7 +32,7 @@ RATE = 3e-3
 
 
 class Unconfigured(keras.optimizers.Adam):
-    """An optimizer of somebody's own that lacks ``get_config``."""
+    """A custom optimizer that lacks ``get_config``."""
 
     def get_config(self) -> Any:
         raise NotImplementedError

@@ -51,7 +51,7 @@ def test_the_link_shows_the_chart_to_anyone(server: Any) -> None:
     [{"run": "r2"}, {"series": "lr"}, {"until": "9999999999"}, {"signature": "0" * 64}, {"signature": ""}],
 )
 def test_a_changed_link_is_rejected(server: Any, change: dict[str, str]) -> None:
-    """It is bound to its run, its series and its time, and the answer says nothing about any run."""
+    """It is bound to its run, its series and its time, and the answer names no run."""
     path = create(server, series="loss").json()["path"]
     query = {name: values[0] for name, values in parse_qs(urlsplit(path).query).items()}
     page = httpx.get(f"{server.base}/embed?{urlencode(query | change)}")

@@ -18,7 +18,7 @@ import { readFormula } from "./formula.js";
 export const CUSTOM_KINDS = /** @type {const} */ (["list", "match", "formula"]);
 /** Charts in one address. */
 export const MOST_CUSTOM = 20;
-/** Lines in one chart; more can't be told apart. */
+/** Lines in one chart; more can't be distinguished. */
 const MOST_LINES = 16;
 /** Characters in one chart's text, for the address. */
 const LONGEST_TEXT = 2_000;

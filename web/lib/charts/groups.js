@@ -82,7 +82,7 @@ export function groupsOf(runs, keys) {
 }
 
 /**
- * Return what reads the values of group keys. Tags that all runs have say nothing and are left out.
+ * Return what reads the values of group keys. Tags that all runs have are left out.
  *
  * @param {Groupable[]} runs
  */

@@ -143,8 +143,8 @@ export function turns(values, log) {
   const noise = (NOISE * quantile(apart, 0.5)) / Math.sqrt(size);
   const least = Math.max(LEVEL * (quantile(y, 0.95) - quantile(y, 0.05)), monotone(y) ? 0 : noise);
   const ways = middles.slice(1).map((value, k) => direction(value - middles[k], least));
-  const told = ways.filter((way, k) => way !== ways[k - 1]);
-  const joined = told.join(", then ");
+  const changes = ways.filter((way, k) => way !== ways[k - 1]);
+  const joined = changes.join(", then ");
   return joined.charAt(0).toUpperCase() + joined.slice(1);
 }
 

@@ -187,7 +187,7 @@ function centered(values) {
 
 /**
  * Return the share of the variance of the ranks that groups explain, less what as many random groups would
- * explain (ε², T. L. Kelley 1935). Null if it cannot be told: no two runs in a group, or one group.
+ * explain (ε², T. L. Kelley 1935). Null if unknown: no two runs in a group, or one group.
  *
  * @param {string[]} groups by run
  * @param {number[]} metric
