@@ -59,6 +59,31 @@ def test_a_rule_is_written_by_keyboard_and_tested_on_a_stored_run(stored: Any, v
     remove(stored, "loss-is-there")
 
 
+def test_a_chart_of_a_backtest_is_shown_larger(stored: Any, visit: Any) -> None:
+    """With its alarms as links, and it stays large at the next test."""
+    page = visit(stored).page
+    page.goto(f"{stored.base}/rules?new=1")
+    page.get_by_label("Runs", exact=True).fill(RUN)
+    page.get_by_label("Limit", exact=True).fill("-1e9")
+    row = page.locator(f'[data-trial="{RUN}"]')
+    row.get_by_role("button", name="Larger chart").click()
+    assert row.locator(".is-large").bounding_box()["height"] > 200
+    page.get_by_label("Limit", exact=True).fill("-2e9")
+    page.get_by_text("is above −2e9").first.wait_for()
+    assert row.get_by_role("button", name="Larger chart").get_attribute("aria-expanded") == "true"
+    assert row.get_by_role("link", name="step 0").get_attribute("href").startswith(f"/runs/{RUN}?")
+
+
+def test_a_doubtful_limit_becomes_a_ratio(stored: Any, visit: Any) -> None:
+    """The warning has a button for it, and the sentence follows."""
+    page = visit(stored).page
+    page.goto(f"{stored.base}/rules?new=1")
+    page.get_by_label("Limit", exact=True).fill("5")
+    page.get_by_role("button", name="its ratio to the mean over 200 steps").click()
+    page.get_by_text("the newest value of loss divided by its mean over 200 steps is above 5").wait_for()
+    assert page.get_by_role("button", name="its ratio to the mean").count() == 0
+
+
 def test_errors_are_shown_at_their_fields(stored: Any, visit: Any) -> None:
     """The field shows the server's error, and the rule is not saved."""
     page = visit(stored).page

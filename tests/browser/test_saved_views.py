@@ -87,6 +87,18 @@ def test_the_default_is_shown_at_first(tab: Any) -> None:
     tab.page.get_by_text(f"{RUNS // 4} of {RUNS} runs").wait_for()
 
 
+def test_the_standard_view_stays_after_a_reload(tab: Any) -> None:
+    """The address says so; without it, the default is shown again."""
+    tab.tower.post("/views", MADE | {"is_default": True})
+    tab.page.goto(tab.tower.base)
+    tab.page.locator('[data-column="min:loss"]').wait_for()
+    choose(tab, "Standard view")
+    tab.page.reload()
+    tab.page.locator("[data-run]").first.wait_for()
+    tab.page.get_by_role("button", name="Views").click()
+    assert "loss min" not in heads(tab)
+
+
 def test_a_name_in_use_is_said_at_the_field(tab: Any) -> None:
     tab.tower.post("/views", MADE)
     choose(tab, "Save as a new view")

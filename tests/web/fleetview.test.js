@@ -37,6 +37,7 @@ test("the address holds filter, order, groups, columns and selection", () => {
     deleted: true,
     kiosk: true,
     rotate: 30,
+    standard: true,
   };
   assert.deepEqual(readFleet(writeFleet(view)), view);
   assert.equal(writeFleet(PLAIN), "");

@@ -29,6 +29,10 @@ test("an absent series, non-finite values and a rate are read aloud", () => {
   assert.match(text({ reducer: "absent", window: "5 min" }), /when loss has had no value for 5 min$/);
   assert.match(text({ reducer: "nonfinite" }), /the number of non-finite values of loss within 20 steps is/);
   assert.match(text({ reducer: "rate", window: "5 min" }), /the change of loss per second over 5 min is/);
+  assert.match(
+    text({ reducer: "ratio" }),
+    /newest value of loss divided by its mean over 20 steps is above 5/,
+  );
   assert.match(text({ limit: "" }), /is above …$/);
 });
 
@@ -45,6 +49,7 @@ test("limits with the same meaning in every run are fine", () => {
     { series: "scale" },
     { series: "glossary" },
     { reducer: "change" },
+    { reducer: "ratio" },
     { reducer: "nonfinite" },
     { limit: "0" },
     { limit: "five" },

@@ -70,8 +70,8 @@ class Fleet {
       now: () => this.view,
       projects: () => [...new Set([...this.#runs.values()].map((row) => row.project))],
       may: app.session.scope !== "read",
-      apply: (view) => this.set(view),
-      standard: () => this.set({ ...readFleet(""), picked: this.view.picked }),
+      apply: (view) => this.set({ ...view, standard: false }),
+      standard: () => this.set({ ...readFleet("?view=standard"), picked: this.view.picked }),
     });
     this.configs = new Configs(app.api);
     this.metrics = new RunMetrics(app.api, (found) => this.#measured(found));

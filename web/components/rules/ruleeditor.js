@@ -333,7 +333,7 @@ export class RuleEditor {
     if (draft.reducer !== "absent" && body.limit === null) {
       return this.trial.rest("Enter a limit to test the rule on stored runs.", globs);
     }
-    const drawn = !["change", "rate", "nonfinite", "absent"].includes(draft.reducer);
+    const drawn = !["ratio", "change", "rate", "nonfinite", "absent"].includes(draft.reducer);
     const limit = drawn ? numberOf(draft.limit) : null;
     this.trial.follow({
       order: { draft: { ...body, id: this.own?.id ?? "draft" } },

@@ -153,16 +153,20 @@ export class RuleForm {
         at ? ", " : "",
         el("a.link", { href: `/rules?rule=${rule}` }, ruleTitle(rule)),
       ]),
-      ". Or compare ",
-      el("button.btn", { type: "button", onclick: () => this.#relative() }, "change over 200 steps"),
+      ". Or check ",
+      el(
+        "button.btn",
+        { type: "button", onclick: () => this.#relative() },
+        "its ratio to the mean over 200 steps",
+      ),
     );
   }
 
-  /** Compare the change of the series instead of its level. */
+  /** Compare the series with its own mean instead of a fixed level. */
   #relative() {
-    Object.assign(this.draft, { reducer: "change", window: "200 steps", recover: "" });
+    Object.assign(this.draft, { reducer: "ratio", window: "200 steps", recover: "" });
     const { input } = this.#of("reducer");
-    /** @type {HTMLSelectElement} */ (input).value = "change";
+    /** @type {HTMLSelectElement} */ (input).value = "ratio";
     /** @type {HTMLInputElement} */ (this.#of("recover").input).value = "";
     const [amount, unit] = this.#of("window").input.querySelectorAll("input, select");
     /** @type {HTMLInputElement} */ (amount).value = "200";

@@ -1,13 +1,14 @@
 /** The backtest of a rule: one strip per stored run with its alarms, and how many were on healthy steps. */
 
-import { el, refill, svg } from "../../browser/dom.js";
+import { el, refill } from "../../browser/dom.js";
 import { ApiError } from "../../data/api.js";
 import { SeriesSet } from "../../lib/charts/series.js";
 import { sentence } from "../../lib/fielderror.js";
 import { counted, dotted, int, short } from "../../lib/format.js";
 import { incidentAddress, runAddress } from "../../lib/route.js";
-import { H, W, isAbsent, outcomeOf, shapeOf, stepsOf, stretchesOf } from "../../lib/rules/rulestrip.js";
+import { captionOf, isAbsent, outcomeOf, stepsOf } from "../../lib/rules/rulestrip.js";
 import { icon } from "../icons.js";
+import { enlarge, strip } from "./trialchart.js";
 import { TrialRuns } from "./trialruns.js";
 
 /** After the last key. */
@@ -59,6 +60,8 @@ export class RuleTrial {
     this.turn = new AbortController();
     /** @type {Map<string, Promise<Map<string, Layer[]>>>} */
     this.drawn = new Map();
+    /** The runs whose charts are large. @type {Set<string>} */
+    this.large = new Set();
   }
 
   /**
@@ -199,7 +202,7 @@ export class RuleTrial {
     );
     refill(
       this.numbers,
-      figure(int(answer.firings), "alarms", ""),
+      figure(int(answer.firings), answer.firings === 1 ? "alarm" : "alarms", ""),
       figure(int(real), "during incidents", ""),
       figure(int(healthy), "on healthy steps", healthy ? "is-warning" : ""),
       figure(
@@ -217,7 +220,7 @@ export class RuleTrial {
    */
   #row(run, asked) {
     const outcome = outcomeOf(run);
-    const strip = el("div.strip", {}, el("span.micro", {}, "–"));
+    const place = el("div.strip", {}, el("span.micro", {}, "–"));
     const name = run.name || run.run;
     const first = run.firings[0];
     const label = el(
@@ -253,42 +256,43 @@ export class RuleTrial {
         ),
       ),
     );
-    void this.#draw(strip, run, asked);
-    return el(
+    const row = el(
       "article.trialrow",
       { "aria-label": `${name}: ${outcome.word}`, "data-trial": run.run },
       label,
-      strip,
+      place,
       cell,
     );
+    void this.#draw(place, run, asked).then((drawn) => label.append(enlarge(row, drawn, this.large)));
+    return row;
   }
 
   /**
+   * Draw the strip of a run.
+   *
    * @param {HTMLElement} host
    * @param {TrialRun} run
    * @param {Asked} asked
+   * @returns {Promise<import("./trialchart.js").Drawn>}
    */
   async #draw(host, run, asked) {
     const names = (run.series ?? []).slice(0, 1);
+    const usual = /** @type {[number, number]} */ ([0, Math.max(1, run.steps - 1)]);
+    const bare = { run, layers: [], steps: usual, limit: null, name: "" };
     try {
       const layers = (await this.#layers(run.run, names)).get(names[0]) ?? [];
-      const steps = stepsOf(layers) ?? [0, Math.max(1, run.steps - 1)];
-      refill(
-        host,
-        strip(run, layers, steps, asked.limit),
-        el(
-          "div.micro.clip",
-          {},
-          names[0] ?? (isAbsent(run) ? "series absent" : "no series to draw"),
-          run.series && run.series.length > 1 ? ` and ${run.series.length - 1} more` : "",
-        ),
-      );
+      const drawn = {
+        ...bare,
+        layers,
+        steps: stepsOf(layers) ?? usual,
+        limit: asked.limit,
+        name: names[0] ?? "",
+      };
+      refill(host, strip(drawn), el("div.micro.clip", {}, captionOf(run)));
+      return drawn;
     } catch {
-      refill(
-        host,
-        strip(run, [], [0, Math.max(1, run.steps - 1)], null),
-        el("div.micro", {}, "The series could not be loaded."),
-      );
+      refill(host, strip(bare), el("div.micro", {}, "The series could not be loaded."));
+      return bare;
     }
   }
 
@@ -327,48 +331,3 @@ export class RuleTrial {
  */
 const figure = (number, text, mark) =>
   el("div.trialfigure", {}, el("div.big", { class: mark }, number), el("span.micro", {}, text));
-
-/**
- * @param {TrialRun} run
- * @param {Layer[]} layers
- * @param {[number, number]} steps
- * @param {number | null} limit
- */
-function strip(run, layers, steps, limit) {
-  const shape = shapeOf(layers, steps, limit);
-  const stretches = stretchesOf(run.firings, steps);
-  const alarms = stretches.slice(0, 10).map(({ firing: { severity, step, resolved_step: end } }) => {
-    return `${severity} from step ${int(step)} to ${end === null ? "the end" : int(end)}`;
-  });
-  const words = alarms.length ? `${counted(stretches.length, "alarm")}: ${alarms.join("; ")}` : "no alarms";
-  const nonFinite = shape.bad ? "; contains non-finite values" : "";
-  return svg(
-    "svg",
-    {
-      viewBox: `0 0 ${W} ${H}`,
-      preserveAspectRatio: "none",
-      role: "img",
-      "aria-label": `Steps ${int(steps[0])} to ${int(steps[1])}, ${words}${nonFinite}`,
-    },
-    ...stretches.map(({ from, to, firing }) =>
-      svg("rect", {
-        class: `alarm ${firing.severity}${firing.healthy ? " healthy" : ""}`,
-        x: from * W,
-        y: 0,
-        width: Math.max(1.5, (to - from) * W),
-        height: H,
-      }),
-    ),
-    svg("path", { class: "band", d: shape.band }),
-    svg("path", { class: "line", d: shape.line }),
-    svg("path", { class: "bad", d: shape.bad }),
-    shape.limit === null ? null : svg("path", { class: "limit", d: `M0 ${shape.limit}H${W}` }),
-    ...stretches.map(({ from, firing }) =>
-      svg(
-        "path",
-        { class: `mark ${firing.severity}`, d: `M${from * W} 0V${H}` },
-        svg("title", {}, `step ${int(firing.step)}: ${firing.summary}`),
-      ),
-    ),
-  );
-}

@@ -14,6 +14,7 @@ export const REDUCERS = /** @type {const} */ ([
   ["mean", "mean"],
   ["min", "minimum"],
   ["max", "maximum"],
+  ["ratio", "ratio to the mean"],
   ["change", "change"],
   ["rate", "rate"],
   ["nonfinite", "non-finite count"],

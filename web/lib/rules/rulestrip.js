@@ -136,6 +136,17 @@ function paths(layers, x, y) {
 export const isAbsent = (run) => run.series !== undefined && !run.series.length;
 
 /**
+ * Name the series that is drawn for a run, and count the others.
+ *
+ * @param {TrialRun} run
+ */
+export function captionOf(run) {
+  const [first, ...others] = run.series ?? [];
+  if (!first) return isAbsent(run) ? "series absent" : "no series to draw";
+  return others.length ? `${first} and ${others.length} more` : first;
+}
+
+/**
  * @typedef {{ word: string, shape: string, tone: string, text: string, incident?: string }} Outcome
  *   tone: a class of the icon; incident: the id of the one that the text is about
  */

@@ -29,6 +29,7 @@ function subject({ reducer, series, window }) {
   if (reducer === "value") return `the newest value of ${name}`;
   const word = REDUCERS.find(([key]) => key === reducer)?.[1] ?? reducer;
   if (reducer === "nonfinite") return `the number of non-finite values of ${name} within ${window}`;
+  if (reducer === "ratio") return `the newest value of ${name} divided by its mean over ${window}`;
   if (reducer === "rate") {
     const per = window.endsWith("steps") || window.endsWith("step") ? "step" : "second";
     return `the change of ${name} per ${per} over ${window}`;

@@ -8,8 +8,8 @@ import { readRotation } from "./rotation.js";
 /**
  * @typedef {{ q: string, sort: string, down: boolean, group: Grouping, columns: string[], widths:
  *   Record<string, number>, picked: string[], archived: boolean, deleted: boolean, kiosk: boolean,
- *   rotate: number }} FleetView deleted: show runs that are scheduled for deletion; rotate: seconds for each
- *   project in kiosk mode, 0: all at once
+ *   rotate: number, standard: boolean }} FleetView deleted: show runs that are scheduled for deletion;
+ *   rotate: seconds for each project in kiosk mode, 0: all at once; standard: no default view is shown
  */
 /** @typedef {{ head: string, title: string, note: string, count: number } | { row: RunRow }} Item */
 
@@ -21,6 +21,8 @@ export const GROUPINGS = /** @type {const} */ ([
   ["host", "host"],
   ["none", "nothing"],
 ]);
+/** What the address has as `view` for the page without a saved view, also where there is a default. */
+const STANDARD = "standard";
 /** The most runs that can be selected for bulk actions: as many as a comparison shows. */
 export const MOST_PICKED = 1_000;
 
@@ -46,6 +48,7 @@ export function readFleet(search) {
     deleted: asked.get("deleted") === "1",
     kiosk: asked.get("kiosk") === "1",
     rotate: readRotation(asked.get("rotate")),
+    standard: asked.get("view") === STANDARD,
   };
 }
 
@@ -64,6 +67,7 @@ export function writeFleet(view) {
     ["deleted", view.deleted ? "1" : ""],
     ["kiosk", view.kiosk ? "1" : ""],
     ["rotate", view.rotate ? String(view.rotate) : ""],
+    ["view", view.standard ? STANDARD : ""],
     ...view.picked.map((id) => ["pick", id]),
   ]);
   const given = pairs.filter(([, value]) => value);

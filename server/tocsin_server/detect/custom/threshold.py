@@ -20,7 +20,7 @@ from tocsin_server.detect.custom.span import NEWEST, NOTHING, Span, read_span
 from tocsin_server.detect.interface.formatting import number
 from tocsin_server.detect.rules.catalog import catalogue
 
-REDUCERS = ("value", "mean", "min", "max", "change", "rate", "nonfinite", "absent")
+REDUCERS = ("value", "mean", "min", "max", "ratio", "change", "rate", "nonfinite", "absent")
 COMPARISONS = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq,
     "!=": operator.ne,
@@ -102,6 +102,8 @@ class CustomRule:
         """Describe the compared value: ``mean of loss over 20 steps``."""
         if self.reducer == "value":
             return series
+        if self.reducer == "ratio":
+            return f"{series} relative to its mean over {self.window}"
         what = "non-finite values" if self.reducer == "nonfinite" else self.reducer
         return f"{what} of {series} over {self.window}"
 

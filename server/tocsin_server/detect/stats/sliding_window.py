@@ -110,7 +110,7 @@ def reduce(reducer: str, whole: Sum, unit: float) -> float | None:
     """Return the reduced value, or None if there is nothing to compare.
 
     Args:
-        reducer: ``nonfinite``, ``mean``, ``min``, ``max``, ``change`` or ``rate``.
+        reducer: ``nonfinite``, ``mean``, ``min``, ``max``, ``ratio``, ``change`` or ``rate``.
         whole: The aggregate of the window.
         unit: Length of the unit of a rate, in steps or ns.
     """
@@ -124,7 +124,20 @@ def reduce(reducer: str, whole: Sum, unit: float) -> float | None:
         return whole[3]
     if reducer == "max":
         return whole[4]
+    if reducer == "ratio":
+        return _ratio(whole[9], whole[2] / whole[1])
     change = whole[9] - whole[7]
     if reducer == "change":
         return change
     return change * unit / (whole[8] - whole[6]) if whole[8] > whole[6] else None
+
+
+def _ratio(newest: float, mean: float) -> float | None:
+    """Return the newest value divided by the mean, or None where that is no measure of its size.
+
+    An infinite value is above or below every multiple of the mean. After it, the mean of the window is
+    infinite and no level for finite values; neither is a mean of 0 or less.
+    """
+    if newest in (INF, -INF):
+        return newest
+    return newest / mean if 0 < mean < INF else None

@@ -25,7 +25,7 @@ Texts = Annotated[list[Short], Field(max_length=50)]
 Globs = Annotated[list[Glob], Field(max_length=50)]
 Matchers = Annotated[list[str], Field(max_length=50)]
 Clock = Annotated[str, Field(pattern=r"^([01][0-9]|2[0-4]):[0-5][0-9]$")]
-Reducer = Literal["value", "mean", "min", "max", "change", "rate", "nonfinite", "absent"]
+Reducer = Literal["value", "mean", "min", "max", "ratio", "change", "rate", "nonfinite", "absent"]
 Comparison = Literal["<", "<=", ">", ">=", "==", "!="]
 
 RuleFields = TypedDict(

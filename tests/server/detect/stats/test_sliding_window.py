@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tocsin_server.detect.stats.sliding_window import SLOTS, Window, reduce
 
 values = st.one_of(st.floats(-100, 100), st.sampled_from([math.nan, math.inf, -math.inf, 1e300, -1e300]))
+REDUCED = ["mean", "min", "max", "ratio", "change", "rate", "nonfinite"]
 runs = st.lists(st.tuples(st.integers(1, 40), values), min_size=1, max_size=120)
 
 
@@ -31,6 +32,9 @@ def naive(reducer: str, held: list[tuple[int, float]]) -> float | None:
         return min(numbers) if reducer == "min" else max(numbers)
     if reducer == "mean":
         return sum(numbers) / len(numbers)
+    if reducer == "ratio":
+        mean = sum(numbers) / len(numbers)
+        return numbers[-1] if math.isinf(numbers[-1]) else numbers[-1] / mean if 0 < mean < math.inf else None
     change = numbers[-1] - numbers[0]
     gap = there[-1][0] - there[0][0]
     return change if reducer == "change" else change / gap if gap else None
@@ -42,7 +46,7 @@ def alike(a: float | None, b: float | None) -> bool:
     return math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9)
 
 
-@given(runs, st.integers(1, SLOTS), st.sampled_from(["mean", "min", "max", "change", "rate", "nonfinite"]))
+@given(runs, st.integers(1, SLOTS), st.sampled_from(REDUCED))
 def test_a_window_equals_its_values(run: list[tuple[int, float]], amount: int, reducer: str) -> None:
     """At every record; values that left it, even an infinity or 1e300, have no effect."""
     window, points, x = Window.of(amount), list[tuple[int, float]](), 0
@@ -53,7 +57,8 @@ def test_a_window_equals_its_values(run: list[tuple[int, float]], amount: int, r
         held = inside(points, amount)
         huge = any(abs(value) >= 1e300 for _, value in held)
         found = reduce(reducer, window.put(x, value), 1.0)
-        if not (huge and reducer == "mean"):  # the order of adding decides what is left of a small number
+        # The order of adding decides what is left of a small number.
+        if not (huge and reducer in ("mean", "ratio")):
             assert alike(found, naive(reducer, held)), (held, found)
 
 
