@@ -101,6 +101,7 @@ class Fleet {
     this.kiosk = new Kiosk(
       () => this.#look(),
       (rotate) => this.set({ rotate }),
+      () => this.set({ kiosk: false }),
     );
     this.page = this.#page();
     this.key = (/** @type {KeyboardEvent} */ event) => this.#key(event);
@@ -117,13 +118,7 @@ class Fleet {
         this.kiosk.heading,
         this.count,
         el("span.grow"),
-        this.kiosk.chooser,
-        el(
-          "button.btn.leave",
-          { type: "button", onclick: () => this.set({ kiosk: false }) },
-          "Leave kiosk mode ",
-          el("kbd", {}, "Esc"),
-        ),
+        this.kiosk.out,
       ),
       el(
         "div.bar.fleetbar",

@@ -6,8 +6,10 @@
 import { el, say } from "../../browser/dom.js";
 import { following, kept } from "../../lib/views/rotation.js";
 
-/** The pointer is hidden when it has not moved for this long. */
+/** The pointer and the way out are hidden when the pointer has not moved for this long. */
 const IDLE_MS = 3_000;
+/** A tap does not move the pointer. */
+const STIRS = ["pointermove", "pointerdown"];
 /** A long list is read screen by screen; this share of a screen is new each time. */
 const SCREEN = 0.85;
 /** The page moves by this many pixels from project to project, so that nothing burns into the screen. */
@@ -34,24 +36,42 @@ export class Kiosk {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #still;
   #turns = 0;
+  /** Whether the screen was idle when it was tapped: such a tap shows the way out and opens no run. */
+  #woken = false;
   /** @type {WakeLockSentinel | null} keeps the screen on */
   #awake = null;
 
   /**
    * @param {() => void} changed another project is shown
    * @param {(seconds: number) => void} choose
+   * @param {() => void} leave
    */
-  constructor(changed, choose) {
+  constructor(changed, choose, leave) {
     this.changed = changed;
     this.heading = el("h1", {}, "Fleet");
     this.chooser = /** @type {HTMLSelectElement} */ (
       el(
-        "select.leave",
+        "select",
         { "aria-label": "Rotate projects", onchange: () => choose(Number(this.chooser.value)) },
         ...INTERVALS.map(([seconds, text]) => el("option", { value: String(seconds) }, text)),
       )
     );
-    this.moved = () => this.#stir();
+    this.out = el(
+      "div.leave",
+      {},
+      this.chooser,
+      el("button.btn", { type: "button", onclick: leave }, "Leave kiosk mode ", el("kbd", {}, "Esc")),
+    );
+    this.moved = (/** @type {Event} */ { type }) => {
+      if (type === "pointerdown") this.#woken = document.documentElement.classList.contains("is-idle");
+      this.#stir();
+    };
+    this.clicked = (/** @type {Event} */ event) => {
+      if (!this.#woken) return;
+      this.#woken = false;
+      event.preventDefault();
+      event.stopPropagation();
+    };
     this.seen = () => void this.#stayAwake();
   }
 
@@ -67,7 +87,8 @@ export class Kiosk {
     if (!every) this.#project = null;
     if (!kiosk) return;
     if (every) this.#turning = setInterval(() => this.#turn(), every * 1000);
-    document.addEventListener("pointermove", this.moved);
+    for (const kind of STIRS) document.addEventListener(kind, this.moved);
+    document.addEventListener("click", this.clicked, true);
     document.addEventListener("visibilitychange", this.seen);
     this.#stir();
     void this.#stayAwake();
@@ -98,7 +119,8 @@ export class Kiosk {
   #stop() {
     clearInterval(this.#turning);
     clearTimeout(this.#still);
-    document.removeEventListener("pointermove", this.moved);
+    for (const kind of STIRS) document.removeEventListener(kind, this.moved);
+    document.removeEventListener("click", this.clicked, true);
     document.removeEventListener("visibilitychange", this.seen);
     document.documentElement.classList.remove("is-idle");
     this.#shift(0);
@@ -124,7 +146,7 @@ export class Kiosk {
     document.documentElement.style.setProperty("--kiosk-shift", `${px}px`);
   }
 
-  /** The pointer moved: show it for a moment. */
+  /** The pointer moved, or the screen was tapped: show the pointer and the way out for a moment. */
   #stir() {
     document.documentElement.classList.remove("is-idle");
     clearTimeout(this.#still);
