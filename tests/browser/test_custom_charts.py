@@ -111,3 +111,34 @@ def test_a_composed_chart_has_full_screen_and_csv(tab: Any) -> None:
     tab.page.wait_for_function(
         "() => document.querySelector('[data-section=custom] .plot').clientHeight > 900"
     )
+
+
+def choose(tab: Any, name: str, item: str) -> None:
+    """Choose an item in the menu of a chart."""
+    panel = tab.page.locator(f'[data-series="{name}"]')
+    panel.scroll_into_view_if_needed()
+    panel.locator(".menubutton").click()
+    tab.page.get_by_role("menu").get_by_text(item).click()
+
+
+def test_values_of_a_formula_are_exact(tab: Any) -> None:
+    """Each step has the metrics and the result, non-finite ones by name."""
+    tab.open_run(RUN, f"?panel={quote(f'formula:{FORMULA}')}")
+    choose(tab, f"formula:{FORMULA}", "Show values")
+    dialog = tab.page.get_by_role("dialog", name=f"Values of {FORMULA}")
+    row = dialog.get_by_role("row").nth(4)
+    row.wait_for()
+    shown = row.get_by_role("cell").all_inner_texts()
+    assert shown[0] == "3"
+    assert float(shown[5]) == float(shown[3]) - float(shown[4])
+    assert dialog.get_by_role("row").nth(8).get_by_role("cell").nth(5).inner_text() == "NaN"
+
+
+def test_a_custom_chart_is_pinned(tab: Any) -> None:
+    """It moves to the pinned section, and the link says so."""
+    tab.open_run(RUN, f"?panel={quote('list:act/attn')}")
+    choose(tab, "list:act/attn", "Pin to the top")
+    tab.page.locator('[data-section="pinned"] [data-series="list:act/attn"]').wait_for()
+    assert "pin=list%3Aact%2Fattn" in tab.page.url
+    choose(tab, "list:act/attn", "Unpin")
+    tab.page.locator('[data-section="custom"] [data-series="list:act/attn"]').wait_for()

@@ -3,14 +3,17 @@ import { test } from "node:test";
 import { compact } from "../../web/lib/charts/buckets.js";
 import { combined } from "../../web/lib/charts/combined.js";
 import {
+  customColumns,
   customData,
   customName,
   customOf,
   MOST_CUSTOM,
   readCustom,
   resolve,
+  usesMeans,
   whyEmpty,
   withChart,
+  withoutChart,
 } from "../../web/lib/charts/customchart.js";
 import { readFormula } from "../../web/lib/charts/formula.js";
 import { layerOf } from "./layers.js";
@@ -96,7 +99,23 @@ test("charts in the address are bounded, and unreadable ones ignored", () => {
 
 test("a chart is added in front, and an edited one keeps its place", () => {
   assert.equal(customName("list", " b \n\n a\nb"), "list:b\na");
-  assert.deepEqual(withChart(["match:a"], null, "match:b"), ["match:b", "match:a"]);
-  assert.deepEqual(withChart(["match:a", "match:b"], "match:a", "match:c"), ["match:c", "match:b"]);
-  assert.deepEqual(withChart(["match:a", "match:b"], "match:a", "match:b"), ["match:b"]);
+  const none = { panels: ["match:a", "match:b"], pins: ["lr", "match:a"] };
+  assert.deepEqual(withChart(none, null, "match:c").panels, ["match:c", "match:a", "match:b"]);
+  assert.deepEqual(withChart(none, "match:a", "match:c"), {
+    panels: ["match:c", "match:b"],
+    pins: ["lr", "match:c"],
+  });
+  assert.deepEqual(withChart(none, "match:a", "match:b").panels, ["match:b"]);
+  assert.deepEqual(withoutChart(none, "match:a"), { panels: ["match:b"], pins: ["lr"] });
+});
+
+test("a formula says when it is computed from means, and its table never is", () => {
+  const shown = resolve("formula:train/loss - val/loss", KNOWN);
+  const exact = { "train/loss": [ramp(0, 40, 1, (step) => step)], "val/loss": [ramp(0, 40, 1, () => 1)] };
+  assert.equal(usesMeans(shown, of(exact)), false);
+  assert.equal(usesMeans(shown, of({ ...exact, "val/loss": [compact(exact["val/loss"][0], 20)] })), true);
+  const column = customColumns(shown).at(-1);
+  assert.equal(column.of({ "train/loss": 3, "val/loss": 1 }), 2);
+  assert.equal(column.of({ "train/loss": "NaN", "val/loss": 1 }), NaN);
+  assert.equal(column.of({ "train/loss": 3 }), undefined);
 });

@@ -71,3 +71,12 @@ test("pinned series are moved within the pins", () => {
   assert.equal(section.key, PINNED);
   assert.deepEqual(moved(section, "val/psnr", 0, pins), ["val/psnr", "pixel", "act/a"]);
 });
+
+test("a pinned composed chart is with the pinned metrics, and the filter does not hide it", () => {
+  const [pinned, custom] = sections(NAMES, { ...NONE, find: "zzz", pins: ["match:a"] }, [
+    "match:a",
+    "match:b",
+  ]);
+  assert.deepEqual([pinned.title, pinned.names], ["Pinned", ["match:a"]]);
+  assert.deepEqual([custom.title, custom.names], ["Custom", ["match:b"]]);
+});

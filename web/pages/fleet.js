@@ -112,14 +112,7 @@ class Fleet {
     return el(
       "div",
       {},
-      el(
-        "div.pagehead",
-        {},
-        this.kiosk.heading,
-        this.count,
-        el("span.grow"),
-        this.kiosk.out,
-      ),
+      el("div.pagehead", {}, this.kiosk.heading, this.count, el("span.grow"), this.kiosk.out),
       el(
         "div.bar.fleetbar",
         { role: "search" },

@@ -27,7 +27,7 @@ import { WindowBar } from "../components/runs/windowbar.js";
 import { ApiError } from "../data/api.js";
 import { RunData } from "../data/rundata.js";
 import { alertAt } from "../lib/alerts/attention.js";
-import { withChart } from "../lib/charts/customchart.js";
+import { withChart, withoutChart } from "../lib/charts/customchart.js";
 import { followSize, readView, stepRange, writeView } from "../lib/views/runview.js";
 import { LayerHeat } from "../panels/layers.js";
 import { MetricPanels } from "../panels/metricpanels.js";
@@ -145,7 +145,7 @@ class RunPage {
     customForm({
       name,
       known: this.metrics.all,
-      save: (made) => this.set({ panels: withChart(this.view.panels, name, made) }),
+      save: (made) => this.set(withChart(this.view, name, made)),
     });
   }
 
@@ -565,8 +565,8 @@ class RunPage {
       plots: () => this.plots,
       csv: (name) => this.app.api.csv(this.id, this.metrics.seriesOf(name), window()),
       edit: (name) => this.#compose(name),
-      remove: (name) => this.set({ panels: this.view.panels.filter((each) => each !== name) }),
-      table: (name) => void showValues(this.app.api, this.id, name, window()),
+      remove: (name) => this.set(withoutChart(this.view, name)),
+      table: (name) => void showValues(this.app.api, this.id, this.metrics.valuesOf(name), window()),
       ...(this.app.session.scope === "read"
         ? {}
         : { embed: (name, title) => embedChart(this.app.api, this.id, name, title) }),

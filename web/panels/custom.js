@@ -5,7 +5,14 @@
  */
 
 import { el, say } from "../browser/dom.js";
-import { customData, customTitle, resolve, whyEmpty } from "../lib/charts/customchart.js";
+import {
+  customColumns,
+  customData,
+  customTitle,
+  resolve,
+  usesMeans,
+  whyEmpty,
+} from "../lib/charts/customchart.js";
 import { meanReadout } from "../lib/charts/readout.js";
 import { reading } from "../lib/charts/series.js";
 import { Panel } from "./panel.js";
@@ -62,8 +69,18 @@ export class CustomPanel extends Panel {
   data(layersOf, loaded) {
     const data = customData(this.resolved, layersOf);
     const { problem, note } = this.resolved;
+    this.source = usesMeans(this.resolved, layersOf) ? "of bucket means, exact when zoomed in" : "";
     this.#explain(problem || (loaded ? whyEmpty(this.resolved, data, layersOf) : "") || note);
     return data;
+  }
+
+  /** @returns {import("../components/runs/valuetable.js").Values} */
+  values() {
+    return {
+      title: this.kind.title,
+      names: this.resolved.names,
+      columns: customColumns(this.resolved),
+    };
   }
 
   /** @param {string} text */

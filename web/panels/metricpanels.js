@@ -8,11 +8,12 @@
 
 import { el, focusIn, refill, say } from "../browser/dom.js";
 import { icon } from "../components/icons.js";
+import { seriesValues } from "../components/runs/valuetable.js";
 import { Feed } from "../data/feed.js";
 import { background } from "../lib/charts/background.js";
 import { customOf } from "../lib/charts/customchart.js";
 import { picture } from "../lib/charts/picture.js";
-import { moved, PINNED, sections } from "../lib/charts/sections.js";
+import { CUSTOM, moved, PINNED, sections } from "../lib/charts/sections.js";
 import { counted } from "../lib/format.js";
 import { drawingOf } from "../lib/views/scales.js";
 import { CustomPanel, recordedFirst } from "./custom.js";
@@ -27,8 +28,6 @@ const BUCKETS = 600;
 const MOST = 60;
 /** Panels that scroll by are not requested; wait until they stay. */
 const SETTLE_MS = 90;
-/** The section of composed charts. */
-const CUSTOM = "\u0000custom";
 
 /**
  * @typedef {import("../lib/views/runview.js").View} View
@@ -116,11 +115,10 @@ export class MetricPanels {
   /** Apply sections, pins, order and filter of the view. */
   arrange() {
     const view = this.source.view();
-    const found = sections(this.names, view);
-    const custom = { key: CUSTOM, title: "Custom", names: view.panels };
-    this.list = view.panels.length ? [custom, ...found] : found;
+    const found = sections(this.names, view, view.panels);
+    this.list = found;
     if (this.input.value !== view.find && document.activeElement !== this.input) this.input.value = view.find;
-    const shown = found.reduce((sum, section) => sum + section.names.length, 0);
+    const shown = found.reduce((sum, { names }) => sum + names.filter((each) => !customOf(each)).length, 0);
     const key = JSON.stringify([this.list, view.shut, view.full]);
     this.head.hidden = !this.all.length;
     say(
@@ -277,11 +275,11 @@ export class MetricPanels {
   #place(name, to) {
     const section = this.#sectionOf(name);
     const { order, panels, pins } = this.source.view();
-    if (!section) return;
+    if (!section || to < 0) return;
     if (section.key === CUSTOM) {
-      const rest = panels.filter((each) => each !== name);
-      const place = Math.min(rest.length, Math.max(0, to));
-      return this.source.set({ panels: [...rest.slice(0, place), name, ...rest.slice(place)] });
+      const rest = section.names.filter((each) => each !== name);
+      const pinned = panels.filter((each) => pins.includes(each));
+      return this.source.set({ panels: [...rest.slice(0, to), name, ...rest.slice(to), ...pinned] });
     }
     if (section.key === PINNED) this.source.set({ pins: moved(section, name, to, pins) });
     else this.source.set({ order: moved(section, name, to, order) });
@@ -318,6 +316,16 @@ export class MetricPanels {
   seriesOf(name) {
     const panel = this.panels.get(name);
     return panel instanceof CustomPanel ? panel.resolved.names : [name];
+  }
+
+  /**
+   * Return the columns of a chart's table of values.
+   *
+   * @param {string} name
+   */
+  valuesOf(name) {
+    const panel = this.panels.get(name);
+    return panel instanceof CustomPanel ? panel.values() : seriesValues(name);
   }
 
   /** @param {string} name */

@@ -7,7 +7,7 @@
 import { el, refill, say } from "../browser/dom.js";
 import { loadPlotly } from "../browser/plotly.js";
 import { menu } from "../components/menu.js";
-import { showValues } from "../components/runs/valuetable.js";
+import { seriesValues, showValues } from "../components/runs/valuetable.js";
 import { RunData } from "../data/rundata.js";
 import { onsetWindow, wider } from "../lib/charts/onsetwindow.js";
 import { int } from "../lib/format.js";
@@ -89,7 +89,7 @@ export class OnsetCharts {
 
   /** @param {import("./panel.js").Panel} panel */
   #menu({ kind: { name, title } }) {
-    const show = () => showValues(this.app.api, this.incident.run_id, name, this.#window());
+    const show = () => showValues(this.app.api, this.incident.run_id, seriesValues(name), this.#window());
     return menu(`Chart menu of ${title}`, () => [{ text: "Show values", act: () => void show() }]);
   }
 

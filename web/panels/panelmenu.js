@@ -63,7 +63,7 @@ function items(host, panel) {
     },
     ...(customOf(name) ? composed(host, name) : isMetric(name) && !host.drop ? place(host, name) : []),
     ...one(host.drop, "Remove", name),
-    ...(customOf(name) ? [] : ofSeries(host, panel)),
+    ...ofSeries(host, panel),
     { head: "Download" },
     { text: "PNG", act: () => void image(host, panel, "png") },
     { text: "SVG", act: () => void image(host, panel, "svg") },
@@ -76,14 +76,18 @@ function items(host, panel) {
 }
 
 /**
- * What needs the name of a series.
+ * What needs the records of the run.
  *
  * @param {PanelHost} host
  * @param {import("./panel.js").Panel} panel
  */
 const ofSeries = (host, { kind: { name, title } }) => [
   ...one(host.table, "Show values", name),
-  ...one(host.embed && ((/** @type {string} */ each) => host.embed?.(each, title)), "Embed…", name),
+  ...one(
+    customOf(name) ? undefined : host.embed && ((/** @type {string} */ each) => host.embed?.(each, title)),
+    "Embed…",
+    name,
+  ),
 ];
 
 /**
@@ -181,7 +185,7 @@ const shift = (host, name) => [
  */
 const composed = (host, name) => [
   ...one(host.edit, "Edit…", name),
-  ...shift(host, name),
+  ...place(host, name),
   ...one(host.remove, "Remove", name),
 ];
 

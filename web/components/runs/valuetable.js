@@ -1,31 +1,51 @@
 /** The exact records of a chart as a table. */
 
 import { el, refill } from "../../browser/dom.js";
+import { byStep } from "../../lib/charts/recordrows.js";
 import { number } from "../../lib/exact.js";
-import { int, moment, word } from "../../lib/format.js";
+import { counted, int, moment, word } from "../../lib/format.js";
 
 /** The most records listed; the file has all. */
 const MOST = 500;
 
 /**
+ * What a chart shows, by record.
+ *
+ * @typedef {{ head: string, of: (values: Record<string, unknown>) => unknown }} Column
+ * @typedef {{ title: string, names: string[], columns: Column[] }} Values names: the series to load
+ */
+
+/**
+ * Return the column of a chart of one series.
+ *
+ * @param {string} name
+ * @returns {Values}
+ */
+export const seriesValues = (name) => ({
+  title: name,
+  names: [name],
+  columns: [{ head: "Value", of: (values) => values[name] }],
+});
+
+/**
  * @param {import("../../data/api.js").Api} api
  * @param {string} run
- * @param {string} name
+ * @param {Values} shown
  * @param {StepWindow} window
  */
-export async function showValues(api, run, name, window) {
+export async function showValues(api, run, { title, names, columns }, window) {
   const body = el("div.dialogbody", {}, el("p.muted", {}, "–"));
   const close = el("button.btn", { type: "button", onclick: () => dialog.close() }, "Close");
   const dialog = /** @type {HTMLDialogElement} */ (
     el(
       "dialog.card",
-      { "aria-label": `Values of ${name}` },
+      { "aria-label": `Values of ${title}` },
       el(
         "div.bar",
         {},
-        el("h2", {}, name),
+        el("h2", {}, title),
         el("span.grow"),
-        el("a.btn", { href: api.csv(run, [name], window), download: "" }, "CSV"),
+        el("a.btn", { href: api.csv(run, names, window), download: "" }, "CSV"),
         close,
       ),
       body,
@@ -35,19 +55,17 @@ export async function showValues(api, run, name, window) {
   document.body.append(dialog);
   dialog.showModal();
   try {
-    const { items, next } = await api.records(run, [name], window, MOST);
+    const { items, next } = await api.records(run, names, window, MOST);
+    const rows = byStep(items, columns);
     refill(
       body,
-      table(
-        name,
-        items.filter((item) => name in item.values),
-      ),
+      table(rows, columns),
       el(
         "p.micro.then",
         {},
         next
-          ? `The first ${int(items.length)} records in the window; the CSV file has all.`
-          : `${int(items.length)} records in the window.`,
+          ? `From the first ${int(items.length)} records in the window; the CSV file has all.`
+          : `${counted(rows.length, "row")} in the window.`,
       ),
     );
   } catch (error) {
@@ -66,11 +84,11 @@ export function exactText(value) {
 }
 
 /**
- * @param {string} name
- * @param {RecordRow[]} items
+ * @param {(RecordRow & { cells: unknown[] })[]} rows
+ * @param {Values["columns"]} columns
  */
-function table(name, items) {
-  const head = ["Step", "Attempt", "Rank", "Value", "Time"];
+function table(rows, columns) {
+  const heads = ["Step", "Attempt", "Rank", ...columns.map(({ head }) => head), "Time"];
   return el(
     "div.scroll",
     { tabindex: "0", role: "region", "aria-label": "Records" },
@@ -80,20 +98,24 @@ function table(name, items) {
       el(
         "thead",
         {},
-        el("tr", {}, ...head.map((text, i) => el("th", { scope: "col", class: i < 4 ? "n" : "" }, text))),
+        el(
+          "tr",
+          {},
+          ...heads.map((text, i) => el("th", { scope: "col", class: i < heads.length - 1 ? "n" : "" }, text)),
+        ),
       ),
       el(
         "tbody",
         {},
-        ...items.map((item) =>
+        ...rows.map((row) =>
           el(
             "tr",
             {},
-            el("td.n", {}, int(item.step)),
-            el("td.n", {}, int(item.attempt)),
-            el("td.n", {}, int(item.rank)),
-            el("td.n.mono", {}, exactText(item.values[name])),
-            el("td", {}, moment(item.time_ms)),
+            el("td.n", {}, int(row.step)),
+            el("td.n", {}, int(row.attempt)),
+            el("td.n", {}, int(row.rank)),
+            ...row.cells.map((cell) => el("td.n.mono", {}, exactText(cell))),
+            el("td", {}, moment(row.time_ms)),
           ),
         ),
       ),

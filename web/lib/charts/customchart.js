@@ -3,6 +3,7 @@
  * ("list:a\nb", "match:^train/", "formula:a - b"), it is their name on the page and in the address.
  */
 
+import { number } from "../exact.js";
 import { isQuick, QUICK } from "../runs/filter.js";
 import { combined } from "./combined.js";
 import { readFormula } from "./formula.js";
@@ -54,15 +55,29 @@ export const readCustom = (asked) =>
 /**
  * Add a chart in front, or put it in the place of another.
  *
- * @param {string[]} names
+ * @param {{ panels: string[], pins: string[] }} view
  * @param {string | null} before
  * @param {string} made
  */
-export function withChart(names, before, made) {
-  const rest = names.filter((each) => each !== made || each === before);
-  const changed = before === null ? [made, ...rest] : rest.map((each) => (each === before ? made : each));
-  return changed.slice(0, MOST_CUSTOM);
+export function withChart({ panels, pins }, before, made) {
+  if (before === null) {
+    const rest = panels.filter((each) => each !== made);
+    return { panels: [made, ...rest].slice(0, MOST_CUSTOM), pins };
+  }
+  const replaced = (/** @type {string[]} */ names) => [
+    ...new Set(names.map((each) => (each === before ? made : each))),
+  ];
+  return { panels: replaced(panels), pins: replaced(pins) };
 }
+
+/**
+ * @param {{ panels: string[], pins: string[] }} view
+ * @param {string} name
+ */
+export const withoutChart = ({ panels, pins }, name) => ({
+  panels: panels.filter((each) => each !== name),
+  pins: pins.filter((each) => each !== name),
+});
 
 /** @param {string} name */
 export function customTitle(name) {
@@ -167,6 +182,36 @@ export const customData = ({ lines, formula }, layersOf) =>
     ink,
     dash,
   }));
+
+/**
+ * Return whether a formula is computed from means of several records here. Zoomed in, it is exact.
+ *
+ * @param {Resolved} resolved
+ * @param {(name: string) => Layer[]} layersOf
+ */
+export const usesMeans = ({ formula, names }, layersOf) =>
+  formula !== null && names.some((name) => layersOf(name).some(({ n }) => n.some((count) => count > 1)));
+
+/**
+ * Return what each line is at a record; a formula has a value where all its metrics have one.
+ *
+ * @param {Resolved} resolved
+ * @returns {{ head: string, of: (values: Record<string, unknown>) => unknown }[]}
+ */
+export function customColumns({ lines, names, formula }) {
+  if (!formula) return lines.map(({ series }) => columnOf(series));
+  const of = (/** @type {Record<string, unknown>} */ values) => {
+    const operands = names.map((name) => number(values[name])).filter((value) => value !== null);
+    return operands.length === names.length ? formula.value(operands) : undefined;
+  };
+  return [...names.map(columnOf), { head: lines[0].name, of }];
+}
+
+/** @param {string} name */
+const columnOf = (name) => ({
+  head: name,
+  of: (/** @type {Record<string, unknown>} */ values) => values[name],
+});
 
 /**
  * Return why a formula has no values, although all its series are reported; "" if it has some, or while they

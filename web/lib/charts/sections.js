@@ -11,6 +11,8 @@
  */
 const isMachine = (key) => key === "sys" || key === "hook";
 export const PINNED = "\u0000pinned";
+/** The section of composed charts. */
+export const CUSTOM = "\u0000custom";
 
 /**
  * "act/attn_max" belongs to "act".
@@ -66,11 +68,13 @@ function partFilter(part) {
 /**
  * @param {string[]} names
  * @param {{ find: string, pins: string[], order: string[] }} view
- * @returns {Section[]} never empty
+ * @param {string[]} [custom] composed charts, which the filter does not hide
+ * @returns {Section[]}
  */
-export function sections(names, { find, pins, order }) {
+export function sections(names, { find, pins, order }, custom = []) {
   const shown = names.filter(nameFilter(find));
-  const pinned = pins.filter((name) => shown.includes(name));
+  const pinned = pins.filter((name) => shown.includes(name) || custom.includes(name));
+  const composed = custom.filter((name) => !pins.includes(name));
   const keys = [...new Set(shown.filter((name) => !pins.includes(name)).map(prefixOf))].sort(
     (a, b) => Number(isMachine(a)) - Number(isMachine(b)) || (a < b ? -1 : 1),
   );
@@ -82,7 +86,11 @@ export function sections(names, { find, pins, order }) {
       order,
     ),
   }));
-  return pinned.length ? [{ key: PINNED, title: "Pinned", names: pinned }, ...rest] : rest;
+  return [
+    ...(pinned.length ? [{ key: PINNED, title: "Pinned", names: pinned }] : []),
+    ...(composed.length ? [{ key: CUSTOM, title: "Custom", names: composed }] : []),
+    ...rest,
+  ];
 }
 
 /**
