@@ -22,7 +22,13 @@ from .parsing import command as _command
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Exit status 0: success; 1: a problem was found; 2: wrong usage."""
     options = _parser().parse_args(arguments)
-    return int(options.command(options))
+    try:
+        return int(options.command(options))
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # of `| head`, which has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
 
 
 def doctor(options: argparse.Namespace) -> int:

@@ -45,3 +45,18 @@ def command(commands: Commands, name: str, run: Run, *, server: bool = True) -> 
 def add_json(parser: argparse.ArgumentParser, fields: str) -> None:
     """Add ``--json``. ``fields`` describes the answer; docs/reference/cli-hook.md is made of it."""
     parser.add_argument("--json", action="store_true", help=f"print JSON: {fields}")
+
+
+def count(text: str) -> int:
+    """Return a number of things. For ``type=`` of an argument.
+
+    Raises:
+        argparse.ArgumentTypeError: It is no whole number of 0 or more.
+    """
+    try:
+        number = int(text)
+    except ValueError:
+        number = -1
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"expected a whole number of 0 or more, got {text!r}")
+    return number

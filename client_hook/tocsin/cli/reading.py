@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 import webbrowser
-from collections.abc import Callable, Iterable
-from functools import wraps
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
-from .parsing import add_json, command
+from . import logs
+from .asking import asking
+from .parsing import add_json, command, count
 
 if TYPE_CHECKING:
     from ..read import Alert, Api, Incident, Run, RunDetail
@@ -21,23 +22,6 @@ T = TypeVar("T")
 MOST_SHOWN = 100
 """Incidents in the JSON of one run, the most urgent first."""
 VITAL = ("loss", "grad_norm", "scale", "lr")
-
-
-def asking(work: Callable[[Api, argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
-    """Return a command that works with a server; errors of the server are one line, exit status 2."""
-
-    @wraps(work)
-    def run(options: argparse.Namespace) -> int:
-        from ..read import Api, ApiError
-
-        try:
-            with Api(options.url, options.token) as api:
-                return work(api, options)
-        except (ApiError, OSError, ValueError) as error:
-            print(f"tocsin: {error}", file=sys.stderr)
-            return 2
-
-    return run
 
 
 @asking
@@ -274,13 +258,14 @@ def _file_name(text: str) -> str:
 
 def add_commands(commands: Commands) -> None:
     """Add the commands to the parser."""
-    runs = _group(commands, "runs", "List, show and open runs.")
+    runs = _group(commands, "runs", "List, show and open runs, and print their logs.")
     listed = _command(runs, "list", runs_list, "an array of runs")
     listed.add_argument("filter", nargs="*", metavar="FILTER", help="terms that all must match")
     listed.add_argument("--project", help="only runs of this project")
-    listed.add_argument("--limit", type=int, default=50, help="maximum number of runs")
+    listed.add_argument("--limit", type=count, default=50, help="maximum number of runs")
     detailed = _command(runs, "show", runs_show, "{run, incidents}")
     detailed.add_argument("run", metavar="RUN", help="id or name of the run")
+    logs.add_command(runs)
     opened = _command(runs, "open", runs_open, "{url}; no browser is opened")
     opened.add_argument("run", metavar="RUN", help="id or name of the run")
     opened.add_argument("--print", action="store_true", help="print the address only")
@@ -312,4 +297,4 @@ def _command(commands: Commands, name: str, run: Any, fields: str) -> argparse.A
 def _states(parser: argparse.ArgumentParser, states: str) -> None:
     parser.add_argument("--run", help="only of this run: id or name")
     parser.add_argument("--state", help=f"one or several of {states}")
-    parser.add_argument("--limit", type=int, default=100, help="maximum number")
+    parser.add_argument("--limit", type=count, default=100, help="maximum number")

@@ -137,6 +137,8 @@ def export(options: argparse.Namespace) -> int:
                 if not options.json:
                     word = ("written", "green") if found.is_new else ("kept   ", "dim")
                     bar.print(partial(print_styled, word, (f"  {found.path}  {shown(run.name)}", "")))
+    except BrokenPipeError:
+        raise
     except (LookupError, OSError, ValueError) as error:
         print(f"tocsin: {error}", file=sys.stderr)
         return 2

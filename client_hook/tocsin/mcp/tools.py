@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import checks, compare, incidents, runs, series
+from . import checks, compare, console, incidents, runs, series
 from .tool import Tool
 
 TOOLS: tuple[Tool, ...] = (
@@ -10,6 +10,7 @@ TOOLS: tuple[Tool, ...] = (
     incidents.EXPLAIN,
     compare.TOOL,
     series.TOOL,
+    console.TOOL,
     checks.DIAGNOSE,
     checks.BACKTEST,
     incidents.ACKNOWLEDGE,

@@ -5,7 +5,7 @@ Fields ending in ``_ms`` are Unix milliseconds. Non-finite numbers are floats.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Union
+from typing import Any, Dict, List, Optional, Tuple, Union
 
 import msgspec
 
@@ -222,6 +222,31 @@ class Event(msgspec.Struct, frozen=True):
     attempt: int = 0
     rank: int = 0
     data: Dict[str, Any] = {}
+
+
+class ConsoleLine(msgspec.Struct, frozen=True):
+    """One line that the script wrote to its terminal.
+
+    ``open`` is True for a line that has not ended, such as a progress bar: a later line of the same attempt,
+    rank and stream replaces it. ``step`` is the newest one when it was written.
+    """
+
+    id: str
+    time_ms: float
+    text: str
+    stream: str
+    """out or err."""
+    step: Optional[int] = None
+    open: bool = False
+    attempt: int = 1
+    rank: int = 0
+    dropped: int = 0
+    """Lines before this one that were not recorded, because the script wrote too much."""
+
+    @property
+    def writer(self) -> Tuple[int, int, str]:
+        """What wrote it: attempt, rank and stream."""
+        return self.attempt, self.rank, self.stream
 
 
 class Checkpoint(msgspec.Struct, frozen=True):

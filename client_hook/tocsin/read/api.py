@@ -10,8 +10,9 @@ from typing import Any, Generic, TypeVar
 
 from ..core.server_choice import reading_token, reading_url
 from ..transport.server_url import parse_target
-from .answers import Alert, Checkpoints, Event, Incident, Run, RunDetail
+from .answers import Alert, Checkpoints, ConsoleLine, Event, Incident, Run, RunDetail
 from .exchange import Answer, Asking, Found, Request, Streaming, Wait
+from .following import Following
 from .http_transport import HttpTransport
 from .operations import BUCKETS, Operations
 from .table import Gathering, Table
@@ -179,7 +180,53 @@ class Api(Connected):
             outage: Seconds for which the server may be unavailable before this raises.
             lost: Seconds for which a lost run is followed in case it comes back; ``math.inf``: always.
         """
-        return self._stream(self._ask.follow(run, names, since, interval, outage, lost))
+        return self._stream(self._ask.follow(run, names, since, Following(interval, outage, lost)))
+
+    def console(
+        self,
+        run: str | Run,
+        *,
+        contains: str = "",
+        start: int | None = None,
+        stop: int | None = None,
+        tail: int | None = None,
+    ) -> Pages[ConsoleLine]:
+        """Return the lines that the script wrote to its terminal, oldest first.
+
+        About the newest million characters of a run are kept. A progress bar is one line: its newest state.
+
+        Args:
+            run: The run.
+            contains: Only lines with this text; case does not matter.
+            start: Only lines from this step on.
+            stop: Only lines up to this step.
+            tail: Only so many, the newest.
+        """
+        return Pages(lambda: self._stream(self._ask.console(run, contains, start, stop, tail)))
+
+    def follow_console(
+        self,
+        run: str | Run,
+        *,
+        contains: str = "",
+        tail: int | None = 0,
+        interval: float = INTERVAL_S,
+        outage: float = OUTAGE_S,
+        lost: float = LOST_S,
+    ) -> Iterator[ConsoleLine]:
+        """Yield new lines of the script's output while it trains; end when the run has ended.
+
+        A line with ``open`` has not ended, such as a progress bar. Its newer states follow as lines.
+
+        Args:
+            run: The run.
+            contains: Only lines with this text; case does not matter.
+            tail: How many lines from before now come first; None: all.
+            interval: As for :meth:`follow`; so are the others.
+            outage: See there.
+            lost: See there.
+        """
+        return self._stream(self._ask.follow_console(run, contains, tail, Following(interval, outage, lost)))
 
     def events(self, run: str | Run, *, without: tuple[str, ...] = ()) -> Pages[Event]:
         """Return the events of a run in order of arrival, except the kinds in ``without``."""

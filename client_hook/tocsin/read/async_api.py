@@ -8,9 +8,10 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from .answers import Alert, Checkpoints, Event, Incident, Run, RunDetail
+from .answers import Alert, Checkpoints, ConsoleLine, Event, Incident, Run, RunDetail
 from .api import INTERVAL_S, LOST_S, OUTAGE_S, Connected, export_of, written
 from .exchange import Answer, Asking, Found, Request, Streaming, Wait
+from .following import Following
 from .operations import BUCKETS
 from .table import Gathering, Table
 
@@ -45,8 +46,8 @@ class AsyncRecords(AsyncPages[Table]):
 class AsyncApi(Connected):
     """``tocsin.Api`` for asyncio: the same methods with the same arguments, to await or to ``async for``.
 
-    Methods that return pages (``runs``, ``records``, ``events``, ``alerts``, ``incidents``, ``follow``) are
-    not awaited themselves.
+    Methods that return pages (``runs``, ``records``, ``events``, ``alerts``, ``incidents``, ``console``,
+    ``follow``, ``follow_console``) are not awaited themselves.
     """
 
     async def __aenter__(self) -> AsyncApi:
@@ -90,7 +91,32 @@ class AsyncApi(Connected):
         lost: float = LOST_S,
     ) -> AsyncIterator[Table]:
         """See ``Api.follow``."""
-        return self._stream(self._ask.follow(run, names, since, interval, outage, lost))
+        return self._stream(self._ask.follow(run, names, since, Following(interval, outage, lost)))
+
+    def console(
+        self,
+        run: str | Run,
+        *,
+        contains: str = "",
+        start: int | None = None,
+        stop: int | None = None,
+        tail: int | None = None,
+    ) -> AsyncPages[ConsoleLine]:
+        """See ``Api.console``."""
+        return AsyncPages(lambda: self._stream(self._ask.console(run, contains, start, stop, tail)))
+
+    def follow_console(
+        self,
+        run: str | Run,
+        *,
+        contains: str = "",
+        tail: int | None = 0,
+        interval: float = INTERVAL_S,
+        outage: float = OUTAGE_S,
+        lost: float = LOST_S,
+    ) -> AsyncIterator[ConsoleLine]:
+        """See ``Api.follow_console``."""
+        return self._stream(self._ask.follow_console(run, contains, tail, Following(interval, outage, lost)))
 
     def events(self, run: str | Run, *, without: tuple[str, ...] = ()) -> AsyncPages[Event]:
         """See ``Api.events``."""

@@ -18,7 +18,7 @@ import msgspec
 
 from .answers import Alert, Incident, Run
 from .api import Api
-from .operations import ENDED
+from .following import ENDED
 
 RECORDS = "records"
 COORDINATES = ("writer", "attempt", "rank", "seq", "step", "time_ns", "arrival")

@@ -11,10 +11,11 @@ from urllib.parse import quote
 import msgspec
 
 from .answer_checks import AnswerChecks
-from .answers import Alert, Checkpoints, Event, Incident, Run, RunDetail
+from .answers import Alert, Checkpoints, ConsoleLine, Event, Incident, Run, RunDetail
 from .errors import NotFoundError, RejectedError, UnreachableError
-from .exchange import Answer, Asking, Found, Request, Streaming, Wait, answered
+from .exchange import Answer, Asking, Found, Request, Streaming, answered
 from .filters import filter_metrics, filter_problems, may_name_metrics, needs_settings, run_filter
+from .following import Following
 from .packed_numbers import RecordPage, SeriesAnswer
 from .table import Table
 
@@ -23,12 +24,9 @@ BUCKETS = 2000
 RUNS_AT_ONCE, EVENTS_AT_ONCE = 200, 1000
 MOST_NAMES, MOST_METRICS = 5000, 20
 ALERTS_AT_ONCE, INCIDENTS_AT_ONCE = 200, 50
-ENDED = ("finished", "failed")
-LOST = "lost"
-LOST_PAUSE_S = 1.0
-"""Least pause of ``follow`` between two requests while the run is lost."""
-OUTAGE_PAUSE_S = 2.0
-"""Pause of ``follow`` between two attempts to reach the server, in addition to the retries."""
+LINES_AT_ONCE = 1000
+LOG_START = -1
+"""The place before the oldest line."""
 
 
 class _Runs(msgspec.Struct):
@@ -70,6 +68,13 @@ _Changed = Union[_Alerts, _Incidents]
 class _Events(msgspec.Struct):
     items: list[Event]
     next: str | None
+
+
+class _Console(msgspec.Struct):
+    items: list[ConsoleLine]
+    older: int | None
+    newer: int
+    state: str
 
 
 class Operations(AnswerChecks):
@@ -143,13 +148,7 @@ class Operations(AnswerChecks):
             after = page.next
 
     def follow(
-        self,
-        run: str | Run,
-        names: tuple[str, ...],
-        since: int | None,
-        interval_s: float,
-        outage_s: float,
-        lost_s: float,
+        self, run: str | Run, names: tuple[str, ...], since: int | None, following: Following
     ) -> Streaming[Table]:
         """Yield new records until the run has ended, or is lost, and all are read; survive an outage."""
         known = yield from self._id(run)
@@ -157,19 +156,16 @@ class Operations(AnswerChecks):
         if since is None:
             newest = yield from self._of_run(known, "/records", {**query, "limit": 1}, RecordPage)
             since = newest.cursor
-        state, missed_s, silent_s = "", 0.0, 0.0
+        state = ""
         cursor = after = None
         while True:
             try:
                 asked = {**query, "since": since, "after": after}
                 page = yield from self._of_run(known, "/records", asked, RecordPage)
-            except UnreachableError:
-                if missed_s >= outage_s:
-                    raise
-                missed_s += OUTAGE_PAUSE_S
-                yield Wait(OUTAGE_PAUSE_S)
+            except UnreachableError as error:
+                yield following.missed(error)
                 continue
-            missed_s = 0.0
+            following.reached()
             if cursor is None:
                 cursor, state = page.cursor, page.state
             table = page.until(cursor)
@@ -178,13 +174,76 @@ class Operations(AnswerChecks):
             after = page.next
             if after is None:
                 since, cursor = max(since, cursor), None
-                if state != LOST:
-                    silent_s = 0.0
-                if state in ENDED or (state == LOST and silent_s >= lost_s):
+                pause = following.after(state)
+                if pause is None:
                     return
-                pause_s = interval_s if state != LOST else max(interval_s, min(LOST_PAUSE_S, lost_s))
-                silent_s += pause_s
-                yield Wait(pause_s)
+                yield pause
+
+    def console(
+        self, run: str | Run, contains: str, start: int | None, stop: int | None, tail: int | None
+    ) -> Streaming[ConsoleLine]:
+        """Yield the lines of a run's output, oldest first, each progress bar once."""
+        known = yield from self._id(run)
+        query = {"contains": contains or None, "from": start, "to": stop}
+        if tail is not None:
+            lines, _ = yield from self._last_lines(known, query, tail)
+            yield from map(Found, lines)
+            return
+        is_open: dict[Any, ConsoleLine] = {}
+        newer = LOG_START
+        while True:
+            page = yield from self._console_after(known, query, newer)
+            for line in page.items:
+                is_open.pop(line.writer, None)
+                if line.open:
+                    is_open[line.writer] = line
+                else:
+                    yield Found(line)
+            if page.newer == newer:
+                yield from map(Found, is_open.values())
+                return
+            newer = page.newer
+
+    def follow_console(
+        self, run: str | Run, contains: str, tail: int | None, following: Following
+    ) -> Streaming[ConsoleLine]:
+        """Yield lines until the run has ended, or is lost, and all are read; survive an outage."""
+        known = yield from self._id(run)
+        query = {"contains": contains or None}
+        lines, newer = yield from self._last_lines(known, query, tail)
+        yield from map(Found, lines)
+        while True:
+            try:
+                page = yield from self._console_after(known, query, newer)
+            except UnreachableError as error:
+                yield following.missed(error)
+                continue
+            following.reached()
+            yield from map(Found, page.items)
+            if page.newer == newer:
+                pause = following.after(page.state)
+                if pause is None:
+                    return
+                yield pause
+            newer = page.newer
+
+    def _console_after(self, run: str, query: Mapping[str, Any], place: int) -> Asking[_Console]:
+        asked = {**query, "after": place, "limit": LINES_AT_ONCE}
+        return (yield from self._of_run(run, "/console", asked, _Console))
+
+    def _last_lines(
+        self, run: str, query: Mapping[str, Any], tail: int | None
+    ) -> Asking[tuple[list[ConsoleLine], int]]:
+        """Return the last ``tail`` lines, and the place after them; no line and the start for None."""
+        if tail is None:
+            return [], LOG_START
+        asked = {**query, "limit": min(max(tail, 1), LINES_AT_ONCE)}
+        page = yield from self._of_run(run, "/console", asked, _Console)
+        lines, newer = page.items, page.newer
+        while len(lines) < tail and page.older is not None:
+            page = yield from self._of_run(run, "/console", {**asked, "before": page.older}, _Console)
+            lines = page.items + lines
+        return lines[len(lines) - tail if tail < len(lines) else 0 :], newer
 
     def events(self, run: str | Run, without: tuple[str, ...]) -> Streaming[Event]:
         """Yield the events of a run in order of arrival."""

@@ -9,10 +9,10 @@ from fastapi import Query
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
-from tocsin_server.core.models import RunEvent
+from tocsin_server.core.models import RunEvent, RunState
 from tocsin_server.core.responses import ExactJSON
 from tocsin_server.http.api.permission import Reader
-from tocsin_server.http.api.query import LARGEST, WHOLE, known_run
+from tocsin_server.http.api.query import LARGEST, WHOLE, First, Last, known_run
 from tocsin_server.http.api.resource import resource
 from tocsin_server.http.services import services_of
 from tocsin_server.store.reader import StoreReader
@@ -23,7 +23,9 @@ EVENTS_AT_ONCE = 100
 """Events that are read together; a process sends one per second, with at most 16 KiB."""
 LONGEST = 2_000
 """Maximum number of characters of a line; the hook cuts lines at 1,000."""
-Place = Annotated[int | None, Query(ge=0, le=LARGEST), WHOLE]
+START = -1
+"""The place before the first event."""
+Place = Annotated[int | None, Query(ge=START, le=LARGEST), WHOLE]
 
 
 class ConsoleLine(TypedDict):
@@ -42,12 +44,14 @@ class ConsoleLine(TypedDict):
 
 class ConsoleAnswer(TypedDict):
     """Lines, oldest first. ``older`` is the value of ``before`` for the page before, null at the start;
-    ``newer`` that of ``after`` for later lines.
+    ``newer`` that of ``after`` for later lines; -1 as ``after`` begins at the oldest line. ``state`` is that
+    of the run before the page was read: if it has ended, no line follows.
     """
 
     items: list[ConsoleLine]
     older: int | None
     newer: int
+    state: RunState
 
 
 @router.get("/runs/{run_id:path}/console", response_model=ConsoleAnswer)
@@ -60,27 +64,41 @@ def console(
     contains: Annotated[
         str, Query(max_length=200, description="Only lines with this text; case does not matter.")
     ] = "",
+    start: First = None,
+    stop: Last = None,
     limit: Annotated[int, Query(ge=1, le=5_000, description="About how many lines."), WHOLE] = 1_000,
 ) -> ExactJSON:
-    """List the newest lines that a run wrote to its terminal, or those before or after a place."""
+    """List the newest lines that a run wrote to its terminal, or those before or after a place.
+
+    With `from` or `to`, lines without a step, written before the first one, are left out.
+    """
     reader = services_of(request).reader
+    state = known_run(reader, run_id).state
     events = _pages(reader, run_id, before, after)
     found: list[list[dict[str, Any]]] = []
-    count, oldest, newest, is_whole = 0, before, after or 0, True
+    count, oldest, newest, is_whole = 0, before, START if after is None else after, True
     for event in events:
-        found.append([line for line in _lines(event) if contains.casefold() in line["text"].casefold()])
+        found.append([line for line in _lines(event) if _is_wanted(line, contains.casefold(), start, stop)])
         count += len(found[-1])
         oldest = event.arrival if oldest is None else min(oldest, event.arrival)
         newest = max(newest, event.arrival)
         if count >= limit:
             is_whole = False
             break
-    if not found:
-        known_run(reader, run_id)
     pages = found if after is not None else found[::-1]
     lines = _without_replaced([line for page in pages for line in page], is_past=before is not None)
     has_older = after is None and not is_whole
-    return ExactJSON({"items": lines, "older": oldest if has_older else None, "newer": newest})
+    return ExactJSON(
+        {"items": lines, "older": oldest if has_older else None, "newer": newest, "state": state}
+    )
+
+
+def _is_wanted(line: dict[str, Any], text: str, start: int | None, stop: int | None) -> bool:
+    if start is not None or stop is not None:
+        step = line["step"]
+        if step is None or (start is not None and step < start) or (stop is not None and step > stop):
+            return False
+    return text in line["text"].casefold()
 
 
 def _pages(reader: StoreReader, run_id: str, before: int | None, after: int | None) -> Iterator[RunEvent]:

@@ -22,7 +22,9 @@ def log(run_server: Any, dial: Any) -> Any:
     client.acked(client.train([0], loss=[1.0]))
     numbers = iter(range(100_000))
 
-    def log(*texts: str, stream: str = "out", is_open: bool = False, step: int = 3, **data: Any) -> None:
+    def log(
+        *texts: str, stream: str = "out", is_open: bool = False, step: int | None = 3, **data: Any
+    ) -> None:
         lines = [[1_700_000_000_000, step, stream, text, is_open] for text in texts]
         number = next(numbers)
         body = {"lines": lines, **data}
@@ -75,6 +77,18 @@ def test_text_is_searched_in_all_lines_whatever_its_case(log: Any) -> None:
     assert log.texts("contains=absent") == []
 
 
+def test_lines_of_a_range_of_steps_are_found(log: Any) -> None:
+    for step in range(1, 9):
+        log(f"at {step}", step=step)
+    log("before the first step", step=None)
+    assert log.texts("from=3&to=5") == ["at 3", "at 4", "at 5"]
+    assert log.texts("from=8") == ["at 8"]
+
+
+def test_the_state_of_the_run_is_said(log: Any) -> None:
+    assert log.get().json()["state"] == "running"
+
+
 def test_a_progress_bar_is_replaced_by_its_newer_state(log: Any) -> None:
     log("10%", is_open=True, stream="err")
     log("between")
@@ -93,7 +107,7 @@ def test_malformed_lines_are_left_out(log: Any, lines: Any) -> None:
 
 @pytest.mark.parametrize(
     ("query", "run", "status"),
-    [("", "absent", 404), ("after=x", "r1", 422), ("before=-1", "r1", 422), ("limit=0", "r1", 422)],
+    [("", "absent", 404), ("after=x", "r1", 422), ("before=-2", "r1", 422), ("limit=0", "r1", 422)],
 )
 def test_bad_requests_are_rejected(log: Any, query: str, run: str, status: int) -> None:
     assert log.get(query, run).status_code == status
