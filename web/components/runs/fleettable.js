@@ -228,15 +228,17 @@ export class FleetTable {
     this.#draw();
   }
 
-  /** On a narrow screen, a user's own columns stand below the others, which makes rows higher. */
+  /** On a narrow screen, vital signs and a user's own columns stand in lines below the others. */
   #rowHeight() {
     const style = getComputedStyle(this.node);
     const px = (/** @type {string} */ name) => parseFloat(style.getPropertyValue(name));
     const across = px("--own-across") || 1;
-    const lines = grouped(this.columns)
+    const groups = grouped(this.columns);
+    const signs = groups.some(({ kind }) => kind === "vit") ? 0 : px("--vit-h") || 0;
+    const lines = groups
       .filter(({ kind }) => kind === "own")
       .reduce((sum, { from, to }) => sum + Math.ceil((to - from) / across), 0);
-    return (px("--row-h") || 60) + lines * (px("--own-h") || 0);
+    return (px("--row-h") || 60) - signs + lines * (px("--own-h") || 0);
   }
 
   /**
