@@ -28,7 +28,10 @@ ORDER = (
 )
 """A package imports only those before it. ``tocsin`` is the package's ``__init__``, the public functions."""
 ALLOWED = {"tocsin", "websockets", "msgspec"} | sys.stdlib_module_names
-OPTIONAL = {"torch", "numpy", "pandas", "polars", "pyarrow", "psutil", "pynvml", "mcp", "mcp_types", "rich"}
+OPTIONAL = {
+    *("torch", "numpy", "pandas", "polars", "pyarrow", "psutil", "pynvml", "mcp", "mcp_types", "rich"),
+    "aimrocks",
+}
 """What may be installed in the training environment: imported late or guarded."""
 FRAMEWORKS = {path.stem for path in (HOOK / "integrations").glob("*.py")} | {"pytorch_lightning", "jax"}
 """An integration imports its framework."""

@@ -15,7 +15,7 @@ import pytest
 from tests.conftest import Tower
 from tests.hook.auto.test_start import RUN, address, execute, the_run
 from tests.matrix import LONG
-from tocsin.importers import LogRecord
+from tocsin.importers import Log, LogRecord, TrackedRun
 from tocsin.importers.folder import runs_in
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,11 +26,25 @@ IMPORTED = {
     "swanlab": "SwanLab run file",
     "mlflow": "MLflow database",
     "trackio": "Trackio database",
+    "aim": "Aim repository",
 }
 """Trackers whose files are imported, and the kind of the runs."""
 NAMES = ("wandb", "mlflow", "trackio", "aim", "swanlab", "comet")
 
 pytestmark = LONG
+
+
+def imported(folder: Path, kind: str) -> list[list[Any]]:
+    """Return steps and values that the importer finds in a folder of a tracker."""
+    found: list[Any] = [
+        run for run in runs_in(folder) if isinstance(run, TrackedRun | Log) and run.kind == kind
+    ]
+    return [
+        [item.step, item.values["train/tensor"]]
+        for run in found
+        for item in run.items()
+        if isinstance(item, LogRecord) and "train/tensor" in item.values
+    ]
 
 
 class Pair:
@@ -55,14 +69,9 @@ class Pair:
             assert done.returncode == 0, done.stderr[-2000:]
             outputs.append(json.loads(done.stdout))
         self.alone, self.watched = outputs
-        found: list[Any] = list(runs_in(folder / "alone")) if name in IMPORTED else []
-        self.imported = [
-            [item.step, item.values["train/tensor"]]
-            for run in found
-            if run.kind == IMPORTED[name]
-            for item in run.items()
-            if isinstance(item, LogRecord) and "train/tensor" in item.values
-        ]
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(sys, "path", [*sys.path, str(packages)])  # of aimrocks, which reads Aim's files
+            self.imported = imported(folder / "alone", IMPORTED[name]) if name in IMPORTED else []
         """Steps and values in the tracker's files."""
         self.series: dict[str, list[list[Any]]] = {}
         for record in tower.records(the_run(tower, f"tracked-{name}")["id"]):

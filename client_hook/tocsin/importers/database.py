@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+from .source import BROKEN, TrackedRun, UnreadableSource, reason
+from .tracker import Claim, Folder, Found
 
 MAGIC = b"SQLite format 3\0"
 SUFFIXES = (".db", ".sqlite", ".sqlite3")
@@ -24,6 +27,30 @@ def is_database(path: Path) -> bool:
             return file.read(len(MAGIC)) == MAGIC
     except OSError:
         return False
+
+
+def claimed(folder: Folder, runs_of: Callable[[Path], Iterator[TrackedRun] | None]) -> Claim | None:
+    """Claim the databases in a folder that belong to a tracker.
+
+    Args:
+        folder: The folder.
+        runs_of: Returns the runs of a database, or None if it is not one of the tracker.
+    """
+    found: list[Found] = []
+    names = set()
+    for name in sorted(folder.files):
+        path = folder.path / name
+        if not is_database(path):
+            continue
+        try:
+            runs = runs_of(path)
+            if runs is None:
+                continue
+            found += runs
+        except BROKEN as error:
+            found.append(UnreadableSource(path, reason(error)))
+        names.add(name)
+    return Claim(found, names) if names else None
 
 
 @contextmanager

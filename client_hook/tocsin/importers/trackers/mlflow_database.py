@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from ..database import columns, is_database, rows
+from ..database import claimed, columns, rows
 from ..items import About, Parsed, Unread
 from ..points import Numbered, Point, joined
-from ..source import BROKEN, TrackedRun, UnreadableSource, reason
-from ..tracker import Claim, Folder, Found, Tracker
+from ..source import TrackedRun
+from ..tracker import Claim, Folder, Tracker
 
 LARGEST = 1.7976931348623157e308
 """What MLflow stores for an infinity."""
@@ -25,28 +26,20 @@ _METRICS = """SELECT rowid, key, step, value, is_nan, timestamp FROM metrics
 
 
 def _find(folder: Folder) -> Claim | None:
-    runs: list[Found] = []
-    names = set()
-    for name in sorted(folder.files):
-        path = folder.path / name
-        if not is_database(path):
-            continue
-        try:
-            if not {"run_uuid", "is_nan"} <= columns(path, "metrics"):
-                continue
-            runs += _runs(path)
-        except BROKEN as error:
-            runs.append(UnreadableSource(path, reason(error)))
-        names.add(name)
-    return Claim(runs, names) if names else None
+    return claimed(folder, _runs)
 
 
-def _runs(path: Path) -> Iterator[TrackedRun]:
-    for run, name, experiment in list(rows(path, _RUNS)):
-        named = name or next((str(value) for (value,) in rows(path, _NAMES, run)), str(run))
-        config = {str(key): value for key, value in rows(path, _PARAMS, run)}
-        about = About(str(named), str(experiment or ""), config, key=f"mlflow:{run}")
-        yield TrackedRun(path, "MLflow database", about, partial(_read, path, str(run)))
+def _runs(path: Path) -> Iterator[TrackedRun] | None:
+    if not {"run_uuid", "is_nan"} <= columns(path, "metrics"):
+        return None
+    return (_run(path, *row) for row in list(rows(path, _RUNS)))
+
+
+def _run(path: Path, run: str, name: Any, experiment: Any) -> TrackedRun:
+    named = name or next((str(value) for (value,) in rows(path, _NAMES, run)), str(run))
+    config = {str(key): value for key, value in rows(path, _PARAMS, run)}
+    about = About(str(named), str(experiment or ""), config, key=f"mlflow:{run}")
+    return TrackedRun(path, "MLflow database", about, partial(_read, path, str(run)))
 
 
 def _read(path: Path, run: str) -> Iterator[Parsed]:

@@ -12,40 +12,33 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..database import columns, is_database, rows
+from ..database import claimed, columns, rows
 from ..fields import flat
 from ..items import About, Parsed, Row, Unread
-from ..source import BROKEN, TrackedRun, UnreadableSource, reason
-from ..tracker import Claim, Folder, Found, Tracker
+from ..source import TrackedRun
+from ..tracker import Claim, Folder, Tracker
 from ..values import number
 
 _WORDS = ("NaN", "Infinity", "-Infinity")
 
 
 def _find(folder: Folder) -> Claim | None:
-    runs: list[Found] = []
-    names = set()
-    for name in sorted(folder.files):
-        path = folder.path / name
-        if not is_database(path):
-            continue
-        try:
-            known = columns(path, "metrics")
-            if not {"run_name", "step", "metrics"} <= known:
-                continue
-            runs += _runs(path, "run_id" if "run_id" in known else "run_name")
-        except BROKEN as error:
-            runs.append(UnreadableSource(path, reason(error)))
-        names.add(name)
-    return Claim(runs, names) if names else None
+    return claimed(folder, _runs)
 
 
-def _runs(path: Path, column: str) -> Iterator[TrackedRun]:
-    """Yield the runs. Versions before ``run_id`` identify a run by its name."""
+def _runs(path: Path) -> Iterator[TrackedRun] | None:
+    """Return the runs. Versions before ``run_id`` identify a run by its name."""
+    known = columns(path, "metrics")
+    if not {"run_name", "step", "metrics"} <= known:
+        return None
+    column = "run_id" if "run_id" in known else "run_name"
     query = f"SELECT {column}, min(run_name), min(id) FROM metrics GROUP BY {column} ORDER BY 3"  # noqa: S608
-    for run, name, _ in list(rows(path, query)):
-        about = About(str(name), path.stem, _config(path, column, run), key=f"trackio:{path.stem}:{run}")
-        yield TrackedRun(path, "Trackio database", about, partial(_read, path, column, run))
+    return (_run(path, column, run, name) for run, name, _ in list(rows(path, query)))
+
+
+def _run(path: Path, column: str, run: str, name: Any) -> TrackedRun:
+    about = About(str(name), path.stem, _config(path, column, run), key=f"trackio:{path.stem}:{run}")
+    return TrackedRun(path, "Trackio database", about, partial(_read, path, column, run))
 
 
 def _config(path: Path, column: str, run: str) -> dict[str, Any]:
