@@ -4,7 +4,7 @@
  *
  * Data: data/comparison.js loads the series and follows the live socket. State: the address, read and written
  * by lib/views/compareview.js. View: charts in panels/compareboard.js, tables in
- * components/runs/comparetables.js.
+ * components/runs/comparetables.js; charts of runs in panels/runboard.js.
  */
 
 import { el, refill, say } from "../browser/dom.js";
@@ -16,13 +16,23 @@ import { RunsTable, settingsTable } from "../components/runs/comparetables.js";
 import { GroupTable } from "../components/runs/grouptable.js";
 import { RunPicker } from "../components/runs/runpicker.js";
 import { Comparison } from "../data/comparison.js";
+import { RunNumbers } from "../data/runnumbers.js";
 import { SweepCard } from "../components/runs/sweepcard.js";
+import { quantities } from "../lib/charts/quantity.js";
 import { counted, dotted } from "../lib/format.js";
 import { outside } from "../lib/root.js";
 import { addressOf, askedIn } from "../lib/route.js";
-import { MOST_REPORTED, MOST_RUNS, readCompare, withRun, writeCompare } from "../lib/views/compareview.js";
+import {
+  inkOf,
+  MOST_REPORTED,
+  MOST_RUNS,
+  readCompare,
+  withRun,
+  writeCompare,
+} from "../lib/views/compareview.js";
 import { CompareBoard } from "../panels/compareboard.js";
 import { isMetric } from "../panels/metric.js";
+import { RunBoard } from "../panels/runboard.js";
 
 /** @typedef {import("../lib/views/compareview.js").CompareView} CompareView */
 
@@ -80,6 +90,20 @@ class ComparePage {
     this.sweep = new SweepCard((change) => this.set(change), {
       only: (ids) =>
         this.set({ runs: this.view.runs.map((run) => ({ ...run, hidden: !ids.includes(run.id) })) }),
+      point: (id) => this.#point(id),
+    });
+    this.numbers = new RunNumbers(app.api, {
+      changed: () => this.#showRunCharts(),
+      failed: (error) => this.#failed(error),
+    });
+    this.runBoard = new RunBoard({
+      charts: () => this.view.charts,
+      set: (charts) => this.set({ charts }),
+      choices: () =>
+        quantities(
+          this.data.names().filter(isOutcome),
+          this.data.details().map(({ detail }) => detail?.config),
+        ),
       point: (id) => this.#point(id),
     });
     this.count = el("span.muted");
@@ -147,6 +171,7 @@ class ComparePage {
         this.groups.node,
         el("h2.vh", {}, "Charts"),
         this.board.node,
+        this.runBoard.node,
         this.sweep.node,
         this.settings,
       ),
@@ -163,7 +188,9 @@ class ComparePage {
     addEventListener("themechange", this.ontheme);
     this.stopAlerts = this.app.alerts.onChange(() => this.#tablesSoon());
     this.ticker = setInterval(() => {
-      if (!document.hidden) void this.data.refresh();
+      if (document.hidden) return;
+      void this.data.refresh();
+      this.#wantNumbers(true);
     }, REFRESH_MS);
     this.board.cross.pin(this.view.at);
     this.#look();
@@ -180,6 +207,8 @@ class ComparePage {
     clearInterval(this.ticker);
     clearTimeout(this.#tabling);
     this.data.close();
+    this.numbers.close();
+    this.runBoard.close();
     this.board.close();
   }
 
@@ -213,9 +242,37 @@ class ComparePage {
     this.bar.show(this.view);
     this.#showNothing();
     this.board.arrange();
+    this.runBoard.arrange();
+    this.#wantNumbers();
     this.data.look();
     this.#tables();
     this.board.draw();
+  }
+
+  /** @param {boolean} [again] */
+  #wantNumbers(again = false) {
+    const ids = this.view.runs.map(({ id }) => id);
+    void this.numbers.want(this.runBoard.metrics(), ids, again);
+  }
+
+  /** Draw the charts of the visible runs whose details are loaded. */
+  #showRunCharts() {
+    const hidden = new Set(this.view.runs.flatMap(({ id, hidden: off }) => (off ? [id] : [])));
+    this.runBoard.show(
+      this.data.details().flatMap(({ id, slot, detail }) =>
+        detail && !hidden.has(id)
+          ? [
+              {
+                id,
+                name: detail.name,
+                ink: inkOf(slot),
+                config: detail.config,
+                metrics: this.numbers.of(id),
+              },
+            ]
+          : [],
+      ),
+    );
   }
 
   /** Show how many runs are compared, and link the report of these. */
@@ -261,6 +318,7 @@ class ComparePage {
     this.runs.show(this.#rows(this.board.cross.step), this.data.base());
     this.groups.show(this.data.groupRows(this.board.panels.map((panel) => panel.kind)));
     this.sweep.show(this.data.outcomes(), this.view, this.data.names().filter(isOutcome));
+    this.#showRunCharts();
     settingsTable(
       this.settings,
       this.data.details(),

@@ -4,6 +4,7 @@ import { el, refill } from "../../browser/dom.js";
 import { byStep } from "../../lib/charts/recordrows.js";
 import { number } from "../../lib/exact.js";
 import { counted, int, moment, word } from "../../lib/format.js";
+import { valuesDialog, valueTable } from "./valuesdialog.js";
 
 /** The most records listed; the file has all. */
 const MOST = 500;
@@ -34,26 +35,8 @@ export const seriesValues = (name) => ({
  * @param {StepWindow} window
  */
 export async function showValues(api, run, { title, names, columns }, window) {
-  const body = el("div.dialogbody", {}, el("p.muted", {}, "–"));
-  const close = el("button.btn", { type: "button", onclick: () => dialog.close() }, "Close");
-  const dialog = /** @type {HTMLDialogElement} */ (
-    el(
-      "dialog.card",
-      { "aria-label": `Values of ${title}` },
-      el(
-        "div.bar",
-        {},
-        el("h2", {}, title),
-        el("span.grow"),
-        el("a.btn", { href: api.csv(run, names, window), download: "" }, "CSV"),
-        close,
-      ),
-      body,
-    )
-  );
-  dialog.addEventListener("close", () => dialog.remove());
-  document.body.append(dialog);
-  dialog.showModal();
+  const csv = el("a.btn", { href: api.csv(run, names, window), download: "" }, "CSV");
+  const body = valuesDialog(title, [csv]);
   try {
     const { items, next } = await api.records(run, names, window, MOST);
     const rows = byStep(items, columns);
@@ -85,40 +68,17 @@ export function exactText(value) {
 
 /**
  * @param {(RecordRow & { cells: unknown[] })[]} rows
- * @param {Values["columns"]} columns
+ * @param {Column[]} columns
  */
 function table(rows, columns) {
   const heads = ["Step", "Attempt", "Rank", ...columns.map(({ head }) => head), "Time"];
-  return el(
-    "div.scroll",
-    { tabindex: "0", role: "region", "aria-label": "Records" },
-    el(
-      "table.plain-table",
-      {},
-      el(
-        "thead",
-        {},
-        el(
-          "tr",
-          {},
-          ...heads.map((text, i) => el("th", { scope: "col", class: i < heads.length - 1 ? "n" : "" }, text)),
-        ),
-      ),
-      el(
-        "tbody",
-        {},
-        ...rows.map((row) =>
-          el(
-            "tr",
-            {},
-            el("td.n", {}, int(row.step)),
-            el("td.n", {}, int(row.attempt)),
-            el("td.n", {}, int(row.rank)),
-            ...row.cells.map((cell) => el("td.n.mono", {}, exactText(cell))),
-            el("td", {}, moment(row.time_ms)),
-          ),
-        ),
-      ),
-    ),
+  return valueTable(
+    "Records",
+    heads.map((text, i) => ({ text, right: i < heads.length - 1 })),
+    rows.map(({ step, attempt, rank, cells, time_ms }) => [
+      ...[step, attempt, rank].map((each) => int(each)),
+      ...cells.map(exactText),
+      moment(time_ms),
+    ]),
   );
 }

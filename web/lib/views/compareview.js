@@ -3,6 +3,7 @@
  * color when others are added or removed.
  */
 
+import { readRunCharts } from "../charts/runcharts.js";
 import { SMOOTHEST } from "../charts/smooth.js";
 import { readScales, scalePairs } from "./scales.js";
 
@@ -15,9 +16,10 @@ import { readScales, scalePairs } from "./scales.js";
 /**
  * @typedef {{ runs: Entry[], base: string | null, x: AlignKind, smooth: number, difference: boolean, series:
  *   string[], from: number | null, to: number | null, at: number | null, full: string | null, same: boolean,
- *   group: string[], band: BandKind, metric: string, goal: Goal } & import("./scales.js").Scales} CompareView
+ *   group: string[], band: BandKind, metric: string, goal: Goal, charts: string[] } &
+ *   import("./scales.js").Scales} CompareView
  *   same: also show settings that are equal; group: by what runs are grouped; metric, goal: what settings are
- *   judged by
+ *   judged by; charts: of runs (lib/charts/runcharts.js)
  */
 
 /**
@@ -98,6 +100,7 @@ export function readCompare(search) {
     band: asked.get("band") === "range" ? "range" : "std",
     metric: asked.get("metric") || "loss",
     goal: /** @type {CompareView["goal"]} */ (GOALS.includes(goal) ? goal : "last"),
+    charts: readRunCharts(asked),
   };
 }
 
@@ -126,6 +129,7 @@ export function writeCompare(view) {
     ["band", view.band === "std" ? "" : view.band],
     ["metric", view.metric === "loss" ? "" : view.metric],
     ["goal", view.goal === "last" ? "" : view.goal],
+    ...view.charts.map((text) => ["chart", text]),
   ]);
   const given = pairs.filter(([, value]) => value !== "");
   return given.length ? `?${new URLSearchParams(given)}` : "";
