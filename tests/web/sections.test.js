@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { moved, nameFilter, PINNED, sections } from "../../web/lib/charts/sections.js";
+import { givenFor, givenTitle, moved, nameFilter, PINNED, sections } from "../../web/lib/charts/sections.js";
 
 const NONE = { find: "", pins: [], order: [] };
 const NAMES = ["act/a", "act/b", "act/c", "pixel", "sys/gpu", "val/psnr"];
@@ -11,7 +11,7 @@ test("series are grouped by prefix, system metrics last", () => {
     ["General", "pixel"],
     ["act", "act/a", "act/b", "act/c"],
     ["val", "val/psnr"],
-    ["sys", "sys/gpu"],
+    ["System", "sys/gpu"],
   ]);
 });
 
@@ -79,4 +79,17 @@ test("a pinned composed chart is with the pinned metrics, and the filter does no
   ]);
   assert.deepEqual([pinned.title, pinned.names], ["Pinned", ["match:a"]]);
   assert.deepEqual([custom.title, custom.names], ["Custom", ["match:b"]]);
+});
+
+test("several ranks have a section of their spread, and throughput is with the system metrics", () => {
+  const given = givenFor(["step_time"], 2);
+  const shown = sections(["sys/gpu"], NONE, [], given).map(({ title, names }) => [title, ...names]);
+  assert.deepEqual(shown, [
+    ["Ranks", "spread:step_time"],
+    ["System", "formula:1 / step_time", "sys/gpu"],
+  ]);
+  assert.deepEqual(givenFor(["step_time"], 1), ["formula:1 / step_time"]);
+  assert.deepEqual(givenFor(["loss"], 2), []);
+  assert.equal(givenTitle("spread:step_time"), "spread of step_time over ranks");
+  assert.equal(givenTitle("spread:loss"), undefined);
 });

@@ -363,7 +363,10 @@ class RunPage {
     this.#alertsChanged();
     this.details.show(run, this.data.events);
     this.#layers(true);
-    this.metrics.offer(run.series.map((each) => each.name));
+    this.metrics.offer(
+      run.series.map((each) => each.name),
+      run.writers,
+    );
     this.#showControls();
   }
 

@@ -14,6 +14,7 @@ import {
   whyEmpty,
 } from "../lib/charts/customchart.js";
 import { meanReadout } from "../lib/charts/readout.js";
+import { givenTitle } from "../lib/charts/sections.js";
 import { reading } from "../lib/charts/series.js";
 import { Panel } from "./panel.js";
 
@@ -28,8 +29,8 @@ import { Panel } from "./panel.js";
  */
 const kindOf = (name) => ({
   name,
-  title: customTitle(name),
-  height: 188,
+  title: givenTitle(name) ?? customTitle(name),
+  height: givenTitle(name) ? 116 : 188,
   color: "--run-1",
   skips: false,
   drawing: { axis: "auto" },

@@ -7,19 +7,21 @@
  */
 
 import { el, focusIn, refill, say } from "../browser/dom.js";
+import { readOpen, writeOpen } from "../browser/opensections.js";
 import { icon } from "../components/icons.js";
 import { seriesValues } from "../components/runs/valuetable.js";
 import { Feed } from "../data/feed.js";
 import { background } from "../lib/charts/background.js";
 import { customOf } from "../lib/charts/customchart.js";
 import { picture } from "../lib/charts/picture.js";
-import { CUSTOM, moved, PINNED, sections } from "../lib/charts/sections.js";
+import { CUSTOM, givenFor, moved, PINNED, RANKS, sections, SHUT_AT_FIRST } from "../lib/charts/sections.js";
 import { counted } from "../lib/format.js";
 import { drawingOf } from "../lib/views/scales.js";
 import { CustomPanel, recordedFirst } from "./custom.js";
 import { isMetric, metric } from "./metric.js";
 import { onPlotClick } from "./crossline.js";
 import { Panel } from "./panel.js";
+import { RankCard } from "./rankcard.js";
 import { margins } from "./figure.js";
 import { inWords } from "./vitals.js";
 
@@ -57,6 +59,8 @@ export class MetricPanels {
   /** @type {string | null} the series that is being dragged */
   dragged = null;
   key = "";
+  /** Sections that this browser keeps open. */
+  kept = readOpen();
 
   /**
    * @param {App} app
@@ -98,13 +102,19 @@ export class MetricPanels {
       },
       failed: (error) => this.#fail(error),
     });
+    this.ranks = new RankCard(app, run);
     this.watcher = new IntersectionObserver((entries) => this.#sighted(entries), { rootMargin: "300px" });
   }
 
-  /** @param {string[]} all all series of the run */
-  offer(all) {
+  /**
+   * @param {string[]} all all series of the run
+   * @param {RunDetail["writers"]} writers
+   */
+  offer(all, writers) {
     const sorted = [...all].sort();
-    if (sorted.join("\n") === this.all.join("\n")) return;
+    const { count } = this.ranks;
+    this.ranks.show(writers, this.window);
+    if (this.ranks.count === count && sorted.join("\n") === this.all.join("\n")) return;
     this.all = sorted;
     this.names = sorted.filter(isMetric);
     for (const panel of this.panels.values()) if (panel instanceof CustomPanel) panel.offer(sorted);
@@ -115,11 +125,11 @@ export class MetricPanels {
   /** Apply sections, pins, order and filter of the view. */
   arrange() {
     const view = this.source.view();
-    const found = sections(this.names, view, view.panels);
+    const found = sections(this.names, view, view.panels, givenFor(this.all, this.ranks.count));
     this.list = found;
     if (this.input.value !== view.find && document.activeElement !== this.input) this.input.value = view.find;
     const shown = found.reduce((sum, { names }) => sum + names.filter((each) => !customOf(each)).length, 0);
-    const key = JSON.stringify([this.list, view.shut, view.full]);
+    const key = JSON.stringify([this.list, view.shut, view.open, this.kept, view.find, view.full]);
     this.head.hidden = !this.all.length;
     say(
       this.count,
@@ -138,7 +148,7 @@ export class MetricPanels {
         ? (document.activeElement.dataset.grip ?? null)
         : null;
     const shown = new Set(
-      this.list.flatMap((section) => (view.shut.includes(section.key) ? [] : section.names)),
+      this.list.flatMap((section) => (this.#isShut(section.key, view) ? [] : section.names)),
     );
     for (const [name, panel] of this.panels) if (!shown.has(name)) this.#drop(name, panel);
     refill(this.grid, ...this.list.map((section) => this.#section(section, view)));
@@ -161,19 +171,19 @@ export class MetricPanels {
    * @param {View} view
    */
   #section(section, view) {
-    const shut = view.shut.includes(section.key);
+    const shut = this.#isShut(section.key, view);
     const grid = el(
       "div.grid2",
       { hidden: shut },
       ...(shut ? [] : section.names.map((name) => this.#panel(name, view).node)),
     );
-    const toggle = () =>
-      this.source.set({
-        shut: shut ? view.shut.filter((key) => key !== section.key) : [...view.shut, section.key],
-      });
+    const toggle = () => this.#toggle(section.key, shut);
     return el(
       "section.series-section",
-      { "data-section": { [PINNED]: "pinned", [CUSTOM]: "custom" }[section.key] ?? section.key },
+      {
+        "data-section":
+          { [PINNED]: "pinned", [CUSTOM]: "custom", [RANKS]: "ranks" }[section.key] ?? section.key,
+      },
       el(
         "h3",
         {},
@@ -186,8 +196,36 @@ export class MetricPanels {
           el("span.muted", {}, String(section.names.length)),
         ),
       ),
+      section.key === RANKS && !shut ? this.ranks.node : null,
       grid,
     );
+  }
+
+  /**
+   * Return whether a section is collapsed. A filter opens what it finds.
+   *
+   * @param {string} key
+   * @param {View} view
+   */
+  #isShut(key, { shut, open, find }) {
+    if (!SHUT_AT_FIRST.includes(key)) return shut.includes(key);
+    return !find && ![...open, ...this.kept].includes(key);
+  }
+
+  /**
+   * Open or collapse a section. This browser keeps what is collapsed at first.
+   *
+   * @param {string} key
+   * @param {boolean} shut
+   */
+  #toggle(key, shut) {
+    const { shut: before, open } = this.source.view();
+    const turned = (/** @type {string[]} */ keys, /** @type {boolean} */ on) =>
+      on ? [...new Set([...keys, key])] : keys.filter((each) => each !== key);
+    if (!SHUT_AT_FIRST.includes(key)) return this.source.set({ shut: turned(before, !shut) });
+    this.kept = turned(this.kept, shut);
+    writeOpen(this.kept);
+    this.source.set({ open: turned(open, shut) });
   }
 
   /**
@@ -359,6 +397,7 @@ export class MetricPanels {
   /** @param {StepWindow} window */
   look(window) {
     this.window = window;
+    this.ranks.look(window);
     this.#ask();
   }
 
@@ -446,6 +485,7 @@ export class MetricPanels {
   close() {
     clearTimeout(this.settling);
     this.watcher.disconnect();
+    this.ranks.close();
     this.feed.close();
   }
 }

@@ -8,6 +8,7 @@ import { blobOf, fileName, hand, handBlob } from "../browser/download.js";
 import { field, formDialog, textInput } from "../components/form.js";
 import { menu } from "../components/menu.js";
 import { customOf } from "../lib/charts/customchart.js";
+import { givenTitle } from "../lib/charts/sections.js";
 import { short } from "../lib/format.js";
 import { boxLimits, typedLimits, withValue } from "../lib/views/scales.js";
 import { isMetric } from "./metric.js";
@@ -183,11 +184,14 @@ const shift = (host, name) => [
  * @param {PanelHost} host
  * @param {string} name
  */
-const composed = (host, name) => [
-  ...one(host.edit, "Edit…", name),
-  ...place(host, name),
-  ...one(host.remove, "Remove", name),
-];
+const composed = (host, name) => {
+  const own = givenTitle(name) === undefined;
+  return [
+    ...one(own ? host.edit : undefined, "Edit…", name),
+    ...place(host, name),
+    ...one(own ? host.remove : undefined, "Remove", name),
+  ];
+};
 
 /**
  * Isolate the name, so that right-to-left text doesn't reorder what follows.

@@ -11,11 +11,13 @@ const KINDS = /** @type {const} */ ([
   ["list", "Metrics by name"],
   ["match", "Metrics by pattern"],
   ["formula", "Formula"],
+  ["spread", "Spread over ranks"],
 ]);
 const HINTS = {
   list: "One metric per line.",
   match: "A regular expression, such as ^train/ or loss$.",
   formula: "Names, numbers, + - * / ( ), log, exp, sqrt and abs, such as train/loss - val/loss.",
+  spread: "One metric, such as step_time: the largest less the smallest value of the ranks.",
 };
 const EMPTY = "Nothing to show. Choose a metric, or type a pattern or a formula.";
 /** Metrics offered in the list; others can be typed. */

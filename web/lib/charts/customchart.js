@@ -1,22 +1,24 @@
 /**
- * Charts that the reader composed: several metrics by list or pattern, or a formula. As text
- * ("list:a\nb", "match:^train/", "formula:a - b"), it is their name on the page and in the address.
+ * Charts that the reader composed: several metrics by list or pattern, a formula, or the spread of a
+ * metric over ranks. As text ("list:a\nb", "match:^train/", "formula:a - b", "spread:loss"), it is their
+ * name on the page and in the address.
  */
 
 import { number } from "../exact.js";
 import { isQuick, QUICK } from "../runs/filter.js";
 import { combined } from "./combined.js";
 import { readFormula } from "./formula.js";
+import { spreadOf } from "./rankstats.js";
 
 /**
- * @typedef {"list" | "match" | "formula"} CustomKind
- * @typedef {{ name: string, series: string, ink: string, dash: string }} CustomLine series: "" for a formula
+ * @typedef {"list" | "match" | "formula" | "spread"} CustomKind
+ * @typedef {{ name: string, series: string, ink: string, dash: string }} CustomLine series: "" if computed
  * @typedef {{ lines: CustomLine[], names: string[], formula: import("./formula.js").Formula | null,
- *   problem: string, note: string }} Resolved names: the series to load
+ *   spread?: boolean, problem: string, note: string }} Resolved names: the series to load; spread: over ranks
  * @typedef {{ name: string, layers: Layer[], ink: string, dash: string }} CustomData
  */
 
-export const CUSTOM_KINDS = /** @type {const} */ (["list", "match", "formula"]);
+export const CUSTOM_KINDS = /** @type {const} */ (["list", "match", "formula", "spread"]);
 /** Charts in one address. */
 export const MOST_CUSTOM = 20;
 /** Lines in one chart; more can't be distinguished. */
@@ -82,7 +84,8 @@ export const withoutChart = ({ panels, pins }, name) => ({
 /** @param {string} name */
 export function customTitle(name) {
   const { kind = "list", text = name } = customOf(name) ?? {};
-  return kind === "list" ? listed(text).join(", ") : kind === "match" ? `matching ${text}` : text;
+  const words = { list: listed(text).join(", "), match: `matching ${text}`, spread: `spread of ${text}` };
+  return { ...words, formula: text }[kind];
 }
 
 /**
@@ -101,6 +104,7 @@ const listed = (text) => [...new Set(text.split("\n").map((each) => each.trim())
 export function resolve(name, known) {
   const custom = customOf(name);
   if (!custom) return nothing("This chart is not understood.");
+  if (custom.kind === "spread") return ofSpread(custom.text, known);
   if (custom.kind === "formula") return ofFormula(custom.text, known);
   return custom.kind === "match" ? ofPattern(custom.text, known) : ofList(listed(custom.text), known);
 }
@@ -123,6 +127,18 @@ function ofFormula(text, known) {
   } catch (error) {
     return nothing(/** @type {Error} */ (error).message);
   }
+}
+
+/**
+ * @param {string} text a metric
+ * @param {string[]} known
+ * @returns {Resolved}
+ */
+function ofSpread(text, known) {
+  const name = text.trim();
+  if (!known.includes(name)) return nothing(`This run reports no metric “${name}”.`);
+  const line = { name: `spread of ${name}`, series: "", ink: "--run-1", dash: "" };
+  return { lines: [line], names: [name], formula: null, spread: true, problem: "", note: "" };
 }
 
 /**
@@ -175,22 +191,23 @@ function withLines(series, note) {
  * @param {(name: string) => Layer[]} layersOf
  * @returns {CustomData[]}
  */
-export const customData = ({ lines, formula }, layersOf) =>
+export const customData = ({ lines, formula, spread, names }, layersOf) =>
   lines.map(({ name, series, ink, dash }) => ({
     name,
-    layers: formula ? combined(formula, layersOf) : layersOf(series),
+    layers: formula ? combined(formula, layersOf) : spread ? spreadOf(layersOf(names[0])) : layersOf(series),
     ink,
     dash,
   }));
 
 /**
- * Return whether a formula is computed from means of several records here. Zoomed in, it is exact.
+ * Return whether a chart is computed from means of several records here. Zoomed in, it is exact.
  *
  * @param {Resolved} resolved
  * @param {(name: string) => Layer[]} layersOf
  */
-export const usesMeans = ({ formula, names }, layersOf) =>
-  formula !== null && names.some((name) => layersOf(name).some(({ n }) => n.some((count) => count > 1)));
+export const usesMeans = ({ formula, spread, names }, layersOf) =>
+  Boolean(formula || spread) &&
+  names.some((name) => layersOf(name).some(({ n }) => n.some((count) => count > 1)));
 
 /**
  * Return what each line is at a record; a formula has a value where all its metrics have one.
@@ -198,7 +215,8 @@ export const usesMeans = ({ formula, names }, layersOf) =>
  * @param {Resolved} resolved
  * @returns {{ head: string, of: (values: Record<string, unknown>) => unknown }[]}
  */
-export function customColumns({ lines, names, formula }) {
+export function customColumns({ lines, names, formula, spread }) {
+  if (spread) return names.map(columnOf);
   if (!formula) return lines.map(({ series }) => columnOf(series));
   const of = (/** @type {Record<string, unknown>} */ values) => {
     const operands = names.map((name) => number(values[name])).filter((value) => value !== null);
@@ -221,8 +239,9 @@ const columnOf = (name) => ({
  * @param {CustomData[]} data
  * @param {(name: string) => Layer[]} layersOf
  */
-export function whyEmpty({ formula, names }, data, layersOf) {
-  if (!formula || data.some(({ layers }) => layers.some((layer) => layer.x.length))) return "";
+export function whyEmpty({ formula, spread, names }, data, layersOf) {
+  if (!(formula || spread) || data.some(({ layers }) => layers.some((layer) => layer.x.length))) return "";
+  if (spread) return "No step here has records of two ranks.";
   const without = names.filter((name) => !layersOf(name).some((layer) => layer.x.length));
   return without.length
     ? `No records here: ${without.join(", ")}.`

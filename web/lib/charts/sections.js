@@ -13,6 +13,36 @@ const isMachine = (key) => key === "sys" || key === "hook";
 export const PINNED = "\u0000pinned";
 /** The section of composed charts. */
 export const CUSTOM = "\u0000custom";
+/** The section of ranks. */
+export const RANKS = "\u0000ranks";
+const SYSTEM = "sys";
+/** Sections that are collapsed until they are opened. */
+export const SHUT_AT_FIRST = [SYSTEM];
+const TITLES = /** @type {Record<string, string>} */ ({ "": "General", [SYSTEM]: "System" });
+/** Charts that the page composes itself, by section, with their titles. */
+export const GIVEN = /** @type {Record<string, Record<string, string>>} */ ({
+  [RANKS]: { "spread:step_time": "spread of step_time over ranks" },
+  [SYSTEM]: { "formula:1 / step_time": "throughput, steps per second" },
+});
+
+/**
+ * Return the charts that the page composes for a run.
+ *
+ * @param {string[]} names all series of the run
+ * @param {number} ranks
+ */
+export const givenFor = (names, ranks) =>
+  names.includes("step_time")
+    ? [...(ranks > 1 ? Object.keys(GIVEN[RANKS]) : []), ...Object.keys(GIVEN[SYSTEM])]
+    : [];
+
+/**
+ * Return the title of a chart that the page composes, or undefined.
+ *
+ * @param {string} name
+ */
+export const givenTitle = (name) =>
+  Object.values(GIVEN).find((titles) => Object.hasOwn(titles, name))?.[name];
 
 /**
  * "act/attn_max" belongs to "act".
@@ -69,26 +99,31 @@ function partFilter(part) {
  * @param {string[]} names
  * @param {{ find: string, pins: string[], order: string[] }} view
  * @param {string[]} [custom] composed charts, which the filter does not hide
+ * @param {string[]} [given] charts that the page composes
  * @returns {Section[]}
  */
-export function sections(names, { find, pins, order }, custom = []) {
+export function sections(names, { find, pins, order }, custom = [], given = []) {
   const shown = names.filter(nameFilter(find));
-  const pinned = pins.filter((name) => shown.includes(name) || custom.includes(name));
+  const own = given.filter(nameFilter(find));
+  const pinned = pins.filter((name) => [shown, custom, own].some((each) => each.includes(name)));
+  const givenIn = (/** @type {string} */ key) =>
+    own.filter((name) => !pins.includes(name) && Object.hasOwn(GIVEN[key] ?? {}, name));
   const composed = custom.filter((name) => !pins.includes(name));
-  const keys = [...new Set(shown.filter((name) => !pins.includes(name)).map(prefixOf))].sort(
-    (a, b) => Number(isMachine(a)) - Number(isMachine(b)) || (a < b ? -1 : 1),
-  );
+  const found = new Set(shown.filter((name) => !pins.includes(name)).map(prefixOf));
+  if (givenIn(SYSTEM).length) found.add(SYSTEM);
+  const keys = [...found].sort((a, b) => Number(isMachine(a)) - Number(isMachine(b)) || (a < b ? -1 : 1));
   const rest = keys.map((key) => ({
     key,
-    title: key || "General",
+    title: TITLES[key] ?? key,
     names: arranged(
-      shown.filter((name) => !pins.includes(name) && prefixOf(name) === key),
+      [...givenIn(key), ...shown.filter((name) => !pins.includes(name) && prefixOf(name) === key)],
       order,
     ),
   }));
   return [
     ...(pinned.length ? [{ key: PINNED, title: "Pinned", names: pinned }] : []),
     ...(composed.length ? [{ key: CUSTOM, title: "Custom", names: composed }] : []),
+    ...(givenIn(RANKS).length ? [{ key: RANKS, title: "Ranks", names: givenIn(RANKS) }] : []),
     ...rest,
   ];
 }

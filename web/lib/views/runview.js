@@ -7,12 +7,11 @@ import { AUTOMATIC, readScales, scalePairs } from "./scales.js";
 /**
  * @typedef {"step" | "relative" | "wall"} XKind
  * @typedef {{ from: number | null, to: number | null, follow: number | null, at: number | null, alert: string
- *   | null, x: XKind, smooth: number, smoothing:
- *   import("../charts/smooth.js").SmoothKind, older: number[], ranks: string, full:
- *   string | null, find: string, pins: string[], order: string[], panels: string[], shut: string[] } &
- *   import("./scales.js").Scales} View older: attempts
- *   shown in full; ranks: "band", "each" or one rank; pins, order: series; panels: composed
- *   charts (lib/charts/customchart.js); shut: collapsed sections
+ *   | null, x: XKind, smooth: number, smoothing: import("../charts/smooth.js").SmoothKind, older: number[],
+ *   ranks: string, full: string | null, find: string, pins: string[], order: string[], panels: string[],
+ *   shut: string[], open: string[] } & import("./scales.js").Scales} View
+ *   older: attempts shown in full; ranks: "band", "each" or one rank; pins, order: series; panels: composed
+ *   charts (lib/charts/customchart.js); shut: collapsed sections; open: sections that are collapsed at first
  */
 
 /** @type {View} */
@@ -34,6 +33,7 @@ export const WHOLE = {
   order: [],
   panels: [],
   shut: [],
+  open: [],
 };
 const X_KINDS = ["step", "relative", "wall"];
 /** The most names in one address, because addresses have a maximum length. */
@@ -90,6 +90,7 @@ export function readView(search) {
     order: all("order"),
     panels: readCustom(asked),
     shut: all("shut"),
+    open: all("open"),
   };
 }
 
@@ -143,6 +144,7 @@ function lookPairs(view) {
     ...many("order", view.order),
     ...many("panel", view.panels),
     ...many("shut", view.shut),
+    ...many("open", view.open),
   ];
 }
 
