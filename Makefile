@@ -41,7 +41,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := build/stamps
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs
-ALL_TRAINERS := $(STAMPS)/real-trainers/requirements-all $(STAMPS)/real-trainers/requirements-jax
+ALL_TRAINERS := $(addprefix $(STAMPS)/real-trainers/requirements-,all jax composer torchtune)
 TRACKERS := $(addprefix $(STAMPS)/trackers/,wandb mlflow trackio aim swanlab comet)
 TRAINERS := $(STAMPS)/real-trainers/requirements $(STAMPS)/real-trainers/requirements-lightning
 ROOT_ONLY = [ "$$(id -u)" = 0 ] || { echo "$(1) is missing, and only root can install it here: apt-get install $(2)" >&2; exit 1; }
@@ -102,7 +102,7 @@ bench-regressions: $(STAMPS)/python browser
 bench-baseline: $(STAMPS)/python browser
 	@$(BIN)/python benchmarks/suite.py --write-baseline $(BENCHES)
 
-real-trainers: $(STAMPS)/python $(TRAINERS) $(STAMPS)/real-trainers/requirements-all
+real-trainers: $(STAMPS)/python $(TRAINERS) $(ALL_TRAINERS)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.real_trainers.table $(COST) '$(FRAMEWORKS)'
 
 # py-spy samples the training, so the system must allow ptrace.

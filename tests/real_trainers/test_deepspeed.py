@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.matrix import LONG
 from tests.real_trainers.claims import ALL, RealTrainer, ScaledTrainer
-from tests.real_trainers.comparison import Comparison
+from tests.real_trainers.comparison import TRAININGS, Comparison, recorded
 from tests.real_trainers.trainings.length import BROKEN_AT
 
 
@@ -35,3 +35,10 @@ class TestDeepSpeedFloat16(ScaledTrainer):
         name, value = log["setting"]
         assert compared.configured("healthy", name) == value
         assert compared.recorded("healthy").row["planned_steps"] == log["planned"]
+
+    def test_a_watch_before_initialize_records_no_step_of_its_own(self, compared: Comparison) -> None:
+        """DeepSpeed steps once in ``initialize`` to allocate the optimizer's state."""
+        compared.run([str(TRAININGS / "deepspeed_early.py")])
+        run = recorded(compared.tower, "deepspeed-early")
+        assert [record["step"] for record in run.records] == [0, 1, 2]
+        assert run.steps() == [0, 1, 2]

@@ -29,7 +29,7 @@ class NoRun:
         return None
 
     log = step = alert = evaluate = event = data = checkpoint = expect = batch = check = _nothing
-    finish = load_state_dict = on_end = announce_steps = _nothing
+    finish = load_state_dict = on_end = announce_steps = scale_losses = _nothing
 
     def captures(self, series: str = "") -> bool:
         """Return False: nothing is captured."""

@@ -522,6 +522,21 @@ class Run:
         except Exception as error:
             self._reporter.report_error("announce_steps", error)
 
+    def scale_losses(self, factor: Any) -> None:
+        """Record the sum of the losses since the last step, times ``factor``, as the loss of the step.
+
+        For scripts that backpropagate sums over tokens and multiply the gradients by ``1 / tokens`` before
+        the step.
+
+        Args:
+            factor: What the gradients are multiplied by: a float or a tensor of one element.
+        """
+        try:
+            if self._ledger is not None and not self._ledger.quiet:
+                self._ledger.scale_losses(factor)
+        except Exception as error:
+            self._reporter.report_error("scale_losses", error)
+
     def _use_explicit_steps(self, step: int | None, values: dict[str, Any]) -> dict[str, Any]:
         """Stop automatic records; return the values to report for this step."""
         ledger, captured = self._ledger, self._reporter.captured

@@ -426,6 +426,19 @@ class Ledger:
             for loss in mine
         )
 
+    def scale_losses(self, factor: Any) -> None:
+        """Combine the losses since the last step into their sum, times the factor of the gradients."""
+        number = read(factor)
+        if number is None:
+            return
+        for tracker in self.trackers.values():
+            losses = tracker.losses
+            if losses:
+                one = Loss(total_of(losses) * number, losses[-1].scaler, losses[-1].scale)
+                if tracker.meaning is None:
+                    one.count = sum(loss.count for loss in losses)
+                tracker.losses = [one]
+
     # -- norms
 
     def clipped(self, tracker: OptimizerTracker, norm: Any, clip: Any) -> bool:

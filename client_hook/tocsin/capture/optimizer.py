@@ -25,7 +25,7 @@ from .compiler import leave_out, switch
 from .gradients import install_deepspeed, install_sharded, kept_norm, own_norm
 from .optimizer_tracker import BEFORE, OptimizerTracker
 from .reading import read
-from .restored_steps import loaded
+from .restored_steps import allocates_state, loaded
 from .wrappers import is_whole
 
 
@@ -101,6 +101,9 @@ def _enter(ledger: Any, tracker: OptimizerTracker, optimizer: Any, args: Any, kw
         return
     tracker.thread = get_ident()
     if ledger.only is None and ledger.is_within_another(tracker):
+        tracker.nested = True
+        return
+    if not tracker.number and not tracker.losses and allocates_state():
         tracker.nested = True
         return
     given = args[1] if len(args) > 1 else kwargs.get("closure") if kwargs else None

@@ -6,10 +6,17 @@ watch begins, never during a step.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from torch import Tensor
+
+INITIALIZERS = ("initialize_optimizer_states", "_init_optim_state")
+"""Functions of DeepSpeed and of torch's distributed checkpoints that call ``step`` with gradients of zero, so
+that the optimizer allocates its state."""
+FRAMES = 16
+"""Callers that are examined. torch and schedulers wrap ``step`` several times."""
 
 
 def steps_of(optimizer: Any) -> int:
@@ -36,6 +43,18 @@ def loaded(ledger: Any, optimizer: Any, state_dict: Mapping[str, Any]) -> None:
     tracker = ledger.tracker(optimizer)
     if tracker is not None:
         tracker.restored = _first(state_dict["state"].values(), from_device=True)
+
+
+def allocates_state() -> bool:
+    """Return whether the step that runs now only allocates the state of its optimizer."""
+    frame = sys._getframe(1)
+    for _ in range(FRAMES):
+        if frame.f_code.co_name in INITIALIZERS:
+            return True
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return False
 
 
 def _first(states: Iterable[Any], *, from_device: bool) -> int:

@@ -61,7 +61,7 @@ def test_it_has_every_word_of_a_run() -> None:
     assert [name for name in words if not hasattr(run, name)] == []
     calls = [getattr(run, name) for name in words if inspect.isfunction(vars(Run)[name])]
     quiet = [one for one in calls if one.__name__ == "_nothing"]
-    assert len(quiet) == 14
+    assert len(quiet) == 15
     assert [one(1, step=2, loss=3.0) for one in quiet] == [None] * len(quiet)
 
 

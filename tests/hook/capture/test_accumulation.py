@@ -118,3 +118,18 @@ def test_a_shorter_last_step_does_not_change_what_losses_are() -> None:
     outbox = _train(lambda batch, k: NET(batch).pow(2).mean() / 4, counts)
     assert [value for _, value in outbox.series("loss")] == pytest.approx(_means(counts))
     assert len(outbox.events("accumulation")) == 1
+
+
+def test_losses_are_scaled_like_the_gradients() -> None:
+    """Sums over tokens, whose gradients are divided by the number of all tokens, are one mean."""
+    counts = [3.0, 5.0]
+    optimizer = torch.optim.SGD(NET.parameters(), lr=0.0)
+    with watched() as (run, outbox):
+        means = [NET(batch).pow(2).mean() for batch in batches(2)]
+        for mean, count in zip(means, counts, strict=True):
+            (mean * torch.tensor(count)).backward()
+        run.scale_losses(1 / torch.tensor(sum(counts)))
+        optimizer.step()
+    wanted = (3.0 * means[0] + 5.0 * means[1]).item() / 8.0
+    assert [value for _, value in outbox.series("loss")] == pytest.approx([wanted])
+    assert outbox.series("loss_n") == [(0, 2.0)]

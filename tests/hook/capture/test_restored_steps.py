@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 
 from tests.hook.captured import KeptOutbox, watched
 from tocsin.capture import restored_steps
@@ -90,3 +91,15 @@ def test_what_steps_before_a_restored_primary_continues_its_count(by_name: bool)
             _train(pair["generator"], generator)
     assert _steps(outbox) == [5, 6]
     assert [step for step, _ in outbox.series("loss/critic")] == [5, 6]
+
+
+def test_a_step_that_allocates_the_state_is_not_recorded(net: torch.nn.Module) -> None:
+    """As in torch's distributed checkpoints before they load; the loaded count is continued."""
+    state = _checkpoint(net, 7)
+    net.zero_grad()
+    with watched() as (_, outbox):
+        optimizer = torch.optim.Adam(net.parameters())
+        get_optimizer_state_dict(net, optimizer)
+        optimizer.load_state_dict(state)
+        _train(net, optimizer, 2)
+    assert [step for step, _ in outbox.series("lr")] == [7, 8]
