@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .framework import FrameworkRun, guarded, missing
+from .explicit_steps import ExplicitSteps
+from .framework import guarded
 
 FRAMEWORK = "deepspeed"
-KEPT = 4096
-"""Maximum number of losses between two optimizer steps."""
 
 
 def watch_engine(engine: Any, *, planned_steps: int | None = None, **options: Any) -> EngineSteps:
@@ -30,21 +29,15 @@ def watch_engine(engine: Any, *, planned_steps: int | None = None, **options: An
     return EngineSteps(engine, planned_steps, options)
 
 
-class EngineSteps:
+class EngineSteps(ExplicitSteps):
     """Reads loss, norm, learning rate and scale from the calls of ``engine.backward`` and ``engine.step``."""
 
     def __init__(self, engine: Any, planned_steps: int | None, options: dict[str, Any]) -> None:
         """Start the run, and read from now on."""
-        self._tocsin = FrameworkRun(FRAMEWORK, options)
-        self._losses: list[Any] = []
+        super().__init__(FRAMEWORK, options)
         self._begin(engine, planned_steps)
         self._replace(engine, "backward", self._backward)
         self._replace(engine, "step", self._step)
-
-    @property
-    def run(self) -> Any:
-        """The run, for ``evaluate``, ``log`` and ``phase``."""
-        return self._tocsin.run
 
     @guarded
     def _begin(self, engine: Any, planned_steps: int | None) -> None:
@@ -52,17 +45,6 @@ class EngineSteps:
             config=settings_of(engine), planned_steps=planned_steps, done_steps=engine.global_steps
         )
         self.run.announce_steps(is_scaled=bool(engine.fp16_enabled()))
-
-    def _replace(self, engine: Any, name: str, around: Callable[..., Any]) -> None:
-        original = getattr(engine, name, None)
-        if original is None:
-            missing(FRAMEWORK, f"DeepSpeedEngine.{name}", "this version does not have it")
-            return
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            return around(engine, original, *args, **kwargs)
-
-        vars(engine)[name] = call  # only of this engine
 
     def _backward(self, engine: Any, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         self._keep(args[0] if args else kwargs.get("loss"))
@@ -74,11 +56,6 @@ class EngineSteps:
         if before is not None:
             self._after(engine, before)
         return result
-
-    @guarded
-    def _keep(self, loss: Any) -> None:
-        if loss is not None and len(self._losses) < KEPT:
-            self._losses.append(loss.detach())
 
     @guarded
     def _before(self, engine: Any) -> dict[str, Any] | None:
@@ -96,11 +73,10 @@ class EngineSteps:
         norm = engine.get_global_grad_norm()
         if norm is not None:
             values["grad_norm"] = norm
-        if self._losses:
-            values["loss"] = sum(self._losses) / len(self._losses)
+        if losses := self._taken():
+            values["loss"] = sum(losses) / len(losses)
         if "scale" in values:
             values["skipped"] = float(not engine.was_step_applied())
-        self._losses = []
         self._tocsin.run.step(**values)
 
 
