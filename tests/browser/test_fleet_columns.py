@@ -58,7 +58,7 @@ def test_a_metric_and_a_setting_become_columns(tab: Any) -> None:
     tab.page.get_by_role("button", name="Done").click()
     tab.page.reload()
     cell = tab.page.locator('[data-run="c_0005"] .c-own b')
-    cell.first.wait_for()
+    cell.nth(1).wait_for()  # settings and metrics arrive separately
     exact = max(values(5)["grad_norm"])
     assert re.match(r"[\d.]+", str(cell.nth(0).get_attribute("title")))[0] == repr(exact)  # type: ignore[index]
     assert cell.all_inner_texts() == [f"{exact:.4g}", "8"]
