@@ -14,14 +14,16 @@ import { Feed } from "../data/feed.js";
 import { background } from "../lib/charts/background.js";
 import { customOf } from "../lib/charts/customchart.js";
 import { picture } from "../lib/charts/picture.js";
-import { CUSTOM, givenFor, moved, PINNED, RANKS, sections, SHUT_AT_FIRST } from "../lib/charts/sections.js";
+import { CUSTOM, givenFor, PINNED, RANKS, sections, SHUT_AT_FIRST } from "../lib/charts/sections.js";
 import { counted } from "../lib/format.js";
 import { drawingOf } from "../lib/views/scales.js";
+import { Arranging } from "./arranging.js";
 import { CustomPanel, recordedFirst } from "./custom.js";
 import { isMetric, metric } from "./metric.js";
 import { onPlotClick } from "./crossline.js";
 import { Panel } from "./panel.js";
 import { RankCard } from "./rankcard.js";
+import { freePanel } from "./runpanels/index.js";
 import { margins } from "./figure.js";
 import { inWords } from "./vitals.js";
 
@@ -38,7 +40,7 @@ const SETTLE_MS = 90;
 /**
  * @typedef {{ scene: () => import("./vitals.js").Scene, plots: () => import("./plot.js").Plots | null, view:
  *   () => View, set: (change: Partial<View>) => void, hover: (step: number | null) => void, clicked: (step:
- *   number) => void, menuOf: (panel: Panel) => Node, compose: () => void }} Source
+ *   number) => void, menuOf: (panel: any) => Node, compose: () => void }} Source
  */
 
 export class MetricPanels {
@@ -48,6 +50,8 @@ export class MetricPanels {
   all = [];
   /** @type {Map<string, Panel>} */
   panels = new Map();
+  /** @type {Map<string, import("./runpanels/index.js").FreePanel>} those that are not drawn over steps */
+  free = new Map();
   /** @type {Section[]} */
   list = [];
   /** @type {Set<string>} */
@@ -56,8 +60,6 @@ export class MetricPanels {
   window = { from: null, to: null };
   /** @type {number | null} */
   step = null;
-  /** @type {string | null} the series that is being dragged */
-  dragged = null;
   key = "";
   /** Sections that this browser keeps open. */
   kept = readOpen();
@@ -69,6 +71,12 @@ export class MetricPanels {
    */
   constructor(app, run, source) {
     this.source = source;
+    this.media = {
+      ask: () => app.api.media(run),
+      url: (/** @type {string} */ hash) => app.api.mediaUrl(run, hash),
+      content: (/** @type {string} */ hash) => app.api.mediaContent(run, hash),
+    };
+    this.arranging = new Arranging({ list: () => this.list, view: source.view, set: source.set });
     this.count = el("span.muted");
     this.input = /** @type {HTMLInputElement} */ (
       el("input", {
@@ -118,6 +126,7 @@ export class MetricPanels {
     this.all = sorted;
     this.names = sorted.filter(isMetric);
     for (const panel of this.panels.values()) if (panel instanceof CustomPanel) panel.offer(sorted);
+    for (const panel of this.free.values()) panel.offer(sorted);
     this.arrange();
     this.#ask();
   }
@@ -151,6 +160,13 @@ export class MetricPanels {
       this.list.flatMap((section) => (this.#isShut(section.key, view) ? [] : section.names)),
     );
     for (const [name, panel] of this.panels) if (!shown.has(name)) this.#drop(name, panel);
+    for (const [name, panel] of this.free) {
+      if (shown.has(name)) continue;
+      this.watcher.unobserve(panel.node);
+      panel.close();
+      this.free.delete(name);
+      this.near.delete(name);
+    }
     refill(this.grid, ...this.list.map((section) => this.#section(section, view)));
     if (focus !== null) focusIn(this.grid, `[data-grip="${CSS.escape(focus)}"]`);
   }
@@ -231,70 +247,36 @@ export class MetricPanels {
   /**
    * @param {string} name
    * @param {View} view
-   * @returns {Panel}
+   * @returns {{ node: HTMLElement }}
    */
   #panel(name, view) {
-    const known = this.panels.get(name) ?? this.#make(name);
+    const known = this.panels.get(name) ?? this.free.get(name) ?? this.#make(name);
     known.node.classList.toggle("is-full", view.full === name);
     return known;
   }
 
   /**
    * @param {string} name
-   * @returns {Panel}
+   * @returns {{ node: HTMLElement }}
    */
   #make(name) {
-    const grip = el(
-      "button.grip",
-      {
-        type: "button",
-        draggable: "true",
-        "data-grip": name,
-        "aria-label": `Move ${name}: arrow keys, or drag`,
-        title: "Drag, or arrow keys",
-        onkeydown: (/** @type {KeyboardEvent} */ event) => this.#gripKey(event, name),
-        ondragstart: (/** @type {DragEvent} */ event) => {
-          this.dragged = name;
-          event.dataTransfer?.setData("text/plain", name);
-        },
-        ondragend: () => {
-          this.dragged = null;
-        },
-      },
-      icon("grip"),
-    );
+    const grip = this.arranging.grip(name);
+    const free = freePanel(name, { grip, menuOf: this.source.menuOf, media: this.media });
+    if (free) {
+      free.offer(this.all);
+      this.free.set(name, free);
+      this.arranging.accept(free.node, name);
+      this.watcher.observe(free.node);
+      return free;
+    }
     const frame = { tag: "section.card.panel", grip, menuOf: this.source.menuOf };
     const panel = customOf(name) ? new CustomPanel(name, frame) : new Panel(metric(name), frame);
     if (panel instanceof CustomPanel) panel.offer(this.all);
     panel.node.append(el("i.hair", { hidden: true, "aria-hidden": "true" }));
-    panel.node.addEventListener("dragover", (event) => {
-      if (this.dragged && this.dragged !== name && this.#sectionOf(name) === this.#sectionOf(this.dragged)) {
-        event.preventDefault();
-      }
-    });
-    panel.node.addEventListener("drop", (event) => {
-      event.preventDefault();
-      if (this.dragged) this.#place(this.dragged, this.#sectionOf(name)?.names.indexOf(name) ?? 0);
-    });
+    this.arranging.accept(panel.node, name);
     this.panels.set(name, panel);
     this.watcher.observe(panel.node);
     return panel;
-  }
-
-  /** @param {string} name */
-  #sectionOf(name) {
-    return this.list.find((section) => section.names.includes(name));
-  }
-
-  /**
-   * @param {KeyboardEvent} event
-   * @param {string} name
-   */
-  #gripKey(event, name) {
-    const by = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[event.key];
-    if (by === undefined) return;
-    event.preventDefault();
-    this.move(name, by);
   }
 
   /**
@@ -302,25 +284,7 @@ export class MetricPanels {
    * @param {number} by places
    */
   move(name, by) {
-    const section = this.#sectionOf(name);
-    if (section) this.#place(name, section.names.indexOf(name) + by);
-  }
-
-  /**
-   * @param {string} name
-   * @param {number} to
-   */
-  #place(name, to) {
-    const section = this.#sectionOf(name);
-    const { order, panels, pins } = this.source.view();
-    if (!section || to < 0) return;
-    if (section.key === CUSTOM) {
-      const rest = section.names.filter((each) => each !== name);
-      const pinned = panels.filter((each) => pins.includes(each));
-      return this.source.set({ panels: [...rest.slice(0, to), name, ...rest.slice(to), ...pinned] });
-    }
-    if (section.key === PINNED) this.source.set({ pins: moved(section, name, to, pins) });
-    else this.source.set({ order: moved(section, name, to, order) });
+    this.arranging.move(name, by);
   }
 
   #found() {
@@ -353,7 +317,7 @@ export class MetricPanels {
    */
   seriesOf(name) {
     const panel = this.panels.get(name);
-    return panel instanceof CustomPanel ? panel.resolved.names : [name];
+    return this.free.get(name)?.names ?? (panel instanceof CustomPanel ? panel.resolved.names : [name]);
   }
 
   /**
@@ -363,7 +327,8 @@ export class MetricPanels {
    */
   valuesOf(name) {
     const panel = this.panels.get(name);
-    return panel instanceof CustomPanel ? panel.values() : seriesValues(name);
+    const values = this.free.get(name)?.values() ?? (panel instanceof CustomPanel ? panel.values() : null);
+    return values ?? seriesValues(name);
   }
 
   /** @param {string} name */
@@ -409,7 +374,9 @@ export class MetricPanels {
     const [a, b] = scene.range;
     const share = step === null ? -1 : (scene.timeline.toX(step) - a) / (b - a);
     for (const name of this.near) {
+      this.free.get(name)?.showAt(step);
       const panel = this.panels.get(name);
+      if (!panel) continue;
       const hair = /** @type {HTMLElement | null} */ (panel?.node.lastElementChild);
       panel?.showAt(this.#lines(name)[0]?.layers ?? [], step, scene.timeline);
       if (!hair) continue;
@@ -437,6 +404,7 @@ export class MetricPanels {
 
   draw() {
     const plots = this.source.plots();
+    for (const name of this.near) this.free.get(name)?.draw((each) => this.feed.set.get(each));
     if (!plots || !this.feed.ready) return;
     for (const name of this.near) {
       const panel = this.panels.get(name);
@@ -486,6 +454,7 @@ export class MetricPanels {
     clearTimeout(this.settling);
     this.watcher.disconnect();
     this.ranks.close();
+    for (const panel of this.free.values()) panel.close();
     this.feed.close();
   }
 }

@@ -14,6 +14,7 @@ import { boxLimits, typedLimits, withValue } from "../lib/views/scales.js";
 import { isMetric } from "./metric.js";
 
 /**
+ * @typedef {import("./panel.js").Panel | import("./runpanels/index.js").FreePanel} AnyPanel
  * @typedef {import("../lib/views/scales.js").Scales} Scales
  * @typedef {{ scales: () => Scales, setScales: (change: Partial<Scales>) => void, full: () => string | null,
  *   setFull: (name: string | null) => void, pins: () => string[], pin: (name: string) => void, move: (name:
@@ -32,7 +33,7 @@ const AXES = /** @type {const} */ ([
 
 /**
  * @param {PanelHost} host
- * @param {import("./panel.js").Panel} panel
+ * @param {AnyPanel} panel
  */
 export function panelMenu(host, panel) {
   return menu(`Chart menu of ${panel.kind.title}`, () => items(host, panel));
@@ -40,10 +41,11 @@ export function panelMenu(host, panel) {
 
 /**
  * @param {PanelHost} host
- * @param {import("./panel.js").Panel} panel
+ * @param {AnyPanel} panel
  * @returns {import("../components/menu.js").Item[]}
  */
 function items(host, panel) {
+  if ("free" in panel) return freeItems(host, panel);
   const { name, drawing } = panel.kind;
   const { axes } = host.scales();
   const now = axes[name] ?? drawing.axis;
@@ -75,6 +77,19 @@ function items(host, panel) {
     ),
   ];
 }
+
+/**
+ * Of a panel that is not drawn over steps.
+ *
+ * @param {PanelHost} host
+ * @param {import("./runpanels/index.js").FreePanel} panel
+ * @returns {import("../components/menu.js").Item[]}
+ */
+const freeItems = (host, { kind: { name }, names }) => [
+  { head: "Chart" },
+  ...composed(host, name),
+  ...one(names.length ? host.table : undefined, "Show values", name),
+];
 
 /**
  * What needs the records of the run.

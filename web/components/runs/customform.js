@@ -12,12 +12,16 @@ const KINDS = /** @type {const} */ ([
   ["match", "Metrics by pattern"],
   ["formula", "Formula"],
   ["spread", "Spread over ranks"],
+  ["scatter", "Metric against metric"],
+  ["media", "Image, histogram, text or table"],
 ]);
 const HINTS = {
   list: "One metric per line.",
   match: "A regular expression, such as ^train/ or loss$.",
   formula: "Names, numbers, + - * / ( ), log, exp, sqrt and abs, such as train/loss - val/loss.",
   spread: "One metric, such as step_time: the largest less the smallest value of the ranks.",
+  scatter: "Two metrics, one per line: the x axis, then the y axis.",
+  media: "The name of what the script logs, such as sample.",
 };
 const EMPTY = "Nothing to show. Choose a metric, or type a pattern or a formula.";
 /** Metrics offered in the list; others can be typed. */
@@ -44,7 +48,12 @@ export function customForm({ name, known, save }) {
   const chosen = () => customName(/** @type {CustomKind} */ (kind.value), text.value);
 
   function add() {
-    const gap = text.value === text.value.trimEnd() && text.value ? (kind.value === "list" ? "\n" : " ") : "";
+    const gap =
+      text.value === text.value.trimEnd() && text.value
+        ? ["list", "scatter"].includes(kind.value)
+          ? "\n"
+          : " "
+        : "";
     text.value += gap + offered.value;
     offered.value = "";
     show();
@@ -54,7 +63,9 @@ export function customForm({ name, known, save }) {
     const { lines, problem, formula, note } = resolve(chosen(), known);
     const shows = formula
       ? `Reads ${formula.names.join(", ")}.`
-      : `Shows ${counted(lines.length, "metric")}.`;
+      : kind.value === "media"
+        ? ""
+        : `Shows ${counted(lines.length, "metric")}.`;
     const result = problem || [shows, note].filter(Boolean).join(" ");
     say(preview, `${HINTS[/** @type {CustomKind} */ (kind.value)]} ${text.value.trim() ? result : ""}`);
   }

@@ -1,6 +1,7 @@
 /**
- * Charts that the reader composed: several metrics by list or pattern, a formula, or the spread of a
- * metric over ranks. As text ("list:a\nb", "match:^train/", "formula:a - b", "spread:loss"), it is their
+ * Charts that the reader composed: several metrics by list or pattern, a formula, the spread of a metric
+ * over ranks, two metrics against each other, or media. As text ("list:a\nb", "match:^train/", "formula:a
+ * - b", "spread:loss"), it is their
  * name on the page and in the address.
  */
 
@@ -11,14 +12,17 @@ import { readFormula } from "./formula.js";
 import { spreadOf } from "./rankstats.js";
 
 /**
- * @typedef {"list" | "match" | "formula" | "spread"} CustomKind
+ * @typedef {"list" | "match" | "formula" | "spread" | "scatter" | "media"}
+ *   CustomKind
  * @typedef {{ name: string, series: string, ink: string, dash: string }} CustomLine series: "" if computed
  * @typedef {{ lines: CustomLine[], names: string[], formula: import("./formula.js").Formula | null,
  *   spread?: boolean, problem: string, note: string }} Resolved names: the series to load; spread: over ranks
  * @typedef {{ name: string, layers: Layer[], ink: string, dash: string }} CustomData
  */
 
-export const CUSTOM_KINDS = /** @type {const} */ (["list", "match", "formula", "spread"]);
+export const CUSTOM_KINDS = /** @type {const} */ (["list", "match", "formula", "spread", "scatter", "media"]);
+/** Kinds with a metric on each line. */
+const BY_LINE = ["list", "scatter"];
 /** Charts in one address. */
 export const MOST_CUSTOM = 20;
 /** Lines in one chart; more can't be distinguished. */
@@ -34,7 +38,7 @@ const MATCHED = 100;
  * @param {string} text
  */
 export const customName = (kind, text) =>
-  `${kind}:${(kind === "list" ? listed(text).join("\n") : text.trim()).slice(0, LONGEST_TEXT)}`;
+  `${kind}:${(BY_LINE.includes(kind) ? listed(text).join("\n") : text.trim()).slice(0, LONGEST_TEXT)}`;
 
 /**
  * @param {string} name
@@ -85,7 +89,8 @@ export const withoutChart = ({ panels, pins }, name) => ({
 export function customTitle(name) {
   const { kind = "list", text = name } = customOf(name) ?? {};
   const words = { list: listed(text).join(", "), match: `matching ${text}`, spread: `spread of ${text}` };
-  return { ...words, formula: text }[kind];
+  const [across, up] = listed(text);
+  return { ...words, scatter: `${up} against ${across}`, formula: text, media: text }[kind];
 }
 
 /**
@@ -104,6 +109,8 @@ const listed = (text) => [...new Set(text.split("\n").map((each) => each.trim())
 export function resolve(name, known) {
   const custom = customOf(name);
   if (!custom) return nothing("This chart is not understood.");
+  if (custom.kind === "media") return { ...nothing(""), lines: [lineOf(custom.text.trim())] };
+  if (custom.kind === "scatter") return ofTwo(listed(custom.text), known);
   if (custom.kind === "spread") return ofSpread(custom.text, known);
   if (custom.kind === "formula") return ofFormula(custom.text, known);
   return custom.kind === "match" ? ofPattern(custom.text, known) : ofList(listed(custom.text), known);
@@ -122,11 +129,25 @@ const nothing = (problem) => ({ lines: [], names: [], formula: null, problem, no
 function ofFormula(text, known) {
   try {
     const formula = readFormula(text, known);
-    const line = { name: text, series: "", ink: "--run-1", dash: "" };
-    return { lines: [line], names: formula.names, formula, problem: "", note: "" };
+    return { lines: [lineOf(text)], names: formula.names, formula, problem: "", note: "" };
   } catch (error) {
     return nothing(/** @type {Error} */ (error).message);
   }
+}
+
+/** @param {string} name */
+const lineOf = (name) => ({ name, series: "", ink: "--run-1", dash: "" });
+
+/**
+ * @param {string[]} names
+ * @param {string[]} known
+ * @returns {Resolved}
+ */
+function ofTwo(names, known) {
+  if (names.length !== 2) return nothing("Expected two metrics, one per line: the x axis, then the y axis.");
+  const absent = names.find((name) => !known.includes(name));
+  if (absent !== undefined) return nothing(`This run reports no metric “${absent}”.`);
+  return { ...nothing(""), lines: names.map((name) => ({ ...lineOf(name), series: name })), names };
 }
 
 /**
@@ -137,8 +158,14 @@ function ofFormula(text, known) {
 function ofSpread(text, known) {
   const name = text.trim();
   if (!known.includes(name)) return nothing(`This run reports no metric “${name}”.`);
-  const line = { name: `spread of ${name}`, series: "", ink: "--run-1", dash: "" };
-  return { lines: [line], names: [name], formula: null, spread: true, problem: "", note: "" };
+  return {
+    lines: [lineOf(`spread of ${name}`)],
+    names: [name],
+    formula: null,
+    spread: true,
+    problem: "",
+    note: "",
+  };
 }
 
 /**

@@ -66,6 +66,22 @@ export const metricsIn = (charts) => [
 ];
 
 /**
+ * Return an axis over finite values, logarithmic if they are positive and span a large factor.
+ *
+ * @param {number[]} values
+ * @returns {{ ticks: { at: number, text: string }[], at: (value: number) => number }} at: the share of the
+ * axis
+ */
+export function numberAxis(values) {
+  let [low, high] = [Infinity, -Infinity];
+  for (const value of values) [low, high] = [Math.min(low, value), Math.max(high, value)];
+  const plan = low > 0 && high / low >= SPAN ? logAxis(low, high) : linearAxis(low, high);
+  const [from, to] = plan.range;
+  const at = (/** @type {number} */ value) => ((plan.log ? Math.log10(value) : value) - from) / (to - from);
+  return { ticks: plan.ticks.map((tick, i) => ({ at: at(tick), text: plan.labels[i] })), at };
+}
+
+/**
  * Return an axis over the finite numbers of the runs; a setting that is no number has a place for each value.
  *
  * @param {Quantity} quantity
@@ -75,14 +91,10 @@ export const metricsIn = (charts) => [
 export function runAxis(quantity, runs) {
   const words = quantity.source === "config" ? wordsOf(quantity, runs) : null;
   if (words) return wordAxis(quantity, words);
-  const values = finiteOf(quantity, runs);
-  const [low, high] = [Math.min(...values), Math.max(...values)];
-  const plan = low > 0 && high / low >= SPAN ? logAxis(low, high) : linearAxis(low, high);
-  const [from, to] = plan.range;
-  const at = (/** @type {number} */ value) => ((plan.log ? Math.log10(value) : value) - from) / (to - from);
+  const { ticks, at } = numberAxis(finiteOf(quantity, runs));
   return {
     label: quantityText(quantity),
-    ticks: plan.ticks.map((tick, i) => ({ at: at(tick), text: plan.labels[i] })),
+    ticks,
     place: (run) => {
       const value = numberIn(quantity, run);
       return value !== null && Number.isFinite(value) ? at(value) : null;

@@ -1,0 +1,110 @@
+/**
+ * Moves the charts of a run page within their sections: by drag, by arrow keys, and from their menu.
+ *
+ * Data: the sections and the view, from panels/metricpanels.js. Draws: a grip for each chart.
+ */
+
+import { el } from "../browser/dom.js";
+import { icon } from "../components/icons.js";
+import { CUSTOM, moved, PINNED } from "../lib/charts/sections.js";
+
+const WAYS = /** @type {Record<string, number>} */ ({
+  ArrowLeft: -1,
+  ArrowUp: -1,
+  ArrowRight: 1,
+  ArrowDown: 1,
+});
+
+export class Arranging {
+  /** @type {string | null} the chart that is being dragged */
+  #dragged = null;
+
+  /**
+   * @param {{ list: () => import("../lib/charts/sections.js").Section[], view: () =>
+   *   import("../lib/views/runview.js").View, set: (change:
+   *   Partial<import("../lib/views/runview.js").View>) => void }} source
+   */
+  constructor(source) {
+    this.source = source;
+  }
+
+  /** @param {string} name */
+  grip(name) {
+    return el(
+      "button.grip",
+      {
+        type: "button",
+        draggable: "true",
+        "data-grip": name,
+        "aria-label": `Move ${name}: arrow keys, or drag`,
+        title: "Drag, or arrow keys",
+        onkeydown: (/** @type {KeyboardEvent} */ event) => {
+          if (!(event.key in WAYS)) return;
+          event.preventDefault();
+          this.move(name, WAYS[event.key]);
+        },
+        ondragstart: (/** @type {DragEvent} */ event) => {
+          this.#dragged = name;
+          event.dataTransfer?.setData("text/plain", name);
+        },
+        ondragend: () => {
+          this.#dragged = null;
+        },
+      },
+      icon("grip"),
+    );
+  }
+
+  /**
+   * Let another chart of its section be dropped on the node of a chart.
+   *
+   * @param {HTMLElement} node
+   * @param {string} name
+   */
+  accept(node, name) {
+    node.addEventListener("dragover", (event) => {
+      if (
+        this.#dragged &&
+        this.#dragged !== name &&
+        this.#sectionOf(name) === this.#sectionOf(this.#dragged)
+      ) {
+        event.preventDefault();
+      }
+    });
+    node.addEventListener("drop", (event) => {
+      event.preventDefault();
+      if (this.#dragged) this.#place(this.#dragged, this.#sectionOf(name)?.names.indexOf(name) ?? 0);
+    });
+  }
+
+  /**
+   * @param {string} name
+   * @param {number} by places
+   */
+  move(name, by) {
+    const section = this.#sectionOf(name);
+    if (section) this.#place(name, section.names.indexOf(name) + by);
+  }
+
+  /** @param {string} name */
+  #sectionOf(name) {
+    return this.source.list().find((section) => section.names.includes(name));
+  }
+
+  /**
+   * @param {string} name
+   * @param {number} to
+   */
+  #place(name, to) {
+    const section = this.#sectionOf(name);
+    const { order, panels, pins } = this.source.view();
+    if (!section || to < 0) return;
+    if (section.key === CUSTOM) {
+      const rest = section.names.filter((each) => each !== name);
+      const pinned = panels.filter((each) => pins.includes(each));
+      return this.source.set({ panels: [...rest.slice(0, to), name, ...rest.slice(to), ...pinned] });
+    }
+    if (section.key === PINNED) this.source.set({ pins: moved(section, name, to, pins) });
+    else this.source.set({ order: moved(section, name, to, order) });
+  }
+}

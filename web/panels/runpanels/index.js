@@ -1,0 +1,39 @@
+/**
+ * The kinds of panels of a run that are not drawn over steps: one module each in this folder, registered
+ * here.
+ * The kinds that are drawn over steps are in lib/charts/customchart.js.
+ *
+ * Data: none. Draws: each kind draws its own panel.
+ */
+
+import { customOf } from "../../lib/charts/customchart.js";
+import { MediaPanel } from "./media.js";
+import { ScatterPanel } from "./scatter.js";
+
+/**
+ * `names` are the series to load, `values` the columns of its table.
+ *
+ * @typedef {{ kind: { name: string, title: string }, free: true, node: HTMLElement, names: string[],
+ *   offer: (known: string[]) => void, draw: (layersOf: (name: string) => Layer[]) => void, showAt: (step:
+ *   number
+ *   | null) => void, values: () => import("../../components/runs/valuetable.js").Values | null, close: ()
+ *   => void }} FreePanel
+ * @typedef {{ grip: Node, menuOf: (panel: any) => Node, media: import("./media.js").MediaSource }} Frame
+ */
+
+const KINDS = /** @type {Record<string, new (name: string, frame: Frame) => FreePanel>} */ ({
+  scatter: ScatterPanel,
+  media: MediaPanel,
+});
+
+/**
+ * Return the panel of a name, or null if it is drawn over steps.
+ *
+ * @param {string} name
+ * @param {Frame} frame
+ * @returns {FreePanel | null}
+ */
+export function freePanel(name, frame) {
+  const kind = customOf(name)?.kind ?? "";
+  return Object.hasOwn(KINDS, kind) ? new KINDS[kind](name, frame) : null;
+}

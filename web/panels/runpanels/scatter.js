@@ -1,0 +1,150 @@
+/**
+ * Two metrics of a run against each other: a point for each step, later ones darker.
+ *
+ * Data: the feed of panels/metricpanels.js. Draws: SVG, with panels/runcharts/axes.js.
+ */
+
+import { el, refill, say, svg } from "../../browser/dom.js";
+import { customColumns, customTitle, resolve } from "../../lib/charts/customchart.js";
+import { pairsOf } from "../../lib/charts/pairs.js";
+import { numberAxis } from "../../lib/charts/runcharts.js";
+import { spearman } from "../../lib/charts/sweep.js";
+import { counted, dotted, int, num } from "../../lib/format.js";
+import { chartFrame, placesIn } from "../runcharts/axes.js";
+
+/** Points are drawn as this many paths, from the first steps to the last. */
+const SHADES = 6;
+/** The panel is drawn at most this often. */
+const REST_MS = 500;
+
+export class ScatterPanel {
+  free = /** @type {const} */ (true);
+  /** @type {string[]} */
+  names = [];
+  /** @type {import("../../lib/charts/customchart.js").Resolved} */
+  #resolved = { lines: [], names: [], formula: null, problem: "", note: "" };
+  /** @type {import("../../lib/charts/pairs.js").Pairs} */
+  #found = { pairs: [], bad: 0, means: false };
+  /** @type {((pair: { x: number, y: number }) => [number, number]) | null} */
+  #at = null;
+  /** @type {number | null} */
+  #step = null;
+  #drawn = "";
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #waiting;
+  /** @type {(name: string) => Layer[]} */
+  #layersOf = () => [];
+
+  /**
+   * @param {string} name
+   * @param {import("./index.js").Frame} frame
+   */
+  constructor(name, frame) {
+    this.kind = { name, title: customTitle(name) };
+    this.words = el("p.micro.pad", { role: "status" });
+    this.read = el("span.readout.muted");
+    this.plot = el("div.runchart");
+    this.node = el(
+      "section.card.panel.freepanel",
+      { "aria-label": this.kind.title, "data-series": name },
+      el(
+        "div.panelhead",
+        {},
+        frame.grip,
+        el("h3", { title: this.kind.title }, this.kind.title),
+        this.read,
+        frame.menuOf(this),
+      ),
+      this.plot,
+      this.words,
+    );
+    this.sizes = new ResizeObserver(() => this.#paint());
+    this.sizes.observe(this.plot);
+  }
+
+  close() {
+    clearTimeout(this.#waiting);
+    this.sizes.disconnect();
+  }
+
+  /** @param {string[]} known */
+  offer(known) {
+    this.#resolved = resolve(this.kind.name, known);
+    this.names = this.#resolved.names;
+    if (this.#resolved.problem) say(this.words, this.#resolved.problem);
+  }
+
+  /** @param {(name: string) => Layer[]} layersOf */
+  draw(layersOf) {
+    this.#layersOf = layersOf;
+    this.#waiting ??= setTimeout(() => {
+      this.#waiting = undefined;
+      this.#paint();
+    }, REST_MS);
+  }
+
+  #paint() {
+    const width = Math.round(this.plot.clientWidth);
+    const [across, up] = this.#resolved.names;
+    if (!up || !width) return;
+    this.#found = pairsOf([across, up], this.#layersOf);
+    const { pairs, bad, means } = this.#found;
+    const key = JSON.stringify([width, bad, pairs]);
+    if (key === this.#drawn) return;
+    this.#drawn = key;
+    const [xs, ys] = [numberAxis(pairs.map(({ x }) => x)), numberAxis(pairs.map(({ y }) => y))];
+    const { x, y } = placesIn(width);
+    this.#at = (pair) => [x(xs.at(pair.x)), y(ys.at(pair.y))];
+    this.ring = svg("circle", { class: "ring", r: 6, cx: -20, cy: -20 });
+    const label = `${up} against ${across}, a point for each step`;
+    const marks = [...this.#shades(pairs), this.ring];
+    refill(this.plot, chartFrame(label, width, { ...xs, label: across }, { ...ys, label: up }, marks));
+    const rho = spearman(
+      pairs.map((pair) => pair.x),
+      pairs.map((pair) => pair.y),
+    );
+    say(
+      this.words,
+      dotted(
+        pairs.length ? counted(pairs.length, "point") : "No step here has a finite record of both.",
+        rho === null || pairs.length < 3 ? "" : `rank correlation ${num(rho, 2)}`,
+        bad ? `${int(bad)} not finite` : "",
+        means ? "bucket means, exact when zoomed in" : "",
+      ),
+    );
+    this.showAt(this.#step);
+  }
+
+  /** @param {import("../../lib/charts/pairs.js").Pair[]} pairs */
+  #shades(pairs) {
+    const size = Math.ceil(pairs.length / SHADES);
+    return Array.from({ length: SHADES }, (_, i) => {
+      const part = pairs.slice(i * size, (i + 1) * size);
+      const d = part
+        .map(
+          (pair) =>
+            `M${this.#at?.(pair)
+              .map((px) => px.toFixed(1))
+              .join(" ")}h0`,
+        )
+        .join("");
+      return svg("path", { class: "points", d, "stroke-opacity": ((i + 1.5) / (SHADES + 1)).toFixed(2) });
+    });
+  }
+
+  /** @param {number | null} step */
+  showAt(step) {
+    this.#step = step;
+    const { pairs } = this.#found;
+    const found = step === null ? undefined : [...pairs].reverse().find((pair) => pair.step <= step);
+    say(this.read, found ? `${num(found.x)}, ${num(found.y)}` : "");
+    const [cx, cy] = found && this.#at ? this.#at(found) : [-20, -20];
+    this.ring?.setAttribute("cx", String(cx));
+    this.ring?.setAttribute("cy", String(cy));
+  }
+
+  values() {
+    const columns = customColumns(this.#resolved);
+    return { title: this.kind.title, names: this.names, columns };
+  }
+}
