@@ -29,3 +29,14 @@ class TestKeras(LackingTrainer, ScaledTrainer):
         assert (len(found["recorded"]), found["planned"], found["left"]) == (4, 4, [])
         for own, recorded in zip(found["own"], found["recorded"], strict=True):
             assert recorded == pytest.approx(own, rel=RELATIVE)
+
+    @pytest.mark.parametrize("how", ["backward", "scale_loss", "autograd.grad"])
+    def test_a_custom_train_step_is_read_or_warned_of(self, compared: Comparison, how: str) -> None:
+        """Its loss is what it backpropagates, unscaled; without any, one warning names the method."""
+        found = json.loads(compared.run([str(TRAININGS / "keras_custom.py"), how]))
+        is_seen = how != "autograd.grad"
+        own = found["own"] if is_seen else [None] * len(found["own"])
+        assert found["recorded"] == [value if value is None else pytest.approx(value) for value in own]
+        assert [("train_step" in text, "keras" in text) for text in found["warnings"]] == [(True, True)] * (
+            not is_seen
+        )

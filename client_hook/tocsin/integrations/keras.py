@@ -7,6 +7,7 @@ where ``train_step`` computes them.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,6 +18,9 @@ from .framework import VITAL, FrameworkRun, guarded, missing
 FRAMEWORK = "keras"
 KEPT = 4096
 """Maximum number of losses between two optimizer steps."""
+COMPUTED, GIVEN, BACKPROPAGATED = "compute_loss", "scale_loss", "backward"
+PLACES = (COMPUTED, GIVEN, BACKPROPAGATED)
+"""Where the loss of a batch is read: the first of these that saw one. Only the last one may be scaled."""
 
 
 class TocsinCallback(keras.callbacks.Callback):
@@ -48,7 +52,7 @@ class TocsinCallback(keras.callbacks.Callback):
             self._step.release()  # an earlier ``fit`` has raised
         self._step = None
         if keras.backend.backend() == "torch":
-            self._step = TrainStep(self.model)
+            self._step = TrainStep(self.model, getattr(self._tocsin.run, "_ledger", None))
         else:
             missing(FRAMEWORK, f"the backend {keras.backend.backend()}", "steps are read from torch only")
 
@@ -117,17 +121,29 @@ class TocsinCallback(keras.callbacks.Callback):
 class TrainStep:
     """The values of an optimizer step, read from the methods that ``train_step`` calls on one model."""
 
-    def __init__(self, model: Any) -> None:
-        """Read from the model and its optimizer until :meth:`release`."""
+    def __init__(self, model: Any, ledger: Any) -> None:
+        """Read from the model and its optimizer until :meth:`release`.
+
+        Args:
+            model: The compiled model.
+            ledger: That of the run, which sees each backward; None without capture.
+        """
         self.is_open = False
         """Whether a training batch runs; a validation also computes losses."""
         self._replaced: list[tuple[Any, str]] = []
         self._optimizer = model.optimizer
         self._inner = getattr(self._optimizer, "inner_optimizer", self._optimizer)
         self._losses: list[Any] = []
+        """Loss of each batch since the last step."""
+        self._batch: dict[str, list[Any]] = {}
+        """What was seen of the loss in this batch, by where it was seen."""
+        self._ledger = ledger
+        if ledger is not None:
+            ledger.add_inspector(self._backpropagated)
         self._clear()
-        self._replace(model, "compute_loss", after=self._computed)
+        self._replace(model, "compute_loss", after=functools.partial(self._sees, COMPUTED))
         if self._optimizer is not None:
+            self._replace(self._optimizer, "scale_loss", before=functools.partial(self._sees, GIVEN))
             self._replace(self._optimizer, "apply", before=self._applies)
             self._replace(self._inner, "_clip_gradients", before=self._clips)
             self._replace(self._inner, "_backend_update_step", before=self._updates)
@@ -135,6 +151,7 @@ class TrainStep:
     def close(self) -> dict[str, Any] | None:
         """Return the values of the step after a batch; None if the gradients are accumulated further."""
         self.is_open = False
+        self._end_batch()
         is_skipped = self._is_scaled and self._norm is None
         if self._was_applied and not self._was_updated and not is_skipped:
             return None
@@ -142,7 +159,7 @@ class TrainStep:
         if self._losses:
             values["loss"] = sum(self._losses) / len(self._losses)
         else:
-            missing(FRAMEWORK, "compute_loss", "train_step does not call it")
+            missing(FRAMEWORK, "train_step", "it backpropagates no loss")
         if is_skipped:
             values |= {"grad_norm": self._raw_norm / self._scale, "lr": number(self._inner.learning_rate)}
         if self._is_scaled:
@@ -153,6 +170,8 @@ class TrainStep:
 
     def release(self) -> None:
         """Leave the model and its optimizer as they were."""
+        if self._ledger is not None:
+            self._ledger.remove_inspector(self._backpropagated)
         for owner, name in self._replaced:
             vars(owner).pop(name, None)
         self._replaced.clear()
@@ -164,9 +183,22 @@ class TrainStep:
         self._rate: Any = None
         self._scale: Any = None
 
-    def _computed(self, loss: Any) -> None:
-        if self.is_open and loss is not None and len(self._losses) < KEPT:
-            self._losses.append(loss.detach())
+    def _sees(self, where: str, loss: Any) -> None:
+        """Keep a loss of this batch."""
+        seen = self._batch.setdefault(where, [])
+        if self.is_open and getattr(loss, "ndim", None) == 0 and len(seen) < KEPT:
+            seen.append(loss.detach())
+
+    def _backpropagated(self, losses: Any, _: bool) -> None:
+        for loss in losses if isinstance(losses, (tuple, list)) else (losses,):
+            self._sees(BACKPROPAGATED, loss)
+
+    def _end_batch(self) -> None:
+        """Choose the loss of the batch: a custom ``train_step`` need not call every method."""
+        seen, self._batch = self._batch, {}
+        found = next((losses for where in PLACES if (losses := seen.get(where))), [])
+        if found and len(self._losses) < KEPT:
+            self._losses.append(sum(found))
 
     def _applies(self, grads: Any, *_: Any, **__: Any) -> None:
         self._was_applied = True
