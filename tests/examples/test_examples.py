@@ -13,6 +13,7 @@ import pytest
 from tests.conftest import Tower
 from tests.hook.ingest_server import closed_port
 from tests.matrix import LONG
+from tests.real_trainers.claims import ALL
 from tests.real_trainers.comparison import LONGEST_S, ROOT, environment, recorded
 
 FOLDER = ROOT / "examples"
@@ -31,8 +32,11 @@ class Example(NamedTuple):
 
 
 TORCHRUN = "-m torch.distributed.run --nproc_per_node=2 --master_port={port}"
+ZERO = "-m deepspeed.launcher.runner --num_gpus=1 --master_port={port}"
+VISION = "-m tests.real_trainers.trainings.torchvision_operators"
 HF = ("requirements",)
 LIGHTNING = ("requirements-lightning",)
+COMPOSER = ("requirements-composer",)
 EXAMPLES = [
     pytest.param(Example("pytorch_amp.py", 300, ("pytorch-amp",)), id="amp"),
     pytest.param(Example("sweep.py", 150, ("sweep-0.0003", "sweep-0.003", "sweep-0.03")), id="sweep"),
@@ -41,6 +45,14 @@ EXAMPLES = [
     pytest.param(Example("hf_trainer.py", 60, ("hf-trainer",), HF), id="hf-trainer", marks=LONG),
     pytest.param(Example("accelerate_loop.py", 100, ("accelerate",), HF), id="accelerate", marks=LONG),
     pytest.param(Example("jax_loop.py", 200, ("jax",), ("requirements-jax",)), id="jax", marks=LONG),
+    pytest.param(Example("optax_loop.py", 200, ("optax",), ("requirements-jax",)), id="optax", marks=LONG),
+    pytest.param(Example("ignite_loop.py", 100, ("ignite",), HF), id="ignite", marks=LONG),
+    pytest.param(Example("fastai_learner.py", 100, ("fastai",), ALL), id="fastai", marks=LONG),
+    pytest.param(Example("keras_fit.py", 100, ("keras",), ALL), id="keras", marks=LONG),
+    pytest.param(Example("sb3_cartpole.py", 300, ("sb3",), ALL), id="sb3", marks=LONG),
+    pytest.param(Example("deepspeed_engine.py", 100, ("deepspeed",), ALL, ZERO), id="zero", marks=LONG),
+    pytest.param(Example("composer_fit.py", 100, ("composer",), COMPOSER, VISION), id="composer", marks=LONG),
+    pytest.param(Example("ultralytics_yolo.py", 40, ("ultralytics",), ALL, VISION), id="yolo", marks=LONG),
 ]
 
 
@@ -50,7 +62,7 @@ def run(example: Example, tower: Tower, folder: Path, *arguments: str) -> None:
     done = subprocess.run(
         [sys.executable, *launcher, str(FOLDER / example.script), *arguments],
         cwd=folder,
-        env=environment(tower, example.packages) | {"CUDA_VISIBLE_DEVICES": ""},
+        env=environment(tower, example.packages) | {"CUDA_VISIBLE_DEVICES": "", "DS_ACCELERATOR": "cpu"},
         capture_output=True,
         text=True,
         timeout=LONGEST_S,
