@@ -336,6 +336,30 @@ export class Api {
     });
   }
 
+  /**
+   * Return the layout of the run pages of a project.
+   *
+   * @param {string} project
+   * @returns {Promise<{ layout: string, author: string, updated_ms: number | null }>}
+   */
+  layout(project) {
+    return this.ask(`/projects/${encodeURIComponent(project)}/layout`);
+  }
+
+  /**
+   * Save the layout of the run pages of a project.
+   *
+   * @param {string} project
+   * @param {string} layout
+   */
+  saveLayout(project, layout) {
+    return this.ask(`/projects/${encodeURIComponent(project)}/layout`, {
+      method: "PUT",
+      body: JSON.stringify({ layout }),
+      headers: { "content-type": "application/json", accept: "application/json" },
+    });
+  }
+
   /** @returns {Promise<{ id: string, token: string }>} */
   makeIngestToken() {
     const body = JSON.stringify({ name: "first training process", scope: "ingest", project: null });

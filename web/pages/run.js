@@ -137,6 +137,11 @@ class RunPage {
       clicked: (step) => this.vitals.cross.toggle(step),
       menuOf: (panel) => panelMenu(this.#panelHost(), panel),
       compose: () => this.#compose(null),
+      first: (change) => {
+        this.view = { ...this.view, ...change };
+        this.#lookChanged();
+        this.draw();
+      },
     });
   }
 
@@ -320,7 +325,7 @@ class RunPage {
 
   /** Handle a changed address that still names this run. */
   moved() {
-    this.view = readView(location.search);
+    this.view = this.metrics.layout.within(readView(location.search));
     this.vitals.cross.pin(this.view.at);
     this.details.console.mark(this.view.at);
     this.#lookChanged();
@@ -351,6 +356,7 @@ class RunPage {
   #showRow(row) {
     say(this.project, row.project);
     this.head.show(row);
+    void this.metrics.layout.of(row.project);
     this.app.title(row.name);
     this.gauges.show(row, this.app.clock.now());
     this.ending.show(row);
@@ -563,7 +569,9 @@ class RunPage {
             ? this.view.pins.filter((each) => each !== name)
             : [...this.view.pins, name],
         }),
-      move: (name, by) => this.metrics.move(name, by),
+      move: (name, by) => this.metrics.arranging.move(name, by),
+      sizes: () => this.view.sizes,
+      setSizes: (sizes) => this.set({ sizes }),
       run: () => this.data.row?.name ?? this.id,
       plots: () => this.plots,
       csv: (name) => this.app.api.csv(this.id, this.metrics.seriesOf(name), window()),

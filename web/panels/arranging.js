@@ -1,12 +1,13 @@
 /**
- * Moves the charts of a run page within their sections: by drag, by arrow keys, and from their menu.
+ * Moves and resizes the charts of a run page: by drag, by arrow keys, and from their menu.
  *
- * Data: the sections and the view, from panels/metricpanels.js. Draws: a grip for each chart.
+ * Data: the sections and the view, from panels/metricpanels.js. Draws: a grip and a corner for each chart.
  */
 
 import { el } from "../browser/dom.js";
 import { icon } from "../components/icons.js";
 import { CUSTOM, moved, PINNED } from "../lib/charts/sections.js";
+import { draggedTo, resized } from "../lib/views/sizes.js";
 
 const WAYS = /** @type {Record<string, number>} */ ({
   ArrowLeft: -1,
@@ -14,6 +15,24 @@ const WAYS = /** @type {Record<string, number>} */ ({
   ArrowRight: 1,
   ArrowDown: 1,
 });
+
+/** @type {import("../lib/views/sizes.js").Size} */
+const NORMAL = { wide: false, height: null };
+
+/** @param {HTMLElement} node */
+const plotOf = (node) => /** @type {HTMLElement | null} */ (node.querySelector(".plot"));
+
+/**
+ * @param {HTMLElement} node
+ * @param {import("../lib/views/sizes.js").Size} size
+ */
+function show(node, { wide, height }) {
+  node.classList.toggle("is-wide", wide);
+  const plot = plotOf(node);
+  if (!plot) return;
+  plot.dataset.h ??= plot.style.getPropertyValue("--h");
+  plot.style.setProperty("--h", height === null ? plot.dataset.h : `${height}px`);
+}
 
 export class Arranging {
   /** @type {string | null} the chart that is being dragged */
@@ -84,6 +103,51 @@ export class Arranging {
   move(name, by) {
     const section = this.#sectionOf(name);
     if (section) this.#place(name, section.names.indexOf(name) + by);
+  }
+
+  /**
+   * Give a chart the size of the view.
+   *
+   * @param {HTMLElement} node
+   * @param {string} name
+   */
+  fit(node, name) {
+    show(node, this.source.view().sizes[name] ?? NORMAL);
+  }
+
+  /**
+   * Return the corner that resizes a chart by drag.
+   *
+   * @param {HTMLElement} node
+   * @param {string} name
+   */
+  corner(node, name) {
+    const corner = el("i.corner", { "aria-hidden": "true", title: "Drag to resize" });
+    corner.addEventListener("pointerdown", (down) => {
+      const plot = plotOf(node);
+      const room = node.parentElement?.clientWidth ?? 0;
+      const start = { width: node.offsetWidth, height: plot?.offsetHeight ?? 0 };
+      const before = this.source.view().sizes[name] ?? NORMAL;
+      let size = before;
+      const drag = (/** @type {PointerEvent} */ event) => {
+        const to = draggedTo(
+          start,
+          { x: event.clientX - down.clientX, y: event.clientY - down.clientY },
+          room,
+        );
+        size = plot && to.height !== start.height ? to : { ...to, height: before.height };
+        show(node, size);
+      };
+      const end = () => {
+        corner.removeEventListener("pointermove", drag);
+        this.source.set({ sizes: resized(this.source.view().sizes, name, size) });
+      };
+      down.preventDefault();
+      corner.setPointerCapture(down.pointerId);
+      corner.addEventListener("pointermove", drag);
+      corner.addEventListener("lostpointercapture", end, { once: true });
+    });
+    return corner;
   }
 
   /** @param {string} name */

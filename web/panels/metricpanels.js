@@ -9,6 +9,7 @@
 import { el, focusIn, refill, say } from "../browser/dom.js";
 import { readOpen, writeOpen } from "../browser/opensections.js";
 import { icon } from "../components/icons.js";
+import { LayoutMenu } from "../components/runs/layoutmenu.js";
 import { seriesValues } from "../components/runs/valuetable.js";
 import { Feed } from "../data/feed.js";
 import { background } from "../lib/charts/background.js";
@@ -40,7 +41,9 @@ const SETTLE_MS = 90;
 /**
  * @typedef {{ scene: () => import("./vitals.js").Scene, plots: () => import("./plot.js").Plots | null, view:
  *   () => View, set: (change: Partial<View>) => void, hover: (step: number | null) => void, clicked: (step:
- *   number) => void, menuOf: (panel: any) => Node, compose: () => void }} Source
+ *   number) => void, menuOf: (panel: any) => Node, compose: () => void, first: (change: Partial<View>) =>
+ *   void }}
+ *   Source first: changes the view and leaves the address
  */
 
 export class MetricPanels {
@@ -76,6 +79,12 @@ export class MetricPanels {
       url: (/** @type {string} */ hash) => app.api.mediaUrl(run, hash),
       content: (/** @type {string} */ hash) => app.api.mediaContent(run, hash),
     };
+    this.layout = new LayoutMenu(app.api, {
+      may: app.session.scope !== "read",
+      view: source.view,
+      set: source.set,
+      first: source.first,
+    });
     this.arranging = new Arranging({ list: () => this.list, view: source.view, set: source.set });
     this.count = el("span.muted");
     this.input = /** @type {HTMLInputElement} */ (
@@ -101,6 +110,7 @@ export class MetricPanels {
       this.count,
       el("span.grow"),
       el("button.btn", { type: "button", onclick: () => source.compose() }, "Add chart"),
+      this.layout.node,
       el("label.field", {}, icon("search"), this.input),
     );
     this.feed = new Feed(app.api, app.live, run, {
@@ -138,7 +148,8 @@ export class MetricPanels {
     this.list = found;
     if (this.input.value !== view.find && document.activeElement !== this.input) this.input.value = view.find;
     const shown = found.reduce((sum, { names }) => sum + names.filter((each) => !customOf(each)).length, 0);
-    const key = JSON.stringify([this.list, view.shut, view.open, this.kept, view.find, view.full]);
+    const look = [view.shut, view.open, this.kept, view.find, view.full, view.sizes];
+    const key = JSON.stringify([this.list, ...look]);
     this.head.hidden = !this.all.length;
     say(
       this.count,
@@ -252,6 +263,7 @@ export class MetricPanels {
   #panel(name, view) {
     const known = this.panels.get(name) ?? this.free.get(name) ?? this.#make(name);
     known.node.classList.toggle("is-full", view.full === name);
+    this.arranging.fit(known.node, name);
     return known;
   }
 
@@ -266,25 +278,19 @@ export class MetricPanels {
       free.offer(this.all);
       this.free.set(name, free);
       this.arranging.accept(free.node, name);
+      free.node.append(this.arranging.corner(free.node, name));
       this.watcher.observe(free.node);
       return free;
     }
     const frame = { tag: "section.card.panel", grip, menuOf: this.source.menuOf };
     const panel = customOf(name) ? new CustomPanel(name, frame) : new Panel(metric(name), frame);
     if (panel instanceof CustomPanel) panel.offer(this.all);
+    panel.node.append(this.arranging.corner(panel.node, name));
     panel.node.append(el("i.hair", { hidden: true, "aria-hidden": "true" }));
     this.arranging.accept(panel.node, name);
     this.panels.set(name, panel);
     this.watcher.observe(panel.node);
     return panel;
-  }
-
-  /**
-   * @param {string} name
-   * @param {number} by places
-   */
-  move(name, by) {
-    this.arranging.move(name, by);
   }
 
   #found() {

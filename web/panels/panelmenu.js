@@ -10,10 +10,12 @@ import { menu } from "../components/menu.js";
 import { customOf } from "../lib/charts/customchart.js";
 import { givenTitle } from "../lib/charts/sections.js";
 import { short } from "../lib/format.js";
+import { heightWithin, resized } from "../lib/views/sizes.js";
 import { boxLimits, typedLimits, withValue } from "../lib/views/scales.js";
 import { isMetric } from "./metric.js";
 
 /**
+ * @typedef {Record<string, import("../lib/views/sizes.js").Size>} Sizes
  * @typedef {import("./panel.js").Panel | import("./runpanels/index.js").FreePanel} AnyPanel
  * @typedef {import("../lib/views/scales.js").Scales} Scales
  * @typedef {{ scales: () => Scales, setScales: (change: Partial<Scales>) => void, full: () => string | null,
@@ -21,7 +23,8 @@ import { isMetric } from "./metric.js";
  *   string, by: number) => void, run: () => string, plots: () => import("./plot.js").Plots | null, csv?:
  *   (name: string) => string, table?: (name: string) => void, drop?: (name: string) => void,
  *   embed?: (name: string, title: string) => void, edit?: (name: string) => void, remove?: (name: string) =>
- *   void }} PanelHost edit, remove: of composed charts
+ *   void, sizes?: () => Sizes, setSizes?: (sizes: Sizes) => void }} PanelHost
+ *   edit, remove: of composed charts
  */
 
 const AXES = /** @type {const} */ ([
@@ -186,11 +189,41 @@ function place(host, name) {
   return [{ text: pinned ? "Unpin" : "Pin to the top", act: () => host.pin(name) }, ...shift(host, name)];
 }
 
+/** Factor by which a menu makes a chart higher or lower, and the height of one without a size. */
+const STEP = 1.5;
+const USUAL = 160;
+
+/**
+ * Of charts in two columns.
+ *
+ * @param {PanelHost} host
+ * @param {string} name
+ * @returns {import("../components/menu.js").Item[]}
+ */
+function sized({ sizes, setSizes }, name) {
+  if (!sizes || !setSizes) return [];
+  const all = sizes();
+  const { wide = false, height = null } = all[name] ?? {};
+  const to = (/** @type {Partial<import("../lib/views/sizes.js").Size>} */ change) =>
+    setSizes(resized(all, name, change));
+  return [
+    { text: "Both columns", on: wide, alone: true, act: () => to({ wide: !wide }) },
+    { text: "Taller", act: () => to({ height: heightWithin((height ?? USUAL) * STEP) }) },
+    { text: "Shorter", act: () => to({ height: heightWithin((height ?? USUAL) / STEP) }) },
+    ...one(
+      name in all ? () => setSizes(resized(all, name, { wide: false, height: null })) : undefined,
+      "Usual size",
+      name,
+    ),
+  ];
+}
+
 /**
  * @param {PanelHost} host
  * @param {string} name
  */
 const shift = (host, name) => [
+  ...sized(host, name),
   { text: "Move earlier", act: () => host.move(name, -1) },
   { text: "Move later", act: () => host.move(name, 1) },
 ];

@@ -40,6 +40,7 @@ from tocsin_server.http.api import (
     health,
     incidents,
     layers,
+    layouts,
     markdown,
     marks,
     media,
@@ -96,6 +97,7 @@ API = "/api/v1"
 RESOURCES = (
     series,
     layers,
+    layouts,
     records,
     events,
     checkpoints,

@@ -3,13 +3,15 @@
 import { readCustom } from "../charts/customchart.js";
 import { amountWithin, SMOOTH_KINDS } from "../charts/smooth.js";
 import { AUTOMATIC, readScales, scalePairs } from "./scales.js";
+import { readSizes, sizePairs } from "./sizes.js";
 
 /**
  * @typedef {"step" | "relative" | "wall"} XKind
  * @typedef {{ from: number | null, to: number | null, follow: number | null, at: number | null, alert: string
  *   | null, x: XKind, smooth: number, smoothing: import("../charts/smooth.js").SmoothKind, older: number[],
  *   ranks: string, full: string | null, find: string, pins: string[], order: string[], panels: string[],
- *   shut: string[], open: string[] } & import("./scales.js").Scales} View
+ *   shut: string[], open: string[], sizes: Record<string, import("./sizes.js").Size> } &
+ *   import("./scales.js").Scales} View
  *   older: attempts shown in full; ranks: "band", "each" or one rank; pins, order: series; panels: composed
  *   charts (lib/charts/customchart.js); shut: collapsed sections; open: sections that are collapsed at first
  */
@@ -34,6 +36,7 @@ export const WHOLE = {
   panels: [],
   shut: [],
   open: [],
+  sizes: {},
 };
 const X_KINDS = ["step", "relative", "wall"];
 /** The most names in one address, because addresses have a maximum length. */
@@ -91,6 +94,7 @@ export function readView(search) {
     panels: readCustom(asked),
     shut: all("shut"),
     open: all("open"),
+    sizes: readSizes(asked),
   };
 }
 
@@ -145,6 +149,7 @@ function lookPairs(view) {
     ...many("panel", view.panels),
     ...many("shut", view.shut),
     ...many("open", view.open),
+    ...sizePairs(view.sizes),
   ];
 }
 

@@ -1,0 +1,105 @@
+"""The layout of a run page: charts are resized, and a project has a layout for everybody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+RUN, OTHER = "r_layout", "r_layout_other"
+CHART = "act/attn"
+
+
+@pytest.fixture(scope="module")
+def run(tower_of_the_module: Any, script: Callable[[str], str]) -> str:
+    """Two runs of one project."""
+    for name in (RUN, OTHER):
+        with tower_of_the_module.training(script("scripted"), name, name, "0", "20") as process:
+            assert process.wait(120) == 0
+    return RUN
+
+
+@pytest.fixture
+def tab(run: str, tower_of_the_module: Any, visit: Callable[..., Any]) -> Any:
+    """The page of the first run, with the standard layout."""
+    address = f"{tower_of_the_module.base}/api/v1/projects/scripted/layout"
+    headers = {"authorization": f"Bearer {tower_of_the_module.token}"}
+    httpx.put(address, json={"layout": ""}, headers=headers, timeout=60).raise_for_status()
+    opened = visit(tower_of_the_module)
+    opened.open_run(run)
+    return opened
+
+
+def chart(tab: Any, name: str = CHART) -> Any:
+    """Return a chart, drawn."""
+    found = tab.page.locator(f'.sections [data-series="{name}"]')
+    found.scroll_into_view_if_needed()
+    found.locator(".plot .xy").first.wait_for()
+    return found
+
+
+def choose(tab: Any, item: str) -> None:
+    """Choose an item in the menu of the chart."""
+    chart(tab).locator(".menubutton").click()
+    tab.page.get_by_role("menu").get_by_text(item, exact=True).click()
+
+
+def test_a_corner_resizes_a_chart(tab: Any) -> None:
+    """Both columns and a height; the address has them, and a reload keeps them."""
+    box = chart(tab).bounding_box()
+    plot = chart(tab).locator(".plot").bounding_box()["height"]
+    x, y = box["x"] + box["width"] - 4, box["y"] + box["height"] - 4
+    tab.page.mouse.move(x, y)
+    tab.page.mouse.down()
+    tab.page.mouse.move(x + box["width"] * 0.8, y + 90, steps=4)
+    tab.page.mouse.up()
+    tab.page.wait_for_url("**size=2x*")
+    tab.page.reload()
+    assert chart(tab).bounding_box()["width"] > 1.8 * box["width"]
+    assert chart(tab).locator(".plot").bounding_box()["height"] == pytest.approx(plot + 90, abs=3)
+
+
+def test_the_menu_resizes_too(tab: Any) -> None:
+    """For keyboards and touch; the usual size has no place in the address."""
+    choose(tab, "Both columns")
+    tab.page.locator(f'.is-wide[data-series="{CHART}"]').wait_for()
+    choose(tab, "Usual size")
+    tab.page.wait_for_function("() => !location.search.includes('size')")
+
+
+def save(tab: Any) -> None:
+    """Save the layout for the project."""
+    tab.page.get_by_role("button", name="Layout").click()
+    tab.page.get_by_role("menuitem", name="Save for scripted").click()
+    tab.page.get_by_role("dialog").get_by_role("button", name="Save").click()
+    tab.page.get_by_role("dialog").wait_for(state="detached")
+
+
+def test_a_layout_is_shown_by_every_run_of_the_project(tab: Any) -> None:
+    """Pins and sizes; an address that names another layout keeps it."""
+    choose(tab, "Pin to the top")
+    choose(tab, "Both columns")
+    save(tab)
+    tab.open_run(OTHER)
+    tab.page.locator(f'[data-section="pinned"] .is-wide[data-series="{CHART}"]').wait_for()
+    tab.open_run(OTHER, "?pin=act/mlp")
+    chart(tab, "act/mlp")
+    assert tab.page.locator(f'[data-section="pinned"] [data-series="{CHART}"]').count() == 0
+
+
+def test_the_standard_layout_comes_back(tab: Any) -> None:
+    """From the menu, for this page; saved, for everybody."""
+    choose(tab, "Pin to the top")
+    save(tab)
+    tab.open_run(OTHER)
+    tab.page.locator('[data-section="pinned"]').wait_for()
+    tab.page.get_by_role("button", name="Layout").click()
+    tab.page.get_by_role("menuitemradio", name="Standard layout").click()
+    tab.page.locator('[data-section="pinned"]').wait_for(state="detached")
+    save(tab)
+    tab.open_run(RUN)
+    chart(tab)
+    assert tab.page.locator('[data-section="pinned"]').count() == 0

@@ -1,0 +1,94 @@
+/**
+ * The menu of the layout of a run page: pins, order, sizes, sections and custom charts. A project has one,
+ * for
+ * everybody; an address that names another keeps it.
+ */
+
+import { layoutText, namesLayout, readLayout, STANDARD } from "../../lib/views/layout.js";
+import { ask, announce } from "../form.js";
+import { menu } from "../menu.js";
+
+/** @typedef {import("../../lib/views/runview.js").View} View */
+
+export class LayoutMenu {
+  #project = "";
+  /** That of the project. */
+  #saved = "";
+
+  /**
+   * @param {Pick<import("../../data/api.js").Api, "layout" | "saveLayout">} api
+   * @param {{ may: boolean, view: () => View, set: (change: Partial<View>) => void, first: (change:
+   *   Partial<View>) => void }} source first: shows the layout of the project, and leaves the address
+   */
+  constructor(api, source) {
+    this.api = api;
+    this.source = source;
+    this.node = menu("Layout", () => this.#items(), { text: "Layout", shape: "grip" });
+  }
+
+  /**
+   * Show the layout of the project, unless the address names one.
+   *
+   * @param {string} project
+   */
+  async of(project) {
+    if (!project || project === this.#project) return;
+    this.#project = project;
+    try {
+      const { layout } = await this.api.layout(project);
+      this.#saved = layout;
+      const own = namesLayout(`?${layoutText(this.source.view())}`);
+      if (layout && !own) this.source.first(readLayout(layout));
+    } catch {
+      this.#project = ""; // the page works without it, and asks again with the next details
+    }
+  }
+
+  /**
+   * Return the view of another address of the page: with the layout of the project, unless it names one.
+   *
+   * @param {View} view
+   */
+  within(view) {
+    return this.#saved && !namesLayout(`?${layoutText(view)}`)
+      ? { ...view, ...readLayout(this.#saved) }
+      : view;
+  }
+
+  /** @returns {import("../menu.js").Item[]} */
+  #items() {
+    const now = layoutText(this.source.view());
+    const saved = layoutText({ ...this.source.view(), ...readLayout(this.#saved) });
+    return [
+      { head: "Layout of charts" },
+      ...(this.#saved
+        ? [
+            {
+              text: "Layout of the project",
+              on: now === saved,
+              act: () => this.source.set(readLayout(this.#saved)),
+            },
+          ]
+        : []),
+      { text: "Standard layout", on: now === "", act: () => this.source.set(STANDARD) },
+      ...(this.source.may && this.#project && now !== saved
+        ? [{ text: `Save for ${this.#project}`, act: () => this.#save(now) }]
+        : []),
+    ];
+  }
+
+  /** @param {string} layout */
+  #save(layout) {
+    const project = this.#project;
+    ask(
+      `Save the layout for ${project}`,
+      "Everybody who opens a run of the project sees these pins, sizes, sections and custom charts.",
+      "Save",
+      async () => {
+        await this.api.saveLayout(project, layout);
+        this.#saved = layout;
+        announce(`The layout of ${project} was saved`);
+      },
+    );
+  }
+}
