@@ -25,7 +25,7 @@ const VITAL_SIGNS = new Map([loss, gradNorm, scale, learningRate].map((kind) => 
 const data = /** @type {Data} */ (JSON.parse(String(document.getElementById("charts")?.textContent)));
 const sets = data.runs.map((series) => {
   const set = new SeriesSet();
-  set.take({ run: "", x: "step", level: 0, cursor: 0, first_step: null, last_step: null, series });
+  set.take({ run: "", cursor: 0, first_step: null, last_step: null, series });
   return set;
 });
 const charts = [...document.querySelectorAll("figure")].map((node, i) => chartOf(node, data.names[i]));

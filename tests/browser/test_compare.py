@@ -84,16 +84,16 @@ def test_a_zoom_asks_for_finer_buckets(align: str, tab: Any) -> None:
     tab.page.locator(f'[data-x="{align}"]').click()
     tab.page.wait_for_function(f"() => ({INKS})().length === 2")
     box = tab.page.locator('[data-series="loss"] .nsewdrag').first.bounding_box()
-    asked: list[str] = []
-    tab.page.on("request", lambda request: asked.append(request.url) if "from=" in request.url else None)
     tab.page.mouse.move(box["x"] + 200, box["y"] + 40)
     tab.page.mouse.down()
     tab.page.mouse.move(box["x"] + 500, box["y"] + 40, steps=5)
-    with tab.page.expect_response(lambda answer: "/series" in answer.url and "from=" in answer.url):
+    with tab.page.expect_response(lambda answer: answer.url.endswith("/compare")) as zoomed:
         tab.page.mouse.up()
     tab.page.wait_for_url("**from=*")
     tab.page.wait_for_function(f"() => ({INKS})().length === 2")
-    assert {name for name in RUNS if any(f"/runs/{name}/series" in url for url in asked)} == set(RUNS)
+    asked = zoomed.value.request.post_data_json["runs"]
+    assert [run["id"] for run in asked] == list(RUNS)
+    assert all(0 <= run["from"] <= run["to"] for run in asked)
 
 
 def test_a_run_is_added_by_its_name(tab: Any, shared_tower: Any) -> None:

@@ -33,8 +33,6 @@ export function answer(cursor, series) {
     .map(([x]) => x);
   return {
     run: "r",
-    x: "step",
-    level: 0,
     cursor,
     first_step: Math.min(...steps),
     last_step: Math.max(...steps),

@@ -1,5 +1,7 @@
 /** Requests to /api/v1. The responses are complete; the socket only delivers changes sooner. */
 
+import { jsonLines } from "../lib/ndjson.js";
+
 /** The problem document of a failed request: subject, expected, got (RFC 9457). */
 export class ApiError extends Error {
   /**
@@ -53,6 +55,15 @@ export class Api {
    * @returns {Promise<any>} throws ApiError; AbortError is passed on
    */
   async ask(path, init) {
+    const response = await this.#answer(path, init);
+    return response.status === 204 ? null : response.json();
+  }
+
+  /**
+   * @param {string} path
+   * @param {RequestInit} [init]
+   */
+  async #answer(path, init) {
     let response;
     try {
       response = await this.fetch(this.base + path, { headers: { accept: "application/json" }, ...init });
@@ -61,7 +72,25 @@ export class Api {
       throw new ApiError(0, { title: "No response", detail: "The server does not respond." });
     }
     if (!response.ok) throw new ApiError(response.status, await problem(response));
-    return response.status === 204 ? null : response.json();
+    return response;
+  }
+
+  /**
+   * Yield details and series of many runs, in the requested order.
+   *
+   * @param {{ runs: ({ id: string } & StepWindow)[], names: string[], buckets?: number, details: boolean
+   *   }} asked
+   * @param {AbortSignal} [signal]
+   * @returns {AsyncGenerator<CompareLine>} throws ApiError; AbortError is passed on
+   */
+  async *compare(asked, signal) {
+    const { body } = await this.#answer("/compare", {
+      method: "POST",
+      body: JSON.stringify(asked),
+      headers: { "content-type": "application/json", accept: "application/x-ndjson" },
+      signal,
+    });
+    if (body) yield* jsonLines(body);
   }
 
   /** @returns {Promise<Session>} */

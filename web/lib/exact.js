@@ -23,9 +23,16 @@ export function unpack(packed) {
   if (packed.dtype !== "f8") throw new TypeError(`array: expected dtype "f8", got "${packed.dtype}"`);
   const text = atob(packed.bdata);
   if (text.length % 8) throw new RangeError(`array: expected a multiple of 8 bytes, got ${text.length}`);
-  const view = new DataView(new ArrayBuffer(text.length));
-  for (let i = 0; i < text.length; i++) view.setUint8(i, text.charCodeAt(i));
-  const values = new Float64Array(text.length / 8);
-  for (let i = 0; i < values.length; i++) values[i] = view.getFloat64(i * 8, true);
-  return values;
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = text.charCodeAt(i);
+  return LITTLE ? new Float64Array(bytes.buffer) : swapped(bytes);
+}
+
+/** Whether this machine stores numbers as the API sends them. */
+const LITTLE = new Uint8Array(new Float64Array([1]).buffer)[7] !== 0;
+
+/** @param {Uint8Array} bytes */
+function swapped(bytes) {
+  const view = new DataView(bytes.buffer);
+  return new Float64Array(bytes.length / 8).map((_, i) => view.getFloat64(i * 8, true));
 }

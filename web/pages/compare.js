@@ -16,6 +16,7 @@ import { RunsTable, settingsTable } from "../components/runs/comparetables.js";
 import { GroupTable } from "../components/runs/grouptable.js";
 import { RunPicker } from "../components/runs/runpicker.js";
 import { Comparison } from "../data/comparison.js";
+import { groupRowsOf, outcomesOf, rowsOf } from "../data/comparisonrows.js";
 import { RunNumbers } from "../data/runnumbers.js";
 import { SweepCard } from "../components/runs/sweepcard.js";
 import { quantities } from "../lib/charts/quantity.js";
@@ -187,9 +188,10 @@ class ComparePage {
     document.addEventListener("keydown", this.key);
     addEventListener("themechange", this.ontheme);
     this.stopAlerts = this.app.alerts.onChange(() => this.#tablesSoon());
+    this.stopReconnect = this.app.live.onReconnect(() => void this.data.runs.refresh());
     this.ticker = setInterval(() => {
       if (document.hidden) return;
-      void this.data.refresh();
+      void this.data.runs.refresh();
       this.#wantNumbers(true);
     }, REFRESH_MS);
     this.board.cross.pin(this.view.at);
@@ -203,10 +205,11 @@ class ComparePage {
     if (this.key) document.removeEventListener("keydown", this.key);
     if (this.ontheme) removeEventListener("themechange", this.ontheme);
     this.stopAlerts?.();
+    this.stopReconnect?.();
     this.stopPaper?.();
     clearInterval(this.ticker);
     clearTimeout(this.#tabling);
-    this.data.close();
+    this.data.runs.close();
     this.numbers.close();
     this.runBoard.close();
     this.board.close();
@@ -244,7 +247,7 @@ class ComparePage {
     this.board.arrange();
     this.runBoard.arrange();
     this.#wantNumbers();
-    this.data.look();
+    this.data.runs.look();
     this.#tables();
     this.board.draw();
   }
@@ -316,8 +319,8 @@ class ComparePage {
   #tables() {
     const began = performance.now();
     this.runs.show(this.#rows(this.board.cross.step), this.data.base());
-    this.groups.show(this.data.groupRows(this.board.panels.map((panel) => panel.kind)));
-    this.sweep.show(this.data.outcomes(), this.view, this.data.names().filter(isOutcome));
+    this.groups.show(groupRowsOf(this.data, this.#kinds()));
+    this.sweep.show(outcomesOf(this.data), this.view, this.data.names().filter(isOutcome));
     this.#showRunCharts();
     settingsTable(
       this.settings,
@@ -331,10 +334,11 @@ class ComparePage {
 
   /** @param {number | null} x */
   #rows(x) {
-    return this.data.rows(
-      this.board.panels.map((panel) => panel.kind),
-      x,
-    );
+    return rowsOf(this.data, this.#kinds(), x);
+  }
+
+  #kinds() {
+    return this.board.panels.map((panel) => panel.kind);
   }
 
   /** @param {Error} error */
@@ -345,8 +349,8 @@ class ComparePage {
       `${error.message} Data already shown stays. `,
       button("Try now", () => {
         this.failure.hidden = true;
-        void this.data.refresh();
-        this.data.reload();
+        void this.data.runs.refresh();
+        this.data.runs.reload();
       }),
     );
   }

@@ -7,6 +7,7 @@
 
 import { el, refill, say, svg } from "../browser/dom.js";
 import { loadPlotly } from "../browser/plotly.js";
+import { valuesAt } from "../data/comparisonrows.js";
 import { byDistance, nearest, pathOf } from "../lib/charts/compare.js";
 import { groupsAt } from "../lib/charts/groups.js";
 import { describeRuns } from "../lib/charts/inwords.js";
@@ -363,7 +364,7 @@ export class CompareBoard {
    * @returns {(import("./tooltip.js").Row & { id: string, t?: number })[]}
    */
   #values(kind, picture, x) {
-    if (!picture?.means) return this.data.valuesAt(kind, x);
+    if (!picture?.means) return valuesAt(this.data, kind, x);
     const { band, difference } = this.source.view();
     const how = { band, minus: difference, held: picture.steps };
     return picture.means.flatMap((mean) =>

@@ -159,27 +159,55 @@ interface Packed {
   dtype: string;
   bdata: string;
 }
+/** Positions that several layers share are unpacked once. */
 interface WireLayer {
   attempt: number;
   rank: number;
   exact?: boolean;
-  x: Packed;
-  x1?: Packed;
-  t?: Packed;
+  x: Packed | Float64Array;
+  x1?: Packed | Float64Array;
+  t?: Packed | Float64Array;
   first?: Packed;
   last?: Packed;
   min?: Packed;
   max?: Packed;
   mean?: Packed;
-  n?: Packed;
+  n?: Packed | Float64Array;
   nan?: Packed;
   pinf?: Packed;
   ninf?: Packed;
 }
+/** One line of `POST /compare`. */
+interface CompareLine extends Partial<ComparedRun> {
+  id: string;
+  error?: { status: number; detail: string };
+  cursor?: number;
+  first_step?: number | null;
+  last_step?: number | null;
+  grids?: {
+    attempt: number;
+    rank: number;
+    exact: boolean;
+    x: Packed;
+    t: Packed;
+    x1?: Packed;
+    n?: Packed;
+  }[];
+  series?: Record<string, (Omit<WireLayer, "attempt" | "rank" | "exact" | "x"> & { grid: number })[]>;
+}
+/** A run in a comparison; names: of its series. */
+interface ComparedRun {
+  id: string;
+  project: string;
+  name: string;
+  state: RunRow["state"];
+  tags: string[];
+  config: unknown;
+  names: string[];
+  alerts: AlertHead[];
+}
 interface SeriesAnswer {
   run: string;
-  x: string;
-  level: number;
   cursor: number;
   first_step: number | null;
   last_step: number | null;
@@ -199,25 +227,28 @@ interface Diagnosis {
   how_to_confirm: string;
   timeline: [number, string, string][];
 }
-interface Alert {
+/** An alert in a list of runs. */
+interface AlertHead {
   id: string;
-  incident: string;
   run_id: string;
-  run_name: string;
-  project: string;
   rule: string;
-  subject: string;
   severity: Severity;
   state: "pending" | "firing" | "recovering" | "resolved" | "ended";
   onset_step: number | null;
   onset_ms: number | null;
-  fired_step: number | null;
   fired_ms: number | null;
+  summary: string;
+}
+interface Alert extends AlertHead {
+  incident: string;
+  run_name: string;
+  project: string;
+  subject: string;
+  fired_step: number | null;
   resolved_step: number | null;
   resolved_ms: number | null;
   late: boolean;
   causal_order: number;
-  summary: string;
   labels: Record<string, string>;
   diagnosis: Diagnosis | null;
 }

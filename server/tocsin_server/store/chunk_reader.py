@@ -39,6 +39,17 @@ def _tail_query(bounds: frozenset[str]) -> CompoundSelect[Any]:
     return query.limit(bindparam("most")) if "most" in bounds else query
 
 
+_TAILS = union_all(
+    *(
+        select(
+            *(table.c.seq, table.c.n, table.c.arrival, table.c.body, literal(table is packed)),
+            *(table.c.run_id, table.c.writer_no),
+        ).where(table.c.run_id.in_(bindparam("of_runs", expanding=True)))
+        for table in (packed, tail)
+    )
+).order_by("run_id", "writer_no", "seq")
+
+
 def tail_records(
     connection: Connection,
     run_id: str,
@@ -71,6 +82,23 @@ def tail_records(
     given = {name: value for name, value in bounds.items() if value is not None}
     query = _tail_query(frozenset(given))
     found = connection.execute(query, {"of_run": run_id, "of_writer": writer_no, **given})
+    points = points_of(run_id, writer_no, found, wanted, skip_damaged=skip_damaged)
+    return points if after_arrival is None else points.where(points.arrival > after_arrival)
+
+
+def points_of(
+    run_id: str,
+    writer_no: int,
+    found: Iterable[Any],
+    wanted: Iterable[int] | None = None,
+    *,
+    skip_damaged: bool = False,
+) -> Points:
+    """Return the records in rows ``(seq, n, arrival, body, whether packed)`` of one writer's tail.
+
+    Raises:
+        DamagedError: A row cannot be decoded, unless ``skip_damaged``.
+    """
     chosen = None if wanted is None else set(wanted)
     parts: list[Points] = []
     batches: list[TailRow] = []
@@ -81,8 +109,15 @@ def tail_records(
             batches = []
         elif read is not None:
             batches.append(read)
-    points = joined([*parts, from_tail(batches, chosen)])
-    return points if after_arrival is None else points.where(points.arrival > after_arrival)
+    return joined([*parts, from_tail(batches, chosen)])
+
+
+def tails_of(connection: Connection, run_ids: Sequence[str]) -> dict[tuple[str, int], list[Any]]:
+    """Return the rows of the tails of many runs, for :func:`points_of`, by run and writer number."""
+    rows: dict[tuple[str, int], list[Any]] = {}
+    for row in connection.execute(_TAILS, {"of_runs": list(run_ids)}):
+        rows.setdefault((row.run_id, row.writer_no), []).append(row)
+    return rows
 
 
 def _row(
@@ -90,7 +125,7 @@ def _row(
 ) -> TailRow | Points | None:
     """Return the records of a packed row, the batch of another one, or None for a damaged one to skip."""
     try:
-        if row[-1]:
+        if row[4]:
             return unpack(row.body, row.seq, row.n, wanted)
         read = batch_codec.checked(row.body, row.n) if skip_damaged else batch_codec.decode(row.body)
         return TailRow(row.seq, row.n, row.arrival, read)

@@ -19,12 +19,23 @@ from sqlalchemy import BindParameter, Connection, Row, bindparam, func, select
 from tocsin_server.core.models import F64, I64, Column
 from tocsin_server.store import chunks, pyramid
 from tocsin_server.store.arrays import Points, joined
-from tocsin_server.store.chunk_reader import chunk_points, tail_points
+from tocsin_server.store.chunk_reader import chunk_points, points_of, tails_of
 from tocsin_server.store.columns import LARGEST
 from tocsin_server.store.compactor import chunks_in_row
 from tocsin_server.store.results import SeriesAnswer, SeriesLayer
-from tocsin_server.store.tables import STEP, chunk, chunk_dir, event, packed, roll, series, tail, writer
-from tocsin_server.store.writer_cache import series_numbers
+from tocsin_server.store.tables import (
+    STEP,
+    chunk,
+    chunk_dir,
+    event,
+    metric,
+    packed,
+    roll,
+    run,
+    series,
+    tail,
+    writer,
+)
 
 DECODED = pyramid.LEVELS[0] // 2
 """Up to this many records per requested bucket are decoded; beyond, the pyramid is read.
@@ -102,6 +113,18 @@ _ARRIVALS = select(
     select(func.max(writer.c.sealed_arrival)).where(writer.c.run_id == _OF_RUN).scalar_subquery(),
 )
 
+_SOME_RUNS: BindParameter[Sequence[str]] = bindparam("of_runs", expanding=True)
+_MANY_NUMBERS = select(metric).where(metric.c.run_id.in_(_SOME_RUNS))
+_MANY_WRITERS = (
+    select(writer)
+    .where(writer.c.run_id.in_(_SOME_RUNS))
+    .order_by(writer.c.run_id, writer.c.attempt_no.desc(), writer.c.rank, writer.c.writer_no.desc())
+)
+_MANY_ARRIVALS = select(
+    run.c.id,
+    select(func.max(event.c.arrival)).where(event.c.run_id == run.c.id).scalar_subquery().label("arrival"),
+).where(run.c.id.in_(_SOME_RUNS))
+
 
 def writer_rows(connection: Connection, run_id: str) -> list[Row[Any]]:
     """Return the writers of a run, newest attempt first, then by rank."""
@@ -118,28 +141,62 @@ def read_series(
     connection: Connection, run_id: str, names: Sequence[str] | None, window: Window, buckets: int
 ) -> SeriesAnswer:
     """Return series in a window; see ``StoreReader.series``."""
-    numbers = series_numbers(connection, run_id)
-    asked = list(numbers) if names is None else list(dict.fromkeys(names))
-    wanted = {numbers[name]: name for name in asked if name in numbers}
-    answer: dict[str, list[SeriesLayer]] = {name: [] for name in asked}
-    first: list[int] = []
-    level = 0
-    for row in writer_rows(connection, run_id):
-        unsealed = tail_points(connection, run_id, row.writer_no, row.sealed_seq, wanted)
-        first += _ends(row, unsealed)
-        layer = Layer(row, _chunks_touched(connection, row, window), window.of(unsealed))
-        for col, made, size in _layers(connection, layer, sorted(wanted), window, buckets):
-            answer[wanted[col]].append(made)
-            level = max(level, size)
-    return SeriesAnswer(
-        run_id,
-        window.by,
-        level,
-        last_arrival(connection, run_id),
-        min(first, default=None),
-        max(first, default=None),
-        answer,
-    )
+    return ManySeries(connection, [run_id]).of(run_id, names, window, buckets)
+
+
+class ManySeries:
+    """What the series of some runs are read from: few queries for all runs, which have at most few writers.
+
+    Use it for some dozens of runs, because it holds the records that are not sealed yet.
+    """
+
+    def __init__(self, connection: Connection, run_ids: Sequence[str]) -> None:
+        self._connection = connection
+        asked = {"of_runs": list(run_ids)}
+        self._numbers: dict[str, dict[str, int]] = {run_id: {} for run_id in run_ids}
+        for row in connection.execute(_MANY_NUMBERS, asked):
+            self._numbers[row.run_id][row.name] = row.col_id
+        self._writers: dict[str, list[Row[Any]]] = {run_id: [] for run_id in run_ids}
+        for row in connection.execute(_MANY_WRITERS, asked):
+            self._writers[row.run_id].append(row)
+        self._tails = tails_of(connection, run_ids)
+        found = connection.execute(_MANY_ARRIVALS, asked)
+        self._arrivals = {row.id: -1 if row.arrival is None else int(row.arrival) for row in found}
+
+    def names(self, run_id: str) -> list[str]:
+        """Return the names of all series of a run, in order of first appearance."""
+        numbers = self._numbers[run_id]
+        return sorted(numbers, key=lambda name: numbers[name])
+
+    def of(self, run_id: str, names: Sequence[str] | None, window: Window, buckets: int) -> SeriesAnswer:
+        """Return series of one of the runs in a window; see ``StoreReader.series``.
+
+        Raises:
+            DamagedError: Records of the run cannot be decoded.
+        """
+        numbers = self._numbers[run_id]
+        asked = list(numbers) if names is None else list(dict.fromkeys(names))
+        wanted = {numbers[name]: name for name in asked if name in numbers}
+        answer: dict[str, list[SeriesLayer]] = {name: [] for name in asked}
+        ends: list[int] = []
+        level, cursor = 0, self._arrivals.get(run_id, -1)
+        for row in self._writers[run_id]:
+            rows = self._tails.get((run_id, row.writer_no), [])
+            cursor = max([cursor, row.sealed_arrival, *(each.arrival for each in rows)])
+            unsealed = _after(points_of(run_id, row.writer_no, rows, wanted), row.sealed_seq)
+            ends += _ends(row, unsealed)
+            layer = Layer(row, _chunks_touched(self._connection, row, window), window.of(unsealed))
+            for col, made, size in _layers(self._connection, layer, sorted(wanted), window, buckets):
+                answer[wanted[col]].append(made)
+                level = max(level, size)
+        return SeriesAnswer(
+            run_id, window.by, level, cursor, min(ends, default=None), max(ends, default=None), answer
+        )
+
+
+def _after(points: Points, sealed_seq: int) -> Points:
+    """Return the records that are not sealed; the newest chunk may end in the middle of a batch."""
+    return points.part(int(np.searchsorted(points.seq, sealed_seq, side="right")), points.n)
 
 
 def _ends(row: Row[Any], unsealed: Points) -> list[int]:

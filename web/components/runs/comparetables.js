@@ -9,12 +9,12 @@ import { runAddress } from "../../lib/route.js";
 import { dashOf, inkOf } from "../../lib/views/compareview.js";
 import { icon } from "../icons.js";
 
-/** @typedef {import("../../data/comparison.js").CompareRow} CompareRow */
+/** @typedef {import("../../data/comparisonrows.js").CompareRow} CompareRow */
 /**
  * @typedef {{ show: (id: string) => void, all: (shown: boolean) => void, point: (id: string | null) => void,
  *   pin: (id: string) => void, drop: (id: string) => void }} RunActs
  */
-/** @typedef {{ id: string, slot: number, detail: RunDetail | null }} Described */
+/** @typedef {{ id: string, slot: number, detail: ComparedRun | null }} Described */
 
 /**
  * With more runs than this, each run is a row of the settings table instead of a column, because the table
@@ -248,7 +248,7 @@ function line(row, based, acts) {
 /**
  * The most urgent alert by name, and the number of the others.
  *
- * @param {Alert[]} alerts
+ * @param {AlertHead[]} alerts
  */
 function alertSummary(alerts) {
   const [first] = [...alerts].sort(bySeverity);
@@ -270,13 +270,13 @@ function alertSummary(alerts) {
   );
 }
 
-/** @type {WeakMap<RunDetail, string>} */
+/** @type {WeakMap<ComparedRun, string>} */
 const texts = new WeakMap();
 
 /**
  * Name and config of a run as one key, cached by response, because there may be a thousand runs.
  *
- * @param {RunDetail} detail
+ * @param {ComparedRun} detail
  */
 function textOf(detail) {
   const known = texts.get(detail) ?? JSON.stringify([detail.name, detail.config]);

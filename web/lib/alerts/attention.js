@@ -21,7 +21,7 @@ export const GROUPS = /** @type {const} */ ([
 /**
  * Return whether an alert is open: firing, or recovering.
  *
- * @param {Alert} alert
+ * @param {AlertHead} alert
  */
 export const isOpen = (alert) => alert.state === "firing" || alert.state === "recovering";
 
@@ -88,8 +88,8 @@ export const tabTitle = (page, firing) => `${firing ? `(${firing}) ` : ""}${page
 /**
  * Order alerts by urgency: open, ended, pending, resolved; then by severity; then newest first.
  *
- * @param {Alert} a
- * @param {Alert} b
+ * @param {AlertHead} a
+ * @param {AlertHead} b
  */
 export function bySeverity(a, b) {
   return (
@@ -100,7 +100,7 @@ export function bySeverity(a, b) {
   );
 }
 
-/** @param {Alert} alert */
+/** @param {AlertHead} alert */
 const stage = (alert) => (isOpen(alert) ? 0 : 1 + ["ended", "pending", "resolved"].indexOf(alert.state));
 
 /**

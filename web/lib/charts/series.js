@@ -7,10 +7,15 @@ import { at, compact, emptyLayer, insertRecord } from "./buckets.js";
 export const LIMIT = 8_192;
 
 /**
- * @param {Packed | undefined} packed
+ * @param {Packed | Float64Array} given
+ * @returns {Float64Array}
+ */
+const floats = (given) => (given instanceof Float64Array ? given : unpack(given));
+/**
+ * @param {Packed | Float64Array | undefined} given
  * @param {Float64Array} otherwise
  */
-const numbers = (packed, otherwise) => Array.from(packed ? unpack(packed) : otherwise);
+const numbers = (given, otherwise) => Array.from(given ? floats(given) : otherwise);
 
 /**
  * A layer of exact records: the value is in `first`.
@@ -19,15 +24,45 @@ const numbers = (packed, otherwise) => Array.from(packed ? unpack(packed) : othe
  * @returns {Layer}
  */
 export function exactLayer(wire) {
-  const layer = emptyLayer(wire.attempt, wire.rank);
-  const x = unpack(wire.x);
-  const value = wire.first ? unpack(wire.first) : new Float64Array();
-  const t = wire.t ? unpack(wire.t) : x;
+  const x = floats(wire.x);
+  const value = wire.first ? floats(wire.first) : new Float64Array();
+  const t = wire.t ? floats(wire.t) : x;
   if (value.length !== x.length) {
     throw new RangeError(`series: expected ${x.length} values, got ${value.length}`);
   }
+  if (x.every((step, i) => !i || x[i - 1] <= step)) return recordsOf(wire, x, value, t);
+  const layer = emptyLayer(wire.attempt, wire.rank);
   for (let i = 0; i < x.length; i++) insertRecord(layer, x[i], value[i], t[i]);
   return layer;
+}
+
+/**
+ * Return records that are in order of their steps as buckets of one.
+ *
+ * @param {{ attempt: number, rank: number }} wire
+ * @param {Float64Array} x
+ * @param {Float64Array} value
+ * @param {Float64Array} t
+ * @returns {Layer}
+ */
+function recordsOf({ attempt, rank }, x, value, t) {
+  const good = Array.from(value, (each) => (Number.isFinite(each) ? each : NaN));
+  const count = (/** @type {number} */ kind) => Array.from(value, (each) => Number(Object.is(each, kind)));
+  return {
+    attempt,
+    rank,
+    x: Array.from(x),
+    x1: Array.from(x),
+    min: good,
+    max: [...good],
+    mean: [...good],
+    last: Array.from(value),
+    n: new Array(x.length).fill(1),
+    nan: count(NaN),
+    pinf: count(Infinity),
+    ninf: count(-Infinity),
+    t: Array.from(t),
+  };
 }
 
 /**
@@ -35,7 +70,7 @@ export function exactLayer(wire) {
  * @returns {Layer}
  */
 export function bucketLayer(wire) {
-  const x = unpack(wire.x);
+  const x = floats(wire.x);
   const none = new Float64Array(x.length);
   const nan = none.map(() => NaN);
   const one = none.map(() => 1);

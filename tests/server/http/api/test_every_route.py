@@ -58,6 +58,14 @@ def filled(
     return path.replace("{incident_id}", incident).replace("{project}", quote(project, safe=""))
 
 
+def streamed(server: Any, run: str, names: list[str] | None = None) -> Any:
+    """Return the run's line of the stream of many runs, which is a POST."""
+    asked = {"runs": [{"id": run}], "names": names or []}
+    answer = httpx.post(f"{server.base}/api/v1/compare", headers=server.headers, json=asked)
+    assert answer.status_code == 200, answer.text
+    return strict(answer.text)
+
+
 def test_non_finite_values_pass_every_route(server: Any, trainer: Callable[..., Any]) -> None:
     """For a run of NaN, infinities and -0.0, every response is strict JSON with the values."""
     run = trainer(config={"values": NASTY})
@@ -69,6 +77,7 @@ def test_non_finite_values_pass_every_route(server: Any, trainer: Callable[..., 
         answer = httpx.get(f"{server.base}/api/v1{address}", headers=server.headers)
         assert answer.status_code == 200, path
         strict(answer.text)
+    assert streamed(server, run.run)["config"]["values"] == NAMED
     assert server.get(f"/runs/{run.run}")["config"]["values"] == NAMED
     assert server.get(f"/runs/{run.run}/events")["items"][0]["data"]["values"] == NAMED
 
@@ -86,6 +95,9 @@ def test_hostile_names_break_no_route(server: Any, trainer: Callable[..., Any], 
         assert answer.status_code == 200, path
     found = server.get(f"/runs/{run.run}")
     assert (found["project"], found["name"], found["config"]) == (name, name, {name: name})
+    line = streamed(server, run.run, [name])
+    assert (line["project"], line["name"], line["config"]) == (name, name, {name: name})
+    assert len(line["series"][name]) == 1
     assert server.get("/runs", project=name)["items"][0]["id"] == run.run
     assert len(server.get(f"/runs/{run.run}/series", names=[name, "loss"])["series"][name]) == 1
 
@@ -116,7 +128,9 @@ def test_the_description_names_every_shape(server: Any) -> None:
                 route["responses"].get("200") or route["responses"].get("201") or route["responses"]["204"]
             )
             if verb != "delete" and FILES.isdisjoint(answer["content"]):
-                assert "$ref" in json.dumps(answer["content"]["application/json"]), path
+                content = answer["content"]
+                shape = content.get("application/json") or content["application/x-ndjson"]
+                assert "$ref" in json.dumps(shape), path
             failures = {status: answer for status, answer in route["responses"].items() if int(status) >= 400}
             for status, failure in failures.items():
                 known = "Readiness" if (path.endswith("/ready") and status == "503") else "Problem"

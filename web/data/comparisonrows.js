@@ -1,0 +1,191 @@
+/** Rows of a comparison: values, alerts and settings of its runs and groups. */
+
+import { valueAt } from "../lib/charts/compare.js";
+import { summary } from "../lib/charts/groups.js";
+import { readoutAt } from "../lib/charts/readout.js";
+import { reading } from "../lib/charts/series.js";
+import { metricOf } from "../lib/charts/sweep.js";
+import { num } from "../lib/format.js";
+import { inkOf } from "../lib/views/compareview.js";
+
+/**
+ * @typedef {import("./comparison.js").Comparison} Comparison
+ * @typedef {{ name: string, title: string, read: (layer: Layer, i: number) =>
+ *   import("../lib/charts/readout.js").Readout }} Shown a series, and how its values are written
+ */
+/**
+ * @typedef {{ id: string, name: string, project: string, state: string, slot: number, hidden: boolean, gone:
+ *   boolean, note: string, alerts: AlertHead[], values: { title: string, text: string }[] }} CompareRow
+ */
+
+/**
+ * Return one legend row per run, with its values at `x` or its newest values.
+ *
+ * @param {Comparison} data
+ * @param {Shown[]} kinds
+ * @param {number | null} x
+ * @returns {CompareRow[]}
+ */
+export function rowsOf(data, kinds, x) {
+  const news = newsByRun(data);
+  const bases = new Map(kinds.map((kind) => [kind, data.baseOf(kind.name)]));
+  return data.details().map(({ id, slot, hidden, detail }) => {
+    const member = data.members.get(id);
+    return {
+      id,
+      name: detail?.name ?? id,
+      project: detail?.project ?? "",
+      state: detail?.state ?? "",
+      slot,
+      hidden,
+      gone: Boolean(member?.gone),
+      note: noteOf(data, id),
+      alerts: alertsOf(detail, news.get(id) ?? []),
+      values: kinds.map((kind) => ({
+        title: kind.title,
+        text: read(data, id, kind, x, bases.get(kind) ?? null).text,
+      })),
+    };
+  });
+}
+
+/**
+ * Return what a row says besides its values.
+ *
+ * @param {Comparison} data
+ * @param {string} id
+ */
+function noteOf(data, id) {
+  const member = data.members.get(id);
+  if (member?.gone) return "deleted or unknown";
+  if (!member?.feed.ready || data.line(id)) return "";
+  return data.source.view().x === "tokens" ? "no token count" : "no steps yet";
+}
+
+/**
+ * Return the alerts that the page received since, by run.
+ *
+ * @param {Comparison} data
+ */
+function newsByRun({ app }) {
+  /** @type {Map<string, AlertHead[]>} */
+  const found = new Map();
+  for (const alert of app.alerts.all()) {
+    found.set(alert.run_id, [...(found.get(alert.run_id) ?? []), alert]);
+  }
+  return found;
+}
+
+/**
+ * Return the loaded alerts in their current state.
+ *
+ * @param {ComparedRun | null} detail
+ * @param {AlertHead[]} news
+ */
+const alertsOf = (detail, news) => [
+  ...new Map([...(detail?.alerts ?? []), ...news].map((alert) => [alert.id, alert])).values(),
+];
+
+/**
+ * Return one row per group with the newest values of its visible runs.
+ *
+ * @param {Comparison} data
+ * @param {Shown[]} kinds
+ */
+export function groupRowsOf(data, kinds) {
+  const shown = new Set(data.source.view().runs.flatMap(({ id, hidden }) => (hidden ? [] : [id])));
+  return (data.groups() ?? []).map(({ id, name, slot, runs }) => {
+    const visible = runs.filter((run) => shown.has(run));
+    return {
+      id,
+      name,
+      slot,
+      runs: visible.length,
+      hidden: runs.length - visible.length,
+      failed: visible.filter((run) => data.members.get(run)?.detail?.state === "failed").length,
+      values: kinds.map((kind) => ({
+        title: kind.title,
+        ...summary(visible.flatMap((run) => newest(data, run, kind.name) ?? [])),
+      })),
+    };
+  });
+}
+
+/**
+ * Return what the visible runs achieved, of those that are loaded.
+ *
+ * @param {Comparison} data
+ * @returns {import("../lib/charts/sweep.js").Outcome[]}
+ */
+export function outcomesOf(data) {
+  const { runs, metric, goal } = data.source.view();
+  return runs.flatMap(({ id, hidden }) => {
+    const { detail, feed } = data.members.get(id) ?? {};
+    if (hidden || !detail || !feed?.ready) return [];
+    const { name, state, config } = detail;
+    return [{ id, name, state, config, value: metricOf(feed.set.get(metric), goal) }];
+  });
+}
+
+/**
+ * Return the newest value of a series, NaN and infinite ones included; null if it has none.
+ *
+ * @param {Comparison} data
+ * @param {string} id
+ * @param {string} name
+ */
+function newest(data, id, name) {
+  const found = reading(data.members.get(id)?.feed.set.get(name) ?? [], null);
+  return found ? found.layer.last[found.i] : null;
+}
+
+/**
+ * Return the values of the visible runs at `x`, or their newest, of those that have one there.
+ *
+ * @param {Comparison} data
+ * @param {Shown} kind
+ * @param {number | null} x
+ */
+export function valuesAt(data, kind, x) {
+  const base = data.baseOf(kind.name);
+  return data.source
+    .view()
+    .runs.filter((run) => !run.hidden)
+    .map(({ id, slot }) => ({
+      id,
+      name: data.members.get(id)?.detail?.name ?? id,
+      ink: inkOf(slot),
+      ...read(data, id, kind, x, base),
+    }))
+    .filter((row) => row.text !== "–");
+}
+
+/**
+ * @param {Comparison} data
+ * @param {string} id
+ * @param {Shown} kind
+ * @param {number | null} x
+ * @param {import("../lib/charts/compare.js").Overlaid | null} base
+ * @returns {{ text: string, soft: string, bad?: string, t?: number }} soft: what else is known, such as the
+ *   range of a bucket; bad: its non-finite values; t: when it was recorded, in ms
+ */
+function read(data, id, kind, x, base) {
+  const none = { text: "–", soft: "" };
+  const member = data.members.get(id);
+  const line = data.line(id);
+  if (!member?.feed.ready || !line) return none;
+  const layers = data.runs.layers(id, kind.name);
+  const step = x === null ? null : Math.round(line.toStep(x));
+  if (step !== null && step > (member.feed.set.last ?? 0)) return none;
+  const found = reading(layers, step);
+  if (!found) return none;
+  const t = found.layer.t[found.i];
+  if (!data.source.view().difference || !base || base.id === id) {
+    const { value, soft, bad } = readoutAt(kind, found, step);
+    return { text: value, soft, bad, t };
+  }
+  const off = valueAt(base.layers.map(base.line.project), x ?? line.toX(found.layer.x[found.i]));
+  const here = found.layer.last[found.i];
+  if (!Number.isFinite(off - here)) return none;
+  return { text: `${here >= off ? "+" : ""}${num(here - off, 3)}`, soft: "", t };
+}
