@@ -292,9 +292,44 @@ def _restored() -> dict[str, Any]:
     return optimizer.state_dict()
 
 
+class Container(torch.optim.Optimizer):
+    """Holds another optimizer; its parameter groups have no learning rate."""
+
+    def __init__(self, inner: torch.optim.Optimizer) -> None:
+        self.inner = inner
+        super().__init__(inner.param_groups[0]["params"], {})
+
+    def step(self, closure: Any = None) -> Any:
+        return self.inner.step(closure)
+
+
+def contained(run: Any) -> nn.Module:
+    """An optimizer inside another one."""
+    net = model()
+    container = Container(_sgd(net))
+    for batch in batches(3):
+        container.zero_grad()
+        net(batch).pow(2).mean().backward()
+        container.step()
+    return net
+
+
 LOOPS: dict[str, Callable[[Any], nn.Module]] = {
     loop.__name__: loop
-    for loop in (plain, scaled, long, strange, framework, graphed, loaded, measured, by_hand, late, saving)
+    for loop in (
+        plain,
+        scaled,
+        long,
+        strange,
+        framework,
+        graphed,
+        loaded,
+        measured,
+        by_hand,
+        late,
+        saving,
+        contained,
+    )
 }
 
 

@@ -102,6 +102,7 @@ def _enter(ledger: Any, tracker: OptimizerTracker, optimizer: Any, args: Any, kw
     tracker.thread = get_ident()
     if ledger.only is None and ledger.is_within_another(tracker):
         tracker.nested = True
+        _lend_rates(ledger, tracker, optimizer)
         return
     if not tracker.number and not tracker.losses and allocates_state():
         tracker.nested = True
@@ -119,6 +120,14 @@ def _enter(ledger: Any, tracker: OptimizerTracker, optimizer: Any, args: Any, kw
     if not tracker.closure and ledger.norm_due(tracker):
         grad_scale = getattr(optimizer, "grad_scale", None)
         own_norm(ledger, tracker, optimizer, None if grad_scale is None else read(grad_scale))
+
+
+def _lend_rates(ledger: Any, tracker: OptimizerTracker, optimizer: Any) -> None:
+    """Give the rates of an inner optimizer to an outer one whose parameter groups have none."""
+    for outer in ledger.trackers.values():
+        if outer.depth and not outer.lr_groups and outer is not tracker and tracker.params <= outer.params:
+            tracker.read_rates(optimizer, read)
+            outer.lrs, outer.lr_groups = tracker.lrs, tracker.lr_groups
 
 
 def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:

@@ -12,9 +12,9 @@ from typing import Any
 
 from torch import Tensor
 
-INITIALIZERS = ("initialize_optimizer_states", "_init_optim_state")
-"""Functions of DeepSpeed and of torch's distributed checkpoints that call ``step`` with gradients of zero, so
-that the optimizer allocates its state."""
+INITIALIZERS = ("initialize_optimizer_states", "_init_optim_state", "init_optim_state")
+"""Functions of DeepSpeed, torch's distributed checkpoints and torchtitan that call ``step`` with gradients of
+zero, so that the optimizer allocates its state."""
 FRAMES = 16
 """Callers that are examined. torch and schedulers wrap ``step`` several times."""
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from tests.hook.captured import watched
+from tests.hook.isolation_cases import Container
 from tests.hook.truth import torch_is_before
 
 
@@ -53,6 +54,19 @@ def test_a_wrapper_optimizer_stays_the_primary() -> None:
             each.zero_grad()
     assert [step for step, _ in outbox.series("stepped")] == [0, 1, 2]
     assert [value for _, value in outbox.series("loss_n")] == [1.0, 1.0, 1.0]
+
+
+def test_a_container_without_rates_has_those_of_its_first_optimizer() -> None:
+    """Like that of torchtitan, whose parameter groups have only parameters."""
+    net = torch.nn.Linear(2, 1)
+    inner = torch.optim.SGD(net.parameters(), lr=0.1)
+    container = Container(inner)
+    with watched() as (_, outbox):
+        for rate in (0.1, 0.2):
+            inner.param_groups[0]["lr"] = rate
+            _backward(net)
+            container.step()
+    assert [value for _, value in outbox.series("lr")] == [0.1, 0.2]
 
 
 def test_a_recreated_optimizer_takes_over() -> None:
