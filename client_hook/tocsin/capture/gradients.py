@@ -165,16 +165,15 @@ def _watch_total_norm(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def get_total_norm(tensors: Any, norm_type: Any = 2.0, *args: Any, **kwargs: Any) -> Any:
-        is_compiled = compiler.used and _is_compiling()
-        if is_compiled or not patching.attached or norm_type != 2 or linalg.vector_norm is not plain:
+        is_free = linalg.vector_norm is plain and norm_type == 2 and patching.attached
+        if not is_free or (compiler.used and _is_compiling()):
             return original(tensors, norm_type, *args, **kwargs)
         linalg.vector_norm = vector_norm
         try:
             total = original(tensors, norm_type, *args, **kwargs)
         finally:
             linalg.vector_norm = plain
-        vector, _caught.newest = _caught.newest, None
-        _caught.total, _caught.vector = total, None if vector is None or vector.ndim != 1 else vector
+        _caught.total, _caught.vector, _caught.newest = total, _caught.newest, None
         return total
 
     return get_total_norm
@@ -279,17 +278,17 @@ def _clipped(parameters: Any, max_norm: Any, total_norm: Any) -> None:
             norm = total_norm.item() if is_host else read(total_norm, "norm")
             if norm is None:
                 continue
-            is_list = type(parameters) is list
-            params = parameters if is_list or not isinstance(parameters, Tensor) else [parameters]
             clip = max_norm
             if type(clip) is not float:
                 clip = float(max_norm) if isinstance(max_norm, (int, float)) else None
+            params = parameters
+            if type(params) is not list and isinstance(params, Tensor):
+                params = [params]
             if ledger.manual is not None:
                 ledger.manual.clipped(norm, clip)
-            vector, layers, only = _caught.vector, ledger.layers, ledger.only
-            if _caught.total is not total_norm:
-                vector = None  # torch did not compute both
-            elif type(vector) is not Tensor:
+            only, layers = ledger.only, ledger.layers
+            vector = _caught.vector if _caught.total is total_norm else None  # else torch did not compute both
+            if type(vector) is not HOST:
                 vector = getattr(vector, "_local_tensor", vector)
             for tracker in ledger.owner(params) if only is None or ledger.members else (only,):
                 if ledger.clipped(tracker, norm, clip) and layers is not None and vector is not None:

@@ -81,7 +81,8 @@ class State:
         self.held: deque[tuple[int, Vector]] = deque(maxlen=BEFORE + 1)
         """The newest vectors: few in host memory, because freeing one that is no longer in a cache is slow.
         """
-        self.latest: tuple[Any, Table] | None = None
+        self.latest: tuple[int, int, str, Table | None] = (0, 0, "", None)
+        """ids of the ends of a complete list of parameters, the source of its norms, and its table."""
         self.tables: dict[tuple[int, ...], Table] = {}
 
 
@@ -117,12 +118,11 @@ class LayerNorms:
             scale: The loss scale in the norms, or None.
             source: ``clip``, ``own`` or ``local`` (one rank's shard).
         """
+        first, last, of, table = (tracker.layers or _state(tracker)).latest
         count = norms.numel()
-        latest = (tracker.layers or _state(tracker)).latest
-        if latest is not None and latest[0] == (id(params[0]), id(params[-1]), len(params), count, source):
-            tracker.vector = latest[1], norms, scale, source
-            return
-        table = self._table(tracker, params, count, source)
+        is_known = id(params[0]) == first and id(params[-1]) == last and len(params) == count and source == of
+        if table is None or not is_known or len(table.ids) != count:
+            table = self._table(tracker, params, count, source)
         if table is not None:
             tracker.vector = table, norms, scale, source
 
@@ -144,8 +144,7 @@ class LayerNorms:
                 self._await(tracker)
             else:
                 loss = tracker.losses[-1].value if tracker.losses else 0.0
-                why = _why(state, norm, skipped, loss if type(loss) is float else 0.0)
-                if why:
+                if why := _why(state, norm, skipped, loss if type(loss) is float else 0.0):
                     vector = vector or self._measured(tracker)
                     self._report_bad_step(tracker, state, step, why, vector)
                     return
@@ -339,7 +338,7 @@ class LayerNorms:
                 return None
             table = state.tables[ids] = Table(ids, len(state.tables))
         if whole and count:
-            state.latest = ((id(params[0]), id(params[-1]), count, count, source), table)
+            state.latest = (id(params[0]), id(params[-1]), source, table)
         return table
 
 
@@ -360,12 +359,15 @@ def _why(state: State, norm: float | None, skipped: float, loss: float) -> str:
         return "nonfinite"
     if norm is None:
         return ""
-    high = STANDS_OUT * state.level
+    level = state.level
     state.seen = seen = state.seen + 1
-    if seen > LEARNED and norm > high:
-        state.level += 0.1 * (high - state.level)
+    if seen <= LEARNED:
+        state.level += (norm - level) / seen
+    elif norm > STANDS_OUT * level:
+        state.level += 0.1 * (STANDS_OUT * level - level)
         return "outlier"
-    state.level += (norm - state.level) * (0.05 if seen > LEARNED else 1.0 / seen)
+    else:
+        state.level += 0.05 * (norm - level)
     return ""
 
 

@@ -319,25 +319,28 @@ class Ledger:
         if self.gathered:
             close(self, [loss])
             return
-        grad = tracker.probes[0].grad if marks is None else None
-        if grad is not None:
-            tracker.gradient_version, tracker.gradient_id, reached = grad._version, id(grad), True
-        else:
+        probe = tracker.probes[0]
+        if marks is not None or (grad := probe.grad) is None:
             reached = tracker.changed(marks)
+        else:
+            reached, tracker.gradient_version = True, -1
+            if tracker.looks or not tracker.user_clips:  # otherwise changes are not looked for
+                tracker.gradient_version, tracker.gradient_id = grad._version, id(grad)
         if self.lead is None:
             self.count_backward(reached)
         if not reached:
             self.unassigned.append(loss)
             del self.unassigned[:-MAX_UNASSIGNED]
             return
-        if tracker.open or (tracker.losses and len(tracker.losses) >= LOSSES):
+        losses = tracker.losses
+        if tracker.open or len(losses) >= LOSSES:
             self._reach(tracker, [loss])
         else:
             tracker.reached = True
-            tracker.losses.append(loss)
+            losses.append(loss)
             if tracker.looks:
                 tracker.keep_sample()
-        tracker.weights = tracker.probes[0]._version
+        tracker.weights = probe._version
         if self._waiting:
             self.release(tracker)
         self.coming = self.step + 1
@@ -458,9 +461,9 @@ class Ledger:
         tracker.open = tracker.depth == 0
         if tracker.sample or tracker.number < LOOKED_AT:
             tracker.look_for_changes()
-        scaled = not tracker.unscaled and bool(losses) and losses[-1].scaler is not None
-        tracker.norm = norm / losses[-1].scale if scaled else norm
-        tracker.norm_from, tracker.norm_scaled, tracker.clip = "clip", scaled, clip
+        tracker.norm, tracker.norm_from, tracker.norm_scaled, tracker.clip = norm, "clip", False, clip
+        if losses and not tracker.unscaled and losses[-1].scaler is not None:
+            tracker.norm, tracker.norm_scaled = norm / losses[-1].scale, True
         return True
 
     def norm_due(self, tracker: OptimizerTracker) -> bool:

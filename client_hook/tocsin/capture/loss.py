@@ -59,15 +59,11 @@ def _watch_grad(original: Callable[..., Any]) -> Callable[..., Any]:
 def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def backward(*args: Any, **kwargs: Any) -> Any:
-        is_compiled = compiler.used and _is_compiling()
-        if is_compiled or not patching.attached or (me := get_ident()) in _depth.threads:
+        if not patching.attached or (me := get_ident()) in _depth.threads or (compiler.used and _is_compiling()):
             return original(*args, **kwargs)
         one = many = None
         before = switch(None) if compiler.used else None
         try:
-            for ledger in patching.attached:
-                if ledger.inspectors:
-                    _inspect(ledger, args, kwargs)
             one = _before_one(args, kwargs, me)
             if one is None:
                 many = _before(args, kwargs)
@@ -120,40 +116,46 @@ def _before_one(args: Any, kwargs: Any, me: int) -> tuple[Any, OptimizerTracker,
         me: Number of the current thread.
     """
     ledgers = patching.attached
-    has_gradient = "grad_tensors" in kwargs and kwargs["grad_tensors"] is not None
-    if not args or has_gradient or len(ledgers) != 1:
-        return None
-    tensor, ledger = args[0], ledgers[0]
+    ledger = ledgers[0]
     tracker = ledger.only
-    if tracker is None or type(tensor) is not Tensor or (len(args) > 1 and args[1] is not None):
+    if tracker is None or ledger.inspectors or len(ledgers) > 1 or not args or kwargs.get("grad_tensors") is not None:
         return None
-    if tracker.thread != me and _depth.belongs_to_another_thread(tracker):
+    tensor = args[0]
+    if type(tensor) is not Tensor or (len(args) > 1 and args[1] is not None) or tensor.ndim:
         return None
-    probes = tracker.probes
-    first = probes[0].grad
-    if tensor.ndim or not tensor.is_cpu or (first is None and tracker.losses):
+    if not tensor.is_cpu or (tracker.thread != me and _depth.belongs_to_another_thread(tracker)):
         return None
-    marks = None if first is None and probes[-1].grad is None else tracker.marks()
-    if not scaled_losses:
-        value, name, scale = tensor.item(), None, None
-    else:
+    losses, probes = tracker.losses, tracker.probes
+    marks = None
+    if probes[0].grad is not None or probes[-1].grad is not None:
+        marks = tracker.marks()
+    elif losses:
+        return None
+    value = name = scale = None
+    if scaled_losses:
         scaled = forget_scaled(tensor)
         if scaled is None:
             return None
-        value, name, scale = scaled[1], ledger.scaler_name(scaled[2]), scaled[3]
+        _, value, scaler, scale = scaled
+        name = ledger.scaler_name(scaler)
+    else:
+        value = tensor.item()
     loss, tracker.spare = tracker.spare, None
     if loss is None:
         loss = Loss(value, name, scale)
     else:
         loss.value, loss.scaler, loss.scale = value, name, scale
         loss.used, loss.share, loss.kept = False, None, False
-    if tracker.losses or tracker.meaning is not None or tracker.number < LOOKED_AT:
-        loss.share, loss.kept = share_of(tensor, scaled=loss.scaler is not None), _is_kept(args, kwargs)
+    if losses or tracker.meaning is not None or tracker.number < LOOKED_AT:
+        loss.share, loss.kept = share_of(tensor, scaled=name is not None), _is_kept(args, kwargs)
     return ledger, tracker, marks, loss
 
 
 def _before(args: Any, kwargs: Any) -> tuple[list[Found], list[tuple[Any, Seen]]]:
     """Return the values of the losses (before anything can change them) and the state of the gradients."""
+    for ledger in patching.attached:
+        if ledger.inspectors:
+            _inspect(ledger, args, kwargs)
     return _values(args, kwargs), [(ledger, ledger.before_backward()) for ledger in patching.attached]
 
 

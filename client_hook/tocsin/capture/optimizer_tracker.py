@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
-
-import msgspec
 
 from .gradient_samples import Pending, Sample, differs, has_hooks, sample_of
 from .reading import sum_of
@@ -28,7 +27,8 @@ Marks = tuple[list[Any], list[int]]
 """Gradients of the probes, and their version counters."""
 
 
-class Loss(msgspec.Struct, eq=False, gc=False):
+@dataclass(slots=True, eq=False)
+class Loss:
     """One backpropagated scalar: its unscaled value, and whether an attempted step has used it."""
 
     value: Any
