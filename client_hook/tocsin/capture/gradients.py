@@ -287,7 +287,9 @@ def _clipped(parameters: Any, max_norm: Any, total_norm: Any) -> None:
             if ledger.manual is not None:
                 ledger.manual.clipped(norm, clip)
             only, layers = ledger.only, ledger.layers
-            vector = _caught.vector if _caught.total is total_norm else None  # else torch did not compute both
+            vector = (
+                _caught.vector if _caught.total is total_norm else None
+            )  # else torch did not compute both
             if type(vector) is not HOST:
                 vector = getattr(vector, "_local_tensor", vector)
             for tracker in ledger.owner(params) if only is None or ledger.members else (only,):

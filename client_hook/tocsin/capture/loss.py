@@ -59,7 +59,11 @@ def _watch_grad(original: Callable[..., Any]) -> Callable[..., Any]:
 def _watched(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def backward(*args: Any, **kwargs: Any) -> Any:
-        if not patching.attached or (me := get_ident()) in _depth.threads or (compiler.used and _is_compiling()):
+        if (
+            not patching.attached
+            or (me := get_ident()) in _depth.threads
+            or (compiler.used and _is_compiling())
+        ):
             return original(*args, **kwargs)
         one = many = None
         before = switch(None) if compiler.used else None
@@ -118,7 +122,13 @@ def _before_one(args: Any, kwargs: Any, me: int) -> tuple[Any, OptimizerTracker,
     ledgers = patching.attached
     ledger = ledgers[0]
     tracker = ledger.only
-    if tracker is None or ledger.inspectors or len(ledgers) > 1 or not args or kwargs.get("grad_tensors") is not None:
+    if (
+        tracker is None
+        or ledger.inspectors
+        or len(ledgers) > 1
+        or not args
+        or kwargs.get("grad_tensors") is not None
+    ):
         return None
     tensor = args[0]
     if type(tensor) is not Tensor or (len(args) > 1 and args[1] is not None) or tensor.ndim:

@@ -30,6 +30,8 @@ from ..protocol import Column, Records, Sparse
 BATCH_RECORDS = 512
 MIXED_RECORDS = 128
 """Maximum number of records in a message whose records have different names, which take longer to encode."""
+UNIFORM_RECORDS = 16
+"""From this number on, consecutive records with the same names are a message of their own."""
 BATCH_BYTES = 256 << 10
 """A message holds at most about this many bytes of values."""
 RECORD, EVENT_MARK, OTHER_MARK = 0x7EC0 << 48, 0x7EE1 << 48, 0x7EA3 << 48
@@ -86,7 +88,9 @@ class BlockReader:
         words = view[: len(view) & -8].cast("Q")
         first = 0
         while len(rows) < MIXED_RECORDS:
-            if not rows and (count := self._uniform(view, at)) > 1:
+            if len(rows) % UNIFORM_RECORDS == 0 and (count := self._uniform(view, at)) > 1:
+                if rows:
+                    break
                 size, names = self._shapes[_U32.unpack_from(view, at)[0]]
                 first = words[(at + size) // 8 - 1] & _NUMBER
                 skipped = min(max(done[0] + 1 - first, 0), count)
@@ -155,7 +159,7 @@ class BlockReader:
         if shapes.tobytes() != _U32.pack(shape) * count:
             count = next(index for index, other in enumerate(shapes.tolist()) if other != shape)
             rows = rows[: count * size]
-            if count < MIXED_RECORDS:
+            if count < UNIFORM_RECORDS:
                 return 0
         marks = rows.cast("H")[size // 2 - 1 :: size // 2]
         numbers = rows.cast("Q")[size // 8 - 1 :: size // 8]

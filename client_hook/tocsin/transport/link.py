@@ -15,7 +15,7 @@ from .session import Notification, Phase, Session
 
 PING_S = 5.0
 PAUSE_S = 0.0001
-"""Pause between two messages, so that the training thread gets the GIL between encoding one and the next."""
+"""Pause after messages are received, and before each is sent, in which the training thread gets the GIL."""
 
 
 _Selector: type[selectors.BaseSelector] = getattr(selectors, "PollSelector", selectors.SelectSelector)
@@ -158,9 +158,10 @@ class Link:
         if has_received:
             self.session.note_activity(now)
         self._take(messages, now)
-        for count, message in enumerate(self.session.due(now, self._heartbeat)):
-            if count:
-                time.sleep(PAUSE_S)
+        if messages:
+            time.sleep(PAUSE_S)
+        for message in self.session.due(now, self._heartbeat):
+            time.sleep(PAUSE_S)
             connection.send(message)
         if connection.open and now >= self._ping_at:
             self._ping_at = now + PING_S

@@ -14,6 +14,7 @@ from tests.hook.reading import decoded, rest_of, steps_of
 from tests.hook.spool.test_segments import HEADER
 from tocsin import protocol
 from tocsin.core.frames import RECORDS, Frame
+from tocsin.spool.entries import UNIFORM_RECORDS
 from tocsin.spool.log import Log
 from tocsin.spool.segments import Spool
 from tocsin.transport.backlog import Backlog
@@ -110,6 +111,19 @@ def test_a_disk_that_was_full_for_a_while_gets_what_it_missed() -> None:
         put(outbox, range(2, 3))
         assert backlog.save()
         assert made.kept() == sent(backlog) == [0, 1, 2]
+
+
+def test_a_record_with_other_names_makes_few_others_slow_to_encode() -> None:
+    """A system metric joins one record: those after it are a message of one shape again."""
+    outbox = Outbox()
+    put(outbox, range(50))
+    outbox.put((50, 0, ("loss", "sys/rss_gib"), 50.0, 1.0))
+    put(outbox, range(51, 200))
+    backlog = Backlog(outbox)
+    backlog.flush()
+    frames = list(iter(backlog.next, None))
+    assert [frame.count for frame in frames] == [50, UNIFORM_RECORDS, 200 - 50 - UNIFORM_RECORDS]
+    assert steps_in(frames) == list(range(200))
 
 
 def test_nothing_is_read_before_it_is_flushed() -> None:
