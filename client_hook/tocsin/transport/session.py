@@ -18,7 +18,8 @@ WINDOW = 64
 ALIVE_S = 5.0
 SILENCE_S = 20.0
 """A server that does not answer pings for this long is considered lost."""
-WELCOME_S = 10.0
+WELCOME_S = 30.0
+"""The server may be slow: 64 training processes that start together leave it little of two CPUs."""
 BACKOFF_FIRST_S = 0.25
 BACKOFF_CAP_S = 30.0
 CLOSING_CAP_S = 0.5

@@ -140,7 +140,8 @@ class WriterConnection:
         try:
             frame = await asyncio.wait_for(self._frame(), limit_s)
         except TimeoutError:
-            raise _bad_handshake(f"hello within {limit_s:g} s", "nothing") from None
+            refusal = Refused("connection", "try-later", f"hello within {limit_s:g} s", "nothing", retry=True)
+            raise Closing(LATER, refusal) from None
         if len(frame) > self._limits.frame_bytes + self._limits.config_bytes:
             raise _bad_handshake(
                 f"a frame of at most {self._limits.frame_bytes} bytes", f"{len(frame)} bytes"

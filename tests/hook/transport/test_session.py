@@ -136,7 +136,7 @@ def test_the_end_of_a_run_does_not_wait_out_a_long_back_off() -> None:
 
 
 def test_a_silent_server_is_given_up() -> None:
-    """After 10 s without a welcome, or 20 s without data, it reconnects."""
+    """After WELCOME_S without a welcome, or SILENCE_S without data, it reconnects."""
     talk = Talk()
     talk.session.connecting(0.0)
     talk.session.opened(0.0)

@@ -243,14 +243,23 @@ def test_a_bad_hello_is_rejected(
 
 
 def test_the_first_message_must_be_hello(run_server: Start, dial: Dial, make_records: Any) -> None:
-    """Records before hello, invalid data, or no data within the time limit are rejected."""
-    server = run_server(handshake_timeout_s=0.2)
-    for message in (make_records(0, [0], loss=[1.0]), b"garbage", None):
+    """Records before hello, and invalid data, are rejected."""
+    server = run_server()
+    for message in (make_records(0, [0], loss=[1.0]), b"garbage"):
         client = dial(server.base)
-        if message is not None:
-            client.send(message)
+        client.send(message)
         assert client.ended() == 4400
         assert isinstance(client.received[-1], Refused)
+
+
+def test_a_late_hello_is_asked_for_again(run_server: Start, dial: Dial) -> None:
+    """A training process that got no CPU time for so long connects again, instead of giving up."""
+    server = run_server(handshake_timeout_s=0.2)
+    client = dial(server.base)
+    assert client.ended() == 4503
+    refusal = client.received[-1]
+    assert isinstance(refusal, Refused)
+    assert refusal.retry
 
 
 def test_a_token_of_another_project_may_not_write(run_server: Start, dial: Dial, make_hello: Any) -> None:
