@@ -62,3 +62,28 @@ def test_the_results_are_on_their_own_tab(panel: Any) -> None:
     panel.page.get_by_role("tab", name="Summary").click()
     results = panel.page.get_by_role("tabpanel", name="Summary")
     assert " ".join(results.inner_text().split()) == "best 0.93"
+
+
+def test_two_runs_are_compared_side_by_side(
+    run: str, run_of: Callable[[Any, str], str], visit: Callable[[Any], Any], tower_of_the_module: Any
+) -> None:
+    """At one step; a run shows its newest object until then."""
+    tower = tower_of_the_module
+    place = {"url": tower.base, "token": tower.token, "spool_dir": tower.directory / "spool", "patch": False}
+    other = tocsin.watch("media", name="beside", quiet=True, **place)
+    other.log({"sample": tocsin.Text("other of step 5")}, step=5)
+    other.log(loss=1.0, step=9)
+    other.finish()
+    page = visit(tower).page
+    page.goto(f"{tower.base}/compare?run={run}&run={run_of(tower, 'beside')}")
+    page.get_by_text("Media side by side").click()
+    part = page.locator(".mediacompare")
+    part.get_by_label("Name").select_option("sample")
+    mine = part.get_by_role("figure", name="shows")
+    mine.get_by_text("of step 8").wait_for()
+    slider = page.get_by_role("slider", name="Step", exact=True)
+    slider.press("ArrowLeft")
+    mine.get_by_text("of step 3").wait_for()
+    page.locator(".mediacompare").get_by_role("figure", name="beside").get_by_text(
+        "other of step 5"
+    ).wait_for()

@@ -14,6 +14,7 @@ import { button, inset } from "../components/notice.js";
 import { CompareBar } from "../components/runs/comparebar.js";
 import { RunsTable, settingsTable } from "../components/runs/comparetables.js";
 import { GroupTable } from "../components/runs/grouptable.js";
+import { MediaCompare } from "../components/runs/mediacompare.js";
 import { RunPicker } from "../components/runs/runpicker.js";
 import { Comparison } from "../data/comparison.js";
 import { groupRowsOf, outcomesOf, rowsOf } from "../data/comparisonrows.js";
@@ -107,6 +108,7 @@ class ComparePage {
         ),
       point: (id) => this.#point(id),
     });
+    this.media = new MediaCompare(app.api);
     this.count = el("span.muted");
     this.report = el(
       "a.btn",
@@ -173,6 +175,7 @@ class ComparePage {
         el("h2.vh", {}, "Charts"),
         this.board.node,
         this.runBoard.node,
+        this.media.node,
         this.sweep.node,
         this.settings,
       ),
@@ -261,21 +264,13 @@ class ComparePage {
   /** Draw the charts of the visible runs whose details are loaded. */
   #showRunCharts() {
     const hidden = new Set(this.view.runs.flatMap(({ id, hidden: off }) => (off ? [id] : [])));
-    this.runBoard.show(
-      this.data.details().flatMap(({ id, slot, detail }) =>
-        detail && !hidden.has(id)
-          ? [
-              {
-                id,
-                name: detail.name,
-                ink: inkOf(slot),
-                config: detail.config,
-                metrics: this.numbers.of(id),
-              },
-            ]
-          : [],
-      ),
-    );
+    const runs = this.data.details().flatMap(({ id, slot, detail }) => {
+      if (!detail || hidden.has(id)) return [];
+      const { name, config } = detail;
+      return [{ id, name, ink: inkOf(slot), config, metrics: this.numbers.of(id) }];
+    });
+    this.runBoard.show(runs);
+    this.media.show(runs.map(({ id, name }) => ({ id, name })));
   }
 
   /** Show how many runs are compared, and link the report of these. */
