@@ -32,11 +32,15 @@ SMALL = """() => [...document.querySelectorAll("body *")].filter((each) =>
     [...each.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.textContent.trim()) &&
     parseFloat(getComputedStyle(each).fontSize) < 12).map((each) => each.outerHTML.slice(0, 80))"""
 RUN = "r_access"
+PANELS = "panel=scatter%3Aact%2Fattn%0Aact%2Fmlp&panel=media%3Anone&panel=formula%3Aloss+-+act%2Fattn"
+CHARTS = "chart=scatter%3Aconfig.lr%0Alast(loss)&chart=bar%3Alast(loss)&chart=histogram%3Alast(loss)"
 PAGES = {
     "fleet": ("/", "[data-run]"),
     "kiosk mode": ("/?kiosk=1", "[data-run]"),
     "run": (f"/runs/{RUN}?at=9", '[data-series="loss"] .plot .xy'),
     "compare": (f"/compare?run={RUN}", '[data-series="loss"] .plot .xy'),
+    "panels": (f"/runs/{RUN}?{PANELS}&open=sys&pin=act%2Fmlp&size=2x%3Aact%2Fattn", ".freepanel"),
+    "charts of runs": (f"/compare?run={RUN}&run=r_rings&{CHARTS}", ".runchart rect"),
     "compare nothing": ("/compare", ".notice"),
     "alerts": ("/alerts?state=all", ".al"),
     "alerts nothing": ("/alerts?q=nothing", ".listing .pad"),

@@ -7,11 +7,12 @@
 import { blobOf, fileName, hand, handBlob } from "../browser/download.js";
 import { field, formDialog, textInput } from "../components/form.js";
 import { menu } from "../components/menu.js";
-import { customOf } from "../lib/charts/customchart.js";
+import { customName, customOf } from "../lib/charts/customchart.js";
 import { givenTitle } from "../lib/charts/sections.js";
 import { short } from "../lib/format.js";
 import { heightWithin, resized } from "../lib/views/sizes.js";
 import { boxLimits, typedLimits, withValue } from "../lib/views/scales.js";
+import { CustomPanel } from "./custom.js";
 import { isMetric } from "./metric.js";
 
 /**
@@ -100,14 +101,27 @@ const freeItems = (host, { kind: { name }, names }) => [
  * @param {PanelHost} host
  * @param {import("./panel.js").Panel} panel
  */
-const ofSeries = (host, { kind: { name, title } }) => [
-  ...one(host.table, "Show values", name),
-  ...one(
-    customOf(name) ? undefined : host.embed && ((/** @type {string} */ each) => host.embed?.(each, title)),
-    "Embed…",
-    name,
-  ),
-];
+const ofSeries = (host, panel) => {
+  const { name, title } = panel.kind;
+  const shown = embedded(panel);
+  return [
+    ...one(host.table, "Show values", name),
+    ...one(host.embed && shown ? () => host.embed?.(shown, title) : undefined, "Embed…", name),
+  ];
+};
+
+/**
+ * Return what a link shows: a series, or the lines of a chart of several. Computed charts have no link.
+ *
+ * @param {import("./panel.js").Panel} panel
+ */
+function embedded(panel) {
+  if (!customOf(panel.kind.name)) return panel.kind.name;
+  const lines = panel instanceof CustomPanel ? panel.resolved.lines : [];
+  return lines.length && lines.every(({ series }) => series)
+    ? customName("list", lines.map(({ series }) => series).join("\n"))
+    : "";
+}
 
 /**
  * @param {PanelHost} host

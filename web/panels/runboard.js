@@ -147,7 +147,7 @@ class Card {
     this.plot = el("div.runchart");
     this.node = el(
       "section.card.panel",
-      { "aria-label": title, "data-chart": text },
+      { "aria-label": `${this.kind?.title ?? "Chart"}: ${title}`, "data-chart": text },
       el(
         "div.panelhead",
         {},

@@ -1,6 +1,6 @@
 """Sign and check the links of embedded charts. Pure.
 
-A link is bound to one series of one run and expires. Anyone who has it sees the chart without a login.
+A link is bound to one chart of one run and expires. Anyone who has it sees the chart without a login.
 """
 
 from __future__ import annotations
@@ -11,6 +11,16 @@ import json
 from urllib.parse import urlencode
 
 LONGEST_DAYS = 90
+LIST = "list:"
+"""Begins a chart of several series; their names follow, one a line."""
+MOST_SERIES = 16
+
+
+def names_in(chart: str) -> list[str]:
+    """Return the series of a chart: one, or those of a list."""
+    if not chart.startswith(LIST):
+        return [chart]
+    return list(dict.fromkeys(name for name in chart.removeprefix(LIST).split("\n") if name))[:MOST_SERIES]
 
 
 def embed_path(key: bytes, run_id: str, series: str, until: int) -> str:

@@ -15,7 +15,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from tocsin_server.core.embed_links import is_embed_signed
+from tocsin_server.core.embed_links import is_embed_signed, names_in
 from tocsin_server.http.services import services_of
 from tocsin_server.notify import chart_image
 from tocsin_server.store.reader import StoreReader
@@ -80,12 +80,19 @@ class Pictures:
             return image or None
 
 
-def _draw(reader: StoreReader, run_id: str, run_name: str, series: str) -> bytes:
-    answer = reader.series(run_id, [series], start=None, stop=None, buckets=BUCKETS)
-    layer = next(iter(answer.series.get(series, ())), None)
-    if layer is None or not layer.x.size:
+def _draw(reader: StoreReader, run_id: str, run_name: str, chart: str) -> bytes:
+    names = names_in(chart)
+    answer = reader.series(run_id, names, start=None, stop=None, buckets=BUCKETS)
+    layers = [(name, next(iter(answer.series.get(name, ())), None)) for name in names]
+    curves = [
+        (name, chart_image.curve_of(layer)) for name, layer in layers if layer is not None and layer.x.size
+    ]
+    if not curves:
         return b""
-    return chart_image.draw(f"{series} · {run_name}", chart_image.curve_of(layer), None)
+    (first, curve), *beside = curves
+    return chart_image.draw(
+        f"{run_name} · {first}" if beside else f"{first} · {run_name}", curve, None, beside
+    )
 
 
 @router.get("/embed")
@@ -100,7 +107,7 @@ def embed(
     if stored is None or stored.deletion_ns is not None:
         return _page("This run no longer exists.", 404)
     image = request.app.state.embedded.of(services.reader, run, stored.name, series)
-    title = f"{series} of {stored.name}"
+    title = f"{', '.join(names_in(series))} of {stored.name}"
     if image is None:
         return _page(f"{title}: no values yet.", 200)
     data = base64.b64encode(image).decode("ascii")

@@ -15,6 +15,9 @@ from tocsin_server.store.results import SeriesLayer
 
 WIDTH, HEIGHT, EDGE, RAIL = 640, 240, 28, 16
 INK, LINE, ALARM, GRID = (60, 66, 77), (36, 99, 176), (198, 40, 40), (222, 226, 232)
+COLORS = (LINE, (176, 90, 0), (0, 121, 107), (142, 36, 170), (93, 64, 55), (84, 110, 122))
+"""Of the lines of one chart."""
+GAP = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,34 +40,54 @@ def curve_of(layer: SeriesLayer) -> Curve:
     return Curve(np.asarray(layer.x, dtype=np.float64), low, high, broken.tolist())
 
 
-def draw(title: str, curve: Curve, onset: float | None) -> bytes:
+def draw(title: str, curve: Curve, onset: float | None, beside: Sequence[tuple[str, Curve]] = ()) -> bytes:
     """Draw the chart as PNG.
 
     Each column of pixels spans its lowest to its highest value. Non-finite points are crosses in a row at the
     top, and the onset is a line.
+
+    Args:
+        title: Above the chart, in the color of ``curve`` if there are others.
+        curve: Its first line.
+        onset: The step at which an alert began.
+        beside: Further lines by name, on the same axes, each in a color of its own.
     """
     image = Image.new("RGB", (WIDTH, HEIGHT), "white")
     pen = ImageDraw.Draw(image)
-    pen.text((EDGE, 6), title[:90].encode("latin-1", "replace").decode("latin-1"), fill=INK)
-    x = _scale(curve.step, EDGE, WIDTH - EDGE)
-    finite = np.isfinite(curve.low) & np.isfinite(curve.high)
-    bounds = (float(curve.low[finite].min()), float(curve.high[finite].max())) if finite.any() else (0.0, 1.0)
+    _head(pen, [title, *(name for name, _curve in beside)])
+    curves = [curve, *(each for _name, each in beside)]
+    steps = np.concatenate([each.step for each in curves])
+    finite = [np.isfinite(each.low) & np.isfinite(each.high) for each in curves]
+    lows = np.concatenate([each.low[good] for each, good in zip(curves, finite, strict=True)])
+    highs = np.concatenate([each.high[good] for each, good in zip(curves, finite, strict=True)])
+    bounds = (float(lows.min()), float(highs.max())) if lows.size else (0.0, 1.0)
     top, bottom = EDGE + RAIL, HEIGHT - EDGE
     pen.rectangle((EDGE, EDGE, WIDTH - EDGE, bottom), outline=GRID)
-    if onset is not None and curve.step.size:
-        at = _place(onset, float(curve.step.min()), float(curve.step.max()), EDGE, WIDTH - EDGE)
+    if onset is not None and steps.size:
+        at = _place(onset, float(steps.min()), float(steps.max()), EDGE, WIDTH - EDGE)
         pen.line((at, EDGE, at, bottom), fill=ALARM)
-    _trace(pen, x[finite], curve.low[finite], curve.high[finite], bounds, (bottom, top))
-    for at in x[np.array(curve.broken, dtype=bool)]:
-        pen.line((at - 4, EDGE + 4, at + 4, EDGE + 12), fill=ALARM, width=2)
-        pen.line((at - 4, EDGE + 12, at + 4, EDGE + 4), fill=ALARM, width=2)
+    for i, (each, good) in enumerate(zip(curves, finite, strict=True)):
+        x = _scale(each.step, steps)
+        _trace(pen, x[good], each.low[good], each.high[good], bounds, (bottom, top), COLORS[i % len(COLORS)])
+        for at in x[np.array(each.broken, dtype=bool)]:
+            pen.line((at - 4, EDGE + 4, at + 4, EDGE + 12), fill=ALARM, width=2)
+            pen.line((at - 4, EDGE + 12, at + 4, EDGE + 4), fill=ALARM, width=2)
     pen.text((EDGE, bottom + 6), f"{bounds[0]:.4g} to {bounds[1]:.4g}", fill=INK)
-    if curve.step.size:
-        steps = f"step {int(curve.step.min())} to {int(curve.step.max())}"
-        pen.text((WIDTH - EDGE - 7 * len(steps), bottom + 6), steps, fill=INK)
+    if steps.size:
+        text = f"step {int(steps.min())} to {int(steps.max())}"
+        pen.text((WIDTH - EDGE - 7 * len(text), bottom + 6), text, fill=INK)
     out = io.BytesIO()
     image.save(out, "PNG", optimize=True)
     return out.getvalue()
+
+
+def _head(pen: ImageDraw.ImageDraw, names: Sequence[str]) -> None:
+    """Write the title, and behind it the name of each further line, in the colors of the lines."""
+    at = float(EDGE)
+    for i, name in enumerate(names):
+        text = name[:90].encode("latin-1", "replace").decode("latin-1")
+        pen.text((at, 6), text, fill=COLORS[i % len(COLORS)] if len(names) > 1 else INK)
+        at += pen.textlength(text) + GAP
 
 
 def _trace(
@@ -74,21 +97,23 @@ def _trace(
     high: F64,
     bounds: tuple[float, float],
     span: tuple[float, float],
+    color: tuple[int, int, int],
 ) -> None:
     before: tuple[float, float] | None = None
     for at, least, most in zip(x.tolist(), low.tolist(), high.tolist(), strict=True):
         down, up = (_place(value, *bounds, *span) for value in (least, most))
-        pen.line((at, down, at, up), fill=LINE, width=2)
+        pen.line((at, down, at, up), fill=color, width=2)
         if before is not None:
-            pen.line((*before, at, (down + up) / 2), fill=LINE, width=1)
+            pen.line((*before, at, (down + up) / 2), fill=color, width=1)
         before = (at, (down + up) / 2)
 
 
-def _scale(values: F64, start: float, stop: float) -> F64:
+def _scale(values: F64, over: F64) -> F64:
+    """Return the pixels of steps on an axis over the steps ``over``."""
     if not values.size:
         return values
-    low, high = float(values.min()), float(values.max())
-    return np.array([_place(float(value), low, high, start, stop) for value in values])
+    low, high = float(over.min()), float(over.max())
+    return np.array([_place(float(value), low, high, EDGE, WIDTH - EDGE) for value in values])
 
 
 def _place(value: float, low: float, high: float, start: float, stop: float) -> float:

@@ -22,7 +22,7 @@ def server(run_server: Callable[..., Any], dial: Any) -> Any:
     """A running server with a run of a loss that becomes NaN."""
     started = run_server()
     client = dial(started.base, "r1", started.token)
-    client.acked(client.train([0, 1, 2], loss=[1.0, 0.5, math.nan]))
+    client.acked(client.train([0, 1, 2], loss=[1.0, 0.5, math.nan], lr=[0.1, 0.1, 0.2]))
     wait_until(lambda: started.services.reader.run("r1").series, "the series of the run")
     return started
 
@@ -57,6 +57,15 @@ def test_a_changed_link_is_rejected(server: Any, change: dict[str, str]) -> None
     page = httpx.get(f"{server.base}/embed?{urlencode(query | change)}")
     assert page.status_code == 403
     assert "data:image" not in page.text
+
+
+def test_a_chart_of_several_series_is_one_link(server: Any) -> None:
+    """Each is named once, and the picture differs from that of one of them."""
+    several = create(server, series="list:loss\nlr\nloss").json()["path"]
+    shown = httpx.get(server.base + several)
+    assert shown.status_code == 200
+    assert "loss, lr of " in shown.text
+    assert shown.text != httpx.get(server.base + create(server, series="loss").json()["path"]).text
 
 
 def test_an_expired_link_is_rejected(server: Any) -> None:
@@ -96,7 +105,14 @@ def test_the_audit_log_names_who_shared_what(server: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [{"series": "none"}, {"series": "loss", "days": 91}, {"series": "loss", "days": 0}]
+    "body",
+    [
+        {"series": "none"},
+        {"series": "list:"},
+        {"series": "list:loss\nnone"},
+        {"series": "loss", "days": 91},
+        {"series": "loss", "days": 0},
+    ],
 )
 def test_what_cannot_be_shared_is_rejected(server: Any, body: dict[str, Any]) -> None:
     """A series that the run lacks, and more than ninety days."""

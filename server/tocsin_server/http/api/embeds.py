@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
-from tocsin_server.core.embed_links import LONGEST_DAYS, embed_path
+from tocsin_server.core.embed_links import LIST, LONGEST_DAYS, embed_path, names_in
 from tocsin_server.core.responses import ExactJSON, Problem
 from tocsin_server.http.api.deletion import actor_of
 from tocsin_server.http.api.permission import Editor
@@ -22,12 +22,14 @@ from tocsin_server.store.connection import Connection
 router = resource("runs")
 
 DAY_S = 86_400
+LONGEST = 2_000
+"""Characters of a chart, for the address."""
 
 
 class NewEmbed(Body):
-    """Which series to show, and for how many days."""
+    """What to show, and for how many days: a series, or ``list:`` and up to 16 names, one a line."""
 
-    series: Annotated[str, StringConstraints(min_length=1, max_length=250)]
+    series: Annotated[str, StringConstraints(min_length=1, max_length=LONGEST)]
     days: Annotated[int, Field(ge=1, le=LONGEST_DAYS)] = 30
 
 
@@ -43,9 +45,13 @@ def embed_chart(request: Request, run_id: str, wanted: NewEmbed, identity: Edito
     """Create a link that shows one chart of the run to anyone who has it, without a login."""
     services = services_of(request)
     stored = known_run(services.reader, run_id)
-    if wanted.series not in {each.name for each in stored.series}:
-        detail = f"Run {run_id} has no series {wanted.series[:200]!r}."
-        raise Problem(404, subject="series", expected="a series of the run", got=wanted.series, detail=detail)
+    known = {each.name for each in stored.series}
+    chart = wanted.series if wanted.series in known else LIST + "\n".join(names_in(wanted.series))
+    names = names_in(chart)
+    if not names or (absent := next((name for name in names if name not in known), None)) is not None:
+        got = absent if names else wanted.series
+        detail = f"Run {run_id} has no series {str(got)[:200]!r}."
+        raise Problem(404, subject="series", expected="a series of the run", got=got, detail=detail)
     now_ns = time.time_ns()
     until = now_ns // 10**9 + wanted.days * DAY_S
 
@@ -55,5 +61,5 @@ def embed_chart(request: Request, run_id: str, wanted: NewEmbed, identity: Edito
 
     services.writer.call(note).result()
     return ExactJSON(
-        {"path": embed_path(services.delivery.key, run_id, wanted.series, until), "until_ms": until * 1e3}
+        {"path": embed_path(services.delivery.key, run_id, chart, until), "until_ms": until * 1e3}
     )
